@@ -1,0 +1,5 @@
+//! GBNF: the grammar as a value, and as text. Knows no schema, no tokens' bytes and no model.
+
+mod ast;
+
+pub use ast::{CharClass, Expr, Grammar, GrammarBuilder, Rule, RuleId, TokenMatch, TokenName};

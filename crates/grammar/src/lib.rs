@@ -1,0 +1,24 @@
+//! Tool schemas become grammars, and grammars become token masks.
+//!
+//! The pipeline of this crate, each arrow a value that can be printed and tested alone:
+//!
+//! ```text
+//! JSON Schema ─ Schema::parse ─▶ Schema ─ compile ─▶ Compiled { grammar, contract }
+//! GBNF text ─── Grammar::parse ─▶ Grammar ─ Automaton::new ─▶ Automaton ─ matcher() ─▶ Matcher
+//! ```
+//!
+//! It knows JSON Schema, GBNF, bytes and token vocabularies; no model, no chat, no tool.
+
+pub mod compile;
+pub mod engine;
+mod error;
+pub mod gbnf;
+mod limits;
+pub mod schema;
+
+pub use compile::{Compiled, Contract, Options, Whitespace, compile, compile_into};
+pub use engine::{Automaton, Matcher, TokenId, TokenKind, TokenSet, Vocabulary};
+pub use error::{Error, Kind, Place};
+pub use gbnf::{Expr, Grammar, GrammarBuilder, RuleId};
+pub use limits::Limits;
+pub use schema::Schema;

@@ -1,0 +1,38 @@
+//! Bounds on what a grammar may cost, each with its default and its price.
+
+/// Bounds on parsing, compiling and running grammars. Reaching one is an [`Error`](crate::Error) of
+/// [`Kind::Limit`](crate::Kind::Limit), never a crash and never a silently weaker grammar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of GBNF text or JSON Schema read. Default 16 MiB.
+    pub source_bytes: usize,
+    /// Rules of a grammar. Default 200,000.
+    pub rules: usize,
+    /// Nesting of groups, of schemas, and of the parser's own recursion. Default 256.
+    pub depth: usize,
+    /// Stacks alive in one configuration (ambiguity). Default 4,096.
+    pub stacks: usize,
+    /// Configurations an automaton keeps memoized. Default 65,536; a few hundred bytes each, a mask more.
+    pub configurations: usize,
+    /// Bytes of masks kept per automaton. Default 64 MiB.
+    pub mask_bytes: usize,
+    /// States of a string automaton (a pattern, a format, a product of several). Default 20,000.
+    pub pattern_states: usize,
+    /// Bytes of forced text returned at once. Default 4,096.
+    pub forced_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            source_bytes: 16 << 20,
+            rules: 200_000,
+            depth: 256,
+            stacks: 4_096,
+            configurations: 65_536,
+            mask_bytes: 64 << 20,
+            pattern_states: 20_000,
+            forced_bytes: 4_096,
+        }
+    }
+}
