@@ -1,1 +1,52 @@
+//! Logits in, constrained tokens out: the decode loop over a [`Backend`].
+//!
+//! ```text
+//! prompt tokens ─ Session::set_prompt ─▶ logits ─ Openings::decide ─▶ TurnDecision (call or answer)
+//!                                          │
+//!      Constraint (grammar, none, …) ─ decode ─ Sampler ─▶ Decoded { text, tokens, stop, stats }
+//! ```
+//!
+//! It knows token vocabularies and grammars (`toolgate-grammar`), probabilities and time; no llama.cpp, no chat,
+//! no tool. A model is whatever implements [`Backend`]; [`scripted::Scripted`] is one without weights.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use toolgate_infer::{Cancel, DecodeOptions, Free, Sampler, Session, StopReason, decode};
+//! use toolgate_infer::scripted::Scripted;
+//! use toolgate_grammar::Vocabulary;
+//!
+//! let vocabulary = Arc::new(Vocabulary::bytes_only());
+//! let mut session = Session::new(Scripted::new(vocabulary.clone()).say("Hello."));
+//! session.set_prompt_text("Greet me: ")?;
+//! let decoded = decode(
+//!     &mut session,
+//!     &mut Free::new(vocabulary),
+//!     &mut Sampler::greedy(),
+//!     &DecodeOptions::default(),
+//!     &mut |_piece| std::ops::ControlFlow::Continue(()),
+//! )?;
+//! assert_eq!((decoded.text.as_str(), decoded.stop), ("Hello.", StopReason::End));
+//! # Ok::<(), toolgate_infer::Error>(())
+//! ```
 
+mod backend;
+mod constraint;
+mod decision;
+mod decode;
+mod error;
+mod forced;
+mod sampler;
+pub mod scripted;
+mod session;
+mod stats;
+mod stream;
+
+pub use backend::{Backend, Rows, Specials};
+pub use constraint::{Constraint, Follow, Forced, Free, Mask};
+pub use decision::{Openings, TurnDecision, opening_mass};
+pub use decode::{DecodeOptions, Decoded, DecodedToken, Forcing, Piece, Source, StopReason, decode};
+pub use error::{Error, Kind, Overflow};
+pub use sampler::{Draw, Sampler, SamplerOptions};
+pub use session::{Cancel, Prefill, Progress, Session};
+pub use stats::{Milliseconds, Pressure, Stats};
+pub use toolgate_grammar::{TokenId, TokenKind, TokenSet, Vocabulary};

@@ -1,0 +1,111 @@
+//! What a model must offer: tokens in, logits out, and a cache of evaluated tokens that can be shortened.
+//!
+//! The invariant a backend keeps: its logits are a function of the tokens it has evaluated, in order, whatever the
+//! batches they came in (up to floating-point noise), so that [`Session`](crate::Session) may batch as it likes.
+
+use std::sync::Arc;
+
+use toolgate_grammar::{TokenId, Vocabulary};
+
+use crate::Error;
+
+/// Whether the names of control tokens in a text become those tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Specials {
+    /// They do: for prompts rendered by a chat template.
+    Parse,
+    /// They stay text: for whatever a user, a tool or a grammar wrote.
+    Plain,
+}
+
+/// Positions of a batch whose logits are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// None: the inner part of a prompt.
+    None,
+    /// The last position, as row 0.
+    Last,
+    /// Every position; row `i` belongs to token `i` of the batch (drafts are verified so).
+    All,
+}
+
+/// A model with one sequence of evaluated tokens.
+///
+/// The trait can be made into an object; [`Session`](crate::Session) is the safe way to drive it.
+pub trait Backend {
+    /// The tokens it speaks.
+    fn vocabulary(&self) -> &Arc<Vocabulary>;
+
+    /// The model's own tokenization of `text`, with no token added in front or behind.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend).
+    fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error>;
+
+    /// Most tokens it can hold.
+    fn context_len(&self) -> usize;
+
+    /// Most tokens one [`eval`](Self::eval) takes; at least 1.
+    fn batch_len(&self) -> usize;
+
+    /// Tokens it holds.
+    fn evaluated(&self) -> usize;
+
+    /// Forgets all but the first `len` tokens and returns how many it kept: fewer than `len`, down to none, where
+    /// the model's memory cannot be cut there (recurrent models).
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend).
+    fn truncate(&mut self, len: usize) -> Result<usize, Error>;
+
+    /// Evaluates `tokens` after those it holds, in one batch.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend); then [`evaluated`](Self::evaluated) still tells the truth.
+    fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), Error>;
+
+    /// A row of the last [`eval`](Self::eval): a logit for each token of the vocabulary.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend) for a row that was not asked for.
+    fn logits(&self, row: usize) -> Result<&[f32], Error>;
+
+    /// Tells that the tokens held now are the prompt of a turn. A hint; most backends have no use for it.
+    fn begin_turn(&mut self) {}
+}
+
+macro_rules! forward {
+    ($($owner:ty),*) => {$(
+        impl<B: Backend + ?Sized> Backend for $owner {
+            fn vocabulary(&self) -> &Arc<Vocabulary> {
+                (**self).vocabulary()
+            }
+            fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error> {
+                (**self).tokenize(text, specials)
+            }
+            fn context_len(&self) -> usize {
+                (**self).context_len()
+            }
+            fn batch_len(&self) -> usize {
+                (**self).batch_len()
+            }
+            fn evaluated(&self) -> usize {
+                (**self).evaluated()
+            }
+            fn truncate(&mut self, len: usize) -> Result<usize, Error> {
+                (**self).truncate(len)
+            }
+            fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), Error> {
+                (**self).eval(tokens, rows)
+            }
+            fn logits(&self, row: usize) -> Result<&[f32], Error> {
+                (**self).logits(row)
+            }
+            fn begin_turn(&mut self) {
+                (**self).begin_turn();
+            }
+        }
+    )*};
+}
+
+forward!(Box<B>, &mut B);

@@ -1,0 +1,250 @@
+//! What may come next: the seam between the decode loop and whatever limits its text.
+//!
+//! Invariant: a constraint only moves by [`Constraint::accept`], and a token it has just allowed is accepted.
+
+use std::sync::Arc;
+
+use toolgate_grammar::{Matcher, TokenId, TokenKind, TokenSet, Vocabulary};
+
+use crate::{Error, Kind};
+
+/// Tokens looked at one by one where forced text ends; with more, any text may follow.
+const FEW: usize = 64;
+
+/// A limit on the tokens of one turn.
+pub trait Constraint {
+    /// Whether `token` may come next. End tokens: whether the text so far may end.
+    ///
+    /// # Errors
+    /// [`Kind::Constraint`] where the constraint itself cannot go on.
+    fn allows(&mut self, token: TokenId) -> Result<bool, Error>;
+
+    /// All tokens that may come next.
+    ///
+    /// # Errors
+    /// As [`allows`](Self::allows).
+    fn mask(&mut self) -> Result<Mask, Error>;
+
+    /// Takes a token that is not an end token.
+    ///
+    /// # Errors
+    /// [`Kind::Constraint`] for a token that is not allowed.
+    fn accept(&mut self, token: TokenId) -> Result<(), Error>;
+
+    /// Text without an alternative, and what may follow it.
+    ///
+    /// # Errors
+    /// As [`allows`](Self::allows).
+    fn forced(&mut self) -> Result<Forced, Error>;
+
+    /// Whether the text so far is whole.
+    fn is_complete(&self) -> bool;
+
+    /// Whether the text is whole and nothing can follow.
+    ///
+    /// # Errors
+    /// As [`allows`](Self::allows).
+    fn is_finished(&mut self) -> Result<bool, Error>;
+}
+
+/// Text every continuation starts with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forced {
+    /// The text; empty where there is a choice.
+    pub bytes: Vec<u8>,
+    /// What may follow it, which decides how it is tokenized.
+    pub follow: Follow,
+}
+
+/// What may follow a forced text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// Nothing: the turn is over.
+    End,
+    /// One of these tokens.
+    Tokens(Vec<TokenId>),
+    /// Any text.
+    #[default]
+    Any,
+}
+
+/// A set of tokens that may come next.
+#[derive(Clone, Debug)]
+pub enum Mask {
+    /// As an automaton memoizes it.
+    Set(Arc<TokenSet>),
+    /// 64 tokens a word, lowest bit first.
+    Words(Arc<[u64]>),
+}
+
+impl Mask {
+    /// The tokens of `allowed`, out of a vocabulary of `len`.
+    pub fn of(len: usize, allowed: impl IntoIterator<Item = TokenId>) -> Self {
+        let mut words = vec![0_u64; len.div_ceil(64)];
+        for token in allowed {
+            if let Some(word) = words.get_mut(token as usize / 64) {
+                *word |= 1 << (token % 64);
+            }
+        }
+        Self::Words(words.into())
+    }
+
+    /// Whether the token is in the set.
+    pub fn contains(&self, token: TokenId) -> bool {
+        self.words().get(token as usize / 64).is_some_and(|word| word >> (token % 64) & 1 == 1)
+    }
+
+    /// The tokens, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = TokenId> + '_ {
+        self.words().iter().zip(0_u32..).flat_map(|(&word, i)| Bits(word).map(move |bit| i * 64 + bit))
+    }
+
+    /// 64 tokens a word, lowest bit first.
+    pub fn words(&self) -> &[u64] {
+        match self {
+            Self::Set(set) => set.words(),
+            Self::Words(words) => words,
+        }
+    }
+}
+
+/// The set bits of a word, lowest first.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let bit = self.0.trailing_zeros();
+        self.0 &= self.0.checked_sub(1)?;
+        Some(bit)
+    }
+}
+
+/// No constraint: every token but those never to be produced, for as long as the model likes.
+#[derive(Clone, Debug)]
+pub struct Free {
+    vocabulary: Arc<Vocabulary>,
+}
+
+impl Free {
+    /// No constraint on the tokens of `vocabulary`.
+    pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
+        Self { vocabulary }
+    }
+}
+
+impl Constraint for Free {
+    fn allows(&mut self, token: TokenId) -> Result<bool, Error> {
+        Ok(self.vocabulary.kind(token) != TokenKind::Unused)
+    }
+
+    fn mask(&mut self) -> Result<Mask, Error> {
+        let len = self.vocabulary.len();
+        let tokens = 0..u32::try_from(len).unwrap_or(u32::MAX);
+        Ok(Mask::of(len, tokens.filter(|&token| self.vocabulary.kind(token) != TokenKind::Unused)))
+    }
+
+    fn accept(&mut self, _token: TokenId) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn forced(&mut self) -> Result<Forced, Error> {
+        Ok(Forced::default())
+    }
+
+    fn is_complete(&self) -> bool {
+        true
+    }
+
+    fn is_finished(&mut self) -> Result<bool, Error> {
+        Ok(false)
+    }
+}
+
+impl Constraint for Matcher {
+    fn allows(&mut self, token: TokenId) -> Result<bool, Error> {
+        Ok(Self::allows(self, token)?)
+    }
+
+    fn mask(&mut self) -> Result<Mask, Error> {
+        Ok(Mask::Set(Self::mask(self)?))
+    }
+
+    fn accept(&mut self, token: TokenId) -> Result<(), Error> {
+        Self::accept(self, token).map_err(|error| {
+            let message = format!("grammar refused token {token} after {} steps: {error}", self.steps());
+            Error::new(Kind::Constraint, message).because(error)
+        })
+    }
+
+    fn forced(&mut self) -> Result<Forced, Error> {
+        let bytes = Self::forced(self)?;
+        if bytes.is_empty() {
+            return Ok(Forced::default());
+        }
+        let mut after = self.clone();
+        after.accept_bytes(&bytes)?;
+        let follow = if after.is_finished()? {
+            Follow::End
+        } else {
+            let mask = Self::mask(&mut after)?;
+            if mask.count() <= FEW { Follow::Tokens(mask.iter().collect()) } else { Follow::Any }
+        };
+        Ok(Forced { bytes, follow })
+    }
+
+    fn is_complete(&self) -> bool {
+        Self::is_complete(self)
+    }
+
+    fn is_finished(&mut self) -> Result<bool, Error> {
+        Ok(Self::is_finished(self)?)
+    }
+}
+
+impl<C: Constraint + ?Sized> Constraint for Box<C> {
+    fn allows(&mut self, token: TokenId) -> Result<bool, Error> {
+        (**self).allows(token)
+    }
+
+    fn mask(&mut self) -> Result<Mask, Error> {
+        (**self).mask()
+    }
+
+    fn accept(&mut self, token: TokenId) -> Result<(), Error> {
+        (**self).accept(token)
+    }
+
+    fn forced(&mut self) -> Result<Forced, Error> {
+        (**self).forced()
+    }
+
+    fn is_complete(&self) -> bool {
+        (**self).is_complete()
+    }
+
+    fn is_finished(&mut self) -> Result<bool, Error> {
+        (**self).is_finished()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mask_holds_exactly_the_tokens_it_was_given() {
+        let tokens = [0, 63, 64, 127, 128, 255];
+        let mask = Mask::of(256, tokens);
+        assert_eq!(mask.iter().collect::<Vec<_>>(), tokens);
+        for token in 0..400 {
+            assert_eq!(mask.contains(token), tokens.contains(&token), "{token}");
+        }
+    }
+
+    #[test]
+    fn token_beyond_the_vocabulary_is_left_out_of_a_mask() {
+        assert_eq!(Mask::of(10, [3, 9_000]).iter().collect::<Vec<_>>(), [3]);
+    }
+}

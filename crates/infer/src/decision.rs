@@ -1,0 +1,153 @@
+//! Call or answer, read from the distribution before the turn's first token. Knows texts and tokens, no formats.
+//!
+//! Small models often *want* to call in a dialect of their own. The sum of the probability of every known opening,
+//! in any dialect, is a far better sign of that than the single likeliest token, and it is read without a mask.
+
+use serde::Serialize;
+use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
+
+/// How many of the likeliest tokens a decision reports.
+const TOP: usize = 5;
+
+/// The tokens a call may open with, found once for a vocabulary and a list of openings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Openings {
+    tokens: Vec<TokenId>,
+}
+
+impl Openings {
+    /// Finds the tokens that begin one of the `openings`: a control token of that name, and every text token that,
+    /// white space in front left aside, is a beginning of an opening or starts with one.
+    ///
+    /// ```
+    /// use toolgate_infer::{Openings, Vocabulary};
+    /// let openings = Openings::new(&Vocabulary::bytes_only(), &["{\"name\"", "<tool_call>"]);
+    /// assert_eq!(openings.tokens(), [u32::from(b'<'), u32::from(b'{')]);
+    /// ```
+    pub fn new(vocabulary: &Vocabulary, openings: &[&str]) -> Self {
+        let named: Vec<TokenId> = openings.iter().filter_map(|opening| vocabulary.special(opening)).collect();
+        let opens = |token: TokenId| match vocabulary.kind(token) {
+            TokenKind::Text => {
+                let bytes = vocabulary.bytes(token).trim_ascii_start();
+                !bytes.is_empty()
+                    && openings.iter().map(|opening| opening.as_bytes()).any(|opening| {
+                        !opening.is_empty() && (opening.starts_with(bytes) || bytes.starts_with(opening))
+                    })
+            }
+            TokenKind::Special => named.contains(&token),
+            TokenKind::EndOfGeneration | TokenKind::Unused => false,
+        };
+        let len = u32::try_from(vocabulary.len()).unwrap_or(u32::MAX);
+        Self { tokens: (0..len).filter(|&token| opens(token)).collect() }
+    }
+
+    /// The tokens, ascending.
+    pub fn tokens(&self) -> &[TokenId] {
+        &self.tokens
+    }
+
+    /// Decides between call and answer on the logits before a turn's first token.
+    pub fn decide(&self, logits: &[f32], vocabulary: &Vocabulary, threshold: f64) -> TurnDecision {
+        let p_call = opening_mass(logits, self);
+        TurnDecision { p_call, threshold, call: p_call >= threshold, top: top(logits, vocabulary) }
+    }
+}
+
+/// Whether a turn becomes a call, and the numbers that say why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TurnDecision {
+    /// Probability that the model opens a call, in any dialect.
+    pub p_call: f64,
+    /// Probability from which on it is one.
+    pub threshold: f64,
+    /// Whether it is one.
+    pub call: bool,
+    /// The likeliest first tokens and their probability, likeliest first.
+    pub top: Vec<(String, f64)>,
+}
+
+/// The softmax probability of the tokens in `openings`, from logits without any mask.
+pub fn opening_mass(logits: &[f32], openings: &Openings) -> f64 {
+    let (best, total) = normalizer(logits);
+    if total == 0.0 {
+        return 0.0;
+    }
+    let logit = |&token: &TokenId| logits.get(token as usize).copied();
+    openings.tokens.iter().filter_map(logit).map(|logit| weight(logit, best)).sum::<f64>() / total
+}
+
+fn top(logits: &[f32], vocabulary: &Vocabulary) -> Vec<(String, f64)> {
+    let (best, total) = normalizer(logits);
+    let mut top: Vec<(f32, TokenId)> = Vec::with_capacity(TOP + 1);
+    for (&logit, token) in logits.iter().zip(0_u32..) {
+        if logit.is_finite() {
+            let at = top.partition_point(|&(other, _)| other >= logit);
+            if at < TOP {
+                top.insert(at, (logit, token));
+                top.truncate(TOP);
+            }
+        }
+    }
+    let text = |token| String::from_utf8_lossy(vocabulary.bytes(token)).into_owned();
+    top.into_iter().map(|(logit, token)| (text(token), weight(logit, best) / total)).collect()
+}
+
+/// The greatest logit, and the sum of all weights relative to it; 0 where no logit is finite.
+fn normalizer(logits: &[f32]) -> (f32, f64) {
+    let best = logits.iter().copied().filter(|logit| logit.is_finite()).fold(f32::NEG_INFINITY, f32::max);
+    (best, logits.iter().map(|&logit| weight(logit, best)).sum())
+}
+
+fn weight(logit: f32, best: f32) -> f64 {
+    if logit.is_finite() { f64::from(logit - best).exp() } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+    use super::*;
+
+    fn vocabulary(tokens: &[(&str, TokenKind)]) -> Vocabulary {
+        Vocabulary::new(tokens.iter().map(|&(text, kind)| (text.as_bytes().to_vec(), kind))).unwrap()
+    }
+
+    #[test]
+    fn openings_are_found_under_white_space_and_by_name() {
+        use TokenKind::{EndOfGeneration, Special, Text, Unused};
+        let vocabulary = vocabulary(&[
+            ("<tool", Text),           // 0: begins an opening
+            (" \n<tool_call>x", Text), // 1: starts with one, after white space
+            ("\n", Text),              // 2: white space alone says nothing
+            ("tool", Text),            // 3: inside an opening
+            ("<|python_tag|>", Special),
+            ("<|other|>", Special),
+            ("<", Unused),
+            ("<tool_call>", EndOfGeneration),
+            ("", Text),
+        ]);
+        let openings = Openings::new(&vocabulary, &["<tool_call>", "<|python_tag|>", ""]);
+        assert_eq!(openings.tokens(), [0, 1, 4]);
+    }
+
+    #[test]
+    fn mass_is_summed_over_dialects_against_the_threshold() {
+        use TokenKind::Text;
+        let vocabulary = vocabulary(&[("<", Text), ("{", Text), ("To", Text), ("no", Text)]);
+        let openings = Openings::new(&vocabulary, &["<tool_call>", "{\"name\""]);
+        // Probabilities 0.3, 0.25, 0.4 and 0.05: prose is the likeliest token, a call the likelier turn.
+        let logits = [0.3_f32.ln(), 0.25_f32.ln(), 0.4_f32.ln(), 0.05_f32.ln()];
+        let decision = openings.decide(&logits, &vocabulary, 0.5);
+        assert!((decision.p_call - 0.55).abs() < 1e-6 && decision.call, "{decision:?}");
+        assert_eq!(decision.top[0].0, "To");
+        assert!((decision.top[0].1 - 0.4).abs() < 1e-6);
+        assert!(!openings.decide(&logits, &vocabulary, 0.6).call, "just above its mass it is an answer");
+    }
+
+    #[test]
+    fn broken_logits_are_no_call() {
+        let vocabulary = vocabulary(&[("<", TokenKind::Text)]);
+        let openings = Openings::new(&vocabulary, &["<tool_call>"]);
+        let decision = openings.decide(&[f32::NAN], &vocabulary, 0.2);
+        assert_eq!((decision.p_call, decision.call, decision.top.len()), (0.0, false, 0));
+    }
+}

@@ -1,0 +1,317 @@
+//! The loop: forced tokens, evaluation, a draw under the constraint, until something ends the turn.
+//!
+//! Invariants: every token was accepted by the constraint before its text is shown; a constraint that fails ends the
+//! turn with its reason and never lets unconstrained text through; the tokens chosen are the same however forced ones
+//! are batched, since both ways write them canonically.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use toolgate_grammar::{TokenId, TokenKind};
+
+use crate::constraint::{Constraint, Forced, Mask};
+use crate::forced::canonical;
+use crate::stats::ms;
+use crate::stream::TextStream;
+use crate::{Backend, Cancel, Error, Kind, Rows, Sampler, Session, Stats};
+
+/// Tokens of history that forced text is joined to.
+const RECENT: usize = 8;
+
+/// How a turn is decoded.
+#[derive(Clone, Debug)]
+pub struct DecodeOptions {
+    /// Most tokens of the turn, forced ones included. Default 1,024.
+    pub max_tokens: usize,
+    /// What is done with text that has no alternative. Default [`Forcing::On`].
+    pub forcing: Forcing,
+    /// Texts that end the turn; the text then ends in front of them. Default none.
+    pub stop_texts: Vec<String>,
+    /// Stops the turn between two evaluations.
+    pub cancel: Cancel,
+}
+
+impl Default for DecodeOptions {
+    fn default() -> Self {
+        Self { max_tokens: 1_024, forcing: Forcing::On, stop_texts: Vec::new(), cancel: Cancel::default() }
+    }
+}
+
+/// What is done with text that has no alternative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forcing {
+    /// Its tokens are written without asking the model, and evaluated together.
+    On,
+    /// The same tokens, evaluated one by one: what [`On`](Self::On) is measured against.
+    Stepwise,
+    /// The model is asked for each token, under the mask. It may then cut the same text into other tokens than its
+    /// tokenizer would, and go on differently after them.
+    Off,
+}
+
+/// Where a token came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// Drawn from the model's distribution.
+    Sampled,
+    /// Without an alternative.
+    Forced,
+    /// Guessed ahead and confirmed by the model.
+    Drafted,
+}
+
+/// A token of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodedToken {
+    /// Which.
+    pub token: TokenId,
+    /// Where it came from.
+    pub source: Source,
+}
+
+/// Text as it becomes certain: whole code points, nothing that may yet turn out to be a stop text, never empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// The text that follows what was shown before.
+    pub text: &'a str,
+    /// Where the token that made it certain came from.
+    pub source: Source,
+}
+
+/// Why a turn ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// The model ended it, where the constraint allowed.
+    End,
+    /// The text is whole and nothing can follow.
+    Finished,
+    /// This one of [`DecodeOptions::stop_texts`] appeared.
+    StopText(usize),
+    /// The tokens of [`DecodeOptions::max_tokens`] are used up.
+    MaxTokens,
+    /// The context is full.
+    ContextFull,
+    /// [`DecodeOptions::cancel`] was set.
+    Cancelled,
+    /// The sink broke off.
+    SinkStopped,
+    /// The constraint could not go on, for this reason.
+    ConstraintFailed(String),
+}
+
+impl StopReason {
+    /// Whether the text is as long as the model or the constraint wanted it, not cut off.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Self::End | Self::Finished | Self::StopText(_))
+    }
+}
+
+/// A turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// Its text: the pieces in order. Control tokens appear by name.
+    pub text: String,
+    /// Its tokens, without the one that ended it.
+    pub tokens: Vec<DecodedToken>,
+    /// Why it ended.
+    pub stop: StopReason,
+    /// What it cost; the prompt is not in it.
+    pub stats: Stats,
+}
+
+/// Decodes one turn after the prompt of `session`, showing its text to `sink` as it becomes certain.
+///
+/// # Errors
+/// [`Kind::Backend`], and whatever else keeps the model from being asked. A failing constraint is no error but
+/// [`StopReason::ConstraintFailed`].
+pub fn decode<B: Backend>(
+    session: &mut Session<B>,
+    constraint: &mut dyn Constraint,
+    sampler: &mut Sampler,
+    options: &DecodeOptions,
+    sink: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
+) -> Result<Decoded, Error> {
+    let start = Instant::now();
+    let mut turn = Turn {
+        session,
+        constraint: Timed { inner: constraint, elapsed: Duration::ZERO },
+        options,
+        sink,
+        pending: Vec::new(),
+        stream: TextStream::new(&options.stop_texts),
+        tokens: Vec::new(),
+        stats: Stats::default(),
+        busy: Duration::ZERO,
+    };
+    let stop = match turn.run(sampler) {
+        Ok(stop) => stop,
+        Err(error) if error.kind() == Kind::Constraint => StopReason::ConstraintFailed(error.to_string()),
+        Err(error) => return Err(error),
+    };
+    Ok(turn.finish(stop, start))
+}
+
+struct Turn<'a, B> {
+    session: &'a mut Session<B>,
+    constraint: Timed<'a>,
+    options: &'a DecodeOptions,
+    sink: &'a mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
+    /// Tokens of the turn the model has not evaluated yet.
+    pending: Vec<TokenId>,
+    stream: TextStream<'a>,
+    tokens: Vec<DecodedToken>,
+    stats: Stats,
+    /// Time in the model, the sampler and the constraint; not in the sink.
+    busy: Duration,
+}
+
+impl<B: Backend> Turn<'_, B> {
+    fn run(&mut self, sampler: &mut Sampler) -> Result<StopReason, Error> {
+        if self.options.max_tokens == 0 {
+            return Ok(StopReason::MaxTokens);
+        }
+        if self.constraint.is_finished()? {
+            return Ok(StopReason::Finished);
+        }
+        loop {
+            for token in self.forced()? {
+                if let Some(stop) = self.take(token, Source::Forced)? {
+                    return Ok(stop);
+                }
+            }
+            if self.options.cancel.is_cancelled() {
+                return Ok(StopReason::Cancelled);
+            }
+            if self.session.room() < self.pending.len() {
+                return Ok(StopReason::ContextFull);
+            }
+            let start = Instant::now();
+            self.evaluate()?;
+            let draw = sampler.draw(self.session.logits()?, &mut self.constraint)?;
+            self.busy += start.elapsed();
+            self.stats.sampled_tokens += 1;
+            if let Some(share) = draw.removed {
+                self.stats.constraint_pressure.record(share);
+            }
+            if self.session.vocabulary().kind(draw.token) == TokenKind::EndOfGeneration {
+                return Ok(StopReason::End);
+            }
+            if let Some(stop) = self.take(draw.token, Source::Sampled)? {
+                return Ok(stop);
+            }
+        }
+    }
+
+    /// The canonical tokens of the text that has no alternative here.
+    fn forced(&mut self) -> Result<Vec<TokenId>, Error> {
+        if self.options.forcing == Forcing::Off {
+            return Ok(Vec::new());
+        }
+        let start = Instant::now();
+        let forced = self.constraint.forced()?;
+        let tokens = if forced.bytes.is_empty() {
+            Vec::new()
+        } else {
+            let held = self.session.tokens();
+            let recent: Vec<TokenId> = held
+                .get(held.len().saturating_sub(RECENT)..)
+                .unwrap_or_default()
+                .iter()
+                .chain(&self.pending)
+                .copied()
+                .collect();
+            canonical(self.session.backend(), &recent, &forced)?
+        };
+        self.busy += start.elapsed();
+        Ok(tokens)
+    }
+
+    fn evaluate(&mut self) -> Result<(), Error> {
+        let pending = std::mem::take(&mut self.pending);
+        let at_once = if self.options.forcing == Forcing::On { pending.len() } else { 1 };
+        for tokens in pending.chunks(at_once.max(1)) {
+            self.stats.decode_calls += self.session.eval(tokens, Rows::Last)?;
+        }
+        Ok(())
+    }
+
+    /// Accepts a token and shows its text; a reason if the turn ends with it.
+    fn take(&mut self, token: TokenId, source: Source) -> Result<Option<StopReason>, Error> {
+        self.constraint.accept(token)?;
+        self.pending.push(token);
+        self.tokens.push(DecodedToken { token, source });
+        if source == Source::Forced {
+            self.stats.forced_tokens += 1;
+        }
+        let stop_text = self.stream.push(self.session.vocabulary().bytes(token));
+        let text = self.stream.delta();
+        if !text.is_empty() && (self.sink)(Piece { text, source }).is_break() {
+            return Ok(Some(StopReason::SinkStopped));
+        }
+        Ok(if let Some(index) = stop_text {
+            Some(StopReason::StopText(index))
+        } else if self.constraint.is_finished()? {
+            Some(StopReason::Finished)
+        } else if self.tokens.len() >= self.options.max_tokens {
+            Some(StopReason::MaxTokens)
+        } else {
+            None
+        })
+    }
+
+    fn finish(mut self, stop: StopReason, start: Instant) -> Decoded {
+        let text = self.stream.finish();
+        if !text.is_empty() && stop != StopReason::SinkStopped {
+            let source = self.tokens.last().map_or(Source::Sampled, |token| token.source);
+            // The turn is over; there is nothing left to break off.
+            let _ = (self.sink)(Piece { text, source });
+        }
+        self.stats.ms.mask = ms(self.constraint.elapsed);
+        self.stats.ms.decode = ms(self.busy.saturating_sub(self.constraint.elapsed));
+        self.stats.ms.total = ms(start.elapsed());
+        Decoded { text: self.stream.into_text(), tokens: self.tokens, stop, stats: self.stats }
+    }
+}
+
+/// A constraint and the time it took.
+struct Timed<'a> {
+    inner: &'a mut dyn Constraint,
+    elapsed: Duration,
+}
+
+impl Timed<'_> {
+    fn time<T>(&mut self, call: impl FnOnce(&mut dyn Constraint) -> T) -> T {
+        let start = Instant::now();
+        let result = call(self.inner);
+        self.elapsed += start.elapsed();
+        result
+    }
+}
+
+impl Constraint for Timed<'_> {
+    fn allows(&mut self, token: TokenId) -> Result<bool, Error> {
+        self.time(|inner| inner.allows(token))
+    }
+
+    fn mask(&mut self) -> Result<Mask, Error> {
+        self.time(|inner| inner.mask())
+    }
+
+    fn accept(&mut self, token: TokenId) -> Result<(), Error> {
+        self.time(|inner| inner.accept(token))
+    }
+
+    fn forced(&mut self) -> Result<Forced, Error> {
+        self.time(|inner| inner.forced())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.inner.is_complete()
+    }
+
+    fn is_finished(&mut self) -> Result<bool, Error> {
+        self.time(|inner| inner.is_finished())
+    }
+}

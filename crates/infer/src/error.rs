@@ -1,0 +1,97 @@
+//! The one error of this crate: we cannot go on. What a model does wrong is data, never one of these.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What went wrong, for code that wants to decide on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The prompt and what must stay free after it exceed the context.
+    Overflow,
+    /// The backend could not evaluate, tokenize or return logits.
+    Backend,
+    /// The constraint failed: no token is allowed, or it refused what it had offered.
+    Constraint,
+    /// Options that contradict themselves or are out of range.
+    Options,
+    /// The caller cancelled.
+    Cancelled,
+}
+
+/// The numbers of a [`Kind::Overflow`], in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overflow {
+    /// Length of the prompt.
+    pub prompt: usize,
+    /// What must stay free for the answer.
+    pub reserve: usize,
+    /// Length of the context.
+    pub context: usize,
+}
+
+/// Why inference cannot go on.
+#[derive(Clone, Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    kind: Kind,
+    message: String,
+    overflow: Option<Overflow>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind`; `message` is lower-case, says what is wrong and what to do.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, message: message.into(), overflow: None, source: None }))
+    }
+
+    /// A prompt that does not fit.
+    pub(crate) fn overflow_of(overflow: Overflow) -> Self {
+        let Overflow { prompt, reserve, context } = overflow;
+        let message = format!(
+            "prompt of {prompt} tokens and {reserve} kept free for the answer exceed the context of {context} tokens: \
+             shorten the prompt or load the model with a longer context"
+        );
+        let mut error = Self::new(Kind::Overflow, message);
+        error.0.overflow = Some(overflow);
+        error
+    }
+
+    /// Adds what caused it.
+    #[must_use]
+    pub fn because(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(source));
+        self
+    }
+
+    /// What kind of error this is.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// The numbers of a [`Kind::Overflow`].
+    pub fn overflow(&self) -> Option<Overflow> {
+        self.0.overflow
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source.as_ref() as _)
+    }
+}
+
+impl From<toolgate_grammar::Error> for Error {
+    fn from(error: toolgate_grammar::Error) -> Self {
+        Self::new(Kind::Constraint, format!("grammar failed: {error}")).because(error)
+    }
+}

@@ -1,0 +1,270 @@
+//! Draws a token from logits under a constraint: first without its mask, and again with it after a refusal.
+//!
+//! Invariant: the token drawn is distributed exactly as the *target* distribution below, and a seed gives the same
+//! draws everywhere.
+//!
+//! The target: let `p` be the softmax of the logits, cut by top-k, then top-p, then min-p, and tempered
+//! (`p^(1/temperature)`, renormalized). The target is `p` given that the token is allowed. Where the cuts leave no
+//! allowed token, it is the same construction over the allowed tokens alone. With temperature 0 it is the
+//! allowed token of the greatest logit, the lowest number among equals.
+//!
+//! Why drawing first is exact: an allowed token `t` is drawn first with probability `p(t)`, or after a refusal with
+//! probability `(1 − p(A))·p(t)/p(A)`, where `A` are the allowed tokens; the sum is `p(t)/p(A)`.
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use toolgate_grammar::TokenId;
+
+use crate::constraint::{Constraint, Mask};
+use crate::{Error, Kind};
+
+/// How tokens are drawn. The default is greedy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SamplerOptions {
+    /// 0 takes the likeliest token; 1 draws from the model's own distribution; more is wilder.
+    pub temperature: f32,
+    /// Keep the `top_k` likeliest tokens; 0 keeps all.
+    pub top_k: usize,
+    /// Keep the fewest likeliest tokens that together have this probability; 1 keeps all.
+    pub top_p: f32,
+    /// Keep tokens at least this fraction as likely as the likeliest; 0 keeps all.
+    pub min_p: f32,
+    /// Where the random draws start.
+    pub seed: u64,
+}
+
+impl Default for SamplerOptions {
+    fn default() -> Self {
+        Self { temperature: 0.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0 }
+    }
+}
+
+/// A token drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Draw {
+    /// Which.
+    pub token: TokenId,
+    /// Where the first draw was refused: the share of the model's probability on tokens that are not allowed.
+    pub removed: Option<f64>,
+}
+
+/// A seeded source of tokens. A clone draws the same tokens.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    options: SamplerOptions,
+    rng: Xoshiro256PlusPlus,
+    /// Scratch: kept between draws, so that none allocates for a whole vocabulary.
+    candidates: Vec<Candidate>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    token: TokenId,
+    logit: f32,
+    /// Unnormalized probability: relative to the likeliest, at first untempered.
+    weight: f64,
+}
+
+impl Sampler {
+    /// A sampler with these options.
+    ///
+    /// # Errors
+    /// [`Kind::Options`] for a negative or non-finite temperature, or a `top_p` or `min_p` outside 0 to 1.
+    pub fn new(options: &SamplerOptions) -> Result<Self, Error> {
+        let fraction = |x: f32| (0.0..=1.0).contains(&x);
+        let refused = if !options.temperature.is_finite() || options.temperature < 0.0 {
+            Some(format!("temperature {}: it must be 0 or more", options.temperature))
+        } else if !fraction(options.top_p) {
+            Some(format!("top_p {}: it must be between 0 and 1", options.top_p))
+        } else if !fraction(options.min_p) {
+            Some(format!("min_p {}: it must be between 0 and 1", options.min_p))
+        } else {
+            None
+        };
+        match refused {
+            Some(message) => Err(Error::new(Kind::Options, message)),
+            None => Ok(Self {
+                options: options.clone(),
+                rng: Xoshiro256PlusPlus::seed_from_u64(options.seed),
+                candidates: Vec::new(),
+            }),
+        }
+    }
+
+    /// Takes the likeliest token.
+    pub fn greedy() -> Self {
+        let options = SamplerOptions::default();
+        Self { rng: Xoshiro256PlusPlus::seed_from_u64(options.seed), options, candidates: Vec::new() }
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &SamplerOptions {
+        &self.options
+    }
+
+    /// Draws a token that `constraint` allows. The constraint does not move.
+    ///
+    /// # Errors
+    /// [`Kind::Constraint`] where it allows no token; [`Kind::Backend`] for logits of which none is finite.
+    pub fn draw(&mut self, logits: &[f32], constraint: &mut dyn Constraint) -> Result<Draw, Error> {
+        let nothing = || Error::new(Kind::Backend, "no finite logit: the model's output is broken");
+        let first = self.draw_from(logits, None).ok_or_else(nothing)?;
+        if constraint.allows(first)? {
+            return Ok(Draw { token: first, removed: None });
+        }
+        let mask = constraint.mask()?;
+        let removed = Some(removed_share(logits, &mask));
+        let token = if self.options.temperature == 0.0 {
+            argmax(logits, Some(&mask))
+        } else {
+            // The candidates of the first draw are still there: the target is what remains of them.
+            self.candidates.retain(|candidate| mask.contains(candidate.token));
+            if self.candidates.is_empty() {
+                self.draw_from(logits, Some(&mask))
+            } else {
+                self.temper();
+                self.pick()
+            }
+        };
+        let stuck = || Error::new(Kind::Constraint, "the constraint allows no token here");
+        Ok(Draw { token: token.ok_or_else(stuck)?, removed })
+    }
+
+    fn draw_from(&mut self, logits: &[f32], mask: Option<&Mask>) -> Option<TokenId> {
+        if self.options.temperature == 0.0 {
+            return argmax(logits, mask);
+        }
+        self.gather(logits, mask)?;
+        self.cut();
+        self.temper();
+        self.pick()
+    }
+
+    /// All tokens with a finite logit (and in the mask), each with its weight.
+    fn gather(&mut self, logits: &[f32], mask: Option<&Mask>) -> Option<()> {
+        let best = argmax(logits, mask).and_then(|token| logits.get(token as usize).copied())?;
+        self.candidates.clear();
+        let tokens = logits
+            .iter()
+            .zip(0_u32..)
+            .filter(|&(logit, token)| logit.is_finite() && mask.is_none_or(|mask| mask.contains(token)));
+        self.candidates.extend(tokens.map(|(&logit, token)| Candidate {
+            token,
+            logit,
+            weight: f64::from(logit - best).exp(),
+        }));
+        Some(())
+    }
+
+    /// Top-k, then top-p, then min-p.
+    fn cut(&mut self) {
+        let SamplerOptions { top_k, top_p, min_p, .. } = self.options;
+        let candidates = &mut self.candidates;
+        if top_k > 0 && top_k < candidates.len() {
+            candidates.select_nth_unstable_by(top_k - 1, likelier);
+            candidates.truncate(top_k);
+            // The order selection leaves is its own affair; draws must not depend on it.
+            candidates.sort_unstable_by_key(|candidate| candidate.token);
+        }
+        if top_p < 1.0 {
+            let total: f64 = candidates.iter().map(|candidate| candidate.weight).sum();
+            let wanted = total * f64::from(top_p);
+            // Sorting 150,000 tokens to keep ten is what makes top-p slow: widen a sorted head until it suffices.
+            let mut head = 64;
+            loop {
+                if head < candidates.len() {
+                    candidates.select_nth_unstable_by(head - 1, likelier);
+                }
+                head = head.min(candidates.len());
+                let (front, rest) = candidates.split_at_mut(head);
+                front.sort_unstable_by(likelier);
+                let mut sum = 0.0;
+                let enough = front.iter().position(|candidate| {
+                    sum += candidate.weight;
+                    sum >= wanted
+                });
+                if let Some(last) = enough {
+                    candidates.truncate(last + 1);
+                    break;
+                }
+                if rest.is_empty() {
+                    break;
+                }
+                head *= 8;
+            }
+            candidates.sort_unstable_by_key(|candidate| candidate.token);
+        }
+        if min_p > 0.0 {
+            // Weights are relative to the likeliest, which no cut removes.
+            candidates.retain(|candidate| candidate.weight >= f64::from(min_p));
+        }
+    }
+
+    /// Weights at the temperature, relative to the likeliest candidate left, so that never all of them underflow.
+    fn temper(&mut self) {
+        let best = self.candidates.iter().map(|candidate| candidate.logit).fold(f32::NEG_INFINITY, f32::max);
+        for candidate in &mut self.candidates {
+            candidate.weight =
+                (f64::from(candidate.logit - best) / f64::from(self.options.temperature)).exp();
+        }
+    }
+
+    /// Draws one of the candidates by weight.
+    fn pick(&mut self) -> Option<TokenId> {
+        let total: f64 = self.candidates.iter().map(|candidate| candidate.weight).sum();
+        let mut rest = self.rng.random::<f64>() * total;
+        let mut chosen = None;
+        for candidate in &self.candidates {
+            // Weights can underflow to 0; such a token is never drawn, not even by rounding at the end.
+            if candidate.weight > 0.0 {
+                chosen = Some(candidate.token);
+                rest -= candidate.weight;
+                if rest < 0.0 {
+                    break;
+                }
+            }
+        }
+        chosen
+    }
+}
+
+/// Orders the likelier first, the lower number first among equals.
+fn likelier(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
+    b.logit.total_cmp(&a.logit).then(a.token.cmp(&b.token))
+}
+
+/// The token with the greatest logit, the lowest number among equals; none where no logit is finite.
+fn argmax(logits: &[f32], mask: Option<&Mask>) -> Option<TokenId> {
+    let mut best: Option<(f32, TokenId)> = None;
+    let mut consider = |logit: f32, token: TokenId| {
+        if logit.is_finite() && best.is_none_or(|(greatest, _)| logit > greatest) {
+            best = Some((logit, token));
+        }
+    };
+    match mask {
+        None => logits.iter().zip(0_u32..).for_each(|(&logit, token)| consider(logit, token)),
+        Some(mask) => {
+            for token in mask.iter() {
+                if let Some(&logit) = logits.get(token as usize) {
+                    consider(logit, token);
+                }
+            }
+        }
+    }
+    best.map(|(_, token)| token)
+}
+
+/// The share of the softmax that lies outside the mask.
+fn removed_share(logits: &[f32], mask: &Mask) -> f64 {
+    let Some(best) = argmax(logits, None).and_then(|token| logits.get(token as usize).copied()) else {
+        return 0.0;
+    };
+    let weight = |logit: f32| if logit.is_finite() { f64::from((logit - best).exp()) } else { 0.0 };
+    let all: f64 = logits.iter().map(|&logit| weight(logit)).sum();
+    let kept: f64 =
+        mask.iter().filter_map(|token| logits.get(token as usize)).map(|&logit| weight(logit)).sum();
+    (1.0 - kept / all).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests;

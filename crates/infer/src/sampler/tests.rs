@@ -1,0 +1,1 @@
+//! The sampler against brute force, with fixed seeds.

@@ -1,0 +1,265 @@
+//! A model without weights: it wants to say what its scripts say. For tests, examples and demos.
+//!
+//! Invariant: its logits are a function of its scripts and of the tokens evaluated, nothing else, so that
+//! constraint, sampler and loop can be tested end to end and reproduced.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
+
+use crate::{Backend, Error, Kind, Rows, Specials};
+
+/// Logit of the token the script wants. With [`NOISE`] on all others it has nearly all the probability.
+const WANTED: f32 = 24.0;
+/// Logits of unwanted tokens lie between 0 and this, by a hash of the position and the token.
+const NOISE: f32 = 1.0;
+/// Added to the wanted logit for a stray token.
+const STRAY: f32 = 4.0;
+/// How much of what was written is looked for in the script to find the place to go on.
+const MEMORY: usize = 48;
+
+/// A [`Backend`] that follows scripts: for each turn, the text it wants to write.
+///
+/// A turn begins with [`Session::set_prompt`](crate::Session::set_prompt). Its script is the first
+/// [`on`](Self::on) whose text the prompt contains, else the next [`say`](Self::say), else to end at once.
+/// Within a turn it wants the script's text, longest token first, then to end. Where a constraint made it write
+/// something else, it goes on after the place in the script that reads like what was written last.
+#[derive(Clone, Debug)]
+pub struct Scripted {
+    vocabulary: Arc<Vocabulary>,
+    rules: Vec<(String, String)>,
+    queue: VecDeque<String>,
+    stray: Option<(usize, TokenId)>,
+    context: usize,
+    batch: usize,
+    held: Vec<TokenId>,
+    turn: Option<Script>,
+    logits: Vec<Vec<f32>>,
+    batches: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct Script {
+    start: usize,
+    text: Vec<u8>,
+}
+
+impl Scripted {
+    /// A model with nothing to say, a context of 8,192 tokens and batches of 512.
+    pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
+        Self {
+            vocabulary,
+            rules: Vec::new(),
+            queue: VecDeque::new(),
+            stray: None,
+            context: 8_192,
+            batch: 512,
+            held: Vec::new(),
+            turn: None,
+            logits: Vec::new(),
+            batches: Vec::new(),
+        }
+    }
+
+    /// Adds what the next turn without a script of its own wants to say; each is used once, in order.
+    #[must_use]
+    pub fn say(mut self, text: impl Into<String>) -> Self {
+        self.queue.push_back(text.into());
+        self
+    }
+
+    /// Adds what every turn whose prompt contains `when` wants to say. The first that fits counts.
+    #[must_use]
+    pub fn on(mut self, when: impl Into<String>, text: impl Into<String>) -> Self {
+        self.rules.push((when.into(), text.into()));
+        self
+    }
+
+    /// At every `every`-th position it rather wants `token`, so that constraints have something to refuse.
+    #[must_use]
+    pub fn stray(mut self, every: usize, token: TokenId) -> Self {
+        self.stray = Some((every.max(1), token));
+        self
+    }
+
+    /// Sets the length of its context.
+    #[must_use]
+    pub fn context(mut self, tokens: usize) -> Self {
+        self.context = tokens;
+        self
+    }
+
+    /// Sets the most tokens it evaluates at once.
+    #[must_use]
+    pub fn batch(mut self, tokens: usize) -> Self {
+        self.batch = tokens.max(1);
+        self
+    }
+
+    /// Sizes of the batches it has evaluated, prompts included.
+    pub fn batches(&self) -> &[usize] {
+        &self.batches
+    }
+
+    fn bytes_of(&self, tokens: &[TokenId]) -> Vec<u8> {
+        tokens.iter().flat_map(|&token| self.vocabulary.bytes(token)).copied().collect()
+    }
+
+    /// Logits after the first `len` tokens.
+    fn row(&self, len: usize) -> Vec<f32> {
+        let held = self.held.get(..len).unwrap_or_default();
+        let mut logits: Vec<f32> = (0_u32..)
+            .take(self.vocabulary.len())
+            .map(|token| match self.vocabulary.kind(token) {
+                TokenKind::Unused => f32::NEG_INFINITY,
+                _ => NOISE * noise(len, token),
+            })
+            .collect();
+        let mut want = |token: TokenId, logit: f32| {
+            if let Some(slot) = logits.get_mut(token as usize) {
+                *slot = slot.max(logit);
+            }
+        };
+        let script = self.turn.as_ref().filter(|script| script.start <= len);
+        let (text, written) = match script {
+            Some(script) => {
+                (script.text.as_slice(), self.bytes_of(held.get(script.start..).unwrap_or_default()))
+            }
+            None => (&[][..], Vec::new()),
+        };
+        let rest = text.get(resume(text, &written)..).unwrap_or_default();
+        if rest.is_empty() {
+            self.vocabulary.end_tokens().iter().for_each(|&token| want(token, WANTED));
+        }
+        // A control token the script names by its text is wanted most, then text tokens, the longer the more.
+        for token in (0_u32..).take(self.vocabulary.len()) {
+            let bytes = self.vocabulary.bytes(token);
+            if !bytes.is_empty() && rest.starts_with(bytes) {
+                match self.vocabulary.kind(token) {
+                    TokenKind::Special => want(token, WANTED + 2.0),
+                    TokenKind::Text => want(token, WANTED - 1.0 / bytes.len() as f32),
+                    TokenKind::EndOfGeneration | TokenKind::Unused => {}
+                }
+            }
+        }
+        if let Some((every, token)) = self.stray
+            && len % every == 0
+        {
+            want(token, WANTED + STRAY);
+        }
+        logits
+    }
+}
+
+impl Backend for Scripted {
+    fn vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.vocabulary
+    }
+
+    /// The longest token first, from left to right.
+    fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error> {
+        let mut rest = text.as_bytes();
+        let mut tokens = Vec::new();
+        while !rest.is_empty() {
+            let fits = |&token: &TokenId| {
+                let bytes = self.vocabulary.bytes(token);
+                let named = match self.vocabulary.kind(token) {
+                    TokenKind::Text => true,
+                    TokenKind::Special | TokenKind::EndOfGeneration => specials == Specials::Parse,
+                    TokenKind::Unused => false,
+                };
+                named && !bytes.is_empty() && rest.starts_with(bytes)
+            };
+            // The lowest number among tokens of the same bytes.
+            let longest = (0_u32..)
+                .take(self.vocabulary.len())
+                .filter(fits)
+                .min_by_key(|&token| std::cmp::Reverse(self.vocabulary.bytes(token).len()));
+            let token = longest.ok_or_else(|| {
+                let message =
+                    format!("vocabulary has no token for the text at byte {}", text.len() - rest.len());
+                Error::new(Kind::Backend, message)
+            })?;
+            tokens.push(token);
+            rest = rest.get(self.vocabulary.bytes(token).len()..).unwrap_or_default();
+        }
+        Ok(tokens)
+    }
+
+    fn context_len(&self) -> usize {
+        self.context
+    }
+
+    fn batch_len(&self) -> usize {
+        self.batch
+    }
+
+    fn evaluated(&self) -> usize {
+        self.held.len()
+    }
+
+    fn truncate(&mut self, len: usize) -> Result<usize, Error> {
+        self.held.truncate(len);
+        self.logits.clear();
+        Ok(self.held.len())
+    }
+
+    fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), Error> {
+        if self.held.len() + tokens.len() > self.context || tokens.len() > self.batch {
+            return Err(Error::new(Kind::Backend, "batch exceeds the context or the batch length"));
+        }
+        self.batches.push(tokens.len());
+        let before = self.held.len();
+        self.held.extend_from_slice(tokens);
+        self.logits = match rows {
+            Rows::None => Vec::new(),
+            Rows::Last => vec![self.row(self.held.len())],
+            Rows::All => (before + 1..=self.held.len()).map(|len| self.row(len)).collect(),
+        };
+        Ok(())
+    }
+
+    fn logits(&self, row: usize) -> Result<&[f32], Error> {
+        let missing = || Error::new(Kind::Backend, format!("logits of row {row} were not asked for"));
+        self.logits.get(row).map(Vec::as_slice).ok_or_else(missing)
+    }
+
+    fn begin_turn(&mut self) {
+        let prompt = String::from_utf8_lossy(&self.bytes_of(&self.held)).into_owned();
+        let rule = self.rules.iter().find(|(when, _)| prompt.contains(when)).map(|(_, text)| text.clone());
+        let text = rule.or_else(|| self.queue.pop_front()).unwrap_or_default();
+        self.turn = Some(Script { start: self.held.len(), text: text.into_bytes() });
+        // The prompt's logits were made before its script was known.
+        if let Some(last) = self.logits.len().checked_sub(1) {
+            let row = self.row(self.held.len());
+            if let Some(slot) = self.logits.get_mut(last) {
+                *slot = row;
+            }
+        }
+    }
+}
+
+/// Where the script goes on after `written`: behind it if it is a beginning of the script, else behind the place
+/// that shares the most with its end, else where it stands.
+fn resume(script: &[u8], written: &[u8]) -> usize {
+    if script.starts_with(written) {
+        return written.len();
+    }
+    let longest = MEMORY.min(written.len()).min(script.len());
+    for len in (1..=longest).rev() {
+        let tail = written.get(written.len() - len..).unwrap_or_default();
+        if let Some(at) = script.windows(len).position(|window| window == tail) {
+            return at + len;
+        }
+    }
+    0
+}
+
+/// A number in 0 to 1 that depends on nothing but its arguments (the finalizer of SplitMix64).
+fn noise(position: usize, token: TokenId) -> f32 {
+    let mut x = (position as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (u64::from(token) << 32);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((x ^ (x >> 31)) >> 40) as f32 / (1_u64 << 24) as f32
+}

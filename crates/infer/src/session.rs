@@ -1,0 +1,220 @@
+//! A backend and the tokens it holds: prompts are evaluated after the longest prefix already there.
+//!
+//! Invariant: [`Session::tokens`] are exactly the tokens the backend has evaluated, whatever failed or was cancelled.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use toolgate_grammar::{TokenId, Vocabulary};
+
+use crate::stats::ms;
+use crate::{Backend, Error, Kind, Overflow, Rows, Specials};
+
+/// A flag that stops work between two batches or tokens. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Asks the work to stop.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody asked.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Takes the request back, for the next turn.
+    pub fn reset(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// How far the evaluation of a prompt has come, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Tokens of the prompt that were there already.
+    pub cached: usize,
+    /// Tokens of the prompt held by now, the cached ones included.
+    pub done: usize,
+    /// Tokens of the prompt.
+    pub total: usize,
+}
+
+/// What setting a prompt took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Prefill {
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Of these, tokens found in the cache.
+    pub cached_tokens: usize,
+    /// Of these, tokens evaluated now; at least one, since logits are wanted.
+    pub evaluated_tokens: usize,
+    /// Time taken, in milliseconds.
+    pub ms: f64,
+}
+
+/// One conversation with a model.
+#[derive(Debug)]
+pub struct Session<B> {
+    backend: B,
+    tokens: Vec<TokenId>,
+    /// Row of the last evaluation that belongs to the last token, if its logits were asked for.
+    row: Option<usize>,
+}
+
+impl<B: Backend> Session<B> {
+    /// A session that starts empty: whatever `backend` holds is forgotten with the first prompt.
+    pub fn new(backend: B) -> Self {
+        Self { backend, tokens: Vec::new(), row: None }
+    }
+
+    /// The backend.
+    pub fn backend(&self) -> &B {
+        &self.backend
+    }
+
+    /// Gives the backend back.
+    pub fn into_backend(self) -> B {
+        self.backend
+    }
+
+    /// The tokens of the model.
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+        self.backend.vocabulary()
+    }
+
+    /// The tokens evaluated so far.
+    pub fn tokens(&self) -> &[TokenId] {
+        &self.tokens
+    }
+
+    /// Tokens that still fit.
+    pub fn room(&self) -> usize {
+        self.backend.context_len().saturating_sub(self.tokens.len())
+    }
+
+    /// Makes `prompt` what the backend holds, evaluating only what follows the longest prefix it has, in batches;
+    /// `progress` is called before the first and after each. At least `reserve` tokens stay free after it.
+    ///
+    /// # Errors
+    /// [`Kind::Overflow`] with its numbers, before anything is evaluated; [`Kind::Cancelled`] between two batches;
+    /// [`Kind::Options`] for an empty prompt; [`Kind::Backend`].
+    pub fn set_prompt(
+        &mut self,
+        prompt: &[TokenId],
+        reserve: usize,
+        cancel: &Cancel,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Prefill, Error> {
+        let start = Instant::now();
+        let (total, context) = (prompt.len(), self.backend.context_len());
+        if total == 0 {
+            return Err(Error::new(Kind::Options, "the prompt is empty: it needs at least one token"));
+        }
+        if total.saturating_add(reserve) > context {
+            return Err(Error::overflow_of(Overflow { prompt: total, reserve, context }));
+        }
+        let common = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        // The last token is evaluated again if need be: its logits are those the turn starts from.
+        self.truncate(common.min(total - 1))?;
+        let cached = self.tokens.len();
+        progress(Progress { cached, done: cached, total });
+        let mut rest = prompt.get(cached..).unwrap_or_default();
+        while !rest.is_empty() {
+            if cancel.is_cancelled() {
+                return Err(Error::new(Kind::Cancelled, "cancelled while the prompt was evaluated"));
+            }
+            let (batch, after) = rest.split_at(rest.len().min(self.backend.batch_len().max(1)));
+            self.eval_batch(batch, if after.is_empty() { Rows::Last } else { Rows::None })?;
+            rest = after;
+            progress(Progress { cached, done: self.tokens.len(), total });
+        }
+        self.backend.begin_turn();
+        let evaluated_tokens = total - cached;
+        Ok(Prefill { prompt_tokens: total, cached_tokens: cached, evaluated_tokens, ms: ms(start.elapsed()) })
+    }
+
+    /// [`set_prompt`](Self::set_prompt) for a text, control tokens parsed, nothing reserved: for examples and tests.
+    ///
+    /// # Errors
+    /// As [`set_prompt`](Self::set_prompt).
+    pub fn set_prompt_text(&mut self, prompt: &str) -> Result<Prefill, Error> {
+        let tokens = self.backend.tokenize(prompt, Specials::Parse)?;
+        self.set_prompt(&tokens, 0, &Cancel::default(), &mut |_| ())
+    }
+
+    /// Evaluates `tokens` after those it holds; returns the number of evaluations it took. Where they fit in one
+    /// batch, the logits of `rows` can be read afterwards; otherwise only those of the last batch.
+    ///
+    /// # Errors
+    /// [`Kind::Overflow`], [`Kind::Backend`].
+    pub fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<usize, Error> {
+        let (prompt, context) = (self.tokens.len() + tokens.len(), self.backend.context_len());
+        if prompt > context {
+            return Err(Error::overflow_of(Overflow { prompt, reserve: 0, context }));
+        }
+        let mut calls = 0;
+        for batch in tokens.chunks(self.backend.batch_len().max(1)) {
+            self.eval_batch(batch, rows)?;
+            calls += 1;
+        }
+        Ok(calls)
+    }
+
+    /// Logits after the last token.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`] where they were not asked for, such as after [`truncate`](Self::truncate).
+    pub fn logits(&self) -> Result<&[f32], Error> {
+        let missing = || Error::new(Kind::Backend, "no logits: the last token was not evaluated for them");
+        self.row(self.row.ok_or_else(missing)?)
+    }
+
+    /// Logits of a row of the last evaluation; see [`Rows`].
+    ///
+    /// # Errors
+    /// [`Kind::Backend`].
+    pub fn row(&self, row: usize) -> Result<&[f32], Error> {
+        let logits = self.backend.logits(row)?;
+        if logits.len() != self.backend.vocabulary().len() {
+            let (got, want) = (logits.len(), self.backend.vocabulary().len());
+            return Err(Error::new(Kind::Backend, format!("backend gave {got} logits for {want} tokens")));
+        }
+        Ok(logits)
+    }
+
+    /// Forgets all but the first `len` tokens (or more, where the backend cannot cut there).
+    ///
+    /// # Errors
+    /// [`Kind::Backend`].
+    pub fn truncate(&mut self, len: usize) -> Result<(), Error> {
+        if len < self.tokens.len() || self.backend.evaluated() != self.tokens.len() {
+            self.row = None;
+            let kept = self.backend.truncate(len.min(self.tokens.len()));
+            self.tokens.truncate(self.backend.evaluated());
+            self.tokens.truncate(kept?);
+        }
+        Ok(())
+    }
+
+    fn eval_batch(&mut self, batch: &[TokenId], rows: Rows) -> Result<(), Error> {
+        self.row = None;
+        let held = self.tokens.len();
+        let result = self.backend.eval(batch, rows);
+        let gained = self.backend.evaluated().saturating_sub(held).min(batch.len());
+        self.tokens.extend(batch.iter().take(gained));
+        result?;
+        if gained < batch.len() {
+            return Err(Error::new(Kind::Backend, "backend evaluated fewer tokens than it was given"));
+        }
+        self.row = match rows {
+            Rows::None => None,
+            Rows::Last => Some(0),
+            Rows::All => batch.len().checked_sub(1),
+        };
+        Ok(())
+    }
+}

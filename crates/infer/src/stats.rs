@@ -1,0 +1,137 @@
+//! What a run cost: counts of tokens and evaluations, and time by stage. Plain numbers that add up.
+
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::Prefill;
+
+/// Counts and times of one turn, or summed over a run. Its JSON form is the `stats` object of `run --json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Stats {
+    /// Tokens of the prompts.
+    pub prompt_tokens: usize,
+    /// Of these, tokens found in the cache.
+    pub cached_tokens: usize,
+    /// Tokens drawn from the model's distribution.
+    pub sampled_tokens: usize,
+    /// Tokens the grammar left no choice about.
+    pub forced_tokens: usize,
+    /// Tokens guessed ahead.
+    pub drafted_tokens: usize,
+    /// Of these, tokens the model confirmed.
+    pub accepted_tokens: usize,
+    /// Evaluations of the model after the prompts.
+    pub decode_calls: usize,
+    /// Time by stage.
+    pub ms: Milliseconds,
+    /// Probability the constraint took away.
+    pub constraint_pressure: Pressure,
+}
+
+/// Time by stage, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Milliseconds {
+    /// Loading the model.
+    pub load: f64,
+    /// Evaluating prompts.
+    pub prefill: f64,
+    /// Evaluating and drawing tokens, masks not counted.
+    pub decode: f64,
+    /// Asking the constraint.
+    pub mask: f64,
+    /// Running tools.
+    pub tools: f64,
+    /// All of it, as a clock on the wall saw it.
+    pub total: f64,
+}
+
+/// Shares of probability removed by masks, over the positions where a mask was applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Pressure {
+    /// Mean share; 0 where no mask was applied.
+    pub mean: f64,
+    /// Largest share.
+    pub max: f64,
+    /// Positions where the first draw was refused and a mask applied.
+    pub refusals: usize,
+}
+
+impl Pressure {
+    /// Counts one refusal, which removed `share` of the probability.
+    pub fn record(&mut self, share: f64) {
+        *self += Self { mean: share, max: share, refusals: 1 };
+    }
+}
+
+impl AddAssign for Pressure {
+    fn add_assign(&mut self, other: Self) {
+        let refusals = self.refusals + other.refusals;
+        if refusals > 0 {
+            let sum = self.mean * self.refusals as f64 + other.mean * other.refusals as f64;
+            self.mean = sum / refusals as f64;
+        }
+        self.max = self.max.max(other.max);
+        self.refusals = refusals;
+    }
+}
+
+impl AddAssign for Milliseconds {
+    fn add_assign(&mut self, other: Self) {
+        self.load += other.load;
+        self.prefill += other.prefill;
+        self.decode += other.decode;
+        self.mask += other.mask;
+        self.tools += other.tools;
+        self.total += other.total;
+    }
+}
+
+impl AddAssign<&Self> for Stats {
+    fn add_assign(&mut self, other: &Self) {
+        self.prompt_tokens += other.prompt_tokens;
+        self.cached_tokens += other.cached_tokens;
+        self.sampled_tokens += other.sampled_tokens;
+        self.forced_tokens += other.forced_tokens;
+        self.drafted_tokens += other.drafted_tokens;
+        self.accepted_tokens += other.accepted_tokens;
+        self.decode_calls += other.decode_calls;
+        self.ms += other.ms;
+        self.constraint_pressure += other.constraint_pressure;
+    }
+}
+
+impl AddAssign<&Prefill> for Stats {
+    fn add_assign(&mut self, prefill: &Prefill) {
+        self.prompt_tokens += prefill.prompt_tokens;
+        self.cached_tokens += prefill.cached_tokens;
+        self.ms.prefill += prefill.ms;
+        self.ms.total += prefill.ms;
+    }
+}
+
+/// A duration as fractional milliseconds.
+pub(crate) fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_sums_to_the_mean_of_all_refusals() {
+        let mut left = Pressure::default();
+        left.record(0.2);
+        left.record(0.4);
+        let mut right = Pressure::default();
+        right.record(0.9);
+        left += right;
+        assert!((left.mean - 0.5).abs() < 1e-12 && (left.max - 0.9).abs() < 1e-12, "{left:?}");
+        assert_eq!(left.refusals, 3);
+        let before = left;
+        left += Pressure::default();
+        assert_eq!(left, before, "adding nothing changes nothing");
+    }
+}
