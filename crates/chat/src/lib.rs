@@ -1,1 +1,22 @@
+//! Conversations become prompts and turn grammars, and a model's text becomes a turn.
+//!
+//! ```text
+//! Rust type ── ToolSpec::of ─▶ ToolSpec ─┬─ ToolFormat::turn ─▶ TurnGrammar ─▶ (decoding) ─▶ text
+//! Transcript ───────────────────────────┴─ Dialogue::prompt ─▶ Prompt              │
+//! Transcript ◀── push ── ParsedTurn ◀────────────────────────── ToolFormat::parse ─┘
+//! ```
+//!
+//! It knows messages, chat templates and the forms tool calls take; no llama.cpp, and nothing that runs a call.
 
+mod error;
+pub mod format;
+pub mod model;
+mod parameters;
+mod spec;
+
+pub use error::{Error, Kind, Place};
+pub use format::{ToolFormat, TurnGrammar, TurnRequest};
+pub use model::{
+    Defect, DefectKind, Message, ParsedTurn, ToolCall, ToolChoice, ToolName, ToolReply, Transcript,
+};
+pub use spec::ToolSpec;

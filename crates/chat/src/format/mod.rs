@@ -1,0 +1,60 @@
+//! The forms tool calls take, one family a file: how calls are written, which grammar a turn has, how a turn is read.
+//!
+//! Two laws tie the directions together and are property-tested for every family: the turn grammar accepts
+//! `render_calls(calls)`, and `parse(render_calls(calls))` gives the calls back.
+
+use std::num::NonZeroUsize;
+
+use toolgate_grammar::{Contract, Grammar};
+
+use crate::error::Error;
+use crate::model::{ParsedTurn, ToolCall, ToolChoice, ToolName};
+use crate::spec::ToolSpec;
+
+/// One family's way to write, constrain and read tool calls.
+pub trait ToolFormat: Send + Sync + std::fmt::Debug {
+    /// The family's name: `hermes`, `generic`, ….
+    fn name(&self) -> &'static str;
+
+    /// The calls as the model would write them, in the canonical form the call grammar accepts.
+    /// Arguments are written in the order given; [`ToolSpec::arrange`] puts them in the grammar's.
+    fn render_calls(&self, calls: &[ToolCall]) -> String;
+
+    /// The grammars of a turn.
+    ///
+    /// # Errors
+    /// [`Kind::Schema`](crate::Kind::Schema) naming the tool and the place in its parameters;
+    /// [`Kind::Request`](crate::Kind::Request) for a choice that leaves nothing to say.
+    fn turn(&self, tools: &[ToolSpec], request: &TurnRequest) -> Result<TurnGrammar, Error>;
+
+    /// Reads a turn. Never fails: what is wrong with the text is listed in the turn's defects.
+    fn parse(&self, text: &str) -> ParsedTurn;
+
+    /// Texts with which a call may open, in this family and in every other dialect models are known to fall into.
+    /// Used to decide between call and answer from the model's own probabilities.
+    fn openings(&self) -> &[&str];
+
+    /// Texts that are markup in this family and so must not be taken as such in a message's content.
+    fn markers(&self) -> &[&str];
+}
+
+/// What a turn may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TurnRequest {
+    /// Which tools may or must be called.
+    pub choice: ToolChoice,
+    /// The most calls of one turn; `None` is without bound.
+    pub parallel: Option<NonZeroUsize>,
+}
+
+/// The grammars of a turn: its two halves apart, so that call or answer can be decided before either constrains.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TurnGrammar {
+    /// One or more calls in canonical form; `None` if the request excludes calls, or there are no tools.
+    pub call: Option<Grammar>,
+    /// Text that holds no call marker and is not blank; `None` if the request demands a call.
+    pub answer: Option<Grammar>,
+    /// What became of every keyword of the tools that may be called.
+    pub contracts: Vec<(ToolName, Contract)>,
+}

@@ -1,0 +1,316 @@
+//! The conversation as plain data: messages, tool calls, their results. Knows no template, no wire format and no model.
+//!
+//! All results of one turn are one message, in the order of the calls they answer.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Kind};
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", content = "message", rename_all = "snake_case")]
+pub enum Message {
+    /// What the program tells the model; trusted text.
+    System(String),
+    /// What the person asks.
+    User(String),
+    /// A turn of the model: an answer, or calls.
+    Assistant {
+        /// The answer, or text in front of the calls.
+        content: Option<String>,
+        /// What the model thought before it spoke.
+        reasoning: Option<String>,
+        /// The calls it made, in order.
+        calls: Vec<ToolCall>,
+    },
+    /// The results of all calls of the turn before.
+    Tool(Vec<ToolReply>),
+}
+
+impl Message {
+    /// A turn that is an answer.
+    pub fn answer(content: impl Into<String>) -> Self {
+        Self::Assistant { content: Some(content.into()), reasoning: None, calls: Vec::new() }
+    }
+
+    /// A turn that is calls.
+    pub fn calls(calls: impl IntoIterator<Item = ToolCall>) -> Self {
+        Self::Assistant { content: None, reasoning: None, calls: calls.into_iter().collect() }
+    }
+}
+
+/// A call of a tool, as the model made it: the name may be unknown, the arguments wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Ties the call to its result; unique in a conversation.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments, in the order written.
+    pub arguments: Map<String, Value>,
+}
+
+impl ToolCall {
+    /// A call with a fresh random id.
+    ///
+    /// ```
+    /// # use toolgate_chat::model::ToolCall;
+    /// let call = ToolCall::new("add", serde_json::Map::new());
+    /// assert_ne!(call.id, ToolCall::new("add", serde_json::Map::new()).id);
+    /// ```
+    pub fn new(name: impl Into<String>, arguments: Map<String, Value>) -> Self {
+        Self { id: uuid::Uuid::new_v4().to_string(), name: name.into(), arguments }
+    }
+
+    /// The same call under a given id.
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// Whether both ask the same tool the same thing; ids and the order of keys do not count.
+    pub fn same_request(&self, other: &Self) -> bool {
+        self.name == other.name && self.arguments == other.arguments
+    }
+}
+
+/// The result of one call, as the model will see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolReply {
+    /// Id of the call it answers.
+    pub call_id: String,
+    /// The tool that was called.
+    pub name: String,
+    /// What the model sees.
+    pub content: String,
+    /// Whether the call failed or was denied.
+    pub is_error: bool,
+}
+
+impl ToolReply {
+    /// What `call` gave.
+    pub fn ok(call: &ToolCall, content: impl Into<String>) -> Self {
+        Self { call_id: call.id.clone(), name: call.name.clone(), content: content.into(), is_error: false }
+    }
+
+    /// Why `call` gave nothing.
+    pub fn error(call: &ToolCall, content: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::ok(call, content) }
+    }
+}
+
+/// A conversation: messages in order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Transcript {
+    messages: Vec<Message>,
+}
+
+impl Transcript {
+    /// An empty conversation.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a message at the end.
+    pub fn push(&mut self, message: Message) {
+        self.messages.push(message);
+    }
+
+    /// Adds a message at the end, for building in one expression.
+    #[must_use]
+    pub fn with(mut self, message: Message) -> Self {
+        self.push(message);
+        self
+    }
+
+    /// The messages, first to last.
+    pub fn iter(&self) -> std::slice::Iter<'_, Message> {
+        self.messages.iter()
+    }
+
+    /// The messages, first to last.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The messages, to change: a long result may have to be cut.
+    pub fn messages_mut(&mut self) -> &mut [Message] {
+        &mut self.messages
+    }
+
+    /// Number of messages.
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether nothing was said yet.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// The newest message.
+    pub fn last(&self) -> Option<&Message> {
+        self.messages.last()
+    }
+
+    /// What the person asked last.
+    pub fn question(&self) -> Option<&str> {
+        self.messages.iter().rev().find_map(|message| match message {
+            Message::User(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// All calls since the person's last message, each with its result where there is one.
+    pub fn calls_of_run(&self) -> Vec<(&ToolCall, Option<&ToolReply>)> {
+        let start = self.messages.iter().rposition(|m| matches!(m, Message::User(_))).unwrap_or(0);
+        let run = self.messages.get(start..).unwrap_or_default();
+        let replies = |id: &str| {
+            run.iter().find_map(|message| match message {
+                Message::Tool(replies) => replies.iter().find(|reply| reply.call_id == id),
+                _ => None,
+            })
+        };
+        run.iter()
+            .filter_map(|message| match message {
+                Message::Assistant { calls, .. } => Some(calls),
+                _ => None,
+            })
+            .flatten()
+            .map(|call| (call, replies(&call.id)))
+            .collect()
+    }
+}
+
+impl FromIterator<Message> for Transcript {
+    fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
+        Self { messages: messages.into_iter().collect() }
+    }
+}
+
+impl<'a> IntoIterator for &'a Transcript {
+    type Item = &'a Message;
+    type IntoIter = std::slice::Iter<'a, Message>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// A name a tool can have: 1 to 64 of `A-Z a-z 0-9 _ . -`, so that no name can carry markup into a prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ToolName(String);
+
+impl ToolName {
+    /// Checks the name.
+    ///
+    /// # Errors
+    /// [`Kind::Definition`] for any other text.
+    ///
+    /// ```
+    /// # use toolgate_chat::model::ToolName;
+    /// assert_eq!(ToolName::new("read_file")?.as_str(), "read_file");
+    /// assert!(ToolName::new("read file").is_err());
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    pub fn new(name: &str) -> Result<Self, Error> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        if (1..=64).contains(&name.len()) && name.chars().all(allowed) {
+            return Ok(Self(name.to_owned()));
+        }
+        let shown: String = name.chars().take(80).collect();
+        Err(Error::new(
+            Kind::Definition,
+            format!("{shown:?} is no tool name: use 1 to 64 letters, digits, \"_\", \".\" or \"-\""),
+        ))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<str> for ToolName {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ToolName {
+    type Error = Error;
+
+    fn try_from(name: String) -> Result<Self, Error> {
+        Self::new(&name)
+    }
+}
+
+impl From<ToolName> for String {
+    fn from(name: ToolName) -> Self {
+        name.0
+    }
+}
+
+/// Which tools a turn may, or must, call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ToolChoice {
+    /// Calls or an answer.
+    #[default]
+    Auto,
+    /// An answer.
+    None,
+    /// At least one call.
+    Required,
+    /// At least one call, of these tools alone.
+    Only(Vec<ToolName>),
+}
+
+/// A turn read back from the model's text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ParsedTurn {
+    /// The text outside calls and reasoning, trimmed; `None` if there is none.
+    pub content: Option<String>,
+    /// What stood between reasoning markers.
+    pub reasoning: Option<String>,
+    /// The calls, in order.
+    pub calls: Vec<ToolCall>,
+    /// What was wrong with the text.
+    pub defects: Vec<Defect>,
+}
+
+/// Something wrong with a model's text: data for the next turn, not an error of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defect {
+    /// What is wrong.
+    pub kind: DefectKind,
+    /// Byte offset into the text where it begins.
+    pub offset: usize,
+    /// For the model or a person: lower-case, without a full stop.
+    pub message: String,
+}
+
+/// What can be wrong with a model's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DefectKind {
+    /// A call opened and never closed.
+    Unclosed,
+    /// A call whose content is not JSON.
+    NotJson,
+    /// JSON between call markers that is not a call.
+    NotACall,
+    /// Text where none belongs: beside calls.
+    Stray,
+}

@@ -1,0 +1,247 @@
+//! Tool definitions: from Rust types or from the three wire forms, to what a prompt shows and a grammar enforces.
+//!
+//! Invariant: a [`ToolSpec`] has a valid name and parameters that are a JSON Schema of an object.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, Kind, Place};
+use crate::model::ToolName;
+use crate::parameters;
+
+/// A tool as a model is told about it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ToolSpec {
+    /// What a call names.
+    pub name: ToolName,
+    /// What the tool does, for the model.
+    pub description: String,
+    /// JSON Schema of the arguments, an object.
+    pub parameters: Value,
+}
+
+impl ToolSpec {
+    /// A tool from its parts. `parameters` may be null or empty for a tool that takes none.
+    ///
+    /// # Errors
+    /// [`Kind::Definition`] for a bad name, or parameters that are no schema of an object.
+    pub fn new(name: &str, description: impl Into<String>, parameters: Value) -> Result<Self, Error> {
+        let parameters = object_schema(parameters).map_err(|error| {
+            error.at(Place::Tool { name: name.chars().take(64).collect(), pointer: String::new() })
+        })?;
+        Ok(Self { name: ToolName::new(name)?, description: description.into(), parameters })
+    }
+
+    /// A tool whose arguments are the Rust type `P`: doc comments become descriptions, `Option` fields may be left out.
+    ///
+    /// # Errors
+    /// [`Kind::Definition`] for a bad name, or a type that is not a struct (or a map) of named fields.
+    ///
+    /// ```
+    /// # use toolgate_chat::ToolSpec;
+    /// #[derive(schemars::JsonSchema)]
+    /// struct Weather {
+    ///     /// The city, in English
+    ///     city: String,
+    ///     days: Option<u8>,
+    /// }
+    /// let spec = ToolSpec::of::<Weather>("get_weather", "Forecast for a city")?;
+    /// assert_eq!(spec.parameters["properties"]["city"]["description"], "The city, in English");
+    /// assert_eq!(spec.parameters["required"], serde_json::json!(["city"]));
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    pub fn of<P: JsonSchema>(name: &str, description: impl Into<String>) -> Result<Self, Error> {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        });
+        let mut parameters = settings.into_generator().into_root_schema_for::<P>().to_value();
+        parameters::visit(&mut parameters, &mut |schema, _| tidy_derived(schema));
+        if let Some(root) = parameters.as_object_mut() {
+            // The doc comment of the parameter struct speaks to programmers; the tool's own description to the model.
+            root.remove("description");
+        }
+        Self::new(name, description, parameters)
+    }
+
+    /// Reads `{"type": "function", "function": {name, description, parameters}}`, or the inner object alone.
+    ///
+    /// # Errors
+    /// [`Kind::Definition`] with the JSON pointer of the offending part.
+    pub fn from_openai(definition: &Value) -> Result<Self, Error> {
+        match definition.get("function") {
+            Some(function) => Self::read(function, "/function", "parameters"),
+            None => Self::read(definition, "", "parameters"),
+        }
+    }
+
+    /// Reads `{name, description, input_schema}`.
+    ///
+    /// # Errors
+    /// [`Kind::Definition`] with the JSON pointer of the offending part.
+    pub fn from_anthropic(definition: &Value) -> Result<Self, Error> {
+        Self::read(definition, "", "input_schema")
+    }
+
+    /// Reads `{name, description, inputSchema}`.
+    ///
+    /// # Errors
+    /// [`Kind::Definition`] with the JSON pointer of the offending part.
+    pub fn from_mcp(definition: &Value) -> Result<Self, Error> {
+        Self::read(definition, "", "inputSchema")
+    }
+
+    /// Reads any of the three forms.
+    ///
+    /// # Errors
+    /// [`Kind::Definition`] with the JSON pointer of the offending part.
+    ///
+    /// ```
+    /// # use toolgate_chat::ToolSpec; use serde_json::json;
+    /// let mcp = ToolSpec::from_any(&json!({"name": "now", "inputSchema": {"type": "object"}}))?;
+    /// let openai = ToolSpec::from_any(&json!({"type": "function", "function": {"name": "now"}}))?;
+    /// assert_eq!(mcp.name, openai.name);
+    /// let error = ToolSpec::from_any(&json!({"type": "function", "function": {}})).unwrap_err();
+    /// assert_eq!(error.to_string(), "a tool definition needs a name, a text at /function/name");
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    pub fn from_any(definition: &Value) -> Result<Self, Error> {
+        if definition.get("inputSchema").is_some() {
+            Self::from_mcp(definition)
+        } else if definition.get("input_schema").is_some() {
+            Self::from_anthropic(definition)
+        } else {
+            Self::from_openai(definition)
+        }
+    }
+
+    /// `{"type": "function", "function": {name, description, parameters}}`.
+    pub fn to_openai(&self) -> Value {
+        json!({"type": "function", "function": {
+            "name": self.name.as_str(), "description": self.description, "parameters": self.parameters,
+        }})
+    }
+
+    /// `{name, description, input_schema}`.
+    pub fn to_anthropic(&self) -> Value {
+        json!({"name": self.name.as_str(), "description": self.description, "input_schema": self.parameters})
+    }
+
+    /// `{name, description, inputSchema}`.
+    pub fn to_mcp(&self) -> Value {
+        json!({"name": self.name.as_str(), "description": self.description, "inputSchema": self.parameters})
+    }
+
+    /// The parameters as a prompt shows them: without `$schema`, titles, and whatever else tells a model nothing.
+    pub fn shown_parameters(&self) -> Value {
+        parameters::shown(&self.parameters)
+    }
+
+    /// The parameters as a turn's grammar enforces them: an object that lists its properties takes no others.
+    ///
+    /// JSON Schema lets undeclared properties through unless told otherwise. In a call they are always invented, so
+    /// the grammar offers none, except where closing the object could contradict another part of the schema
+    /// (`allOf`, references, conditions).
+    pub fn closed_parameters(&self) -> Value {
+        parameters::closed(&self.parameters)
+    }
+
+    /// The arguments with their keys in the order of the schema, as the turn's grammar writes them; keys the schema
+    /// does not know come last, in the order given.
+    ///
+    /// ```
+    /// # use toolgate_chat::ToolSpec; use serde_json::json;
+    /// let spec = ToolSpec::new("f", "", json!({"properties": {"a": {}, "b": {}}}))?;
+    /// let given = json!({"c": 1, "b": 2, "a": 3});
+    /// let keys: Vec<String> = spec.arrange(given.as_object().unwrap()).keys().cloned().collect();
+    /// assert_eq!(keys, ["a", "b", "c"]);
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    pub fn arrange(&self, arguments: &Map<String, Value>) -> Map<String, Value> {
+        parameters::arrange(&self.parameters, arguments)
+    }
+
+    fn read(definition: &Value, at: &str, schema: &str) -> Result<Self, Error> {
+        let wrong = |message: &str, field: &str| {
+            Error::new(Kind::Definition, message).at(Place::Pointer(match field {
+                "" => at.to_owned(),
+                field => format!("{at}/{field}"),
+            }))
+        };
+        let Some(fields) = definition.as_object() else {
+            return Err(wrong("a tool definition is a JSON object", ""));
+        };
+        let Some(name) = fields.get("name").and_then(Value::as_str) else {
+            return Err(wrong("a tool definition needs a name, a text", "name"));
+        };
+        let description = match fields.get("description") {
+            None | Some(Value::Null) => "",
+            Some(Value::String(text)) => text,
+            Some(_) => return Err(wrong("a tool's description is a text", "description")),
+        };
+        let name = ToolName::new(name).map_err(|error| wrong(&error.to_string(), "name"))?;
+        let parameters = object_schema(fields.get(schema).cloned().unwrap_or(Value::Null))
+            .map_err(|error| wrong(&error.to_string(), schema))?;
+        Ok(Self { name, description: description.to_owned(), parameters })
+    }
+}
+
+/// What schemars writes for programs is taken out; the ranges of Rust's integers become bounds a grammar can hold.
+fn tidy_derived(schema: &mut Map<String, Value>) {
+    schema.remove("title");
+    let bounds: Option<(Option<i64>, i64)> = match schema.get("format").and_then(Value::as_str) {
+        Some("int8") => Some((Some(i8::MIN.into()), i8::MAX.into())),
+        Some("int16") => Some((Some(i16::MIN.into()), i16::MAX.into())),
+        Some("int32") => Some((Some(i32::MIN.into()), i32::MAX.into())),
+        Some("uint8") => Some((None, u8::MAX.into())),
+        Some("uint16") => Some((None, u16::MAX.into())),
+        Some("uint32") => Some((None, u32::MAX.into())),
+        Some("int" | "int64" | "int128" | "uint" | "uint64" | "uint128" | "float" | "double") => {
+            schema.remove("format");
+            None
+        }
+        _ => None,
+    };
+    if let Some((least, greatest)) = bounds {
+        schema.remove("format");
+        if let Some(least) = least {
+            schema.entry("minimum").or_insert_with(|| least.into());
+        }
+        schema.entry("maximum").or_insert_with(|| greatest.into());
+    }
+}
+
+/// Null and `{}` stand for "no parameters"; anything that cannot be an object is refused.
+fn object_schema(parameters: Value) -> Result<Value, Error> {
+    let mut schema = match parameters {
+        Value::Null => Map::new(),
+        Value::Object(schema) => schema,
+        _ => return Err(Error::new(Kind::Definition, "a tool's parameters are a JSON Schema, an object")),
+    };
+    if schema.is_empty() {
+        schema.insert("properties".to_owned(), Value::Object(Map::new()));
+    }
+    let is_object = match schema.get("type") {
+        None => true,
+        Some(Value::String(kind)) => kind == "object",
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+        Some(_) => false,
+    };
+    if !is_object {
+        return Err(Error::new(
+            Kind::Definition,
+            "a tool's parameters describe an object, with \"type\": \"object\"",
+        ));
+    }
+    if schema.get("type").and_then(Value::as_str).is_none() {
+        // Arguments are an object whatever else the schema would let through.
+        let mut typed = Map::new();
+        typed.insert("type".to_owned(), "object".into());
+        schema.remove("type");
+        typed.extend(schema);
+        schema = typed;
+    }
+    Ok(Value::Object(schema))
+}
