@@ -1,1 +1,43 @@
+//! The layer that acts: a tool's request becomes an operation on a directory handle that was opened once.
+//! Knows policies and directories; knows no model, no chat and no grammar.
+//!
+//! Invariant: a request is checked on the path it *resolves* to, and what it then touches is named by open
+//! handles, never by that path again. What was not granted is refused with a reason.
+//!
+//! ```
+//! use toolgate_sandbox::{Grants, Kind, ReadOptions, Root, ambient_authority};
+//!
+//! # let workspace = tempfile::tempdir()?;
+//! // The one place where ambient authority is used; from here on, only `root` leads to files.
+//! let root = Root::open(workspace.path(), ambient_authority())?;
+//! let grants = Grants::read_write();
+//!
+//! root.write_file(&grants, "notes/today.txt", "milk\nbread\n")?;
+//! let read = root.read_file(&grants, "notes/today.txt", &ReadOptions::default())?;
+//! assert_eq!(read.text, "milk\nbread\n");
+//!
+//! let refused = root.write_file(&Grants::read_only(), "notes/today.txt", "").unwrap_err();
+//! assert_eq!(refused.kind(), Kind::Denied);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod error;
+mod fs;
+mod grants;
+mod limits;
+mod names;
+pub mod output;
+mod patterns;
+mod report;
+
+pub use cap_std::{AmbientAuthority, ambient_authority};
+
+pub use error::{Error, Kind};
+pub use fs::{
+    CaseOf, Edited, Entry, EntryKind, FileText, Hit, Ignored, Listing, Query, ReadOptions, Root,
+    SearchOptions, SearchResult, Written,
+};
+pub use grants::{Directories, Grants, Scope};
+pub use limits::FileLimits;
+pub use patterns::Patterns;
+pub use report::{Enforced, Resolver};

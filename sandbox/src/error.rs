@@ -1,0 +1,157 @@
+//! The one error of this crate: what kind of thing went wrong, at which path, and what to do instead.
+//!
+//! A message is made to be read by a model: names in it are escaped, and it never says whether
+//! something outside the workspace exists.
+
+use std::{fmt, io};
+
+use crate::output;
+
+/// What went wrong, for code that wants to decide on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Nothing is there under that name.
+    NotFound,
+    /// A directory was needed and something else was found.
+    NotADirectory,
+    /// Something is there already, and would have to be replaced.
+    Exists,
+    /// The grants do not allow it, or it lies outside the workspace.
+    Denied,
+    /// A bound of [`FileLimits`](crate::FileLimits) was reached.
+    Limit,
+    /// The request itself makes no sense: an empty path, a pattern that does not parse.
+    Invalid,
+    /// The request was fine and could not be carried out.
+    Failed,
+    /// A policy file that cannot be used.
+    Policy,
+}
+
+/// Why a request was not carried out.
+///
+/// Its message is lower-case, without a full stop, names the path and says what to do instead:
+/// `no such file: "src/mian.rs"; did you mean "src/main.rs"?`
+///
+/// ```
+/// use toolgate_sandbox::{Grants, Kind, ReadOptions, Root, ambient_authority};
+/// let root = Root::open(".", ambient_authority())?;
+/// let error = root.read_file(&Grants::read_only(), "../x", &ReadOptions::default()).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Denied);
+/// assert!(error.to_string().starts_with("path is outside the workspace"));
+/// # Ok::<(), toolgate_sandbox::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: Kind,
+    message: String,
+    place: Option<String>,
+    line: Option<usize>,
+    hint: Option<String>,
+    source: Option<io::Error>,
+}
+
+impl Error {
+    /// An error of `kind`; `message` says what is wrong, without the path.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            place: None,
+            line: None,
+            hint: None,
+            source: None,
+        }))
+    }
+
+    /// Adds the path it is about; control characters are escaped and a long path is cut.
+    #[must_use]
+    pub fn at(mut self, path: &str) -> Self {
+        self.0.place = Some(output::name(path));
+        self
+    }
+
+    /// Adds the one-based line of the file it is about.
+    #[must_use]
+    pub fn at_line(mut self, line: usize) -> Self {
+        self.0.line = Some(line);
+        self
+    }
+
+    /// Adds what to do instead.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the operating system's error.
+    #[must_use]
+    pub fn because(mut self, source: io::Error) -> Self {
+        self.0.source = Some(source);
+        self
+    }
+
+    /// The one text for everything outside the workspace, the same whether or not it exists.
+    pub(crate) fn outside(path: &str) -> Self {
+        Self::new(Kind::Denied, "path is outside the workspace")
+            .at(path)
+            .hint("use a path inside it, such as \"src/main.rs\" or \".\"")
+    }
+
+    /// An operating system error about `path`, in words a model can act on.
+    pub(crate) fn io(path: &str, doing: &str, source: io::Error) -> Self {
+        let (kind, why) = match source.kind() {
+            io::ErrorKind::NotFound => (Kind::NotFound, "it is not there any more".to_owned()),
+            io::ErrorKind::PermissionDenied => (Kind::Denied, "permission denied".to_owned()),
+            io::ErrorKind::StorageFull => (Kind::Failed, "no space left on the device".to_owned()),
+            io::ErrorKind::ReadOnlyFilesystem => (Kind::Denied, "the file system is read-only".to_owned()),
+            io::ErrorKind::InvalidFilename => (Kind::Invalid, "the name is too long".to_owned()),
+            io::ErrorKind::AlreadyExists => (Kind::Exists, "something is already there".to_owned()),
+            io::ErrorKind::WouldBlock => (Kind::Failed, "it is not a regular file".to_owned()),
+            _ => (Kind::Failed, output::name(&source.to_string())),
+        };
+        Self::new(kind, format!("cannot {doing}: {why}")).at(path).because(source)
+    }
+
+    /// What kind of error this is.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// The path it is about, escaped, if there is one.
+    pub fn place(&self) -> Option<&str> {
+        self.0.place.as_deref()
+    }
+
+    /// The one-based line of a policy file it is about, if there is one.
+    pub fn line(&self) -> Option<usize> {
+        self.0.line
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        if let Some(place) = &self.0.place {
+            write!(f, ": \"{place}\"")?;
+        }
+        if let Some(line) = self.0.line {
+            write!(f, " at line {line}")?;
+        }
+        if let Some(hint) = &self.0.hint {
+            write!(f, "; {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}

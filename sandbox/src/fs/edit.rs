@@ -1,0 +1,231 @@
+//! `edit_file`: one piece of text in a file is replaced by another.
+//!
+//! Invariant: the piece occurs exactly once, bytes outside it stay as they are, and a file that changed
+//! meanwhile is not overwritten.
+
+use std::collections::HashSet;
+
+use regex::bytes::Regex;
+use serde::Serialize;
+
+use super::resolve::{self, Found};
+use super::{Root, guard, nearest, open, write};
+use crate::error::{Error, Kind};
+use crate::grants::Grants;
+use crate::output;
+
+/// Lines compared when the text is not found.
+const COMPARED_LINES: usize = 20_000;
+/// Occurrences named when the text is found more than once.
+const NAMED: usize = 10;
+
+/// What an edit did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Edited {
+    /// The file, relative to the workspace, links resolved.
+    pub path: String,
+    /// First line of the piece that was replaced, counted from one.
+    pub line: usize,
+    /// Lines the old piece touched.
+    pub old_lines: usize,
+    /// Lines the new piece touches.
+    pub new_lines: usize,
+    /// Size of the file now, in bytes.
+    pub bytes: u64,
+}
+
+impl Edited {
+    /// One sentence for the model.
+    pub fn content(&self) -> String {
+        let Self { path, line, old_lines, new_lines, .. } = self;
+        let lines = |n: usize| if n == 1 { "1 line".to_owned() } else { format!("{n} lines") };
+        format!(
+            "edited \"{}\" at line {line}: {} became {}",
+            output::name(path),
+            lines(*old_lines),
+            lines(*new_lines)
+        )
+    }
+}
+
+impl Root {
+    /// Replaces `old_text`, which must occur exactly once in the file at `path`, by `new_text`.
+    ///
+    /// Where the file ends its lines with `\r\n` and `old_text` is written with `\n`, both texts are taken to
+    /// mean the file's line ends.
+    ///
+    /// # Errors
+    /// [`Kind::Failed`] if the text does not occur (naming the line most like it) or occurs more often (naming
+    /// the lines), and as [`write_file`](Self::write_file) and [`read_file`](Self::read_file).
+    ///
+    /// ```
+    /// # use toolgate_sandbox::{Grants, Kind, Root, ambient_authority};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let root = Root::open(dir.path(), ambient_authority())?;
+    /// let grants = Grants::read_write();
+    /// root.write_file(&grants, "app.toml", "port = 80\nhost = \"a\"\n")?;
+    /// root.edit_file(&grants, "app.toml", "port = 80", "port = 8080")?;
+    /// let error = root.edit_file(&grants, "app.toml", "port = 80\n", "").unwrap_err();
+    /// assert!(error.to_string().contains("line 1"), "{error}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn edit_file(
+        &self,
+        grants: &Grants,
+        path: &str,
+        old_text: &str,
+        new_text: &str,
+    ) -> Result<Edited, Error> {
+        if old_text.is_empty() {
+            return Err(Error::new(Kind::Invalid, "old_text is empty")
+                .at(path)
+                .hint("copy the text to replace from the file, or use write_file"));
+        }
+        if old_text == new_text {
+            return Err(Error::new(
+                Kind::Invalid,
+                "old_text and new_text are the same, nothing would change",
+            )
+            .at(path));
+        }
+        let resolved = resolve::resolve(self, path)?;
+        guard::check_write(grants, &resolved)?;
+        grants.check_read(&resolved.inside())?;
+        let name = match (&resolved.found, &resolved.last) {
+            (Found::File(_), Some(name)) => name,
+            (Found::Missing { .. }, _) => return Err(nearest::not_found(self, grants, &resolved, path)),
+            (Found::Special(what), _) => return Err(open::not_a_file(path, what)),
+            _ => return Err(open::is_a_directory(path)),
+        };
+        let dir = resolved.dir();
+        let file = open::open_name(dir, name.as_ref()).map_err(|e| Error::io(path, "open the file", e))?;
+        let opened = open::regular(file, path)?;
+        let bytes = open::read_all(&opened, path, grants.limits.max_file_bytes)?;
+        if open::is_binary(&bytes) {
+            return Err(Error::new(Kind::Failed, "this is a binary file, not text")
+                .at(path)
+                .hint("do not edit it"));
+        }
+        let (at, old, new) = find_once(&bytes, old_text, new_text, path)?;
+        let after = at + old.len();
+        let (before, rest) = (bytes.get(..at).unwrap_or_default(), bytes.get(after..).unwrap_or_default());
+        let edited = [before, new.as_bytes(), rest].concat();
+        write::check_length(grants, path, edited.len())?;
+        let now = dir.symlink_metadata(name).map_err(|e| Error::io(path, "look at the file", e))?;
+        if !same(&now, &opened.metadata) {
+            return Err(Error::new(Kind::Failed, "the file changed while it was edited")
+                .at(path)
+                .hint("read it again"));
+        }
+        write::replace(dir, name, &edited, &opened.metadata, path)?;
+        Ok(Edited {
+            path: resolved.inside().as_str().to_owned(),
+            line: line_of(&bytes, at),
+            old_lines: old.lines().count(),
+            new_lines: new.lines().count(),
+            bytes: u64::try_from(edited.len()).unwrap_or(u64::MAX),
+        })
+    }
+}
+
+/// Whether it is still the same file with the same content, as far as its metadata tell.
+fn same(now: &cap_std::fs::Metadata, then: &cap_std::fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use cap_std::fs::MetadataExt as _;
+        if (now.dev(), now.ino()) != (then.dev(), then.ino()) {
+            return false;
+        }
+    }
+    now.is_file() && now.len() == then.len() && now.modified().ok() == then.modified().ok()
+}
+
+/// Where the piece is, and both texts with the line ends of the file.
+fn find_once(bytes: &[u8], old: &str, new: &str, path: &str) -> Result<(usize, String, String), Error> {
+    let mut pairs = vec![(old.to_owned(), new.to_owned())];
+    if bytes.windows(2).any(|pair| pair == b"\r\n")
+        && !old.contains('\r')
+        && (old.contains('\n') || new.contains('\n'))
+    {
+        pairs = vec![(old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n"))];
+    }
+    for (old, new) in pairs {
+        let places = occurrences(bytes, &old)?;
+        match places.as_slice() {
+            [] => {}
+            [at] => return Ok((*at, old, new)),
+            places => {
+                let lines: Vec<String> =
+                    places.iter().take(NAMED).map(|at| line_of(bytes, *at).to_string()).collect();
+                let more = if places.len() > NAMED { " and more" } else { "" };
+                return Err(Error::new(Kind::Failed, format!("old_text occurs {} times", places.len()))
+                    .at(path)
+                    .hint(format!(
+                        "it is at lines {}{more}: add text around the right one until it is unique",
+                        lines.join(", ")
+                    )));
+            }
+        }
+    }
+    let error = Error::new(Kind::Failed, "old_text does not occur in the file").at(path);
+    Err(match nearest_line(&String::from_utf8_lossy(bytes), old) {
+        Some((line, text)) => error.hint(format!(
+            "nearest is line {line}: \"{}\"; copy the text exactly as the file has it",
+            output::name(&text)
+        )),
+        None => error.hint("read the file and copy the text exactly"),
+    })
+}
+
+/// All places of `piece`, overlapping ones too: two that overlap are no less ambiguous.
+fn occurrences(bytes: &[u8], piece: &str) -> Result<Vec<usize>, Error> {
+    let finder = Regex::new(&regex::escape(piece))
+        .map_err(|_| Error::new(Kind::Invalid, "old_text is too long").hint("replace a shorter piece"))?;
+    let mut places = Vec::new();
+    let mut from = 0;
+    while let Some(found) = finder.find_at(bytes, from) {
+        places.push(found.start());
+        from = found.start() + 1;
+        if places.len() > 10_000 || from > bytes.len() {
+            break;
+        }
+    }
+    Ok(places)
+}
+
+fn line_of(bytes: &[u8], at: usize) -> usize {
+    1 + bytes.iter().take(at).filter(|byte| **byte == b'\n').count()
+}
+
+/// The line of `text` most like the first line of `wanted` that says anything, if one is like it at all.
+fn nearest_line(text: &str, wanted: &str) -> Option<(usize, String)> {
+    let wanted = wanted.lines().find(|line| !line.trim().is_empty())?;
+    let pairs = pairs(wanted);
+    let squeezed = squeeze(wanted);
+    let mut best: Option<(f64, usize, &str)> = None;
+    for (i, line) in text.lines().take(COMPARED_LINES).enumerate() {
+        let likeness = if squeeze(line) == squeezed { 1.0 } else { likeness(&pairs, line) };
+        if likeness > best.map_or(0.4, |(best, ..)| best) {
+            best = Some((likeness, i + 1, line));
+        }
+    }
+    best.map(|(_, line, text)| (line, text.to_owned()))
+}
+
+fn squeeze(line: &str) -> String {
+    line.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).take(400).collect()
+}
+
+fn pairs(line: &str) -> HashSet<(char, char)> {
+    let squeezed = squeeze(line);
+    squeezed.chars().zip(squeezed.chars().skip(1)).collect()
+}
+
+/// Dice's coefficient of the two lines' letter pairs: linear in their length, between 0 and 1.
+fn likeness(wanted: &HashSet<(char, char)>, line: &str) -> f64 {
+    let line = pairs(line);
+    let both = u32::try_from(wanted.intersection(&line).count()).unwrap_or(0);
+    let all = u32::try_from(wanted.len() + line.len()).unwrap_or(u32::MAX);
+    if all == 0 { 0.0 } else { 2.0 * f64::from(both) / f64::from(all) }
+}

@@ -1,0 +1,197 @@
+//! `list_directory`: what is in a directory, by name.
+
+use serde::Serialize;
+
+use super::resolve::{self, Found, Resolved};
+use super::walk::{self, ItemKind};
+use super::{Root, nearest, open};
+use crate::error::{Error, Kind};
+use crate::grants::Grants;
+use crate::names::{Inside, lossy};
+use crate::output;
+use cap_fs_ext::DirExt as _;
+use cap_std::fs::Dir;
+
+/// What an entry of a directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+    /// A symbolic link; it is shown and not followed.
+    Link,
+    /// A pipe, a socket or a device.
+    Special,
+}
+
+/// One entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Entry {
+    /// Its path relative to the directory that was listed, with `/` between names.
+    pub path: String,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Size of a regular file in bytes, as far as it could be told.
+    pub bytes: Option<u64>,
+    /// Where a link says it leads, if that lies inside the workspace.
+    pub target: Option<String>,
+}
+
+/// What is in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Listing {
+    /// The entries by name, what is in a directory right after it.
+    pub entries: Vec<Entry>,
+    /// Whether entries were left off.
+    pub truncated: bool,
+}
+
+impl Listing {
+    /// A line an entry: directories end in `/`, links show where they lead. Names are escaped.
+    pub fn content(&self) -> String {
+        let mut text = String::new();
+        for entry in &self.entries {
+            text.push_str(&output::name(&entry.path));
+            match (entry.kind, &entry.target) {
+                (EntryKind::Directory, _) => text.push('/'),
+                (EntryKind::Link, Some(target)) => {
+                    text.push_str(" -> ");
+                    text.push_str(&output::name(target));
+                }
+                (EntryKind::Link, None) => text.push_str(" -> (outside the workspace)"),
+                (EntryKind::Special, _) => text.push_str(" (not a regular file)"),
+                (EntryKind::File, _) => {}
+            }
+            text.push('\n');
+        }
+        if self.entries.is_empty() {
+            text.push_str("(the directory is empty)");
+        } else if self.truncated {
+            text.push_str(&format!(
+                "[{} entries shown, there are more; list a subdirectory]",
+                self.entries.len()
+            ));
+        }
+        text
+    }
+}
+
+impl Root {
+    /// Lists the directory at `path`, `depth` levels deep; nothing and zero mean one level. An empty path is
+    /// the workspace itself.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`] outside the workspace or the grants, [`Kind::NotFound`] with the names that are near,
+    /// [`Kind::NotADirectory`] for a file.
+    ///
+    /// ```
+    /// # use toolgate_sandbox::{Grants, Root, ambient_authority};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let root = Root::open(dir.path(), ambient_authority())?;
+    /// root.write_file(&Grants::read_write(), "src/main.rs", "fn main() {}\n")?;
+    /// let grants = Grants::read_only();
+    /// assert_eq!(root.list_directory(&grants, ".", None)?.content(), "src/\n");
+    /// assert_eq!(root.list_directory(&grants, ".", Some(2))?.content(), "src/\nsrc/main.rs\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn list_directory(&self, grants: &Grants, path: &str, depth: Option<u64>) -> Result<Listing, Error> {
+        let path = if path.is_empty() { "." } else { path };
+        let resolved = resolve::resolve(self, path)?;
+        let inside = resolved.inside();
+        grants.check_read(&inside)?;
+        let dir = directory(self, grants, &resolved, path)?;
+        let depth = depth.map_or(1, |depth| usize::try_from(depth).unwrap_or(usize::MAX)).max(1);
+        let mut list = List {
+            root: self,
+            grants,
+            left: grants.limits.max_walk_entries,
+            max_depth: depth.min(grants.limits.max_depth),
+            listing: Listing { entries: Vec::new(), truncated: false },
+        };
+        list.directory(&dir, &inside, &Inside::default(), 1)
+            .map_err(|source| Error::io(path, "list the directory", source))?;
+        Ok(list.listing)
+    }
+}
+
+/// The directory that `resolved` leads to, or the error that says why it is none.
+pub(super) fn directory(
+    root: &Root,
+    grants: &Grants,
+    resolved: &Resolved<'_>,
+    path: &str,
+) -> Result<Dir, Error> {
+    match &resolved.found {
+        Found::Directory => resolved.open_directory(path),
+        Found::File(_) => Err(Error::new(Kind::NotADirectory, "this is a file, not a directory")
+            .at(path)
+            .hint("use read_file to see what is in it")),
+        Found::Special(what) => Err(open::not_a_file(path, what)),
+        Found::Missing { .. } => Err(nearest::not_found(root, grants, resolved, path)),
+    }
+}
+
+struct List<'a> {
+    root: &'a Root,
+    grants: &'a Grants,
+    left: usize,
+    max_depth: usize,
+    listing: Listing,
+}
+
+impl List<'_> {
+    fn directory(&mut self, dir: &Dir, inside: &Inside, shown: &Inside, depth: usize) -> std::io::Result<()> {
+        let (entries, complete) = walk::entries(dir, self.left)?;
+        self.left = self.left.saturating_sub(entries.len());
+        self.listing.truncated |= !complete;
+        for (name, kind) in entries {
+            if self.listing.entries.len() >= self.grants.limits.max_entries {
+                self.listing.truncated = true;
+                return Ok(());
+            }
+            let text = lossy(&name);
+            let below = inside.join(&text);
+            let path = shown.join(&text);
+            let (kind, bytes, target) = match kind {
+                ItemKind::Directory => (EntryKind::Directory, None, None),
+                ItemKind::File => (EntryKind::File, dir.symlink_metadata(&name).ok().map(|m| m.len()), None),
+                ItemKind::Link => (EntryKind::Link, None, self.target(dir, &name, inside)),
+                ItemKind::Special => (EntryKind::Special, None, None),
+            };
+            self.listing.entries.push(Entry { path: path.as_str().to_owned(), kind, bytes, target });
+            let goes_down = kind == EntryKind::Directory
+                && depth < self.max_depth
+                && !walk::is_vcs(&name)
+                && self.grants.check_read(&below).is_ok();
+            if goes_down && let Ok(opened) = dir.open_dir_nofollow(&name) {
+                // A directory that cannot be listed is shown by its name alone.
+                let _ = self.directory(&opened, &below, &path, depth + 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of a link, unless it names something outside: what is there is nobody's business.
+    fn target(&self, dir: &Dir, name: &std::ffi::OsStr, inside: &Inside) -> Option<String> {
+        let target = dir.read_link_contents(name).ok()?;
+        let relative = if target.has_root() { self.root.strip_own_path(&target)? } else { &target };
+        let mut level = match (target.has_root(), inside.as_str()) {
+            (true, _) | (false, "") => 0,
+            (false, inside) => inside.split('/').count(),
+        };
+        for component in relative.components() {
+            match component {
+                std::path::Component::ParentDir => level = level.checked_sub(1)?,
+                std::path::Component::Normal(_) => level += 1,
+                _ => {}
+            }
+        }
+        let shown = if relative.as_os_str().is_empty() { "." } else { &relative.to_string_lossy() };
+        Some(shown.to_owned())
+    }
+}

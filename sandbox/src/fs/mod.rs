@@ -1,0 +1,153 @@
+//! The file tier: a workspace is a directory handle, and every operation starts from it.
+//!
+//! Invariant: after [`Root::open`] no path is given to the operating system but single names below an open
+//! handle, never followed if they are links.
+
+mod resolve;
+
+mod open;
+
+mod read;
+
+mod list;
+
+mod walk;
+
+mod search;
+
+mod write;
+
+mod edit;
+
+mod guard;
+
+mod nearest;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cap_std::AmbientAuthority;
+use cap_std::fs::Dir;
+
+pub use edit::Edited;
+pub use list::{Entry, EntryKind, Listing};
+pub use read::{FileText, ReadOptions};
+pub use search::{CaseOf, Hit, Ignored, Query, SearchOptions, SearchResult};
+pub use write::Written;
+
+use crate::error::{Error, Kind};
+use crate::grants::Grants;
+use crate::report::{Enforced, Resolver};
+
+/// A workspace: a directory that was opened once, cheap to clone.
+///
+/// It is never resolved by path again: when the directory is renamed or replaced, this stays what was opened.
+///
+/// ```
+/// use toolgate_sandbox::{Kind, Root, ambient_authority};
+/// let error = Root::open("no/such/directory", ambient_authority()).unwrap_err();
+/// assert_eq!(error.kind(), Kind::NotFound);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Root(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    dir: Dir,
+    /// The absolute paths that lead to it, as it was asked for and as it really is. Only ever compared.
+    own_paths: Vec<PathBuf>,
+    resolver: Resolver,
+}
+
+impl Root {
+    /// Opens the workspace at `path`.
+    ///
+    /// This is the door for ambient authority: `path` is resolved like any path of this process, links
+    /// included. Nothing a model says may reach it.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`], [`Kind::NotADirectory`], or [`Kind::Denied`] if it cannot be listed.
+    pub fn open(path: impl AsRef<Path>, ambient: AmbientAuthority) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let shown = path.to_string_lossy();
+        let fail = |source: std::io::Error| {
+            let error = match source.kind() {
+                std::io::ErrorKind::NotFound => Error::new(Kind::NotFound, "no such workspace directory")
+                    .hint("create it, or name another"),
+                std::io::ErrorKind::NotADirectory => {
+                    Error::new(Kind::NotADirectory, "the workspace is not a directory")
+                }
+                std::io::ErrorKind::PermissionDenied => {
+                    Error::new(Kind::Denied, "the workspace cannot be read")
+                        .hint("its permissions do not allow this user to list it")
+                }
+                _ => Error::new(Kind::Failed, format!("cannot open the workspace ({source})")),
+            };
+            error.at(&shown).because(source)
+        };
+        #[expect(clippy::disallowed_methods, reason = "the door: a person names the workspace")]
+        let dir = Dir::open_ambient_dir(path, ambient).map_err(fail)?;
+        // A handle can be had for a directory that may not be listed; listing shows it now, not in a run.
+        dir.entries().map_err(fail)?;
+        #[expect(clippy::disallowed_methods, reason = "the door: only compared with what models say")]
+        let real = std::fs::canonicalize(path).ok();
+        let own_paths = [std::path::absolute(path).ok(), real].into_iter().flatten().collect();
+        let resolver = resolve::available(&dir);
+        Ok(Self(Arc::new(Inner { dir, own_paths, resolver })))
+    }
+
+    /// Whether files can be created in the workspace's top directory, as far as permissions tell.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`] if not, so that a run that must write can refuse to start.
+    pub fn check_writable(&self) -> Result<(), Error> {
+        #[cfg(unix)]
+        let writable = {
+            use rustix::fs::{Access, AtFlags, accessat};
+            let create = Access::WRITE_OK | Access::EXEC_OK;
+            accessat(self.dir(), ".", create, AtFlags::EACCESS).map_err(std::io::Error::from)
+        };
+        #[cfg(not(unix))]
+        let writable =
+            self.dir().dir_metadata().and_then(|metadata| match metadata.permissions().readonly() {
+                true => Err(std::io::ErrorKind::PermissionDenied.into()),
+                false => Ok(()),
+            });
+        writable.map_err(|source| {
+            Error::new(Kind::Denied, "the workspace cannot be written")
+                .at(&self.shown())
+                .hint("choose another workspace, or run without writing tools")
+                .because(source)
+        })
+    }
+
+    /// What holds for a file operation under `grants`.
+    pub fn enforced(&self, grants: &Grants) -> Enforced {
+        let fs = match (grants.can_read(), grants.can_write()) {
+            (false, false) => "none",
+            (true, false) => "capability:read",
+            (false, true) => "capability:write",
+            (true, true) => "capability:read+write",
+        };
+        Enforced { fs: fs.into(), resolver: Some(self.0.resolver), ..Enforced::nothing() }
+    }
+
+    /// How paths are kept inside on this machine.
+    pub fn resolver(&self) -> Resolver {
+        self.0.resolver
+    }
+
+    /// The absolute path the workspace had when it was opened, for people; nothing is opened by it.
+    pub fn shown(&self) -> String {
+        self.0.own_paths.last().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    fn dir(&self) -> &Dir {
+        &self.0.dir
+    }
+
+    /// What remains of an absolute path below the workspace's own, or nothing if it is somewhere else.
+    fn strip_own_path<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+        self.0.own_paths.iter().find_map(|own| path.strip_prefix(own).ok())
+    }
+}

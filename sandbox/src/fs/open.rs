@@ -1,0 +1,147 @@
+//! Opening a file to read it, the only way any operation does.
+//!
+//! Invariant: what is returned is a regular file below the workspace that the grants allow to be read, opened
+//! without waiting (a named pipe or a terminal cannot stop us), and no more of it is read than the limits say.
+
+use std::io::Read as _;
+
+use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+
+use super::resolve::{self, Found};
+use super::{Root, nearest};
+use crate::error::{Error, Kind};
+use crate::grants::Grants;
+use crate::names::Inside;
+
+/// A file that is open for reading.
+#[derive(Debug)]
+pub(super) struct Opened {
+    file: File,
+    pub(super) metadata: Metadata,
+}
+
+/// Opens the file at `path`.
+pub(super) fn open(root: &Root, grants: &Grants, path: &str) -> Result<Opened, Error> {
+    resolve::check_text(path)?;
+    #[cfg(target_os = "linux")]
+    if let Some(opened) = open_in_one_step(root, grants, path)? {
+        return Ok(opened);
+    }
+    let resolved = resolve::resolve(root, path)?;
+    let inside = resolved.inside();
+    grants.check_read(&inside)?;
+    match (&resolved.found, &resolved.last) {
+        (Found::File(_), Some(name)) => {
+            let file = open_name(resolved.dir(), name.as_ref())
+                .map_err(|source| Error::io(path, "open the file", source))?;
+            regular(file, path)
+        }
+        (Found::Special(what), _) => Err(not_a_file(path, what)),
+        (Found::Missing { .. }, _) => Err(nearest::not_found(root, grants, &resolved, path)),
+        _ => Err(is_a_directory(path)),
+    }
+}
+
+/// Opens one name below `dir`, which must not be a link. It may still be anything but a link.
+pub(super) fn open_name(dir: &Dir, name: &std::path::Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).follow(FollowSymlinks::No).nonblock(true);
+    #[cfg(unix)]
+    {
+        use cap_std::fs::OpenOptionsExt as _;
+        // Opening a terminal must not make it ours.
+        options.custom_flags(rustix::fs::OFlags::NOCTTY.bits().cast_signed());
+    }
+    dir.open_with(name, &options)
+}
+
+/// The whole of a file, at most `max_bytes` of it.
+///
+/// The size is checked before, from what the file says of itself, and while reading, since a file can grow
+/// and some lie.
+pub(super) fn read_all(opened: &Opened, path: &str, max_bytes: u64) -> Result<Vec<u8>, Error> {
+    let too_large = |bytes: u64| {
+        Error::new(Kind::Limit, format!("the file is larger than {max_bytes} bytes ({bytes} or more)"))
+            .at(path)
+            .hint("search it with search_codebase instead")
+    };
+    let said = opened.metadata.len();
+    if said > max_bytes {
+        return Err(too_large(said));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(said).unwrap_or(0).saturating_add(1));
+    (&opened.file)
+        .take(max_bytes.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|source| Error::io(path, "read the file", source))?;
+    let read = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    if read > max_bytes { Err(too_large(read)) } else { Ok(bytes) }
+}
+
+/// Whether the bytes look like something other than text: a NUL among the first 8 KiB, as in git and grep.
+pub(super) fn is_binary(bytes: &[u8]) -> bool {
+    bytes.iter().take(8192).any(|byte| *byte == 0)
+}
+
+/// The error for a directory where a file was asked for.
+pub(super) fn is_a_directory(path: &str) -> Error {
+    Error::new(Kind::Failed, "this is a directory, not a file")
+        .at(path)
+        .hint("use list_directory to see what is in it")
+}
+
+/// The error for a thing that is neither file nor directory.
+pub(super) fn not_a_file(path: &str, what: &str) -> Error {
+    Error::new(Kind::Failed, format!("this is {what}, not a regular file"))
+        .at(path)
+        .hint("only regular files are opened")
+}
+
+/// Takes what was opened if it is a regular file. Checked on the handle: nobody can exchange it any more.
+pub(super) fn regular(file: File, path: &str) -> Result<Opened, Error> {
+    let metadata = file.metadata().map_err(|source| Error::io(path, "look at the file", source))?;
+    if metadata.is_file() {
+        Ok(Opened { file, metadata })
+    } else if metadata.is_dir() {
+        Err(is_a_directory(path))
+    } else {
+        Err(not_a_file(path, resolve::special(&metadata)))
+    }
+}
+
+/// The common case in one system call: a path of plain names without a single link on the way, which the
+/// kernel checks. Then the names are already the resolved path. Anything else is left to the walk, whose
+/// errors are better too.
+#[cfg(target_os = "linux")]
+fn open_in_one_step(root: &Root, grants: &Grants, path: &str) -> Result<Option<Opened>, Error> {
+    use std::path::{Component, Path};
+
+    use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+
+    if root.resolver() != crate::report::Resolver::Openat2 || path.ends_with('/') {
+        return Ok(None);
+    }
+    let mut inside = Inside::default();
+    for component in Path::new(path).components() {
+        match component {
+            Component::CurDir => {}
+            Component::Normal(name) => inside.push(&name.to_string_lossy()),
+            _ => return Ok(None),
+        }
+    }
+    // A link may lead to where it is allowed: the walk finds out.
+    if grants.check_read(&inside).is_err() {
+        return Ok(None);
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let held = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match openat2(root.dir(), inside.shown(), flags, Mode::empty(), held) {
+        Ok(fd) => {
+            #[expect(clippy::disallowed_types, reason = "a handle that exists already; no path is opened")]
+            let file = std::fs::File::from(fd);
+            regular(File::from_std(file), path).map(Some)
+        }
+        Err(_) => Ok(None),
+    }
+}

@@ -1,0 +1,315 @@
+//! First step of every file operation: a path as a model wrote it becomes a chain of open directories and one
+//! last name, link-free, below the workspace.
+//!
+//! Invariant: each directory of the chain was opened by a single name below the one before it, without
+//! following a link; `..` goes back along the chain and is never given to the kernel. So the chain is inside
+//! whatever other processes rename or replace meanwhile, and its names are what the rules are checked on.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Component, Path};
+
+use cap_fs_ext::DirExt as _;
+use cap_std::fs::{Dir, Metadata};
+
+use super::Root;
+use crate::error::{Error, Kind};
+use crate::names::Inside;
+use crate::report::Resolver;
+
+/// As in Linux; a chain of links longer than that is a loop.
+const MAX_LINKS: usize = 40;
+/// Each level holds an open handle.
+const MAX_LEVELS: usize = 128;
+/// Linux's own bound, terminator included.
+const MAX_PATH_BYTES: usize = 4095;
+/// Single names looked up for one path, those of links included.
+const MAX_STEPS: usize = 4096;
+
+/// Whether the kernel can keep a path beneath a handle.
+pub(super) fn available(dir: &Dir) -> Resolver {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if openat2(dir, ".", flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)
+            .is_ok()
+        {
+            return Resolver::Openat2;
+        }
+    }
+    let _ = dir;
+    Resolver::Manual
+}
+
+/// Where a path leads.
+#[derive(Debug)]
+pub(super) struct Resolved<'r> {
+    root: &'r Root,
+    /// The directories on the way, outermost first, without the root.
+    above: Vec<(OsString, Dir)>,
+    /// Directories on the way that do not exist yet, below the last one of `above`.
+    pub(super) missing: Vec<OsString>,
+    /// The last name; nothing if the path leads to the last directory of `above` itself.
+    pub(super) last: Option<OsString>,
+    /// What is there.
+    pub(super) found: Found,
+}
+
+/// What a path leads to.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File(Metadata),
+    /// Anything else, with its name: reading it could wait for ever.
+    Special(&'static str),
+    /// Nothing; with a trailing slash, where only a directory would do.
+    Missing { wants_directory: bool },
+}
+
+impl Resolved<'_> {
+    /// The directory that holds the last name, or the one the path leads to if it has none.
+    pub(super) fn dir(&self) -> &Dir {
+        self.above.last().map_or(self.root.dir(), |(_, dir)| dir)
+    }
+
+    /// The directories from the workspace down, each with the name that is looked up in it next.
+    pub(super) fn levels(&self) -> impl Iterator<Item = (&Dir, Option<&OsStr>)> {
+        let dirs = std::iter::once(self.root.dir()).chain(self.above.iter().map(|(_, dir)| dir));
+        let next = self.missing.first().or(self.last.as_ref());
+        let names = self.above.iter().map(|(name, _)| name).map(Some).chain([next]);
+        dirs.zip(names.map(|name| name.map(OsString::as_os_str)))
+    }
+
+    /// The path without links or `..`, as the rules see it.
+    pub(super) fn inside(&self) -> Inside {
+        let above = self.above.iter().map(|(name, _)| name);
+        Inside::from_names(above.chain(&self.missing).chain(&self.last).map(OsString::as_os_str))
+    }
+
+    /// The handle of the directory the path leads to.
+    pub(super) fn open_directory(&self, path: &str) -> Result<Dir, Error> {
+        match &self.last {
+            None => self.dir().try_clone(),
+            Some(name) => self.dir().open_dir_nofollow(name),
+        }
+        .map_err(|source| Error::io(path, "open the directory", source))
+    }
+
+    /// Makes the missing directories; the ones made are removed again if one cannot be.
+    pub(super) fn make_missing(&mut self, path: &str) -> Result<usize, Error> {
+        let names = std::mem::take(&mut self.missing);
+        let start = self.above.len();
+        for name in names {
+            let dir = self.dir();
+            let made = match dir.create_dir(&name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                made => made,
+            };
+            match made.and_then(|()| dir.open_dir_nofollow(&name)) {
+                Ok(opened) => self.above.push((name, opened)),
+                Err(source) => {
+                    self.remove_made(self.above.len() - start);
+                    return Err(Error::io(path, "create the directory", source));
+                }
+            }
+        }
+        Ok(self.above.len() - start)
+    }
+
+    /// Removes the last `made` directories where they are still empty, after a write that failed.
+    pub(super) fn remove_made(&mut self, made: usize) {
+        for _ in 0..made {
+            if let Some((name, _)) = self.above.pop() {
+                // A directory that somebody has filled meanwhile stays, which is right.
+                let _ = self.dir().remove_dir(name);
+            }
+        }
+    }
+}
+
+/// Resolves `path`, following links as far as they stay inside.
+pub(super) fn resolve<'r>(root: &'r Root, path: &str) -> Result<Resolved<'r>, Error> {
+    check_text(path)?;
+    let mut walk = Walk {
+        root,
+        path,
+        above: Vec::new(),
+        todo: VecDeque::new(),
+        wants_directory: ends_in_directory(path),
+        links: 0,
+    };
+    walk.push_front(Path::new(path))?;
+    walk.run()
+}
+
+/// What can be said of a path without looking at the disk.
+pub(super) fn check_text(path: &str) -> Result<(), Error> {
+    if path.is_empty() {
+        return Err(Error::new(Kind::Invalid, "the path is empty").hint("\".\" is the workspace itself"));
+    }
+    if path.contains('\0') {
+        return Err(Error::new(Kind::Invalid, "a path cannot hold a NUL character").at(path));
+    }
+    if path.len() > MAX_PATH_BYTES {
+        return Err(Error::new(Kind::Invalid, "the path is too long").at(path));
+    }
+    Ok(())
+}
+
+fn ends_in_directory(path: &str) -> bool {
+    path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..") || path == "." || path == ".."
+}
+
+struct Walk<'r, 'p> {
+    root: &'r Root,
+    path: &'p str,
+    above: Vec<(OsString, Dir)>,
+    todo: VecDeque<Step>,
+    wants_directory: bool,
+    links: usize,
+}
+
+enum Step {
+    Up,
+    Down(OsString),
+}
+
+impl<'r> Walk<'r, '_> {
+    fn run(mut self) -> Result<Resolved<'r>, Error> {
+        for _ in 0..MAX_STEPS {
+            let Some(step) = self.todo.pop_front() else {
+                return Ok(self.finish(Vec::new(), None, Found::Directory));
+            };
+            let name = match step {
+                Step::Up => {
+                    self.above.pop().ok_or_else(|| Error::outside(self.path))?;
+                    continue;
+                }
+                Step::Down(name) => name,
+            };
+            let dir = self.above.last().map_or(self.root.dir(), |(_, dir)| dir);
+            if self.todo.is_empty() {
+                match dir.symlink_metadata(&name) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return self.nothing_at(name),
+                    Err(source) => return Err(Error::io(self.path, "look it up", source)),
+                    Ok(metadata) if metadata.is_symlink() => self.follow(&name)?,
+                    Ok(metadata) => return self.something_at(name, metadata),
+                }
+                continue;
+            }
+            match dir.open_dir_nofollow(&name) {
+                Ok(opened) if self.above.len() < MAX_LEVELS => self.above.push((name, opened)),
+                Ok(_) => return Err(Error::new(Kind::Invalid, "the path goes too deep").at(self.path)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return self.nothing_at(name),
+                Err(source) => match dir.symlink_metadata(&name) {
+                    Ok(metadata) if metadata.is_symlink() => self.follow(&name)?,
+                    Ok(metadata) if !metadata.is_dir() => {
+                        let file = Inside::from_names(self.above.iter().map(|(name, _)| name.as_os_str()))
+                            .join(&name.to_string_lossy());
+                        return Err(Error::new(Kind::NotADirectory, "this is a file, not a directory")
+                            .at(file.shown())
+                            .hint("nothing can be below it"));
+                    }
+                    _ => return Err(Error::io(self.path, "open the directory", source)),
+                },
+            }
+        }
+        Err(Error::new(Kind::Invalid, "the path has too many parts").at(self.path))
+    }
+
+    /// Puts the target of the link `name` in front of what is still to do.
+    fn follow(&mut self, name: &OsStr) -> Result<(), Error> {
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(Error::new(Kind::Failed, "the path goes through too many links").at(self.path));
+        }
+        let dir = self.above.last().map_or(self.root.dir(), |(_, dir)| dir);
+        let target =
+            dir.read_link_contents(name).map_err(|source| Error::io(self.path, "follow the link", source))?;
+        if self.todo.is_empty() {
+            self.wants_directory |= ends_in_directory(&target.to_string_lossy());
+        }
+        self.push_front(&target)
+    }
+
+    /// Puts `path` in front of what is to do; an absolute one is rewritten if it names the workspace.
+    fn push_front(&mut self, path: &Path) -> Result<(), Error> {
+        let relative = if path.has_root() || path.is_absolute() {
+            self.above.clear();
+            self.root.strip_own_path(path).ok_or_else(|| Error::outside(self.path))?
+        } else {
+            path
+        };
+        for component in relative.components().rev() {
+            match component {
+                Component::CurDir => {}
+                Component::ParentDir => self.todo.push_front(Step::Up),
+                Component::Normal(name) => self.todo.push_front(Step::Down(name.to_owned())),
+                Component::Prefix(_) | Component::RootDir => return Err(Error::outside(self.path)),
+            }
+        }
+        Ok(())
+    }
+
+    fn something_at(self, name: OsString, metadata: Metadata) -> Result<Resolved<'r>, Error> {
+        let found = if metadata.is_dir() {
+            Found::Directory
+        } else if self.wants_directory {
+            return Err(Error::new(Kind::NotADirectory, "this is a file, not a directory")
+                .at(self.path)
+                .hint("leave the final slash off"));
+        } else if metadata.is_file() {
+            Found::File(metadata)
+        } else {
+            Found::Special(special(&metadata))
+        };
+        Ok(self.finish(Vec::new(), Some(name), found))
+    }
+
+    /// `name` is not there: what is left to do are names to be made, or it is an error.
+    fn nothing_at(mut self, name: OsString) -> Result<Resolved<'r>, Error> {
+        let mut missing = vec![name];
+        for step in std::mem::take(&mut self.todo) {
+            match step {
+                Step::Down(name) => missing.push(name),
+                Step::Up => {
+                    return Err(Error::new(Kind::NotFound, "no such directory on the way")
+                        .at(self.path)
+                        .hint("a path with \"..\" needs every directory before it to exist"));
+                }
+            }
+        }
+        if self.above.len() + missing.len() > MAX_LEVELS {
+            return Err(Error::new(Kind::Invalid, "the path goes too deep").at(self.path));
+        }
+        let last = missing.pop();
+        let wants_directory = self.wants_directory;
+        Ok(self.finish(missing, last, Found::Missing { wants_directory }))
+    }
+
+    fn finish(self, missing: Vec<OsString>, last: Option<OsString>, found: Found) -> Resolved<'r> {
+        Resolved { root: self.root, above: self.above, missing, last, found }
+    }
+}
+
+/// What a thing is that is neither file, directory nor link.
+pub(super) fn special(metadata: &Metadata) -> &'static str {
+    #[cfg(unix)]
+    {
+        use cap_std::fs::FileTypeExt as _;
+        let kind = metadata.file_type();
+        if kind.is_fifo() {
+            return "a named pipe";
+        } else if kind.is_socket() {
+            return "a socket";
+        } else if kind.is_char_device() || kind.is_block_device() {
+            return "a device";
+        }
+    }
+    let _ = metadata;
+    "not a regular file"
+}

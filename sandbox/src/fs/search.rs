@@ -1,0 +1,353 @@
+//! `search_codebase`: the lines of all files that hold a text or match a regular expression.
+//!
+//! Invariant: linear in what is read (the `regex` crate does not backtrack), and what is read is bounded in
+//! files, bytes and hits.
+
+use std::fmt::Write as _;
+
+use regex::bytes::{Regex, RegexBuilder};
+use serde::Serialize;
+
+use super::resolve::{self, Found};
+use super::walk::{self, Go, ItemKind, Start};
+use super::{Root, list, open};
+use crate::error::{Error, Kind};
+use crate::grants::Grants;
+use crate::names::{Inside, lossy};
+use crate::output;
+
+/// How a query is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Query {
+    /// As text; if no line holds it and it could be a regular expression, as that.
+    #[default]
+    Auto,
+    /// As text.
+    Literal,
+    /// As a regular expression, in the syntax of the `regex` crate.
+    Regex,
+}
+
+/// Whether letters of different case are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CaseOf {
+    /// `a` finds `A`.
+    #[default]
+    Ignored,
+    /// `a` finds `a` only.
+    Kept,
+}
+
+/// What becomes of files that a `.gitignore` names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ignored {
+    /// They are searched only if nothing is found elsewhere.
+    #[default]
+    Later,
+    /// They are left out.
+    Skip,
+    /// They are searched like all others.
+    Search,
+}
+
+/// Where and how is searched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchOptions {
+    /// A directory or a file; nothing and the empty path mean the whole workspace.
+    pub path: Option<String>,
+    /// How the query is read.
+    pub query: Query,
+    /// Whether case matters.
+    pub case: CaseOf,
+    /// What becomes of ignored files.
+    pub ignored: Ignored,
+    /// Most hits; nothing and zero mean as many as [`FileLimits`](crate::FileLimits) allow.
+    pub max_results: Option<u64>,
+}
+
+/// A line that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Hit {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// The line's number, counted from one.
+    pub line: usize,
+    /// The line without its end; a long one is cut around what was found.
+    pub text: String,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SearchResult {
+    /// The lines, by path and number.
+    pub hits: Vec<Hit>,
+    /// Whether the search ended before everything was read.
+    pub truncated: bool,
+    /// How the query was read in the end.
+    pub read_as: Query,
+    /// Files that were searched.
+    pub files: usize,
+    /// Files left out because they are binary, too large or cannot be read.
+    pub skipped: usize,
+    /// Files and directories left out because a `.gitignore` names them.
+    pub ignored: usize,
+}
+
+impl SearchResult {
+    /// A line a hit, `path:line: text`, and what was left out.
+    pub fn content(&self) -> String {
+        let mut text = String::new();
+        for hit in &self.hits {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}:{}: {}", output::name(&hit.path), hit.line, hit.text);
+        }
+        let files = match self.files {
+            1 => "1 file".to_owned(),
+            n => format!("{n} files"),
+        };
+        if self.hits.is_empty() {
+            let _ = write!(text, "(no match in {files})");
+        } else if self.read_as == Query::Regex {
+            text.push_str("[read as a regular expression]");
+        }
+        if self.truncated {
+            let _ = write!(
+                text,
+                "[stopped after {} hits in {files}, there may be more; search in a subdirectory]",
+                self.hits.len()
+            );
+        }
+        if self.hits.is_empty() && self.ignored + self.skipped > 0 {
+            let _ = write!(
+                text,
+                "[left out: {} ignored, {} binary, too large or unreadable]",
+                self.ignored, self.skipped
+            );
+        }
+        text
+    }
+}
+
+impl Root {
+    /// Finds the lines that match `query` in the files below the workspace, or below `options.path`.
+    ///
+    /// Links are not followed; binary files, version-control directories and what the grants keep closed
+    /// are left out.
+    ///
+    /// # Errors
+    /// [`Kind::Invalid`] for an empty query or a bad expression, and as
+    /// [`list_directory`](Self::list_directory) for the path.
+    ///
+    /// ```
+    /// # use toolgate_sandbox::{Grants, Root, SearchOptions, ambient_authority};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let root = Root::open(dir.path(), ambient_authority())?;
+    /// root.write_file(&Grants::read_write(), "src/main.rs", "// start\nfn main() {}\n")?;
+    /// let found = root.search_codebase(&Grants::read_only(), "FN MAIN", &SearchOptions::default())?;
+    /// assert_eq!(found.content(), "src/main.rs:2: fn main() {}\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn search_codebase(
+        &self,
+        grants: &Grants,
+        query: &str,
+        options: &SearchOptions,
+    ) -> Result<SearchResult, Error> {
+        if query.is_empty() {
+            return Err(Error::new(Kind::Invalid, "the query is empty").hint("give the text to look for"));
+        }
+        // Each pass is tried only if the one before found nothing: (how to read the query, ignored files).
+        let mut passes = Vec::new();
+        let first = if options.query == Query::Regex { Query::Regex } else { Query::Literal };
+        let ignored = if options.ignored == Ignored::Later { Ignored::Skip } else { options.ignored };
+        passes.push((first, ignored));
+        let could_be_regex = options.query == Query::Auto && regex::escape(query) != query;
+        if could_be_regex && compile(query, Query::Regex, options.case).is_ok() {
+            passes.push((Query::Regex, ignored));
+        }
+        if options.ignored == Ignored::Later {
+            passes.push((first, Ignored::Search));
+        }
+        let mut last = None;
+        for (read_as, ignored) in passes {
+            if ignored == Ignored::Search && last.as_ref().is_some_and(|r: &SearchResult| r.ignored == 0) {
+                continue;
+            }
+            let result = self.search_once(grants, query, options, read_as, ignored)?;
+            if !result.hits.is_empty() {
+                return Ok(result);
+            }
+            last.get_or_insert(result);
+        }
+        last.ok_or_else(|| Error::new(Kind::Failed, "nothing was searched"))
+    }
+
+    fn search_once(
+        &self,
+        grants: &Grants,
+        query: &str,
+        options: &SearchOptions,
+        read_as: Query,
+        ignored: Ignored,
+    ) -> Result<SearchResult, Error> {
+        let path = options.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
+        let resolved = resolve::resolve(self, path)?;
+        let inside = resolved.inside();
+        grants.check_read(&inside)?;
+        let asked = options
+            .max_results
+            .filter(|n| *n > 0)
+            .map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+        let mut search = Search {
+            grants,
+            regex: compile(query, read_as, options.case)?,
+            read_as,
+            spans_lines: read_as == Query::Literal && query.contains('\n'),
+            max_hits: asked.min(grants.limits.max_hits),
+            bytes_left: grants.limits.max_search_bytes,
+            output_left: grants.limits.max_output_bytes,
+            result: SearchResult {
+                hits: Vec::new(),
+                truncated: false,
+                read_as,
+                files: 0,
+                skipped: 0,
+                ignored: 0,
+            },
+        };
+        if let (Found::File(_), Some(name)) = (&resolved.found, &resolved.last) {
+            search.file(resolved.dir(), name.as_ref(), &inside);
+            return Ok(search.result);
+        }
+        let dir = list::directory(self, grants, &resolved, path)?;
+        let mut above = Vec::new();
+        let mut at = Inside::default();
+        for (dir, name) in resolved.levels() {
+            if let Some(name) = name {
+                above.push((dir, at.clone()));
+                at.push(&lossy(name));
+            }
+        }
+        let start = Start { dir: &dir, inside, above };
+        let walked = walk::walk(start, grants, &grants.limits, ignored, &mut |item| match item.kind {
+            ItemKind::File => search.file(item.dir, item.name.as_ref(), item.inside),
+            _ => Go::On,
+        });
+        search.result.truncated |= walked.incomplete;
+        search.result.ignored = walked.ignored;
+        Ok(search.result)
+    }
+}
+
+fn compile(query: &str, read_as: Query, case: CaseOf) -> Result<Regex, Error> {
+    let source = if read_as == Query::Regex { query.to_owned() } else { regex::escape(query) };
+    RegexBuilder::new(&source)
+        .case_insensitive(case == CaseOf::Ignored)
+        .size_limit(4 << 20)
+        .dfa_size_limit(4 << 20)
+        .nest_limit(100)
+        .build()
+        .map_err(|error| {
+            let why = error.to_string();
+            let why = why.lines().last().unwrap_or("it does not parse").trim_start_matches("error: ");
+            Error::new(Kind::Invalid, format!("bad search expression ({})", output::name(why)))
+                .at(query)
+                .hint("look-around and back-references are not supported")
+        })
+}
+
+struct Search<'a> {
+    grants: &'a Grants,
+    regex: Regex,
+    read_as: Query,
+    /// Whether the query itself holds a line end, so that no single line can hold it.
+    spans_lines: bool,
+    max_hits: usize,
+    bytes_left: u64,
+    output_left: usize,
+    result: SearchResult,
+}
+
+impl Search<'_> {
+    fn file(&mut self, dir: &cap_std::fs::Dir, name: &std::path::Path, inside: &Inside) -> Go {
+        let limits = &self.grants.limits;
+        let read = open::open_name(dir, name)
+            .map_err(|source| Error::io(inside.shown(), "open the file", source))
+            .and_then(|file| open::regular(file, inside.shown()))
+            .and_then(|opened| {
+                open::read_all(&opened, inside.shown(), limits.max_file_bytes.min(self.bytes_left))
+            });
+        let bytes = match read {
+            Ok(bytes) if !open::is_binary(&bytes) => bytes,
+            Err(error) if error.kind() == Kind::Limit && self.bytes_left < limits.max_file_bytes => {
+                self.result.truncated = true;
+                return Go::Stop;
+            }
+            _ => {
+                self.result.skipped += 1;
+                return Go::On;
+            }
+        };
+        self.result.files += 1;
+        self.bytes_left = self.bytes_left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        // A text is looked for in the whole file first: most files do not hold it, and that is quickly seen.
+        if self.read_as == Query::Literal && !self.regex.is_match(&bytes) {
+            return Go::On;
+        }
+        if self.spans_lines {
+            let places: Vec<usize> = self
+                .regex
+                .find_iter(&bytes)
+                .map(|m| m.start())
+                .take(self.max_hits.saturating_add(1))
+                .collect();
+            for at in places {
+                let before = bytes.get(..at).unwrap_or_default();
+                let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+                let begin = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+                let rest = bytes.get(begin..).unwrap_or_default();
+                let text = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                if self.hit(inside, line, text, at - begin) == Go::Stop {
+                    return Go::Stop;
+                }
+            }
+            return Go::On;
+        }
+        for (i, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let Some(found) = self.regex.find(line) else { continue };
+            if self.hit(inside, i + 1, line, found.start()) == Go::Stop {
+                return Go::Stop;
+            }
+        }
+        Go::On
+    }
+
+    fn hit(&mut self, inside: &Inside, line: usize, bytes: &[u8], at: usize) -> Go {
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let text = excerpt(bytes, at, self.grants.limits.max_line_bytes);
+        let cost = inside.as_str().len() + text.len() + 16;
+        if self.result.hits.len() >= self.max_hits || cost > self.output_left {
+            self.result.truncated = true;
+            return Go::Stop;
+        }
+        self.output_left -= cost;
+        self.result.hits.push(Hit { path: inside.as_str().to_owned(), line, text });
+        Go::On
+    }
+}
+
+/// The line, or the part of a long one around byte `at`.
+fn excerpt(line: &[u8], at: usize, max_bytes: usize) -> String {
+    if line.len() <= max_bytes {
+        return String::from_utf8_lossy(line).into_owned();
+    }
+    let start = at.saturating_sub(max_bytes / 4);
+    let end = start.saturating_add(max_bytes).min(line.len());
+    let text = String::from_utf8_lossy(line.get(start..end).unwrap_or_default());
+    let text = text.trim_matches(char::REPLACEMENT_CHARACTER);
+    format!("{}{text}{}", if start > 0 { "…" } else { "" }, if end < line.len() { "…" } else { "" })
+}

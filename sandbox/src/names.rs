@@ -1,0 +1,123 @@
+//! Names as the rules compare them. Two names that some file system, editor or program could take for each
+//! other fold to the same text, so that a rule about `.git` also covers `.GIT` and `.gi<joiner>t`.
+//!
+//! Invariant: folding only ever makes more names equal; it is used to refuse, never to allow.
+
+use std::ffi::OsStr;
+
+use unicode_normalization::UnicodeNormalization;
+
+/// One component, folded: NFKC, invisible characters dropped, case folded, trailing dots and spaces dropped
+/// (some file systems ignore them).
+pub(crate) fn fold(name: &str) -> String {
+    let folded = fold_text(name);
+    let trimmed = folded.trim_end_matches(['.', ' ']);
+    if trimmed.is_empty() { folded } else { trimmed.to_owned() }
+}
+
+/// The same without looking at the ends: for patterns, and for text that holds several components.
+pub(crate) fn fold_text(text: &str) -> String {
+    if text.is_ascii() {
+        return text.chars().filter(|c| !c.is_ascii_control()).map(|c| c.to_ascii_lowercase()).collect();
+    }
+    // Upper then lower is full case folding but for a few letters that it merges as well (ı and i).
+    let cased: String = text
+        .nfkc()
+        .filter(|c| !is_ignorable(*c))
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .collect();
+    cased.nfkc().filter(|c| !is_ignorable(*c)).collect()
+}
+
+/// The component as text; what is not Unicode becomes U+FFFD, which no rule is about.
+pub(crate) fn lossy(name: &OsStr) -> String {
+    name.to_string_lossy().into_owned()
+}
+
+/// Characters that some file systems drop or that nobody sees: Unicode's default-ignorable code points and
+/// controls.
+fn is_ignorable(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// A path below the workspace, resolved: no `.`, no `..`, no link in it. The root itself is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Inside(String);
+
+impl Inside {
+    /// From resolved components, outermost first.
+    pub(crate) fn from_names<'a>(names: impl IntoIterator<Item = &'a OsStr>) -> Self {
+        let mut path = Self::default();
+        for name in names {
+            path.push(&lossy(name));
+        }
+        path
+    }
+
+    /// Goes one level down.
+    pub(crate) fn push(&mut self, name: &str) {
+        if !self.0.is_empty() {
+            self.0.push('/');
+        }
+        self.0.push_str(name);
+    }
+
+    /// The path one level down.
+    pub(crate) fn join(&self, name: &str) -> Self {
+        let mut path = self.clone();
+        path.push(name);
+        path
+    }
+
+    /// The path as text, with `/` between components; empty for the root.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The path as it is shown: `.` for the root.
+    pub(crate) fn shown(&self) -> &str {
+        if self.0.is_empty() { "." } else { &self.0 }
+    }
+
+    /// Whether this is `other` or below it.
+    pub(crate) fn is_under(&self, other: &Self) -> bool {
+        other.0.is_empty()
+            || self.0.strip_prefix(&other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn look_alikes_of_a_name_fold_together() {
+        for name in
+            [".git", ".GIT", ".Git", ".g\u{200d}it", ".ｇｉｔ", ".git.", ".git ", ".gıt", "\u{feff}.git"]
+        {
+            assert_eq!(fold(name), ".git", "{name:?}");
+        }
+        assert_eq!(fold("straße"), fold("STRASSE"));
+    }
+
+    #[test]
+    fn different_names_stay_different() {
+        for name in [".gitignore", "git", "..git", "..hidden..txt", "a..b"] {
+            assert_ne!(fold(name), ".git", "{name:?}");
+        }
+        assert_eq!(fold("..."), "...", "a name of dots alone keeps them");
+    }
+
+    #[test]
+    fn a_sibling_with_the_same_start_is_not_under_a_directory() {
+        let dir = Inside("notes".into());
+        assert!(Inside("notes/a".into()).is_under(&dir) && dir.is_under(&dir));
+        assert!(!Inside("notes2/a".into()).is_under(&dir) && !Inside::default().is_under(&dir));
+    }
+}

@@ -1,0 +1,45 @@
+//! What was really enforced for one call. Every result carries it, so that nobody has to believe the policy.
+
+use serde::{Deserialize, Serialize};
+
+/// What held while a call ran.
+///
+/// ```
+/// use toolgate_sandbox::{Grants, Root, ambient_authority};
+/// let root = Root::open(".", ambient_authority())?;
+/// let enforced = root.enforced(&Grants::read_only());
+/// assert_eq!((enforced.fs.as_str(), enforced.net.as_str()), ("capability:read", "none"));
+/// # Ok::<(), toolgate_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Enforced {
+    /// The file system: `capability:read`, `capability:read+write` or `none`.
+    pub fs: String,
+    /// The network: `none`, since a file operation opens no connection.
+    pub net: String,
+    /// Where the work ran: `in-process`, without code that the caller brought.
+    pub process: String,
+    /// How paths were held inside the workspace, where files were touched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolver: Option<Resolver>,
+}
+
+impl Enforced {
+    /// The report of a call that touched nothing.
+    pub fn nothing() -> Self {
+        Self { fs: "none".into(), net: "none".into(), process: "in-process".into(), resolver: None }
+    }
+}
+
+/// How a path is kept beneath the workspace's directory handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Resolver {
+    /// The kernel refuses to leave the handle (`openat2` with `RESOLVE_BENEATH`), on top of our own walk.
+    Openat2,
+    /// Our own walk alone, one component at a time and never through a link: other systems, old kernels,
+    /// containers that filter `openat2`.
+    Manual,
+}
