@@ -1,1 +1,36 @@
-pub use llama_cpp_2 as _l;
+//! llama.cpp behind [`toolgate_infer::Backend`]: the only package that names llama-cpp-2.
+//!
+//! ```text
+//! GGUF file ─ gguf::check ─▶ Model::load ─▶ Model { vocabulary, templates, metadata }
+//!                                             ├─ Model::backend ─▶ LlamaBackend (context and KV cache)
+//!                                             └─ LlamaGrammar (llama.cpp's own grammar sampler, as a reference)
+//! ```
+//!
+//! Files are checked before llama.cpp sees them, since its own messages go to a log and some of its failures abort
+//! the process. Its log goes to `tracing` (target `llama-cpp-2`) and is silent without a subscriber.
+//!
+//! ```no_run
+//! use toolgate_infer::{DecodeOptions, Free, Sampler, Session, decode};
+//! use toolgate_llama::{ContextOptions, Model, ModelOptions};
+//!
+//! let model = Model::load("qwen2.5-coder-0.5b.gguf", ModelOptions::default())?;
+//! let mut session = Session::new(model.backend(&ContextOptions::default())?);
+//! session.set_prompt_text("<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n")?;
+//! let mut free = Free::new(model.vocabulary().clone());
+//! let options = DecodeOptions::default();
+//! let decoded = decode(&mut session, &mut free, &mut Sampler::greedy(), &options, &mut |_| std::ops::ControlFlow::Continue(()))?;
+//! assert!(decoded.stop.is_whole());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod backend;
+mod error;
+mod gguf;
+mod grammar;
+mod model;
+mod threads;
+
+pub use backend::{ContextOptions, LlamaBackend};
+pub use error::{Error, Kind};
+pub use grammar::LlamaGrammar;
+pub use model::{Load, Model, ModelOptions};

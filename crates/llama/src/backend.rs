@@ -1,0 +1,214 @@
+//! A context of a model as a [`Backend`]: batches in, logits out, the KV cache cut where asked.
+//!
+//! Invariant: `held` tokens are in the cache, at positions 0 to `held`, of sequence 0, whatever failed before.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use llama_cpp_2::context::LlamaContext;
+use llama_cpp_2::context::params::LlamaContextParams;
+use llama_cpp_2::llama_batch::LlamaBatch;
+use llama_cpp_2::token::LlamaToken;
+use toolgate_grammar::{TokenId, Vocabulary};
+use toolgate_infer::{Backend, Kind as InferKind, Rows, Specials};
+
+use crate::model::llama_cpp;
+use crate::threads::physical_cores;
+use crate::{Error, Kind, Model};
+
+/// How a context is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextOptions {
+    /// Tokens it holds; `None` is what the model was trained with, at most 8,192. Each costs memory for its keys and
+    /// values (12 KiB with a 0.5 B model, 28 KiB with a 1.5 B one).
+    pub context: Option<u32>,
+    /// Most tokens evaluated at once; between two batches, progress is reported and work can be cancelled.
+    /// Default 256.
+    pub batch: u32,
+    /// Threads; `None` is one for each physical core.
+    pub threads: Option<u32>,
+}
+
+impl Default for ContextOptions {
+    fn default() -> Self {
+        Self { context: None, batch: 256, threads: None }
+    }
+}
+
+/// A context with one sequence.
+pub struct LlamaBackend {
+    /// Borrows the model below: declared before it, so that it is dropped first.
+    context: LlamaContext<'static>,
+    model: Model,
+    batch: LlamaBatch<'static>,
+    batch_len: usize,
+    held: usize,
+    /// Index in the last batch of each row of logits.
+    rows: Vec<i32>,
+}
+
+impl fmt::Debug for LlamaBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (model, held) = (&self.model, self.held);
+        f.debug_struct("LlamaBackend").field("model", model).field("held", &held).finish_non_exhaustive()
+    }
+}
+
+impl LlamaBackend {
+    #[expect(unsafe_code, reason = "a context borrows its model; both are kept together here")]
+    pub(crate) fn new(model: &Model, options: &ContextOptions) -> Result<Self, Error> {
+        let trained = u32::try_from(model.trained_context()).unwrap_or(0);
+        let len = options.context.unwrap_or(if trained == 0 { 4_096 } else { trained.min(8_192) }).max(1);
+        let batch_len = options.batch.clamp(1, len.max(1));
+        let threads = options.threads.map_or_else(physical_cores, |threads| threads as usize).max(1);
+        let threads = i32::try_from(threads).unwrap_or(i32::MAX);
+        let params = LlamaContextParams::default()
+            .with_n_ctx(NonZeroU32::new(len))
+            .with_n_batch(batch_len)
+            .with_n_ubatch(batch_len)
+            .with_n_threads(threads)
+            .with_n_threads_batch(threads);
+        let inner = model.inner();
+        let lock = inner.making_context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let context = inner.model.new_context(llama_cpp(), params).map_err(|error| {
+            let message =
+                format!("no context of {len} tokens could be made: not enough memory? try a shorter one");
+            Error::new(Kind::Context, message).because(error)
+        })?;
+        drop(lock);
+        // SAFETY: the context borrows the `LlamaModel` inside the `Arc` of `model`. A clone of that `Arc` is kept in
+        // the same struct, in a field that is dropped after the context; the model does not move, and nothing hands
+        // out the context with its false lifetime.
+        let context = unsafe { std::mem::transmute::<LlamaContext<'_>, LlamaContext<'static>>(context) };
+        let batch_len = (context.n_batch().min(context.n_ubatch()).max(1)) as usize;
+        let batch = LlamaBatch::new(batch_len, 1);
+        Ok(Self { context, model: model.clone(), batch, batch_len, held: 0, rows: Vec::new() })
+    }
+
+    /// The model it evaluates.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn fill(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), toolgate_infer::Error> {
+        self.batch.clear();
+        self.rows.clear();
+        for (index, &token) in tokens.iter().enumerate() {
+            let wanted = match rows {
+                Rows::None => false,
+                Rows::Last => index + 1 == tokens.len(),
+                Rows::All => true,
+            };
+            let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+            if wanted {
+                self.rows.push(number(index));
+            }
+            // llama.cpp reads out of bounds for a token it does not have.
+            if token as usize >= self.model.vocabulary().len() {
+                return Err(failed(format!("token {token} is not in the vocabulary")));
+            }
+            self.batch
+                .add(LlamaToken(token as i32), number(self.held + index), &[0], wanted)
+                .map_err(|error| failed("batch is full").because(error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Backend for LlamaBackend {
+    fn vocabulary(&self) -> &Arc<Vocabulary> {
+        self.model.vocabulary()
+    }
+
+    fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, toolgate_infer::Error> {
+        if i32::try_from(text.len()).is_err() {
+            return Err(failed(format!("text of {} bytes is too long for the tokenizer", text.len())));
+        }
+        let inner = self.model.inner();
+        let parse = specials == Specials::Parse;
+        let tokens = |text: &str| -> Vec<TokenId> {
+            let tokens = inner.model.vocab().tokenize(text.as_bytes(), false, parse);
+            tokens.into_iter().filter_map(|token| TokenId::try_from(token.0).ok()).collect()
+        };
+        if parse || inner.prefix.is_empty() || text.is_empty() {
+            return Ok(tokens(text));
+        }
+        // Plain text stands inside a sequence, where nothing is added: tokenize it after a line break of its own,
+        // unless that merges with it.
+        let after_break = tokens(&format!("\n{text}"));
+        let mut bytes = 0;
+        let break_end = inner.prefix.len() + 1;
+        for (index, &token) in after_break.iter().enumerate() {
+            if bytes == break_end {
+                return Ok(after_break.get(index..).unwrap_or_default().to_vec());
+            }
+            bytes += self.model.vocabulary().bytes(token).len();
+        }
+        Ok(tokens(text))
+    }
+
+    fn context_len(&self) -> usize {
+        self.context.n_ctx() as usize
+    }
+
+    fn batch_len(&self) -> usize {
+        self.batch_len
+    }
+
+    fn evaluated(&self) -> usize {
+        self.held
+    }
+
+    fn truncate(&mut self, len: usize) -> Result<usize, toolgate_infer::Error> {
+        if len < self.held {
+            self.rows.clear();
+            let from = u32::try_from(len).map_err(|error| failed("position is too large").because(error))?;
+            // Recurrent models cannot forget a part: all of it then, and the caller evaluates it again.
+            let cut = len > 0
+                && self
+                    .context
+                    .clear_kv_cache_seq(Some(0), Some(from), None)
+                    .map_err(|error| failed("cache could not be cut").because(error))?;
+            if cut {
+                self.held = len;
+            } else {
+                self.context.clear_kv_cache();
+                self.held = 0;
+            }
+        }
+        Ok(self.held)
+    }
+
+    fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), toolgate_infer::Error> {
+        if tokens.is_empty() {
+            return Ok(());
+        }
+        if tokens.len() > self.batch_len || self.held + tokens.len() > self.context_len() {
+            return Err(failed("batch exceeds the context or the batch length"));
+        }
+        self.fill(tokens, rows)?;
+        if let Err(error) = self.context.decode(&mut self.batch) {
+            self.rows.clear();
+            // Part of the batch may have got in: positions after those held before must be empty again.
+            let held = u32::try_from(self.held).unwrap_or(0);
+            if !matches!(self.context.clear_kv_cache_seq(Some(0), Some(held), None), Ok(true)) {
+                self.context.clear_kv_cache();
+                self.held = 0;
+            }
+            return Err(failed("llama.cpp could not evaluate a batch").because(error));
+        }
+        self.held += tokens.len();
+        Ok(())
+    }
+
+    fn logits(&self, row: usize) -> Result<&[f32], toolgate_infer::Error> {
+        let index = self.rows.get(row).copied();
+        let index = index.ok_or_else(|| failed(format!("logits of row {row} were not asked for")))?;
+        Ok(self.context.get_logits_ith(index))
+    }
+}
+
+fn failed(message: impl Into<String>) -> toolgate_infer::Error {
+    toolgate_infer::Error::new(InferKind::Backend, message)
+}

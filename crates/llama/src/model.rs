@@ -1,0 +1,224 @@
+//! A loaded model: weights, vocabulary, metadata. Shared and immutable; contexts are made from it.
+//!
+//! Invariant: the vocabulary says of each token what it stands for in text, and control tokens stand for nothing.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use llama_cpp_2::llama_backend::LlamaBackend as LlamaCpp;
+use llama_cpp_2::model::LlamaModel;
+use llama_cpp_2::model::params::LlamaModelParams;
+use llama_cpp_2::token::LlamaToken;
+use llama_cpp_2::token_type::LlamaTokenAttr;
+use llama_cpp_2::{LogOptions, send_logs_to_tracing};
+use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
+
+use crate::backend::{ContextOptions, LlamaBackend};
+use crate::{Error, Kind, gguf};
+
+/// How much of a file is loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Load {
+    /// Everything; weights are mapped into memory, not copied.
+    #[default]
+    All,
+    /// Vocabulary and metadata: no context can be made from it.
+    Vocabulary,
+}
+
+/// How a model is loaded.
+#[derive(Default)]
+pub struct ModelOptions {
+    /// How much of the file is loaded.
+    pub load: Load,
+    /// Called with the part loaded so far, 0 to 1; a break cancels.
+    pub progress: Option<Box<dyn FnMut(f32) -> ControlFlow<()>>>,
+}
+
+impl fmt::Debug for ModelOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelOptions").field("load", &self.load).finish_non_exhaustive()
+    }
+}
+
+/// A loaded model. A clone is the same model.
+#[derive(Clone)]
+pub struct Model(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) model: LlamaModel,
+    vocabulary: Arc<Vocabulary>,
+    load: Load,
+    /// What the tokenizer puts in front of a text that begins a sequence; empty for most.
+    pub(crate) prefix: Vec<u8>,
+    /// llama.cpp may write to the model while it makes a context: one at a time.
+    pub(crate) making_context: Mutex<()>,
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model").field("load", &self.0.load).field("tokens", &self.vocabulary().len()).finish()
+    }
+}
+
+impl Model {
+    /// Loads a GGUF file, after a check that all of it is there.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`], [`Kind::NotGguf`], [`Kind::Truncated`], [`Kind::Invalid`]; [`Kind::Cancelled`] where
+    /// `progress` broke off.
+    pub fn load(path: impl AsRef<Path>, options: ModelOptions) -> Result<Self, Error> {
+        let path = path.as_ref();
+        gguf::check(path)?;
+        if path.to_str().is_none_or(|path| path.contains('\0')) {
+            return Err(
+                Error::new(Kind::NotFound, "llama.cpp takes paths in UTF-8 only: rename the file").at(path)
+            );
+        }
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let params = LlamaModelParams::default().with_vocab_only(options.load == Load::Vocabulary);
+        let params = match options.progress {
+            None => params,
+            Some(mut progress) => {
+                let cancelled = cancelled.clone();
+                params.with_progress_callback(move |part| {
+                    let stop = progress(part).is_break();
+                    cancelled.fetch_or(stop, Ordering::Relaxed);
+                    !stop
+                })
+            }
+        };
+        let model = LlamaModel::load_from_file(llama_cpp(), path, &params).map_err(|error| {
+            if cancelled.load(Ordering::Relaxed) {
+                Error::new(Kind::Cancelled, "loading was cancelled").at(path)
+            } else {
+                let message = "llama.cpp cannot load it: a model of an unknown kind, or out of memory \
+                               (its log goes to tracing, target llama-cpp-2)";
+                Error::new(Kind::Invalid, message).at(path).because(error)
+            }
+        })?;
+        let vocabulary = vocabulary_of(&model).map_err(|error| {
+            Error::new(Kind::Invalid, format!("vocabulary cannot be used: {error}")).at(path).because(error)
+        })?;
+        let prefix = prefix_of(&model);
+        let vocabulary = Arc::new(vocabulary);
+        let making_context = Mutex::new(());
+        Ok(Self(Arc::new(Inner { model, vocabulary, load: options.load, prefix, making_context })))
+    }
+
+    /// A context of its own, with a KV cache.
+    ///
+    /// # Errors
+    /// [`Kind::Context`] for a model without weights, or where memory does not suffice.
+    pub fn backend(&self, options: &ContextOptions) -> Result<LlamaBackend, Error> {
+        if self.0.load == Load::Vocabulary {
+            return Err(Error::new(
+                Kind::Context,
+                "the model was loaded without its weights: load all of it",
+            ));
+        }
+        LlamaBackend::new(self, options)
+    }
+
+    /// Its tokens.
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.0.vocabulary
+    }
+
+    /// The chat template of the file; `name` is that of an alternative, such as `tool_use`.
+    pub fn chat_template(&self, name: Option<&str>) -> Option<String> {
+        match name {
+            None => self.metadata("tokenizer.chat_template"),
+            Some(name) => self.metadata(&format!("tokenizer.chat_template.{name}")),
+        }
+    }
+
+    /// A metadata value as text, by its key; none for arrays.
+    pub fn metadata(&self, key: &str) -> Option<String> {
+        self.0.model.meta_val_str(key).ok()
+    }
+
+    /// The text of the token that begins a sequence; empty where there is none.
+    pub fn bos(&self) -> &str {
+        self.text(self.0.model.vocab().bos())
+    }
+
+    /// The text of the token that ends a sequence; empty where there is none.
+    pub fn eos(&self) -> &str {
+        self.text(self.0.model.vocab().eos())
+    }
+
+    /// Whether prompts are to begin with [`bos`](Self::bos) even where the template does not write it.
+    pub fn adds_bos(&self) -> bool {
+        self.0.model.vocab().should_add_bos()
+    }
+
+    /// Tokens of context it was trained with.
+    pub fn trained_context(&self) -> usize {
+        self.metadata("general.architecture")
+            .and_then(|architecture| self.metadata(&format!("{architecture}.context_length")))
+            .and_then(|length| length.parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// Number of weights.
+    pub fn parameters(&self) -> u64 {
+        self.0.model.n_params()
+    }
+
+    /// Bytes of all weights.
+    pub fn size(&self) -> u64 {
+        self.0.model.size()
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
+    fn text(&self, token: LlamaToken) -> &str {
+        let bytes = TokenId::try_from(token.0).map(|token| self.0.vocabulary.bytes(token));
+        bytes.ok().and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+}
+
+/// llama.cpp, started once a process and never stopped, its log sent to `tracing`.
+pub(crate) fn llama_cpp() -> &'static LlamaCpp {
+    static STARTED: OnceLock<LlamaCpp> = OnceLock::new();
+    STARTED.get_or_init(|| {
+        send_logs_to_tracing(LogOptions::default());
+        // An embedder may have started it already; it is running either way, and this value is never dropped.
+        LlamaCpp::init().unwrap_or(LlamaCpp {})
+    })
+}
+
+/// What each token stands for. Byte tokens stand for their byte; control and unknown tokens have but a name.
+fn vocabulary_of(model: &LlamaModel) -> Result<Vocabulary, toolgate_grammar::Error> {
+    let vocab = model.vocab();
+    Vocabulary::new(vocab.tokens().map(|token| {
+        let attributes = vocab.attr(token);
+        let kind = if vocab.is_eog(token) {
+            TokenKind::EndOfGeneration
+        } else if attributes.intersects(LlamaTokenAttr::Control | LlamaTokenAttr::Unknown) {
+            TokenKind::Special
+        } else if attributes.contains(LlamaTokenAttr::Unused) {
+            TokenKind::Unused
+        } else {
+            TokenKind::Text
+        };
+        (vocab.token_to_piece(token, true, None), kind)
+    }))
+}
+
+/// Finds out what the tokenizer adds in front: SentencePiece vocabularies add a space.
+fn prefix_of(model: &LlamaModel) -> Vec<u8> {
+    let vocab = model.vocab();
+    let bytes: Vec<u8> = vocab
+        .tokenize(b"a", false, false)
+        .into_iter()
+        .flat_map(|token| vocab.token_to_piece(token, true, None))
+        .collect();
+    bytes.strip_suffix(b"a").map(<[u8]>::to_vec).unwrap_or_default()
+}
