@@ -176,20 +176,23 @@ impl Expr {
 pub struct GrammarBuilder {
     rules: Vec<(String, Option<Expr>)>,
     names: rustc_hash::FxHashMap<String, RuleId>,
+    /// The last number given to each base name, so that a thousand rules of one name are not tried in turn.
+    numbers: rustc_hash::FxHashMap<String, u32>,
 }
 
 impl GrammarBuilder {
     /// A new rule, not yet defined, called `name` or, if that is taken, `name-2`, `name-3`, ….
     /// Characters a rule name cannot have become `-`.
     pub fn declare(&mut self, name: &str) -> RuleId {
-        let base: String =
-            name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let base: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let base = if base.is_empty() { "rule".to_owned() } else { base };
         let mut unique = base.clone();
-        let mut n = 2;
-        while self.names.contains_key(&unique) {
-            unique = format!("{base}-{n}");
-            n += 1;
+        if self.names.contains_key(&unique) {
+            let number = self.numbers.entry(base.clone()).or_insert(1);
+            while self.names.contains_key(&unique) {
+                *number += 1;
+                unique = format!("{base}-{number}");
+            }
         }
         let id = RuleId(self.rules.len() as u32);
         self.names.insert(unique.clone(), id);
