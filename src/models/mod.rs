@@ -1,0 +1,20 @@
+//! The model store: which models are known by name, which are on this machine, and how the others get here.
+//! Knows nothing of what a model is good for; above it stands only the command line.
+//!
+//! Invariant: a file under its final name is whole and is the file of record — everything else lies in a staging
+//! directory until its size and SHA-256 have been checked.
+
+mod cache;
+mod catalogue;
+mod digest;
+mod error;
+mod hub;
+mod pull;
+mod staging;
+mod wheels;
+
+pub use cache::{CACHE_VARIABLE, CATALOGUE_VARIABLE, Presence, ResolvedModel, Store, digest_of, resolve};
+pub use catalogue::{Catalogue, Defaults, Entry, HubFile, Replacement, Wheel};
+pub use digest::Sha256Digest;
+pub use error::{Error, Kind as ErrorKind};
+pub use pull::{Event, Existing, Origin, Pull, Pulled, SourceKind};
