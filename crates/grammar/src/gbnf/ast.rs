@@ -219,6 +219,11 @@ impl GrammarBuilder {
         self.names.get(name).copied()
     }
 
+    /// The body of a rule, if it is defined.
+    pub fn body(&self, id: RuleId) -> Option<&Expr> {
+        self.rules.get(id.index())?.1.as_ref()
+    }
+
     /// The finished grammar.
     ///
     /// # Errors
