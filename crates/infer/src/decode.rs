@@ -191,11 +191,11 @@ impl<B: Backend> Turn<'_, B> {
             self.evaluate()?;
             let draw = sampler.draw(self.session.logits()?, &mut self.constraint)?;
             self.busy += start.elapsed();
-            self.stats.sampled_tokens += 1;
             if let Some(share) = draw.removed {
                 self.stats.constraint_pressure.record(share);
             }
             if self.session.vocabulary().kind(draw.token) == TokenKind::EndOfGeneration {
+                self.stats.sampled_tokens += 1;
                 return Ok(StopReason::End);
             }
             if let Some(stop) = self.take(draw.token, Source::Sampled)? {
@@ -242,8 +242,10 @@ impl<B: Backend> Turn<'_, B> {
         self.constraint.accept(token)?;
         self.pending.push(token);
         self.tokens.push(DecodedToken { token, source });
-        if source == Source::Forced {
-            self.stats.forced_tokens += 1;
+        match source {
+            Source::Sampled => self.stats.sampled_tokens += 1,
+            Source::Forced => self.stats.forced_tokens += 1,
+            Source::Drafted => self.stats.accepted_tokens += 1,
         }
         let stop_text = self.stream.push(self.session.vocabulary().bytes(token));
         let text = self.stream.delta();

@@ -265,6 +265,3 @@ fn removed_share(logits: &[f32], mask: &Mask) -> f64 {
         mask.iter().filter_map(|token| logits.get(token as usize)).map(|&logit| weight(logit)).sum();
     (1.0 - kept / all).clamp(0.0, 1.0)
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,1 +1,0 @@
-//! The sampler against brute force, with fixed seeds.

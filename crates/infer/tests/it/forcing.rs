@@ -1,0 +1,157 @@
+//! Forced text: the same turn with fewer questions to the model.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use toolgate_infer::scripted::Scripted;
+use toolgate_infer::{
+    Backend, DecodeOptions, Decoded, Forcing, Sampler, Session, Source, Specials, StopReason, Vocabulary,
+    decode,
+};
+
+use crate::language::{Language, vocabulary};
+
+fn run(
+    vocabulary: &Arc<Vocabulary>,
+    prompt: &str,
+    script: &str,
+    texts: &[String],
+    forcing: Forcing,
+) -> Decoded {
+    let mut session = Session::new(Scripted::new(vocabulary.clone()).say(script));
+    session.set_prompt_text(prompt).unwrap();
+    let mut language = Language::new(vocabulary, texts);
+    let options = DecodeOptions { forcing, ..DecodeOptions::default() };
+    let mut sink = |_: toolgate_infer::Piece<'_>| ControlFlow::Continue(());
+    decode(&mut session, &mut language, &mut Sampler::greedy(), &options, &mut sink).unwrap()
+}
+
+fn call(name: &str, argument: &str) -> String {
+    format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {{\"file\": \"{argument}\"}}}}")
+}
+
+#[test]
+fn forced_text_costs_one_evaluation_a_run() {
+    let vocabulary = vocabulary();
+    let texts = [call("read_file", "abc"), call("read_file", "cab"), call("list", "abc"), call("list", "é")];
+    for script in &texts {
+        let on = run(&vocabulary, "<|start|>", script, &texts, Forcing::On);
+        let stepwise = run(&vocabulary, "<|start|>", script, &texts, Forcing::Stepwise);
+        let off = run(&vocabulary, "<|start|>", script, &texts, Forcing::Off);
+        for decoded in [&on, &stepwise, &off] {
+            assert_eq!((&decoded.text, &decoded.stop), (script, &StopReason::Finished));
+        }
+        assert_eq!(on.tokens, stepwise.tokens, "token for token");
+        assert!(on.stats.forced_tokens > on.stats.sampled_tokens, "{:?}", on.stats);
+        assert_eq!(off.stats.forced_tokens, 0);
+        // Each choice costs one evaluation, whatever lies between.
+        assert_eq!(on.stats.decode_calls, on.stats.sampled_tokens);
+        assert!(
+            on.stats.decode_calls * 3 < off.stats.decode_calls,
+            "{} {}",
+            on.stats.decode_calls,
+            off.stats.decode_calls
+        );
+        assert!(stepwise.stats.decode_calls > on.stats.decode_calls);
+    }
+}
+
+#[test]
+fn text_without_any_choice_costs_no_evaluation() {
+    let vocabulary = vocabulary();
+    let only = [call("read_file", "abc")];
+    let decoded = run(&vocabulary, "<|start|>", "something else", &only, Forcing::On);
+    assert_eq!((decoded.text.as_str(), &decoded.stop), (only[0].as_str(), &StopReason::Finished));
+    assert_eq!((decoded.stats.decode_calls, decoded.stats.sampled_tokens), (0, 0));
+    assert!(decoded.tokens.iter().all(|token| token.source == Source::Forced));
+}
+
+#[test]
+fn forced_tokens_are_those_of_the_tokenizer() {
+    let vocabulary = vocabulary();
+    let tokenizer = Scripted::new(vocabulary.clone());
+    let texts = [call("read_file", "abc"), call("read_file", "cab"), call("list", "abc")];
+    for script in &texts {
+        let decoded = run(&vocabulary, "<|start|>", script, &texts, Forcing::On);
+        let tokens: Vec<u32> = decoded.tokens.iter().map(|token| token.token).collect();
+        assert_eq!(tokens, tokenizer.tokenize(script, Specials::Plain).unwrap(), "{script}");
+    }
+}
+
+#[test]
+fn token_that_following_text_could_extend_is_left_to_the_model() {
+    let vocabulary = vocabulary();
+    // `ab` is forced, but `abc` is a token of its own, and the model wants it.
+    let texts = ["abc".to_owned(), "abd".to_owned()];
+    let decoded = run(&vocabulary, "<|start|>", "abc", &texts, Forcing::On);
+    assert_eq!(decoded.tokens.len(), 1);
+    assert_eq!(vocabulary.bytes(decoded.tokens[0].token), b"abc");
+    // Its near twin has no such token: `xa` is forced, and only the letter after it drawn.
+    let texts = ["xad".to_owned(), "xae".to_owned()];
+    let decoded = run(&vocabulary, "<|start|>", "xad", &texts, Forcing::On);
+    assert_eq!((decoded.stats.forced_tokens, decoded.stats.sampled_tokens), (2, 1));
+}
+
+#[test]
+fn name_of_a_control_token_in_forced_text_stays_text() {
+    let vocabulary = vocabulary();
+    let texts = ["say <|end|> now".to_owned()];
+    let decoded = run(&vocabulary, "<|start|>", "x", &texts, Forcing::On);
+    assert_eq!((decoded.text.as_str(), &decoded.stop), ("say <|end|> now", &StopReason::Finished));
+    let end = vocabulary.special("<|end|>").unwrap();
+    assert!(decoded.tokens.iter().all(|token| token.token != end));
+}
+
+#[test]
+fn budget_counts_forced_tokens() {
+    let vocabulary = vocabulary();
+    let only = [call("read_file", "abc")];
+    let mut session = Session::new(Scripted::new(vocabulary.clone()));
+    session.set_prompt_text("<|start|>").unwrap();
+    let options = DecodeOptions { max_tokens: 3, ..DecodeOptions::default() };
+    let mut language = Language::new(&vocabulary, &only);
+    let decoded = decode(&mut session, &mut language, &mut Sampler::greedy(), &options, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!((decoded.stop, decoded.tokens.len()), (StopReason::MaxTokens, 3));
+}
+
+fn word() -> impl Strategy<Value = String> {
+    prop::collection::vec(
+        prop::sample::select(vec!["a", "b", "c", "ab", "fi", "le", "{\"", "\"", " ", "é", "日本", "\n"]),
+        1..10,
+    )
+    .prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    #[test]
+    fn turn_is_the_same_however_forced_tokens_are_evaluated(
+        prompt in "<\\|start\\|>[abc \"é]{0,4}",
+        texts in prop::collection::vec(word(), 1..6),
+        script in word(),
+        pick in any::<prop::sample::Index>(),
+    ) {
+        let vocabulary = vocabulary();
+        // What the model wants: one of the texts, or something else.
+        for script in [texts[pick.index(texts.len())].clone(), script] {
+            let on = run(&vocabulary, &prompt, &script, &texts, Forcing::On);
+            let stepwise = run(&vocabulary, &prompt, &script, &texts, Forcing::Stepwise);
+            let off = run(&vocabulary, &prompt, &script, &texts, Forcing::Off);
+            prop_assert_eq!(&on.tokens, &stepwise.tokens);
+            prop_assert_eq!(&on.text, &stepwise.text);
+            prop_assert!(on.stats.decode_calls <= off.stats.decode_calls);
+            for decoded in [&on, &off] {
+                prop_assert!(decoded.stop.is_whole() && texts.contains(&decoded.text), "{:?}", decoded);
+            }
+            if texts.contains(&script) {
+                prop_assert_eq!(&on.text, &script);
+                prop_assert_eq!(&off.text, &script);
+            }
+        }
+    }
+}

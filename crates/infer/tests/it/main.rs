@@ -1,0 +1,8 @@
+//! The crate from outside, on the scripted backend: one binary, a module for each part.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod decode;
+mod forcing;
+mod language;
+mod sampler;
+mod session;

@@ -1,0 +1,151 @@
+//! Prompts, the cache, and what happens when a backend fails or cannot forget a part.
+
+use std::sync::Arc;
+
+use toolgate_infer::scripted::Scripted;
+use toolgate_infer::{Backend, Cancel, Error, Kind, Overflow, Rows, Session, Specials, TokenId, Vocabulary};
+
+fn scripted() -> Scripted {
+    Scripted::new(Arc::new(Vocabulary::bytes_only()))
+}
+
+fn tokens(text: &str) -> Vec<TokenId> {
+    text.bytes().map(u32::from).collect()
+}
+
+fn set(session: &mut Session<impl Backend>, text: &str) -> (usize, usize) {
+    let prefill = session.set_prompt(&tokens(text), 0, &Cancel::default(), &mut |_| ()).unwrap();
+    assert_eq!(prefill.prompt_tokens, text.len());
+    assert_eq!(session.tokens(), tokens(text));
+    assert_eq!(session.backend().evaluated(), text.len());
+    session.logits().unwrap();
+    (prefill.cached_tokens, prefill.evaluated_tokens)
+}
+
+#[test]
+fn prompt_reuses_the_longest_common_prefix() {
+    let mut session = Session::new(scripted());
+    assert_eq!(set(&mut session, "one two"), (0, 7));
+    assert_eq!(set(&mut session, "one two three"), (7, 6), "an extension evaluates what was added");
+    assert_eq!(set(&mut session, "one ten"), (5, 2), "a fork evaluates from where it differs");
+    assert_eq!(set(&mut session, "one ten"), (6, 1), "the same again needs the last token's logits");
+    assert_eq!(set(&mut session, "one"), (2, 1), "a shorter one too");
+    assert_eq!(set(&mut session, "two"), (0, 3));
+}
+
+#[test]
+fn prompt_is_evaluated_in_batches_with_progress() {
+    let mut session = Session::new(scripted().batch(4));
+    let mut seen = Vec::new();
+    let prompt = tokens("abcdefghij");
+    session
+        .set_prompt(&prompt, 0, &Cancel::default(), &mut |p| seen.push((p.cached, p.done, p.total)))
+        .unwrap();
+    assert_eq!(seen, [(0, 0, 10), (0, 4, 10), (0, 8, 10), (0, 10, 10)]);
+    assert_eq!(session.backend().batches(), [4, 4, 2]);
+}
+
+#[test]
+fn cancelled_prompt_keeps_what_was_evaluated() {
+    let mut session = Session::new(scripted().batch(4));
+    let cancel = Cancel::default();
+    let mut stop_at_four = |p: toolgate_infer::Progress| {
+        if p.done == 4 {
+            cancel.cancel()
+        }
+    };
+    let error = session.set_prompt(&tokens("abcdefghij"), 0, &cancel, &mut stop_at_four).unwrap_err();
+    assert_eq!(error.kind(), Kind::Cancelled);
+    assert_eq!((session.tokens().len(), session.backend().evaluated()), (4, 4));
+    cancel.reset();
+    assert_eq!(set(&mut session, "abcdefghij"), (4, 6), "and the next prompt uses it");
+}
+
+#[test]
+fn overflow_names_its_numbers_before_anything_is_evaluated() {
+    let mut session = Session::new(scripted().context(10));
+    let mut set = |len: usize, reserve| {
+        session
+            .set_prompt(&vec![0; len], reserve, &Cancel::default(), &mut |_| ())
+            .map(|prefill| prefill.prompt_tokens)
+    };
+    let error = set(8, 3).unwrap_err();
+    assert_eq!(error.kind(), Kind::Overflow);
+    assert_eq!(error.overflow(), Some(Overflow { prompt: 8, reserve: 3, context: 10 }));
+    assert!(error.to_string().starts_with("prompt of 8 tokens and 3 kept free"), "{error}");
+    assert_eq!(set(8, usize::MAX).unwrap_err().kind(), Kind::Overflow);
+    assert_eq!(set(0, 0).unwrap_err().kind(), Kind::Options);
+    assert_eq!(set(8, 2).unwrap(), 8, "one less fits");
+    assert_eq!(session.backend().batches(), [8]);
+}
+
+/// Forgets everything or nothing, as recurrent models do, and fails at one evaluation.
+struct Odd {
+    inner: Scripted,
+    fails_at: usize,
+}
+
+impl Backend for Odd {
+    fn vocabulary(&self) -> &Arc<Vocabulary> {
+        self.inner.vocabulary()
+    }
+    fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error> {
+        self.inner.tokenize(text, specials)
+    }
+    fn context_len(&self) -> usize {
+        self.inner.context_len()
+    }
+    fn batch_len(&self) -> usize {
+        self.inner.batch_len()
+    }
+    fn evaluated(&self) -> usize {
+        self.inner.evaluated()
+    }
+    fn truncate(&mut self, len: usize) -> Result<usize, Error> {
+        if len < self.inner.evaluated() { self.inner.truncate(0) } else { Ok(self.inner.evaluated()) }
+    }
+    fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), Error> {
+        if self.inner.batches().len() == self.fails_at {
+            self.fails_at = usize::MAX;
+            return Err(Error::new(Kind::Backend, "out of memory"));
+        }
+        self.inner.eval(tokens, rows)
+    }
+    fn logits(&self, row: usize) -> Result<&[f32], Error> {
+        self.inner.logits(row)
+    }
+}
+
+#[test]
+fn model_that_cannot_forget_a_part_evaluates_all_again() {
+    let mut session = Session::new(Odd { inner: scripted(), fails_at: usize::MAX });
+    assert_eq!(set(&mut session, "one two"), (0, 7));
+    assert_eq!(set(&mut session, "one two three"), (7, 6), "nothing to forget");
+    assert_eq!(set(&mut session, "one ten"), (0, 7));
+}
+
+#[test]
+fn failed_batch_leaves_history_and_backend_in_step() {
+    let mut session = Session::new(Odd { inner: scripted().batch(3), fails_at: 2 });
+    let error = session.set_prompt(&tokens("abcdefgh"), 0, &Cancel::default(), &mut |_| ()).unwrap_err();
+    assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Backend, "out of memory"));
+    assert_eq!((session.tokens(), session.backend().evaluated()), (&tokens("abcdef")[..], 6));
+    assert_eq!(session.logits().unwrap_err().kind(), Kind::Backend, "and no stale logits are handed out");
+    assert_eq!(set(&mut session, "abcdefgh"), (6, 2));
+}
+
+#[test]
+fn rows_of_a_batch_are_those_of_single_tokens() {
+    let mut single = Session::new(scripted().say("wanted"));
+    let mut batch = Session::new(scripted().say("wanted"));
+    for session in [&mut single, &mut batch] {
+        set(session, "prompt");
+    }
+    batch.eval(&tokens("wan"), Rows::All).unwrap();
+    for (row, token) in tokens("wan").into_iter().enumerate() {
+        single.eval(&[token], Rows::Last).unwrap();
+        assert_eq!(single.logits().unwrap(), batch.row(row).unwrap(), "row {row}");
+    }
+    assert!(batch.row(3).is_err());
+    assert_eq!(single.logits().unwrap(), batch.logits().unwrap(), "the last row is the last token's");
+}
