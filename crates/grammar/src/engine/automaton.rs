@@ -1,0 +1,167 @@
+//! The shared half of the engine: a lowered grammar, and the machine that determinizes it as it is used.
+//!
+//! Invariant: tables only grow, up to their limits; when they are full, a fresh machine takes over, and the old
+//! one goes when the last run has left it.
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use rustc_hash::FxHashMap;
+
+use super::completion::Costs;
+use super::lower::Program;
+use super::machine::{ConfigId, Entry, FrameId, Item, Machine, Stop};
+use super::matcher::Matcher;
+use super::vocabulary::Vocabulary;
+use crate::{Error, Grammar, Limits};
+
+/// A grammar ready to run over a vocabulary: shared, memoizing, `Send + Sync`.
+///
+/// Making one costs time proportional to the grammar, not to the vocabulary; what is found out on the way is
+/// kept for every run, on every thread.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_grammar::{Automaton, Expr, Grammar, Limits, Vocabulary};
+/// let mut grammar = Grammar::builder();
+/// let digit = Expr::class([('0', '9')]);
+/// let root = grammar.rule("root", Expr::sequence([Expr::literal("n="), digit.repeat(1, Some(3))]));
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let automaton = Automaton::new(&grammar.build(root)?, vocabulary, &Limits::default())?;
+///
+/// let mut matcher = automaton.matcher();
+/// assert_eq!(matcher.forced()?, b"n=");
+/// matcher.accept_bytes(b"n=4")?;
+/// assert!(matcher.is_complete());
+/// assert_eq!(matcher.mask()?.count(), 11); // ten digits and the end token
+/// assert!(matcher.accept(u32::from(b'x')).is_err());
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
+pub struct Automaton {
+    pub(crate) program: Arc<Program>,
+    pub(crate) vocabulary: Arc<Vocabulary>,
+    pub(crate) limits: Limits,
+    machine: RwLock<Arc<Machine>>,
+    costs: OnceLock<Costs>,
+}
+
+/// What an automaton holds in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// States of the lowered grammar; about 16 bytes each.
+    pub states: usize,
+    /// Configurations visited; a few hundred bytes each.
+    pub configurations: usize,
+    /// Stack frames; about 100 bytes each.
+    pub frames: usize,
+    /// Bytes of masks.
+    pub mask_bytes: usize,
+}
+
+impl Automaton {
+    /// Lowers `grammar` for `vocabulary`.
+    ///
+    /// # Errors
+    /// [`Kind::Limit`](crate::Kind::Limit) if the grammar is too large; [`Kind::Undefined`](crate::Kind::Undefined)
+    /// for a token terminal the vocabulary lacks, and for a root that no text matches;
+    /// [`Kind::Unsupported`](crate::Kind::Unsupported) for left recursion, naming the rules of the cycle.
+    pub fn new(grammar: &Grammar, vocabulary: Arc<Vocabulary>, limits: &Limits) -> Result<Arc<Self>, Error> {
+        let program = Arc::new(Program::new(grammar, &vocabulary, limits)?);
+        let machine = Machine::new(Arc::clone(&program), Arc::clone(&vocabulary), limits.clone())
+            .map_err(|stop| stop.error(limits))?;
+        let machine = RwLock::new(Arc::new(machine));
+        Ok(Arc::new(Self { program, vocabulary, limits: limits.clone(), machine, costs: OnceLock::new() }))
+    }
+
+    /// A run from the start.
+    pub fn matcher(self: &Arc<Self>) -> Matcher {
+        Matcher::new(Arc::clone(self), self.machine())
+    }
+
+    /// The vocabulary it runs over.
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.vocabulary
+    }
+
+    /// What it holds in memory now.
+    pub fn usage(&self) -> Usage {
+        let machine = self.machine();
+        let (configurations, frames) = machine.used();
+        let states = self.program.states.len();
+        Usage { states, configurations, frames, mask_bytes: machine.masks.bytes() }
+    }
+
+    pub(crate) fn costs(&self) -> &Costs {
+        self.costs.get_or_init(|| Costs::new(&self.program))
+    }
+
+    fn machine(&self) -> Arc<Machine> {
+        Arc::clone(&self.machine.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The machine to use instead of `full`.
+    pub(crate) fn renewed(&self, full: &Arc<Machine>) -> Result<Arc<Machine>, Stop> {
+        let mut current = self.machine.write().unwrap_or_else(PoisonError::into_inner);
+        if Arc::ptr_eq(&current, full) {
+            let (program, vocabulary) = (Arc::clone(&self.program), Arc::clone(&self.vocabulary));
+            *current = Arc::new(Machine::new(program, vocabulary, self.limits.clone())?);
+        }
+        Ok(Arc::clone(&current))
+    }
+}
+
+impl std::fmt::Debug for Automaton {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Automaton").field("usage", &self.usage()).finish_non_exhaustive()
+    }
+}
+
+/// The configurations of `old`, in `new`.
+pub(crate) fn transplant(old: &Machine, new: &Machine, ids: &[ConfigId]) -> Result<Vec<ConfigId>, Stop> {
+    let mut frames: FxHashMap<FrameId, FrameId> = FxHashMap::default();
+    let mut configurations: FxHashMap<ConfigId, ConfigId> = FxHashMap::default();
+    let mut out = Vec::with_capacity(ids.len());
+    for &id in ids {
+        if let Some(&known) = configurations.get(&id) {
+            out.push(known);
+            continue;
+        }
+        let items = &old.get(id)?.items;
+        let mut needed: Vec<FrameId> = Vec::new();
+        let mut work: Vec<FrameId> = items.iter().map(|item| item.frame).collect();
+        while let Some(frame) = work.pop() {
+            if frames.contains_key(&frame) {
+                continue;
+            }
+            frames.insert(frame, frame);
+            needed.push(frame);
+            work.extend(old.entries(frame).iter().filter_map(|entry| match *entry {
+                Entry::Return { parent, .. } | Entry::Again { parent, .. } => Some(parent),
+                Entry::End | Entry::Exit => None,
+            }));
+        }
+        // Frames refer to older ones only.
+        needed.sort_unstable();
+        for frame in needed {
+            let moved = old.entries(frame).iter().map(|&entry| match entry {
+                Entry::Return { state, parent } => {
+                    Entry::Return { state, parent: frames.get(&parent).copied().unwrap_or(parent) }
+                }
+                Entry::Again { repetition, parent, count } => {
+                    Entry::Again { repetition, parent: frames.get(&parent).copied().unwrap_or(parent), count }
+                }
+                end => end,
+            });
+            let moved = new.frame(moved.collect())?;
+            frames.insert(frame, moved);
+        }
+        let items = items.iter().map(|item| Item {
+            state: item.state,
+            frame: frames.get(&item.frame).copied().unwrap_or(item.frame),
+        });
+        let moved = new.configuration(items.collect())?;
+        configurations.insert(id, moved);
+        out.push(moved);
+    }
+    Ok(out)
+}

@@ -1,0 +1,269 @@
+//! The shortest way to the end from any configuration. Above `machine`; used by `matcher`.
+//!
+//! Invariant: among the texts that complete a run, the one returned has the fewest bytes.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rustc_hash::FxHashMap;
+
+use super::flat::{INFINITE, TOKEN, plus, times};
+use super::lower::{Program, State, StateId};
+use super::machine::{ConfigId, Entry, FrameId, Machine};
+use crate::{Error, Kind};
+
+/// Bytes to prefer where several are as good, so that a completion can be read.
+const PREFERRED: [u8; 5] = [b'0', b'a', b'A', b' ', b'"'];
+
+/// For each state the cost of the shortest way to the end of its fragment.
+#[derive(Debug)]
+pub(crate) struct Costs {
+    costs: Vec<u64>,
+    /// For each split the state to go on at; it was known before the split, so following it ends.
+    best: Vec<StateId>,
+}
+
+impl Costs {
+    pub(crate) fn new(program: &Program) -> Self {
+        let n = program.states.len();
+        // The states that lead into each state, as one list with its starts.
+        let mut starts = vec![0u32; n + 1];
+        for state in 0..n as StateId {
+            successors(program, state, |to| {
+                if let Some(count) = starts.get_mut(to as usize + 1) {
+                    *count += 1;
+                }
+            });
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        let mut fill = starts.clone();
+        let mut sources = vec![0 as StateId; sum as usize];
+        for state in 0..n as StateId {
+            successors(program, state, |to| {
+                if let Some(at) = fill.get_mut(to as usize)
+                    && let Some(slot) = sources.get_mut(*at as usize)
+                {
+                    *slot = state;
+                    *at += 1;
+                }
+            });
+        }
+        let mut found = Self { costs: vec![INFINITE; n], best: vec![0; n] };
+        let mut queue: BinaryHeap<Reverse<(u64, StateId, StateId)>> = BinaryHeap::new();
+        let accepting = program.fragments.iter().map(|fragment| fragment.accept);
+        queue.extend(accepting.map(|state| Reverse((0, state, state))));
+        while let Some(Reverse((cost, state, via))) = queue.pop() {
+            let (Some(known), Some(best)) =
+                (found.costs.get_mut(state as usize), found.best.get_mut(state as usize))
+            else {
+                continue;
+            };
+            if *known != INFINITE {
+                continue;
+            }
+            (*known, *best) = (cost, via);
+            let range = starts.get(state as usize).copied().zip(starts.get(state as usize + 1).copied());
+            let range = range.map_or(0..0, |(from, to)| from as usize..to as usize);
+            for &source in sources.get(range).unwrap_or_default() {
+                queue.push(Reverse((plus(step_cost(program, source), cost), source, state)));
+            }
+        }
+        found
+    }
+
+    fn of(&self, state: StateId) -> u64 {
+        self.costs.get(state as usize).copied().unwrap_or(INFINITE)
+    }
+}
+
+fn successors(program: &Program, state: StateId, mut each: impl FnMut(StateId)) {
+    match program.state(state) {
+        State::Accept => {}
+        State::Split(from, to) => program.split(from, to).iter().for_each(|&to| each(to)),
+        State::Byte { target, .. } | State::Token { target, .. } => each(target),
+        State::Bytes(from, to) => program.edges(from, to).iter().for_each(|edge| each(edge.target)),
+        State::Call { next, .. } => each(next),
+        State::Loop(id) => program.repetition(id).into_iter().for_each(|repetition| each(repetition.after)),
+    }
+}
+
+/// The cost of going on from a state to any of its successors.
+fn step_cost(program: &Program, state: StateId) -> u64 {
+    let fragment = |id| program.fragment(id).map_or(INFINITE, |fragment| fragment.cost);
+    match program.state(state) {
+        State::Accept | State::Split(..) => 0,
+        State::Byte { .. } | State::Bytes(..) => 1,
+        State::Token { .. } => TOKEN,
+        State::Call { fragment: id, .. } => fragment(id),
+        State::Loop(id) => program
+            .repetition(id)
+            .map_or(INFINITE, |repetition| times(fragment(repetition.body), repetition.min)),
+    }
+}
+
+/// What is still to be written, last first.
+enum Task {
+    /// From a state to the end of its fragment.
+    From(StateId),
+    /// A fragment, so many times.
+    Times(u32, u64),
+}
+
+impl Machine {
+    /// The fewest bytes after which the text is whole.
+    pub(crate) fn completion(&self, id: ConfigId, costs: &Costs, at_most: usize) -> Result<Vec<u8>, Error> {
+        let mut frames: FxHashMap<FrameId, (u64, Option<Entry>)> = FxHashMap::default();
+        let items = self.get(id).map(|configuration| configuration.items.as_slice()).unwrap_or_default();
+        let best = items
+            .iter()
+            .map(|item| (plus(costs.of(item.state), self.frame_cost(item.frame, costs, &mut frames)), item))
+            .min();
+        let Some((cost, &item)) = best else { return Ok(Vec::new()) };
+        if cost != INFINITE && cost < TOKEN && cost > at_most as u64 {
+            return Err(Error::new(Kind::Limit, format!("the shortest completion has {cost} bytes"))
+                .hint("lower the least number of repetitions or raise Limits::source_bytes"));
+        }
+        let mut out = Vec::new();
+        let mut tasks = vec![Task::From(item.state)];
+        let mut frame = item.frame;
+        loop {
+            while let Some(task) = tasks.pop() {
+                self.write(task, costs, &mut tasks, &mut out)?;
+            }
+            match frames.get(&frame).and_then(|(_, entry)| *entry) {
+                Some(Entry::Return { state, parent }) => {
+                    tasks.push(Task::From(state));
+                    frame = parent;
+                }
+                Some(Entry::Again { repetition: id, parent, count }) => {
+                    if let Some(repetition) = self.program.repetition(id) {
+                        tasks.push(Task::From(repetition.after));
+                        let left = repetition.min.saturating_sub(count.saturating_add(1));
+                        tasks.push(Task::Times(repetition.body, left));
+                    }
+                    frame = parent;
+                }
+                Some(Entry::End | Entry::Exit) | None => return Ok(out),
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        task: Task,
+        costs: &Costs,
+        tasks: &mut Vec<Task>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let program = &self.program;
+        let state = match task {
+            Task::From(state) => state,
+            Task::Times(_, 0) => return Ok(()),
+            Task::Times(fragment, times) => {
+                tasks.push(Task::Times(fragment, times - 1));
+                tasks.extend(program.fragment(fragment).map(|fragment| Task::From(fragment.start)));
+                return Ok(());
+            }
+        };
+        match program.state(state) {
+            State::Accept => {}
+            State::Split(..) => {
+                tasks.extend(costs.best.get(state as usize).map(|&next| Task::From(next)));
+            }
+            State::Byte { low, high, target } => {
+                out.push(self.readable(low, high));
+                tasks.push(Task::From(target));
+            }
+            State::Bytes(from, to) => {
+                let cheapest = program.edges(from, to).iter().min_by_key(|edge| {
+                    let byte = self.readable(edge.low, edge.high);
+                    let rank = PREFERRED.iter().position(|&preferred| preferred == byte);
+                    (costs.of(edge.target), rank.unwrap_or(PREFERRED.len()))
+                });
+                if let Some(edge) = cheapest {
+                    out.push(self.readable(edge.low, edge.high));
+                    tasks.push(Task::From(edge.target));
+                }
+            }
+            State::Call { fragment, next } => {
+                tasks.push(Task::From(next));
+                tasks.push(Task::Times(fragment, 1));
+            }
+            State::Loop(id) => {
+                if let Some(repetition) = program.repetition(id) {
+                    tasks.push(Task::From(repetition.after));
+                    tasks.push(Task::Times(repetition.body, repetition.min));
+                }
+            }
+            State::Token { .. } => {
+                return Err(Error::new(
+                    Kind::Rejected,
+                    "only a token that is not text leads to the end from here",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A byte of the classes `low..=high`, one that can be read if there is one.
+    fn readable(&self, low: u8, high: u8) -> u8 {
+        let classes = &self.program.classes;
+        PREFERRED.into_iter().find(|&byte| (low..=high).contains(&classes.of(byte))).unwrap_or_else(|| {
+            let first = classes.bytes(low).0;
+            let printable = (b'!'..=b'~').find(|&byte| (low..=high).contains(&classes.of(byte)));
+            printable.unwrap_or(first)
+        })
+    }
+
+    /// The cost of ending the text after a frame is left, and the entry by which to do so.
+    fn frame_cost(
+        &self,
+        frame: FrameId,
+        costs: &Costs,
+        known: &mut FxHashMap<FrameId, (u64, Option<Entry>)>,
+    ) -> u64 {
+        let parent = |entry: &Entry| match *entry {
+            Entry::Return { parent, .. } | Entry::Again { parent, .. } => Some(parent),
+            Entry::End | Entry::Exit => None,
+        };
+        let mut work = vec![frame];
+        while let Some(&at) = work.last() {
+            let unknown = |frame: &FrameId| !known.contains_key(frame);
+            let before = work.len();
+            if unknown(&at) {
+                work.extend(self.entries(at).iter().filter_map(parent).filter(unknown));
+            }
+            if work.len() > before {
+                continue;
+            }
+            work.pop();
+            let cost_of = |entry: &Entry| match *entry {
+                Entry::End => 0,
+                Entry::Exit => INFINITE,
+                Entry::Return { state, .. } => costs.of(state),
+                Entry::Again { repetition: id, count, .. } => {
+                    let Some(repetition) = self.program.repetition(id) else { return INFINITE };
+                    let body = self.program.fragment(repetition.body).map_or(INFINITE, |body| body.cost);
+                    let left = repetition.min.saturating_sub(count.saturating_add(1));
+                    plus(times(body, left), costs.of(repetition.after))
+                }
+            };
+            let best = self
+                .entries(at)
+                .iter()
+                .map(|entry| {
+                    let below =
+                        parent(entry).map_or(0, |p| known.get(&p).map_or(INFINITE, |(cost, _)| *cost));
+                    (plus(cost_of(entry), below), *entry)
+                })
+                .min();
+            let best = best.map_or((INFINITE, None), |(cost, entry)| (cost, Some(entry)));
+            known.insert(at, best);
+        }
+        known.get(&frame).map_or(INFINITE, |(cost, _)| *cost)
+    }
+}

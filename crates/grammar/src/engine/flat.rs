@@ -1,0 +1,282 @@
+//! First step of lowering: the reachable rules as one flat array of nodes, each with the cost of the shortest
+//! text it matches.
+//!
+//! Invariant: a node costs [`INFINITE`] exactly if nothing matches it, and 0 exactly if the empty text does.
+//! Nothing here recurses, so nesting is bounded by memory alone.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::classes::Classes;
+use crate::gbnf::{Expr, Grammar};
+
+/// The cost of what cannot be matched.
+pub(crate) const INFINITE: u64 = u64::MAX;
+
+/// The cost of a token terminal: more than any text, so that completions avoid them where they can.
+pub(crate) const TOKEN: u64 = 1 << 48;
+
+/// Cost of one after the other; what can be matched stays below [`INFINITE`].
+pub(crate) fn plus(a: u64, b: u64) -> u64 {
+    if a == INFINITE || b == INFINITE { INFINITE } else { a.saturating_add(b).min(INFINITE - 1) }
+}
+
+/// Cost of `times` in a row.
+pub(crate) fn times(cost: u64, times: u64) -> u64 {
+    match (cost, times) {
+        (_, 0) => 0,
+        (INFINITE, _) => INFINITE,
+        _ => cost.saturating_mul(times).min(INFINITE - 1),
+    }
+}
+
+/// One expression of a rule body.
+#[derive(Debug)]
+pub(crate) struct Node<'g> {
+    pub(crate) expr: &'g Expr,
+    /// Index of the node it is a part of; `None` for the body of a rule.
+    parent: Option<u32>,
+    /// Rule whose body this is part of.
+    pub(crate) rule: u32,
+    /// Its parts are the nodes `children.0 .. children.1`.
+    pub(crate) children: (u32, u32),
+    pub(crate) cost: u64,
+    /// Parts whose cost is not known yet.
+    missing: u32,
+    known: bool,
+}
+
+/// The reachable part of a grammar.
+#[derive(Debug)]
+pub(crate) struct Flat<'g> {
+    pub(crate) nodes: Vec<Node<'g>>,
+    /// The node of each rule's body; `None` for rules that are not reachable.
+    pub(crate) bodies: Vec<Option<u32>>,
+    /// For each rule the nodes that name it.
+    users: Vec<Vec<u32>>,
+}
+
+impl<'g> Flat<'g> {
+    /// Flattens what can be reached from the root, and computes all costs.
+    pub(crate) fn new(grammar: &'g Grammar, classes: &mut Classes) -> Self {
+        let n_rules = grammar.rules().len();
+        let mut flat =
+            Self { nodes: Vec::new(), bodies: vec![None; n_rules], users: vec![Vec::new(); n_rules] };
+        flat.reach(grammar, grammar.root().0);
+        let mut next = 0;
+        while let Some(node) = flat.nodes.get(next) {
+            let (expr, rule, first) = (node.expr, node.rule, flat.nodes.len() as u32);
+            let child = |expr| Node {
+                expr,
+                parent: Some(next as u32),
+                rule,
+                children: (0, 0),
+                cost: INFINITE,
+                missing: 0,
+                known: false,
+            };
+            match expr {
+                Expr::Sequence(items) | Expr::Choice(items) => flat.nodes.extend(items.iter().map(child)),
+                Expr::Repeat { item, .. } => flat.nodes.push(child(item)),
+                Expr::Rule(target) => {
+                    if let Some(users) = flat.users.get_mut(target.index()) {
+                        users.push(next as u32);
+                    }
+                    flat.reach(grammar, target.0);
+                }
+                Expr::Literal(_) | Expr::Class(_) | Expr::Any | Expr::Token(_) => {}
+            }
+            let last = if matches!(expr, Expr::Rule(_)) { first } else { flat.nodes.len() as u32 };
+            if let Some(node) = flat.nodes.get_mut(next) {
+                node.children = (first, last);
+            }
+            next += 1;
+        }
+        flat.compute_costs(classes);
+        flat
+    }
+
+    pub(crate) fn node(&self, index: u32) -> Option<&Node<'g>> {
+        self.nodes.get(index as usize)
+    }
+
+    /// The cost of a node; infinite for one that does not exist.
+    pub(crate) fn cost(&self, index: u32) -> u64 {
+        self.node(index).map_or(INFINITE, |node| node.cost)
+    }
+
+    /// The cost of a rule.
+    pub(crate) fn rule_cost(&self, rule: u32) -> u64 {
+        self.bodies.get(rule as usize).copied().flatten().map_or(INFINITE, |body| self.cost(body))
+    }
+
+    fn reach(&mut self, grammar: &'g Grammar, rule: u32) {
+        let index = self.nodes.len() as u32;
+        if let (Some(body @ None), Some(definition)) =
+            (self.bodies.get_mut(rule as usize), grammar.rules().get(rule as usize))
+        {
+            *body = Some(index);
+            self.nodes.push(Node {
+                expr: &definition.body,
+                parent: None,
+                rule,
+                children: (0, 0),
+                cost: INFINITE,
+                missing: 0,
+                known: false,
+            });
+        }
+    }
+
+    /// Knuth's generalization of Dijkstra's algorithm. Nodes all of whose parts are known need no queue; only
+    /// choices on a cycle of rules do.
+    fn compute_costs(&mut self, classes: &mut Classes) {
+        let mut known: Vec<(u32, u64)> = Vec::new();
+        for index in (0..self.nodes.len() as u32).rev() {
+            let Some(node) = self.nodes.get_mut(index as usize) else { continue };
+            let parts = node.children.1 - node.children.0;
+            match node.expr {
+                Expr::Literal(text) => known.push((index, text.len() as u64)),
+                Expr::Class(class) => {
+                    let sequences = classes.of(class);
+                    let cost = sequences.iter().map(|s| s.as_slice().len() as u64).min();
+                    known.push((index, cost.unwrap_or(INFINITE)));
+                }
+                Expr::Any => known.push((index, 1)),
+                Expr::Token(_) => known.push((index, TOKEN)),
+                Expr::Sequence(_) if parts == 0 => known.push((index, 0)),
+                Expr::Sequence(_) => {
+                    node.missing = parts;
+                    node.cost = 0;
+                }
+                Expr::Choice(_) if parts == 0 => known.push((index, INFINITE)),
+                Expr::Choice(_) => node.missing = parts,
+                Expr::Rule(target) => {
+                    node.missing = 1;
+                    // A rule the grammar does not have matches nothing; a built grammar has none such.
+                    if target.index() >= self.bodies.len() {
+                        known.push((index, INFINITE));
+                    }
+                }
+                Expr::Repeat { min, max, .. } => {
+                    if max.is_some_and(|max| max < *min) {
+                        known.push((index, INFINITE));
+                    } else if *min == 0 {
+                        known.push((index, 0));
+                    } else {
+                        node.missing = 1;
+                    }
+                }
+            }
+        }
+        let mut candidates: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
+        loop {
+            while let Some((index, cost)) = known.pop() {
+                self.settle(index, cost, &mut known, &mut candidates);
+            }
+            match candidates.pop() {
+                Some(Reverse((cost, index))) => known.push((index, cost)),
+                None => break,
+            }
+        }
+        for node in &mut self.nodes {
+            if !node.known {
+                node.cost = INFINITE;
+            }
+        }
+    }
+
+    fn settle(
+        &mut self,
+        index: u32,
+        cost: u64,
+        known: &mut Vec<(u32, u64)>,
+        candidates: &mut BinaryHeap<Reverse<(u64, u32)>>,
+    ) {
+        let Some(node) = self.nodes.get_mut(index as usize) else { return };
+        if node.known {
+            return;
+        }
+        (node.known, node.cost) = (true, cost);
+        match (node.parent, node.rule) {
+            (Some(parent), _) => self.notify(parent, cost, known, candidates),
+            (None, rule) => {
+                for user in self.users.get_mut(rule as usize).map(std::mem::take).unwrap_or_default() {
+                    self.notify(user, cost, known, candidates);
+                }
+            }
+        }
+    }
+
+    fn notify(
+        &mut self,
+        index: u32,
+        cost: u64,
+        known: &mut Vec<(u32, u64)>,
+        candidates: &mut BinaryHeap<Reverse<(u64, u32)>>,
+    ) {
+        let Some(node) = self.nodes.get_mut(index as usize) else { return };
+        if node.known || node.missing == 0 {
+            return;
+        }
+        node.missing -= 1;
+        match node.expr {
+            Expr::Choice(_) => {
+                if cost < node.cost {
+                    node.cost = cost;
+                    if node.missing > 0 {
+                        candidates.push(Reverse((cost, index)));
+                    }
+                }
+            }
+            Expr::Repeat { min, .. } => node.cost = times(cost, *min),
+            Expr::Sequence(_) => node.cost = plus(node.cost, cost),
+            _ => node.cost = cost,
+        }
+        if node.missing == 0 {
+            known.push((index, node.cost));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::GrammarBuilder;
+
+    #[test]
+    fn costs_are_shortest_lengths_through_cycles() {
+        let mut builder = GrammarBuilder::default();
+        let [a, b, dead, loops] = ["a", "b", "dead", "loops"].map(|name| builder.declare(name));
+        builder.define(
+            a,
+            Expr::choice([
+                Expr::sequence([Expr::literal("("), Expr::Rule(a), Expr::literal(")")]),
+                Expr::Rule(b),
+                Expr::Rule(dead),
+            ]),
+        );
+        builder.define(
+            b,
+            Expr::sequence([
+                Expr::literal("xy").repeat(2, Some(9)),
+                Expr::Rule(a).repeat(0, None),
+                Expr::class([('é', 'ü')]),
+            ]),
+        );
+        builder.define(dead, Expr::sequence([Expr::literal("x"), Expr::Rule(dead)]));
+        builder.define(loops, Expr::Rule(loops).optional());
+        let root = builder.rule(
+            "root",
+            Expr::choice([
+                Expr::sequence([Expr::Rule(a), Expr::Rule(a)]),
+                Expr::sequence([Expr::Rule(loops), Expr::Rule(b), Expr::Rule(b), Expr::Rule(b)]),
+            ]),
+        );
+        let grammar = builder.build(root).unwrap();
+        let flat = Flat::new(&grammar, &mut Classes::default());
+        let cost = |rule: crate::RuleId| flat.rule_cost(rule.0);
+        assert_eq!([a, b, dead, loops, root].map(cost), [6, 6, INFINITE, 0, 12]);
+    }
+}

@@ -1,0 +1,505 @@
+//! Second step of lowering: rules become fragments of a recursive transition network over byte classes.
+//!
+//! Invariants: every state can reach the end of its fragment, so an edge that can be taken never leads into a
+//! dead end; following calls without consuming anything never comes back to the same fragment (there is no left
+//! recursion); each state is the target the construction gave it, and none recurses over the nesting of groups.
+
+use rustc_hash::FxHashMap;
+
+use super::classes::{Boundaries, ByteClasses, Classes};
+use super::flat::{Flat, INFINITE, Node};
+use super::vocabulary::{TokenId, TokenKind, Vocabulary};
+use crate::gbnf::{Expr, Grammar, TokenMatch, TokenName};
+use crate::{Error, Kind, Limits};
+
+/// Repetitions of a single character, token or rule up to this often are written out; more are counted.
+const WRITTEN_OUT: u64 = 8;
+
+/// States of a lowered grammar; 16 bytes each.
+const STATES: usize = 1 << 26;
+
+/// Index of a state.
+pub(crate) type StateId = u32;
+
+/// One state of the network.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum State {
+    /// The end of its fragment.
+    Accept,
+    /// Goes on at any of `Program::targets[.0 .. .1]`, consuming nothing.
+    Split(u32, u32),
+    /// Consumes a byte of the classes `low..=high`.
+    Byte { low: u8, high: u8, target: StateId },
+    /// Consumes a byte by one of `Program::edges[.0 .. .1]`.
+    Bytes(u32, u32),
+    /// Matches a fragment, then goes on at `next`.
+    Call { fragment: u32, next: StateId },
+    /// Matches a counted repetition.
+    Loop(u32),
+    /// Consumes one token: this one, or any but this.
+    Token { id: TokenId, negated: bool, target: StateId },
+}
+
+/// An edge over byte classes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edge {
+    pub(crate) low: u8,
+    pub(crate) high: u8,
+    pub(crate) target: StateId,
+}
+
+/// The network of one rule, or of the body of one counted repetition.
+#[derive(Clone, Debug)]
+pub(crate) struct Fragment {
+    pub(crate) start: StateId,
+    pub(crate) accept: StateId,
+    /// The cost of its shortest text.
+    pub(crate) cost: u64,
+    /// Position in an order in which every fragment comes before those it may call first.
+    pub(crate) rank: u32,
+    /// Rule it was written in.
+    rule: u32,
+}
+
+impl Fragment {
+    /// Whether it matches the empty text. Callers then also go on at once, and the fragment itself is only
+    /// left after it has consumed something.
+    pub(crate) fn nullable(&self) -> bool {
+        self.cost == 0
+    }
+}
+
+/// A repetition whose count is kept on the stack.
+#[derive(Clone, Debug)]
+pub(crate) struct Repetition {
+    pub(crate) body: u32,
+    /// Least number of times the body must consume something.
+    pub(crate) min: u64,
+    /// Greatest number of times, if there is one; at least 1.
+    pub(crate) max: Option<u64>,
+    pub(crate) after: StateId,
+}
+
+/// A lowered grammar.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) states: Vec<State>,
+    pub(crate) targets: Vec<StateId>,
+    pub(crate) edges: Vec<Edge>,
+    pub(crate) fragments: Vec<Fragment>,
+    pub(crate) repetitions: Vec<Repetition>,
+    pub(crate) classes: ByteClasses,
+    /// Fragment of the root rule.
+    pub(crate) root: u32,
+}
+
+impl Program {
+    /// Lowers what can be reached from the root.
+    pub(crate) fn new(grammar: &Grammar, vocabulary: &Vocabulary, limits: &Limits) -> Result<Self, Error> {
+        if grammar.rules().len() > limits.rules {
+            let message =
+                format!("the grammar has {} rules, more than {}", grammar.rules().len(), limits.rules);
+            return Err(Error::new(Kind::Limit, message).hint("raise Limits::rules"));
+        }
+        let mut classes = Classes::default();
+        let flat = Flat::new(grammar, &mut classes);
+        if flat.rule_cost(grammar.root().0) == INFINITE {
+            let name = grammar.rule(grammar.root()).map_or("root", |rule| rule.name.as_str());
+            return Err(Error::new(Kind::Undefined, format!("rule \"{name}\" matches no text at all"))
+                .hint("every alternative of it needs itself, or an empty set of characters"));
+        }
+        let lowering = Lowering {
+            grammar,
+            flat: &flat,
+            vocabulary,
+            classes,
+            boundaries: Boundaries::default(),
+            fragment_of: vec![None; grammar.rules().len()],
+            tasks: Vec::new(),
+            program: Self {
+                states: Vec::new(),
+                targets: Vec::new(),
+                edges: Vec::new(),
+                fragments: Vec::new(),
+                repetitions: Vec::new(),
+                classes: Boundaries::default().classes(),
+                root: 0,
+            },
+        };
+        let mut program = lowering.run()?;
+        program.order(grammar)?;
+        Ok(program)
+    }
+
+    pub(crate) fn state(&self, id: StateId) -> State {
+        self.states.get(id as usize).copied().unwrap_or(State::Accept)
+    }
+
+    pub(crate) fn split(&self, from: u32, to: u32) -> &[StateId] {
+        self.targets.get(from as usize..to as usize).unwrap_or_default()
+    }
+
+    pub(crate) fn edges(&self, from: u32, to: u32) -> &[Edge] {
+        self.edges.get(from as usize..to as usize).unwrap_or_default()
+    }
+
+    pub(crate) fn fragment(&self, id: u32) -> Option<&Fragment> {
+        self.fragments.get(id as usize)
+    }
+
+    pub(crate) fn repetition(&self, id: u32) -> Option<&Repetition> {
+        self.repetitions.get(id as usize)
+    }
+
+    /// Ranks the fragments, callers first, by a depth-first search over "may begin with".
+    fn order(&mut self, grammar: &Grammar) -> Result<(), Error> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Mark {
+            New,
+            Open,
+            Done,
+        }
+        let mut seen = vec![0u32; self.states.len()];
+        let begins: Vec<Vec<u32>> =
+            (0..self.fragments.len() as u32).map(|fragment| self.begins_with(fragment, &mut seen)).collect();
+        let mut marks = vec![Mark::New; self.fragments.len()];
+        let mut rank = self.fragments.len() as u32;
+        for start in 0..self.fragments.len() as u32 {
+            if marks.get(start as usize) != Some(&Mark::New) {
+                continue;
+            }
+            // Fragments on the current path, each with how many of its callees have been looked at.
+            let mut path: Vec<(u32, usize)> = vec![(start, 0)];
+            while let Some((fragment, looked)) = path.last_mut() {
+                let (fragment, next) = (*fragment, *looked);
+                *looked += 1;
+                if let Some(mark) = marks.get_mut(fragment as usize) {
+                    *mark = Mark::Open;
+                }
+                match begins.get(fragment as usize).and_then(|callees| callees.get(next)) {
+                    Some(&callee) => match marks.get(callee as usize) {
+                        Some(Mark::New) => path.push((callee, 0)),
+                        Some(Mark::Open) => return Err(self.left_recursion(grammar, &path, callee)),
+                        _ => {}
+                    },
+                    None => {
+                        if let Some(mark) = marks.get_mut(fragment as usize) {
+                            *mark = Mark::Done;
+                        }
+                        rank -= 1;
+                        if let Some(done) = self.fragments.get_mut(fragment as usize) {
+                            done.rank = rank;
+                        }
+                        path.pop();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The fragments that may be entered from `fragment` before anything is consumed.
+    fn begins_with(&self, fragment: u32, seen: &mut [u32]) -> Vec<u32> {
+        let mut found = Vec::new();
+        let Some(start) = self.fragment(fragment).map(|fragment| fragment.start) else { return found };
+        let mut work = vec![start];
+        while let Some(state) = work.pop() {
+            match seen.get_mut(state as usize) {
+                Some(mark) if *mark <= fragment => *mark = fragment + 1,
+                _ => continue,
+            }
+            let (callee, next) = match self.state(state) {
+                State::Split(from, to) => {
+                    work.extend_from_slice(self.split(from, to));
+                    continue;
+                }
+                State::Call { fragment, next } => (fragment, self.nullable(fragment).then_some(next)),
+                State::Loop(id) => match self.repetition(id) {
+                    Some(repetition) => (repetition.body, (repetition.min == 0).then_some(repetition.after)),
+                    None => continue,
+                },
+                State::Accept | State::Byte { .. } | State::Bytes(..) | State::Token { .. } => continue,
+            };
+            found.push(callee);
+            work.extend(next);
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn nullable(&self, fragment: u32) -> bool {
+        self.fragment(fragment).is_some_and(Fragment::nullable)
+    }
+
+    fn left_recursion(&self, grammar: &Grammar, path: &[(u32, usize)], back_to: u32) -> Error {
+        let cycle = path.iter().map(|(fragment, _)| *fragment).skip_while(|fragment| *fragment != back_to);
+        let mut rules: Vec<u32> =
+            cycle.chain([back_to]).filter_map(|id| self.fragment(id)).map(|f| f.rule).collect();
+        rules.dedup();
+        if rules.len() == 1 {
+            rules.extend(rules.first().copied());
+        }
+        let names: Vec<&str> = rules
+            .iter()
+            .filter_map(|&rule| grammar.rules().get(rule as usize))
+            .map(|rule| rule.name.as_str())
+            .collect();
+        Error::new(Kind::Unsupported, format!("left recursion: {}", names.join(" -> ")))
+            .hint("write the rule so that it starts with something else, for example with item (\",\" item)*")
+    }
+}
+
+/// A node still to be lowered, between two states.
+type Task = (u32, StateId, StateId);
+
+struct Lowering<'g> {
+    grammar: &'g Grammar,
+    flat: &'g Flat<'g>,
+    vocabulary: &'g Vocabulary,
+    classes: Classes,
+    boundaries: Boundaries,
+    fragment_of: Vec<Option<u32>>,
+    tasks: Vec<Task>,
+    program: Program,
+}
+
+impl<'g> Lowering<'g> {
+    fn run(mut self) -> Result<Program, Error> {
+        self.program.root = self.rule(self.grammar.root().0);
+        while let Some((node, from, to)) = self.tasks.pop() {
+            let flat = self.flat;
+            if let Some(node) = flat.node(node) {
+                self.lower(node, from, to)?;
+            }
+            if self.program.states.len() > STATES {
+                return Err(Error::new(Kind::Limit, format!("the grammar has more than {STATES} states")));
+            }
+        }
+        self.program.classes = self.boundaries.classes();
+        // Edges were noted in bytes, since the classes are known only now.
+        let classes = self.program.classes.clone();
+        for state in &mut self.program.states {
+            if let State::Byte { low, high, .. } = state {
+                (*low, *high) = (classes.of(*low), classes.of(*high));
+            }
+        }
+        for edge in &mut self.program.edges {
+            (edge.low, edge.high) = (classes.of(edge.low), classes.of(edge.high));
+        }
+        Ok(self.program)
+    }
+
+    fn lower(&mut self, node: &Node<'_>, from: StateId, to: StateId) -> Result<(), Error> {
+        let children = node.children.0..node.children.1;
+        match node.expr {
+            Expr::Literal(text) => self.literal(text, from, to),
+            Expr::Class(class) => {
+                let sequences = self.classes.of(class);
+                self.sequences(&sequences, from, to);
+            }
+            Expr::Any => {
+                let any = self.classes.of(&crate::gbnf::CharClass { negated: true, ranges: Vec::new() });
+                self.sequences(&any, from, to);
+            }
+            Expr::Token(token) => {
+                let id = resolve(token, self.vocabulary)?;
+                self.set(from, State::Token { id, negated: token.negated, target: to });
+            }
+            Expr::Rule(rule) => {
+                let fragment = self.rule(rule.0);
+                self.set(from, State::Call { fragment, next: to });
+            }
+            Expr::Sequence(_) => {
+                let Some(last) = children.clone().last() else {
+                    self.jump(from, &[to]);
+                    return Ok(());
+                };
+                let mut at = from;
+                for child in children {
+                    let next = if child == last { to } else { self.fresh() };
+                    self.tasks.push((child, at, next));
+                    at = next;
+                }
+            }
+            Expr::Choice(_) => {
+                let live: Vec<u32> = children.filter(|&child| self.flat.cost(child) != INFINITE).collect();
+                if let &[only] = live.as_slice() {
+                    self.tasks.push((only, from, to));
+                } else {
+                    let starts: Vec<StateId> = live.iter().map(|_| self.fresh()).collect();
+                    self.jump(from, &starts);
+                    self.tasks.extend(live.into_iter().zip(starts).map(|(child, start)| (child, start, to)));
+                }
+            }
+            Expr::Repeat { item, min, max } => self.repeat(node, item, (*min, *max), from, to),
+        }
+        Ok(())
+    }
+
+    fn literal(&mut self, text: &str, from: StateId, to: StateId) {
+        let mut at = from;
+        let mut bytes = text.bytes().peekable();
+        if bytes.peek().is_none() {
+            self.jump(from, &[to]);
+        }
+        while let Some(byte) = bytes.next() {
+            let target = if bytes.peek().is_some() { self.fresh() } else { to };
+            self.boundaries.add(byte, byte);
+            self.set(at, State::Byte { low: byte, high: byte, target });
+            at = target;
+        }
+    }
+
+    fn sequences(&mut self, sequences: &[regex_syntax::utf8::Utf8Sequence], from: StateId, to: StateId) {
+        // Sequences that end alike share the states of their endings.
+        let mut endings: FxHashMap<(u8, u8, StateId), StateId> = FxHashMap::default();
+        let mut first: Vec<Edge> = Vec::with_capacity(sequences.len());
+        for sequence in sequences {
+            let mut target = to;
+            for (position, range) in sequence.as_slice().iter().enumerate().rev() {
+                self.boundaries.add(range.start, range.end);
+                let edge = Edge { low: range.start, high: range.end, target };
+                if position == 0 {
+                    first.push(edge);
+                } else if let Some(&known) = endings.get(&(edge.low, edge.high, target)) {
+                    target = known;
+                } else {
+                    let state = self.fresh();
+                    self.set(state, State::Byte { low: edge.low, high: edge.high, target });
+                    endings.insert((edge.low, edge.high, target), state);
+                    target = state;
+                }
+            }
+        }
+        if let &[Edge { low, high, target }] = first.as_slice() {
+            self.set(from, State::Byte { low, high, target });
+        } else {
+            let start = self.program.edges.len() as u32;
+            self.program.edges.extend(first);
+            self.set(from, State::Bytes(start, self.program.edges.len() as u32));
+        }
+    }
+
+    fn repeat(
+        &mut self,
+        node: &Node<'_>,
+        item: &Expr,
+        bounds: (u64, Option<u64>),
+        from: StateId,
+        to: StateId,
+    ) {
+        let child = node.children.0;
+        let cost = self.flat.cost(child);
+        let (min, max) = bounds;
+        if max == Some(0) || cost == INFINITE {
+            return self.jump(from, &[to]);
+        }
+        // Each time the body consumes something; matching nothing is leaving early.
+        let min = if cost == 0 { 0 } else { min };
+        let simple = matches!(item, Expr::Class(_) | Expr::Any | Expr::Token(_) | Expr::Rule(_))
+            || matches!(item, Expr::Literal(text) if text.len() <= 4);
+        match (min, max) {
+            (0, None) => {
+                let body = self.fresh();
+                self.jump(from, &[body, to]);
+                self.tasks.push((child, body, from));
+            }
+            (1, None) => {
+                let end = self.fresh();
+                self.jump(end, &[from, to]);
+                self.tasks.push((child, from, end));
+            }
+            (0, Some(1)) => {
+                let body = self.fresh();
+                self.jump(from, &[body, to]);
+                self.tasks.push((child, body, to));
+            }
+            (1, Some(1)) => self.tasks.push((child, from, to)),
+            (min, max) if simple && max.unwrap_or(min) <= WRITTEN_OUT => {
+                let mut at = from;
+                for _ in 0..min {
+                    let next = self.fresh();
+                    self.tasks.push((child, at, next));
+                    at = next;
+                }
+                for _ in min..max.unwrap_or(min) {
+                    let (body, next) = (self.fresh(), self.fresh());
+                    self.jump(at, &[body, to]);
+                    self.tasks.push((child, body, next));
+                    at = next;
+                }
+                if max.is_none() {
+                    let body = self.fresh();
+                    self.jump(at, &[body, to]);
+                    self.tasks.push((child, body, at));
+                } else {
+                    self.jump(at, &[to]);
+                }
+            }
+            (min, max) => {
+                let body = self.fragment(child, cost, node.rule);
+                let id = self.program.repetitions.len() as u32;
+                self.program.repetitions.push(Repetition { body, min, max, after: to });
+                self.set(from, State::Loop(id));
+            }
+        }
+    }
+
+    /// The fragment of a rule, made when first asked for.
+    fn rule(&mut self, rule: u32) -> u32 {
+        if let Some(Some(known)) = self.fragment_of.get(rule as usize) {
+            return *known;
+        }
+        let body = self.flat.bodies.get(rule as usize).copied().flatten().unwrap_or(u32::MAX);
+        let fragment = self.fragment(body, self.flat.cost(body), rule);
+        if let Some(slot) = self.fragment_of.get_mut(rule as usize) {
+            *slot = Some(fragment);
+        }
+        fragment
+    }
+
+    fn fragment(&mut self, node: u32, cost: u64, rule: u32) -> u32 {
+        let (start, accept) = (self.fresh(), self.fresh());
+        let id = self.program.fragments.len() as u32;
+        self.program.fragments.push(Fragment { start, accept, cost, rank: 0, rule });
+        self.tasks.push((node, start, accept));
+        id
+    }
+
+    fn fresh(&mut self) -> StateId {
+        self.program.states.push(State::Accept);
+        (self.program.states.len() - 1) as StateId
+    }
+
+    fn set(&mut self, id: StateId, state: State) {
+        if let Some(slot) = self.program.states.get_mut(id as usize) {
+            *slot = state;
+        }
+    }
+
+    fn jump(&mut self, from: StateId, to: &[StateId]) {
+        let start = self.program.targets.len() as u32;
+        self.program.targets.extend_from_slice(to);
+        self.set(from, State::Split(start, self.program.targets.len() as u32));
+    }
+}
+
+/// The token a terminal names.
+fn resolve(token: &TokenMatch, vocabulary: &Vocabulary) -> Result<TokenId, Error> {
+    let missing = |name: String| {
+        Error::new(Kind::Undefined, format!("the vocabulary has no token {name}"))
+            .hint("token terminals name a token by its number, <[123]>, or by the whole of its text, <think>")
+    };
+    match &token.name {
+        TokenName::Id(id) if vocabulary.kind(*id) == TokenKind::Unused => Err(missing(format!("<[{id}]>"))),
+        TokenName::Id(id) => Ok(*id),
+        TokenName::Text(text) => vocabulary
+            .special(text)
+            .or_else(|| {
+                let same = |&token: &TokenId| vocabulary.bytes(token) == text.as_bytes();
+                vocabulary.beginning(text.as_bytes()).into_iter().find(same)
+            })
+            .ok_or_else(|| missing(text.clone())),
+    }
+}

@@ -1,0 +1,271 @@
+//! The per-run half of the engine: where one text stands, and how it came there.
+//!
+//! Invariant: a refused step changes nothing, and undoing steps leads to the very configurations they came from.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::automaton::{Automaton, transplant};
+use super::machine::{ConfigId, ENDED, Item, Machine, Stop};
+use super::vocabulary::{TokenId, TokenKind, TokenSet};
+use crate::{Error, Kind, Place};
+
+/// One run through an automaton. Cheap to clone.
+#[derive(Clone)]
+pub struct Matcher {
+    automaton: Arc<Automaton>,
+    machine: Arc<Machine>,
+    current: ConfigId,
+    /// The configurations before the last steps, oldest first.
+    history: Vec<ConfigId>,
+    /// Steps taken that `history` no longer holds.
+    forgotten: usize,
+}
+
+impl Matcher {
+    pub(crate) fn new(automaton: Arc<Automaton>, machine: Arc<Machine>) -> Self {
+        let current = machine.start;
+        Self { automaton, machine, current, history: Vec::new(), forgotten: 0 }
+    }
+
+    /// The automaton it runs.
+    pub fn automaton(&self) -> &Arc<Automaton> {
+        &self.automaton
+    }
+
+    /// Whether the token may come next. End tokens: whether the text so far is whole.
+    ///
+    /// # Errors
+    /// [`Kind::Limit`].
+    pub fn allows(&mut self, token: TokenId) -> Result<bool, Error> {
+        self.run(|machine, at| {
+            let (kind, bytes) = (machine.vocabulary.kind(token), machine.vocabulary.bytes(token));
+            let by_itself = match kind {
+                TokenKind::Unused => return Ok(false),
+                TokenKind::Text if bytes.is_empty() => false,
+                TokenKind::Text => machine.allows(at, bytes)?,
+                TokenKind::Special => false,
+                TokenKind::EndOfGeneration => at != ENDED && machine.complete(at),
+            };
+            Ok(by_itself || !token_targets(machine, at, token)?.is_empty())
+        })
+    }
+
+    /// Takes a token; on [`Kind::Rejected`] nothing has changed.
+    ///
+    /// # Errors
+    /// [`Kind::Rejected`] if the token may not come next; [`Kind::Limit`].
+    pub fn accept(&mut self, token: TokenId) -> Result<(), Error> {
+        let next = self.run(|machine, at| {
+            let bytes = machine.vocabulary.bytes(token);
+            let by_itself = match machine.vocabulary.kind(token) {
+                TokenKind::Unused => return Ok(None),
+                TokenKind::Text if bytes.is_empty() => None,
+                TokenKind::Text => machine.bytes(at, bytes)?.ok(),
+                TokenKind::Special => None,
+                TokenKind::EndOfGeneration => (at != ENDED && machine.complete(at)).then_some(ENDED),
+            };
+            let mut items = token_targets(machine, at, token)?;
+            match by_itself {
+                Some(next) if items.is_empty() => Ok(Some(next)),
+                None if items.is_empty() => Ok(None),
+                next => {
+                    if let Some(next) = next {
+                        items.extend_from_slice(&machine.get(next)?.items);
+                    }
+                    machine.configuration(items).map(Some)
+                }
+            }
+        })?;
+        match next {
+            Some(next) => {
+                self.step_to(next);
+                Ok(())
+            }
+            None => {
+                let bytes = self.automaton.vocabulary.bytes(token);
+                let text = String::from_utf8_lossy(bytes);
+                Err(Error::new(Kind::Rejected, format!("token {token} {text:?} may not come next")))
+            }
+        }
+    }
+
+    /// Takes text, as one step.
+    ///
+    /// # Errors
+    /// [`Kind::Rejected`], with the offset of the first byte refused, in which case nothing has changed;
+    /// [`Kind::Limit`].
+    pub fn accept_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        match self.run(|machine, at| machine.bytes(at, bytes))? {
+            Ok(next) => {
+                self.step_to(next);
+                Ok(())
+            }
+            Err(offset) => {
+                let byte = bytes.get(offset).copied().unwrap_or_default();
+                let shown = byte.escape_ascii();
+                Err(Error::new(Kind::Rejected, format!("'{shown}' may not come next"))
+                    .at(Place::Offset(offset)))
+            }
+        }
+    }
+
+    /// All tokens that may come next.
+    ///
+    /// # Errors
+    /// [`Kind::Limit`].
+    pub fn mask(&mut self) -> Result<Arc<TokenSet>, Error> {
+        self.run(Machine::mask)
+    }
+
+    /// The longest bytes that every continuation starts with; empty where there is a choice, or where the text
+    /// may end here. At most [`Limits::forced_bytes`](crate::Limits::forced_bytes) of them.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use toolgate_grammar::{Automaton, Expr, Grammar, Limits, Vocabulary};
+    /// let mut grammar = Grammar::builder();
+    /// let root = grammar.rule("root", Expr::choice([Expr::literal("read_file"), Expr::literal("read_dir")]));
+    /// let automaton =
+    ///     Automaton::new(&grammar.build(root)?, Arc::new(Vocabulary::bytes_only()), &Limits::default())?;
+    /// let mut matcher = automaton.matcher();
+    /// assert_eq!(matcher.forced()?, b"read_");
+    /// matcher.accept_bytes(b"read_f")?;
+    /// assert_eq!(matcher.forced()?, b"ile");
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Kind::Limit`].
+    pub fn forced(&mut self) -> Result<Vec<u8>, Error> {
+        let limit = self.automaton.limits.forced_bytes;
+        self.run(|machine, at| {
+            let mut at = at;
+            let mut forced = Vec::new();
+            while forced.len() < limit {
+                let expansion = machine.expand(at)?;
+                if expansion.complete || !expansion.tokens.is_empty() || expansion.n_live() != 1 {
+                    break;
+                }
+                let Some(class) = expansion.live_classes().next() else { break };
+                let (low, high) = machine.program.classes.bytes(class);
+                if low != high {
+                    break;
+                }
+                let Some(next) = machine.step(expansion, class)? else { break };
+                forced.push(low);
+                at = next;
+            }
+            Ok(forced)
+        })
+    }
+
+    /// Whether the text so far is a whole match.
+    pub fn is_complete(&self) -> bool {
+        self.machine.complete(self.current)
+    }
+
+    /// Whether the text is whole and nothing can follow.
+    ///
+    /// # Errors
+    /// [`Kind::Limit`].
+    pub fn is_finished(&mut self) -> Result<bool, Error> {
+        self.run(|machine, at| {
+            let expansion = machine.expand(at)?;
+            Ok(expansion.complete && expansion.nothing_follows())
+        })
+    }
+
+    /// A shortest continuation, in bytes, that makes the text whole; empty if it is.
+    ///
+    /// # Errors
+    /// [`Kind::Rejected`] if only a token terminal leads to the end; [`Kind::Limit`] if the shortest one is longer
+    /// than [`Limits::source_bytes`](crate::Limits::source_bytes).
+    pub fn completion(&mut self) -> Result<Vec<u8>, Error> {
+        self.machine.completion(self.current, self.automaton.costs(), self.automaton.limits.source_bytes)
+    }
+
+    /// Undoes the last `steps` accepted steps.
+    ///
+    /// # Errors
+    /// [`Kind::Limit`], changing nothing, if fewer were taken, or if it is so long ago that it was forgotten: of
+    /// a run that visits more than [`Limits::configurations`](crate::Limits::configurations), a quarter as many
+    /// last steps are kept at least.
+    pub fn rollback(&mut self, steps: usize) -> Result<(), Error> {
+        let Some(keep) = self.history.len().checked_sub(steps) else {
+            let held = self.history.len();
+            return Err(Error::new(Kind::Limit, format!("{steps} steps to undo, and {held} are held")));
+        };
+        if let Some(&at) = self.history.get(keep) {
+            self.current = at;
+        }
+        self.history.truncate(keep);
+        Ok(())
+    }
+
+    /// Steps taken so far.
+    pub fn steps(&self) -> usize {
+        self.forgotten + self.history.len()
+    }
+
+    fn step_to(&mut self, next: ConfigId) {
+        self.history.push(self.current);
+        self.current = next;
+    }
+
+    /// Computes something at the current configuration, in a fresh machine if the tables are full.
+    fn run<T>(&mut self, compute: impl Fn(&Machine, ConfigId) -> Result<T, Stop>) -> Result<T, Error> {
+        // The machine that replaces a full one may be shared and full as well; the second is our own.
+        for _ in 0..3 {
+            match compute(&self.machine, self.current) {
+                Ok(value) => return Ok(value),
+                Err(Stop::Full) => self.move_on().map_err(|stop| stop.error(&self.automaton.limits))?,
+                Err(stop) => return Err(stop.error(&self.automaton.limits)),
+            }
+        }
+        Err(Stop::Full.error(&self.automaton.limits))
+    }
+
+    /// Goes on in a fresh machine, with the last steps of the history.
+    fn move_on(&mut self) -> Result<(), Stop> {
+        let keep = self.history.len().min(self.automaton.limits.configurations / 4);
+        let from = self.history.len() - keep;
+        let ids: Vec<ConfigId> =
+            self.history.get(from..).unwrap_or_default().iter().copied().chain([self.current]).collect();
+        let mut fresh = self.automaton.renewed(&self.machine)?;
+        let moved = match transplant(&self.machine, &fresh, &ids) {
+            Err(Stop::Full) => {
+                fresh = self.automaton.renewed(&fresh)?;
+                transplant(&self.machine, &fresh, &ids)?
+            }
+            moved => moved?,
+        };
+        self.forgotten += from;
+        self.machine = fresh;
+        self.history = moved;
+        if let Some(current) = self.history.pop() {
+            self.current = current;
+        }
+        Ok(())
+    }
+}
+
+/// Where the token terminals that match `token` lead.
+fn token_targets(machine: &Machine, at: ConfigId, token: TokenId) -> Result<SmallVec<[Item; 2]>, Stop> {
+    let expansion = machine.expand(at)?;
+    if expansion.tokens.is_empty() {
+        return Ok(SmallVec::new());
+    }
+    let ordinary = machine.vocabulary.ordinary().contains(token);
+    Ok(expansion.tokens.iter().filter(|leaf| leaf.matches(token, ordinary)).map(|leaf| leaf.to).collect())
+}
+
+impl std::fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Matcher")
+            .field("steps", &self.steps())
+            .field("complete", &self.is_complete())
+            .finish()
+    }
+}

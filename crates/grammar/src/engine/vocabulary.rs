@@ -1,0 +1,392 @@
+//! The tokens of a model: their bytes, their kinds, and what can be known about them without any grammar.
+//!
+//! Invariant: immutable once built (the caches inside it are pure functions of the tokens), so that one
+//! vocabulary serves every automaton on every thread.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::slice::{self, Slices};
+use super::trie::{NO_TOKEN, Trie};
+use crate::{Error, Kind};
+
+/// A token's number in its vocabulary.
+pub type TokenId = u32;
+
+/// What a token is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TokenKind {
+    /// Stands for its bytes.
+    Text,
+    /// A control token; its text is a name, matched by token terminals only.
+    Special,
+    /// A control token that ends the generation.
+    EndOfGeneration,
+    /// Never to be produced.
+    Unused,
+}
+
+/// The tokens of a model: their bytes and kinds, and a byte trie over them.
+///
+/// ```
+/// use toolgate_grammar::{TokenKind, Vocabulary};
+/// let vocabulary = Vocabulary::new([
+///     (b"{".to_vec(), TokenKind::Text),
+///     (b"{\"".to_vec(), TokenKind::Text),
+///     (b"<eos>".to_vec(), TokenKind::EndOfGeneration),
+/// ])?;
+/// assert_eq!(vocabulary.beginning(b"{"), [0, 1]);
+/// assert_eq!(vocabulary.special("<eos>"), Some(2));
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
+pub struct Vocabulary {
+    bytes: Vec<u8>,
+    /// Where each token's bytes start in `bytes`; one more entry than tokens.
+    starts: Vec<u32>,
+    kinds: Vec<TokenKind>,
+    end_tokens: Vec<TokenId>,
+    specials: FxHashMap<Vec<u8>, TokenId>,
+    trie: Trie,
+    /// Text tokens in the order of their bytes, one of each text.
+    sorted: Vec<TokenId>,
+    /// Pairs of text tokens with the same bytes: the one in the trie, and the other.
+    twins: Vec<(TokenId, TokenId)>,
+    /// Text tokens that are not empty, and special ones: what a negated token terminal ranges over.
+    ordinary: TokenSet,
+    traits: Vec<slice::Traits>,
+    slices: Slices,
+    /// Text tokens of more than `Slice::LONG` bytes, longest first, with their lengths.
+    long_tokens: Vec<(u16, TokenId)>,
+    longest: usize,
+}
+
+impl Vocabulary {
+    /// From each token's bytes (for special tokens: its name) and kind, in the order of their ids.
+    ///
+    /// # Errors
+    /// [`Kind::Vocabulary`] if there is no token, too many of them, or one of more than 65,535 bytes.
+    pub fn new(tokens: impl IntoIterator<Item = (Vec<u8>, TokenKind)>) -> Result<Self, Error> {
+        let (mut bytes, mut starts, mut kinds) = (Vec::new(), vec![0], Vec::new());
+        for (text, kind) in tokens {
+            let id = kinds.len();
+            if text.len() > usize::from(u16::MAX) {
+                return Err(Error::new(Kind::Vocabulary, format!("token {id} is longer than 65535 bytes")));
+            }
+            bytes.extend_from_slice(&text);
+            let (Ok(end), true) = (u32::try_from(bytes.len()), id < 1 << 28) else {
+                return Err(Error::new(Kind::Vocabulary, "the vocabulary is too large"));
+            };
+            starts.push(end);
+            kinds.push(kind);
+        }
+        if kinds.is_empty() {
+            return Err(Error::new(Kind::Vocabulary, "the vocabulary has no tokens"));
+        }
+        Ok(Self::indexed(bytes, starts, kinds))
+    }
+
+    /// 256 single-byte tokens and an end token, 256: for examples and tests.
+    pub fn bytes_only() -> Self {
+        let name = b"<end>";
+        let bytes: Vec<u8> = (0..=u8::MAX).chain(*name).collect();
+        let starts = (0..=256).chain([bytes.len() as u32]).collect();
+        let kinds = std::iter::repeat_n(TokenKind::Text, 256).chain([TokenKind::EndOfGeneration]).collect();
+        Self::indexed(bytes, starts, kinds)
+    }
+
+    fn indexed(bytes: Vec<u8>, starts: Vec<u32>, kinds: Vec<TokenKind>) -> Self {
+        let mut vocabulary = Self {
+            ordinary: TokenSet::empty(kinds.len()),
+            bytes,
+            starts,
+            kinds,
+            end_tokens: Vec::new(),
+            specials: FxHashMap::default(),
+            trie: Trie::default(),
+            sorted: Vec::new(),
+            twins: Vec::new(),
+            traits: Vec::new(),
+            slices: Slices::default(),
+            long_tokens: Vec::new(),
+            longest: 0,
+        };
+        vocabulary.index();
+        vocabulary
+    }
+
+    /// Number of tokens.
+    pub fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// Whether there are no tokens; never so for a vocabulary that was built.
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// Bytes of a token; empty for an unknown id.
+    pub fn bytes(&self, token: TokenId) -> &[u8] {
+        let index = token as usize;
+        match (self.starts.get(index), self.starts.get(index + 1)) {
+            (Some(&start), Some(&end)) => self.bytes.get(start as usize..end as usize).unwrap_or_default(),
+            _ => &[],
+        }
+    }
+
+    /// Kind of a token; `Unused` for an unknown id.
+    pub fn kind(&self, token: TokenId) -> TokenKind {
+        self.kinds.get(token as usize).copied().unwrap_or(TokenKind::Unused)
+    }
+
+    /// Tokens that end the generation.
+    pub fn end_tokens(&self) -> &[TokenId] {
+        &self.end_tokens
+    }
+
+    /// The special token of that name; of several the lowest.
+    pub fn special(&self, text: &str) -> Option<TokenId> {
+        self.specials.get(text.as_bytes()).copied()
+    }
+
+    /// Text tokens whose bytes are a prefix of `text`, or which start with `text` (the two ways to begin it),
+    /// ascending.
+    pub fn beginning(&self, text: &[u8]) -> Vec<TokenId> {
+        let mut found = Vec::new();
+        let mut add = |token: TokenId| {
+            if token != NO_TOKEN {
+                found.push(token);
+            }
+        };
+        let mut bytes = text.iter();
+        let mut node = bytes.next().and_then(|&first| self.trie.root(first));
+        while let Some(index) = node {
+            let Some(data) = self.trie.node(index) else { break };
+            add(data.token);
+            match bytes.next() {
+                Some(&byte) => node = self.trie.child(index, byte),
+                None => {
+                    for below in self.trie.nodes.get(index + 1..data.end as usize).unwrap_or_default() {
+                        add(below.token);
+                    }
+                    node = None;
+                }
+            }
+        }
+        for &(first, twin) in &self.twins {
+            if found.contains(&first) {
+                found.push(twin);
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// Bytes of the longest text token.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    pub(crate) fn trie(&self) -> &Trie {
+        &self.trie
+    }
+
+    pub(crate) fn sorted(&self) -> &[TokenId] {
+        &self.sorted
+    }
+
+    pub(crate) fn twins(&self) -> &[(TokenId, TokenId)] {
+        &self.twins
+    }
+
+    pub(crate) fn ordinary(&self) -> &TokenSet {
+        &self.ordinary
+    }
+
+    pub(crate) fn traits(&self) -> &[slice::Traits] {
+        &self.traits
+    }
+
+    pub(crate) fn long_tokens(&self) -> &[(u16, TokenId)] {
+        &self.long_tokens
+    }
+
+    pub(crate) fn slice(&self, atoms: u64) -> Option<Arc<slice::Slice>> {
+        self.slices.get(self, atoms)
+    }
+
+    /// Fills everything that follows from `bytes`, `starts` and `kinds`.
+    fn index(&mut self) {
+        let mut sorted: Vec<TokenId> = Vec::with_capacity(self.kinds.len());
+        for token in 0..self.kinds.len() as u32 {
+            match self.kind(token) {
+                TokenKind::Text if !self.bytes(token).is_empty() => {
+                    sorted.push(token);
+                    self.ordinary.insert(token);
+                    let length = self.bytes(token).len();
+                    self.longest = self.longest.max(length);
+                    if length > slice::Slice::LONG {
+                        self.long_tokens.push((length as u16, token));
+                    }
+                }
+                TokenKind::Text | TokenKind::Unused => {}
+                kind @ (TokenKind::Special | TokenKind::EndOfGeneration) => {
+                    if kind == TokenKind::Special {
+                        self.ordinary.insert(token);
+                    } else {
+                        self.end_tokens.push(token);
+                    }
+                    let name = self.bytes(token).to_vec();
+                    self.specials.entry(name).or_insert(token);
+                }
+            }
+        }
+        self.long_tokens.sort_unstable_by(|a, b| b.cmp(a));
+        sorted.sort_unstable_by(|&a, &b| self.bytes(a).cmp(self.bytes(b)).then(a.cmp(&b)));
+        let mut twins = Vec::new();
+        sorted.dedup_by(|later, first| {
+            let same = self.bytes(*later) == self.bytes(*first);
+            if same {
+                twins.push((*first, *later));
+            }
+            same
+        });
+        self.trie = Trie::from_sorted(sorted.iter().map(|&token| (self.bytes(token), token)));
+        self.sorted = sorted;
+        self.twins = twins;
+        self.traits = (0..self.kinds.len() as u32)
+            .map(|token| slice::Traits::of(self.kind(token), self.bytes(token)))
+            .collect();
+    }
+}
+
+impl std::fmt::Debug for Vocabulary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vocabulary").field("tokens", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// A set of tokens, a bit each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenSet {
+    words: Box<[u64]>,
+}
+
+impl TokenSet {
+    pub(crate) fn empty(tokens: usize) -> Self {
+        Self { words: vec![0; tokens.div_ceil(64)].into_boxed_slice() }
+    }
+
+    pub(crate) fn from_words(words: Box<[u64]>) -> Self {
+        Self { words }
+    }
+
+    pub(crate) fn insert(&mut self, token: TokenId) {
+        if let Some(word) = self.words.get_mut(token as usize / 64) {
+            *word |= 1 << (token % 64);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, token: TokenId) {
+        if let Some(word) = self.words.get_mut(token as usize / 64) {
+            *word &= !(1 << (token % 64));
+        }
+    }
+
+    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
+        &mut self.words
+    }
+
+    /// Whether the token is in the set.
+    pub fn contains(&self, token: TokenId) -> bool {
+        self.words.get(token as usize / 64).is_some_and(|word| word >> (token % 64) & 1 == 1)
+    }
+
+    /// Number of tokens in the set.
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether no token is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
+    /// The tokens, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = TokenId> + '_ {
+        self.words.iter().enumerate().flat_map(|(index, &word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                if rest == 0 {
+                    return None;
+                }
+                let bit = rest.trailing_zeros();
+                rest &= rest - 1;
+                Some(index as u32 * 64 + bit)
+            })
+        })
+    }
+
+    /// 64 tokens a word, lowest bit first.
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn beginning_finds_prefixes_extensions_and_twins() {
+        let text = |s: &str| (s.as_bytes().to_vec(), TokenKind::Text);
+        let vocabulary = Vocabulary::new([
+            text("a"),
+            text("ab"),
+            text("abc"),
+            text("b"),
+            text(""),
+            (b"ab".to_vec(), TokenKind::Special),
+            text("abcd"),
+            text("ab"),
+            text("ax"),
+        ])
+        .unwrap();
+        assert_eq!(vocabulary.beginning(b"abc"), [0, 1, 2, 6, 7]);
+        assert_eq!(vocabulary.beginning(b"b"), [3]);
+        assert_eq!(vocabulary.beginning(b"c"), []);
+        assert_eq!(vocabulary.beginning(b""), []);
+        assert_eq!(vocabulary.special("ab"), Some(5));
+        assert_eq!(vocabulary.special("abc"), None);
+    }
+
+    #[test]
+    fn unknown_ids_are_unused_and_empty() {
+        let vocabulary = Vocabulary::bytes_only();
+        assert_eq!(
+            (vocabulary.kind(256), vocabulary.kind(257)),
+            (TokenKind::EndOfGeneration, TokenKind::Unused)
+        );
+        assert_eq!((vocabulary.bytes(65), vocabulary.bytes(9999)), (&b"A"[..], &b""[..]));
+    }
+
+    #[test]
+    fn rejects_an_empty_vocabulary() {
+        assert_eq!(Vocabulary::new([]).unwrap_err().kind(), Kind::Vocabulary);
+        assert!(Vocabulary::new([(b"x".to_vec(), TokenKind::Text)]).is_ok());
+    }
+
+    #[test]
+    fn a_token_set_iterates_its_bits_in_order() {
+        let mut set = TokenSet::empty(130);
+        for token in [0, 63, 64, 129] {
+            set.insert(token);
+        }
+        set.insert(5000);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 64, 129]);
+        assert_eq!(set.count(), 4);
+        set.remove(64);
+        assert!(!set.contains(64) && set.contains(129) && !set.contains(5000));
+    }
+}
