@@ -89,8 +89,8 @@ impl fmt::Display for Error {
             None => Ok(()),
             Some(Place::Line(line)) => write!(f, " at line {line} of the chat template"),
             Some(Place::Pointer(pointer)) => write!(f, " at {}", or_root(pointer)),
-            Some(Place::Tool { name, pointer }) => {
-                write!(f, " at {} of the parameters of tool \"{name}\"", or_root(pointer))
+            Some(Place::Tool { name, .. }) => {
+                write!(f, " in the parameters of tool \"{name}\"")
             }
         }
     }

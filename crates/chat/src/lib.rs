@@ -8,15 +8,23 @@
 //!
 //! It knows messages, chat templates and the forms tool calls take; no llama.cpp, and nothing that runs a call.
 
+mod dialogue;
 mod error;
 pub mod format;
+mod guard;
+mod json;
 pub mod model;
 mod parameters;
+mod prompt;
 mod spec;
+pub mod template;
 
+pub use dialogue::{Dialogue, Prompt, PromptOptions};
 pub use error::{Error, Kind, Place};
-pub use format::{ToolFormat, TurnGrammar, TurnRequest};
+pub use format::{Derived, ToolFormat, TurnGrammar, TurnRequest};
 pub use model::{
     Defect, DefectKind, Message, ParsedTurn, ToolCall, ToolChoice, ToolName, ToolReply, Transcript,
 };
+pub use prompt::{Style, SystemPrompt};
 pub use spec::ToolSpec;
+pub use template::{Template, TemplateTokens};

@@ -134,6 +134,13 @@ impl ToolSpec {
         json!({"name": self.name.as_str(), "description": self.description, "inputSchema": self.parameters})
     }
 
+    /// The definition as a prompt shows it: the OpenAI form with [`shown_parameters`](Self::shown_parameters).
+    pub fn shown(&self) -> Value {
+        json!({"type": "function", "function": {
+            "name": self.name.as_str(), "description": self.description, "parameters": self.shown_parameters(),
+        }})
+    }
+
     /// The parameters as a prompt shows them: without `$schema`, titles, and whatever else tells a model nothing.
     pub fn shown_parameters(&self) -> Value {
         parameters::shown(&self.parameters)

@@ -3,6 +3,13 @@
 //! Two laws tie the directions together and are property-tested for every family: the turn grammar accepts
 //! `render_calls(calls)`, and `parse(render_calls(calls))` gives the calls back.
 
+mod derive;
+mod dialects;
+mod free;
+mod generic;
+mod hermes;
+mod tagged;
+
 use std::num::NonZeroUsize;
 
 use toolgate_grammar::{Contract, Grammar};
@@ -11,10 +18,17 @@ use crate::error::Error;
 use crate::model::{ParsedTurn, ToolCall, ToolChoice, ToolName};
 use crate::spec::ToolSpec;
 
+pub use derive::{Derived, derive};
+pub use generic::Generic;
+pub use hermes::Hermes;
+
 /// One family's way to write, constrain and read tool calls.
 pub trait ToolFormat: Send + Sync + std::fmt::Debug {
     /// The family's name: `hermes`, `generic`, ….
     fn name(&self) -> &'static str;
+
+    /// Tells a model which tools there are and how to call them, for a template that does not do it itself.
+    fn instructions(&self, tools: &[ToolSpec]) -> String;
 
     /// The calls as the model would write them, in the canonical form the call grammar accepts.
     /// Arguments are written in the order given; [`ToolSpec::arrange`] puts them in the grammar's.

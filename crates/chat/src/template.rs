@@ -1,0 +1,336 @@
+//! A model's chat template: the Jinja that Hugging Face templates use, as Python's Jinja2 would render it.
+//!
+//! Invariant: rendering ends. Loops and macros spend fuel, nesting is bounded, and so is what may be written.
+
+use std::io;
+use std::sync::Arc;
+
+use jiff::Zoned;
+use minijinja::value::{Kwargs, Serde, Value as Jinja, ValueKind};
+use minijinja::{AutoEscape, Environment, Error as JinjaError, ErrorKind, State, UndefinedBehavior, context};
+use serde_json::Value;
+
+use crate::error::{Error, Kind, Place};
+use crate::json;
+
+/// Steps a rendering may take; a prompt of 300 tools and 1,000 messages takes under a million.
+const FUEL: u64 = 20_000_000;
+/// Bytes a rendering may write.
+const OUTPUT: usize = 64 << 20;
+/// The one template of an environment.
+const NAME: &str = "chat";
+
+/// The texts of a model's first and last tokens, which templates write themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TemplateTokens {
+    /// Text of the token that begins a sequence; empty if there is none.
+    pub bos: String,
+    /// Text of the token that ends a turn; empty if there is none.
+    pub eos: String,
+}
+
+/// A chat template, parsed. Cheap to clone.
+///
+/// ```
+/// # use toolgate_chat::template::{Render, Template, TemplateTokens}; use serde_json::json;
+/// let source = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}{% endfor %}";
+/// let template = Template::new(source, TemplateTokens { bos: String::new(), eos: "<end>".into() })?;
+/// let messages = [json!({"role": "user", "content": "1 < 2"})];
+/// assert_eq!(template.render(&Render { messages: &messages, ..Render::default() })?, "<user>1 < 2<end>");
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Template {
+    source: Arc<str>,
+    tokens: TemplateTokens,
+    environment: Arc<Environment<'static>>,
+}
+
+/// What a template is given.
+#[derive(Clone, Debug, Default)]
+pub struct Render<'a> {
+    /// Messages in the shape templates expect: `role`, `content`, `tool_calls`, ….
+    pub messages: &'a [Value],
+    /// Tool definitions in OpenAI form; none is "no tools".
+    pub tools: &'a [Value],
+    /// Whether, and how, the prompt ends with the opening of the model's turn.
+    pub ending: Ending,
+    /// The time `strftime_now` tells; `None` is the present one.
+    pub now: Option<Zoned>,
+    /// Further variables, such as `enable_thinking`; an object or null.
+    pub extra: Value,
+}
+
+/// How a rendered conversation ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// With the last message.
+    #[default]
+    Closed,
+    /// With the opening of the model's next turn.
+    Generation,
+}
+
+impl Template {
+    /// Parses a template.
+    ///
+    /// # Errors
+    /// [`Kind::Template`] with the line that is no Jinja.
+    pub fn new(source: impl Into<String>, tokens: TemplateTokens) -> Result<Self, Error> {
+        let source = source.into();
+        let mut environment = Environment::new();
+        let syntax = minijinja::syntax::SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        environment.set_syntax(syntax.map_err(error_of)?);
+        environment.set_undefined_behavior(UndefinedBehavior::Lenient);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        environment.set_unknown_method_callback(method);
+        environment
+            .set_formatter(|out, _, value| out.write_str(&python_str(value)).map_err(JinjaError::from));
+        environment.set_fuel(Some(FUEL));
+        environment.add_filter("tojson", tojson);
+        environment.add_filter("string", |value: &Jinja| python_str(value));
+        environment.add_test("iterable", is_iterable);
+        environment.add_test("sequence", is_iterable);
+        environment.add_function("raise_exception", |message: String| -> Result<Jinja, JinjaError> {
+            Err(JinjaError::new(ErrorKind::InvalidOperation, message))
+        });
+        environment.add_template_owned(NAME, without_generation_tags(&source)).map_err(error_of)?;
+        Ok(Self { source: source.into(), tokens, environment: Arc::new(environment) })
+    }
+
+    /// The same template with pieces of its source replaced: a catalogue's repair of a faulty one.
+    ///
+    /// # Errors
+    /// [`Kind::Template`] if a piece does not occur (the repair is for another template), or the result does not parse.
+    ///
+    /// ```
+    /// # use toolgate_chat::template::{Render, Template, TemplateTokens};
+    /// let doubled = Template::new("{{ 'say {{\"name\": 1}}' }}", TemplateTokens::default())?;
+    /// let repaired = doubled.with_replacements(&[("{{\"name\": 1}}", "{\"name\": 1}")])?;
+    /// assert_eq!(repaired.render(&Render::default())?, "say {\"name\": 1}");
+    /// assert!(repaired.with_replacements(&[("absent", "x")]).is_err());
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    pub fn with_replacements(&self, replacements: &[(&str, &str)]) -> Result<Self, Error> {
+        let mut source = self.source.to_string();
+        for (from, to) in replacements {
+            if from.is_empty() || !source.contains(from) {
+                return Err(Error::new(
+                    Kind::Template,
+                    format!(
+                        "the chat template has no {from:?} to replace: the repair is for another template"
+                    ),
+                ));
+            }
+            source = source.replace(from, to);
+        }
+        Self::new(source, self.tokens.clone())
+    }
+
+    /// The source, as given.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The texts it writes for the first and the last token.
+    pub fn tokens(&self) -> &TemplateTokens {
+        &self.tokens
+    }
+
+    /// Renders a conversation.
+    ///
+    /// # Errors
+    /// [`Kind::Template`] with the line: the template raises an exception, uses something unknown, or does not end.
+    pub fn render(&self, render: &Render<'_>) -> Result<String, Error> {
+        let now = render.now.clone().unwrap_or_else(Zoned::now);
+        let strftime_now = Jinja::from_function(move |format: String| {
+            jiff::fmt::strtime::format(&format, &now)
+                .map_err(|error| JinjaError::new(ErrorKind::InvalidOperation, error.to_string()))
+        });
+        let tools = if render.tools.is_empty() { Jinja::from(()) } else { Jinja::from(Serde(render.tools)) };
+        let given = context! {
+            messages => Jinja::from(Serde(render.messages)),
+            tools => tools,
+            add_generation_prompt => render.ending == Ending::Generation,
+            bos_token => self.tokens.bos.as_str(),
+            eos_token => self.tokens.eos.as_str(),
+            strftime_now => strftime_now,
+        };
+        let context = match &render.extra {
+            Value::Object(extra) if !extra.is_empty() => context! { ..given, ..Jinja::from(Serde(extra)) },
+            _ => given,
+        };
+        let mut out = Bounded(Vec::new());
+        let template = self.environment.get_template(NAME).map_err(error_of)?;
+        template.render_captured_to(context, &mut out).map_err(error_of)?;
+        String::from_utf8(out.0).map_err(|error| {
+            Error::new(Kind::Template, "the chat template cuts characters apart").because(error)
+        })
+    }
+}
+
+impl std::fmt::Debug for Template {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Template").field("source", &self.source).field("tokens", &self.tokens).finish()
+    }
+}
+
+/// Refuses to grow past [`OUTPUT`].
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > OUTPUT {
+            return Err(io::Error::other("the prompt grows past 64 MiB"));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// `{% generation %}` marks the model's own text for training; it prints its content.
+fn without_generation_tags(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(start) = rest.find("{%") {
+        let (before, tag) = rest.split_at(start);
+        out.push_str(before);
+        let Some(end) = tag.find("%}") else {
+            rest = tag;
+            break;
+        };
+        let (tag, after) = tag.split_at(end + 2);
+        let word = tag.trim_start_matches("{%").trim_end_matches("%}").trim_matches(['-', '+']).trim();
+        match word {
+            "generation" => out.push_str(&tag.replacen("generation", "if true", 1)),
+            "endgeneration" => out.push_str(&tag.replacen("endgeneration", "endif", 1)),
+            _ => out.push_str(tag),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+fn error_of(error: JinjaError) -> Error {
+    let what = match error.kind() {
+        ErrorKind::OutOfFuel => "the chat template does not end".to_owned(),
+        _ => match error.detail() {
+            Some(detail) => format!("the chat template fails: {detail}"),
+            None => format!("the chat template fails: {}", error.kind()),
+        },
+    };
+    let ours = Error::new(Kind::Template, what);
+    match error.line() {
+        Some(line) => ours.at(Place::Line(line)).because(error),
+        None => ours.because(error),
+    }
+}
+
+/// Python's `json.dumps(value, ensure_ascii=False, …)`: nothing is escaped for HTML, and separators have a blank.
+fn tojson(value: &Jinja, options: Kwargs) -> Result<String, JinjaError> {
+    let mut value = serde_json::to_value(value).map_err(|error| {
+        JinjaError::new(ErrorKind::BadSerialization, "cannot be written as JSON").with_source(error)
+    })?;
+    let ascii = options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false);
+    if options.get::<Option<bool>>("sort_keys")?.unwrap_or(false) {
+        value.sort_all_objects();
+    }
+    let indent = options.get::<Option<usize>>("indent")?;
+    let separators = options.get::<Option<Vec<String>>>("separators")?;
+    let (item, key) = match separators.as_deref() {
+        Some([item, key, ..]) => (item.as_str(), key.as_str()),
+        // Python drops the blank that would end each line.
+        _ if indent.is_some() => (",", ": "),
+        _ => (", ", ": "),
+    };
+    let text = json::write(&value, &json::Style { item, key, indent });
+    Ok(if ascii { json::to_ascii(&text) } else { text })
+}
+
+/// In Python a string is a sequence of its characters.
+fn is_iterable(value: &Jinja) -> bool {
+    matches!(value.kind(), ValueKind::String) || value.try_iter().is_ok()
+}
+
+/// Methods of Python's types that neither the engine nor its Python layer knows.
+fn method(state: &mut State, value: &Jinja, name: &str, args: &[Jinja]) -> Result<Jinja, JinjaError> {
+    let text = |at: usize| args.get(at).and_then(Jinja::as_str);
+    match (value.as_str(), name, text(0)) {
+        (Some(s), "removeprefix", Some(prefix)) => return Ok(s.strip_prefix(prefix).unwrap_or(s).into()),
+        (Some(s), "removesuffix", Some(suffix)) => return Ok(s.strip_suffix(suffix).unwrap_or(s).into()),
+        (Some(s), "partition", Some(separator)) => {
+            let (head, found, tail) = match s.split_once(separator) {
+                Some((head, tail)) => (head, separator, tail),
+                None => (s, "", ""),
+            };
+            return Ok(vec![head.to_owned(), found.to_owned(), tail.to_owned()].into());
+        }
+        _ => {}
+    }
+    minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args)
+}
+
+/// Python's `str(value)`.
+fn python_str(value: &Jinja) -> String {
+    match value.kind() {
+        ValueKind::Undefined => String::new(),
+        ValueKind::String | ValueKind::Plain | ValueKind::Invalid | ValueKind::Bytes => value.to_string(),
+        _ => {
+            let mut out = String::new();
+            python_repr(value, &mut out, 64);
+            out
+        }
+    }
+}
+
+fn python_repr(value: &Jinja, out: &mut String, depth: usize) {
+    let Some(depth) = depth.checked_sub(1) else { return out.push('…') };
+    match value.kind() {
+        ValueKind::None | ValueKind::Undefined => out.push_str("None"),
+        ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
+        ValueKind::String => {
+            let text = value.as_str().unwrap_or_default();
+            let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+            out.push(quote);
+            for c in text.chars() {
+                match c {
+                    '\\' => out.push_str("\\\\"),
+                    '\n' => out.push_str("\\n"),
+                    '\r' => out.push_str("\\r"),
+                    '\t' => out.push_str("\\t"),
+                    c if c == quote => out.extend(['\\', c]),
+                    c => out.push(c),
+                }
+            }
+            out.push(quote);
+        }
+        ValueKind::Seq | ValueKind::Iterable => {
+            out.push('[');
+            for (i, item) in value.try_iter().into_iter().flatten().enumerate() {
+                if i > 0 {
+                    out.push_str(", ");
+                }
+                python_repr(&item, out, depth);
+            }
+            out.push(']');
+        }
+        ValueKind::Map => {
+            out.push('{');
+            for (i, key) in value.try_iter().into_iter().flatten().enumerate() {
+                if i > 0 {
+                    out.push_str(", ");
+                }
+                python_repr(&key, out, depth);
+                out.push_str(": ");
+                python_repr(&value.get_item(&key).unwrap_or_default(), out, depth);
+            }
+            out.push('}');
+        }
+        _ => out.push_str(&value.to_string()),
+    }
+}
