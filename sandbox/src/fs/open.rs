@@ -119,7 +119,7 @@ fn open_in_one_step(root: &Root, grants: &Grants, path: &str) -> Result<Option<O
 
     use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
-    if root.resolver() != crate::report::Resolver::Openat2 || path.ends_with('/') {
+    if root.resolver() != crate::report::Resolver::Openat2 || resolve::ends_in_directory(path) {
         return Ok(None);
     }
     let mut inside = Inside::default();

@@ -160,7 +160,8 @@ pub(super) fn check_text(path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn ends_in_directory(path: &str) -> bool {
+/// Whether only a directory will do for `path`.
+pub(super) fn ends_in_directory(path: &str) -> bool {
     path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..") || path == "." || path == ".."
 }
 
