@@ -163,11 +163,11 @@ impl Store {
     /// is neither, [`Kind::Damaged`] for a file that is no whole GGUF.
     ///
     /// ```
-    /// use toolgate::models::{Catalogue, ErrorKind, Store};
+    /// use toolgate::models::{Catalogue, Kind, Store};
     /// let store = Store::new("no/such/directory", Catalogue::builtin()?);
     /// let error = store.resolve("smollm2-135m").err().map(|error| (error.kind(), error.to_string()));
     /// let message = "model \"smollm2-135m\" is not on this machine; run: toolgate model pull smollm2-135m";
-    /// assert_eq!(error, Some((ErrorKind::NotPulled, message.to_owned())));
+    /// assert_eq!(error, Some((Kind::NotPulled, message.to_owned())));
     /// # Ok::<(), toolgate::models::Error>(())
     /// ```
     pub fn resolve(&self, spec: &str) -> Result<ResolvedModel, Error> {

@@ -47,9 +47,6 @@ pub struct Entry {
     /// Wheels that carry the file in pieces, in order.
     #[serde(default)]
     pub wheels: Vec<Wheel>,
-    /// Whether this is the model of a first run.
-    #[serde(default)]
-    pub default: bool,
     /// A chat template to be used in place of the file's own.
     pub template: Option<String>,
     /// Pieces of the file's own chat template that are faulty, with their replacements.
@@ -105,12 +102,25 @@ pub struct Replacement {
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Defaults {
-    /// Share of probability on a call's opening above which a turn is a call, 0 to 1.
-    pub call_threshold: Option<f32>,
+    /// Shares of probability on a call's opening from which on a turn is a call.
+    pub thresholds: CallThresholds,
     /// Calls in one turn at most.
     pub parallel: Option<u32>,
     /// Tokens of context to allocate.
     pub context: Option<u32>,
+}
+
+/// When a turn is a call: shares of probability from 0 (always) to over 1 (never), by what came before it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct CallThresholds {
+    /// Before any call.
+    pub first: Option<f64>,
+    /// After a call that did what it should.
+    pub after_success: Option<f64>,
+    /// After a call that failed or was denied.
+    pub after_failure: Option<f64>,
 }
 
 impl Catalogue {
@@ -150,11 +160,6 @@ impl Catalogue {
     /// The entry called `id`.
     pub fn get(&self, id: &str) -> Option<&Arc<Entry>> {
         self.entries.iter().find(|entry| entry.id == id)
-    }
-
-    /// The entry used when no model is named.
-    pub fn default_entry(&self) -> Option<&Arc<Entry>> {
-        self.entries.iter().find(|entry| entry.default).or_else(|| self.entries.first())
     }
 
     /// All entries, in order.
@@ -229,8 +234,13 @@ impl Entry {
         if self.wheels.iter().any(|wheel| !plain(&wheel.package) || !plain(&wheel.version)) {
             return Err(self.fault("has a wheel whose package or version is not a plain name"));
         }
-        if self.defaults.call_threshold.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
-            return Err(self.fault("has a call_threshold outside 0 to 1"));
+        let CallThresholds { first, after_success, after_failure } = &self.defaults.thresholds;
+        if [first, after_success, after_failure]
+            .into_iter()
+            .flatten()
+            .any(|share| !(0.0..=2.0).contains(share))
+        {
+            return Err(self.fault("has a threshold outside 0 to 2"));
         }
         Ok(())
     }
@@ -262,7 +272,7 @@ mod tests {
           { package = "tiny-b", version = "1.0", member = "b.bin", bytes = 4 },
         ]
         [model.defaults]
-        call_threshold = 0.3
+        thresholds = { first = 0.3 }
     "#;
 
     #[track_caller]
@@ -277,8 +287,7 @@ mod tests {
     fn accepts_what_each_rejected_twin_is_made_from() {
         let tiny = Catalogue::parse(GOOD).unwrap().get("tiny").unwrap().clone();
         assert_eq!(tiny.file_name(), "tiny.gguf");
-        assert_eq!(tiny.defaults.call_threshold, Some(0.3));
-        assert!(!tiny.default);
+        assert_eq!(tiny.defaults.thresholds.first, Some(0.3));
     }
 
     #[test]
@@ -306,7 +315,7 @@ mod tests {
 
     #[test]
     fn rejects_misspelt_keys_and_impossible_thresholds() {
-        check(("call_threshold", "call_treshold"), "unknown field");
+        check(("thresholds =", "tresholds ="), "unknown field");
         check(("0.3", "1.3"), "outside 0 to 1");
         check(("0.3", "nan"), "outside 0 to 1");
     }
@@ -320,8 +329,7 @@ mod tests {
     #[test]
     fn builtin_catalogue_has_the_models_of_record() {
         let catalogue = Catalogue::builtin().unwrap();
-        assert_eq!(catalogue.default_entry().unwrap().id, "qwen2.5-coder-0.5b");
-        assert_eq!(catalogue.entries().filter(|entry| entry.default).count(), 1);
+        assert!(catalogue.get(crate::models::DEFAULT_MODEL).is_some());
         for (id, bytes, wheels) in [
             ("smollm2-135m", 98_362_432, 1),
             ("qwen2.5-coder-0.5b", 491_400_064, 6),

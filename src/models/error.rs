@@ -104,14 +104,6 @@ impl Error {
     pub(crate) fn message(&self) -> &str {
         &self.0.message
     }
-
-    /// The program's exit status for this error: 4 for a model that cannot be had, 1 for a run that was stopped.
-    pub fn exit_code(&self) -> u8 {
-        match self.0.kind {
-            Kind::Disk | Kind::Cancelled => 1,
-            _ => 4,
-        }
-    }
 }
 
 impl fmt::Display for Error {
@@ -129,10 +121,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|source| {
-            let source: &(dyn std::error::Error + 'static) = source.as_ref();
-            source
-        })
+        // The cause's own words are part of the message: only what lies behind it is news.
+        self.0.source.as_deref().and_then(std::error::Error::source)
     }
 }
 

@@ -14,7 +14,10 @@ mod staging;
 mod wheels;
 
 pub use cache::{CACHE_VARIABLE, CATALOGUE_VARIABLE, Presence, ResolvedModel, Store, digest_of, resolve};
-pub use catalogue::{Catalogue, Defaults, Entry, HubFile, Replacement, Wheel};
+pub use catalogue::{CallThresholds, Catalogue, Defaults, Entry, HubFile, Replacement, Wheel};
 pub use digest::Sha256Digest;
-pub use error::{Error, Kind as ErrorKind};
+pub use error::{Error, Kind};
 pub use pull::{Event, Existing, Origin, Pull, Pulled, SourceKind};
+
+/// The model of a first run: small enough to fetch while one waits, good enough to call tools.
+pub const DEFAULT_MODEL: &str = "qwen2.5-coder-0.5b";
