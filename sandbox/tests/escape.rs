@@ -322,6 +322,24 @@ fn make_special(field: &Field, name: &str, kind: rustix::fs::FileType, device: u
     mknodat(CWD, field.ws.join(name), kind, Mode::from_raw_mode(0o666), device).is_ok()
 }
 
+/// A workspace that lies in `/proc`: its magic links lead anywhere, and its files claim to be empty.
+#[cfg(target_os = "linux")]
+fn check_proc() {
+    use toolgate_sandbox::{FileLimits, Root, ambient_authority};
+    let root = Root::open("/proc/self", ambient_authority()).unwrap();
+    let mut grants = Grants::read_only();
+    let read = |grants: &Grants, path: &str| root.read_file(grants, path, &ReadOptions::default());
+    for path in ["root/etc/passwd", "cwd/Cargo.toml", "exe", "root/proc/self/status"] {
+        assert!(fs::read(Path::new("/proc/self").join(path)).is_ok(), "{path}: the control reads it");
+        let error = read(&grants, path).unwrap_err();
+        assert!(error.to_string().starts_with("path is outside the workspace"), "{path}: {error}");
+    }
+    assert_eq!(fs::metadata("/proc/self/status").unwrap().len(), 0, "it claims to be empty");
+    assert!(read(&grants, "status").unwrap().text.contains("Name:"));
+    grants.limits = FileLimits { max_file_bytes: 100, ..FileLimits::default() };
+    assert_eq!(read(&grants, "status").unwrap_err().kind(), Kind::Limit, "and is bounded all the same");
+}
+
 /// Somebody who exchanges `ws/p` for something else while requests run.
 struct Swapper {
     stop: std::sync::Arc<AtomicBool>,
@@ -542,6 +560,12 @@ fn pipes_sockets_and_devices_neither_block_nor_flood() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn magic_links_lead_nowhere_and_files_that_lie_are_bounded() {
+    check_proc();
+}
+
+#[test]
 fn a_racing_swapper_wins_against_plain_tools_only() {
     check_races();
     check_protected_races();
@@ -606,6 +630,7 @@ mod without_openat2 {
         check_protected();
         check_secrets();
         check_special_files();
+        check_proc();
         check_races();
         check_protected_races();
         check_renamed_parent();

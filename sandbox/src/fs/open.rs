@@ -70,11 +70,27 @@ pub(super) fn read_all(opened: &Opened, path: &str, max_bytes: u64) -> Result<Ve
     if said > max_bytes {
         return Err(too_large(said));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(said).unwrap_or(0).saturating_add(1));
-    (&opened.file)
-        .take(max_bytes.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(|source| Error::io(path, "read the file", source))?;
+    // One buffer of the size the file claims, and a byte more to see that it ends there.
+    let claimed = usize::try_from(said).unwrap_or(usize::MAX).saturating_add(1);
+    let mut bytes = vec![0; claimed];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match (&opened.file).read(rest) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(source) => return Err(Error::io(path, "read the file", source)),
+        }
+    }
+    bytes.truncate(filled);
+    if filled == claimed {
+        // It is longer than it said: it grows, or it is one of those that give no size.
+        let read = u64::try_from(filled).unwrap_or(u64::MAX);
+        (&opened.file)
+            .take(max_bytes.saturating_add(1).saturating_sub(read))
+            .read_to_end(&mut bytes)
+            .map_err(|source| Error::io(path, "read the file", source))?;
+    }
     let read = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if read > max_bytes { Err(too_large(read)) } else { Ok(bytes) }
 }

@@ -115,7 +115,8 @@ fn select(
     options: &ReadOptions,
     grants: &Grants,
 ) -> Result<FileText, Error> {
-    let total_lines = text.split_inclusive('\n').count();
+    let line_ends = text.bytes().filter(|byte| *byte == b'\n').count();
+    let total_lines = line_ends + usize::from(!text.is_empty() && !text.ends_with('\n'));
     let asked = |value: Option<u64>, otherwise: usize| match value {
         None | Some(0) => otherwise,
         Some(n) => usize::try_from(n).unwrap_or(usize::MAX),
@@ -143,6 +144,10 @@ fn select(
     }
     let max_lines = asked(options.max_lines, usize::MAX).min(grants.limits.max_lines).max(1);
     let max_bytes = grants.limits.max_output_bytes;
+    if start == 1 && total_lines <= max_lines && text.len() <= max_bytes {
+        let (last_line, truncated, note) = (total_lines, false, None);
+        return Ok(FileText { text, first_line: 1, last_line, total_lines, total_bytes, truncated, note });
+    }
     let (mut begin, mut end, mut last_line, mut cut_line) = (0, 0, start - 1, false);
     for (i, line) in text.split_inclusive('\n').enumerate() {
         if i + 1 < start {
@@ -178,10 +183,6 @@ fn select(
     } else {
         None
     };
-    let text = if begin == 0 && end == text.len() {
-        text
-    } else {
-        text.get(begin..end).unwrap_or_default().to_owned()
-    };
+    let text = text.get(begin..end).unwrap_or_default().to_owned();
     Ok(FileText { text, first_line: start, last_line, total_lines, total_bytes, truncated, note })
 }
