@@ -1,5 +1,33 @@
-//! Second stage: a schema to a grammar and its contract. (Interface stub.)
-use crate::{Error, Grammar, GrammarBuilder, RuleId, Schema};
+//! Second stage: turns a [`Schema`] into a GBNF [`Grammar`] and a [`Contract`]. Knows no tokens and no model.
+//!
+//! Invariant: every string of the grammar is JSON that the schema accepts, except where [`Contract::checked`] names
+//! the keyword that was let go.
+
+mod array;
+mod automaton;
+mod contract;
+mod json;
+mod number;
+mod object;
+mod pattern;
+mod render;
+mod string;
+mod union;
+mod values;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::engine::{Automaton, Vocabulary};
+use crate::schema::{Arena, Conjunct, Key, Leaf, Types};
+use crate::{Error, Expr, Grammar, GrammarBuilder, Kind, Place, RuleId, Schema};
+
+pub use contract::{Contract, Entry};
+pub use render::render;
+
+use json::Json;
 
 /// Where a generated text may have white space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -16,21 +44,26 @@ pub enum Whitespace {
     },
 }
 
+/// What becomes of keys that a schema neither declares nor speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Undeclared {
+    /// What JSON Schema says: they may be there, with any value.
+    #[default]
+    Allowed,
+    /// An object that declares properties and says nothing of others has no others. A call needs no arguments
+    /// that its tool does not know.
+    Forbidden,
+}
+
 /// How to compile.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// White space between tokens of JSON.
     pub whitespace: Whitespace,
+    /// What becomes of keys that a schema neither declares nor speaks of.
+    pub undeclared: Undeclared,
     /// Bounds on the result.
     pub limits: crate::Limits,
-}
-
-/// What became of every keyword of a schema.
-#[derive(Clone, Debug, Default)]
-pub struct Contract {}
-impl Contract {
-    /// The contract as JSON: a list of `{pointer, keyword, class, reason?}`.
-    pub fn to_json(&self) -> serde_json::Value { unimplemented!() }
 }
 
 /// A grammar and what it promises.
@@ -42,8 +75,327 @@ pub struct Compiled {
     pub contract: Contract,
 }
 
-/// Compiles `schema`; the result's root rule is `root`.
-pub fn compile(_schema: &Schema, _options: &Options) -> Result<Compiled, Error> { unimplemented!() }
+impl Compiled {
+    /// Whether the grammar accepts a whole text. Builds an automaton each time: for tests and single questions.
+    ///
+    /// # Errors
+    /// [`Kind::Limit`] when the grammar or the match outgrows the default [`Limits`](crate::Limits).
+    pub fn accepts(&self, text: &str) -> Result<bool, Error> {
+        let automaton = Automaton::new(&self.grammar, Arc::new(Vocabulary::bytes_only()), &crate::Limits::default())?;
+        let mut matcher = automaton.matcher();
+        match matcher.accept_bytes(text.as_bytes()) {
+            Ok(()) => Ok(matcher.is_complete()),
+            Err(error) if error.kind() == Kind::Rejected => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
 
-/// Compiles `schema` into a grammar under construction, for envelopes around several schemas; rule names start with `name`.
-pub fn compile_into(_schema: &Schema, _options: &Options, _builder: &mut GrammarBuilder, _name: &str) -> Result<(RuleId, Contract), Error> { unimplemented!() }
+/// Compiles `schema`; the result's root rule is `root`.
+///
+/// # Errors
+/// [`Kind::InvalidSchema`] when nothing can match, [`Kind::Limit`] when the grammar would be too large.
+///
+/// ```
+/// # use toolgate_grammar::{compile, Options, Schema}; use serde_json::json;
+/// let pair = Schema::parse(&json!({"type": "array", "maxItems": 2, "items": {"type": "boolean"}}))?;
+/// let compiled = compile(&pair, &Options::default())?;
+/// assert!(compiled.accepts("[true, false]")? && !compiled.accepts("[true, false, true]")?);
+/// assert!(compiled.contract.is_complete());
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
+pub fn compile(schema: &Schema, options: &Options) -> Result<Compiled, Error> {
+    let mut builder = GrammarBuilder::default();
+    let (root, contract) = compile_into(schema, options, &mut builder, "root")?;
+    Ok(Compiled { grammar: builder.build(root)?, contract })
+}
+
+/// Compiles `schema` into a grammar under construction, for envelopes around several schemas; rule names start
+/// with `name`, but for those that all schemas of the grammar share.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_into(
+    schema: &Schema,
+    options: &Options,
+    builder: &mut GrammarBuilder,
+    name: &str,
+) -> Result<(RuleId, Contract), Error> {
+    let root = builder.declare(name);
+    let json = Json::new(builder, options.whitespace);
+    let mut compiler = Compiler {
+        arena: Arena::new(schema),
+        builder,
+        options,
+        json,
+        prefix: name.to_owned(),
+        memo: FxHashMap::default(),
+        bodies: FxHashMap::default(),
+        unguarded: Vec::new(),
+        cut: false,
+        weakened: Vec::new(),
+        depth: 0,
+        rules: 0,
+    };
+    let key = compiler.arena.resolved(vec![Conjunct::Whole(schema.root)]);
+    // The root may refer to itself, so its rule is declared before its body is known.
+    compiler.memo.insert(key.clone(), Slot::Pending(Some(root)));
+    let body = compiler.body(&key, name)?;
+    let Some(body) = body else {
+        return Err(Error::new(Kind::InvalidSchema, "nothing can match this schema")
+            .at(Place::Pointer(String::new()))
+            .hint("two of its keywords contradict each other, or a required property is impossible"));
+    };
+    compiler.builder.define(root, body);
+    let mut contract = Contract::new(schema);
+    let weakened = std::mem::take(&mut compiler.weakened);
+    contract.weaken(weakened);
+    Ok((root, contract))
+}
+
+/// What is known of a key.
+#[derive(Clone, Debug)]
+enum Slot {
+    /// Being compiled; a rule if something has referred to it meanwhile.
+    Pending(Option<RuleId>),
+    /// Compiled; `None` if nothing can match.
+    Done(Option<Expr>),
+}
+
+struct Compiler<'a, 's> {
+    arena: Arena<'s>,
+    builder: &'a mut GrammarBuilder,
+    options: &'a Options,
+    json: Json,
+    prefix: String,
+    memo: FxHashMap<Key, Slot>,
+    /// Rules by their body, so that equal subschemas share one.
+    bodies: FxHashMap<Expr, RuleId>,
+    /// Keys entered since the last object or array: meeting one again adds nothing.
+    unguarded: Vec<Key>,
+    /// Whether such a key was met again, so that what is compiled above it is not whole.
+    cut: bool,
+    weakened: Vec<(String, Cow<'static, str>)>,
+    depth: usize,
+    rules: usize,
+}
+
+impl Compiler<'_, '_> {
+    /// What a key matches, as a reference or a short text; `None` if nothing.
+    fn node(&mut self, key: Key, name: &str) -> Result<Option<Expr>, Error> {
+        let key = self.arena.resolved(key);
+        if self.unguarded.contains(&key) {
+            self.cut = true;
+            return Ok(None);
+        }
+        match self.memo.get(&key) {
+            Some(Slot::Done(expr)) => return Ok(expr.clone()),
+            Some(Slot::Pending(Some(id))) => return Ok(Some(Expr::Rule(*id))),
+            Some(Slot::Pending(None)) => {
+                let name = self.definition(&key).unwrap_or_else(|| name.to_owned());
+                let id = self.declare(&name)?;
+                self.memo.insert(key, Slot::Pending(Some(id)));
+                return Ok(Some(Expr::Rule(id)));
+            }
+            None => {}
+        }
+        let name = self.definition(&key).unwrap_or_else(|| name.to_owned());
+        self.memo.insert(key.clone(), Slot::Pending(None));
+        let outer_cut = std::mem::replace(&mut self.cut, false);
+        let body = self.body(&key, &name)?;
+        let partial = self.cut && !self.unguarded.is_empty();
+        self.cut = outer_cut || partial;
+        let declared = match self.memo.get(&key) {
+            Some(Slot::Pending(declared)) => *declared,
+            _ => None,
+        };
+        let expr = match (body, declared) {
+            // A rule that something refers to has to exist; without a body it matches nothing.
+            (None, Some(id)) => {
+                self.builder.define(id, Expr::Choice(Vec::new()));
+                None
+            }
+            (None, None) => None,
+            (Some(body), Some(id)) => {
+                self.builder.define(id, body);
+                Some(Expr::Rule(id))
+            }
+            (Some(body), None) => Some(self.shared(&name, body)?),
+        };
+        if partial {
+            self.memo.remove(&key);
+        } else {
+            self.memo.insert(key, Slot::Done(expr.clone()));
+        }
+        Ok(expr)
+    }
+
+    fn body(&mut self, key: &Key, name: &str) -> Result<Option<Expr>, Error> {
+        self.depth += 1;
+        if self.depth > self.options.limits.depth {
+            let message = format!("the schema is nested deeper than {} levels", self.options.limits.depth);
+            return Err(Error::new(Kind::Limit, message).at(Place::Pointer(self.pointer(key))));
+        }
+        self.unguarded.push(key.clone());
+        let normal = self.arena.normal(key);
+        let body = if normal.open.is_empty() {
+            let (leaf, undecided) = self.arena.leaf(&normal);
+            if let Some(pointer) = undecided {
+                self.weaken(format!("{pointer}/enum"), "its values were too large to test against the other keywords");
+            }
+            self.leaf(&leaf, name)
+        } else {
+            self.union(normal, name)
+        };
+        self.unguarded.pop();
+        self.depth -= 1;
+        body
+    }
+
+    /// A key whose choices are made.
+    fn leaf(&mut self, leaf: &Leaf, name: &str) -> Result<Option<Expr>, Error> {
+        if let Some(values) = &leaf.values {
+            return self.values(values, name);
+        }
+        if leaf.own.is_empty() {
+            return Ok(Some(self.json.value(self.builder)));
+        }
+        let refuses = |value: &serde_json::Value| leaf.not_values.contains(value);
+        let mut kinds: Vec<(&str, Option<Expr>)> = Vec::new();
+        let single = [Types::STRING, Types::NUMBER, Types::BOOLEAN, Types::NULL, Types::ARRAY, Types::OBJECT]
+            .iter()
+            .filter(|kind| leaf.types.has(**kind))
+            .count()
+            == 1;
+        let named = |kind: &str| if single { name.to_owned() } else { format!("{name}-{kind}") };
+        if leaf.types.has(Types::STRING) {
+            kinds.push(("string", self.string(leaf, &named("string"))?));
+        }
+        if leaf.types.has(Types::NUMBER) {
+            kinds.push(("number", self.number(leaf, &named("number"))?));
+        }
+        if leaf.types.has(Types::BOOLEAN) {
+            let texts = [(true, "true"), (false, "false")];
+            let allowed = texts.iter().filter(|(value, _)| !refuses(&serde_json::Value::Bool(*value)));
+            let branches: Vec<Expr> = allowed.map(|(_, text)| Expr::literal(*text)).collect();
+            kinds.push(("boolean", if branches.is_empty() { None } else { Some(Expr::choice(branches)) }));
+        }
+        if leaf.types.has(Types::NULL) {
+            kinds.push(("null", (!refuses(&serde_json::Value::Null)).then(|| Expr::literal("null"))));
+        }
+        if leaf.types.has(Types::ARRAY.or(Types::OBJECT)) {
+            let guarded = std::mem::take(&mut self.unguarded);
+            if leaf.types.has(Types::ARRAY) {
+                self.compound_exclusions(leaf, Types::ARRAY);
+                kinds.push(("array", self.array(&leaf.own, &named("array"))?));
+            }
+            if leaf.types.has(Types::OBJECT) {
+                self.compound_exclusions(leaf, Types::OBJECT);
+                kinds.push(("object", self.object(&leaf.own, &named("object"))?));
+            }
+            self.unguarded = guarded;
+        }
+        let mut branches = Vec::new();
+        for (kind, expr) in kinds {
+            let Some(expr) = expr else { continue };
+            branches.push(if single { expr } else { self.shared(&named(kind), expr)? });
+        }
+        Ok(if branches.is_empty() { None } else { Some(Expr::choice(branches)) })
+    }
+
+    /// A grammar cannot leave single lists or objects out.
+    fn compound_exclusions(&mut self, leaf: &Leaf, kind: Types) {
+        if leaf.not_values.iter().any(|value| kind.has(Types::of(value))) {
+            self.weaken_exclusions(leaf, "a list or object cannot be left out by a grammar");
+        }
+    }
+
+    fn weaken_exclusions(&mut self, leaf: &Leaf, reason: &'static str) {
+        let parts = leaf.own.iter().filter_map(|id| self.arena.part(*id));
+        let pointers: Vec<String> =
+            parts.filter(|part| !part.not_values.is_empty()).map(|part| part.pointer.clone()).collect();
+        for pointer in pointers {
+            self.weaken(pointer, reason);
+        }
+    }
+
+    fn weaken(&mut self, pointer: impl Into<String>, reason: impl Into<Cow<'static, str>>) {
+        self.weakened.push((pointer.into(), reason.into()));
+    }
+
+    /// The same expression, short: longer ones become a rule, shared with equal ones.
+    fn shared(&mut self, name: &str, body: Expr) -> Result<Expr, Error> {
+        if matches!(body, Expr::Rule(_) | Expr::Literal(_)) {
+            return Ok(body);
+        }
+        if let Some(id) = self.bodies.get(&body) {
+            return Ok(Expr::Rule(*id));
+        }
+        let id = self.declare(name)?;
+        self.builder.define(id, body.clone());
+        self.bodies.insert(body, id);
+        Ok(Expr::Rule(id))
+    }
+
+    fn declare(&mut self, name: &str) -> Result<RuleId, Error> {
+        self.rules += 1;
+        if self.rules > self.options.limits.rules {
+            let message = format!("the schema needs more than {} rules", self.options.limits.rules);
+            return Err(Error::new(Kind::Limit, message).hint("raise Limits::rules, or split the schema"));
+        }
+        Ok(self.builder.declare(&legible(name)))
+    }
+
+    /// The rule name of a definition, if the key is one.
+    fn definition(&self, key: &Key) -> Option<String> {
+        let [Conjunct::Whole(id)] = key.as_slice() else { return None };
+        let pointer = &self.arena.part(*id)?.pointer;
+        let name = pointer.strip_prefix("/$defs/").or_else(|| pointer.strip_prefix("/definitions/"))?;
+        if name.contains('/') {
+            return None;
+        }
+        Some(if self.prefix == "root" { name.to_owned() } else { format!("{}-{name}", self.prefix) })
+    }
+
+    fn pointer(&self, key: &Key) -> String {
+        let first = key.iter().find_map(|conjunct| match conjunct {
+            Conjunct::Whole(id) | Conjunct::Own(id) => self.arena.part(*id),
+            _ => None,
+        });
+        first.map_or_else(String::new, |part| part.pointer.clone())
+    }
+}
+
+/// A rule name of bounded length, out of reach of the names that all schemas share.
+fn legible(name: &str) -> String {
+    let mut out: String = name.chars().take(80).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    if out.starts_with("json-") {
+        out.insert_str(0, "x-");
+    }
+    out
+}
+
+/// A sequence in which neighbouring literals are one.
+fn sequence(items: impl IntoIterator<Item = Expr>) -> Expr {
+    let mut out: Vec<Expr> = Vec::new();
+    let mut pending: Vec<Expr> = items.into_iter().collect();
+    pending.reverse();
+    while let Some(item) = pending.pop() {
+        match (out.last_mut(), item) {
+            (_, Expr::Sequence(inner)) => pending.extend(inner.into_iter().rev()),
+            (Some(Expr::Literal(text)), Expr::Literal(more)) => text.push_str(&more),
+            (_, other) => out.push(other),
+        }
+    }
+    Expr::sequence(out)
+}
+
+/// Distinct alternatives, in order; `None` if there is none.
+fn choice(branches: impl IntoIterator<Item = Expr>) -> Option<Expr> {
+    let mut seen: FxHashSet<Expr> = FxHashSet::default();
+    let branches: Vec<Expr> = branches.into_iter().filter(|branch| seen.insert(branch.clone())).collect();
+    if branches.is_empty() { None } else { Some(Expr::choice(branches)) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,73 @@
-//! First stage: JSON Schema text to a normal form. (Interface stub.)
-use crate::Error;
+//! First stage: a JSON Schema document becomes an arena of parts. Knows no grammar.
+//!
+//! Invariant: every keyword of every subschema reached from the root has exactly one entry, with its JSON
+//! pointer, and every reference has become the id of a part of the arena.
+
+mod decimal;
+mod disjoint;
+mod evaluate;
+mod formats;
+mod merge;
+mod negate;
+pub(crate) mod nfa;
+mod parse;
+mod part;
+pub(crate) mod pattern;
+mod refs;
+mod support;
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::{Error, Limits};
+
+pub use support::{Class, KeywordRule, keyword_rules};
+
+pub(crate) use decimal::Decimal;
+pub(crate) use merge::{Arena, Conjunct, FreeKeys, Key, Leaf, Normal, NumberShape, ObjectShape, TextShape};
+pub(crate) use part::{Bound, Part, PartId, PatternUse, TextKind, Types};
 
 /// A schema in normal form, with the JSON pointer of every part.
+///
+/// ```
+/// # use toolgate_grammar::Schema; use serde_json::json;
+/// assert!(Schema::parse(&json!({"type": "object", "properties": {"path": {"type": "string"}}})).is_ok());
+/// let error = Schema::parse(&json!({"properties": {"path": {"type": "text"}}})).unwrap_err();
+/// assert_eq!(error.to_string(), "\"text\" is not a JSON type at /properties/path/type");
+/// ```
 #[derive(Clone, Debug)]
-pub struct Schema {}
+pub struct Schema {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) root: PartId,
+    pub(crate) entries: Vec<KeywordEntry>,
+}
+
+/// What became of one keyword at one place, before compilation may lower it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeywordEntry {
+    /// JSON pointer of the keyword itself.
+    pub(crate) pointer: String,
+    pub(crate) class: Class,
+    pub(crate) reason: Option<Cow<'static, str>>,
+}
+
 impl Schema {
+    /// Reads a schema of any draft from 4 to 2020-12, told by `$schema`; 2020-12 without it.
+    ///
     /// # Errors
-    /// `Kind::InvalidSchema`, `Kind::Unsupported`, each with its JSON pointer.
-    pub fn parse(_schema: &serde_json::Value) -> Result<Self, Error> { unimplemented!() }
+    /// [`Kind::InvalidSchema`](crate::Kind::InvalidSchema) for a keyword whose value has the wrong form or a
+    /// reference that leads nowhere, [`Kind::Limit`](crate::Kind::Limit) for one too deep or too large, each with
+    /// its JSON pointer.
+    pub fn parse(schema: &Value) -> Result<Self, Error> {
+        Self::parse_with(schema, &Limits::default())
+    }
+
+    /// As [`parse`](Self::parse), with other bounds.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_with(schema: &Value, limits: &Limits) -> Result<Self, Error> {
+        parse::parse(schema, limits)
+    }
 }

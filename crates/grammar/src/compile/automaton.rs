@@ -1,0 +1,379 @@
+//! Deterministic automata over code points: what several patterns, formats and lengths say together.
+//!
+//! Invariant: edges of a state are sorted and apart, and no operation makes more states than the limit given.
+
+use rustc_hash::FxHashMap;
+
+use crate::schema::nfa::{Nfa, Side, State as NfaState, StateId};
+use crate::schema::pattern::{ANY, WORD};
+
+/// An automaton; state 0 is the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Dfa {
+    pub(super) states: Vec<State>,
+}
+
+/// A state: whether a text may end here, and where each code point leads. Others lead nowhere.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub(super) struct State {
+    pub(super) accepts: bool,
+    /// First and last code point, and the state they lead to.
+    pub(super) edges: Vec<(u32, u32, u32)>,
+}
+
+/// Elementary steps of a subset construction before it is given up; a few hundred milliseconds at worst.
+const STEPS: usize = 20_000_000;
+/// States up to which an automaton is minimized; the method is quadratic on long chains.
+const MINIMIZED: usize = 4_000;
+
+impl Dfa {
+    /// The texts that `nfa` matches.
+    pub(super) fn new(nfa: &Nfa, limit: usize) -> Option<Self> {
+        let words = nfa.looks_at_words();
+        let mut ids: FxHashMap<(Vec<StateId>, Side), u32> = FxHashMap::default();
+        let mut queue = vec![(vec![nfa.start], Side::Edge)];
+        ids.insert((vec![nfa.start], Side::Edge), 0);
+        let mut states: Vec<State> = Vec::new();
+        let mut steps = 0_usize;
+        while let Some((kernel, before)) = queue.get(states.len()).cloned() {
+            let mut edges: Vec<(u32, u32, u32)> = Vec::new();
+            let sides: &[(Side, &[(u32, u32)])] =
+                if words { &[(Side::Word, &WORD), (Side::Other, &NOT_WORD)] } else { &[(Side::Other, &ANY)] };
+            for (after, within) in sides {
+                let closure = nfa.closure(&kernel, before, *after);
+                steps += nfa.states.len() / 8 + closure.len();
+                for (low, high, targets) in segments(nfa, &closure, within) {
+                    steps += targets.len() + 1;
+                    let targets = match nfa.universal {
+                        Some(universal) if targets.contains(&universal) => vec![universal],
+                        _ => targets,
+                    };
+                    let key = (targets, if words { *after } else { Side::Other });
+                    let next = u32::try_from(ids.len()).ok()?;
+                    let id = *ids.entry(key.clone()).or_insert(next);
+                    if id == next {
+                        queue.push(key);
+                    }
+                    push_edge(&mut edges, (low, high, id));
+                }
+            }
+            edges.sort_unstable();
+            if queue.len() > limit || steps > STEPS {
+                return None;
+            }
+            states.push(State { accepts: nfa.accepts(&kernel, before), edges: joined(edges) });
+        }
+        Some(Self { states }.trimmed().minimized())
+    }
+
+    /// Exactly these texts.
+    pub(super) fn literals<'t>(texts: impl IntoIterator<Item = &'t str>, limit: usize) -> Option<Self> {
+        let mut children: Vec<std::collections::BTreeMap<u32, u32>> = vec![std::collections::BTreeMap::new()];
+        let mut accepts = vec![false];
+        for text in texts {
+            let mut at = 0_usize;
+            for c in text.chars() {
+                let next = u32::try_from(children.len()).ok()?;
+                let id = *children.get_mut(at)?.entry(c as u32).or_insert(next);
+                if id == next {
+                    children.push(std::collections::BTreeMap::new());
+                    accepts.push(false);
+                    if children.len() > limit {
+                        return None;
+                    }
+                }
+                at = id as usize;
+            }
+            *accepts.get_mut(at)? = true;
+        }
+        let states = children
+            .into_iter()
+            .zip(accepts)
+            .map(|(next, accepts)| State { accepts, edges: next.into_iter().map(|(c, id)| (c, c, id)).collect() })
+            .collect();
+        Some(Self { states })
+    }
+
+    /// Texts of `min` to `max` code points.
+    pub(super) fn lengths(min: u64, max: Option<u64>, limit: usize) -> Option<Self> {
+        let last = max.unwrap_or(min);
+        if usize::try_from(last).ok()? >= limit {
+            return None;
+        }
+        let any = |to: u32| ANY.iter().map(|(low, high)| (*low, *high, to)).collect::<Vec<_>>();
+        let mut states = Vec::new();
+        for n in 0..=last {
+            let here = u32::try_from(n).ok()?;
+            let edges = match max {
+                Some(max) if n == max => Vec::new(),
+                None if n == last => any(here),
+                _ => any(here + 1),
+            };
+            states.push(State { accepts: n >= min, edges });
+        }
+        Some(Self { states })
+    }
+
+    /// The texts of both.
+    pub(super) fn intersection(&self, other: &Self, limit: usize) -> Option<Self> {
+        let mut ids: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        ids.insert((0, 0), 0);
+        let mut queue = vec![(0_u32, 0_u32)];
+        let mut states: Vec<State> = Vec::new();
+        while let Some((a, b)) = queue.get(states.len()).copied() {
+            let (left, right) = (self.states.get(a as usize)?, other.states.get(b as usize)?);
+            let mut edges = Vec::new();
+            let (mut i, mut j) = (0, 0);
+            while let (Some(x), Some(y)) = (left.edges.get(i), right.edges.get(j)) {
+                let (low, high) = (x.0.max(y.0), x.1.min(y.1));
+                if low <= high {
+                    let next = u32::try_from(ids.len()).ok()?;
+                    let id = *ids.entry((x.2, y.2)).or_insert(next);
+                    if id == next {
+                        queue.push((x.2, y.2));
+                    }
+                    edges.push((low, high, id));
+                }
+                if x.1 < y.1 { i += 1 } else { j += 1 }
+            }
+            if queue.len() > limit {
+                return None;
+            }
+            states.push(State { accepts: left.accepts && right.accepts, edges: joined(edges) });
+        }
+        Some(Self { states }.trimmed().minimized())
+    }
+
+    /// All other texts.
+    pub(super) fn complement(&self) -> Self {
+        let sink = u32::try_from(self.states.len()).unwrap_or(u32::MAX);
+        let mut states: Vec<State> = Vec::with_capacity(self.states.len() + 1);
+        for state in &self.states {
+            let mut edges = Vec::new();
+            for (from, to) in ANY {
+                let mut next = from;
+                for (low, high, id) in &state.edges {
+                    let (low, high) = ((*low).max(from), (*high).min(to));
+                    if low > high {
+                        continue;
+                    }
+                    if low > next {
+                        edges.push((next, low - 1, sink));
+                    }
+                    edges.push((low, high, *id));
+                    next = high + 1;
+                }
+                if next <= to {
+                    edges.push((next, to, sink));
+                }
+            }
+            states.push(State { accepts: !state.accepts, edges: joined(edges) });
+        }
+        states.push(State { accepts: true, edges: ANY.iter().map(|(low, high)| (*low, *high, sink)).collect() });
+        Self { states }.trimmed()
+    }
+
+    /// Whether no text is accepted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.states.iter().all(|state| !state.accepts)
+    }
+
+    /// Without states from which no text can end, numbered in the order they are first met.
+    fn trimmed(self) -> Self {
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.states.len()];
+        for (i, state) in self.states.iter().enumerate() {
+            for (_, _, to) in &state.edges {
+                if let (Some(list), Ok(i)) = (before.get_mut(*to as usize), u32::try_from(i)) {
+                    list.push(i);
+                }
+            }
+        }
+        let mut live: Vec<bool> = self.states.iter().map(|state| state.accepts).collect();
+        let mut queue: Vec<usize> = (0..live.len()).filter(|i| live.get(*i) == Some(&true)).collect();
+        while let Some(i) = queue.pop() {
+            for from in before.get(i).into_iter().flatten() {
+                if let Some(seen @ false) = live.get_mut(*from as usize) {
+                    *seen = true;
+                    queue.push(*from as usize);
+                }
+            }
+        }
+        let mut numbers: Vec<Option<u32>> = vec![None; self.states.len()];
+        let mut order = vec![0_usize];
+        if let Some(first) = numbers.first_mut() {
+            *first = Some(0);
+        }
+        let mut states = Vec::new();
+        while let Some(i) = order.get(states.len()).copied() {
+            let Some(state) = self.states.get(i) else { break };
+            let mut edges = Vec::new();
+            for (low, high, to) in &state.edges {
+                if live.get(*to as usize) != Some(&true) {
+                    continue;
+                }
+                let next = u32::try_from(order.len()).unwrap_or(u32::MAX);
+                if let Some(number) = numbers.get_mut(*to as usize) {
+                    let id = *number.get_or_insert_with(|| {
+                        order.push(*to as usize);
+                        next
+                    });
+                    edges.push((*low, *high, id));
+                }
+            }
+            states.push(State { accepts: state.accepts, edges });
+        }
+        Self { states }
+    }
+
+    /// With equivalent states made one, by refining a partition until it is stable.
+    fn minimized(self) -> Self {
+        if self.states.len() > MINIMIZED {
+            return self;
+        }
+        let mut class: Vec<u32> = self.states.iter().map(|state| u32::from(state.accepts)).collect();
+        let mut count = 0;
+        loop {
+            let mut seen: FxHashMap<(u32, Vec<(u32, u32, u32)>), u32> = FxHashMap::default();
+            let mut next = Vec::with_capacity(class.len());
+            for (state, own) in self.states.iter().zip(&class) {
+                let to_class = |(low, high, to): &(u32, u32, u32)| {
+                    (*low, *high, class.get(*to as usize).copied().unwrap_or(u32::MAX))
+                };
+                let signature = (*own, joined(state.edges.iter().map(to_class).collect()));
+                let fresh = u32::try_from(seen.len()).unwrap_or(u32::MAX);
+                next.push(*seen.entry(signature).or_insert(fresh));
+            }
+            class = next;
+            if seen.len() == count {
+                break;
+            }
+            count = seen.len();
+        }
+        let mut states: Vec<Option<State>> = vec![None; count];
+        for (state, own) in self.states.iter().zip(&class) {
+            let to_class = |(low, high, to): &(u32, u32, u32)| {
+                (*low, *high, class.get(*to as usize).copied().unwrap_or(u32::MAX))
+            };
+            if let Some(slot @ None) = states.get_mut(*own as usize) {
+                *slot = Some(State { accepts: state.accepts, edges: joined(state.edges.iter().map(to_class).collect()) });
+            }
+        }
+        // The first state met has class 0, so the start keeps its number.
+        Self { states: states.into_iter().map(Option::unwrap_or_default).collect() }
+    }
+}
+
+/// All of Unicode but [`WORD`].
+const NOT_WORD: [(u32, u32); 6] =
+    [(0, 0x2F), (0x3A, 0x40), (0x5B, 0x5E), (0x60, 0x60), (0x7B, 0xD7FF), (0xE000, 0x10_FFFF)];
+
+/// Cuts the code points that lead on from a closure into runs that lead to the same states.
+fn segments(nfa: &Nfa, closure: &[StateId], within: &[(u32, u32)]) -> Vec<(u32, u32, Vec<StateId>)> {
+    let mut cuts: Vec<u32> = Vec::new();
+    let mut reading: Vec<(&[(u32, u32)], StateId)> = Vec::new();
+    for id in closure {
+        if let Some(NfaState::Class(ranges, to)) = nfa.states.get(*id as usize) {
+            reading.push((ranges, *to));
+            cuts.extend(ranges.iter().flat_map(|(low, high)| [*low, high + 1]));
+        }
+    }
+    cuts.extend(within.iter().flat_map(|(low, high)| [*low, high + 1]));
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut out = Vec::new();
+    for pair in cuts.windows(2) {
+        let [low, end] = pair else { continue };
+        if !within.iter().any(|(from, to)| from <= low && low <= to) {
+            continue;
+        }
+        let holds = |ranges: &[(u32, u32)]| {
+            let after = ranges.partition_point(|(from, _)| from <= low);
+            after.checked_sub(1).and_then(|i| ranges.get(i)).is_some_and(|(_, to)| low <= to)
+        };
+        let mut targets: Vec<StateId> = reading.iter().filter(|(ranges, _)| holds(ranges)).map(|(_, to)| *to).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        if !targets.is_empty() {
+            out.push((*low, end - 1, targets));
+        }
+    }
+    out
+}
+
+fn push_edge(edges: &mut Vec<(u32, u32, u32)>, edge: (u32, u32, u32)) {
+    match edges.last_mut() {
+        Some(last) if last.2 == edge.2 && last.1 + 1 == edge.0 => last.1 = edge.1,
+        _ => edges.push(edge),
+    }
+}
+
+/// Neighbouring edges to the same state made one.
+fn joined(edges: Vec<(u32, u32, u32)>) -> Vec<(u32, u32, u32)> {
+    let mut out = Vec::with_capacity(edges.len());
+    for edge in edges {
+        push_edge(&mut out, edge);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::schema::pattern::Pattern;
+
+    fn dfa(pattern: &str) -> Dfa {
+        Dfa::new(&Nfa::search(&Pattern::parse(pattern).unwrap(), 100_000).unwrap(), 10_000).unwrap()
+    }
+
+    fn runs(dfa: &Dfa, text: &str) -> bool {
+        let mut at = 0;
+        for c in text.chars() {
+            let code = c as u32;
+            match dfa.states[at].edges.iter().find(|(low, high, _)| (*low..=*high).contains(&code)) {
+                Some((_, _, to)) => at = *to as usize,
+                None => return false,
+            }
+        }
+        dfa.states.get(at).is_some_and(|state| state.accepts)
+    }
+
+    #[test]
+    fn determinization_agrees_with_the_patterns_own_matcher() {
+        let texts = ["", "a", "b", "ab", "ba", "abc", "a b", "foo", "foo bar", "12", "1a", "aaab", "\n", "é", "a\nb"];
+        for pattern in
+            ["a", "^a", "a$", "^(a|ab)(c|bcd)?$", "\\bfoo\\b", "^\\B", "[^a]", "^.*$", "^a|b$", "^(a*b)*$", "\\d", ""]
+        {
+            let parsed = Pattern::parse(pattern).unwrap();
+            let nfa = Nfa::search(&parsed, 1_000).unwrap();
+            let dfa = dfa(pattern);
+            let outside = dfa.complement();
+            for text in texts {
+                assert_eq!(runs(&dfa, text), nfa.is_match(text), "{pattern} on {text:?}");
+                assert_eq!(runs(&outside, text), !nfa.is_match(text), "not {pattern} on {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn intersections_hold_both() {
+        let both = dfa("^[a-c]+$").intersection(&dfa("b"), 100).unwrap();
+        let short = both.intersection(&Dfa::lengths(2, Some(3), 100).unwrap(), 100).unwrap();
+        for (text, holds) in [("ab", true), ("abc", true), ("b", false), ("aa", false), ("abcb", false), ("bd", false)] {
+            assert_eq!(runs(&short, text), holds, "{text}");
+        }
+        assert!(dfa("^a$").intersection(&dfa("^b$"), 100).unwrap().is_empty());
+    }
+
+    #[test]
+    fn exploding_patterns_stop_at_the_limit() {
+        let parsed = Pattern::parse("^(a|b)*a(a|b){20}$").unwrap();
+        assert_eq!(Dfa::new(&Nfa::search(&parsed, 100_000).unwrap(), 1_000), None);
+    }
+
+    #[test]
+    fn minimal_automata_of_equal_languages_are_equal() {
+        assert_eq!(dfa("^(a|b)$"), dfa("^[ab]$"));
+        assert_eq!(dfa("^(aa)*a?$"), dfa("^a*$"));
+    }
+}

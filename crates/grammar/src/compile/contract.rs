@@ -1,0 +1,107 @@
+//! What a compiled schema promises: a class for every keyword, in the order of the document.
+//!
+//! Invariant: a keyword that the grammar may let pass is never listed as enforced.
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashMap;
+use serde_json::{Value, json};
+
+use crate::schema::{Class, KeywordEntry, Schema};
+
+/// What became of every keyword of a schema.
+#[derive(Clone, Debug, Default)]
+pub struct Contract {
+    entries: Vec<Entry>,
+}
+
+/// What became of one keyword at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pointer: String,
+    class: Class,
+    reason: Option<Cow<'static, str>>,
+}
+
+impl Entry {
+    /// JSON pointer of the keyword itself, such as `/properties/path/minLength`.
+    pub fn pointer(&self) -> &str {
+        &self.pointer
+    }
+
+    /// The keyword, which is the last token of the pointer.
+    pub fn keyword(&self) -> &str {
+        self.pointer.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Enforced, checked, or an annotation.
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// Why the keyword is not enforced, where that needs a reason.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+}
+
+impl Contract {
+    pub(crate) fn new(schema: &Schema) -> Self {
+        let entry = |entry: &KeywordEntry| Entry {
+            pointer: entry.pointer.clone(),
+            class: entry.class,
+            reason: entry.reason.clone(),
+        };
+        Self { entries: schema.entries.iter().map(entry).collect() }
+    }
+
+    /// Lists keywords as checked that the compiler could not enforce after all.
+    pub(crate) fn weaken(&mut self, weakened: Vec<(String, Cow<'static, str>)>) {
+        let mut places: FxHashMap<String, usize> =
+            self.entries.iter().enumerate().map(|(i, entry)| (entry.pointer.clone(), i)).collect();
+        for (pointer, reason) in weakened {
+            match places.get(&pointer).and_then(|i| self.entries.get_mut(*i)) {
+                Some(entry) if entry.class == Class::Checked => {}
+                Some(entry) => {
+                    entry.class = Class::Checked;
+                    entry.reason = Some(reason);
+                }
+                None => {
+                    places.insert(pointer.clone(), self.entries.len());
+                    self.entries.push(Entry { pointer, class: Class::Checked, reason: Some(reason) });
+                }
+            }
+        }
+    }
+
+    /// Every keyword, in the order of the document.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// The keywords that the finished value has to be validated against.
+    pub fn checked(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.class == Class::Checked)
+    }
+
+    /// Whether the grammar alone decides validity.
+    pub fn is_complete(&self) -> bool {
+        self.checked().next().is_none()
+    }
+
+    /// The contract as JSON: a list of `{pointer, keyword, class, reason?}`.
+    pub fn to_json(&self) -> Value {
+        let entry = |entry: &Entry| {
+            let mut out = json!({
+                "pointer": entry.pointer,
+                "keyword": entry.keyword(),
+                "class": entry.class.as_str(),
+            });
+            if let (Some(map), Some(reason)) = (out.as_object_mut(), entry.reason()) {
+                map.insert("reason".to_owned(), reason.into());
+            }
+            out
+        };
+        Value::Array(self.entries.iter().map(entry).collect())
+    }
+}

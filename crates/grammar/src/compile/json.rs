@@ -1,0 +1,234 @@
+//! The rules every schema shares: strings, numbers, free values, and white space.
+//!
+//! Invariant: a rule found under a shared name is used only if it is the same rule, so that grammars built by
+//! others cannot change what a schema means.
+
+use crate::{Expr, GrammarBuilder, RuleId};
+
+use super::{Whitespace, sequence};
+
+/// The shared rules of one grammar, made when first asked for.
+#[derive(Debug)]
+pub(super) struct Json {
+    pub(super) whitespace: Whitespace,
+    made: rustc_hash::FxHashMap<&'static str, RuleId>,
+    ws: Option<RuleId>,
+    value: Option<RuleId>,
+}
+
+impl Json {
+    pub(super) fn new(_builder: &GrammarBuilder, whitespace: Whitespace) -> Self {
+        Self { whitespace, made: rustc_hash::FxHashMap::default(), ws: None, value: None }
+    }
+
+    /// White space where JSON allows it beside brackets.
+    pub(super) fn gap(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        match self.whitespace {
+            Whitespace::Compact | Whitespace::Spaced | Whitespace::Flexible { max: 0 } => Expr::empty(),
+            Whitespace::Flexible { max } => {
+                let id = *self.ws.get_or_insert_with(|| {
+                    let blank = Expr::class([(' ', ' '), ('\t', '\t'), ('\n', '\n'), ('\r', '\r')]);
+                    rule(builder, &format!("json-ws-{max}"), blank.repeat(0, Some(u64::from(max))))
+                });
+                Expr::Rule(id)
+            }
+        }
+    }
+
+    /// A comma between elements.
+    pub(super) fn comma(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.separator(builder, ",")
+    }
+
+    /// A colon after a key.
+    pub(super) fn colon(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.separator(builder, ":")
+    }
+
+    fn separator(&mut self, builder: &mut GrammarBuilder, text: &str) -> Expr {
+        match self.whitespace {
+            Whitespace::Compact => Expr::literal(text),
+            Whitespace::Spaced => Expr::literal(format!("{text} ")),
+            Whitespace::Flexible { .. } => {
+                let gap = self.gap(builder);
+                sequence([gap.clone(), Expr::literal(text), gap])
+            }
+        }
+    }
+
+    fn made(
+        &mut self,
+        builder: &mut GrammarBuilder,
+        name: &'static str,
+        body: impl FnOnce(&mut Self, &mut GrammarBuilder) -> Expr,
+    ) -> Expr {
+        if let Some(id) = self.made.get(name) {
+            return Expr::Rule(*id);
+        }
+        let body = body(self, builder);
+        let id = rule(builder, name, body);
+        self.made.insert(name, id);
+        Expr::Rule(id)
+    }
+
+    /// Any one character of a string, in every spelling JSON has for it; surrogates only in pairs.
+    pub(super) fn char(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.made(builder, "json-char", |_, _| {
+            let hex = || Expr::class([('0', '9'), ('a', 'f'), ('A', 'F')]);
+            let d = || Expr::class([('d', 'd'), ('D', 'D')]);
+            let unit = Expr::choice([
+                sequence([Expr::class([('0', '9'), ('a', 'c'), ('e', 'f'), ('A', 'C'), ('E', 'F')]), hex().repeat(3, Some(3))]),
+                sequence([d(), Expr::class([('0', '7')]), hex().repeat(2, Some(2))]),
+                sequence([
+                    d(),
+                    Expr::class([('8', '9'), ('a', 'b'), ('A', 'B')]),
+                    hex().repeat(2, Some(2)),
+                    Expr::literal("\\u"),
+                    d(),
+                    Expr::class([('c', 'f'), ('C', 'F')]),
+                    hex().repeat(2, Some(2)),
+                ]),
+            ]);
+            let short = Expr::class(['"', '\\', '/', 'b', 'f', 'n', 'r', 't'].map(|c| (c, c)));
+            Expr::choice([
+                Expr::not_class([('"', '"'), ('\\', '\\'), ('\0', '\u{1f}')]),
+                sequence([
+                    Expr::literal("\\"),
+                    Expr::choice([short, sequence([Expr::literal("u"), unit])]),
+                ]),
+            ])
+        })
+    }
+
+    /// Any one of the characters that a string must escape.
+    pub(super) fn escape(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.made(builder, "json-escape", |_, _| {
+            let short = Expr::class(['"', '\\', 'b', 'f', 'n', 'r', 't'].map(|c| (c, c)));
+            let control = sequence([Expr::literal("u00"), Expr::class([('0', '1')]), Expr::class([('0', '9'), ('a', 'f')])]);
+            sequence([Expr::literal("\\"), Expr::choice([short, control])])
+        })
+    }
+
+    /// Any one character of a string, in one spelling.
+    pub(super) fn plain(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.made(builder, "json-plain", |json, builder| {
+            Expr::choice([Expr::not_class([('"', '"'), ('\\', '\\'), ('\0', '\u{1f}')]), json.escape(builder)])
+        })
+    }
+
+    /// Any string.
+    pub(super) fn string(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.made(builder, "json-string", |json, builder| {
+            sequence([Expr::literal("\""), json.char(builder).repeat(0, None), Expr::literal("\"")])
+        })
+    }
+
+    /// Any integer of up to 18 digits, which every integer type of 64 bits holds.
+    pub(super) fn integer(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.made(builder, "json-integer", |_, _| {
+            let digits = [Expr::class([('1', '9')]), Expr::class([('0', '9')]).repeat(0, Some(17))];
+            let signed = sequence([Expr::literal("-").optional()].into_iter().chain(digits));
+            Expr::choice([Expr::literal("0"), signed])
+        })
+    }
+
+    /// Any number from 0 of bounded length whose value a float can hold.
+    pub(super) fn magnitude(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.made(builder, "json-magnitude", |_, _| {
+            let digit = || Expr::class([('0', '9')]);
+            let whole = Expr::choice([
+                Expr::literal("0"),
+                sequence([Expr::class([('1', '9')]), digit().repeat(0, Some(17))]),
+            ]);
+            let fraction = sequence([Expr::literal("."), digit().repeat(1, Some(17))]);
+            // 18 digits times 10^289 is still a finite float; 10^-999 is zero.
+            let up = sequence([
+                Expr::literal("+").optional(),
+                Expr::choice([
+                    digit().repeat(1, Some(2)),
+                    sequence([Expr::class([('1', '2')]), Expr::class([('0', '8')]), digit()]),
+                ]),
+            ]);
+            let down = sequence([Expr::literal("-"), digit().repeat(1, Some(3))]);
+            let exponent = sequence([Expr::class([('e', 'e'), ('E', 'E')]), Expr::choice([up, down])]);
+            sequence([whole, fraction.optional(), exponent.optional()])
+        })
+    }
+
+    /// Any number.
+    pub(super) fn number(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.made(builder, "json-number", |json, builder| {
+            sequence([Expr::literal("-").optional(), json.magnitude(builder)])
+        })
+    }
+
+    /// Any JSON value.
+    pub(super) fn value(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        if let Some(id) = self.value {
+            return Expr::Rule(id);
+        }
+        let suffix = match self.whitespace {
+            Whitespace::Spaced => String::new(),
+            Whitespace::Compact => "-compact".to_owned(),
+            Whitespace::Flexible { max } => format!("-ws-{max}"),
+        };
+        let names = ["value", "object", "array"].map(|kind| format!("json-{kind}{suffix}"));
+        let found = names.each_ref().map(|name| builder.find(name));
+        if let [Some(value), Some(object), Some(array)] = found {
+            let same = self
+                .value_bodies(builder, value, object, array)
+                .iter()
+                .zip([value, object, array])
+                .all(|(body, id)| builder.body(id) == Some(body));
+            if same {
+                self.value = Some(value);
+                return Expr::Rule(value);
+            }
+        }
+        let [value, object, array] = names.each_ref().map(|name| builder.declare(name));
+        let bodies = self.value_bodies(builder, value, object, array);
+        for (id, body) in [value, object, array].into_iter().zip(bodies) {
+            builder.define(id, body);
+        }
+        self.value = Some(value);
+        Expr::Rule(value)
+    }
+
+    fn value_bodies(
+        &mut self,
+        builder: &mut GrammarBuilder,
+        value: RuleId,
+        object: RuleId,
+        array: RuleId,
+    ) -> [Expr; 3] {
+        let (string, number) = (self.string(builder), self.number(builder));
+        let (gap, comma, colon) = (self.gap(builder), self.comma(builder), self.colon(builder));
+        let list = |open: &str, item: Expr, close: &str| {
+            let more = sequence([comma.clone(), item.clone()]).repeat(0, None);
+            let items = sequence([item, more, gap.clone()]).optional();
+            sequence([Expr::literal(open), gap.clone(), items, Expr::literal(close)])
+        };
+        let member = sequence([string.clone(), colon.clone(), Expr::Rule(value)]);
+        [
+            Expr::choice([
+                Expr::Rule(object),
+                Expr::Rule(array),
+                string,
+                number,
+                Expr::literal("true"),
+                Expr::literal("false"),
+                Expr::literal("null"),
+            ]),
+            list("{", member, "}"),
+            list("[", Expr::Rule(value), "]"),
+        ]
+    }
+}
+
+/// The rule called `name` with that body, made if it is not there yet.
+fn rule(builder: &mut GrammarBuilder, name: &str, body: Expr) -> RuleId {
+    match builder.find(name) {
+        Some(id) if builder.body(id) == Some(&body) => id,
+        _ => builder.rule(name, body),
+    }
+}

@@ -1,0 +1,132 @@
+//! Writes an instance the way its grammar expects it: declared key order, white space, and one spelling a value.
+//!
+//! Invariant: the result is JSON equal to the value.
+
+use serde_json::{Map, Number, Value};
+
+use crate::Schema;
+use crate::schema::{Arena, Conjunct, Decimal, Key, Normal};
+
+use super::Whitespace;
+
+/// Branches of a union looked at to find the one a value was written for.
+const BRANCHES: usize = 4_096;
+
+/// Writes `value` as JSON. With a schema, keys come in its order, undeclared ones after them in the value's own.
+///
+/// ```
+/// # use toolgate_grammar::{Schema, Whitespace, compile::render}; use serde_json::json;
+/// let schema = Schema::parse(&json!({"properties": {"path": true, "depth": true}}))?;
+/// let call = json!({"depth": 2.0, "x": [], "path": "a/b"});
+/// assert_eq!(render(&call, Some(&schema), Whitespace::Spaced), r#"{"path": "a/b", "depth": 2, "x": []}"#);
+/// assert_eq!(render(&call, None, Whitespace::Compact), r#"{"depth":2,"x":[],"path":"a/b"}"#);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
+pub fn render(value: &Value, schema: Option<&Schema>, whitespace: Whitespace) -> String {
+    let mut out = String::new();
+    let (comma, colon) = match whitespace {
+        Whitespace::Spaced => (", ", ": "),
+        Whitespace::Compact | Whitespace::Flexible { .. } => (",", ":"),
+    };
+    let writer = Writer { arena: schema.map(Arena::new), comma, colon };
+    let key = schema.map(|schema| vec![Conjunct::Whole(schema.root)]);
+    writer.write(value, key, &mut out);
+    out
+}
+
+struct Writer<'s> {
+    arena: Option<Arena<'s>>,
+    comma: &'static str,
+    colon: &'static str,
+}
+
+impl Writer<'_> {
+    fn write(&self, value: &Value, key: Option<Key>, out: &mut String) {
+        match value {
+            Value::Null => out.push_str("null"),
+            Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            Value::Number(number) => out.push_str(&number_text(number)),
+            Value::String(text) => out.push_str(&string_text(text)),
+            Value::Array(items) => {
+                let shape = self.leaf(value, key).map(|(arena, normal)| arena.array(&normal.own));
+                out.push('[');
+                for (i, item) in items.iter().enumerate() {
+                    if i > 0 {
+                        out.push_str(self.comma);
+                    }
+                    let key = shape.as_ref().map(|shape| shape.prefix.get(i).unwrap_or(&shape.rest).clone());
+                    self.write(item, key, out);
+                }
+                out.push(']');
+            }
+            Value::Object(map) => self.object(value, map, key, out),
+        }
+    }
+
+    fn object(&self, value: &Value, map: &Map<String, Value>, key: Option<Key>, out: &mut String) {
+        let shape = self.leaf(value, key).map(|(arena, normal)| arena.object(&normal.own));
+        let mut members: Vec<(&str, &Value, Option<Key>)> = Vec::with_capacity(map.len());
+        let mut seen = rustc_hash::FxHashSet::default();
+        for property in shape.iter().flat_map(|shape| &shape.properties) {
+            if let Some((name, value)) = map.get_key_value(&*property.name) {
+                seen.insert(name.as_str());
+                members.push((name, value, property.value.clone()));
+            }
+        }
+        for (name, value) in map {
+            if !seen.contains(name.as_str()) {
+                let kinds = shape.as_ref().map(|shape| shape.free.as_slice()).unwrap_or_default();
+                let kind = kinds.iter().find(|kind| {
+                    let matches = |pattern: &crate::schema::pattern::Pattern| {
+                        crate::schema::nfa::Nfa::search(pattern, 20_000).is_some_and(|nfa| nfa.is_match(name))
+                    };
+                    kind.matching.iter().all(|(p, _)| matches(p)) && !kind.not_matching.iter().any(|(p, _)| matches(p))
+                });
+                members.push((name, value, kind.map(|kind| kind.value.clone())));
+            }
+        }
+        out.push('{');
+        for (i, (name, value, key)) in members.into_iter().enumerate() {
+            if i > 0 {
+                out.push_str(self.comma);
+            }
+            out.push_str(&string_text(name));
+            out.push_str(self.colon);
+            self.write(value, key, out);
+        }
+        out.push('}');
+    }
+
+    /// The parts that hold for this value: of the branches, those it satisfies, or does least to refute.
+    fn leaf(&self, value: &Value, key: Option<Key>) -> Option<(&Arena<'_>, Normal)> {
+        let arena = self.arena.as_ref()?;
+        let mut normal = arena.normal(&key?);
+        for _ in 0..BRANCHES {
+            if normal.open.is_empty() {
+                break;
+            }
+            let branches = arena.branches(&normal);
+            let best = branches.into_iter().min_by_key(|branch| arena.distance(branch, value))?;
+            normal = arena.normal(&best);
+        }
+        Some((arena, normal))
+    }
+}
+
+/// A number as the grammars write it: whole ones without a fraction, and no exponent where the digits are few.
+pub(super) fn number_text(number: &Number) -> String {
+    let decimal = Decimal::of(number);
+    let (whole, fraction) = (decimal.whole(), decimal.fraction());
+    if whole.len() > 18 && !number.is_i64() && !number.is_u64() || fraction.len() > 17 {
+        return number.to_string();
+    }
+    let digits = |digits: &[u8]| digits.iter().map(|digit| char::from(b'0' + digit)).collect::<String>();
+    let sign = if decimal.is_negative() { "-" } else { "" };
+    let whole = if whole.is_empty() { "0".to_owned() } else { digits(whole) };
+    if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{}", digits(fraction)) }
+}
+
+/// A string with the short escapes, other control characters as `\u00XX`, and all else as it is.
+pub(super) fn string_text(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}

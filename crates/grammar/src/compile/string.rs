@@ -1,0 +1,187 @@
+//! Strings: lengths as counters, one pattern as it is written, several as one automaton.
+//!
+//! Invariant: what does not fit the limit of states is listed as checked, and the rest still holds.
+
+use crate::schema::nfa::Nfa;
+use crate::schema::pattern::Node;
+use crate::schema::{Leaf, PatternUse, TextKind, TextShape};
+use crate::{Error, Expr};
+
+use super::array::repeat;
+use super::automaton::Dfa;
+use super::pattern::{Branch, branches, with_length};
+use super::{Compiler, choice, sequence};
+
+/// States of a product with a length; each is a place in the grammar.
+const COUNTED_STATES: usize = 4_000;
+/// States of the tree of names that a key must not be.
+const NAME_STATES: usize = 400_000;
+
+impl Compiler<'_, '_> {
+    /// A string; `None` if none satisfies.
+    pub(super) fn string(&mut self, leaf: &Leaf, name: &str) -> Result<Option<Expr>, Error> {
+        let mut shape = self.arena.text(leaf);
+        if shape.max.is_some_and(|max| max < shape.min) {
+            return Ok(None);
+        }
+        let (min, max) = (shape.min, shape.max);
+        if shape.patterns.iter().any(|used| !used.negated) {
+            // Most names a key must not be are not among those a pattern allows.
+            let matchers: Vec<Option<Nfa>> =
+                shape.patterns.iter().filter(|used| !used.negated).map(|used| self.nfa(used)).collect();
+            shape.excluded.retain(|text| matchers.iter().flatten().all(|nfa| nfa.is_match(text)));
+        }
+        if shape.patterns.is_empty() && shape.excluded.is_empty() {
+            return Ok(Some(if (min, max) == (0, None) {
+                self.json.string(self.builder)
+            } else {
+                let content = repeat(self.json.char(self.builder), min, max);
+                quoted(content)
+            }));
+        }
+        if let ([used], true) = (shape.patterns.as_slice(), shape.excluded.is_empty())
+            && !used.negated
+            && let Some(expr) = self.as_written(&used.pattern.node, min, max)
+        {
+            let format = match used.kind {
+                TextKind::Format(format) if (min, max) == (0, None) => Some(format!("{}-{format}", self.format_prefix())),
+                _ => None,
+            };
+            let text = quoted(expr);
+            return Ok(Some(match format {
+                Some(format) => self.shared(&format, text)?,
+                None => text,
+            }));
+        }
+        self.product(leaf, &shape, name)
+    }
+
+    fn format_prefix(&self) -> String {
+        if self.prefix == "root" { "format".to_owned() } else { format!("{}-format", self.prefix) }
+    }
+
+    fn nfa(&self, used: &PatternUse) -> Option<Nfa> {
+        Nfa::search(&used.pattern, self.options.limits.pattern_states.saturating_mul(4))
+    }
+
+    /// A pattern without the detour over an automaton, if it bounds both ends itself.
+    fn as_written(&mut self, node: &Node, min: u64, max: Option<u64>) -> Option<Expr> {
+        let mut exprs = Vec::new();
+        for Branch { from_start, to_end, node } in branches(node)? {
+            if !from_start || !to_end {
+                return None;
+            }
+            exprs.push(self.node_expr(&with_length(&node, min, max)?));
+        }
+        choice(exprs)
+    }
+
+    /// As [`as_written`](Self::as_written), for patterns that may be found anywhere; ambiguous, so only where
+    /// the automaton is too large.
+    fn found_anywhere(&mut self, node: &Node) -> Option<Expr> {
+        let mut exprs = Vec::new();
+        for Branch { from_start, to_end, node } in branches(node)? {
+            let any = self.json.plain(self.builder).repeat(0, None);
+            let before = if from_start { Expr::empty() } else { any.clone() };
+            let after = if to_end { Expr::empty() } else { any };
+            exprs.push(sequence([before, self.node_expr(&node), after]));
+        }
+        choice(exprs)
+    }
+
+    /// Everything that is said of the string as one automaton.
+    fn product(&mut self, leaf: &Leaf, shape: &TextShape, name: &str) -> Result<Option<Expr>, Error> {
+        let limit = self.options.limits.pattern_states;
+        let mut dfa: Option<Dfa> = None;
+        let mut left: Option<&PatternUse> = None;
+        for used in &shape.patterns {
+            let own = self.nfa(used).and_then(|nfa| Dfa::new(&nfa, limit));
+            let own = own.map(|dfa| if used.negated { dfa.complement() } else { dfa });
+            let joined = match (&dfa, own) {
+                (None, own) => own,
+                (Some(dfa), Some(own)) => dfa.intersection(&own, limit),
+                (Some(_), None) => None,
+            };
+            match joined {
+                Some(joined) => dfa = Some(joined),
+                None => {
+                    if left.is_none() && !used.negated {
+                        left = Some(used);
+                    }
+                    self.weaken(pointer_of(used), "its automaton has too many states");
+                }
+            }
+        }
+        if !shape.excluded.is_empty() {
+            let names = Dfa::literals(shape.excluded.iter().map(String::as_str), NAME_STATES);
+            let names = names.map(|names| names.complement());
+            let joined = match (&dfa, names) {
+                (None, names) => names,
+                (Some(dfa), Some(names)) => dfa.intersection(&names, NAME_STATES),
+                (Some(_), None) => None,
+            };
+            match joined {
+                Some(joined) => dfa = Some(joined),
+                None => self.weaken_exclusions(leaf, "the values to leave out are too many"),
+            }
+        }
+        if (shape.min, shape.max) != (0, None) {
+            let lengths = Dfa::lengths(shape.min, shape.max, COUNTED_STATES);
+            let joined = match (&dfa, lengths) {
+                (Some(dfa), Some(lengths)) => dfa.intersection(&lengths, COUNTED_STATES),
+                _ => None,
+            };
+            match joined {
+                Some(joined) => dfa = Some(joined),
+                // Without an automaton the length alone can still be a counter.
+                None if dfa.is_none() && left.is_none() => {
+                    let content = repeat(self.json.char(self.builder), shape.min, shape.max);
+                    return Ok(Some(quoted(content)));
+                }
+                None => self.weaken_lengths(leaf),
+            }
+        }
+        match (dfa, left) {
+            (Some(dfa), _) => Ok(self.automaton(&dfa, name)?.map(quoted)),
+            // A single pattern too large for an automaton may still be written out; then it holds after all.
+            (None, Some(used)) => match self.found_anywhere(&used.pattern.node) {
+                Some(expr) => {
+                    let pointer = pointer_of(used);
+                    self.weakened.retain(|(weakened, _)| *weakened != pointer);
+                    Ok(Some(quoted(expr)))
+                }
+                None => Ok(Some(self.json.string(self.builder))),
+            },
+            (None, None) => Ok(Some(self.json.string(self.builder))),
+        }
+    }
+
+    fn weaken_lengths(&mut self, leaf: &Leaf) {
+        let parts = leaf.own.iter().filter_map(|id| self.arena.part(*id));
+        let mut pointers = Vec::new();
+        for part in parts {
+            if part.text.min > 0 {
+                pointers.push(format!("{}/minLength", part.pointer));
+            }
+            if part.text.max.is_some() {
+                pointers.push(format!("{}/maxLength", part.pointer));
+            }
+        }
+        for pointer in pointers {
+            self.weaken(pointer, "with the pattern, its automaton has too many states");
+        }
+    }
+}
+
+fn pointer_of(used: &PatternUse) -> String {
+    let keyword = match used.kind {
+        TextKind::Pattern => "pattern",
+        TextKind::Format(_) => "format",
+        TextKind::Key => "patternProperties",
+    };
+    format!("{}/{keyword}", used.pointer)
+}
+
+fn quoted(content: Expr) -> Expr {
+    sequence([Expr::literal("\""), content, Expr::literal("\"")])
+}

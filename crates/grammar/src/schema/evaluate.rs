@@ -1,0 +1,186 @@
+//! Whether a value satisfies a part: used to filter enumerations and to pick the branch a value was written for.
+//!
+//! Invariant: `Yes` and `No` are certain; whatever cannot be decided here is `Maybe`.
+
+use serde_json::Value;
+
+use super::decimal::same;
+use super::nfa::Nfa;
+use super::part::{Part, PartId, Types};
+use super::{Decimal, Schema};
+
+/// A verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Yes,
+    No,
+    Maybe,
+}
+
+use Verdict::{Maybe, No, Yes};
+
+/// Nesting followed before the verdict is `Maybe`.
+const DEPTH: usize = 64;
+/// States of an automaton built to match one string.
+const STATES: usize = 20_000;
+
+impl Verdict {
+    fn when(holds: bool) -> Self {
+        if holds { Yes } else { No }
+    }
+
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (No, _) | (_, No) => No,
+            (Maybe, _) | (_, Maybe) => Maybe,
+            _ => Yes,
+        }
+    }
+
+    fn not(self) -> Self {
+        match self {
+            Yes => No,
+            No => Yes,
+            Maybe => Maybe,
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        self.not().and(other.not()).not()
+    }
+}
+
+impl Schema {
+    /// Whether `value` satisfies the part at `id` and all it refers to.
+    pub(crate) fn evaluate(&self, id: PartId, value: &Value) -> Verdict {
+        self.evaluate_at(id, value, 0)
+    }
+
+    /// As [`evaluate`](Self::evaluate), without the part's references, unions and conditions.
+    pub(crate) fn evaluate_own(&self, part: &Part, value: &Value) -> Verdict {
+        self.own(part, value, 0)
+    }
+
+    fn evaluate_at(&self, id: PartId, value: &Value, depth: usize) -> Verdict {
+        let Some(part) = self.parts.get(id.index()) else { return Maybe };
+        if depth > DEPTH {
+            return Maybe;
+        }
+        let mut verdict = self.own(part, value, depth);
+        for also in &part.also {
+            if verdict == No {
+                return No;
+            }
+            verdict = verdict.and(self.evaluate_at(*also, value, depth + 1));
+        }
+        for choice in &part.choices {
+            if verdict == No {
+                return No;
+            }
+            let mut verdicts = choice.branches.iter().map(|branch| self.evaluate_at(*branch, value, depth + 1));
+            let held = if choice.exclusive {
+                let all: Vec<Verdict> = verdicts.collect();
+                let certain = all.iter().filter(|v| **v == Yes).count();
+                let possible = all.iter().filter(|v| **v == Maybe).count();
+                match (certain, possible) {
+                    (1, 0) => Yes,
+                    (0, 0) | (2.., _) => No,
+                    _ => Maybe,
+                }
+            } else {
+                verdicts.try_fold(No, |sum, v| if v == Yes { Err(Yes) } else { Ok(sum.or(v)) }).unwrap_or(Yes)
+            };
+            verdict = verdict.and(held);
+        }
+        if part.not.is_some() || part.condition.is_some() || part.opaque { verdict.and(Maybe) } else { verdict }
+    }
+
+    fn own(&self, part: &Part, value: &Value, depth: usize) -> Verdict {
+        let among = |values: &[Value]| values.iter().any(|allowed| same(allowed, value));
+        if part.never
+            || part.types.is_some_and(|types| !types.has(Types::of(value)))
+            || part.values.iter().any(|values| !among(values))
+            || part.not_values.iter().any(|values| among(values))
+        {
+            return No;
+        }
+        match value {
+            Value::Null | Value::Bool(_) => Yes,
+            Value::String(text) => text_verdict(part, text),
+            Value::Number(number) => number_verdict(part, &Decimal::of(number)),
+            Value::Array(items) => self.array_verdict(part, items, depth),
+            Value::Object(map) => self.object_verdict(part, map, depth),
+        }
+    }
+
+    fn array_verdict(&self, part: &Part, items: &[Value], depth: usize) -> Verdict {
+        let array = &part.array;
+        let n = items.len() as u64;
+        let mut verdict = Verdict::when(n >= array.min && array.max.is_none_or(|max| n <= max));
+        for (i, item) in items.iter().enumerate() {
+            if verdict == No {
+                return No;
+            }
+            if let Some(id) = array.prefix.get(i).copied().or(array.items) {
+                verdict = verdict.and(self.evaluate_at(id, item, depth + 1));
+            }
+        }
+        verdict
+    }
+
+    fn object_verdict(&self, part: &Part, map: &serde_json::Map<String, Value>, depth: usize) -> Verdict {
+        let object = &part.object;
+        let n = map.len() as u64;
+        let counted = n >= object.min && object.max.is_none_or(|max| n <= max);
+        let mut verdict = Verdict::when(counted && object.required.iter().all(|name| map.contains_key(&**name)));
+        for (key, value) in map {
+            if verdict == No {
+                return No;
+            }
+            let mut declared = false;
+            if let Some((_, id)) = object.properties.iter().find(|(name, _)| **name == **key) {
+                declared = true;
+                verdict = verdict.and(self.evaluate_at(*id, value, depth + 1));
+            }
+            for (pattern, id) in &object.patterns {
+                match Nfa::search(pattern, STATES).map(|nfa| nfa.is_match(key)) {
+                    Some(true) => {
+                        declared = true;
+                        verdict = verdict.and(self.evaluate_at(*id, value, depth + 1));
+                    }
+                    Some(false) => {}
+                    None => verdict = verdict.and(Maybe),
+                }
+            }
+            if let (false, Some(id)) = (declared, object.additional) {
+                let held = self.evaluate_at(id, value, depth + 1);
+                verdict = verdict.and(if object.unknown_patterns { held.or(Maybe) } else { held });
+            }
+            if let Some(id) = object.names {
+                verdict = verdict.and(self.evaluate_at(id, &Value::String(key.clone()), depth + 1));
+            }
+        }
+        verdict
+    }
+}
+
+fn text_verdict(part: &Part, text: &str) -> Verdict {
+    let n = text.chars().count() as u64;
+    let mut verdict = Verdict::when(n >= part.text.min && part.text.max.is_none_or(|max| n <= max));
+    for used in &part.text.patterns {
+        let held = Nfa::search(&used.pattern, STATES).map_or(Maybe, |nfa| Verdict::when(nfa.is_match(text)));
+        verdict = verdict.and(if used.negated { held.not() } else { held });
+    }
+    verdict
+}
+
+fn number_verdict(part: &Part, value: &Decimal) -> Verdict {
+    let number = &part.number;
+    let above = number.min.iter().all(|b| if b.exclusive { *value > b.value } else { *value >= b.value });
+    let below = number.max.iter().all(|b| if b.exclusive { *value < b.value } else { *value <= b.value });
+    let divides = match &number.multiple_of {
+        None => Yes,
+        Some(unit) => value.is_multiple_of(unit).map_or(Maybe, Verdict::when),
+    };
+    Verdict::when(above && below).and(divides)
+}
