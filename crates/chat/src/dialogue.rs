@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use jiff::Zoned;
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
@@ -13,7 +12,7 @@ use crate::guard::Guard;
 use crate::json;
 use crate::model::{Message, ToolCall, ToolReply, Transcript};
 use crate::spec::ToolSpec;
-use crate::template::{Ending, Render, Template};
+use crate::template::{DateTime, Ending, Render, Template};
 
 /// How a model is talked to: its template, the family of its calls, and the texts of its special tokens.
 ///
@@ -39,8 +38,8 @@ pub struct Dialogue {
 pub struct PromptOptions {
     /// How the prompt ends; by default with the opening of the model's turn.
     pub ending: Ending,
-    /// The time the template may tell; `None` is the present one. Prompts are reused only while it stays the same.
-    pub now: Option<Zoned>,
+    /// The time the template may tell; `None` is the present one, in UTC. Prompts are reused only while it stays the same.
+    pub now: Option<DateTime>,
     /// Further template variables, such as `enable_thinking`; an object or null.
     pub extra: Value,
 }
@@ -151,7 +150,7 @@ impl Dialogue {
             messages: &messages,
             tools: &shown,
             ending: options.ending,
-            now: options.now.clone(),
+            now: options.now,
             extra: options.extra.clone(),
         })?;
         Ok(Prompt { pieces: guard.pieces(&rendered) })

@@ -242,25 +242,64 @@ fn walk(
 }
 
 fn tidy_shown(schema: &mut Map<String, Value>) {
+    let required: Vec<String> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str().map(str::to_owned))
+        .collect();
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        // What may be left out need not be null as well: it is said by leaving it out.
+        properties.iter_mut().filter(|(name, _)| !required.contains(name)).for_each(|(_, p)| without_null(p));
+    }
     for noise in ["$schema", "$id", "$comment", "additionalProperties"] {
         if !schema.get(noise).is_some_and(Value::is_object) {
-            schema.remove(noise);
+            schema.shift_remove(noise);
         }
     }
     if schema.get("title").is_some_and(Value::is_string) {
-        schema.remove("title");
+        schema.shift_remove("title");
     }
     if schema.get("default").is_some_and(Value::is_null) {
-        schema.remove("default");
+        schema.shift_remove("default");
     }
     let widths: [i64; 6] =
         [i8::MAX.into(), i16::MAX.into(), i32::MAX.into(), u8::MAX.into(), u16::MAX.into(), u32::MAX.into()];
     if schema.get("maximum").and_then(Value::as_i64).is_some_and(|max| widths.contains(&max)) {
-        schema.remove("maximum");
+        schema.shift_remove("maximum");
     }
     let lowest: [i64; 3] = [i8::MIN.into(), i16::MIN.into(), i32::MIN.into()];
     if schema.get("minimum").and_then(Value::as_i64).is_some_and(|min| lowest.contains(&min)) {
-        schema.remove("minimum");
+        schema.shift_remove("minimum");
+    }
+}
+
+fn without_null(schema: &mut Value) {
+    let Some(map) = schema.as_object_mut() else { return };
+    if let Some(kinds) = map.get_mut("type").and_then(Value::as_array_mut) {
+        kinds.retain(|kind| kind != "null");
+        if let [only] = kinds.as_slice() {
+            let only = only.clone();
+            map.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(values) = map.get_mut("enum").and_then(Value::as_array_mut).filter(|values| values.len() > 1)
+    {
+        values.retain(|value| !value.is_null());
+    }
+    let Some(branches) =
+        map.get_mut("anyOf").and_then(Value::as_array_mut).filter(|branches| branches.len() > 1)
+    else {
+        return;
+    };
+    branches.retain(|branch| branch.get("type").is_none_or(|kind| kind != "null"));
+    if let [Value::Object(only)] = branches.as_slice() {
+        let only = only.clone();
+        if only.keys().all(|key| !map.contains_key(key)) {
+            map.shift_remove("anyOf");
+            map.extend(only);
+        }
     }
 }
 

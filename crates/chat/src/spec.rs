@@ -61,7 +61,7 @@ impl ToolSpec {
         parameters::visit(&mut parameters, &mut |schema, _| tidy_derived(schema));
         if let Some(root) = parameters.as_object_mut() {
             // The doc comment of the parameter struct speaks to programmers; the tool's own description to the model.
-            root.remove("description");
+            root.shift_remove("description");
         }
         Self::new(name, description, parameters)
     }
@@ -197,7 +197,7 @@ impl ToolSpec {
 
 /// What schemars writes for programs is taken out; the ranges of Rust's integers become bounds a grammar can hold.
 fn tidy_derived(schema: &mut Map<String, Value>) {
-    schema.remove("title");
+    schema.shift_remove("title");
     let bounds: Option<(Option<i64>, i64)> = match schema.get("format").and_then(Value::as_str) {
         Some("int8") => Some((Some(i8::MIN.into()), i8::MAX.into())),
         Some("int16") => Some((Some(i16::MIN.into()), i16::MAX.into())),
@@ -206,13 +206,13 @@ fn tidy_derived(schema: &mut Map<String, Value>) {
         Some("uint16") => Some((None, u16::MAX.into())),
         Some("uint32") => Some((None, u32::MAX.into())),
         Some("int" | "int64" | "int128" | "uint" | "uint64" | "uint128" | "float" | "double") => {
-            schema.remove("format");
+            schema.shift_remove("format");
             None
         }
         _ => None,
     };
     if let Some((least, greatest)) = bounds {
-        schema.remove("format");
+        schema.shift_remove("format");
         if let Some(least) = least {
             schema.entry("minimum").or_insert_with(|| least.into());
         }
@@ -246,7 +246,7 @@ fn object_schema(parameters: Value) -> Result<Value, Error> {
         // Arguments are an object whatever else the schema would let through.
         let mut typed = Map::new();
         typed.insert("type".to_owned(), "object".into());
-        schema.remove("type");
+        schema.shift_remove("type");
         typed.extend(schema);
         schema = typed;
     }

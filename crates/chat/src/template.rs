@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
-use jiff::Zoned;
+pub use jiff::civil::DateTime;
 use minijinja::value::{Kwargs, Serde, Value as Jinja, ValueKind};
 use minijinja::{AutoEscape, Environment, Error as JinjaError, ErrorKind, State, UndefinedBehavior, context};
 use serde_json::Value;
@@ -55,8 +55,8 @@ pub struct Render<'a> {
     pub tools: &'a [Value],
     /// Whether, and how, the prompt ends with the opening of the model's turn.
     pub ending: Ending,
-    /// The time `strftime_now` tells; `None` is the present one.
-    pub now: Option<Zoned>,
+    /// The time `strftime_now` tells; `None` is the present one, in UTC.
+    pub now: Option<DateTime>,
     /// Further variables, such as `enable_thinking`; an object or null.
     pub extra: Value,
 }
@@ -142,9 +142,10 @@ impl Template {
     /// # Errors
     /// [`Kind::Template`] with the line: the template raises an exception, uses something unknown, or does not end.
     pub fn render(&self, render: &Render<'_>) -> Result<String, Error> {
-        let now = render.now.clone().unwrap_or_else(Zoned::now);
+        let now =
+            render.now.unwrap_or_else(|| jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).datetime());
         let strftime_now = Jinja::from_function(move |format: String| {
-            jiff::fmt::strtime::format(&format, &now)
+            jiff::fmt::strtime::format(&format, now)
                 .map_err(|error| JinjaError::new(ErrorKind::InvalidOperation, error.to_string()))
         });
         let tools = if render.tools.is_empty() { Jinja::from(()) } else { Jinja::from(Serde(render.tools)) };
@@ -252,9 +253,13 @@ fn tojson(value: &Jinja, options: Kwargs) -> Result<String, JinjaError> {
     Ok(if ascii { json::to_ascii(&text) } else { text })
 }
 
-/// In Python a string is a sequence of its characters.
+/// In Python a string is a sequence of its characters, and none is no sequence.
 fn is_iterable(value: &Jinja) -> bool {
-    matches!(value.kind(), ValueKind::String) || value.try_iter().is_ok()
+    match value.kind() {
+        ValueKind::String => true,
+        ValueKind::None => false,
+        _ => value.try_iter().is_ok(),
+    }
 }
 
 /// Methods of Python's types that neither the engine nor its Python layer knows.
@@ -332,5 +337,119 @@ fn python_repr(value: &Jinja, out: &mut String, depth: usize) {
             out.push('}');
         }
         _ => out.push_str(&value.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn render(source: &str) -> Result<String, Error> {
+        let tokens = TemplateTokens { bos: "<s>".into(), eos: "</s>".into() };
+        let messages = [
+            json!({"role": "user", "content": "a<b & 'c'"}),
+            json!({"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"z": 1, "a": "é"}}}]}),
+        ];
+        Template::new(source, tokens)?.render(&Render {
+            messages: &messages,
+            tools: &[],
+            ending: Ending::Generation,
+            now: Some("2026-11-03T10:20:30".parse().unwrap()),
+            extra: json!({"flag": true, "list": [1, null, 2.5, "it's", {"k": false}]}),
+        })
+    }
+
+    /// Right-hand sides are what Jinja2 3.1 with the settings of Hugging Face's transformers writes.
+    #[test]
+    fn renders_as_python_does() {
+        for (source, expected) in [
+            ("{{ messages[0].content | tojson }}", r#""a<b & 'c'""#),
+            ("{{ messages[0]['content'] }}{{ eos_token }}", "a<b & 'c'</s>"),
+            ("{{ messages[1].tool_calls[0].function.arguments | tojson }}", r#"{"z": 1, "a": "é"}"#),
+            ("{{ {'z': 1, 'a': [2]} | tojson(sort_keys=true) }}", r#"{"a": [2], "z": 1}"#),
+            ("{{ {'z': 'é'} | tojson(ensure_ascii=true) }}", r#"{"z": "\u00e9"}"#),
+            ("{{ {'z': [1, 2]} | tojson(separators=(',', ':')) }}", r#"{"z":[1,2]}"#),
+            ("{{ {'z': [1]} | tojson(indent=4) }}", "{\n    \"z\": [\n        1\n    ]\n}"),
+            ("{{ flag }} {{ none }} {{ missing }}|", "True None |"),
+            ("{{ list }}", r#"[1, None, 2.5, "it's", {'k': False}]"#),
+            ("{{ list | string }}", r#"[1, None, 2.5, "it's", {'k': False}]"#),
+            ("{{ strftime_now('%d %b %Y') }}", "03 Nov 2026"),
+            (
+                "{{ tools is none }} {{ tools is defined }} {{ tools is iterable }} {{ 'ab' is iterable }}",
+                "True True False True",
+            ),
+            ("{% for m in messages[::-1] %}{{ m.role[0] }}{% endfor %}", "au"),
+            (
+                "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}",
+                "2",
+            ),
+            (
+                "{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}{{ m.role }}{% endfor %}",
+                "assistant",
+            ),
+            ("{% for m in messages %}{{ m.role }}{% break %}{% endfor %}", "user"),
+            (
+                "{% for m in messages %}{{ loop.previtem.role if loop.previtem is defined else '-' }}{% endfor %}",
+                "-user",
+            ),
+            (
+                "{% macro tag(x, y='!') %}<{{ x }}{{ y }}>{% endmacro %}{{ tag('a') }}{{ tag('b', y='?') }}",
+                "<a!><b?>",
+            ),
+            (
+                "{{ 'a-b-c'.split('-')[-1] }}{{ ' x '.strip() }}{{ 'Ab'.upper() }}{{ 'xay'.replace('a', 'o') }}",
+                "cxABxoy",
+            ),
+            (
+                "{{ 'prefix-x'.removeprefix('prefix-') }}{{ 'x.y'.partition('.')[2] }}{{ 'ab'.startswith('a') }}",
+                "xyTrue",
+            ),
+            (
+                "{% for k, v in messages[1].tool_calls[0].function.arguments.items() %}{{ k }}={{ v }};{% endfor %}",
+                "z=1;a=é;",
+            ),
+            ("{{ messages[0].get('name', 'nobody') }} {{ 'role' in messages[0] }}", "nobody True"),
+            ("  {% if true %}\nx\n  {% endif %}\ny\n", "x\ny"),
+            ("a\n  {%- if true -%}  b  {%- endif %}\nc", "abc"),
+            ("{% generation %}x{% endgeneration %}{%- generation -%} y {%- endgeneration -%}", "xy"),
+            ("{{ messages | selectattr('role', 'equalto', 'user') | list | length }}", "1"),
+            ("{{ (list | map('string') | list)[0] ~ 'x' }}", "1x"),
+            ("{% if messages | length > 1 and add_generation_prompt %}{{ bos_token }}{% endif %}", "<s>"),
+        ] {
+            assert_eq!(render(source).unwrap(), expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn refuses_with_the_line() {
+        let check = |source: &str, expected: &str| {
+            let error = render(source).unwrap_err();
+            assert_eq!(error.kind(), Kind::Template, "{source}");
+            assert_eq!(error.to_string(), expected, "{source}");
+        };
+        check(
+            "\n{{ raise_exception('roles must alternate') }}",
+            "the chat template fails: roles must alternate at line 2 of the chat template",
+        );
+        check(
+            "{% for m in messages %}\n{{ m.role.oops.x }}{% endfor %}",
+            "the chat template fails: `m.role.oops` is undefined at line 2 of the chat template",
+        );
+        check(
+            "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
+            "the chat template does not end at line 1 of the chat template",
+        );
+        check(
+            "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+            "the chat template fails: recursion limit exceeded at line 1 of the chat template",
+        );
+        assert_eq!(
+            Template::new("a\n{% if %}", TemplateTokens::default()).unwrap_err().place(),
+            Some(&Place::Line(2))
+        );
     }
 }

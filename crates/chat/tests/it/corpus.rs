@@ -1,0 +1,92 @@
+//! Real chat templates, given by a directory: each must render conversations with tools and without.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use toolgate_chat::format::derive;
+use toolgate_chat::template::{Ending, Render};
+use toolgate_chat::{Template, TemplateTokens};
+
+fn tools() -> Vec<Value> {
+    vec![
+        json!({"type": "function", "function": {"name": "get_weather", "description": "Weather & wind <now>", "parameters": {
+            "type": "object", "properties": {
+                "city": {"type": "string", "description": "It's the \"city\""},
+                "days": {"type": "integer"},
+                "unit": {"type": "string", "enum": ["c", "f"]},
+            }, "required": ["city"]}}}),
+        json!({"type": "function", "function": {"name": "now", "description": "The time", "parameters": {
+            "type": "object", "properties": {}}}}),
+    ]
+}
+
+fn conversations() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
+    let system = json!({"role": "system", "content": "Be brief."});
+    let user = json!({"role": "user", "content": "Weather in Łódź?"});
+    let call = json!({"role": "assistant", "content": "", "tool_calls": [{"id": "call00000", "type": "function",
+        "function": {"name": "get_weather", "arguments": {"city": "Łódź", "days": 2}}}]});
+    let result =
+        json!({"role": "tool", "name": "get_weather", "tool_call_id": "call00000", "content": "12 degrees"});
+    let answer = json!({"role": "assistant", "content": "It is 12 degrees."});
+    let thanks = json!({"role": "user", "content": "Thanks"});
+    let (with, without) = (tools(), Vec::new());
+    vec![
+        ("question", vec![user.clone()], without.clone()),
+        ("chat", vec![user.clone(), answer.clone(), thanks.clone()], without.clone()),
+        ("system", vec![system.clone(), user.clone()], without),
+        ("tools", vec![system.clone(), user.clone()], with.clone()),
+        ("call", vec![system.clone(), user.clone(), call.clone(), result.clone()], with.clone()),
+        ("run", vec![system, user, call, result, answer, thanks], with),
+    ]
+}
+
+#[test]
+fn real_templates_render() {
+    let Ok(directory) = std::env::var("TOOLGATE_TEMPLATES") else {
+        println!("skipped: set TOOLGATE_TEMPLATES to a directory of .jinja files");
+        return;
+    };
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jinja"));
+    paths.sort();
+    assert!(!paths.is_empty(), "no templates");
+    let mut unparsed = Vec::new();
+    let mut renders = serde_json::Map::new();
+    for path in &paths {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let tokens = TemplateTokens { bos: "<s>".into(), eos: "</s>".into() };
+        let template = match Template::new(std::fs::read_to_string(path).unwrap(), tokens) {
+            Ok(template) => template,
+            Err(error) => {
+                unparsed.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let derived = derive(&template);
+        println!("{name}: {} ({})", derived.format.name(), derived.why);
+        for (kind, messages, tools) in conversations() {
+            let now = "2026-11-03T10:00:00".parse().unwrap();
+            let rendered = template.render(&Render {
+                messages: &messages,
+                tools: &tools,
+                ending: Ending::Generation,
+                now: Some(now),
+                extra: Value::Null,
+            });
+            let shown = match rendered {
+                Ok(text) => json!({"ok": text}),
+                Err(error) => {
+                    println!("  {kind}: {error}");
+                    json!({"error": error.to_string()})
+                }
+            };
+            renders.insert(format!("{name}/{kind}"), shown);
+        }
+    }
+    if let Ok(path) = std::env::var("TOOLGATE_TEMPLATES_OUT") {
+        std::fs::write(path, serde_json::to_string_pretty(&renders).unwrap()).unwrap();
+    }
+    let failed = renders.values().filter(|render| render.get("error").is_some()).count();
+    println!("{} templates, {} renderings, {failed} refused", paths.len(), renders.len());
+    assert!(unparsed.is_empty(), "{unparsed:#?}");
+}

@@ -1,0 +1,17 @@
+//! Tests of the crate through its public interface: templates, dialogues, the system prompt, and the laws of formats.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+mod corpus;
+mod dialogue;
+mod laws;
+mod prompt;
+mod spec;
+mod support;

@@ -1,0 +1,44 @@
+//! Templates and tools shared by the tests.
+
+use serde_json::{Map, Value, json};
+use toolgate_chat::{Dialogue, Template, TemplateTokens, ToolCall, ToolSpec};
+
+pub(crate) const TAGGED: &str = include_str!("../fixtures/tagged.jinja");
+pub(crate) const PLAIN: &str = include_str!("../fixtures/plain.jinja");
+pub(crate) const SYSTEMLESS: &str = include_str!("../fixtures/systemless.jinja");
+pub(crate) const FOREIGN: &str = include_str!("../fixtures/foreign.jinja");
+
+pub(crate) fn dialogue(source: &str) -> Dialogue {
+    Dialogue::derived(Template::new(source, TemplateTokens::default()).unwrap())
+        .guarding(["<|start|>", "<|end|>"])
+}
+
+pub(crate) fn object(value: Value) -> Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+pub(crate) fn call(name: &str, arguments: Value) -> ToolCall {
+    ToolCall::new(name, object(arguments))
+}
+
+pub(crate) fn tools() -> Vec<ToolSpec> {
+    vec![
+        ToolSpec::new(
+            "read_file",
+            "Read a text file",
+            json!({"type": "object", "properties": {
+                "path": {"type": "string", "description": "Path in the workspace"},
+                "max_lines": {"type": "integer", "minimum": 1},
+            }, "required": ["path"]}),
+        )
+        .unwrap(),
+        ToolSpec::new(
+            "set_mode",
+            "Switch the mode",
+            json!({"type": "object", "properties": {"mode": {"type": "string", "enum": ["on", "off"]}},
+                "required": ["mode"]}),
+        )
+        .unwrap(),
+        ToolSpec::new("now", "Tell the time", Value::Null).unwrap(),
+    ]
+}
