@@ -96,6 +96,12 @@ impl Error {
         self
     }
 
+    /// The same error, told as another kind.
+    pub(crate) fn into_kind(mut self, kind: Kind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
     /// The one text for everything outside the workspace, the same whether or not it exists.
     pub(crate) fn outside(path: &str) -> Self {
         Self::new(Kind::Denied, "path is outside the workspace")

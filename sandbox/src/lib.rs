@@ -28,6 +28,7 @@ mod limits;
 mod names;
 pub mod output;
 mod patterns;
+pub mod policy;
 mod report;
 
 pub use cap_std::{AmbientAuthority, ambient_authority};
@@ -41,3 +42,8 @@ pub use grants::{Directories, Grants, Scope};
 pub use limits::FileLimits;
 pub use patterns::Patterns;
 pub use report::{Enforced, Resolver};
+
+/// The README's examples are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

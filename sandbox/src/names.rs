@@ -30,6 +30,28 @@ pub(crate) fn fold_text(text: &str) -> String {
     cased.nfkc().filter(|c| !is_ignorable(*c)).collect()
 }
 
+/// Edits between two names, by Levenshtein; names longer than 64 characters are compared by their start.
+pub(crate) fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(64).enumerate() {
+        let mut left = i + 1;
+        let mut next = vec![left];
+        for ((y, diagonal), above) in b.iter().zip(&row).zip(row.iter().skip(1)) {
+            left = (diagonal + usize::from(x != *y)).min(above + 1).min(left + 1);
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+/// The one of `names` that `wanted` may have been meant to be.
+pub(crate) fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Option<&'a str> {
+    let near = names.iter().map(|name| (distance(wanted, name), *name)).min()?;
+    (near.0 <= wanted.chars().count() / 4 + 1).then_some(near.1)
+}
+
 /// The component as text; what is not Unicode becomes U+FFFD, which no rule is about.
 pub(crate) fn lossy(name: &OsStr) -> String {
     name.to_string_lossy().into_owned()
@@ -112,6 +134,17 @@ mod tests {
             assert_ne!(fold(name), ".git", "{name:?}");
         }
         assert_eq!(fold("..."), "...", "a name of dots alone keeps them");
+    }
+
+    #[test]
+    fn the_distance_counts_edits() {
+        for (a, b, edits) in [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("flaw", "lawn", 2)] {
+            assert_eq!((distance(a, b), distance(b, a)), (edits, edits), "{a} {b}");
+        }
+        assert_eq!(
+            (nearest("raed", &["write", "read"]), nearest("xyz", &["write", "read"])),
+            (Some("read"), None)
+        );
     }
 
     #[test]

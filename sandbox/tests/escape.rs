@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{CANARY, Field, Op, manifest};
+use support::{CANARY, Field, Op, Swapper, manifest, race};
 use toolgate_sandbox::{Grants, Kind, ReadOptions, Resolver, SearchOptions};
 
 type Setup = fn(&Field);
@@ -338,44 +338,6 @@ fn check_proc() {
     assert!(read(&grants, "status").unwrap().text.contains("Name:"));
     grants.limits = FileLimits { max_file_bytes: 100, ..FileLimits::default() };
     assert_eq!(read(&grants, "status").unwrap_err().kind(), Kind::Limit, "and is bounded all the same");
-}
-
-/// Somebody who exchanges `ws/p` for something else while requests run.
-struct Swapper {
-    stop: std::sync::Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Swapper {
-    fn between(field: &Field, other: &str) -> Self {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        let stop = std::sync::Arc::new(AtomicBool::new(false));
-        let (seen, one, other) = (stop.clone(), field.ws.join("p"), field.ws.join(other));
-        let thread = std::thread::spawn(move || {
-            while !seen.load(Ordering::Relaxed) {
-                renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
-            }
-        });
-        Self { stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Swapper {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map(std::thread::JoinHandle::join);
-    }
-}
-
-/// Runs `attempt` until `done` or for `time`.
-fn race(time: Duration, mut attempt: impl FnMut() -> bool) -> bool {
-    let start = Instant::now();
-    while start.elapsed() < time {
-        if attempt() {
-            return true;
-        }
-    }
-    false
 }
 
 /// A directory or file that is a link to the outside every other moment.

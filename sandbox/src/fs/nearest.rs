@@ -12,7 +12,7 @@ use super::search::Ignored;
 use super::walk::{self, Go};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
-use crate::names::{Inside, fold, lossy};
+use crate::names::{Inside, distance, fold, lossy};
 use crate::output;
 
 /// Entries looked at for a better name, in the directory and then in the whole workspace.
@@ -100,22 +100,6 @@ fn stem(name: &str) -> &str {
     }
 }
 
-/// Edits between two names, by Levenshtein; names longer than 64 characters are compared by their start.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut left = i + 1;
-        let mut next = vec![left];
-        for ((y, diagonal), above) in b.iter().zip(&row).zip(row.iter().skip(1)) {
-            left = (diagonal + usize::from(x != *y)).min(above + 1).min(left + 1);
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
-}
-
 /// Where else in the workspace something has that very name.
 fn same_name_elsewhere(root: &Root, grants: &Grants, wanted: &OsStr) -> Vec<Inside> {
     let wanted = fold(&lossy(wanted));
@@ -148,13 +132,6 @@ mod tests {
             ("quite-different.py", None),
         ] {
             assert_eq!(nearest(wanted, &names).first().map(String::as_str), near, "{wanted}");
-        }
-    }
-
-    #[test]
-    fn the_distance_counts_edits() {
-        for (a, b, edits) in [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("flaw", "lawn", 2)] {
-            assert_eq!((distance(a, b), distance(b, a)), (edits, edits), "{a} {b}");
         }
     }
 }

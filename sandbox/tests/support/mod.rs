@@ -7,6 +7,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use toolgate_sandbox::{Error, Grants, ReadOptions, Root, SearchOptions, ambient_authority};
@@ -136,4 +138,42 @@ impl Op {
             }
         }
     }
+}
+
+/// Somebody who exchanges `ws/p` for something else while requests run.
+pub(crate) struct Swapper {
+    stop: std::sync::Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Swapper {
+    pub(crate) fn between(field: &Field, other: &str) -> Self {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        let stop = std::sync::Arc::new(AtomicBool::new(false));
+        let (seen, one, other) = (stop.clone(), field.ws.join("p"), field.ws.join(other));
+        let thread = std::thread::spawn(move || {
+            while !seen.load(Ordering::Relaxed) {
+                renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Swapper {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+/// Runs `attempt` until `done` or for `time`.
+pub(crate) fn race(time: Duration, mut attempt: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        if attempt() {
+            return true;
+        }
+    }
+    false
 }

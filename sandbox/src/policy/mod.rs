@@ -1,0 +1,212 @@
+//! The policy file: what a person allows, read once before anything runs. No tool call can reach it.
+//!
+//! Invariant: what the file does not grant is denied, a key nobody knows is an error, and the examples the
+//! file gives of itself hold or it is not used at all.
+
+mod wire;
+
+use std::collections::BTreeMap;
+
+pub use wire::{Decision, Dir, DirMode, Exec, ExecRule, McpServer, Net, NetMode, ProcessLimits, WasmTool};
+
+use crate::error::{Error, Kind};
+use crate::grants::{Grants, Scope};
+use crate::names::Inside;
+
+/// How much a policy allows at most; each tier holds the ones before it.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize,
+)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Tier {
+    /// No tool touches anything.
+    #[default]
+    Off,
+    /// Files are read.
+    Read,
+    /// Files are written too.
+    Edit,
+    /// Commands run, without a network.
+    Exec,
+    /// Commands run, with the network that `[net]` names.
+    ExecNet,
+}
+
+/// What a run is for; it caps what the policy grants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Finding things out: nothing is written.
+    #[default]
+    Intel,
+    /// Changing things: all that the policy grants.
+    Edit,
+}
+
+/// What a person allows.
+///
+/// ```
+/// use toolgate_sandbox::policy::{Mode, Policy};
+/// let policy = Policy::parse(r#"
+///     version = 1
+///     tier = "edit"
+///     [fs]
+///     read = ["@workspace"]
+///     write = ["@workspace/notes"]
+///     [[expect]]
+///     tool = "write_file"
+///     path = "notes/../src/main.rs"
+///     result = "denied"
+/// "#)?;
+/// assert!(policy.grants(Mode::Edit).can_write() && !policy.grants(Mode::Intel).can_write());
+///
+/// let error = Policy::parse("version = 1\n[fs]\nraed = []\n").unwrap_err();
+/// assert_eq!(error.to_string(), "unknown key \"raed\" at line 3; did you mean \"read\"?");
+/// # Ok::<(), toolgate_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Policy {
+    /// The most that is allowed.
+    pub tier: Tier,
+    /// The workspace's directory as the file gives it, relative to where the run starts.
+    pub workspace: Option<String>,
+    /// Whether commands may read `@system`.
+    pub system_readable: bool,
+    /// The network of commands.
+    pub net: Net,
+    /// Environment variables that commands see.
+    pub env_pass: Vec<String>,
+    /// How commands run, and when to ask.
+    pub exec: Exec,
+    /// Bounds of a command or a component.
+    pub limits: ProcessLimits,
+    /// Sandbox layers without which no command is offered.
+    pub require_layers: Vec<String>,
+    /// WebAssembly tools by name. Naming one here grants it nothing beyond what it lists.
+    pub wasm: BTreeMap<String, WasmTool>,
+    /// MCP servers by name.
+    pub mcp: BTreeMap<String, McpServer>,
+    /// Tools a person is asked about before each call.
+    pub ask: Vec<String>,
+    files: Grants,
+}
+
+impl Policy {
+    /// Reads a policy file and verifies the examples in it.
+    ///
+    /// # Errors
+    /// [`Kind::Policy`] with the line, for text that is not TOML, an unknown key, a value out of place, or an
+    /// `[[expect]]` or exec-rule example that does not hold.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        wire::parse(text)
+    }
+
+    /// The policy of a run that was given none: the workspace and nothing else, secrets closed.
+    ///
+    /// For [`Mode::Edit`] it can be written, but for protected files, and a person is asked before each write.
+    pub fn default_for(mode: Mode) -> Self {
+        let (tier, files) = match mode {
+            Mode::Intel => (Tier::Read, Grants::read_only()),
+            Mode::Edit => (Tier::Edit, Grants::read_write()),
+        };
+        Self {
+            tier,
+            workspace: None,
+            system_readable: false,
+            net: Net::default(),
+            env_pass: Vec::new(),
+            exec: Exec::default(),
+            limits: ProcessLimits::default(),
+            require_layers: Vec::new(),
+            wasm: BTreeMap::new(),
+            mcp: BTreeMap::new(),
+            ask: WRITING_TOOLS.iter().map(|tool| (*tool).to_owned()).collect(),
+            files,
+        }
+    }
+
+    /// What file tools may do in a run of that mode.
+    pub fn grants(&self, mode: Mode) -> Grants {
+        let mut grants = self.files.clone();
+        if self.tier < Tier::Edit || mode == Mode::Intel {
+            grants.write = Scope::Nothing;
+        }
+        if self.tier < Tier::Read {
+            grants.read = Scope::Nothing;
+        }
+        grants
+    }
+
+    /// Whether a person is to be asked before each call of `tool`.
+    pub fn asks(&self, tool: &str) -> bool {
+        self.ask.iter().any(|asked| asked == tool || asked == "*")
+    }
+
+    /// What both allow. This is how a workspace's own file counts: it takes away and adds nothing.
+    #[must_use]
+    pub fn narrow(&self, other: &Self) -> Self {
+        let mut narrowed = self.clone();
+        narrowed.tier = self.tier.min(other.tier);
+        narrowed.files = self.files.narrow(&other.files);
+        narrowed.system_readable &= other.system_readable;
+        if other.net.mode == NetMode::None {
+            narrowed.net = other.net.clone();
+        } else {
+            narrowed.net.allow.retain(|host| other.net.allow.contains(host));
+        }
+        narrowed.env_pass.retain(|name| other.env_pass.contains(name));
+        narrowed.limits = self.limits.min(&other.limits);
+        // The strictest rule that fits decides, so that more rules only take away.
+        narrowed.exec.rule.extend(other.exec.rule.iter().cloned());
+        for (mine, theirs) in
+            [(&mut narrowed.ask, &other.ask), (&mut narrowed.require_layers, &other.require_layers)]
+        {
+            mine.extend(theirs.iter().cloned());
+            mine.sort();
+            mine.dedup();
+        }
+        narrowed
+    }
+
+    /// Whether a file tool may be called on `path`, as far as that can be told without looking: links may
+    /// still lead elsewhere, and then the call is refused.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`] with the reason, or [`Kind::Invalid`] for a tool that is no file tool.
+    pub fn check(&self, tool: &str, path: &str, mode: Mode) -> Result<(), Error> {
+        let mut names: Vec<&str> = Vec::new();
+        for name in path.split('/') {
+            match name {
+                "" | "." => {}
+                ".." => {
+                    names.pop().ok_or_else(|| Error::outside(path))?;
+                }
+                name => names.push(name),
+            }
+        }
+        if path.starts_with('/') {
+            return Err(Error::outside(path));
+        }
+        let mut inside = Inside::default();
+        names.into_iter().for_each(|name| inside.push(name));
+        let grants = self.grants(mode);
+        if WRITING_TOOLS.contains(&tool) {
+            grants.check_write(&inside)
+        } else if READING_TOOLS.contains(&tool) {
+            grants.check_read(&inside)
+        } else {
+            Err(Error::new(Kind::Invalid, "this is no file tool").at(tool).hint(format!(
+                "file tools are {}, {}",
+                READING_TOOLS.join(", "),
+                WRITING_TOOLS.join(", ")
+            )))
+        }
+    }
+}
+
+const READING_TOOLS: &[&str] = &["read_file", "list_directory", "search_codebase"];
+const WRITING_TOOLS: &[&str] = &["write_file", "create_file", "edit_file"];
+
+#[cfg(test)]
+mod tests;

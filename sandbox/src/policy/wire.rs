@@ -1,0 +1,414 @@
+//! The policy file's own shape, and the step from it to a [`Policy`].
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Mode, Policy, Tier};
+use crate::error::{Error, Kind};
+use crate::grants::{Grants, Scope};
+use crate::limits::FileLimits;
+use crate::patterns::Patterns;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: toml::Spanned<u32>,
+    #[serde(default)]
+    tier: Tier,
+    #[serde(default)]
+    workspace: Workspace,
+    #[serde(default)]
+    fs: Fs,
+    #[serde(default)]
+    net: Net,
+    #[serde(default)]
+    env: Env,
+    #[serde(default)]
+    exec: Exec,
+    #[serde(default)]
+    limits: ProcessLimits,
+    #[serde(default)]
+    require: Require,
+    #[serde(default)]
+    wasm: BTreeMap<String, WasmTool>,
+    #[serde(default)]
+    mcp: BTreeMap<String, McpServer>,
+    #[serde(default)]
+    approve: Approve,
+    #[serde(default)]
+    expect: Vec<toml::Spanned<Expect>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Workspace {
+    root: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fs {
+    #[serde(default)]
+    read: Vec<toml::Spanned<String>>,
+    #[serde(default)]
+    write: Vec<toml::Spanned<String>>,
+    deny_read: Option<Vec<toml::Spanned<String>>>,
+    protect: Option<Vec<toml::Spanned<String>>>,
+    max_file_bytes: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Env {
+    #[serde(default)]
+    pass: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Require {
+    #[serde(default)]
+    layers: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Approve {
+    #[serde(default)]
+    ask: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expect {
+    tool: String,
+    path: String,
+    result: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Allowed,
+    Denied,
+}
+
+/// The network of commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Net {
+    /// Whether there is any.
+    pub mode: NetMode,
+    /// With [`NetMode::Proxy`]: `host:port` pairs that can be reached.
+    pub allow: Vec<String>,
+}
+
+/// Whether commands have a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetMode {
+    /// None at all.
+    #[default]
+    None,
+    /// The listed hosts, through a proxy.
+    Proxy,
+}
+
+/// How commands run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Exec {
+    /// The shell; nothing means `/bin/sh`.
+    pub shell: Option<String>,
+    /// When to ask or refuse. They are never the isolation.
+    pub rule: Vec<ExecRule>,
+}
+
+/// What to do about commands that begin in a certain way.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExecRule {
+    /// The words a command begins with.
+    pub prefix: Vec<String>,
+    /// What is done about it.
+    pub decision: Decision,
+    /// Commands the rule fits; verified when the policy is read.
+    #[serde(default, rename = "match")]
+    pub matches: Vec<String>,
+    /// Commands the rule does not fit; verified when the policy is read.
+    #[serde(default)]
+    pub not_match: Vec<String>,
+}
+
+/// What is done about a command, the strictest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// It runs.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// It does not run.
+    Refuse,
+}
+
+/// Bounds of a command or a component; nothing means the runtime's own default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProcessLimits {
+    /// Milliseconds until everything it started is ended.
+    pub wall_ms: Option<u64>,
+    /// Seconds of processor time.
+    pub cpu_s: Option<u64>,
+    /// Megabytes of memory, all processes together.
+    pub memory_mb: Option<u64>,
+    /// Processes and threads.
+    pub pids: Option<u64>,
+    /// Megabytes written.
+    pub disk_mb: Option<u64>,
+    /// Files made.
+    pub files: Option<u64>,
+    /// Kilobytes of a result; counts for file tools too.
+    pub output_kb: Option<u64>,
+}
+
+impl ProcessLimits {
+    /// The tighter of the two in every field.
+    #[must_use]
+    pub fn min(&self, other: &Self) -> Self {
+        let tighter = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        Self {
+            wall_ms: tighter(self.wall_ms, other.wall_ms),
+            cpu_s: tighter(self.cpu_s, other.cpu_s),
+            memory_mb: tighter(self.memory_mb, other.memory_mb),
+            pids: tighter(self.pids, other.pids),
+            disk_mb: tighter(self.disk_mb, other.disk_mb),
+            files: tighter(self.files, other.files),
+            output_kb: tighter(self.output_kb, other.output_kb),
+        }
+    }
+}
+
+/// A tool that is a WebAssembly component, and all it is granted.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WasmTool {
+    /// The component's file.
+    pub component: String,
+    /// The SHA-256 it must have, in hexadecimal.
+    pub sha256: Option<String>,
+    /// Directories it sees.
+    #[serde(default)]
+    pub dirs: Vec<Dir>,
+    /// Hosts it can reach.
+    #[serde(default)]
+    pub net: Vec<String>,
+    /// Milliseconds for one call.
+    pub wall_ms: Option<u64>,
+    /// Megabytes of memory.
+    pub memory_mb: Option<u64>,
+    /// Instructions for one call.
+    pub fuel: Option<u64>,
+}
+
+/// A directory of the workspace that a component sees.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dir {
+    /// Its path in the workspace.
+    pub host: String,
+    /// Its path as the component sees it.
+    pub guest: String,
+    /// Whether it can be written.
+    #[serde(default)]
+    pub mode: DirMode,
+}
+
+/// Whether a directory can be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DirMode {
+    /// It can be read.
+    #[default]
+    Ro,
+    /// It can be written too.
+    Rw,
+}
+
+/// An MCP server that is started or connected to.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct McpServer {
+    /// The command that starts it, in the sandbox.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// The address of one that runs already.
+    pub url: Option<String>,
+    /// Its tools that are offered; `*` stands for all.
+    #[serde(default)]
+    pub tools: Vec<String>,
+}
+
+/// Reads and verifies a policy file.
+pub(super) fn parse(text: &str) -> Result<Policy, Error> {
+    let file: File = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+    if *file.version.get_ref() != 1 {
+        return Err(Error::new(Kind::Policy, "unknown version of the policy file")
+            .at_line(line_of(text, file.version.span().start))
+            .hint("this program reads version = 1"));
+    }
+    let (read, system_readable) = scope(text, &file.fs.read)?;
+    let (write, system_writable) = scope(text, &file.fs.write)?;
+    if system_writable {
+        return Err(Error::new(Kind::Policy, "@system cannot be written").hint("leave it out of [fs] write"));
+    }
+    let mut limits = FileLimits::default();
+    if let Some(bytes) = file.fs.max_file_bytes {
+        limits.max_file_bytes = bytes;
+    }
+    if let Some(kilobytes) = file.limits.output_kb {
+        limits.max_output_bytes = usize::try_from(kilobytes.saturating_mul(1024)).unwrap_or(usize::MAX);
+    }
+    let files = Grants {
+        read,
+        write,
+        deny_read: file.fs.deny_read.map_or(Ok(Patterns::secrets()), |p| patterns(text, &p))?,
+        protect: file.fs.protect.map_or(Ok(Patterns::protected()), |p| patterns(text, &p))?,
+        limits,
+    };
+    check_rules(&file.exec.rule)?;
+    let policy = Policy {
+        tier: file.tier,
+        workspace: file.workspace.root,
+        system_readable,
+        net: file.net,
+        env_pass: file.env.pass,
+        exec: file.exec,
+        limits: file.limits,
+        require_layers: file.require.layers,
+        wasm: file.wasm,
+        mcp: file.mcp,
+        ask: file.approve.ask,
+        files,
+    };
+    for expect in &file.expect {
+        verify(&policy, expect.get_ref())
+            .map_err(|error| error.at_line(line_of(text, expect.span().start)))?;
+    }
+    Ok(policy)
+}
+
+/// The part of the workspace that is named, and whether `@system` is too.
+fn scope(text: &str, names: &[toml::Spanned<String>]) -> Result<(Scope, bool), Error> {
+    let mut system = false;
+    let mut directories = Vec::new();
+    for name in names {
+        let at = |error: Error| error.at_line(line_of(text, name.span().start));
+        let directory = match name.get_ref().as_str() {
+            "@system" => {
+                system = true;
+                continue;
+            }
+            "@workspace" => ".",
+            other => match (other.strip_prefix("@workspace/"), other.starts_with('@')) {
+                (Some(below), _) => below,
+                (None, false) => other,
+                (None, true) => {
+                    return Err(at(Error::new(Kind::Policy, "unknown place")
+                        .at(other)
+                        .hint("places are @workspace, @workspace/DIRECTORY and @system")));
+                }
+            },
+        };
+        Scope::under([directory]).map_err(|error| at(error.into_kind(Kind::Policy)))?;
+        directories.push(directory);
+    }
+    Ok((Scope::under(directories).map_err(|error| error.into_kind(Kind::Policy))?, system))
+}
+
+fn patterns(text: &str, sources: &[toml::Spanned<String>]) -> Result<Patterns, Error> {
+    for source in sources {
+        Patterns::new([source.get_ref()])
+            .map_err(|error| error.into_kind(Kind::Policy).at_line(line_of(text, source.span().start)))?;
+    }
+    Patterns::new(sources.iter().map(toml::Spanned::get_ref)).map_err(|error| error.into_kind(Kind::Policy))
+}
+
+/// Whether the examples of each rule hold.
+fn check_rules(rules: &[ExecRule]) -> Result<(), Error> {
+    for rule in rules {
+        if rule.prefix.is_empty() {
+            return Err(Error::new(Kind::Policy, "an exec rule needs a prefix")
+                .hint("write it like [\"git\", \"push\"]"));
+        }
+        let fits = |command: &str| {
+            let mut words = command.split_whitespace();
+            rule.prefix.iter().all(|word| words.next() == Some(word))
+        };
+        let wrong = rule.matches.iter().find(|command| !fits(command));
+        let wrong = wrong.or_else(|| rule.not_match.iter().find(|command| fits(command)));
+        if let Some(command) = wrong {
+            let prefix = rule.prefix.join(" ");
+            return Err(Error::new(
+                Kind::Policy,
+                format!("an example of the exec rule \"{prefix}\" does not hold"),
+            )
+            .at(command)
+            .hint("correct the rule or its match and not_match"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an `[[expect]]` holds, in the widest mode.
+fn verify(policy: &Policy, expect: &Expect) -> Result<(), Error> {
+    let Expect { tool, path, result } = expect;
+    let decided = policy.check(tool, path, Mode::Edit);
+    if decided.as_ref().is_err_and(|error| error.kind() == Kind::Invalid) {
+        return decided.map_err(|error| error.into_kind(Kind::Policy));
+    }
+    let why = match &decided {
+        Err(error) => error.to_string(),
+        Ok(()) => "it is granted".to_owned(),
+    };
+    if decided.is_ok() == (*result == Outcome::Allowed) {
+        return Ok(());
+    }
+    let expected = if *result == Outcome::Allowed { "allowed" } else { "denied" };
+    Err(Error::new(
+        Kind::Policy,
+        format!("this policy does not do what it expects of itself: {tool} {expected} ({why})"),
+    )
+    .at(path)
+    .hint("correct the grants or the [[expect]]"))
+}
+
+/// An error of the parser as one of ours: the key, the line, and the key that may have been meant.
+fn syntax(text: &str, error: &toml::de::Error) -> Error {
+    let message = error.message();
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let ours = match quoted.split_first() {
+        Some((key, known)) if message.starts_with("unknown field") => {
+            let unknown = Error::new(Kind::Policy, format!("unknown key \"{key}\""));
+            match crate::names::nearest(key, known) {
+                Some(near) => unknown.hint(format!("did you mean \"{near}\"?")),
+                None if known.is_empty() => unknown,
+                None => unknown.hint(format!("known here: {}", known.join(", "))),
+            }
+        }
+        Some((value, known)) if message.starts_with("unknown variant") => {
+            Error::new(Kind::Policy, format!("unknown value \"{value}\""))
+                .hint(format!("it is one of {}", known.join(", ")))
+        }
+        _ => Error::new(Kind::Policy, message.lines().next().unwrap_or("not TOML").replace('`', "\"")),
+    };
+    match error.span() {
+        Some(span) => ours.at_line(line_of(text, span.start)),
+        None => ours,
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
