@@ -112,6 +112,9 @@ struct Sliced {
     atoms: u64,
     /// How many code points of them are allowed, if there is a bound.
     points: Option<usize>,
+    /// Whether the unknown frame may be left before that bound, so that longer ones may be allowed by what
+    /// follows it.
+    leaves: bool,
 }
 
 impl Machine {
@@ -197,7 +200,7 @@ impl Machine {
             Some(known) => known,
             None => {
                 let mut mask = local.tokens.clone();
-                self.follow_exits(&local, relative.base, &mut mask)?;
+                self.follow_exits(id, &local, relative.base, &mut mask)?;
                 self.add_twins(&mut mask);
                 let mask = Arc::new(mask);
                 self.masks.put(key, &mask);
@@ -227,7 +230,7 @@ impl Machine {
         let others = match &local.slice {
             Some(sliced) => {
                 // A token of more than `sight` bytes has more than a quarter as many code points.
-                match self.chain(id, sliced.atoms)? {
+                match self.chain(id, sliced.atoms)?.0 {
                     Chain::Endless if sliced.points.is_none() => {}
                     Chain::Ends(points) if sliced.points.is_none() => {
                         wrong.extend(sliced.slice.longer(points.max(sight / 4)));
@@ -265,8 +268,15 @@ impl Machine {
     }
 
     /// Walks on from where tokens left the shared part, with what follows on the actual stack.
-    fn follow_exits(&self, local: &Local, base: FrameId, mask: &mut TokenSet) -> Result<(), Stop> {
-        if local.exits.iter().all(Vec::is_empty) {
+    fn follow_exits(
+        &self,
+        id: ConfigId,
+        local: &Local,
+        base: FrameId,
+        mask: &mut TokenSet,
+    ) -> Result<(), Stop> {
+        let bounded = local.slice.as_ref().filter(|sliced| sliced.leaves);
+        if bounded.is_none() && local.exits.iter().all(Vec::is_empty) {
             return Ok(());
         }
         let state = self.program.fragment(self.program.root).map_or(0, |root| root.accept);
@@ -275,6 +285,15 @@ impl Machine {
         let expansion = self.expand(after)?;
         if expansion.n_live() == 0 {
             return Ok(());
+        }
+        if let Some(Sliced { slice, atoms, points: Some(points), .. }) = bounded
+            && self.goes_on(expansion, *atoms)
+        {
+            for token in slice.longer(*points) {
+                if self.allows(id, self.vocabulary.bytes(token))? {
+                    mask.insert(token);
+                }
+            }
         }
         let empty = Trie::default();
         let residue = local.slice.as_ref().map_or(&empty, |sliced| &sliced.slice.residue);
@@ -298,7 +317,7 @@ impl Machine {
         let [residue_exits, trie_exits] = &mut exits;
         let slice = self.slice_of(id)?;
         let (mut tokens, but);
-        if let Some(Sliced { slice, atoms, points }) = &slice {
+        if let Some(Sliced { slice, atoms, points, .. }) = &slice {
             tokens = TokenSet::from_words(slice.up_to(*points).into());
             but = *atoms;
             self.walk_roots(&slice.residue, id, expansion, 0, &mut tokens, Some(residue_exits))?;
@@ -329,34 +348,42 @@ impl Machine {
                 _ => break,
             }
         }
-        let points = match self.chain(id, atoms)? {
+        let (chain, leaves) = self.chain(id, atoms)?;
+        let points = match chain {
             Chain::Endless => None,
             Chain::Ends(points) => Some(points),
             Chain::Mixed => return Ok(None),
         };
-        Ok(self.vocabulary.slice(atoms).map(|slice| Sliced { slice, atoms, points }))
+        let leaves = leaves && points.is_some();
+        Ok(self.vocabulary.slice(atoms).map(|slice| Sliced { slice, atoms, points, leaves }))
     }
 
-    /// How many characters of `atoms` can follow each other, whichever they are.
-    fn chain(&self, id: ConfigId, atoms: u64) -> Result<Chain, Stop> {
+    /// How many characters of `atoms` can follow each other, whichever they are, and whether the unknown frame
+    /// may be left among them.
+    fn chain(&self, id: ConfigId, atoms: u64) -> Result<(Chain, bool), Stop> {
         let mut at = id;
+        let mut leaves = false;
         for points in 0..=self.vocabulary.longest() {
+            let expansion = self.expand(at)?;
+            leaves |= expansion.exit;
             match self.uniform(at)? {
                 Some(uniform) if uniform.atoms & atoms == atoms => {
                     if uniform.next == at {
-                        return Ok(Chain::Endless);
+                        return Ok((Chain::Endless, leaves));
                     }
                     at = uniform.next;
                 }
-                _ => {
-                    let expansion = self.expand(at)?;
-                    let begins =
-                        |byte| slice::begins(atoms, byte) && expansion.live(self.program.classes.of(byte));
-                    return Ok(if (0..=u8::MAX).any(begins) { Chain::Mixed } else { Chain::Ends(points) });
-                }
+                _ if self.goes_on(expansion, atoms) => return Ok((Chain::Mixed, leaves)),
+                _ => return Ok((Chain::Ends(points), leaves)),
             }
         }
-        Ok(Chain::Endless)
+        Ok((Chain::Endless, leaves))
+    }
+
+    /// Whether a character of `atoms` may begin here.
+    fn goes_on(&self, expansion: &Expansion, atoms: u64) -> bool {
+        let begins = |byte| slice::begins(atoms, byte) && expansion.live(self.program.classes.of(byte));
+        (0..=u8::MAX).any(begins)
     }
 
     /// The characters that lead to one and the same configuration, the one a letter leads to.

@@ -71,6 +71,7 @@ impl Matcher {
                 Some(next) if items.is_empty() => Ok(Some(next)),
                 None if items.is_empty() => Ok(None),
                 next => {
+                    // An end token that the grammar names is part of the text: `ENDED` adds no item.
                     if let Some(next) = next {
                         items.extend_from_slice(&machine.get(next)?.items);
                     }
