@@ -258,6 +258,31 @@ fn the_request_decides_what_a_turn_may_be() {
 }
 
 #[test]
+fn turn_grammars_print_as_plain_gbnf() {
+    let turn = Hermes.turn(&tools(), &TurnRequest::default()).unwrap();
+    let (call, answer) = (turn.call.unwrap(), turn.answer.unwrap());
+    // Our own rules; those of the arguments are the schema compiler's.
+    let printed = call.to_gbnf();
+    for rule in [
+        r#"root ::= call ("\n" call)*"#,
+        r#"call ::= "<tool_call>\n{\"name\": \"" (read-file | set-mode | now) "}\n</tool_call>""#,
+        r#"set-mode ::= "set_mode\", \"arguments\": " set-mode-arguments"#,
+    ] {
+        assert!(printed.lines().any(|line| line == rule), "{rule}\n---\n{printed}");
+    }
+    // Automaton states of the answer refer to each other last, so that no stack grows however long it gets.
+    let read_back = automaton(&Grammar::parse(&answer.to_gbnf()).unwrap());
+    let own = automaton(&answer);
+    for text in ["Fine.", "a <tool_", "a <tool_call>", "{\"arguments\": 1}", "{\"argument\": 1}", " "] {
+        assert_eq!(accepts(&read_back, text), accepts(&own, text), "{text:?}");
+    }
+    assert_eq!(
+        turn.contracts.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+        ["read_file", "set_mode", "now"]
+    );
+}
+
+#[test]
 fn impossible_requests_are_errors() {
     let check = |tools: &[ToolSpec], choice: ToolChoice, expected: &str| {
         let error = Hermes.turn(tools, &TurnRequest { choice, parallel: None }).unwrap_err();
