@@ -1,7 +1,7 @@
 //! The lowest stage of the parser: characters, escapes, names, numbers and white space of a GBNF text.
 //! Invariant: the cursor stands on a character boundary and only moves forward.
 
-use super::{CharClass, source};
+use super::{CharClass, TokenMatch, TokenName, source};
 use crate::{Error, Kind};
 
 /// A position in a GBNF text.
@@ -153,6 +153,47 @@ impl<'t> Cursor<'t> {
         }
         self.at += 1;
         Ok((!ranges.is_empty()).then_some(CharClass { negated, ranges }))
+    }
+
+    /// A token terminal, `<[123]>`, `<text>` or `<"text">`, or `!` and one of these; the cursor is on its start.
+    pub(crate) fn token(&mut self) -> Result<TokenMatch, Error> {
+        let start = self.at;
+        let negated = self.eat("!");
+        let open = self.at;
+        if !self.eat("<") {
+            let error = self.syntax(start, "! negates a token only");
+            return Err(error.hint("write !<text> or !<[123]>, and [^…] for characters"));
+        }
+        if self.eat("[") {
+            let id = self.number()?.and_then(|id| u32::try_from(id).ok());
+            return match id {
+                Some(id) if self.eat("]>") => Ok(TokenMatch { negated, name: TokenName::Id(id) }),
+                _ => {
+                    let error = self.syntax(open, "expected a token number such as <[123]>");
+                    Err(error.hint("a token whose text begins with a bracket is written <\"[text]\">"))
+                }
+            };
+        }
+        if self.peek() == Some(b'"') {
+            // Ours alone: texts that <text> cannot write, such as [TOOL_CALLS]. llama.cpp looks for a token of
+            // this very spelling, finds none and refuses the grammar, so that it is never read as something else.
+            let text = self.literal()?;
+            return match self.eat(">") {
+                true => Ok(TokenMatch { negated, name: TokenName::Text(text) }),
+                false => Err(self.syntax(open, "token is never closed").hint("it ends with \">")),
+            };
+        }
+        let rest = self.rest();
+        match rest.find(['>', '\n', '\r']) {
+            Some(end) if rest.as_bytes().get(end) == Some(&b'>') => {
+                let text = format!("<{}>", rest.get(..end).unwrap_or_default());
+                self.at += end + 1;
+                Ok(TokenMatch { negated, name: TokenName::Text(text) })
+            }
+            _ => {
+                Err(self.syntax(open, "token is never closed").hint("it ends with > on the same line"))
+            }
+        }
     }
 
     fn unclosed_class(&self, open: usize) -> Error {

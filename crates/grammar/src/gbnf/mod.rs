@@ -2,9 +2,23 @@
 
 mod ast;
 mod lex;
-mod parse;
-mod print;
 mod source;
 
+mod parse;
+mod print;
+
+pub(crate) mod analysis;
+mod check;
+mod sample;
+
+mod interop;
+mod matching;
+
+#[cfg(test)]
+mod tests;
+
 pub use ast::{CharClass, Expr, Grammar, GrammarBuilder, Rule, RuleId, TokenMatch, TokenName};
+pub use check::{Lint, Severity, Warning};
+pub use matching::Match;
 pub use parse::{ParseOptions, Parsed};
+pub use sample::{SampleOptions, Sampler};

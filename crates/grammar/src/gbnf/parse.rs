@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use super::lex::{Breaks, Cursor, Shown, is_name_byte};
-use super::{Expr, Grammar, Rule, RuleId, TokenMatch, TokenName};
+use super::{Expr, Grammar, Rule, RuleId};
 use crate::{Error, Kind, Limits};
 
 /// How to read a GBNF text.
@@ -235,7 +235,7 @@ impl<'t> Parser<'t> {
                     self.item(Expr::Any);
                 }
                 Some(b'<' | b'!') => {
-                    let token = self.token()?;
+                    let token = self.cursor.token()?;
                     self.item(Expr::Token(token));
                 }
                 Some(byte) if is_name_byte(byte) => {
@@ -470,47 +470,6 @@ impl<'t> Parser<'t> {
                 Err(self.cursor.syntax(at, format!("repetition of at least {min} and at most {max} times")))
             }
             _ => Ok((min, max)),
-        }
-    }
-
-    /// `<[123]>`, `<text>`, `<"text">`, or `!` and one of these.
-    fn token(&mut self) -> Result<TokenMatch, Error> {
-        let start = self.cursor.at;
-        let negated = self.cursor.eat("!");
-        let open = self.cursor.at;
-        if !self.cursor.eat("<") {
-            let error = self.cursor.syntax(start, "! negates a token only");
-            return Err(error.hint("write !<text> or !<[123]>, and [^…] for characters"));
-        }
-        if self.cursor.eat("[") {
-            let id = self.cursor.number()?.and_then(|id| u32::try_from(id).ok());
-            return match id {
-                Some(id) if self.cursor.eat("]>") => Ok(TokenMatch { negated, name: TokenName::Id(id) }),
-                _ => {
-                    let error = self.cursor.syntax(open, "expected a token number such as <[123]>");
-                    Err(error.hint("a token whose text begins with a bracket is written <\"[text]\">"))
-                }
-            };
-        }
-        if self.cursor.peek() == Some(b'"') {
-            // Ours alone: texts that <text> cannot write, such as [TOOL_CALLS]. llama.cpp looks for a token of
-            // this very spelling, finds none and refuses the grammar, so that it is never read as something else.
-            let text = self.cursor.literal()?;
-            return match self.cursor.eat(">") {
-                true => Ok(TokenMatch { negated, name: TokenName::Text(text) }),
-                false => Err(self.cursor.syntax(open, "token is never closed").hint("it ends with \">")),
-            };
-        }
-        let rest = self.cursor.rest();
-        match rest.find(['>', '\n', '\r']) {
-            Some(end) if rest.as_bytes().get(end) == Some(&b'>') => {
-                let text = format!("<{}>", rest.get(..end).unwrap_or_default());
-                self.cursor.at += end + 1;
-                Ok(TokenMatch { negated, name: TokenName::Text(text) })
-            }
-            _ => {
-                Err(self.cursor.syntax(open, "token is never closed").hint("it ends with > on the same line"))
-            }
         }
     }
 

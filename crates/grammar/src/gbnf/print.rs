@@ -66,7 +66,7 @@ impl fmt::Display for Grammar {
 }
 
 /// Rule names as llama.cpp takes them: `_` becomes `-`, with a number where that is taken already.
-fn portable_names(grammar: &Grammar) -> Vec<String> {
+pub(crate) fn portable_names(grammar: &Grammar) -> Vec<String> {
     let portable =
         |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     let mut taken: FxHashSet<String> =
@@ -180,20 +180,38 @@ impl Printer {
     }
 }
 
-/// A text in double quotes.
-pub(crate) fn literal(out: &mut String, text: &str) -> fmt::Result {
+/// A text as it stands between the quotes of a literal.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    // Writing to a string does not fail.
+    let _ = escape(&mut out, text);
+    out
+}
+
+/// A token terminal as text.
+pub(crate) fn token_text(token: &TokenMatch) -> String {
+    let mut out = String::new();
+    let _ = token_match(&mut out, token);
+    out
+}
+
+fn literal(out: &mut String, text: &str) -> fmt::Result {
     out.write_char('"')?;
+    escape(out, text)?;
+    out.write_char('"')
+}
+
+fn escape(out: &mut String, text: &str) -> fmt::Result {
     for c in text.chars() {
         match c {
             '"' | '\\' => write!(out, "\\{c}")?,
             c => code_point(out, u32::from(c))?,
         }
     }
-    out.write_char('"')
+    Ok(())
 }
 
-/// A character class in brackets.
-pub(crate) fn char_class(out: &mut String, class: &CharClass) -> fmt::Result {
+fn char_class(out: &mut String, class: &CharClass) -> fmt::Result {
     if class.ranges.is_empty() {
         return out.write_str(if class.negated { "." } else { NEVER });
     }
@@ -235,7 +253,6 @@ fn code_point(out: &mut String, value: u32) -> fmt::Result {
     }
 }
 
-/// A token terminal.
 fn token_match(out: &mut String, token: &TokenMatch) -> fmt::Result {
     if token.negated {
         out.write_char('!')?;

@@ -1,0 +1,301 @@
+//! What is questionable about a grammar that parses: recursion the engine refuses, rules that nothing leads to or
+//! that match nothing, classes that say something other than what was meant.
+//! Invariant: a grammar without a finding of [`Severity::Error`] has no left recursion and matches something.
+
+use std::fmt;
+
+use super::analysis::{self, Classes, Cost, Flat};
+use super::lex::Shown;
+use super::source::{self, Locator};
+use super::{CharClass, Expr, Grammar, Parsed, RuleId};
+use crate::Place;
+
+/// How bad a [`Warning`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// The grammar can be used.
+    Warning,
+    /// The engine refuses the grammar.
+    Error,
+}
+
+/// What a [`Warning`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Lint {
+    /// A rule that can call itself before it has read a character.
+    LeftRecursion,
+    /// A rule that no text matches, because a part of it matches nothing.
+    MatchesNothing,
+    /// A rule whose every alternative leads back to itself.
+    NeverEnds,
+    /// A rule that the root does not lead to.
+    Unreachable,
+    /// `[z-a]`: a range that holds no character.
+    ReversedRange,
+    /// `[A-z]`: a range that holds the punctuation between two kinds of letters or digits.
+    MixedRange,
+    /// `[]` or `[^]`: read as the empty text here and in llama.cpp, otherwise elsewhere.
+    EmptyClass,
+    /// `("a"*)*`: what is repeated can be empty, so that one text matches in many ways.
+    EmptyRepeat,
+}
+
+/// A finding of [`Grammar::check`].
+///
+/// Its message is lower-case, without a full stop, and names the place if that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is about.
+    pub lint: Lint,
+    /// The rule it was found in.
+    pub rule: String,
+    /// What is wrong, without the place.
+    pub message: String,
+    /// Line and column, where the grammar came from text.
+    pub place: Option<Place>,
+    /// What to write instead.
+    pub hint: Option<String>,
+    excerpt: Option<String>,
+}
+
+impl Warning {
+    /// The whole report: message, excerpt with a caret, hint; several lines, no final newline.
+    pub fn report(&self) -> String {
+        let hint = self.hint.as_ref().map(|hint| format!("hint: {hint}"));
+        [Some(self.to_string()), self.excerpt.clone(), hint].into_iter().flatten().collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.severity {
+            Severity::Warning => "warning: ",
+            Severity::Error => "error: ",
+        })?;
+        f.write_str(&self.message)?;
+        match &self.place {
+            Some(Place::Line { line, column }) => write!(f, " at {line}:{column}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Grammar {
+    /// What is questionable about the grammar, in the order of its rules; [`Parsed::check`] adds line and column.
+    ///
+    /// ```
+    /// use toolgate_grammar::Grammar;
+    /// use toolgate_grammar::gbnf::Lint;
+    /// let grammar = Grammar::parse("root ::= sum\nsum ::= [0-9] | sum \"+\" [0-9]\nold ::= \"x\"\n")?;
+    /// let lints: Vec<Lint> = grammar.check().iter().map(|warning| warning.lint).collect();
+    /// assert_eq!(lints, [Lint::LeftRecursion, Lint::Unreachable]);
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
+    pub fn check(&self) -> Vec<Warning> {
+        Checker::new(self).run().into_iter().map(|finding| finding.warning).collect()
+    }
+}
+
+impl Parsed {
+    /// What is questionable about the grammar, in the order of its text, with line, column and excerpt.
+    pub fn check(&self) -> Vec<Warning> {
+        let checker = Checker::new(&self.grammar);
+        let mut findings = checker.run();
+        findings.extend(self.spans.empty_classes.iter().map(|(rule, offset)| {
+            let hint = "write \"\" for the empty text, . for any character";
+            checker.finding(Lint::EmptyClass, *rule, At::Offset(*offset), "empty class".to_owned()).hint(hint)
+        }));
+        let marks = self.marks(&checker.flat);
+        let offset = |at: &At| match at {
+            At::Definition(rule) => self.spans.definitions.get(rule.index()).copied(),
+            At::Node(node) => marks.get(*node as usize).copied(),
+            At::Offset(offset) => Some(*offset),
+        };
+        let mut placed: Vec<(u32, Warning)> =
+            findings.into_iter().map(|finding| (offset(&finding.at).unwrap_or(0), finding.warning)).collect();
+        placed.sort_by_key(|(offset, _)| *offset);
+        let mut locator = Locator::new(&self.text);
+        let with_place = |(offset, warning): (u32, Warning)| Warning {
+            place: Some(locator.place(offset as usize)),
+            excerpt: Some(source::excerpt(&self.text, offset as usize)),
+            ..warning
+        };
+        placed.into_iter().map(with_place).collect()
+    }
+
+    /// The offset of each node that has one. The parser wrote them down in the order of [`Flat`].
+    fn marks(&self, flat: &Flat<'_>) -> Vec<u32> {
+        let mut marks = self.spans.marks.iter().copied();
+        let marked = |expr: &&Expr| matches!(expr, Expr::Class(_) | Expr::Rule(_) | Expr::Repeat { .. });
+        flat.exprs.iter().map(|expr| if marked(expr) { marks.next().unwrap_or(0) } else { 0 }).collect()
+    }
+}
+
+/// What a finding points at.
+enum At {
+    Definition(RuleId),
+    Node(u32),
+    Offset(u32),
+}
+
+struct Finding {
+    at: At,
+    warning: Warning,
+}
+
+impl Finding {
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.warning.hint = Some(hint.into());
+        self
+    }
+}
+
+struct Checker<'g> {
+    grammar: &'g Grammar,
+    flat: Flat<'g>,
+    costs: Vec<Option<Cost>>,
+}
+
+impl<'g> Checker<'g> {
+    fn new(grammar: &'g Grammar) -> Self {
+        let flat = Flat::new(grammar);
+        let costs = analysis::costs(&flat, Classes::AsWritten);
+        Self { grammar, flat, costs }
+    }
+
+    fn run(&self) -> Vec<Finding> {
+        let mut findings = self.left_recursion();
+        findings.extend(self.hopeless());
+        findings.extend(self.unreachable());
+        findings.extend(self.suspicious());
+        findings
+    }
+
+    fn finding(&self, lint: Lint, rule: RuleId, at: At, message: String) -> Finding {
+        let severity = match lint {
+            Lint::LeftRecursion => Severity::Error,
+            Lint::MatchesNothing | Lint::NeverEnds if rule == self.grammar.root() => Severity::Error,
+            _ => Severity::Warning,
+        };
+        let rule = self.name(rule).to_owned();
+        Finding { at, warning: Warning { severity, lint, rule, message, place: None, hint: None, excerpt: None } }
+    }
+
+    fn name(&self, rule: RuleId) -> &str {
+        self.grammar.rule(rule).map_or("", |rule| rule.name.as_str())
+    }
+
+    fn left_recursion(&self) -> Vec<Finding> {
+        let cycles = analysis::left_recursion(&self.flat, &self.costs);
+        // What is never entered does no harm.
+        let live = analysis::reachable(&self.flat, self.grammar.root(), |node| {
+            let never = matches!(self.flat.expr(node), Some(Expr::Repeat { max: Some(0), .. }));
+            !never && self.costs.get(node as usize).is_some_and(Option::is_some)
+        });
+        let finding = |(start, calls): (RuleId, Vec<analysis::LeftCall>)| {
+            let path = calls.iter().map(|call| self.name(call.rule));
+            let path = std::iter::once(self.name(start)).chain(path).collect::<Vec<_>>().join(" → ");
+            let at = calls.first().map_or(At::Definition(start), |call| At::Node(call.node));
+            let mut found = self.finding(Lint::LeftRecursion, start, at, format!("left recursion {path}"));
+            if live.get(start.index()) != Some(&true) {
+                found.warning.severity = Severity::Warning;
+            }
+            found.hint("write it as a repetition, such as sum ::= term (\"+\" term)*")
+        };
+        cycles.into_iter().map(finding).collect()
+    }
+
+    /// Rules that match nothing, and why.
+    fn hopeless(&self) -> Vec<Finding> {
+        let cost = |costs: &[Option<Cost>], body: u32| costs.get(body as usize).copied().flatten();
+        if self.flat.bodies.iter().all(|body| cost(&self.costs, *body).is_some()) {
+            return Vec::new();
+        }
+        let if_classes_matched = analysis::costs(&self.flat, Classes::Matching);
+        let bodies = self.flat.bodies.iter().enumerate();
+        let hopeless = bodies.filter(|(_, body)| cost(&self.costs, **body).is_none());
+        let finding = |(index, body): (usize, &u32)| {
+            let rule = RuleId(index as u32);
+            let name = self.name(rule);
+            match cost(&if_classes_matched, *body) {
+                None => {
+                    let message = format!("rule \"{name}\" never ends");
+                    self.finding(Lint::NeverEnds, rule, At::Definition(rule), message)
+                        .hint("every alternative leads back to the rule: add one that does not")
+                }
+                Some(_) => {
+                    let message = format!("rule \"{name}\" matches nothing");
+                    self.finding(Lint::MatchesNothing, rule, At::Definition(rule), message)
+                        .hint("it needs a character class that no character is in")
+                }
+            }
+        };
+        hopeless.map(finding).collect()
+    }
+
+    fn unreachable(&self) -> Vec<Finding> {
+        let reachable = analysis::reachable(&self.flat, self.grammar.root(), |_| true);
+        let unused = reachable.iter().enumerate().filter(|(_, reachable)| !**reachable);
+        let root = self.name(self.grammar.root());
+        let finding = |(index, _): (usize, &bool)| {
+            let rule = RuleId(index as u32);
+            let message = format!("rule \"{}\" is not reachable from \"{root}\"", self.name(rule));
+            self.finding(Lint::Unreachable, rule, At::Definition(rule), message)
+        };
+        unused.map(finding).collect()
+    }
+
+    /// Classes and repetitions that are unlikely to be meant.
+    fn suspicious(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let mut bodies = self.flat.bodies.iter().enumerate();
+        let mut current = bodies.next();
+        for (node, expr) in self.flat.exprs.iter().enumerate() {
+            let node = node as u32;
+            let rule = RuleId(current.map_or(0, |(rule, _)| rule as u32));
+            if current.is_some_and(|(_, body)| *body == node) {
+                current = bodies.next();
+            }
+            match expr {
+                Expr::Class(class) => findings.extend(self.ranges(class, rule, node)),
+                Expr::Repeat { max, .. } if max.is_none_or(|max| max > 1) => {
+                    let item = self.flat.children(node).first();
+                    let cost = item.and_then(|item| self.costs.get(*item as usize).copied().flatten());
+                    if cost.is_some_and(|cost| cost.chars == 0) {
+                        let message = "what is repeated can be empty".to_owned();
+                        findings.push(
+                            self.finding(Lint::EmptyRepeat, rule, At::Node(node), message)
+                                .hint("one text then matches in many ways: let the repeated part hold a character"),
+                        );
+                    }
+                }
+                _ => {}
+            }
+        }
+        findings
+    }
+
+    fn ranges(&self, class: &CharClass, rule: RuleId, node: u32) -> Vec<Finding> {
+        let finding = |(low, high): &(u32, u32)| {
+            let (low, high) = (char::from_u32(*low)?, char::from_u32(*high)?);
+            if low > high {
+                let message = format!("range {}-{} holds no character", Shown(low), Shown(high));
+                let found = self.finding(Lint::ReversedRange, rule, At::Node(node), message);
+                return Some(found.hint(format!("write {}-{}", Shown(high), Shown(low))));
+            }
+            let hint = match (low, high) {
+                ('0'..='9', 'A'..='Z') => "[0-9A-Z]",
+                ('0'..='9', 'a'..='z') => "[0-9A-Za-z]",
+                ('A'..='Z', 'a'..='z') => "[A-Za-z]",
+                _ => return None,
+            };
+            let message = format!("range {low}-{high} holds the punctuation in between too");
+            let found = self.finding(Lint::MixedRange, rule, At::Node(node), message);
+            Some(found.hint(format!("write it as its parts, such as {hint}")))
+        };
+        class.ranges.iter().filter_map(finding).collect()
+    }
+}

@@ -1,0 +1,304 @@
+//! The loop: ask the engine for a turn, run its calls, put the results back, until there is an answer.
+//!
+//! Invariant: a run ends. It has at most [`Options::max_iterations`] turns, the last of which can only be an
+//! answer, and no call is made whose result is already there and would be the same again.
+
+mod context;
+mod event;
+mod settled;
+
+pub use event::{CallRecord, Event, Final, StopReason};
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Instant;
+
+use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, Transcript};
+use toolgate_infer::Stats;
+
+use crate::engine::{Cancel, Engine, Sampling, Turn, TurnEvent, TurnRequest};
+use crate::tools::{Registry, Status, ToolResult};
+use crate::{Error, Kind};
+use settled::Settled;
+
+/// Who is asked before a call that may change something.
+#[derive(Clone, Default)]
+pub enum Approval {
+    /// Nobody: the policy alone decides.
+    #[default]
+    Auto,
+    /// Such calls are denied.
+    Never,
+    /// This function; `true` lets the call through.
+    Ask(Arc<dyn Fn(&ToolCall) -> bool + Send + Sync>),
+}
+
+/// How a run goes.
+#[derive(Clone)]
+pub struct Options {
+    /// Turns at most; the last one can only be an answer. Default 12.
+    pub max_iterations: usize,
+    /// Whether the first turn may, must or must not call. Default auto.
+    pub choice: ToolChoice,
+    /// Calls a turn at most; `None` leaves it to the engine's model.
+    pub parallel: Option<NonZeroUsize>,
+    /// How tokens are drawn.
+    pub sampling: Sampling,
+    /// Who is asked before changes.
+    pub approval: Approval,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_iterations: 12,
+            choice: ToolChoice::Auto,
+            parallel: None,
+            sampling: Sampling::default(),
+            approval: Approval::Auto,
+        }
+    }
+}
+
+/// A model, its tools and how they are run together.
+pub struct Agent {
+    engine: Arc<dyn Engine>,
+    registry: Registry,
+    options: Options,
+}
+
+impl Agent {
+    /// An agent that asks `engine` and calls the tools of `registry`.
+    pub fn new(engine: Arc<dyn Engine>, registry: Registry, options: Options) -> Self {
+        Self { engine, registry, options }
+    }
+
+    /// The tools.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Does one task and gives back its outcome.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn ask(&self, prompt: &str) -> Result<Final, Error> {
+        let mut transcript = Transcript::new();
+        transcript.push(Message::User(prompt.to_owned()));
+        self.run(&mut transcript, &Cancel::default(), &mut |_| {})
+    }
+
+    /// Goes on from `transcript`, whose last message is the user's, to an answer; what happens is appended to it.
+    ///
+    /// A cancelled run is no error: its outcome says so, and the transcript holds all that was done.
+    ///
+    /// # Errors
+    /// [`Kind::Engine`] if the model cannot be run, [`Kind::Overflow`] if the task itself does not fit its context,
+    /// [`Kind::Input`] for options that contradict each other.
+    pub fn run(
+        &self,
+        transcript: &mut Transcript,
+        cancel: &Cancel,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<Final, Error> {
+        let mut run = Run {
+            agent: self,
+            transcript,
+            cancel,
+            events,
+            calls: Vec::new(),
+            settled: Settled::default(),
+            stats: Stats::default(),
+        };
+        run.start()?;
+        let start = Instant::now();
+        let (answer, stop_reason, iterations) = run.turns()?;
+        run.stats.ms.total += start.elapsed().as_secs_f64() * 1e3;
+        let outcome =
+            Final { answer, stop_reason, iterations, calls: run.calls, stats: run.stats };
+        events(Event::Final(outcome.clone()));
+        Ok(outcome)
+    }
+}
+
+/// One run: the agent's shared parts and what it has done so far.
+struct Run<'a> {
+    agent: &'a Agent,
+    transcript: &'a mut Transcript,
+    cancel: &'a Cancel,
+    events: &'a mut dyn FnMut(Event),
+    calls: Vec<CallRecord>,
+    settled: Settled,
+    stats: Stats,
+}
+
+impl Run<'_> {
+    fn start(&mut self) -> Result<(), Error> {
+        let options = &self.agent.options;
+        let must_call = matches!(options.choice, ToolChoice::Required | ToolChoice::Only(_));
+        if must_call && options.max_iterations < 2 {
+            return Err(Error::input("a required call needs at least 2 iterations: one to call, one to answer"));
+        }
+        if must_call && self.agent.registry.is_empty() {
+            return Err(Error::input("a call is required, but no tool is offered"));
+        }
+        (self.events)(Event::Started {
+            model: self.agent.engine.name().to_owned(),
+            tools: self.agent.registry.names().map(str::to_owned).collect(),
+        });
+        Ok(())
+    }
+
+    /// Turn after turn; the answer, why it ended, and how many turns there were.
+    fn turns(&mut self) -> Result<(String, StopReason, usize), Error> {
+        let options = &self.agent.options;
+        let specs = self.agent.registry.specs();
+        let mut choice = options.choice.clone();
+        for iteration in 1..=options.max_iterations {
+            let last = iteration == options.max_iterations;
+            if last {
+                choice = ToolChoice::None;
+            }
+            let turn = match self.turn(&specs, &choice) {
+                Ok(turn) => turn,
+                Err(error) if error.kind() == Kind::Cancelled => {
+                    return Ok((String::new(), StopReason::Cancelled, iteration));
+                }
+                Err(error) => return Err(error),
+            };
+            let stopped = turn.stop.clone();
+            let calls = turn.parsed.calls.clone();
+            self.transcript.push(Message::Assistant {
+                content: turn.parsed.content.clone(),
+                reasoning: turn.parsed.reasoning,
+                calls: turn.parsed.calls,
+            });
+            if stopped == toolgate_infer::StopReason::Cancelled {
+                return Ok((turn.parsed.content.unwrap_or_default(), StopReason::Cancelled, iteration));
+            }
+            if calls.is_empty() {
+                let reason = match stopped {
+                    toolgate_infer::StopReason::MaxTokens | toolgate_infer::StopReason::ContextFull => {
+                        StopReason::Budget
+                    }
+                    _ if last && options.max_iterations > 1 => StopReason::MaxIterations,
+                    _ => StopReason::Final,
+                };
+                return Ok((turn.parsed.content.unwrap_or_default(), reason, iteration));
+            }
+            self.execute(&calls);
+            if self.cancel.is_cancelled() {
+                return Ok((String::new(), StopReason::Cancelled, iteration));
+            }
+            // A call was required of the first turn; from here on the model decides.
+            choice = ToolChoice::Auto;
+        }
+        Ok((String::new(), StopReason::MaxIterations, options.max_iterations))
+    }
+
+    /// One turn of the engine; a prompt too long for the context is tried again with its tool results cut.
+    fn turn(&mut self, specs: &[toolgate_chat::ToolSpec], choice: &ToolChoice) -> Result<Turn, Error> {
+        loop {
+            let request = TurnRequest {
+                transcript: self.transcript,
+                tools: specs,
+                choice: choice.clone(),
+                parallel: self.agent.options.parallel,
+                settled: self.settled.calls(),
+                sampling: &self.agent.options.sampling,
+            };
+            let events = &mut *self.events;
+            let result = self.agent.engine.turn(&request, self.cancel, &mut |event| forward(event, events));
+            match result {
+                Ok(turn) => {
+                    self.stats += &turn.stats;
+                    return Ok(turn);
+                }
+                Err(error) if error.kind() == Kind::Overflow => {
+                    if !context::cut_longest_result(self.transcript) {
+                        return Err(error);
+                    }
+                    (self.events)(Event::Retry {
+                        why: format!("{error}; the longest tool result was cut"),
+                    });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Runs the calls of a turn in order and puts all results into one message.
+    fn execute(&mut self, calls: &[ToolCall]) {
+        let mut replies = Vec::with_capacity(calls.len());
+        for call in calls {
+            (self.events)(Event::ToolCall {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                arguments: call.arguments.clone(),
+            });
+            let result = if self.cancel.is_cancelled() {
+                ToolResult::denied("the run was cancelled before this call")
+            } else {
+                self.call(call)
+            };
+            (self.events)(Event::ToolResult {
+                id: call.id.clone(),
+                status: result.status,
+                content: result.content.clone(),
+                enforced: result.enforced.clone(),
+                ms: result.ms,
+            });
+            self.stats.ms.tools += result.ms as f64;
+            self.calls.push(CallRecord {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                arguments: call.arguments.clone(),
+                status: result.status,
+            });
+            replies.push(ToolReply {
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                is_error: result.status != Status::Ok,
+                content: result.content,
+            });
+        }
+        self.transcript.push(Message::Tool(replies));
+    }
+
+    fn call(&mut self, call: &ToolCall) -> ToolResult {
+        let registry = &self.agent.registry;
+        let approved = match &self.agent.options.approval {
+            _ if !registry.needs_approval(&call.name) => true,
+            Approval::Auto => true,
+            Approval::Never => false,
+            Approval::Ask(ask) => ask(call),
+        };
+        if !approved {
+            return ToolResult::denied(format!(
+                "the user did not allow this {} call; do not repeat it, and say what you would have done",
+                call.name
+            ));
+        }
+        let result = registry.call(call);
+        let changed = result.status == Status::Ok
+            && registry.effect(&call.name) == Some(crate::tools::Effect::Writes);
+        self.settled.record(call, changed);
+        result
+    }
+}
+
+fn forward(event: TurnEvent, events: &mut dyn FnMut(Event)) {
+    match event {
+        TurnEvent::Prefill { done, tokens, cached } if done == tokens => {
+            events(Event::Prefill { tokens, cached });
+        }
+        TurnEvent::Prefill { done, tokens, .. } => events(Event::PrefillProgress { done, tokens }),
+        TurnEvent::Decided(decision) => events(Event::Decision {
+            p_call: decision.p_call,
+            threshold: decision.threshold,
+            call: decision.call,
+        }),
+        TurnEvent::Text(delta) => events(Event::Text { delta }),
+        TurnEvent::Retry(why) => events(Event::Retry { why }),
+    }
+}

@@ -1,0 +1,47 @@
+//! Which calls have their answer already: making one again would change nothing and say the same.
+
+use toolgate_chat::ToolCall;
+
+/// The calls answered since something last changed.
+#[derive(Default)]
+pub(super) struct Settled(Vec<ToolCall>);
+
+impl Settled {
+    /// Notes an answered call. If it changed something, earlier answers may be out of date, but the same
+    /// change once more would still be the same.
+    pub(super) fn record(&mut self, call: &ToolCall, changed: bool) {
+        if changed {
+            self.0.clear();
+        }
+        self.0.push(call.clone());
+    }
+
+    /// The settled calls.
+    pub(super) fn calls(&self) -> &[ToolCall] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(name: &str, path: &str) -> ToolCall {
+        ToolCall::new(name, serde_json::Map::from_iter([("path".to_owned(), path.into())]))
+    }
+
+    fn has(settled: &Settled, wanted: &ToolCall) -> bool {
+        settled.calls().iter().any(|call| call.same_request(wanted))
+    }
+
+    #[test]
+    fn a_read_is_settled_until_something_changes() {
+        let mut settled = Settled::default();
+        settled.record(&call("read_file", "a"), false);
+        assert!(has(&settled, &call("read_file", "a")));
+        assert!(!has(&settled, &call("read_file", "b")));
+        settled.record(&call("write_file", "a"), true);
+        assert!(!has(&settled, &call("read_file", "a")), "the file may read differently now");
+        assert!(has(&settled, &call("write_file", "a")), "the same write again changes nothing");
+    }
+}

@@ -1,0 +1,103 @@
+//! The program: arguments in, one subcommand run, an exit code out. A file per subcommand.
+//!
+//! Results go to stdout and everything else to stderr; colour and progress bars only on a terminal.
+
+mod exit;
+mod grammar;
+mod model;
+mod run;
+mod schema;
+mod terminal;
+mod tool;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+pub use exit::Exit;
+
+/// Local tool calling that is valid by construction and runs under capabilities.
+#[derive(Parser)]
+#[command(name = "toolgate", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate model pull qwen2.5-coder-0.5b
+  toolgate run --workspace examples/workspace \"Which port does config/server.toml use?\"
+  toolgate tool call read_file '{\"path\": \"README.md\"}'
+  toolgate schema compile parameters.json --report text
+  toolgate grammar match grammar.gbnf --text 'some text'
+
+Exit codes: 0 done; 1 the run failed; 2 bad usage or input; 3 refused by the sandbox or policy;
+4 model or engine unavailable.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Do one task with tools until there is a final answer; without a prompt, chat.
+    Run(Box<run::RunArgs>),
+    /// List, fetch and inspect models.
+    Model(model::ModelArgs),
+    /// List the tools, or run one under the policy.
+    Tool(tool::ToolArgs),
+    /// Compile JSON Schema to GBNF and report its contract.
+    Schema(schema::SchemaArgs),
+    /// Check, match and sample GBNF grammars.
+    Grammar(grammar::GrammarArgs),
+    /// Print a completion script for a shell.
+    #[command(after_help = "Example:\n  toolgate completions bash > ~/.local/share/bash-completion/completions/toolgate")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the program on `args` (the first is its name) and returns its exit code.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            // Nothing is left to do if even the terminal is gone.
+            let _ = error.print();
+            return exit;
+        }
+    };
+    terminal::start_logging();
+    let mut out = std::io::stdout().lock();
+    let result = match cli.command {
+        Command::Run(args) => {
+            drop(out);
+            return finish(run::run(*args));
+        }
+        Command::Model(args) => model::run(args, &mut out),
+        Command::Tool(args) => tool::run(args, &mut out),
+        Command::Schema(args) => schema::run(args, &mut out),
+        Command::Grammar(args) => grammar::run(args, &mut out),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "toolgate", &mut out);
+            Ok(Exit::Done)
+        }
+    };
+    let exit = finish(result);
+    let _ = out.flush();
+    exit
+}
+
+fn finish(result: anyhow::Result<Exit>) -> Exit {
+    match result {
+        Ok(exit) => exit,
+        Err(error) => {
+            // A reader that closed the pipe has had enough: not an error of ours.
+            if error.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) {
+                return Exit::Done;
+            }
+            terminal::report(&error);
+            exit::of(&error)
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What a person sees on stderr: errors, panels, progress bars, logs. Nothing here goes to stdout.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Map, Value};
+use toolgate_sandbox::output;
+
+use crate::agent::{Final, StopReason};
+use crate::tools::Status;
+
+const DIM: Style = Style::new().dimmed();
+const BOLD: Style = Style::new().bold();
+const RED: Style = AnsiColor::Red.on_default().bold();
+const GREEN: Style = AnsiColor::Green.on_default();
+const YELLOW: Style = AnsiColor::Yellow.on_default();
+const CYAN: Style = AnsiColor::Cyan.on_default().bold();
+
+/// Lines of a tool's result a panel shows.
+const PANEL_LINES: usize = 8;
+/// Columns of a panel's lines before they are cut.
+const PANEL_COLUMNS: usize = 100;
+
+/// Logs go to stderr; `TOOLGATE_LOG` (such as `debug`) says how many, warnings by default.
+pub(super) fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("TOOLGATE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+    // A second start (tests call the program in-process) keeps the first subscriber.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
+/// Prints an error and its causes.
+pub(super) fn report(error: &anyhow::Error) {
+    let mut err = anstream::stderr().lock();
+    let message = format!("{error:#}");
+    let _ = writeln!(err, "{RED}error:{RED:#} {}", output::for_terminal(&message));
+}
+
+/// Prints a remark.
+pub(super) fn note(text: &str) {
+    let mut err = anstream::stderr().lock();
+    let _ = writeln!(err, "{DIM}{}{DIM:#}", output::for_terminal(text));
+}
+
+/// The head of a call's panel: the tool and its arguments.
+pub(super) fn call(name: &str, arguments: &Map<String, Value>) {
+    let mut err = anstream::stderr().lock();
+    let _ = writeln!(err, "{CYAN}▸ {}{CYAN:#}", output::for_terminal(name));
+    for (key, value) in arguments {
+        let shown = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let mut lines = shown.lines();
+        let first = lines.next().unwrap_or_default();
+        let more = lines.count();
+        let more = if more > 0 { format!(" … {more} more lines") } else { String::new() };
+        let _ = writeln!(err, "  {BOLD}{}{BOLD:#} {}{DIM}{more}{DIM:#}", output::for_terminal(key), line(first));
+    }
+}
+
+/// The foot of a call's panel: what came back.
+pub(super) fn result(status: Status, content: &str, ms: u64) {
+    let mut err = anstream::stderr().lock();
+    let style = match status {
+        Status::Ok => GREEN,
+        Status::Failed | Status::Limit => YELLOW,
+        Status::Denied => RED,
+    };
+    let lines = content.lines().count();
+    for text in content.lines().take(PANEL_LINES) {
+        let _ = writeln!(err, "  {DIM}│{DIM:#} {}", line(text));
+    }
+    if lines > PANEL_LINES {
+        let _ = writeln!(err, "  {DIM}│ … {} more lines{DIM:#}", lines - PANEL_LINES);
+    }
+    let _ = writeln!(err, "  {DIM}└{DIM:#} {style}{}{style:#} {DIM}{ms} ms{DIM:#}", status.as_str());
+}
+
+fn line(text: &str) -> String {
+    let safe = output::for_terminal(text);
+    let mut cut: String = safe.chars().take(PANEL_COLUMNS).collect();
+    if cut.len() < safe.len() {
+        cut.push('…');
+    }
+    cut
+}
+
+/// A bar on a terminal, nothing elsewhere. `bytes` shows sizes instead of counts.
+pub(super) fn bar(label: &'static str, total: u64, unit: Unit) -> ProgressBar {
+    let bar = ProgressBar::new(total);
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    let template = match unit {
+        Unit::Bytes => "{msg:>8} {bar:30} {bytes:>10}/{total_bytes} {bytes_per_sec} {eta}",
+        Unit::Count => "{msg:>8} {bar:30} {pos:>6}/{len}",
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_message(label);
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
+}
+
+/// What a bar counts.
+#[derive(Clone, Copy)]
+pub(super) enum Unit {
+    /// Bytes, shown as sizes.
+    Bytes,
+    /// Tokens or parts.
+    Count,
+}
+
+/// Asks a yes-or-no question on the terminal; anything but yes is no.
+pub(super) fn confirm(question: &str) -> bool {
+    let mut err = anstream::stderr().lock();
+    let _ = write!(err, "{YELLOW}?{YELLOW:#} {} [y/N] ", output::for_terminal(question));
+    let _ = err.flush();
+    let mut answer = String::new();
+    if std::io::stdin().read_line(&mut answer).is_err() {
+        return false;
+    }
+    matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+}
+
+/// Reads a line after `prompt`; `None` at the end of input.
+pub(super) fn read_line(prompt: &str) -> std::io::Result<Option<String>> {
+    let mut err = anstream::stderr().lock();
+    write!(err, "{BOLD}{prompt}{BOLD:#}")?;
+    err.flush()?;
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line)?;
+    Ok((read > 0).then(|| line.trim_end().to_owned()))
+}
+
+/// The last line of a run: how it ended and what it cost.
+pub(super) fn summary(outcome: &Final) {
+    let stats = &outcome.stats;
+    let calls = outcome.calls.len();
+    let how = match outcome.stop_reason {
+        StopReason::Final => "done",
+        StopReason::MaxIterations => "stopped at the last iteration",
+        StopReason::Loop => "stopped: the same call again and again",
+        StopReason::Budget => "stopped at the token budget",
+        StopReason::Cancelled => "cancelled",
+        StopReason::Error => "stopped by an error",
+    };
+    note(&format!(
+        "{how} · {} {} · {} prompt tokens ({} cached) · {} sampled, {} forced, {} evaluations · {:.1} s",
+        calls,
+        if calls == 1 { "call" } else { "calls" },
+        stats.prompt_tokens,
+        stats.cached_tokens,
+        stats.sampled_tokens,
+        stats.forced_tokens,
+        stats.decode_calls,
+        stats.ms.total / 1e3,
+    ));
+}

@@ -1,0 +1,153 @@
+//! `toolgate tool`: list the tools with their schemas, or run one under the policy.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use toolgate_sandbox::policy::{Mode, Policy};
+use toolgate_sandbox::{Root, ambient_authority};
+
+use super::exit::Exit;
+use crate::tools::{Registry, Status, file_tools};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate tool list
+  toolgate tool list --mode edit --json
+  toolgate tool call read_file '{\"path\": \"README.md\", \"max_lines\": 5}'
+  toolgate tool call write_file '{\"path\": \"a.txt\", \"content\": \"hello\"}' --mode edit";
+
+/// Arguments of `toolgate tool`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ToolArgs {
+    #[command(subcommand)]
+    command: ToolCommand,
+}
+
+#[derive(Subcommand)]
+enum ToolCommand {
+    /// List the tools the policy grants, with their parameters.
+    List {
+        #[command(flatten)]
+        workspace: Workspace,
+        /// Print the definitions in OpenAI form.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run one tool and print its result as JSON; exit code 0 ok, 1 failed or limit, 3 denied.
+    Call {
+        /// The tool.
+        name: String,
+        /// Its arguments: a JSON object, or `-` to read one from standard input.
+        arguments: String,
+        #[command(flatten)]
+        workspace: Workspace,
+    },
+}
+
+/// Where tools work and what they may do there.
+#[derive(Args)]
+pub(super) struct Workspace {
+    /// The directory the tools see; nothing outside it [default: the policy's, or the current directory].
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// intel: nothing is written. edit: files may be written.
+    #[arg(long, value_enum, default_value_t = ModeArg::Intel)]
+    mode: ModeArg,
+    /// A policy file that says what is granted.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ModeArg {
+    Intel,
+    Edit,
+}
+
+/// The name of a workspace's own policy file, which may only narrow what is granted.
+const WORKSPACE_POLICY: &str = ".toolgate.toml";
+
+/// The built-in tools over a workspace.
+pub(super) fn registry(args: &Workspace) -> anyhow::Result<Registry> {
+    let mode = match args.mode {
+        ModeArg::Intel => Mode::Intel,
+        ModeArg::Edit => Mode::Edit,
+    };
+    let given = match &args.policy {
+        None => Policy::default_for(mode),
+        Some(file) => policy(file)?,
+    };
+    let directory = match (&args.workspace, &given.workspace) {
+        (Some(directory), _) => directory.clone(),
+        (None, Some(directory)) => PathBuf::from(directory),
+        (None, None) => PathBuf::from("."),
+    };
+    let root = Root::open(&directory, ambient_authority()).map_err(crate::Error::from)?;
+    let own = directory.join(WORKSPACE_POLICY);
+    let policy = if own.exists() { given.narrow(&policy(&own)?) } else { given };
+    if policy.grants(mode).can_write() {
+        root.check_writable().map_err(crate::Error::from)?;
+    }
+    let mut registry = Registry::new();
+    for tool in file_tools(&root, &policy, mode)? {
+        registry.add(tool)?;
+    }
+    Ok(registry)
+}
+
+fn policy(file: &Path) -> anyhow::Result<Policy> {
+    let place = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {place}"))?;
+    Ok(Policy::parse(&text).map_err(|error| crate::Error::from(error).context(place))?)
+}
+
+/// Runs it.
+pub(super) fn run(args: ToolArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    match args.command {
+        ToolCommand::List { workspace, json } => list(&registry(&workspace)?, json, out),
+        ToolCommand::Call { name, arguments, workspace } => {
+            let arguments = if arguments == "-" {
+                std::io::read_to_string(std::io::stdin()).context("standard input is not UTF-8 text")?
+            } else {
+                arguments
+            };
+            let result = registry(&workspace)?.call_json(&name, &arguments);
+            serde_json::to_writer(&mut *out, &result)?;
+            writeln!(out)?;
+            Ok(match result.status {
+                Status::Ok => Exit::Done,
+                Status::Failed | Status::Limit => Exit::Failed,
+                Status::Denied => Exit::Refused,
+            })
+        }
+    }
+}
+
+fn list(registry: &Registry, json: bool, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let specs = registry.specs();
+    if json {
+        let definitions: Vec<_> = specs.iter().map(|spec| spec.to_openai()).collect();
+        serde_json::to_writer_pretty(&mut *out, &definitions)?;
+        writeln!(out)?;
+        return Ok(Exit::Done);
+    }
+    for spec in &specs {
+        writeln!(out, "{}  {}", spec.name, spec.description)?;
+        let required: Vec<_> = spec
+            .parameters
+            .get("required")
+            .and_then(|r| r.as_array())
+            .map(|names| names.iter().filter_map(|name| name.as_str()).collect())
+            .unwrap_or_default();
+        let properties = spec.parameters.get("properties").and_then(|p| p.as_object());
+        for (name, schema) in properties.into_iter().flatten() {
+            let optional = if required.contains(&name.as_str()) { "" } else { "?" };
+            let description = schema.get("description").and_then(|d| d.as_str()).unwrap_or_default();
+            writeln!(out, "    {:<16} {description}", format!("{name}{optional}"))?;
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,108 @@
+//! From a model file to an engine: weights, vocabulary, the chat template and the family it belongs to.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use toolgate_chat::{Dialogue, Template, TemplateTokens};
+use toolgate_grammar::{TokenKind, Vocabulary};
+use toolgate_llama::{ContextOptions, LlamaBackend, LlamaGrammar, Model, ModelOptions};
+
+use super::Thresholds;
+use super::local::{LocalEngine, Options};
+use crate::models::{self, ResolvedModel};
+use crate::{Error, Kind};
+
+impl LocalEngine<LlamaBackend> {
+    /// The engine of a model named by id, path or address, with the options that suit it.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), and for a model that is not on this machine.
+    pub fn open(model: &str) -> Result<Self, Error> {
+        let model = models::resolve(model)?;
+        Self::load(&model, &Options::for_model(&model), |_| {})
+    }
+
+    /// Loads a model; `progress` is told the share loaded, 0 to 1.
+    ///
+    /// # Errors
+    /// [`Kind::Engine`] for a file that is missing, damaged or has no chat template.
+    pub fn load(
+        model: &ResolvedModel,
+        options: &Options,
+        mut progress: impl FnMut(f32) + 'static,
+    ) -> Result<Self, Error> {
+        let start = Instant::now();
+        let progress = move |share| {
+            progress(share);
+            ControlFlow::Continue(())
+        };
+        let loaded = Model::load(&model.path, ModelOptions { progress: Some(Box::new(progress)), ..Default::default() })?;
+        let dialogue = dialogue(&loaded, model)?;
+        let backend = loaded.backend(&ContextOptions { context: options.context, ..ContextOptions::default() })?;
+        let name = name_of(model);
+        let engine = Self::new(name, backend, dialogue, options.clone());
+        let reference = move |grammar: &toolgate_grammar::Grammar| {
+            let root = grammar.rule(grammar.root()).map(|rule| rule.name.as_str()).unwrap_or("root");
+            let run = LlamaGrammar::new(&loaded, &grammar.to_gbnf(), root)?;
+            Ok::<Box<dyn toolgate_infer::Constraint + Send>, Error>(Box::new(run))
+        };
+        let ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(engine.with_reference(Box::new(reference)).loaded_in(ms))
+    }
+}
+
+impl Options {
+    /// The options that suit a model, by its catalogue entry; the defaults for a model without one.
+    pub fn for_model(model: &ResolvedModel) -> Self {
+        let mut options = Self::default();
+        if let Some(entry) = &model.entry {
+            let defaults = &entry.defaults;
+            options.context = defaults.context;
+            options.parallel = defaults.parallel.and_then(|n| NonZeroUsize::new(n as usize));
+            options.thresholds = Thresholds {
+                first: defaults.thresholds.first.unwrap_or(options.thresholds.first),
+                after_success: defaults.thresholds.after_success.unwrap_or(options.thresholds.after_success),
+                after_failure: defaults.thresholds.after_failure.unwrap_or(options.thresholds.after_failure),
+            };
+        }
+        options
+    }
+}
+
+fn name_of(model: &ResolvedModel) -> String {
+    match &model.entry {
+        Some(entry) => entry.id.clone(),
+        None => model.path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+    }
+}
+
+/// The model's dialogue: its own template, mended where the catalogue says so, and the family that follows from it.
+fn dialogue(loaded: &Model, model: &ResolvedModel) -> Result<Dialogue, Error> {
+    let own = loaded.chat_template(None);
+    let replaced = model.entry.as_ref().and_then(|entry| entry.template.clone());
+    let source = match (&replaced, own, &model.entry) {
+        (Some(template), _, _) => template.clone(),
+        (None, Some(own), Some(entry)) => entry.mended_template(&own).into_owned(),
+        (None, Some(own), None) => own,
+        (None, None, _) => {
+            let message = format!("{} has no chat template, so it cannot be talked to", model.path.display());
+            return Err(Error::new(Kind::Engine, message));
+        }
+    };
+    let tokens = TemplateTokens { bos: loaded.bos().to_owned(), eos: loaded.eos().to_owned() };
+    let template = Template::new(source, tokens)?;
+    Ok(Dialogue::derived(template).guarding(special_names(loaded.vocabulary())))
+}
+
+/// The names of the control tokens, which message contents must not become.
+fn special_names(vocabulary: &Vocabulary) -> Vec<String> {
+    (0_u32..)
+        .take(vocabulary.len())
+        .filter(|&token| {
+            matches!(vocabulary.kind(token), TokenKind::Special | TokenKind::EndOfGeneration)
+                && !vocabulary.bytes(token).is_empty()
+        })
+        .map(|token| String::from_utf8_lossy(vocabulary.bytes(token)).into_owned())
+        .collect()
+}

@@ -1,0 +1,316 @@
+//! The engine on this machine: a backend, the model's own dialogue, and the decision between call and answer.
+//!
+//! A turn: render the prompt with the tools · evaluate what is not in the cache · read the probability of a call ·
+//! write the call in canonical form, or the answer from a view that holds only the question and the results.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use toolgate_chat::{
+    Dialogue, Message, ParsedTurn, PromptOptions, SystemPrompt, ToolChoice, ToolSpec, Transcript,
+};
+use toolgate_grammar::{Grammar, Vocabulary};
+use toolgate_infer::{
+    Backend, Constraint as Limit, DecodeOptions, Decoded, Forcing, Free, Openings, Piece, Sampler, SamplerOptions,
+    Session, Specials, Stats, StopReason, TurnDecision, decode,
+};
+
+use super::automata::{Cache, Side, TurnAutomata};
+use super::policy::Thresholds;
+use super::{Cancel, Constraint, Engine, Turn, TurnEvent, TurnRequest};
+use crate::{Error, Kind};
+
+/// How a local engine makes turns.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What holds a turn to its form. Default: our grammar.
+    pub constraint: Constraint,
+    /// Whether forced tokens are evaluated in one batch. Default: they are.
+    pub forcing: Forcing,
+    /// What the probability of a call is held against.
+    pub thresholds: Thresholds,
+    /// The system prompt of transcripts that bring none.
+    pub system: SystemPrompt,
+    /// What the model sees when it answers after calls.
+    pub answer_view: AnswerView,
+    /// Calls a turn at most, where the request leaves it open.
+    pub parallel: Option<std::num::NonZeroUsize>,
+    /// Tokens the context holds; `None` is 8,192 or what the model was trained on, whichever is less.
+    pub context: Option<u32>,
+}
+
+/// What the model sees when it answers after calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AnswerView {
+    /// The question and the results, without tool definitions: small models then answer instead of calling on.
+    #[default]
+    Compact,
+    /// The whole conversation, as the call turns see it.
+    Full,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            constraint: Constraint::Grammar,
+            forcing: Forcing::On,
+            thresholds: Thresholds::default(),
+            system: SystemPrompt::default(),
+            answer_view: AnswerView::Compact,
+            parallel: None,
+            context: None,
+        }
+    }
+}
+
+/// Makes a constraint of another engine from our grammar.
+pub(super) type Reference = Box<dyn Fn(&Grammar) -> Result<Box<dyn Limit + Send>, Error> + Send + Sync>;
+
+/// A model on this machine. One turn at a time; others wait.
+pub struct LocalEngine<B> {
+    name: String,
+    dialogue: Dialogue,
+    options: Options,
+    openings: Openings,
+    /// llama.cpp's own grammar sampler, where the backend has it.
+    reference: Option<Reference>,
+    state: Mutex<State<B>>,
+    load_ms: u64,
+}
+
+/// What a turn changes.
+struct State<B> {
+    session: Session<B>,
+    automata: Cache,
+}
+
+impl<B: Backend + Send> LocalEngine<B> {
+    /// An engine over any backend, such as the scripted one in tests.
+    pub fn new(name: impl Into<String>, backend: B, dialogue: Dialogue, options: Options) -> Self {
+        let openings = Openings::new(backend.vocabulary(), dialogue.format().openings());
+        let state = State { session: Session::new(backend), automata: Cache::default() };
+        Self {
+            name: name.into(),
+            dialogue,
+            options,
+            openings,
+            reference: None,
+            state: Mutex::new(state),
+            load_ms: 0,
+        }
+    }
+
+    /// Adds llama.cpp's grammar sampler, for [`Constraint::Llama`].
+    pub(super) fn with_reference(mut self, reference: Reference) -> Self {
+        self.reference = Some(reference);
+        self
+    }
+
+    /// Notes how long loading took, in milliseconds.
+    pub(super) fn loaded_in(mut self, ms: u64) -> Self {
+        self.load_ms = ms;
+        self
+    }
+
+    /// Milliseconds that loading the model took.
+    pub fn load_ms(&self) -> u64 {
+        self.load_ms
+    }
+}
+
+impl<B: Backend + Send> Engine for LocalEngine<B> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn turn(
+        &self,
+        request: &TurnRequest<'_>,
+        cancel: &Cancel,
+        events: &mut dyn FnMut(TurnEvent),
+    ) -> Result<Turn, Error> {
+        // A turn that panicked left a session whose tokens are still true to its backend.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut making = Making { engine: self, request, cancel, events, stats: Stats::default() };
+        making.turn(&mut state)
+    }
+}
+
+/// One turn being made.
+struct Making<'a, B> {
+    engine: &'a LocalEngine<B>,
+    request: &'a TurnRequest<'a>,
+    cancel: &'a Cancel,
+    events: &'a mut dyn FnMut(TurnEvent),
+    stats: Stats,
+}
+
+impl<B: Backend + Send> Making<'_, B> {
+    fn turn(&mut self, state: &mut State<B>) -> Result<Turn, Error> {
+        let engine = self.engine;
+        let offered = if self.request.choice == ToolChoice::None { &[] } else { self.request.tools };
+        if engine.options.constraint == Constraint::None {
+            return self.unconstrained(state, offered);
+        }
+        let automata = self.automata(state, offered)?;
+        let Some(call) = &automata.call else { return self.answer(state, &automata, None) };
+        self.prefill(state, &self.transcript(), offered)?;
+        let decision = match &automata.answer {
+            None => None,
+            Some(_) => {
+                let threshold = engine.options.thresholds.next(self.request.transcript);
+                let vocabulary = state.session.vocabulary().clone();
+                let decision = engine.openings.decide(state.session.logits()?, &vocabulary, threshold);
+                (self.events)(TurnEvent::Decided(decision.clone()));
+                if !decision.call {
+                    return self.answer(state, &automata, Some(decision));
+                }
+                Some(decision)
+            }
+        };
+        let decoded = self.decode(state, Some(call), false)?;
+        let mut parsed = engine.dialogue.format().parse(&decoded.text);
+        let all_settled = !parsed.calls.is_empty() && parsed.calls.iter().all(|call| self.is_settled(call));
+        if all_settled && automata.answer.is_some() {
+            let why = "the model repeated a call whose result it already has, so this turn is an answer";
+            (self.events)(TurnEvent::Retry(why.to_owned()));
+            return self.answer(state, &automata, decision);
+        }
+        parsed.calls.retain(|call| !self.is_settled(call));
+        Ok(self.finish(decoded, parsed, decision))
+    }
+}
+
+impl<B: Backend + Send> Making<'_, B> {
+    /// The answer, after calls from a view that holds the question and the results alone.
+    fn answer(
+        &mut self,
+        state: &mut State<B>,
+        automata: &TurnAutomata,
+        decision: Option<TurnDecision>,
+    ) -> Result<Turn, Error> {
+        let engine = self.engine;
+        let Some(side) = &automata.answer else {
+            return Err(Error::input("a call is required here, so there is no answer to give"));
+        };
+        let transcript = self.transcript();
+        let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
+        if after_calls && engine.options.answer_view == AnswerView::Compact {
+            self.prefill(state, &engine.dialogue.answer_view(&transcript), &[])?;
+        } else {
+            // After a decision this prompt is there already: nothing but a call that was taken back is cut off.
+            self.prefill(state, &transcript, self.request.tools)?;
+        }
+        let decoded = self.decode(state, Some(side), true)?;
+        let content = (!decoded.text.trim().is_empty()).then(|| decoded.text.trim().to_owned());
+        let parsed = ParsedTurn { content, ..ParsedTurn::default() };
+        Ok(self.finish(decoded, parsed, decision))
+    }
+
+    /// A turn without any constraint, read as it comes.
+    fn unconstrained(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<Turn, Error> {
+        self.prefill(state, &self.transcript(), offered)?;
+        let decoded = self.decode(state, None, true)?;
+        let parsed = self.engine.dialogue.format().parse(&decoded.text);
+        Ok(self.finish(decoded, parsed, None))
+    }
+
+    fn automata(&self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<TurnAutomata, Error> {
+        let request = toolgate_chat::TurnRequest {
+            choice: self.request.choice.clone(),
+            parallel: self.request.parallel.or(self.engine.options.parallel),
+        };
+        let vocabulary = state.session.vocabulary().clone();
+        state.automata.get(self.engine.dialogue.format().as_ref(), offered, &request, &vocabulary)
+    }
+
+    /// The transcript with a system prompt: its own, or the engine's.
+    fn transcript(&self) -> Transcript {
+        let given = self.request.transcript;
+        if matches!(given.messages().first(), Some(Message::System(_))) {
+            return given.clone();
+        }
+        let engine = self.engine;
+        let system = engine.options.system.render(self.request.tools, engine.dialogue.format().as_ref());
+        let mut transcript = Transcript::new().with(Message::System(system));
+        for message in given.iter() {
+            transcript.push(message.clone());
+        }
+        transcript
+    }
+
+    /// Renders and evaluates a prompt, reusing what is evaluated already.
+    fn prefill(&mut self, state: &mut State<B>, transcript: &Transcript, tools: &[ToolSpec]) -> Result<(), Error> {
+        let prompt = self.engine.dialogue.prompt(transcript, tools, &PromptOptions::default())?;
+        let mut tokens = Vec::new();
+        for piece in &prompt.pieces {
+            tokens.extend(state.session.backend().tokenize(piece, Specials::Parse)?);
+        }
+        let events = &mut *self.events;
+        let prefill = state.session.set_prompt(&tokens, RESERVE, self.cancel, &mut |progress| {
+            events(TurnEvent::Prefill {
+                done: progress.done,
+                tokens: progress.total,
+                cached: progress.cached,
+            });
+        })?;
+        self.stats.prompt_tokens += prefill.prompt_tokens;
+        self.stats.cached_tokens += prefill.cached_tokens;
+        self.stats.ms.prefill += prefill.ms;
+        Ok(())
+    }
+
+    /// Decodes under a side's constraint (`None`: under none); `shown` text goes out as it comes.
+    fn decode(&mut self, state: &mut State<B>, side: Option<&Side>, shown: bool) -> Result<Decoded, Error> {
+        let engine = self.engine;
+        let mut constraint: Box<dyn Limit> = match (side, engine.options.constraint) {
+            (None, _) | (_, Constraint::None) => Box::new(Free::new(state.session.vocabulary().clone())),
+            (Some(side), Constraint::Grammar) => Box::new(side.automaton.matcher()),
+            (Some(side), Constraint::Llama) => match &engine.reference {
+                Some(reference) => reference(&side.grammar)?,
+                None => return Err(Error::input("this engine has no llama.cpp to run the grammar with")),
+            },
+        };
+        let sampling = self.request.sampling;
+        let mut sampler = Sampler::new(&SamplerOptions {
+            temperature: sampling.temperature,
+            top_k: sampling.top_k,
+            top_p: sampling.top_p,
+            min_p: sampling.min_p,
+            seed: sampling.seed,
+        })?;
+        let options = DecodeOptions {
+            max_tokens: sampling.max_tokens,
+            forcing: engine.options.forcing,
+            cancel: self.cancel.clone(),
+            ..DecodeOptions::default()
+        };
+        let events = &mut *self.events;
+        let decoded = decode(&mut state.session, &mut constraint, &mut sampler, &options, &mut |piece: Piece<'_>| {
+            if shown {
+                events(TurnEvent::Text(piece.text.to_owned()));
+            }
+            ControlFlow::Continue(())
+        })?;
+        self.stats += &decoded.stats;
+        match &decoded.stop {
+            StopReason::ConstraintFailed(why) => Err(Error::new(
+                Kind::Engine,
+                format!("the turn was stopped because its constraint failed: {why}"),
+            )),
+            _ => Ok(decoded),
+        }
+    }
+
+    fn is_settled(&self, call: &toolgate_chat::ToolCall) -> bool {
+        self.request.settled.iter().any(|settled| settled.same_request(call))
+    }
+
+    fn finish(&mut self, decoded: Decoded, parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
+        let stats = std::mem::take(&mut self.stats);
+        Turn { parsed, text: decoded.text, stop: decoded.stop, decision, stats }
+    }
+}
+
+/// Tokens kept free after a prompt, so that there is room for an answer.
+const RESERVE: usize = 256;

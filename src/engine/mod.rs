@@ -1,0 +1,127 @@
+//! The model behind a run: a transcript and tools in, one turn out. Knows chat, decoding and llama.cpp; no
+//! execution of tools.
+//!
+//! Invariant: under [`Constraint::Grammar`] a turn is either calls that parse, name an offered tool and fit its
+//! grammar, or an answer without any call marker in it; a constraint that fails ends the turn with an error.
+
+mod automata;
+mod load;
+mod local;
+mod policy;
+
+pub use local::{AnswerView, LocalEngine, Options};
+pub use policy::Thresholds;
+
+use std::num::NonZeroUsize;
+
+use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice, ToolSpec, Transcript};
+pub use toolgate_infer::{Cancel, Forcing};
+use toolgate_infer::{Stats, StopReason, TurnDecision};
+
+use crate::Error;
+
+/// Something that makes turns.
+pub trait Engine: Send + Sync {
+    /// The model's name, for people.
+    fn name(&self) -> &str;
+
+    /// Makes one turn.
+    ///
+    /// # Errors
+    /// [`Kind::Overflow`](crate::Kind::Overflow) if the prompt does not fit the context,
+    /// [`Kind::Cancelled`](crate::Kind::Cancelled), or [`Kind::Engine`](crate::Kind::Engine).
+    fn turn(
+        &self,
+        request: &TurnRequest<'_>,
+        cancel: &Cancel,
+        events: &mut dyn FnMut(TurnEvent),
+    ) -> Result<Turn, Error>;
+}
+
+/// What a turn is asked for.
+#[derive(Clone, Debug)]
+pub struct TurnRequest<'a> {
+    /// The conversation so far; its last message is the user's or holds tool results.
+    pub transcript: &'a Transcript,
+    /// The tools offered.
+    pub tools: &'a [ToolSpec],
+    /// Whether the turn may, must or must not call.
+    pub choice: ToolChoice,
+    /// The most calls in the turn; `None` is no bound.
+    pub parallel: Option<NonZeroUsize>,
+    /// Calls whose answer is in the transcript and would be the same again: the turn cannot consist of these.
+    pub settled: &'a [ToolCall],
+    /// How tokens are drawn and bounded.
+    pub sampling: &'a Sampling,
+}
+
+/// How tokens are drawn.
+#[derive(Clone, Debug)]
+pub struct Sampling {
+    /// 0 takes the likeliest token; higher is more random. Default 0.
+    pub temperature: f32,
+    /// Keep only the `k` likeliest tokens; 0 keeps all. Default 0.
+    pub top_k: usize,
+    /// Keep the likeliest tokens that make up this probability; 1 keeps all. Default 1.
+    pub top_p: f32,
+    /// Keep tokens at least this likely relative to the likeliest; 0 keeps all. Default 0.
+    pub min_p: f32,
+    /// The same seed gives the same turn. Default 0.
+    pub seed: u64,
+    /// Tokens a turn may have. Default 1,024.
+    pub max_tokens: usize,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self { temperature: 0.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0, max_tokens: 1024 }
+    }
+}
+
+/// What holds a turn to its form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Constraint {
+    /// Our grammar and automaton.
+    #[default]
+    Grammar,
+    /// Our grammar, run by llama.cpp's own sampler: slower, for comparison.
+    Llama,
+    /// Nothing: the turn is parsed as it comes.
+    None,
+}
+
+/// What happens while a turn is made.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum TurnEvent {
+    /// The prompt is being evaluated: `done` of `tokens`, of which `cached` were there already.
+    Prefill {
+        /// Tokens evaluated so far, cached ones included.
+        done: usize,
+        /// The prompt's length.
+        tokens: usize,
+        /// Tokens that needed no evaluation.
+        cached: usize,
+    },
+    /// Whether the turn is a call was decided.
+    Decided(TurnDecision),
+    /// A piece of the answer.
+    Text(String),
+    /// The turn was taken back and is made again.
+    Retry(String),
+}
+
+/// A finished turn.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// What it says.
+    pub parsed: ParsedTurn,
+    /// The text as the model wrote it.
+    pub text: String,
+    /// Why it ended.
+    pub stop: StopReason,
+    /// How it was decided between call and answer, where that was open.
+    pub decision: Option<TurnDecision>,
+    /// What it cost.
+    pub stats: Stats,
+}

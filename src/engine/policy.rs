@@ -1,0 +1,36 @@
+//! Call or answer: what the probability of a call is held against, by what has happened so far.
+//!
+//! Masking alone does not decide well: a small model that wants to call in a dialect of its own slides into prose
+//! when the mask forbids its first token. So the probability of *any* call opening, in the unmasked distribution
+//! at the first position of the turn, is held against a threshold, and the turn is then written in canonical form.
+
+use toolgate_chat::{Message, Transcript};
+
+/// Probabilities of a call from which on a turn is a call; 0 always calls, anything over 1 never does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// Before any call.
+    pub first: f64,
+    /// After a call that did what it should.
+    pub after_success: f64,
+    /// After a call that failed or was denied.
+    pub after_failure: f64,
+}
+
+impl Default for Thresholds {
+    /// Uncalibrated: the value DESIGN.md's measurements used for every state.
+    fn default() -> Self {
+        Self { first: 0.2, after_success: 0.2, after_failure: 0.2 }
+    }
+}
+
+impl Thresholds {
+    /// The threshold for the next turn of `transcript`: what matters is what came since the user last spoke.
+    pub fn next(&self, transcript: &Transcript) -> f64 {
+        match transcript.last() {
+            Some(Message::Tool(replies)) if replies.iter().any(|reply| reply.is_error) => self.after_failure,
+            Some(Message::Tool(_)) => self.after_success,
+            _ => self.first,
+        }
+    }
+}

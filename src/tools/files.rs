@@ -1,0 +1,212 @@
+//! The built-in file tools: their parameters as Rust types, over the sandbox's file tier.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use toolgate_chat::ToolSpec;
+use toolgate_sandbox::policy::{Mode, Policy};
+use toolgate_sandbox::{self as sandbox, Grants, Kind, ReadOptions, Root, SearchOptions, output};
+
+use super::{Args, Effect, Status, Tool, ToolResult};
+use crate::Error;
+
+#[derive(Deserialize, JsonSchema)]
+struct ReadFile {
+    /// File path, relative to the workspace.
+    path: String,
+    /// Return at most this many lines.
+    #[schemars(range(min = 1))]
+    max_lines: Option<u64>,
+    /// First line to return, counted from 1.
+    #[schemars(range(min = 1))]
+    start_line: Option<u64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListDirectory {
+    /// Directory path, relative to the workspace; "." is the workspace itself.
+    path: String,
+    /// How many levels to list; 1 is the directory alone.
+    #[schemars(range(min = 1, max = 8))]
+    depth: Option<u64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct SearchCodebase {
+    /// The text to look for; upper and lower case are the same.
+    query: String,
+    /// Search only in this file or directory.
+    path: Option<String>,
+    /// Return at most this many lines.
+    #[schemars(range(min = 1))]
+    max_results: Option<u64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct WriteFile {
+    /// File path, relative to the workspace.
+    path: String,
+    /// The full new content of the file.
+    content: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct EditFile {
+    /// File path, relative to the workspace.
+    path: String,
+    /// The exact text to replace; must occur once in the file.
+    old_text: String,
+    /// The text to put in its place.
+    new_text: String,
+}
+
+/// A file operation as a tool.
+pub struct FileTool {
+    spec: ToolSpec,
+    effect: Effect,
+    asks: bool,
+    root: Root,
+    grants: Grants,
+    run: Operation,
+}
+
+type Operation = fn(&Root, &Grants, &Args) -> Result<Done, Stop>;
+
+/// What an operation says to the model, and the same as data.
+struct Done {
+    content: String,
+    data: serde_json::Value,
+    truncated: bool,
+}
+
+/// Why an operation did not happen.
+enum Stop {
+    /// The arguments are narrower than their schema.
+    Arguments(String),
+    /// The sandbox said no, or could not.
+    Sandbox(sandbox::Error),
+}
+
+impl From<sandbox::Error> for Stop {
+    fn from(error: sandbox::Error) -> Self {
+        Self::Sandbox(error)
+    }
+}
+
+/// The file tools that `policy` grants in `mode`, working below `root`, in the order they are offered.
+///
+/// # Errors
+/// None that input could cause; the definitions are checked like any others.
+pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTool>, Error> {
+    let grants = policy.grants(mode);
+    let tool = |spec: Result<ToolSpec, toolgate_chat::Error>, effect, run: Operation| {
+        let spec = spec?;
+        let asks = policy.asks(spec.name.as_str());
+        Ok::<_, Error>(FileTool { spec, effect, asks, root: root.clone(), grants: grants.clone(), run })
+    };
+    let mut tools = Vec::new();
+    if grants.can_read() {
+        let read = ToolSpec::of::<ReadFile>("read_file", "Read a text file and return its contents.");
+        let list = ToolSpec::of::<ListDirectory>("list_directory", "List the files and folders in a directory.");
+        let search = ToolSpec::of::<SearchCodebase>(
+            "search_codebase",
+            "Find the lines in all files that contain a text. Returns file, line number and line.",
+        );
+        tools.push(tool(read, Effect::Reads, read_file)?);
+        tools.push(tool(list, Effect::Reads, list_directory)?);
+        tools.push(tool(search, Effect::Reads, search_codebase)?);
+    }
+    if grants.can_write() {
+        let write = ToolSpec::of::<WriteFile>("write_file", "Create a file, or replace it, with the given content.");
+        let create = ToolSpec::of::<WriteFile>("create_file", "Create a new file; fails if it already exists.");
+        let edit = ToolSpec::of::<EditFile>("edit_file", "Replace one piece of text in a file with another.");
+        tools.push(tool(write, Effect::Writes, write_file)?);
+        tools.push(tool(create, Effect::Writes, create_file)?);
+        tools.push(tool(edit, Effect::Writes, edit_file)?);
+    }
+    Ok(tools)
+}
+
+impl Tool for FileTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    fn needs_approval(&self) -> bool {
+        self.asks
+    }
+
+    fn call(&self, args: &Args) -> ToolResult {
+        let mut result = match (self.run)(&self.root, &self.grants, args) {
+            Ok(done) => {
+                let cleaned = output::for_model(done.content.as_bytes(), self.grants.limits.max_output_bytes);
+                let mut result = ToolResult::ok(cleaned.text).with_data(done.data);
+                result.truncated = done.truncated || cleaned.truncated;
+                result
+            }
+            Err(Stop::Arguments(why)) => ToolResult::failed(format!("the arguments do not fit: {why}")),
+            Err(Stop::Sandbox(error)) => ToolResult::new(status_of(error.kind()), error.to_string()),
+        };
+        result.enforced = self.root.enforced(&self.grants);
+        result
+    }
+}
+
+fn status_of(kind: Kind) -> Status {
+    match kind {
+        Kind::Denied => Status::Denied,
+        Kind::Limit => Status::Limit,
+        _ => Status::Failed,
+    }
+}
+
+fn parse<P: DeserializeOwned>(args: &Args) -> Result<P, Stop> {
+    args.parse().map_err(Stop::Arguments)
+}
+
+fn done(content: String, data: impl Serialize, truncated: bool) -> Result<Done, Stop> {
+    // The sandbox's reports are plain structs of strings and numbers; were one not, the text is still there.
+    let data = serde_json::to_value(data).unwrap_or_default();
+    Ok(Done { content, data, truncated })
+}
+
+fn read_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
+    let ReadFile { path, max_lines, start_line } = parse(args)?;
+    let file = root.read_file(grants, &path, &ReadOptions { start_line, max_lines })?;
+    done(file.content(), &file, file.truncated)
+}
+
+fn list_directory(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
+    let ListDirectory { path, depth } = parse(args)?;
+    let listing = root.list_directory(grants, &path, depth)?;
+    done(listing.content(), &listing, listing.truncated)
+}
+
+fn search_codebase(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
+    let SearchCodebase { query, path, max_results } = parse(args)?;
+    let options = SearchOptions { path, max_results, ..SearchOptions::default() };
+    let found = root.search_codebase(grants, &query, &options)?;
+    done(found.content(), &found, found.truncated)
+}
+
+fn write_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
+    let WriteFile { path, content } = parse(args)?;
+    let written = root.write_file(grants, &path, &content)?;
+    done(written.content(), &written, false)
+}
+
+fn create_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
+    let WriteFile { path, content } = parse(args)?;
+    let written = root.create_file(grants, &path, &content)?;
+    done(written.content(), &written, false)
+}
+
+fn edit_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
+    let EditFile { path, old_text, new_text } = parse(args)?;
+    let edited = root.edit_file(grants, &path, &old_text, &new_text)?;
+    done(edited.content(), &edited, false)
+}

@@ -1,0 +1,49 @@
+//! Tools: what a call runs. Knows messages and the sandbox; no model and no grammar.
+//!
+//! Invariant: a tool never sees arguments that its schema does not admit ([`Args`] is made only by
+//! [`Registry::call`]), and whatever goes wrong inside a tool becomes a [`ToolResult`] the model can read.
+
+mod args;
+mod canned;
+mod files;
+mod registry;
+mod result;
+mod typed;
+
+pub use args::Args;
+pub use canned::CannedTool;
+pub use files::{FileTool, file_tools};
+pub use registry::Registry;
+pub use result::{Status, ToolResult};
+pub use typed::{TypedTool, typed};
+
+use toolgate_chat::ToolSpec;
+
+/// Whether a tool only looks, or leaves something changed behind.
+///
+/// A call that only looks, with the same arguments and nothing changed since, would give the same result:
+/// the loop does not make it twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Looks only.
+    Reads,
+    /// May change something: a file, a memory, the world.
+    Writes,
+}
+
+/// Something a model can call.
+pub trait Tool: Send + Sync {
+    /// Its name, description and parameters: the one definition that feeds grammar, prompt, listing and check.
+    fn spec(&self) -> &ToolSpec;
+
+    /// Whether it only looks.
+    fn effect(&self) -> Effect;
+
+    /// Whether somebody is to be asked before it is called ([`Approval`](crate::agent::Approval)).
+    fn needs_approval(&self) -> bool {
+        false
+    }
+
+    /// Runs it on arguments that fit its schema.
+    fn call(&self, args: &Args) -> ToolResult;
+}

@@ -1,0 +1,133 @@
+//! The tools of a run by name, with the check that stands before every call.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde_json::{Map, Value};
+use toolgate_chat::{ToolCall, ToolSpec};
+
+use super::args::Check;
+use super::{Effect, Tool, ToolResult};
+use crate::Error;
+
+/// Tools in the order they are offered, each with its compiled schema.
+#[derive(Default)]
+pub struct Registry {
+    entries: Vec<Entry>,
+    by_name: BTreeMap<String, usize>,
+}
+
+struct Entry {
+    tool: Box<dyn Tool>,
+    check: Check,
+}
+
+impl Registry {
+    /// No tools.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tool after the others.
+    ///
+    /// # Errors
+    /// A name that is taken, or a schema that cannot be checked against.
+    pub fn add(&mut self, tool: impl Tool + 'static) -> Result<(), Error> {
+        self.add_boxed(Box::new(tool))
+    }
+
+    /// [`add`](Self::add) for a tool that is already boxed.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn add_boxed(&mut self, tool: Box<dyn Tool>) -> Result<(), Error> {
+        let name = tool.spec().name.to_string();
+        if self.by_name.contains_key(&name) {
+            return Err(Error::input(format!("two tools are called \"{name}\"")));
+        }
+        let check = Check::new(&tool.spec().parameters)
+            .map_err(|why| Error::input(format!("the schema of tool \"{name}\" is not valid: {why}")))?;
+        self.by_name.insert(name, self.entries.len());
+        self.entries.push(Entry { tool, check });
+        Ok(())
+    }
+
+    /// Keeps only the named tools, in this order.
+    ///
+    /// # Errors
+    /// A name that no tool has; the message lists those there are.
+    pub fn select(self, names: &[String]) -> Result<Self, Error> {
+        let known = self.names().collect::<Vec<_>>().join(", ");
+        let mut by_name: BTreeMap<String, Entry> =
+            self.entries.into_iter().map(|entry| (entry.tool.spec().name.to_string(), entry)).collect();
+        let mut selected = Self::new();
+        for name in names {
+            let entry = by_name
+                .remove(name)
+                .ok_or_else(|| Error::input(format!("no tool \"{name}\" to select; there are: {known}")))?;
+            selected.by_name.insert(name.clone(), selected.entries.len());
+            selected.entries.push(entry);
+        }
+        Ok(selected)
+    }
+
+    /// The definitions, in the order offered.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.entries.iter().map(|entry| entry.tool.spec().clone()).collect()
+    }
+
+    /// The names, in the order offered.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.tool.spec().name.as_str())
+    }
+
+    /// Whether no tool is offered.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What calling the tool of that name may do; `None` if there is none.
+    pub fn effect(&self, name: &str) -> Option<Effect> {
+        self.entry(name).map(|entry| entry.tool.effect())
+    }
+
+    /// Whether somebody is to be asked before that tool is called.
+    pub fn needs_approval(&self, name: &str) -> bool {
+        self.entry(name).is_some_and(|entry| entry.tool.needs_approval())
+    }
+
+    /// Runs a call: finds the tool, checks the arguments, calls it, times it.
+    /// Whatever is wrong becomes a result the model can act on.
+    pub fn call(&self, call: &ToolCall) -> ToolResult {
+        let start = Instant::now();
+        let mut result = match self.entry(&call.name) {
+            None => ToolResult::failed(format!(
+                "there is no tool \"{}\"; the tools are: {}",
+                call.name,
+                self.names().collect::<Vec<_>>().join(", ")
+            )),
+            Some(entry) => match entry.check.check(&call.arguments) {
+                Ok(args) => entry.tool.call(&args),
+                Err(violations) => ToolResult::failed(format!(
+                    "the arguments of {} do not fit its schema: {}",
+                    call.name,
+                    violations.join("; ")
+                )),
+            },
+        };
+        result.ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        result
+    }
+
+    /// [`call`](Self::call) with the arguments as JSON text, for programs and tests.
+    pub fn call_json(&self, name: &str, arguments: &str) -> ToolResult {
+        match serde_json::from_str::<Map<String, Value>>(arguments) {
+            Ok(arguments) => self.call(&ToolCall::new(name, arguments)),
+            Err(why) => ToolResult::failed(format!("the arguments are not a JSON object: {why}")),
+        }
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.by_name.get(name).and_then(|&i| self.entries.get(i))
+    }
+}

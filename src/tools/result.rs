@@ -1,0 +1,85 @@
+//! What a call came to, as the model sees it and as a program reads it (SPEC §9).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolgate_sandbox::Enforced;
+
+/// How a call ended. Everything but `Ok` is shown to the model as an error, with what to do instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It did what was asked.
+    Ok,
+    /// It could not: a missing file, arguments that do not fit, an unknown tool.
+    Failed,
+    /// The sandbox or the user refused it.
+    Denied,
+    /// It ran into a limit.
+    Limit,
+}
+
+impl Status {
+    /// The word used in JSON and on the terminal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Denied => "denied",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+/// The outcome of one call. `content` is exactly what the model sees.
+#[derive(Clone, Debug, Serialize)]
+pub struct ToolResult {
+    /// How it ended.
+    pub status: Status,
+    /// The text for the model.
+    pub content: String,
+    /// The same, structured, where the tool has a structure to offer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    /// Whether `content` was cut; it then says how to read on.
+    pub truncated: bool,
+    /// What confined the call.
+    pub enforced: Enforced,
+    /// How long it took, in milliseconds.
+    pub ms: u64,
+}
+
+impl ToolResult {
+    /// A result of this status and text; nothing truncated, confined by nothing but the process itself.
+    pub fn new(status: Status, content: impl Into<String>) -> Self {
+        Self {
+            status,
+            content: content.into(),
+            data: None,
+            truncated: false,
+            enforced: Enforced::nothing(),
+            ms: 0,
+        }
+    }
+
+    /// It worked; this is what it says.
+    pub fn ok(content: impl Into<String>) -> Self {
+        Self::new(Status::Ok, content)
+    }
+
+    /// It could not be done; the text says what to do instead.
+    pub fn failed(content: impl Into<String>) -> Self {
+        Self::new(Status::Failed, content)
+    }
+
+    /// It was refused.
+    pub fn denied(content: impl Into<String>) -> Self {
+        Self::new(Status::Denied, content)
+    }
+
+    /// Adds the structured form.
+    #[must_use]
+    pub fn with_data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+}

@@ -1,0 +1,8 @@
+//! Integration tests of the root package: one binary, a module per theme.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod agent;
+mod cli;
+mod models;
+mod tidy;
+mod tools;

@@ -1,0 +1,93 @@
+//! The tree itself: layers between root modules, and a first line in every file that says where it sits.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Root modules, low to high; one may use those before it and itself.
+const LAYERS: [&str; 6] = ["error", "models", "tools", "engine", "agent", "cli"];
+
+/// What may not be used although it lies below.
+const FORBIDDEN: [(&str, &str); 2] = [("engine", "tools"), ("tools", "models")];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name != "target") {
+                rust_files(&path, found);
+            }
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn violations(module: &str, text: &str) -> Vec<String> {
+    let rank = LAYERS.iter().position(|layer| *layer == module).unwrap();
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let mut found = Vec::new();
+    for line in code {
+        for (i, layer) in LAYERS.iter().enumerate() {
+            let used = line.contains(&format!("crate::{layer}::"));
+            if used && (i > rank || FORBIDDEN.contains(&(module, *layer))) {
+                found.push(format!("{module} uses {layer}: {}", line.trim()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn root_modules_import_downwards_only() {
+    let mut found = Vec::new();
+    for module in LAYERS {
+        let mut files = Vec::new();
+        let dir = root().join("src").join(module);
+        if dir.is_dir() {
+            rust_files(&dir, &mut files);
+        } else {
+            files.push(root().join("src").join(format!("{module}.rs")));
+        }
+        for file in files {
+            found.extend(violations(module, &fs::read_to_string(&file).unwrap()));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn an_upward_import_would_be_found() {
+    assert_eq!(violations("tools", "use crate::agent::Agent;").len(), 1);
+    assert_eq!(violations("engine", "use crate::tools::Tool;").len(), 1);
+    assert_eq!(violations("agent", "use crate::tools::Tool;"), Vec::<String>::new());
+}
+
+#[test]
+fn every_file_says_where_it_sits() {
+    let mut files = Vec::new();
+    for dir in ["src", "crates", "sandbox", "tests", "examples"] {
+        rust_files(&root().join(dir), &mut files);
+    }
+    assert!(files.len() > 50, "only {} files found", files.len());
+    let silent: Vec<_> =
+        files.iter().filter(|file| !fs::read_to_string(file).unwrap().starts_with("//!")).collect();
+    assert!(silent.is_empty(), "files without a //! line: {silent:?}");
+}
+
+#[test]
+fn readme_and_architecture_link_to_files_that_exist() {
+    for page in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            assert!(root().join(path).exists(), "{page} links to {path}, which does not exist");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Tools as an embedder and the loop use them: check before call, results for every mistake.
+
+use serde_json::json;
+use toolgate::tools::{CannedTool, Registry, Status, file_tools};
+use toolgate_sandbox::policy::{Mode, Policy};
+use toolgate_sandbox::{Root, ambient_authority};
+
+fn workspace(mode: Mode) -> (tempfile::TempDir, Registry) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.txt"), "one\ntwo\nthree\n").unwrap();
+    let root = Root::open(dir.path(), ambient_authority()).unwrap();
+    let mut registry = Registry::new();
+    for tool in file_tools(&root, &Policy::default_for(mode), mode).unwrap() {
+        registry.add(tool).unwrap();
+    }
+    (dir, registry)
+}
+
+fn check(registry: &Registry, name: &str, arguments: serde_json::Value, status: Status, says: &str) {
+    let result = registry.call_json(name, &arguments.to_string());
+    assert_eq!(result.status, status, "{name} {arguments}: {}", result.content);
+    assert!(result.content.contains(says), "{name} {arguments}: {:?} lacks {says:?}", result.content);
+}
+
+#[test]
+fn intel_reads_and_edit_writes() {
+    let (_dir, intel) = workspace(Mode::Intel);
+    assert_eq!(intel.names().collect::<Vec<_>>(), ["read_file", "list_directory", "search_codebase"]);
+    check(&intel, "read_file", json!({"path": "a.txt", "start_line": 2, "max_lines": 1}), Status::Ok, "two");
+    check(&intel, "write_file", json!({"path": "b", "content": ""}), Status::Failed, "there is no tool");
+
+    let (dir, edit) = workspace(Mode::Edit);
+    check(&edit, "write_file", json!({"path": "n/b.txt", "content": "x"}), Status::Ok, "n/b.txt");
+    check(&edit, "create_file", json!({"path": "n/b.txt", "content": "y"}), Status::Failed, "n/b.txt");
+    check(&edit, "edit_file", json!({"path": "a.txt", "old_text": "two", "new_text": "2"}), Status::Ok, "a.txt");
+    assert_eq!(std::fs::read_to_string(dir.path().join("a.txt")).unwrap(), "one\n2\nthree\n");
+    assert_eq!(std::fs::read_to_string(dir.path().join("n/b.txt")).unwrap(), "x");
+}
+
+#[test]
+fn every_mistake_of_a_call_is_a_result() {
+    let (_dir, registry) = workspace(Mode::Intel);
+    check(&registry, "open_file", json!({"path": "a.txt"}), Status::Failed, "read_file, list_directory");
+    check(&registry, "read_file", json!({}), Status::Failed, "path");
+    check(&registry, "read_file", json!({"path": 3}), Status::Failed, "/path");
+    check(&registry, "read_file", json!({"path": "a.txt", "max_lines": 0}), Status::Failed, "/max_lines");
+    check(&registry, "read_file", json!({"path": "b.txt"}), Status::Failed, "a.txt");
+    check(&registry, "read_file", json!({"path": "../a.txt"}), Status::Denied, "outside");
+    assert_eq!(registry.call_json("read_file", "[1]").status, Status::Failed);
+    check(&registry, "read_file", json!({"path": "a.txt"}), Status::Ok, "three");
+}
+
+#[test]
+fn result_json_has_the_fields_of_the_contract() {
+    let (_dir, registry) = workspace(Mode::Intel);
+    let result = serde_json::to_value(registry.call_json("read_file", r#"{"path": "a.txt"}"#)).unwrap();
+    assert_eq!(result["status"], "ok");
+    assert_eq!(result["content"], "one\ntwo\nthree\n");
+    assert_eq!(result["truncated"], false);
+    assert_eq!(result["enforced"]["fs"], "capability:read");
+    assert_eq!(result["enforced"]["net"], "none");
+    assert!(result["enforced"]["process"].is_string() && result["ms"].is_u64(), "{result}");
+}
+
+#[test]
+fn canned_tools_answer_with_their_result() {
+    let definitions = json!([
+        {"type": "function", "function": {"name": "get_rate", "description": "A rate.", "parameters":
+            {"type": "object", "properties": {"of": {"enum": ["gold", "tin"]}}, "required": ["of"]}},
+         "result": {"rate": 7}},
+        {"type": "function", "function": {"name": "mute", "description": "Says nothing.", "parameters":
+            {"type": "object", "properties": {}}}}
+    ]);
+    let mut registry = Registry::new();
+    for tool in CannedTool::all_from_json(&definitions.to_string()).unwrap() {
+        registry.add(tool).unwrap();
+    }
+    check(&registry, "get_rate", json!({"of": "tin"}), Status::Ok, r#"{"rate":7}"#);
+    check(&registry, "get_rate", json!({"of": "air"}), Status::Failed, "/of");
+    check(&registry, "mute", json!({}), Status::Failed, "no canned result");
+    let error = CannedTool::all_from_json(r#"[{"type": "function"}]"#).unwrap_err();
+    assert!(error.to_string().starts_with("tool 0: "), "{error}");
+}
+
+#[test]
+fn two_tools_of_one_name_are_refused_and_selection_names_what_there_is() {
+    let (_dir, registry) = workspace(Mode::Intel);
+    let selected = registry.select(&["search_codebase".into(), "read_file".into()]).unwrap();
+    assert_eq!(selected.names().collect::<Vec<_>>(), ["search_codebase", "read_file"]);
+    let error = selected.select(&["nothing".into()]).err().unwrap();
+    assert!(error.to_string().contains("search_codebase, read_file"), "{error}");
+}
