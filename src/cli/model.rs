@@ -332,3 +332,95 @@ fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)).context("cannot listen for Ctrl-C")?;
     Ok(cancel)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::models::Catalogue;
+
+    /// A store of two models, of which `here` is here; its bytes are "GGUF!", unless `content` says otherwise.
+    fn store(directory: &Path, content: &[u8]) -> Store {
+        std::fs::write(directory.join("here.gguf"), content).unwrap();
+        let digest = Sha256Digest::of(b"GGUF!");
+        let entry = |id: &str, description: &str| {
+            format!(
+                "[[model]]\nid = \"{id}\"\ndescription = \"{description}\"\nfile = \"F.gguf\"\nbytes = 5\n\
+                 sha256 = \"{digest}\"\nhub = {{ repo = \"o/n\", file = \"F.gguf\" }}\n"
+            )
+        };
+        let text = entry("here", "one \\u001b[31mred") + &entry("elsewhere", "another");
+        Store::new(directory, Catalogue::parse(&text).unwrap())
+    }
+
+    fn facts(_: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
+        Ok(vec![("architecture", "toy\u{1b}[2J".to_owned())])
+    }
+
+    /// Runs `work` on a store whose model `here` has `content`; its exit code and what it printed.
+    fn check(
+        content: &[u8],
+        work: impl Fn(&Store, &mut dyn Write) -> anyhow::Result<Exit>,
+    ) -> (anyhow::Result<Exit>, String) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut out = Vec::new();
+        let exit = work(&store(directory.path(), content), &mut out);
+        (exit, String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn lists_what_is_here_without_passing_on_escape_sequences() {
+        let (_, text) = check(b"GGUF!", |store, out| list(store, false, out));
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines.iter().any(|line| line.starts_with("here ") && line.contains(" yes ")), "{text}");
+        assert!(lines.iter().any(|line| line.starts_with("elsewhere ") && line.contains(" no ")), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn lists_as_json_with_paths_and_sources() {
+        let (_, text) = check(b"GG", |store, out| list(store, true, out));
+        let listing: Value = serde_json::from_str(&text).unwrap();
+        let state = |i: usize| listing.pointer(&format!("/models/{i}/state")).and_then(Value::as_str);
+        assert_eq!((state(0), state(1)), (Some("damaged"), Some("no")));
+        assert_eq!(listing.pointer("/models/0/sources/0"), Some(&json!("hub:o/n/F.gguf")));
+    }
+
+    #[test]
+    fn info_joins_the_catalogue_s_facts_and_the_file_s() {
+        let (exit, text) = check(b"GGUF!", |store, out| info(store, "here", true, true, &facts, out));
+        assert_eq!(exit.unwrap(), Exit::Done);
+        let shown: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(shown.get("verified"), Some(&json!(true)));
+        assert_eq!(shown.get("architecture"), Some(&json!("toy\u{1b}[2J")));
+        let (_, text) = check(b"GGUF!", |store, out| info(store, "here", false, false, &facts, out));
+        assert!(text.contains("architecture     toy") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn info_says_that_a_file_is_not_the_one_of_record_and_fails() {
+        let (exit, text) = check(b"GGUF?", |store, out| info(store, "here", true, true, &facts, out));
+        assert_eq!(exit.unwrap(), Exit::Failed);
+        assert!(text.contains("\"verified\": false"), "{text}");
+    }
+
+    #[test]
+    fn info_shows_a_known_model_that_is_not_here_and_refuses_an_unknown_one() {
+        let (exit, text) = check(b"GGUF!", |store, out| info(store, "elsewhere", false, true, &facts, out));
+        assert_eq!(exit.unwrap(), Exit::Done);
+        assert!(text.contains("\"state\": \"no\""), "{text}");
+        let (exit, text) = check(b"GGUF!", |store, out| info(store, "nowhere", false, true, &facts, out));
+        assert!(exit.unwrap_err().to_string().contains("there is no model") && text.is_empty());
+    }
+
+    #[test]
+    fn a_pull_of_what_is_here_prints_its_path_and_no_more() {
+        let cancel = AtomicBool::new(false);
+        let (exit, text) = check(b"GGUF!", |store, out| {
+            pull(store, "here", None, Existing::Trust, &cancel, out).map(|()| Exit::Done)
+        });
+        assert_eq!(exit.unwrap(), Exit::Done);
+        assert!(text.ends_with("here.gguf\n") && text.lines().count() == 1, "{text}");
+    }
+}

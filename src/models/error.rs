@@ -59,8 +59,11 @@ impl Error {
     pub(crate) fn disk(what: &str, path: &Path, error: io::Error) -> Self {
         let path = path.display();
         let result = if is_full(&error) {
-            Self::new(Kind::Disk, format!("no space left on the disk of the model cache: cannot {what} {path}"))
-                .hint("free some space, or set TOOLGATE_CACHE to a directory on another disk")
+            Self::new(
+                Kind::Disk,
+                format!("no space left on the disk of the model cache: cannot {what} {path}"),
+            )
+            .hint("free some space, or set TOOLGATE_CACHE to a directory on another disk")
         } else {
             Self::new(Kind::Disk, format!("cannot {what} {path}: {error}"))
                 .hint("make it writable, or set TOOLGATE_CACHE to another directory")
