@@ -116,6 +116,7 @@ impl Program {
             boundaries: Boundaries::default(),
             fragment_of: vec![None; grammar.rules().len()],
             tasks: Vec::new(),
+            endings: Vec::new(),
             program: Self {
                 states: Vec::new(),
                 targets: Vec::new(),
@@ -126,8 +127,9 @@ impl Program {
                 root: 0,
             },
         };
-        let mut program = lowering.run()?;
+        let (mut program, endings) = lowering.run()?;
         program.order(grammar)?;
+        program.shorten(&endings);
         Ok(program)
     }
 
@@ -149,6 +151,57 @@ impl Program {
 
     pub(crate) fn repetition(&self, id: u32) -> Option<&Repetition> {
         self.repetitions.get(id as usize)
+    }
+
+    /// Lets edges lead straight into the fragment that is all that is left to match, and lets characters that
+    /// lead to the same place share the states between their bytes, so that equal configurations are seen to be
+    /// equal.
+    fn shorten(&mut self, endings: &[StateId]) {
+        let mut same: FxHashMap<(u8, u8, StateId), StateId> = FxHashMap::default();
+        let mut instead: FxHashMap<StateId, StateId> = FxHashMap::default();
+        for &ending in endings {
+            if let State::Byte { low, high, target } = self.state(ending) {
+                let target = instead.get(&target).copied().unwrap_or_else(|| self.entered(target));
+                let first = *same.entry((low, high, target)).or_insert(ending);
+                if first != ending {
+                    instead.insert(ending, first);
+                }
+            }
+        }
+        for id in 0..self.states.len() as StateId {
+            if let State::Byte { low, high, target } = self.state(id) {
+                let target = instead.get(&target).copied().unwrap_or_else(|| self.entered(target));
+                if let Some(state) = self.states.get_mut(id as usize) {
+                    *state = State::Byte { low, high, target };
+                }
+            }
+        }
+        for index in 0..self.edges.len() {
+            let Some(target) = self.edges.get(index).map(|edge| edge.target) else { continue };
+            let target = instead.get(&target).copied().unwrap_or_else(|| self.entered(target));
+            if let Some(edge) = self.edges.get_mut(index) {
+                edge.target = target;
+            }
+        }
+    }
+
+    /// Where a state leads without consuming or pushing anything. There is no left recursion, so this ends.
+    fn entered(&self, mut state: StateId) -> StateId {
+        loop {
+            state = match self.state(state) {
+                State::Split(from, to) => match self.split(from, to) {
+                    &[only] => only,
+                    _ => return state,
+                },
+                State::Call { fragment, next } if matches!(self.state(next), State::Accept) => {
+                    match self.fragment(fragment) {
+                        Some(fragment) => fragment.start,
+                        None => return state,
+                    }
+                }
+                _ => return state,
+            };
+        }
     }
 
     /// Ranks the fragments, callers first, by a depth-first search over "may begin with".
@@ -261,11 +314,13 @@ struct Lowering<'g> {
     boundaries: Boundaries,
     fragment_of: Vec<Option<u32>>,
     tasks: Vec<Task>,
+    /// The states within characters, those nearer to the end of theirs first.
+    endings: Vec<StateId>,
     program: Program,
 }
 
 impl<'g> Lowering<'g> {
-    fn run(mut self) -> Result<Program, Error> {
+    fn run(mut self) -> Result<(Program, Vec<StateId>), Error> {
         self.program.root = self.rule(self.grammar.root().0);
         while let Some((node, from, to)) = self.tasks.pop() {
             let flat = self.flat;
@@ -287,7 +342,7 @@ impl<'g> Lowering<'g> {
         for edge in &mut self.program.edges {
             (edge.low, edge.high) = (classes.of(edge.low), classes.of(edge.high));
         }
-        Ok(self.program)
+        Ok((self.program, self.endings))
     }
 
     fn lower(&mut self, node: &Node<'_>, from: StateId, to: StateId) -> Result<(), Error> {
@@ -368,6 +423,7 @@ impl<'g> Lowering<'g> {
                     let state = self.fresh();
                     self.set(state, State::Byte { low: edge.low, high: edge.high, target });
                     endings.insert((edge.low, edge.high, target), state);
+                    self.endings.push(state);
                     target = state;
                 }
             }

@@ -17,7 +17,8 @@ use smallvec::SmallVec;
 
 use super::arena::{Full, Interner};
 use super::lower::{Program, State, StateId};
-use super::mask::{Local, Masks, Uniform};
+use super::mask::Masks;
+use super::uniform::Uniform;
 use super::vocabulary::{TokenId, Vocabulary};
 use crate::{Error, Kind, Limits};
 
@@ -100,7 +101,6 @@ pub(crate) struct Configuration {
     pub(crate) items: SmallVec<[Item; 2]>,
     expansion: OnceLock<Expansion>,
     pub(crate) uniform: OnceLock<Option<Uniform>>,
-    pub(crate) local: OnceLock<Arc<Local>>,
 }
 
 /// An edge that can be taken from a configuration, over byte classes.
@@ -162,7 +162,14 @@ impl Expansion {
 
     /// Live classes, ascending.
     pub(crate) fn live_classes(&self) -> impl Iterator<Item = u8> + '_ {
-        (0..=u8::MAX).filter(|&class| self.live(class))
+        (0u8..4).zip(self.live).flat_map(|(word, bits)| {
+            let mut rest = bits;
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+                rest &= rest - 1;
+                Some(word * 64 + bit as u8)
+            })
+        })
     }
 
     /// Number of live classes.
@@ -264,12 +271,7 @@ impl Machine {
             }
         }
         let key = items.clone();
-        let make = || Configuration {
-            items,
-            expansion: OnceLock::new(),
-            uniform: OnceLock::new(),
-            local: OnceLock::new(),
-        };
+        let make = || Configuration { items, expansion: OnceLock::new(), uniform: OnceLock::new() };
         Ok(self.configurations.intern(key.as_slice(), |known| known.items == key, make)?)
     }
 

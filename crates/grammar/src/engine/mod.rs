@@ -23,7 +23,9 @@ mod matcher;
 mod relative;
 mod slice;
 mod trie;
+mod uniform;
 mod vocabulary;
+mod walk;
 
 #[cfg(test)]
 mod tests;

@@ -38,6 +38,9 @@ impl Machine {
         let mut tops: BTreeSet<FrameId> = items.iter().map(|item| item.frame).collect();
         for _ in 0..DESCENTS {
             let Some((base, above)) = self.common(tops) else { return Ok(None) };
+            if base == UNKNOWN {
+                return Ok(None);
+            }
             // Where the base is a repetition's count, what is shared is what is below it.
             let counted = self.entries(base).iter().any(|entry| matches!(entry, Entry::Again { .. }));
             if !counted {
@@ -112,6 +115,9 @@ impl Machine {
     /// The count to use in place of `count`, and how many bytes cannot tell the difference.
     fn distance(&self, repetition: u32, count: u64) -> (u64, u64) {
         let Some(repetition) = self.program.repetition(repetition) else { return (count, u64::MAX) };
+        if count >= FAR_BELOW {
+            return (count, u64::MAX);
+        }
         // The body may end before the first byte, and then once with each byte.
         let next = count.saturating_add(1);
         let (far, bound) =

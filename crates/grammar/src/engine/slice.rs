@@ -14,6 +14,9 @@ use super::vocabulary::{TokenId, TokenKind, Vocabulary};
 /// Slices a vocabulary keeps; more kinds of strings than this are walked without one.
 const SLICES: usize = 128;
 
+/// Sets of characters without all lower-case or all upper-case letters are too many, and their slices too small.
+const LETTERS: [u64; 2] = [0b0011, 0b1100];
+
 /// Slices of fewer tokens than this are not worth their memory.
 const WORTHWHILE: usize = 512;
 
@@ -83,17 +86,25 @@ pub(crate) fn begins(atoms: u64, byte: u8) -> bool {
     if byte.is_ascii() { atoms >> atom(byte) & 1 == 1 } else { atoms & NON_ASCII != 0 }
 }
 
+/// Whether all lower-case or all upper-case letters are among `atoms`.
+pub(crate) fn has_letters(atoms: u64) -> bool {
+    LETTERS.iter().any(|letters| atoms & letters == *letters)
+}
+
 /// The tokens of a vocabulary that consist of certain characters alone.
 #[derive(Debug)]
 pub(crate) struct Slice {
     /// Those tokens, a bit each.
-    pub(crate) members: Box<[u64]>,
+    members: Box<[u64]>,
     /// Those tokens by falling number of code points.
-    by_points: Vec<(u16, TokenId)>,
+    by_points: OnceLock<Vec<(u16, TokenId)>>,
+    atoms: u64,
     /// Every other text token of more than [`LONG`](Self::LONG) bytes, by falling number of bytes.
     pub(crate) long_others: Vec<(u16, TokenId)>,
     /// The tokens that start with such a character, or a part of one, and are not members.
     pub(crate) residue: Trie,
+    /// For each node of `residue` the node of the vocabulary's trie.
+    pub(crate) origins: Vec<u32>,
     up_to: [OnceLock<Box<[u64]>>; 32],
 }
 
@@ -103,48 +114,46 @@ impl Slice {
 
     fn new(vocabulary: &Vocabulary, atoms: u64) -> Option<Self> {
         let mut members = vec![0u64; vocabulary.len().div_ceil(64)].into_boxed_slice();
-        let mut by_points = Vec::new();
-        for (token, traits) in vocabulary.traits().iter().enumerate() {
-            if traits.within(atoms) {
-                if let Some(word) = members.get_mut(token / 64) {
-                    *word |= 1 << (token % 64);
-                }
-                by_points.push((traits.points, token as TokenId));
+        for (word, traits) in members.iter_mut().zip(vocabulary.traits().chunks(64)) {
+            for (bit, traits) in traits.iter().enumerate() {
+                *word |= u64::from(traits.within(atoms)) << bit;
             }
         }
-        if by_points.len() < WORTHWHILE {
+        if members.iter().map(|word| word.count_ones() as usize).sum::<usize>() < WORTHWHILE {
             return None;
         }
-        by_points.sort_unstable_by(|a, b| b.cmp(a));
         let within =
             |token: TokenId| vocabulary.traits().get(token as usize).is_some_and(|t| t.within(atoms));
         let long_others =
             vocabulary.long_tokens().iter().copied().filter(|(_, token)| !within(*token)).collect();
-        let mut residue = Vec::new();
-        for &token in vocabulary.sorted() {
-            let bytes = vocabulary.bytes(token);
-            if bytes.first().is_some_and(|&first| begins(atoms, first)) && !within(token) {
-                residue.push((bytes, token));
-            }
-        }
-        let residue = Trie::from_sorted(residue);
-        Some(Self { members, by_points, long_others, residue, up_to: Default::default() })
+        let (residue, origins) = vocabulary.trie().part(|byte| begins(atoms, byte), |token| !within(token));
+        let (by_points, up_to) = (OnceLock::new(), Default::default());
+        Some(Self { members, by_points, atoms, long_others, residue, origins, up_to })
     }
 
     /// Members of more than `points` code points.
-    pub(crate) fn longer(&self, points: usize) -> impl Iterator<Item = TokenId> + '_ {
-        self.by_points.iter().take_while(move |(n, _)| usize::from(*n) > points).map(|(_, token)| *token)
+    pub(crate) fn longer<'a>(
+        &'a self,
+        vocabulary: &Vocabulary,
+        points: usize,
+    ) -> impl Iterator<Item = TokenId> + use<'a> {
+        let by_points = self.by_points.get_or_init(|| {
+            let tokens =
+                vocabulary.traits().iter().enumerate().filter(|(_, traits)| traits.within(self.atoms));
+            let mut tokens: Vec<_> =
+                tokens.map(|(token, traits)| (traits.points, token as TokenId)).collect();
+            tokens.sort_unstable_by(|a, b| b.cmp(a));
+            tokens
+        });
+        by_points.iter().take_while(move |(n, _)| usize::from(*n) > points).map(|(_, token)| *token)
     }
 
     /// Members of at most `points` code points, a bit each; `None` is without bound.
-    pub(crate) fn up_to(&self, points: Option<usize>) -> std::borrow::Cow<'_, [u64]> {
-        let Some(points) = points else { return (&*self.members).into() };
-        if self.by_points.first().is_none_or(|(most, _)| usize::from(*most) <= points) {
-            return (&*self.members).into();
-        }
+    pub(crate) fn up_to(&self, vocabulary: &Vocabulary, points: Option<usize>) -> Box<[u64]> {
+        let Some(points) = points else { return self.members.clone() };
         let compute = || {
             let mut words = self.members.clone();
-            for token in self.longer(points) {
+            for token in self.longer(vocabulary, points) {
                 if let Some(word) = words.get_mut(token as usize / 64) {
                     *word &= !(1 << (token % 64));
                 }
@@ -152,8 +161,8 @@ impl Slice {
             words
         };
         match self.up_to.get(points) {
-            Some(cell) => (&**cell.get_or_init(compute)).into(),
-            None => compute().into_vec().into(),
+            Some(cell) => cell.get_or_init(compute).clone(),
+            None => compute(),
         }
     }
 }
@@ -165,6 +174,9 @@ pub(crate) struct Slices(RwLock<FxHashMap<u64, Option<Arc<Slice>>>>);
 impl Slices {
     /// The slice of `atoms`, unless it is too small to be of use or there are too many.
     pub(crate) fn get(&self, vocabulary: &Vocabulary, atoms: u64) -> Option<Arc<Slice>> {
+        if !has_letters(atoms) {
+            return None;
+        }
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(slice) = known.get(&atoms) {
             return slice.clone();

@@ -56,6 +56,54 @@ impl Trie {
         Self { nodes: nodes.into_boxed_slice(), roots }
     }
 
+    /// The part of the trie that leads to the tokens of `keep` below the first bytes of `below`, and for each of its
+    /// nodes the index of the node it was.
+    pub(crate) fn part(
+        &self,
+        below: impl Fn(u8) -> bool,
+        keep: impl Fn(TokenId) -> bool,
+    ) -> (Self, Vec<u32>) {
+        let mut part = Self { nodes: Box::default(), roots: vec![None; 256] };
+        let (mut nodes, mut origins): (Vec<Node>, Vec<u32>) = (Vec::new(), Vec::new());
+        // Nodes on the way here, and how many of them are part of the part already.
+        let (mut path, mut taken): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+        for root in self.roots.iter().flatten().map(|&root| root as usize) {
+            let Some(&Node { byte, end, .. }) = self.nodes.get(root) else { continue };
+            if !below(byte) {
+                continue;
+            }
+            close(&mut nodes, &mut taken, 0);
+            path.clear();
+            for (index, node) in self.nodes.iter().enumerate().take(end as usize).skip(root) {
+                let depth = usize::from(node.depth) - 1;
+                path.truncate(depth);
+                path.push(index as u32);
+                if taken.len() > depth {
+                    close(&mut nodes, &mut taken, depth);
+                }
+                if node.token == NO_TOKEN || !keep(node.token) {
+                    continue;
+                }
+                for &origin in path.get(taken.len()..).unwrap_or_default() {
+                    let Some(&node) = self.nodes.get(origin as usize) else { continue };
+                    let index = nodes.len() as u32;
+                    if taken.is_empty()
+                        && let Some(root) = part.roots.get_mut(usize::from(byte))
+                    {
+                        *root = Some(index);
+                    }
+                    let token = if origin as usize == path_end(&path) { node.token } else { NO_TOKEN };
+                    nodes.push(Node { token, ..node });
+                    origins.push(origin);
+                    taken.push(index);
+                }
+            }
+        }
+        close(&mut nodes, &mut taken, 0);
+        part.nodes = nodes.into_boxed_slice();
+        (part, origins)
+    }
+
     /// The node of a first byte.
     pub(crate) fn root(&self, byte: u8) -> Option<usize> {
         self.roots.get(usize::from(byte)).copied().flatten().map(|index| index as usize)
@@ -81,6 +129,10 @@ impl Trie {
     }
 }
 
+fn path_end(path: &[u32]) -> usize {
+    path.last().map_or(usize::MAX, |&index| index as usize)
+}
+
 /// Leaves all but the first `keep` nodes of the path, and notes where their subtrees end.
 fn close(nodes: &mut [Node], path: &mut Vec<u32>, keep: usize) {
     let end = nodes.len() as u32;
@@ -95,6 +147,30 @@ fn close(nodes: &mut [Node], path: &mut Vec<u32>, keep: usize) {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
     use super::*;
+
+    #[test]
+    fn a_part_leads_to_the_tokens_kept_and_knows_where_it_came_from() {
+        let texts: [(&[u8], u32); 6] =
+            [(b"a", 3), (b"ab", 1), (b"abc", 0), (b"ax", 5), (b"b", 4), (b"bxy", 2)];
+        let trie = Trie::from_sorted(texts);
+        let shape = |below: &[u8], keep: &[u32]| {
+            let (part, origins) = trie.part(|byte| below.contains(&byte), |token| keep.contains(&token));
+            let nodes = part.nodes.iter().map(|n| (n.byte, n.end, n.token));
+            (nodes.zip(origins).collect::<Vec<_>>(), part.root(b'a'), part.root(b'b'))
+        };
+        let expected = vec![
+            ((b'a', 4, NO_TOKEN), 0),
+            ((b'b', 3, NO_TOKEN), 1),
+            ((b'c', 3, 0), 2),
+            ((b'x', 4, 5), 3),
+            ((b'b', 7, NO_TOKEN), 4),
+            ((b'x', 7, NO_TOKEN), 5),
+            ((b'y', 7, 2), 6),
+        ];
+        assert_eq!(shape(b"ab", &[0, 5, 2]), (expected, Some(0), Some(4)));
+        assert_eq!(shape(b"b", &[0, 5, 4]), (vec![((b'b', 1, 4), 4)], None, Some(0)));
+        assert_eq!(shape(b"a", &[2]), (vec![], None, None));
+    }
 
     #[test]
     fn subtrees_are_contiguous_and_tokens_sit_at_their_last_byte() {

@@ -48,8 +48,6 @@ pub struct Vocabulary {
     end_tokens: Vec<TokenId>,
     specials: FxHashMap<Vec<u8>, TokenId>,
     trie: Trie,
-    /// Text tokens in the order of their bytes, one of each text.
-    sorted: Vec<TokenId>,
     /// Pairs of text tokens with the same bytes: the one in the trie, and the other.
     twins: Vec<(TokenId, TokenId)>,
     /// Text tokens that are not empty, and special ones: what a negated token terminal ranges over.
@@ -104,7 +102,6 @@ impl Vocabulary {
             end_tokens: Vec::new(),
             specials: FxHashMap::default(),
             trie: Trie::default(),
-            sorted: Vec::new(),
             twins: Vec::new(),
             traits: Vec::new(),
             slices: Slices::default(),
@@ -191,10 +188,6 @@ impl Vocabulary {
         &self.trie
     }
 
-    pub(crate) fn sorted(&self) -> &[TokenId] {
-        &self.sorted
-    }
-
     pub(crate) fn twins(&self) -> &[(TokenId, TokenId)] {
         &self.twins
     }
@@ -252,7 +245,6 @@ impl Vocabulary {
             same
         });
         self.trie = Trie::from_sorted(sorted.iter().map(|&token| (self.bytes(token), token)));
-        self.sorted = sorted;
         self.twins = twins;
         self.traits = (0..self.kinds.len() as u32)
             .map(|token| slice::Traits::of(self.kind(token), self.bytes(token)))

@@ -1,0 +1,146 @@
+//! Runs of characters that a configuration does not tell apart: the inside of a string. Used by `mask`.
+//!
+//! Invariant: what is said of a set of characters was checked for every byte of every one of them.
+
+use smallvec::SmallVec;
+
+use super::machine::{ConfigId, Expansion, Machine, Stop};
+use super::slice::{self, Slice};
+
+/// Characters that all lead from a configuration to the same next one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Uniform {
+    pub(crate) atoms: u64,
+    pub(crate) next: ConfigId,
+}
+
+/// What a run of characters of one kind does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chain {
+    /// It can go on for ever, or for longer than any token.
+    Endless,
+    /// Exactly so many characters can follow each other.
+    Ends(usize),
+    /// It depends on the characters.
+    Mixed,
+}
+
+impl Machine {
+    /// The configuration that a run of letters soon stays in.
+    pub(crate) fn settles(&self, id: ConfigId) -> Result<Option<ConfigId>, Stop> {
+        let mut at = id;
+        for _ in 0..Slice::LONG {
+            match self.after_letter(at)? {
+                Some(next) if next == at => return Ok(Some(at)),
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The configuration after the first of a few letters that can come next.
+    fn after_letter(&self, id: ConfigId) -> Result<Option<ConfigId>, Stop> {
+        let expansion = self.expand(id)?;
+        for letter in [b'z', b'e', b'Z', b'E'] {
+            if let Some(next) = self.step(expansion, self.program.classes.of(letter))? {
+                return Ok(Some(next));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many characters of `atoms` can follow each other, whichever they are, and whether the unknown frame
+    /// may be left among them.
+    pub(crate) fn chain(&self, id: ConfigId, atoms: u64) -> Result<(Chain, bool), Stop> {
+        let mut at = id;
+        let mut leaves = false;
+        for points in 0..=self.vocabulary.longest() {
+            let expansion = self.expand(at)?;
+            leaves |= expansion.exit;
+            match self.uniform(at)? {
+                Some(uniform) if uniform.atoms & atoms == atoms => {
+                    if uniform.next == at {
+                        return Ok((Chain::Endless, leaves));
+                    }
+                    at = uniform.next;
+                }
+                _ if self.goes_on(expansion, atoms) => return Ok((Chain::Mixed, leaves)),
+                _ => return Ok((Chain::Ends(points), leaves)),
+            }
+        }
+        Ok((Chain::Endless, leaves))
+    }
+
+    /// Whether a character of `atoms` may begin here.
+    pub(crate) fn goes_on(&self, expansion: &Expansion, atoms: u64) -> bool {
+        let begins = |byte| slice::begins(atoms, byte) && expansion.live(self.program.classes.of(byte));
+        (0..=u8::MAX).any(begins)
+    }
+
+    /// The characters that lead to one and the same configuration, the one a letter leads to.
+    pub(crate) fn uniform(&self, id: ConfigId) -> Result<Option<Uniform>, Stop> {
+        let configuration = self.get(id)?;
+        if let Some(known) = configuration.uniform.get() {
+            return Ok(*known);
+        }
+        let expansion = self.expand(id)?;
+        let classes = &self.program.classes;
+        let mut found = None;
+        if let Some(next) = self.after_letter(id)? {
+            let mut atoms = (1u64 << slice::ASCII_ATOMS) - 1;
+            let mut last = (None, false);
+            for byte in 0..128u8 {
+                let class = classes.of(byte);
+                if last.0 != Some(class) {
+                    last = (Some(class), self.step(expansion, class)? == Some(next));
+                }
+                if !last.1 {
+                    atoms &= !(1 << slice::atom(byte));
+                }
+            }
+            if self.leads_to(id, next)? {
+                atoms |= slice::NON_ASCII;
+            }
+            found = Some(Uniform { atoms, next });
+        }
+        Ok(*configuration.uniform.get_or_init(|| found))
+    }
+
+    /// Whether every character beyond ASCII leads from `id` to `next`.
+    fn leads_to(&self, id: ConfigId, next: ConfigId) -> Result<bool, Stop> {
+        /// The well-formed sequences of Unicode's table 3-7.
+        const SEQUENCES: [&[(u8, u8)]; 8] = [
+            &[(0xc2, 0xdf), (0x80, 0xbf)],
+            &[(0xe0, 0xe0), (0xa0, 0xbf), (0x80, 0xbf)],
+            &[(0xe1, 0xec), (0x80, 0xbf), (0x80, 0xbf)],
+            &[(0xed, 0xed), (0x80, 0x9f), (0x80, 0xbf)],
+            &[(0xee, 0xef), (0x80, 0xbf), (0x80, 0xbf)],
+            &[(0xf0, 0xf0), (0x90, 0xbf), (0x80, 0xbf), (0x80, 0xbf)],
+            &[(0xf1, 0xf3), (0x80, 0xbf), (0x80, 0xbf), (0x80, 0xbf)],
+            &[(0xf4, 0xf4), (0x80, 0x8f), (0x80, 0xbf), (0x80, 0xbf)],
+        ];
+        let classes = &self.program.classes;
+        for sequence in SEQUENCES {
+            let mut at: SmallVec<[ConfigId; 4]> = SmallVec::from_iter([id]);
+            for &(low, high) in sequence {
+                let mut further: SmallVec<[ConfigId; 4]> = SmallVec::new();
+                for &from in &at {
+                    let expansion = self.expand(from)?;
+                    for class in classes.of(low)..=classes.of(high) {
+                        match self.step(expansion, class)? {
+                            Some(to) if further.contains(&to) => {}
+                            Some(to) => further.push(to),
+                            None => return Ok(false),
+                        }
+                    }
+                }
+                at = further;
+            }
+            if at.as_slice() != [next] {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

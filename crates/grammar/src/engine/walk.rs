@@ -1,0 +1,164 @@
+//! Walks over token tries, each a scan from left to right. Used by `mask`.
+//!
+//! Invariant: a walk visits a node only if a configuration allows its byte there, so its cost is that of what is
+//! allowed, or of what differs.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::machine::{ConfigId, Expansion, Machine, Stop};
+use super::slice;
+use super::trie::{NO_TOKEN, Node, Trie};
+use super::vocabulary::TokenSet;
+
+impl Machine {
+    /// Walks the trie below each first byte that can come next and does not begin a character of `but`.
+    pub(crate) fn walk_roots(
+        &self,
+        trie: &Trie,
+        id: ConfigId,
+        expansion: &Expansion,
+        but: u64,
+        mask: &mut TokenSet,
+        exits: &mut Vec<u32>,
+    ) -> Result<(), Stop> {
+        for class in expansion.live_classes() {
+            let (low, high) = self.program.classes.bytes(class);
+            for byte in low..=high {
+                if slice::begins(but, byte) {
+                    continue;
+                }
+                if let Some(root) = trie.root(byte)
+                    && let Some(node) = trie.node(root)
+                {
+                    self.walk(trie, root..node.end as usize, 0, id, mask, exits)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the tokens of `nodes`, which are whole subtrees side by side at depth `depth + 1`, that can follow
+    /// `start`; notes the nodes after which the unknown frame is left.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "nodes lie within the trie, and depths within the stack grown for them"
+    )]
+    pub(crate) fn walk(
+        &self,
+        trie: &Trie,
+        nodes: Range<usize>,
+        depth: u16,
+        start: ConfigId,
+        mask: &mut TokenSet,
+        exits: &mut Vec<u32>,
+    ) -> Result<(), Stop> {
+        let all: &[Node] = &trie.nodes[..nodes.end];
+        let words = mask.words_mut();
+        let classes = &self.program.classes;
+        // The configurations on the way to the current node, by depth below `depth`.
+        let mut path: SmallVec<[&Expansion; 48]> = SmallVec::from_iter([self.expand(start)?]);
+        let mut at = nodes.start;
+        while at < all.len() {
+            let node = &all[at];
+            let level = usize::from(node.depth - depth);
+            let class = classes.of(node.byte);
+            let expansion = path[level - 1];
+            let end = node.end as usize;
+            if !expansion.live(class) {
+                at = end;
+                continue;
+            }
+            if node.token != NO_TOKEN {
+                words[node.token as usize / 64] |= 1 << (node.token % 64);
+            }
+            at += 1;
+            if at == end {
+                continue;
+            }
+            let Some(next) = self.step(expansion, class)? else {
+                at = end;
+                continue;
+            };
+            let next = self.expand(next)?;
+            if next.exit {
+                exits.push(at as u32 - 1);
+            }
+            path.truncate(level);
+            path.push(next);
+        }
+        Ok(())
+    }
+
+    /// Changes the tokens and exits of `near` into those of `id`, by a walk over the bytes at which the two
+    /// configurations part, for as long as they are apart. `known` are the exits of `near`, and those of `id` are
+    /// returned, both ascending.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "nodes lie within the trie, and depths within the stack grown for them"
+    )]
+    pub(crate) fn walk_difference(
+        &self,
+        id: ConfigId,
+        near: ConfigId,
+        mask: &mut TokenSet,
+        known: &[u32],
+    ) -> Result<Vec<u32>, Stop> {
+        let trie = self.vocabulary.trie();
+        let all: &[Node] = &trie.nodes;
+        let words = mask.words_mut();
+        let classes = &self.program.classes;
+        let mut exits = Vec::new();
+        let keep = |exits: &mut Vec<u32>, nodes: Range<usize>| {
+            if !known.is_empty() {
+                let from = known.partition_point(|&exit| (exit as usize) < nodes.start);
+                let to = known.partition_point(|&exit| (exit as usize) < nodes.end);
+                exits.extend_from_slice(&known[from..to]);
+            }
+        };
+        let follow = |expansion: Option<&Expansion>, class: u8| match expansion {
+            Some(expansion) => self.step(expansion, class),
+            None => Ok(None),
+        };
+        type Pair<'m> = (Option<&'m Expansion>, Option<&'m Expansion>);
+        let mut path: SmallVec<[Pair<'_>; 32]> =
+            SmallVec::from_iter([(Some(self.expand(id)?), Some(self.expand(near)?))]);
+        let mut at = 0;
+        while at < all.len() {
+            let node = &all[at];
+            let level = usize::from(node.depth);
+            let class = classes.of(node.byte);
+            let (ours, theirs) = path[level - 1];
+            let end = node.end as usize;
+            let allowed = ours.is_some_and(|expansion| expansion.live(class));
+            let was_allowed = theirs.is_some_and(|expansion| expansion.live(class));
+            if !allowed && !was_allowed {
+                at = end;
+                continue;
+            }
+            if node.token != NO_TOKEN && allowed != was_allowed {
+                words[node.token as usize / 64] ^= 1 << (node.token % 64);
+            }
+            if at + 1 == end {
+                at = end;
+                continue;
+            }
+            let (next, their_next) = (follow(ours, class)?, follow(theirs, class)?);
+            if next == their_next {
+                keep(&mut exits, at..end);
+                at = end;
+                continue;
+            }
+            let next = next.map(|next| self.expand(next)).transpose()?;
+            let their_next = their_next.map(|next| self.expand(next)).transpose()?;
+            if next.is_some_and(|next| next.exit) {
+                exits.push(at as u32);
+            }
+            path.truncate(level);
+            path.push((next, their_next));
+            at += 1;
+        }
+        Ok(exits)
+    }
+}
