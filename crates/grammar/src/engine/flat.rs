@@ -7,6 +7,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
 use super::classes::Classes;
 use crate::gbnf::{Expr, Grammar};
 
@@ -41,6 +44,8 @@ pub(crate) struct Node<'g> {
     /// Its parts are the nodes `children.0 .. children.1`.
     pub(crate) children: (u32, u32),
     pub(crate) cost: u64,
+    /// The same number for the same expression, wherever it stands.
+    pub(crate) same: u32,
     /// Parts whose cost is not known yet.
     missing: u32,
     known: bool,
@@ -72,6 +77,7 @@ impl<'g> Flat<'g> {
                 rule,
                 children: (0, 0),
                 cost: INFINITE,
+                same: 0,
                 missing: 0,
                 known: false,
             };
@@ -93,6 +99,7 @@ impl<'g> Flat<'g> {
             next += 1;
         }
         flat.compute_costs(classes);
+        flat.number();
         flat
     }
 
@@ -122,9 +129,40 @@ impl<'g> Flat<'g> {
                 rule,
                 children: (0, 0),
                 cost: INFINITE,
+                same: 0,
                 missing: 0,
                 known: false,
             });
+        }
+    }
+
+    /// Gives equal expressions equal numbers. Parts stand after what they are part of.
+    fn number(&mut self) {
+        #[derive(PartialEq, Eq, Hash)]
+        enum Content<'g> {
+            Leaf(&'g Expr),
+            Sequence(SmallVec<[u32; 4]>),
+            Choice(SmallVec<[u32; 4]>),
+            Repeat(u32, u64, Option<u64>),
+        }
+        let mut numbers: FxHashMap<Content<'g>, u32> = FxHashMap::default();
+        for index in (0..self.nodes.len()).rev() {
+            let Some(node) = self.nodes.get(index) else { continue };
+            let range = node.children.0 as usize..node.children.1 as usize;
+            let parts = self.nodes.get(range).unwrap_or_default().iter().map(|part| part.same);
+            let content = match node.expr {
+                Expr::Sequence(_) => Content::Sequence(parts.collect()),
+                Expr::Choice(_) => Content::Choice(parts.collect()),
+                Expr::Repeat { min, max, .. } => {
+                    Content::Repeat(parts.last().unwrap_or_default(), *min, *max)
+                }
+                leaf => Content::Leaf(leaf),
+            };
+            let next = numbers.len() as u32;
+            let same = *numbers.entry(content).or_insert(next);
+            if let Some(node) = self.nodes.get_mut(index) {
+                node.same = same;
+            }
         }
     }
 

@@ -4,6 +4,8 @@
 //! dead end; following calls without consuming anything never comes back to the same fragment (there is no left
 //! recursion); each state is the target the construction gave it, and none recurses over the nesting of groups.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use super::classes::{Boundaries, ByteClasses, Classes};
@@ -116,6 +118,7 @@ impl Program {
             boundaries: Boundaries::default(),
             fragment_of: vec![None; grammar.rules().len()],
             tasks: Vec::new(),
+            starts: FxHashMap::default(),
             endings: Vec::new(),
             program: Self {
                 states: Vec::new(),
@@ -169,11 +172,16 @@ impl Program {
             }
         }
         for id in 0..self.states.len() as StateId {
-            if let State::Byte { low, high, target } = self.state(id) {
-                let target = instead.get(&target).copied().unwrap_or_else(|| self.entered(target));
-                if let Some(state) = self.states.get_mut(id as usize) {
-                    *state = State::Byte { low, high, target };
+            let shorter = match self.state(id) {
+                State::Byte { low, high, target } => {
+                    let target = instead.get(&target).copied().unwrap_or_else(|| self.entered(target));
+                    State::Byte { low, high, target }
                 }
+                State::Call { fragment, next } => State::Call { fragment, next: self.entered(next) },
+                other => other,
+            };
+            if let Some(state) = self.states.get_mut(id as usize) {
+                *state = shorter;
             }
         }
         for index in 0..self.edges.len() {
@@ -314,6 +322,8 @@ struct Lowering<'g> {
     boundaries: Boundaries,
     fragment_of: Vec<Option<u32>>,
     tasks: Vec<Task>,
+    /// Where an expression starts that is followed by a state: equal expressions before the same state are one.
+    starts: FxHashMap<(u32, StateId), StateId>,
     /// The states within characters, those nearer to the end of theirs first.
     endings: Vec<StateId>,
     program: Program,
@@ -348,7 +358,7 @@ impl<'g> Lowering<'g> {
     fn lower(&mut self, node: &Node<'_>, from: StateId, to: StateId) -> Result<(), Error> {
         let children = node.children.0..node.children.1;
         match node.expr {
-            Expr::Literal(text) => self.literal(text, from, to),
+            Expr::Literal(text) => self.literal(text.as_bytes(), from, to),
             Expr::Class(class) => {
                 let sequences = self.classes.of(class);
                 self.sequences(&sequences, from, to);
@@ -366,15 +376,10 @@ impl<'g> Lowering<'g> {
                 self.set(from, State::Call { fragment, next: to });
             }
             Expr::Sequence(_) => {
-                let Some(last) = children.clone().last() else {
-                    self.jump(from, &[to]);
-                    return Ok(());
-                };
-                let mut at = from;
-                for child in children {
-                    let next = if child == last { to } else { self.fresh() };
-                    self.tasks.push((child, at, next));
-                    at = next;
+                let next = self.sequence(children.start.saturating_add(1)..children.end, to);
+                match children.clone().next() {
+                    Some(first) => self.tasks.push((first, from, next)),
+                    None => self.jump(from, &[to]),
                 }
             }
             Expr::Choice(_) => {
@@ -382,9 +387,7 @@ impl<'g> Lowering<'g> {
                 if let &[only] = live.as_slice() {
                     self.tasks.push((only, from, to));
                 } else {
-                    let starts: Vec<StateId> = live.iter().map(|_| self.fresh()).collect();
-                    self.jump(from, &starts);
-                    self.tasks.extend(live.into_iter().zip(starts).map(|(child, start)| (child, start, to)));
+                    self.choice(&live, from, to);
                 }
             }
             Expr::Repeat { item, min, max } => self.repeat(node, item, (*min, *max), from, to),
@@ -392,9 +395,110 @@ impl<'g> Lowering<'g> {
         Ok(())
     }
 
-    fn literal(&mut self, text: &str, from: StateId, to: StateId) {
+    /// The start of these nodes, one after the other, before `to`.
+    fn sequence(&mut self, nodes: Range<u32>, to: StateId) -> StateId {
+        nodes.rev().fold(to, |to, node| self.start(node, to))
+    }
+
+    /// The start of a node before `to`, lowered only if it is not yet.
+    fn start(&mut self, node: u32, to: StateId) -> StateId {
+        let Some(same) = self.flat.node(node).map(|node| node.same) else { return to };
+        if let Some(&known) = self.starts.get(&(same, to)) {
+            return known;
+        }
+        let start = self.fresh();
+        self.starts.insert((same, to), start);
+        self.tasks.push((node, start, to));
+        start
+    }
+
+    /// Alternatives; those that begin with a literal share the beginnings they have in common, so that of a
+    /// thousand names only those are followed that the text so far could be.
+    fn choice(&mut self, nodes: &[u32], from: StateId, to: StateId) {
+        let mut starts: Vec<StateId> = Vec::new();
+        let mut texts: Vec<(&'g [u8], StateId)> = Vec::new();
+        let flat = self.flat;
+        for &node in nodes {
+            let Some(alternative) = flat.node(node) else { continue };
+            let (first, rest) = match alternative.expr {
+                Expr::Sequence(_) => {
+                    let (first, end) = alternative.children;
+                    (flat.node(first).filter(|_| first < end).map(|first| first.expr), first + 1..end)
+                }
+                expr => (Some(expr), 0..0),
+            };
+            match first {
+                Some(Expr::Literal(text)) if !text.is_empty() => {
+                    let next = self.sequence(rest, to);
+                    texts.push((text.as_bytes(), next));
+                }
+                _ => starts.push(self.start(node, to)),
+            }
+        }
+        texts.sort_unstable();
+        texts.dedup();
+        if !texts.is_empty() {
+            let start = self.fresh();
+            self.texts(&texts, start);
+            starts.push(start);
+        }
+        starts.sort_unstable();
+        starts.dedup();
+        self.jump(from, &starts);
+    }
+
+    /// Texts in ascending order, each with where it leads, as a tree.
+    fn texts(&mut self, texts: &[(&[u8], StateId)], from: StateId) {
+        // Texts that agree up to a depth, and the state there.
+        let mut groups: Vec<(Range<usize>, usize, StateId)> = vec![(0..texts.len(), 0, from)];
+        while let Some((range, depth, at)) = groups.pop() {
+            let mut ends: Vec<StateId> = Vec::new();
+            let mut edges: Vec<Edge> = Vec::new();
+            let mut next = range.start;
+            while let Some(&(text, to)) = texts.get(next).filter(|_| next < range.end) {
+                let Some((&byte, rest)) = text.get(depth..).and_then(<[u8]>::split_first) else {
+                    ends.push(to);
+                    next += 1;
+                    continue;
+                };
+                let others = texts.get(next..range.end).unwrap_or_default();
+                let n = others.iter().take_while(|(other, _)| other.get(depth) == Some(&byte)).count().max(1);
+                self.boundaries.add(byte, byte);
+                let target = if n == 1 && rest.is_empty() { to } else { self.fresh() };
+                edges.push(Edge { low: byte, high: byte, target });
+                if n > 1 {
+                    groups.push((next..next + n, depth + 1, target));
+                } else if !rest.is_empty() {
+                    self.literal(rest, target, to);
+                }
+                next += n;
+            }
+            if ends.is_empty() {
+                self.edges(&edges, at);
+            } else {
+                if !edges.is_empty() {
+                    let more = self.fresh();
+                    self.edges(&edges, more);
+                    ends.push(more);
+                }
+                self.jump(at, &ends);
+            }
+        }
+    }
+
+    fn edges(&mut self, edges: &[Edge], from: StateId) {
+        if let &[Edge { low, high, target }] = edges {
+            self.set(from, State::Byte { low, high, target });
+        } else {
+            let start = self.program.edges.len() as u32;
+            self.program.edges.extend_from_slice(edges);
+            self.set(from, State::Bytes(start, self.program.edges.len() as u32));
+        }
+    }
+
+    fn literal(&mut self, text: &[u8], from: StateId, to: StateId) {
         let mut at = from;
-        let mut bytes = text.bytes().peekable();
+        let mut bytes = text.iter().copied().peekable();
         if bytes.peek().is_none() {
             self.jump(from, &[to]);
         }
@@ -428,13 +532,7 @@ impl<'g> Lowering<'g> {
                 }
             }
         }
-        if let &[Edge { low, high, target }] = first.as_slice() {
-            self.set(from, State::Byte { low, high, target });
-        } else {
-            let start = self.program.edges.len() as u32;
-            self.program.edges.extend(first);
-            self.set(from, State::Bytes(start, self.program.edges.len() as u32));
-        }
+        self.edges(&first, from);
     }
 
     fn repeat(
@@ -457,9 +555,8 @@ impl<'g> Lowering<'g> {
             || matches!(item, Expr::Literal(text) if text.len() <= 4);
         match (min, max) {
             (0, None) => {
-                let body = self.fresh();
+                let body = self.start(child, from);
                 self.jump(from, &[body, to]);
-                self.tasks.push((child, body, from));
             }
             (1, None) => {
                 let end = self.fresh();
@@ -467,31 +564,24 @@ impl<'g> Lowering<'g> {
                 self.tasks.push((child, from, end));
             }
             (0, Some(1)) => {
-                let body = self.fresh();
+                let body = self.start(child, to);
                 self.jump(from, &[body, to]);
-                self.tasks.push((child, body, to));
             }
             (1, Some(1)) => self.tasks.push((child, from, to)),
             (min, max) if simple && max.unwrap_or(min) <= WRITTEN_OUT => {
-                let mut at = from;
-                for _ in 0..min {
-                    let next = self.fresh();
-                    self.tasks.push((child, at, next));
-                    at = next;
-                }
+                let mut at = to;
                 for _ in min..max.unwrap_or(min) {
-                    let (body, next) = (self.fresh(), self.fresh());
-                    self.jump(at, &[body, to]);
-                    self.tasks.push((child, body, next));
+                    let (body, next) = (self.start(child, at), self.fresh());
+                    self.jump(next, &[body, to]);
                     at = next;
                 }
                 if max.is_none() {
-                    let body = self.fresh();
+                    at = self.fresh();
+                    let body = self.start(child, at);
                     self.jump(at, &[body, to]);
-                    self.tasks.push((child, body, at));
-                } else {
-                    self.jump(at, &[to]);
                 }
+                at = (0..min).fold(at, |at, _| self.start(child, at));
+                self.jump(from, &[at]);
             }
             (min, max) => {
                 let body = self.fragment(child, cost, node.rule);

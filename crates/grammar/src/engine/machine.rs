@@ -294,17 +294,39 @@ impl Machine {
         let Some(slot) = expansion.slot(class) else { return Ok(None) };
         match slot.load(Ordering::Acquire) {
             0 => {
-                let items = expansion
-                    .leaves
-                    .iter()
-                    .filter(|leaf| leaf.low <= class && class <= leaf.high)
-                    .map(|leaf| leaf.to)
-                    .collect();
+                let mut items = SmallVec::new();
+                for leaf in expansion.leaves.iter().filter(|leaf| leaf.low <= class && class <= leaf.high) {
+                    self.push_left(leaf.to, &mut items);
+                }
                 let next = self.configuration(items)?;
                 slot.store(next + 1, Ordering::Release);
                 Ok(Some(next))
             }
             known => Ok(Some(known - 1)),
+        }
+    }
+
+    /// Adds an item, or, where it is at the end of a fragment that only returns, the items it returns to, so that
+    /// configurations are equal however they were reached.
+    fn push_left(&self, item: Item, items: &mut SmallVec<[Item; 2]>) {
+        let mut at = items.len();
+        items.push(item);
+        while let Some(&Item { state, frame }) = items.get(at) {
+            let entries = self.entries(frame);
+            let returns = entries.iter().all(|entry| matches!(entry, Entry::Return { .. }));
+            if !returns
+                || items.len() > self.limits.stacks
+                || !matches!(self.program.state(state), State::Accept)
+            {
+                at += 1;
+                continue;
+            }
+            items.swap_remove(at);
+            for entry in entries {
+                if let Entry::Return { state, parent } = *entry {
+                    items.push(Item { state, frame: parent });
+                }
+            }
         }
     }
 
