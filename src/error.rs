@@ -96,14 +96,19 @@ impl From<toolgate_llama::Error> for Error {
     }
 }
 
+impl From<crate::models::Kind> for Kind {
+    fn from(kind: crate::models::Kind) -> Self {
+        match kind {
+            crate::models::Kind::Unknown => Self::Input,
+            crate::models::Kind::Cancelled => Self::Cancelled,
+            _ => Self::Engine,
+        }
+    }
+}
+
 impl From<crate::models::Error> for Error {
     fn from(error: crate::models::Error) -> Self {
-        let kind = match error.kind() {
-            crate::models::Kind::Unknown => Kind::Input,
-            crate::models::Kind::Cancelled => Kind::Cancelled,
-            _ => Kind::Engine,
-        };
-        Self::caused(kind, error)
+        Self::caused(error.kind().into(), error)
     }
 }
 

@@ -32,13 +32,14 @@ impl Exit {
 
 /// The exit code of an error that ended a subcommand.
 pub(super) fn of(error: &anyhow::Error) -> Exit {
-    if let Some(error) = error.downcast_ref::<Error>() {
-        return match error.kind() {
-            Kind::Input | Kind::Overflow => Exit::Usage,
-            Kind::Denied => Exit::Refused,
-            Kind::Engine => Exit::Unavailable,
-            Kind::Cancelled => Exit::Failed,
-        };
+    let kind = error
+        .downcast_ref::<Error>()
+        .map(Error::kind)
+        .or_else(|| error.downcast_ref::<crate::models::Error>().map(|error| error.kind().into()));
+    match kind {
+        Some(Kind::Denied) => Exit::Refused,
+        Some(Kind::Engine) => Exit::Unavailable,
+        Some(Kind::Cancelled) => Exit::Failed,
+        Some(Kind::Input | Kind::Overflow) | None => Exit::Usage,
     }
-    Exit::Usage
 }

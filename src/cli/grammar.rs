@@ -147,7 +147,9 @@ fn match_text(args: &MatchArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     if args.subject.path.is_some() && outcome.offset > 0 && is_final_break(&text, outcome.offset) {
-        terminal::note("everything before the file's final line break was read: is it meant to be part of the text?");
+        terminal::note(
+            "everything before the file's final line break was read: is it meant to be part of the text?",
+        );
     }
     Ok(Exit::Failed)
 }
@@ -199,9 +201,9 @@ fn read(path: &Path) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     let reader: Box<dyn Read> = match is_stdin(path) {
         true => Box::new(std::io::stdin().lock()),
-        false => Box::new(
-            std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?,
-        ),
+        false => {
+            Box::new(std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?)
+        }
     };
     let read = reader.take(most as u64 + 1).read_to_end(&mut bytes);
     read.with_context(|| format!("cannot read {}", path.display()))?;

@@ -58,7 +58,7 @@ pub(super) struct RunArgs {
     #[arg(long, default_value_t = 1024, value_name = "N")]
     max_tokens: usize,
     /// 0 takes the likeliest token every time.
-    #[arg(long, default_value_t = 0.0, value_name = "T")]
+    #[arg(long, default_value_t = 0.0, value_name = "T", allow_negative_numbers = true)]
     temperature: f32,
     /// The same seed gives the same run.
     #[arg(long, default_value_t = 0, value_name = "N")]

@@ -16,6 +16,7 @@ use super::exit::Exit;
 
 /// Arguments of `toolgate schema`.
 #[derive(Args)]
+#[command(after_help = "Example:\n  toolgate schema compile parameters.json --report text")]
 pub(super) struct SchemaArgs {
     #[command(subcommand)]
     command: SchemaCommand,

@@ -9,7 +9,7 @@ use toolgate_grammar::{TokenKind, Vocabulary};
 use toolgate_llama::{ContextOptions, LlamaBackend, LlamaGrammar, Model, ModelOptions};
 
 use super::Thresholds;
-use super::local::{LocalEngine, Options};
+use super::local::{LocalEngine, Options, Parameters};
 use crate::models::{self, ResolvedModel};
 use crate::{Error, Kind};
 
@@ -59,7 +59,11 @@ impl Options {
         if let Some(entry) = &model.entry {
             let defaults = &entry.defaults;
             options.context = defaults.context;
-            options.parallel = defaults.parallel.and_then(|n| NonZeroUsize::new(n as usize));
+            if defaults.advanced_parameters == Some(false) {
+                options.parameters = Parameters::Plain;
+            }
+            let parallel = defaults.parallel.and_then(|n| NonZeroUsize::new(n as usize));
+            options.parallel = parallel.unwrap_or(options.parallel);
             options.thresholds = Thresholds {
                 first: defaults.thresholds.first.unwrap_or(options.thresholds.first),
                 after_success: defaults.thresholds.after_success.unwrap_or(options.thresholds.after_success),

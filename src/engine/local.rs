@@ -3,11 +3,12 @@
 //! A turn: render the prompt with the tools · evaluate what is not in the cache · read the probability of a call ·
 //! write the call in canonical form, or the answer from a view that holds only the question and the results.
 
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, PromptOptions, SystemPrompt, ToolChoice, ToolSpec, Transcript,
+    Dialogue, Message, ParsedTurn, PromptOptions, SystemPrompt, ToolCall, ToolChoice, ToolSpec, Transcript,
 };
 use toolgate_grammar::{Grammar, Vocabulary};
 use toolgate_infer::{
@@ -31,10 +32,13 @@ pub struct Options {
     pub thresholds: Thresholds,
     /// The system prompt of transcripts that bring none.
     pub system: SystemPrompt,
+    /// Which parameters of the tools the model is offered.
+    pub parameters: Parameters,
     /// What the model sees when it answers after calls.
     pub answer_view: AnswerView,
-    /// Calls a turn at most, where the request leaves it open.
-    pub parallel: Option<std::num::NonZeroUsize>,
+    /// Calls a turn at most, where the request leaves it open. Default 1: small models that may go on calling in
+    /// the same turn go through all the tools there are.
+    pub parallel: NonZeroUsize,
     /// Tokens the context holds; `None` is 8,192 or what the model was trained on, whichever is less.
     pub context: Option<u32>,
 }
@@ -49,6 +53,16 @@ pub enum AnswerView {
     Full,
 }
 
+/// Which parameters of the tools the model is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Parameters {
+    /// All of them.
+    #[default]
+    All,
+    /// All but the advanced ones ([`ToolSpec::without_advanced`]), which small models fill in whether they help or not.
+    Plain,
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -56,8 +70,9 @@ impl Default for Options {
             forcing: Forcing::On,
             thresholds: Thresholds::default(),
             system: SystemPrompt::default(),
+            parameters: Parameters::All,
             answer_view: AnswerView::Compact,
-            parallel: None,
+            parallel: NonZeroUsize::MIN,
             context: None,
         }
     }
@@ -131,6 +146,15 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
     ) -> Result<Turn, Error> {
         // A turn that panicked left a session whose tokens are still true to its backend.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let plain: Vec<ToolSpec>;
+        let tools = match self.options.parameters {
+            Parameters::All => request.tools,
+            Parameters::Plain => {
+                plain = request.tools.iter().map(ToolSpec::without_advanced).collect();
+                &plain
+            }
+        };
+        let request = &TurnRequest { tools, ..request.clone() };
         let mut making = Making { engine: self, request, cancel, events, stats: Stats::default() };
         making.turn(&mut state)
     }
@@ -152,9 +176,10 @@ impl<B: Backend + Send> Making<'_, B> {
         if engine.options.constraint == Constraint::None {
             return self.unconstrained(state, offered);
         }
-        let automata = self.automata(state, offered)?;
+        let automata = self.automata(state, offered, &self.request.choice)?;
         let Some(call) = &automata.call else { return self.answer(state, &automata, None) };
         self.prefill(state, &self.transcript(), offered)?;
+        // Where both sides are open, the model's own probabilities decide between them.
         let decision = match &automata.answer {
             None => None,
             Some(_) => {
@@ -170,13 +195,14 @@ impl<B: Backend + Send> Making<'_, B> {
         };
         let decoded = self.decode(state, Some(call), false)?;
         let mut parsed = engine.dialogue.format().parse(&decoded.text);
-        let all_settled = !parsed.calls.is_empty() && parsed.calls.iter().all(|call| self.is_settled(call));
-        if all_settled && automata.answer.is_some() {
+        let made = !parsed.calls.is_empty();
+        drop_repeats(&mut parsed.calls, self.request.settled);
+        if made && parsed.calls.is_empty() {
             let why = "the model repeated a call whose result it already has, so this turn is an answer";
             (self.events)(TurnEvent::Retry(why.to_owned()));
-            return self.answer(state, &automata, decision);
+            let answer = self.automata(state, &[], &ToolChoice::None)?;
+            return self.answer(state, &answer, decision);
         }
-        parsed.calls.retain(|call| !self.is_settled(call));
         Ok(self.finish(decoded, parsed, decision))
     }
 }
@@ -215,10 +241,15 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(self.finish(decoded, parsed, None))
     }
 
-    fn automata(&self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<TurnAutomata, Error> {
+    fn automata(
+        &self,
+        state: &mut State<B>,
+        offered: &[ToolSpec],
+        choice: &ToolChoice,
+    ) -> Result<TurnAutomata, Error> {
         let request = toolgate_chat::TurnRequest {
-            choice: self.request.choice.clone(),
-            parallel: self.request.parallel.or(self.engine.options.parallel),
+            choice: choice.clone(),
+            parallel: Some(self.request.parallel.unwrap_or(self.engine.options.parallel)),
         };
         let vocabulary = state.session.vocabulary().clone();
         state.automata.get(self.engine.dialogue.format().as_ref(), offered, &request, &vocabulary)
@@ -302,14 +333,21 @@ impl<B: Backend + Send> Making<'_, B> {
         }
     }
 
-    fn is_settled(&self, call: &toolgate_chat::ToolCall) -> bool {
-        self.request.settled.iter().any(|settled| settled.same_request(call))
-    }
-
     fn finish(&mut self, decoded: Decoded, parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
         let stats = std::mem::take(&mut self.stats);
         Turn { parsed, text: decoded.text, stop: decoded.stop, decision, stats }
     }
+}
+
+/// Leaves out calls that are settled, and those that stand in the turn already.
+fn drop_repeats(calls: &mut Vec<ToolCall>, settled: &[ToolCall]) {
+    let mut kept: Vec<ToolCall> = Vec::with_capacity(calls.len());
+    for call in calls.drain(..) {
+        if !settled.iter().chain(&kept).any(|earlier| earlier.same_request(&call)) {
+            kept.push(call);
+        }
+    }
+    *calls = kept;
 }
 
 /// Tokens kept free after a prompt, so that there is room for an answer.

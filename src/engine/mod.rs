@@ -9,7 +9,7 @@ mod load;
 mod local;
 mod policy;
 
-pub use local::{AnswerView, LocalEngine, Options};
+pub use local::{AnswerView, LocalEngine, Options, Parameters};
 pub use policy::Thresholds;
 
 use std::num::NonZeroUsize;

@@ -36,6 +36,13 @@ pub struct ResolvedModel {
     pub entry: Option<Arc<Entry>>,
 }
 
+impl ResolvedModel {
+    /// A file, and the catalogue entry whose settings suit it, if any.
+    pub fn new(path: impl Into<PathBuf>, entry: Option<Arc<Entry>>) -> Self {
+        Self { path: path.into(), entry }
+    }
+}
+
 /// How much of an entry is on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -104,6 +104,8 @@ pub struct Replacement {
 pub struct Defaults {
     /// Shares of probability on a call's opening from which on a turn is a call.
     pub thresholds: CallThresholds,
+    /// Whether the model is offered the advanced parameters of tools (`"x-advanced": true`); small ones misuse them.
+    pub advanced_parameters: Option<bool>,
     /// Calls in one turn at most.
     pub parallel: Option<u32>,
     /// Tokens of context to allocate.

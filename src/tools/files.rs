@@ -14,11 +14,11 @@ use crate::Error;
 struct ReadFile {
     /// File path, relative to the workspace.
     path: String,
-    /// Return at most this many lines.
-    #[schemars(range(min = 1))]
+    /// Only for a part of a long file: how many lines. Leave it out to read the whole file.
+    #[schemars(extend("x-advanced" = true))]
     max_lines: Option<u64>,
-    /// First line to return, counted from 1.
-    #[schemars(range(min = 1))]
+    /// Only for a part of a long file: the first line, counted from 1. Leave it out otherwise.
+    #[schemars(extend("x-advanced" = true))]
     start_line: Option<u64>,
 }
 
@@ -26,8 +26,8 @@ struct ReadFile {
 struct ListDirectory {
     /// Directory path, relative to the workspace; "." is the workspace itself.
     path: String,
-    /// How many levels to list; 1 is the directory alone.
-    #[schemars(range(min = 1, max = 8))]
+    /// How many levels to list. Leave it out to list the directory alone.
+    #[schemars(extend("x-advanced" = true))]
     depth: Option<u64>,
 }
 
@@ -37,8 +37,8 @@ struct SearchCodebase {
     query: String,
     /// Search only in this file or directory.
     path: Option<String>,
-    /// Return at most this many lines.
-    #[schemars(range(min = 1))]
+    /// Return at most this many lines. Leave it out to see all.
+    #[schemars(extend("x-advanced" = true))]
     max_results: Option<u64>,
 }
 

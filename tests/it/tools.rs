@@ -43,7 +43,7 @@ fn every_mistake_of_a_call_is_a_result() {
     check(&registry, "open_file", json!({"path": "a.txt"}), Status::Failed, "read_file, list_directory");
     check(&registry, "read_file", json!({}), Status::Failed, "path");
     check(&registry, "read_file", json!({"path": 3}), Status::Failed, "/path");
-    check(&registry, "read_file", json!({"path": "a.txt", "max_lines": 0}), Status::Failed, "/max_lines");
+    check(&registry, "read_file", json!({"path": "a.txt", "max_lines": -1}), Status::Failed, "/max_lines");
     check(&registry, "read_file", json!({"path": "b.txt"}), Status::Failed, "a.txt");
     check(&registry, "read_file", json!({"path": "../a.txt"}), Status::Denied, "outside");
     assert_eq!(registry.call_json("read_file", "[1]").status, Status::Failed);

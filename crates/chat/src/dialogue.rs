@@ -174,7 +174,7 @@ impl Dialogue {
                 _ => {}
             }
         }
-        let mut text = transcript.question().unwrap_or_default().to_owned();
+        let mut text = String::new();
         for (call, reply) in Transcript::from_iter(current.iter().cloned()).calls_of_run() {
             let arguments = json::spaced(&Value::Object(call.arguments.clone()));
             let (status, content) = match reply {
@@ -182,8 +182,10 @@ impl Dialogue {
                 Some(reply) => ("", reply.content.as_str()),
                 None => (" was not run", ""),
             };
-            text.push_str(&format!("\n\n[{} {arguments}]{status}:\n{content}", call.name));
+            text.push_str(&format!("[{} {arguments}]{status}:\n{}\n\n", call.name, content.trim_end()));
         }
+        // The question comes last: a small model answers what it read last.
+        text.push_str(transcript.question().unwrap_or_default());
         view.push(Message::User(text));
         view
     }

@@ -26,7 +26,7 @@ pub enum Style {
 /// let schema = json!({"properties": {"city": {"type": "string"}}, "required": ["city"]});
 /// let tools = [ToolSpec::new("get_weather", "Forecast for a city", schema)?];
 /// let text = SystemPrompt { examples: true, ..SystemPrompt::default() }.render(&tools, &Hermes);
-/// assert!(text.contains("You can and should call"));
+/// assert!(text.contains("You can and should call your tools"));
 /// assert!(text.contains("{\"name\": \"get_weather\", \"arguments\": {\"city\": \"alpha\"}}"));
 /// # Ok::<(), toolgate_chat::Error>(())
 /// ```
@@ -42,17 +42,13 @@ pub struct SystemPrompt {
 
 const BASE: &str = "You are a helpful assistant.";
 
+/// Chosen by measurement: of eight wordings this one parts requests for a tool from greetings and general knowledge
+/// best with a 0.5 B model. Lists of rules raise the probability of a call everywhere, a greeting's most of all.
 const FULL: &str = "\
-You have tools, and they work. You can and should call them whenever the request needs what they give: never say that \
-you have no access or that you cannot.
-
-One turn is either calls or a final answer:
-- A call turn holds only the call: no words before it or after it, no code fence.
-- A tool's result comes back in the next message. Then answer from it, briefly and exactly, or call the next tool. Do \
-not repeat a call that was answered.
-- If a call fails, read why, and try another way once.
-- If no tool helps, as for a greeting or general knowledge, answer at once. If a value you need is missing, ask for it.
-- Take values from the request and from results; never make them up.";
+You can and should call your tools: call one whenever a request needs information you do not have, or a change to be \
+made. Never guess what a tool could tell you, and never say you have no access. One turn is either calls or a final \
+answer; a call turn holds only the call. Once the results are enough, answer in one or two short sentences with the \
+facts found. If no tool is needed, just answer.";
 
 const MINIMAL: &str = "\
 You can and should call tools; never say you have no access. One turn: calls or a final answer. A call turn holds only \

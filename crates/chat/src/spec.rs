@@ -155,6 +155,30 @@ impl ToolSpec {
         parameters::closed(&self.parameters)
     }
 
+    /// The definition without its advanced parameters: optional ones whose schema says `"x-advanced": true`.
+    ///
+    /// Small models fill in every parameter they see, and badly: a `max_lines` of 1 hides the file they were to read.
+    ///
+    /// ```
+    /// # use toolgate_chat::ToolSpec; use serde_json::json;
+    /// let schema = json!({"properties": {"path": {}, "depth": {"type": "integer", "x-advanced": true}}, "required": ["path"]});
+    /// let plain = ToolSpec::new("list", "", schema)?.without_advanced();
+    /// assert_eq!(plain.parameters, json!({"properties": {"path": {}}, "required": ["path"]}));
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    #[must_use]
+    pub fn without_advanced(&self) -> Self {
+        let mut spec = self.clone();
+        let required = self.parameters.get("required").and_then(Value::as_array);
+        let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|required| required == name));
+        if let Some(properties) = spec.parameters.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.retain(|name, schema| {
+                is_required(name) || schema.get("x-advanced").and_then(Value::as_bool) != Some(true)
+            });
+        }
+        spec
+    }
+
     /// The arguments with their keys in the order of the schema, as the turn's grammar writes them; keys the schema
     /// does not know come last, in the order given.
     ///

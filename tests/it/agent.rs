@@ -1,0 +1,251 @@
+//! The loop from end to end on the scripted backend: what the model wants to write is in the test.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use toolgate::Kind;
+use toolgate::agent::{Agent, Approval, Event, Final, Options, StopReason};
+use toolgate::engine::{self, AnswerView, Cancel, Constraint, LocalEngine};
+use toolgate::tools::{Registry, Status, typed};
+use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, ToolChoice, ToolName, Transcript};
+use toolgate_infer::Vocabulary;
+use toolgate_infer::scripted::Scripted;
+
+/// A template of the Hermes family.
+const TEMPLATE: &str = r#"
+{%- for m in messages %}
+{%- if m.role == "tool" %}<user><tool_response>{{ m.content }}</tool_response>
+{%- elif m.tool_calls %}<assistant>{% for c in m.tool_calls %}<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+</tool_call>{% endfor %}
+{%- else %}<{{ m.role }}>{{ m.content }}{% endif %}
+{%- if loop.first and tools %}<tools>{{ tools | tojson }}</tools> calls go into <tool_call></tool_call>{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}<assistant>{% endif %}"#;
+
+#[derive(Deserialize, schemars::JsonSchema)]
+struct City {
+    city: String,
+}
+
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    let weather = typed("get_weather", "The weather in a city.", |city: City| {
+        if city.city == "Atlantis" { Err("no such city".to_owned()) } else { Ok(format!("rain in {}", city.city)) }
+    });
+    registry.add(weather.unwrap().read_only()).unwrap();
+    let book = typed("book", "Book a trip to a city.", |city: City| Ok::<_, String>(format!("booked {}", city.city)));
+    registry.add(book.unwrap()).unwrap();
+    registry
+}
+
+fn call(name: &str, city: &str) -> String {
+    format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {{\"city\": \"{city}\"}}}}\n</tool_call>")
+}
+
+fn scripted() -> Scripted {
+    Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384)
+}
+
+struct Run {
+    outcome: Final,
+    events: Vec<Event>,
+    transcript: Transcript,
+}
+
+fn run(model: Scripted, options: Options, engine: engine::Options) -> Result<Run, toolgate::Error> {
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    let engine = LocalEngine::new("scripted", model, dialogue, engine);
+    let agent = Agent::new(Arc::new(engine), registry(), options);
+    let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+    let mut events = Vec::new();
+    let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |event| events.push(event))?;
+    Ok(Run { outcome, events, transcript })
+}
+
+fn outcome(model: Scripted) -> Final {
+    run(model, Options::default(), engine::Options::default()).unwrap().outcome
+}
+
+fn calls(outcome: &Final) -> Vec<(&str, Status)> {
+    outcome.calls.iter().map(|call| (call.name.as_str(), call.status)).collect()
+}
+
+#[test]
+fn a_call_runs_and_its_result_leads_to_the_answer() {
+    let model = scripted().say(call("get_weather", "Oslo")).say("It rains in Oslo.").say("It rains in Oslo.");
+    let run = run(model, Options::default(), engine::Options::default()).unwrap();
+    assert_eq!(run.outcome.answer, "It rains in Oslo.");
+    assert_eq!(run.outcome.stop_reason, StopReason::Final);
+    assert_eq!(run.outcome.iterations, 2);
+    assert_eq!(calls(&run.outcome), [("get_weather", Status::Ok)]);
+    let replies = run.transcript.iter().filter(|message| matches!(message, Message::Tool(_))).count();
+    assert_eq!(replies, 1);
+    let text: String = run
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Text { delta } => Some(delta.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(text, "It rains in Oslo.");
+    assert!(run.outcome.stats.forced_tokens > 0, "the frame of a call is forced: {:?}", run.outcome.stats);
+}
+
+#[test]
+fn an_answer_at_once_makes_no_call() {
+    let outcome = outcome(scripted().say("Hello.").say("Hello."));
+    assert_eq!((outcome.answer.as_str(), outcome.iterations), ("Hello.", 1));
+    assert!(outcome.calls.is_empty());
+}
+
+#[test]
+fn a_call_in_another_dialect_is_written_in_the_family_s_form() {
+    let fence = "```json\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n```";
+    let model = scripted().say(fence).say("Rain.").say("Rain.");
+    let run = run(model, Options::default(), engine::Options::default()).unwrap();
+    assert_eq!(calls(&run.outcome), [("get_weather", Status::Ok)]);
+    assert_eq!(run.outcome.calls[0].arguments["city"], "Oslo");
+}
+
+#[test]
+fn without_a_constraint_the_same_fence_is_just_text() {
+    let fence = "```json\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n```";
+    let engine = engine::Options { constraint: Constraint::None, ..engine::Options::default() };
+    let run = run(scripted().say(fence), Options::default(), engine).unwrap();
+    assert!(run.outcome.calls.is_empty());
+    assert!(run.outcome.answer.starts_with("```json"), "{}", run.outcome.answer);
+}
+
+#[test]
+fn a_settled_call_is_not_made_again_and_the_turn_becomes_an_answer() {
+    let again = call("get_weather", "Oslo");
+    let model = scripted().say(again.clone()).say(again).say("Rain.").say("Rain.");
+    let run = run(model, Options::default(), engine::Options::default()).unwrap();
+    assert_eq!(calls(&run.outcome), [("get_weather", Status::Ok)]);
+    assert_eq!(run.outcome.answer, "Rain.");
+    assert!(run.events.iter().any(|event| matches!(event, Event::Retry { .. })));
+}
+
+#[test]
+fn failures_are_results_and_the_run_goes_on() {
+    let model = scripted()
+        .say(call("get_weather", "Atlantis"))
+        .say(call("get_weather", "Oslo"))
+        .say("Rain in Oslo.")
+        .say("Rain in Oslo.");
+    let outcome = outcome(model);
+    assert_eq!(calls(&outcome), [("get_weather", Status::Failed), ("get_weather", Status::Ok)]);
+    assert_eq!(outcome.answer, "Rain in Oslo.");
+}
+
+#[test]
+fn the_last_iteration_is_an_answer() {
+    let model = scripted().say(call("get_weather", "Oslo")).say("Out of turns.");
+    let options = Options { max_iterations: 2, ..Options::default() };
+    let run = run(model, options, engine::Options::default()).unwrap();
+    assert_eq!(run.outcome.stop_reason, StopReason::MaxIterations);
+    assert_eq!(run.outcome.answer, "Out of turns.");
+    assert_eq!(calls(&run.outcome).len(), 1);
+}
+
+#[test]
+fn a_required_call_is_made_even_by_a_model_that_wants_to_chat() {
+    let model = scripted().say("I would rather chat about \"Oslo\"}}, as one does.").say("Booked.").say("Booked.");
+    let options = Options { choice: ToolChoice::Only(vec![ToolName::new("book").unwrap()]), ..Options::default() };
+    let run = run(model, options, engine::Options::default()).unwrap();
+    assert_eq!(run.outcome.calls[0].name, "book");
+
+    let one = Options { choice: ToolChoice::Required, max_iterations: 1, ..Options::default() };
+    let error = self::run(scripted(), one, engine::Options::default()).err().unwrap();
+    assert_eq!(error.kind(), Kind::Input);
+}
+
+#[test]
+fn the_answer_view_holds_the_result_but_no_tools() {
+    for (view, sees_tools) in [(AnswerView::Compact, false), (AnswerView::Full, true)] {
+        // The script for the answer turn is chosen by what its prompt shows.
+        let model = scripted()
+            .on("<tool_response>", "I see the whole conversation.")
+            .on("rain in Oslo", "I see the result alone.")
+            .on("How is the weather in Oslo?<assistant>", call("get_weather", "Oslo"));
+        let engine = engine::Options { answer_view: view, ..engine::Options::default() };
+        let answer = run(model, Options::default(), engine).unwrap().outcome.answer;
+        assert_eq!(answer.contains("whole conversation"), sees_tools, "{view:?}: {answer}");
+    }
+}
+
+#[test]
+fn a_result_too_long_for_the_context_is_cut_and_a_task_too_long_is_an_error() {
+    let mut registry = Registry::new();
+    let long = typed("read_log", "The log.", |_: City| Ok::<_, String>("line of the log\n".repeat(2_000)));
+    registry.add(long.unwrap().read_only()).unwrap();
+    let dialogue = || Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+        .context(8_000)
+        .say(call("read_log", "Oslo"))
+        .on("cut to fit", "The log is long.");
+    let engine = LocalEngine::new("scripted", model, dialogue(), engine::Options::default());
+    let agent = Agent::new(Arc::new(engine), registry, Options::default());
+    let outcome = agent.ask("What does the log say?").unwrap();
+    assert_eq!(outcome.answer, "The log is long.");
+    let error = agent.ask(&"word ".repeat(3_000)).err().unwrap();
+    assert_eq!(error.kind(), Kind::Overflow);
+    assert!(error.to_string().contains("context of 8000 tokens"), "{error}");
+}
+
+#[test]
+fn a_cancelled_run_ends_in_order() {
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    let model = scripted().say(call("get_weather", "Oslo")).say("never said");
+    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+    let agent = Agent::new(Arc::new(engine), registry(), Options::default());
+    let mut transcript = Transcript::new().with(Message::User("Oslo?".into()));
+    let cancel = Cancel::default();
+    let asked = cancel.clone();
+    let outcome = agent
+        .run(&mut transcript, &cancel, &mut |event| {
+            if matches!(event, Event::ToolCall { .. }) {
+                asked.cancel();
+            }
+        })
+        .unwrap();
+    assert_eq!(outcome.stop_reason, StopReason::Cancelled);
+    assert_eq!(calls(&outcome), [("get_weather", Status::Denied)]);
+    assert!(matches!(transcript.last(), Some(Message::Tool(_))), "what was done is kept");
+}
+
+#[test]
+fn a_write_that_is_not_approved_is_denied() {
+    struct Ask;
+    impl toolgate::tools::Tool for Ask {
+        fn spec(&self) -> &toolgate_chat::ToolSpec {
+            static SPEC: std::sync::OnceLock<toolgate_chat::ToolSpec> = std::sync::OnceLock::new();
+            SPEC.get_or_init(|| toolgate_chat::ToolSpec::of::<City>("burn", "Burns a city.").unwrap())
+        }
+        fn effect(&self) -> toolgate::tools::Effect {
+            toolgate::tools::Effect::Writes
+        }
+        fn needs_approval(&self) -> bool {
+            true
+        }
+        fn call(&self, _: &toolgate::tools::Args) -> toolgate::tools::ToolResult {
+            toolgate::tools::ToolResult::ok("burnt")
+        }
+    }
+    for (approval, status) in [
+        (Approval::Never, Status::Denied),
+        (Approval::Auto, Status::Ok),
+        (Approval::Ask(Arc::new(|call| call.arguments["city"] == "Rome")), Status::Denied),
+        (Approval::Ask(Arc::new(|call| call.arguments["city"] == "Oslo")), Status::Ok),
+    ] {
+        let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+        let model = scripted().say(call("burn", "Oslo")).say("Done.").say("Done.");
+        let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+        let mut registry = Registry::new();
+        registry.add(Ask).unwrap();
+        let agent = Agent::new(Arc::new(engine), registry, Options { approval, ..Options::default() });
+        assert_eq!(calls(&agent.ask("burn it").unwrap()), [("burn", status)]);
+    }
+}

@@ -1,0 +1,139 @@
+//! The program as a person or a script meets it: output, errors and exit codes.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn toolgate() -> Command {
+    let mut command = Command::cargo_bin("toolgate").unwrap();
+    let empty = std::env::temp_dir().join("toolgate-tests-empty-cache");
+    command.env("TOOLGATE_CACHE", empty).env_remove("TOOLGATE_MODEL").env("NO_COLOR", "1");
+    command
+}
+
+/// Runs it with `arguments` in `directory`; the exit code must be `code`, and stderr must say `says`.
+fn check(directory: &std::path::Path, arguments: &[&str], code: i32, says: &str) -> String {
+    let output = toolgate().current_dir(directory).args(arguments).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+    assert!(stderr.contains(says), "{arguments:?}: {stderr:?} lacks {says:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn workspace() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.txt"), "alpha\n").unwrap();
+    dir
+}
+
+#[test]
+fn tool_call_prints_a_result_and_its_exit_code_tells_how_it_ended() {
+    let dir = workspace();
+    let json = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let ok = json(&check(dir.path(), &["tool", "call", "read_file", r#"{"path": "a.txt"}"#], 0, ""));
+    assert_eq!((&ok["status"], &ok["content"]), (&Value::from("ok"), &Value::from("alpha\n")));
+    let failed = json(&check(dir.path(), &["tool", "call", "read_file", r#"{"path": "b.txt"}"#], 1, ""));
+    assert_eq!(failed["status"], "failed");
+    let denied = json(&check(dir.path(), &["tool", "call", "read_file", r#"{"path": "../a"}"#], 3, ""));
+    assert_eq!(denied["status"], "denied");
+    let unknown = json(&check(dir.path(), &["tool", "call", "run_command", r#"{"command": "ls"}"#], 1, ""));
+    assert!(unknown["content"].as_str().unwrap().contains("read_file"), "{unknown}");
+}
+
+#[test]
+fn tool_list_follows_mode_and_policy() {
+    let dir = workspace();
+    let intel = check(dir.path(), &["tool", "list"], 0, "");
+    assert!(intel.contains("read_file") && !intel.contains("write_file"), "{intel}");
+    let edit = check(dir.path(), &["tool", "list", "--mode", "edit"], 0, "");
+    assert!(edit.contains("write_file") && edit.contains("edit_file") && !edit.contains("run_command"), "{edit}");
+    let json: Value = serde_json::from_str(&check(dir.path(), &["tool", "list", "--json"], 0, "")).unwrap();
+    assert_eq!(json[0]["function"]["name"], "read_file");
+    std::fs::write(dir.path().join("p.toml"), "version = 1\ntier = \"read\"\n[fs]\nread = [\"@workspace\"]\n").unwrap();
+    let read = check(dir.path(), &["tool", "list", "--mode", "edit", "--policy", "p.toml"], 0, "");
+    assert!(!read.contains("write_file"), "{read}");
+}
+
+#[test]
+fn policy_mistakes_name_file_line_and_key() {
+    let dir = workspace();
+    std::fs::write(dir.path().join("p.toml"), "version = 1\n[fs]\nraed = []\n").unwrap();
+    check(dir.path(), &["tool", "list", "--policy", "p.toml"], 2, "p.toml: unknown key \"raed\" at line 3");
+    check(dir.path(), &["tool", "list", "--policy", "q.toml"], 2, "cannot read q.toml");
+}
+
+#[test]
+fn a_workspace_s_own_policy_only_narrows() {
+    let dir = workspace();
+    let own = "version = 1\ntier = \"edit\"\n[fs]\nread = [\"@workspace\"]\nwrite = [\"@workspace/notes\"]\n";
+    std::fs::write(dir.path().join(".toolgate.toml"), own).unwrap();
+    let intel = check(dir.path(), &["tool", "list"], 0, "");
+    assert!(!intel.contains("write_file"), "its own file must not grant writing: {intel}");
+    let outside = r#"{"path": "x.txt", "content": ""}"#;
+    check(dir.path(), &["tool", "call", "write_file", outside, "--mode", "edit"], 3, "");
+    std::fs::create_dir(dir.path().join("notes")).unwrap();
+    let inside = r#"{"path": "notes/x.txt", "content": ""}"#;
+    check(dir.path(), &["tool", "call", "write_file", inside, "--mode", "edit"], 0, "");
+}
+
+#[test]
+fn bad_usage_is_exit_2_with_one_message() {
+    let dir = workspace();
+    check(dir.path(), &["run", "--temperature", "-1", "x"], 2, "temperature");
+    check(dir.path(), &["run", "--max-iterations", "0", "x"], 2, "--max-iterations must be at least 1");
+    check(dir.path(), &["run", "--tool-choice", "no such tool", "x"], 2, "tool");
+    check(dir.path(), &["run", "--tools", "nothing", "x"], 2, "there are: read_file");
+    check(dir.path(), &["run", "--tools-file", "missing.json", "x"], 2, "cannot read missing.json");
+    check(dir.path(), &["run", "--approve", "ask", "x"], 2, "needs a terminal");
+    check(dir.path(), &["run", "--workspace", "missing", "x"], 2, "no such workspace directory");
+    check(dir.path(), &["tool", "call", "read_file", "{}", "--workspace", "a.txt"], 2, "not a directory");
+    check(dir.path(), &["frobnicate"], 2, "unrecognized subcommand");
+    check(dir.path(), &["run"], 2, "no task");
+}
+
+#[test]
+fn a_model_that_is_missing_or_damaged_is_exit_4() {
+    let dir = workspace();
+    check(dir.path(), &["run", "--model", "smollm2-135m", "x"], 4, "toolgate model pull smollm2-135m");
+    check(dir.path(), &["run", "--model", "missing.gguf", "x"], 4, "missing.gguf");
+    std::fs::write(dir.path().join("not.gguf"), "this is no model").unwrap();
+    check(dir.path(), &["run", "--model", "not.gguf", "x"], 4, "not.gguf");
+    std::fs::write(dir.path().join("cut.gguf"), b"GGUF\x03\0\0\0\xff\0\0\0\0\0\0\0").unwrap();
+    check(dir.path(), &["run", "--model", "cut.gguf", "x"], 4, "cut.gguf");
+    check(dir.path(), &["run", "--model", "no-such-model", "x"], 2, "no-such-model");
+}
+
+#[test]
+fn a_schema_that_cannot_be_compiled_is_exit_2_with_its_pointer() {
+    let dir = workspace();
+    let tools = r##"[{"type": "function", "function": {"name": "t", "description": "d", "parameters":
+        {"type": "object", "properties": {"when": {"$ref": "#/nowhere"}}, "required": ["when"]}}}]"##;
+    std::fs::write(dir.path().join("tools.json"), tools).unwrap();
+    std::fs::write(dir.path().join("schema.json"), r##"{"properties": {"when": {"$ref": "#/nowhere"}}}"##).unwrap();
+    check(dir.path(), &["schema", "compile", "schema.json"], 2, "/properties/when");
+    check(dir.path(), &["run", "--tools-file", "tools.json", "x"], 2, "");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_unwritable_workspace_is_refused_in_edit_mode_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = workspace();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
+    // Root may write anywhere: then there is nothing to refuse.
+    if std::fs::write(dir.path().join("probe"), "").is_ok() {
+        eprintln!("skipped: this user may write everywhere");
+        return;
+    }
+    check(dir.path(), &["tool", "list"], 0, "");
+    check(dir.path(), &["tool", "list", "--mode", "edit"], 3, "cannot be written");
+}
+
+#[test]
+fn help_of_every_subcommand_has_examples() {
+    let dir = workspace();
+    for subcommand in ["run", "model", "tool", "schema", "grammar", "completions"] {
+        let help = check(dir.path(), &[subcommand, "--help"], 0, "");
+        assert!(help.contains("Example"), "{subcommand}: {help}");
+    }
+    assert!(check(dir.path(), &["completions", "bash"], 0, "").contains("_toolgate"));
+}

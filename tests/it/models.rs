@@ -1,0 +1,195 @@
+//! With weights: what the smallest model that proves the point really does.
+//! Needs `TOOLGATE_MODELS`, a directory of `<id>.gguf` files (`scripts/test` sets it).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolgate::agent::{Agent, Options};
+use toolgate::engine::{self, Cancel, Constraint, Engine, Forcing, LocalEngine, Sampling, TurnRequest};
+use toolgate::models::Catalogue;
+use toolgate::tools::{Registry, Status, file_tools};
+use toolgate_chat::{Message, ToolChoice, ToolSpec, Transcript};
+use toolgate_llama::LlamaBackend;
+use toolgate_sandbox::policy::{Mode, Policy};
+use toolgate_sandbox::{Root, ambient_authority};
+
+/// The weights of a model, or a word about how to have them.
+fn weights(id: &str) -> Option<PathBuf> {
+    match std::env::var_os("TOOLGATE_MODELS") {
+        Some(directory) => Some(PathBuf::from(directory).join(format!("{id}.gguf"))),
+        None => {
+            eprintln!("skipped: set TOOLGATE_MODELS to a directory with {id}.gguf");
+            None
+        }
+    }
+}
+
+fn load(id: &str, change: impl FnOnce(&mut engine::Options)) -> Option<LocalEngine<LlamaBackend>> {
+    let path = weights(id)?;
+    let entry = Catalogue::builtin().unwrap().get(id).cloned();
+    let model = toolgate::models::ResolvedModel::new(path, entry);
+    let mut options = engine::Options::for_model(&model);
+    options.context = Some(4096);
+    change(&mut options);
+    Some(LocalEngine::load(&model, &options, |_| {}).unwrap())
+}
+
+fn workspace() -> (tempfile::TempDir, Registry) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("notes")).unwrap();
+    std::fs::write(
+        dir.path().join("notes/meeting-2026-11-03.txt"),
+        "Meeting of 3 November\nThe release is planned for Thursday.\n",
+    )
+    .unwrap();
+    let root = Root::open(dir.path(), ambient_authority()).unwrap();
+    let mut registry = Registry::new();
+    for tool in file_tools(&root, &Policy::default_for(Mode::Intel), Mode::Intel).unwrap() {
+        registry.add(tool).unwrap();
+    }
+    (dir, registry)
+}
+
+#[test]
+fn the_smallest_model_makes_the_right_call_when_one_is_required() {
+    let Some(engine) = load("smollm2-135m", |_| {}) else { return };
+    let (_dir, registry) = workspace();
+    let options = Options { choice: ToolChoice::Required, max_iterations: 2, ..Options::default() };
+    let agent = Agent::new(Arc::new(engine), registry, options);
+    let outcome = agent.ask("Read the file notes/meeting-2026-11-03.txt").unwrap();
+    assert_eq!(outcome.calls.len(), 1, "{outcome:?}");
+    assert_eq!(outcome.calls[0].name, "read_file");
+    assert_eq!(outcome.calls[0].arguments["path"], "notes/meeting-2026-11-03.txt");
+    assert_eq!(outcome.calls[0].status, Status::Ok);
+}
+
+#[test]
+fn the_half_billion_model_reads_a_file_and_answers_from_it() {
+    let Some(engine) = load("qwen2.5-coder-0.5b", |_| {}) else { return };
+    let (_dir, registry) = workspace();
+    let agent = Agent::new(Arc::new(engine), registry, Options::default());
+    let outcome =
+        agent.ask("Read notes/meeting-2026-11-03.txt and tell me on which day the release is planned.").unwrap();
+    assert_eq!(outcome.calls[0].name, "read_file", "{outcome:?}");
+    assert_eq!(outcome.calls[0].arguments["path"], "notes/meeting-2026-11-03.txt");
+    assert!(outcome.answer.contains("Thursday"), "{}", outcome.answer);
+}
+
+#[test]
+fn without_a_constraint_the_same_model_s_call_is_a_fence_nobody_parses() {
+    let Some(engine) = load("qwen2.5-coder-0.5b", |options| options.constraint = Constraint::None) else { return };
+    let (_dir, registry) = workspace();
+    let agent = Agent::new(Arc::new(engine), registry, Options::default());
+    let outcome =
+        agent.ask("Read notes/meeting-2026-11-03.txt and tell me on which day the release is planned.").unwrap();
+    assert!(outcome.calls.is_empty(), "{outcome:?}");
+    assert!(outcome.answer.contains("\"name\""), "{}", outcome.answer);
+}
+
+/// Tools of differing schemas, for the noise test.
+fn zoo() -> Vec<ToolSpec> {
+    let tool = |name: &str, parameters: Value| ToolSpec::new(name, format!("Does {name}."), parameters).unwrap();
+    let object = |properties: Value, required: Value| {
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+    };
+    vec![
+        tool("no_parameters", object(json!({}), json!([]))),
+        tool("text", object(json!({"text": {"type": "string", "maxLength": 12}}), json!(["text"]))),
+        tool("length", object(json!({"code": {"type": "string", "minLength": 3, "maxLength": 5}}), json!(["code"]))),
+        tool("pattern", object(json!({"id": {"type": "string", "pattern": "^[A-Z]{2}-\\d{3}$"}}), json!(["id"]))),
+        tool("dates", object(json!({"on": {"type": "string", "format": "date"}}), json!(["on"]))),
+        tool("choice", object(json!({"unit": {"enum": ["celsius", "kelvin"]}}), json!(["unit"]))),
+        tool("mixed_choice", object(json!({"v": {"enum": [1, "two", null, true]}}), json!(["v"]))),
+        tool("whole", object(json!({"n": {"type": "integer", "minimum": -7, "maximum": 350}}), json!(["n"]))),
+        tool("decimal", object(json!({"x": {"type": "number"}}), json!(["x"]))),
+        tool("flags", object(json!({"a": {"type": "boolean"}, "b": {"type": ["boolean", "null"]}}), json!(["a"]))),
+        tool(
+            "list",
+            object(
+                json!({"items": {"type": "array", "minItems": 1, "maxItems": 3, "items": {"type": "integer", "minimum": 0, "maximum": 9}}}),
+                json!(["items"]),
+            ),
+        ),
+        tool(
+            "nested",
+            object(
+                json!({"point": object(json!({"x": {"type": "integer", "maximum": 9, "minimum": 0}, "y": {"enum": ["up", "down"]}}), json!(["x", "y"]))}),
+                json!(["point"]),
+            ),
+        ),
+        tool("optional", object(json!({"a": {"enum": ["p"]}, "b": {"enum": ["q"]}, "c": {"enum": ["r"]}}), json!(["b"]))),
+        tool("either", object(json!({"v": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 99}, {"enum": ["none"]}]}}), json!(["v"]))),
+    ]
+}
+
+#[test]
+fn every_turn_is_valid_under_noise() {
+    let Some(engine) = load("smollm2-135m", |_| {}) else { return };
+    let tools = zoo();
+    let schemas: Vec<_> = tools
+        .iter()
+        .map(|tool| {
+            let options = jsonschema::options().should_validate_formats(true);
+            (tool.name.to_string(), options.build(&tool.parameters).unwrap())
+        })
+        .collect();
+    let transcript =
+        Transcript::new().with(Message::System("Call a tool.".into())).with(Message::User("Do something.".into()));
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..300 {
+        let sampling = Sampling { temperature: 2.0, seed, max_tokens: 400, ..Sampling::default() };
+        let request = TurnRequest {
+            transcript: &transcript,
+            tools: &tools,
+            choice: ToolChoice::Required,
+            parallel: None,
+            settled: &[],
+            sampling: &sampling,
+        };
+        let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
+        assert!(turn.parsed.defects.is_empty(), "seed {seed}: {:?} in {:?}", turn.parsed.defects, turn.text);
+        let [call] = turn.parsed.calls.as_slice() else { panic!("seed {seed}: {:?}", turn.text) };
+        let (name, schema) = schemas
+            .iter()
+            .find(|(name, _)| *name == call.name)
+            .unwrap_or_else(|| panic!("seed {seed}: unknown tool in {:?}", turn.text));
+        let arguments = Value::Object(call.arguments.clone());
+        assert!(schema.is_valid(&arguments), "seed {seed}: {name} {arguments}");
+        seen.insert(name.clone());
+    }
+    assert!(seen.len() >= 12, "temperature 2 reached only {seen:?}");
+}
+
+#[test]
+fn greedy_turns_read_the_same_with_and_without_forced_batches() {
+    for id in ["smollm2-135m", "qwen2.5-coder-0.5b"] {
+        let answer = |forcing| {
+            let engine = load(id, |options| options.forcing = forcing)?;
+            let (_dir, registry) = workspace();
+            let specs = registry.specs();
+            let texts: Vec<String> = [
+                "Read the file notes/meeting-2026-11-03.txt",
+                "List the directory notes.",
+                "Search for the word release.",
+            ]
+            .iter()
+            .map(|task| {
+                let transcript = Transcript::new().with(Message::User((*task).into()));
+                let sampling = Sampling { max_tokens: 80, ..Sampling::default() };
+                let request = TurnRequest {
+                    transcript: &transcript,
+                    tools: &specs,
+                    choice: ToolChoice::Required,
+                    parallel: None,
+                    settled: &[],
+                    sampling: &sampling,
+                };
+                engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap().text
+            })
+            .collect();
+            Some(texts)
+        };
+        assert_eq!(answer(Forcing::On), answer(Forcing::Off), "{id}");
+    }
+}
