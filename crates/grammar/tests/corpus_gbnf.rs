@@ -1,5 +1,13 @@
 //! Runs a corpus of GBNF grammars and texts, one JSON object a line, if `TOOLGATE_GBNF_CORPUS` names its file:
 //! `{id, kind, dialect, root, grammar, pass, fail}`. The corpus itself is not part of this repository.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a test that fails may panic"
+)]
 
 use serde_json::Value;
 use toolgate_grammar::gbnf::{ParseOptions, Parsed, Severity};
@@ -59,10 +67,14 @@ fn every_grammar_of_the_corpus_matches_what_it_must_and_nothing_else() {
             Ok(grammar) => grammar,
         };
         built += 1;
-        let printed = ParseOptions { root: grammar.rule(grammar.root()).unwrap().name.replace('_', "-"), ..ParseOptions::default() };
+        let printed = ParseOptions {
+            root: grammar.rule(grammar.root()).unwrap().name.replace('_', "-"),
+            ..ParseOptions::default()
+        };
         let printed = Grammar::parse_with(&grammar.to_gbnf(), &printed).expect("what is printed is read");
         for (grammar, form) in [(&grammar, "as read"), (&printed, "as printed")] {
-            let matches = |text: &str| grammar.match_text(text, &Limits::default()).map(|outcome| outcome.matched);
+            let matches =
+                |text: &str| grammar.match_text(text, &Limits::default()).map(|outcome| outcome.matched);
             for text in texts(&row, "pass") {
                 matched += 1;
                 if !matches(text).unwrap_or(false) {
@@ -77,6 +89,8 @@ fn every_grammar_of_the_corpus_matches_what_it_must_and_nothing_else() {
             }
         }
     }
-    eprintln!("{built} built, {refused} rightly refused, {foreign} in other dialects; {matched} texts to match, {unmatched} not to");
+    eprintln!(
+        "{built} built, {refused} rightly refused, {foreign} in other dialects; {matched} texts to match, {unmatched} not to"
+    );
     assert!(built > 0 && wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -1,4 +1,5 @@
 //! Runs every grammar of the `grammars` folder against the texts that stand beside it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails may panic")]
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +47,8 @@ fn check(path: &Path) {
 }
 
 fn check_folder(name: &str) {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "gbnf"));
     files.sort();
     assert!(!files.is_empty());

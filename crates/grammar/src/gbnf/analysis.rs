@@ -17,7 +17,8 @@ pub(crate) struct Flat<'g> {
 
 impl<'g> Flat<'g> {
     pub(crate) fn new(grammar: &'g Grammar) -> Self {
-        let mut flat = Self { exprs: Vec::new(), children: Vec::new(), first_child: vec![0], bodies: Vec::new() };
+        let mut flat =
+            Self { exprs: Vec::new(), children: Vec::new(), first_child: vec![0], bodies: Vec::new() };
         enum Step<'g> {
             Enter(&'g Expr),
             Leave(&'g Expr, usize),
@@ -307,7 +308,8 @@ fn components(calls: &[Vec<LeftCall>]) -> Vec<u32> {
         component: u32,
     }
     let mut nodes = vec![Node { order: UNSEEN, low: UNSEEN, component: UNSEEN }; calls.len()];
-    let get = |nodes: &[Node], at: usize| nodes.get(at).copied().unwrap_or(Node { order: 0, low: 0, component: 0 });
+    let get =
+        |nodes: &[Node], at: usize| nodes.get(at).copied().unwrap_or(Node { order: 0, low: 0, component: 0 });
     let mut next_order = 0;
     let mut next_component = 0;
     let mut open: Vec<usize> = Vec::new();

@@ -100,6 +100,12 @@ impl Grammar {
         self.root
     }
 
+    /// The rule called `name`, if there is one.
+    pub fn find(&self, name: &str) -> Option<RuleId> {
+        let index = self.rules.iter().position(|rule| rule.name == name)?;
+        u32::try_from(index).ok().map(RuleId)
+    }
+
     /// One rule.
     pub fn rule(&self, id: RuleId) -> Option<&Rule> {
         self.rules.get(id.index())

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::analysis::{self, Classes, Cost, Flat};
 use super::lex::Shown;
-use super::source::{self, Locator};
+use super::source::Locator;
 use super::{CharClass, Expr, Grammar, Parsed, RuleId};
 use crate::Place;
 
@@ -65,7 +65,11 @@ impl Warning {
     /// The whole report: message, excerpt with a caret, hint; several lines, no final newline.
     pub fn report(&self) -> String {
         let hint = self.hint.as_ref().map(|hint| format!("hint: {hint}"));
-        [Some(self.to_string()), self.excerpt.clone(), hint].into_iter().flatten().collect::<Vec<_>>().join("\n")
+        [Some(self.to_string()), self.excerpt.clone(), hint]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
@@ -118,10 +122,9 @@ impl Parsed {
             findings.into_iter().map(|finding| (offset(&finding.at).unwrap_or(0), finding.warning)).collect();
         placed.sort_by_key(|(offset, _)| *offset);
         let mut locator = Locator::new(&self.text);
-        let with_place = |(offset, warning): (u32, Warning)| Warning {
-            place: Some(locator.place(offset as usize)),
-            excerpt: Some(source::excerpt(&self.text, offset as usize)),
-            ..warning
+        let with_place = |(offset, warning): (u32, Warning)| {
+            let (place, excerpt) = locator.locate(offset as usize);
+            Warning { place: Some(place), excerpt: Some(excerpt), ..warning }
         };
         placed.into_iter().map(with_place).collect()
     }
@@ -181,7 +184,10 @@ impl<'g> Checker<'g> {
             _ => Severity::Warning,
         };
         let rule = self.name(rule).to_owned();
-        Finding { at, warning: Warning { severity, lint, rule, message, place: None, hint: None, excerpt: None } }
+        Finding {
+            at,
+            warning: Warning { severity, lint, rule, message, place: None, hint: None, excerpt: None },
+        }
     }
 
     fn name(&self, rule: RuleId) -> &str {
@@ -199,7 +205,7 @@ impl<'g> Checker<'g> {
             let path = calls.iter().map(|call| self.name(call.rule));
             let path = std::iter::once(self.name(start)).chain(path).collect::<Vec<_>>().join(" → ");
             let at = calls.first().map_or(At::Definition(start), |call| At::Node(call.node));
-            let mut found = self.finding(Lint::LeftRecursion, start, at, format!("left recursion {path}"));
+            let mut found = self.finding(Lint::LeftRecursion, start, at, format!("left recursion: {path}"));
             if live.get(start.index()) != Some(&true) {
                 found.warning.severity = Severity::Warning;
             }
@@ -266,10 +272,9 @@ impl<'g> Checker<'g> {
                     let cost = item.and_then(|item| self.costs.get(*item as usize).copied().flatten());
                     if cost.is_some_and(|cost| cost.chars == 0) {
                         let message = "what is repeated can be empty".to_owned();
-                        findings.push(
-                            self.finding(Lint::EmptyRepeat, rule, At::Node(node), message)
-                                .hint("one text then matches in many ways: let the repeated part hold a character"),
-                        );
+                        findings.push(self.finding(Lint::EmptyRepeat, rule, At::Node(node), message).hint(
+                            "one text then matches in many ways: let the repeated part hold a character",
+                        ));
                     }
                 }
                 _ => {}

@@ -1,13 +1,13 @@
 //! To and from the types of the `gbnf` crate, for programs that hold grammars in them: the only file that names it.
 //!
 //! That crate is a tree and a printer that escapes nothing, so its terminals hold GBNF source text: `\"` for a quote.
-//! Invariant: what we hand over prints as the GBNF text of the same grammar; what we take is read as the tree says
-//! (a `OneOf` between other items is a group, although that crate prints it without parentheses).
+//! Its `OneOf` is no group either: its alternatives stand beside what comes before and behind, and its own grammars
+//! rely on that. Invariant: a tree means what its printed text means, whichever way it goes.
 
 use ::gbnf as foreign;
 use foreign::{
-    CharacterSet, CharacterSetItem, GrammarItem, NonTerminalSymbol, Production, ProductionItem, RepetitionType,
-    TerminalSymbol,
+    CharacterSet, CharacterSetItem, GrammarItem, NonTerminalSymbol, Production, ProductionItem,
+    RepetitionType, TerminalSymbol,
 };
 use rustc_hash::FxHashMap;
 
@@ -44,7 +44,8 @@ impl Grammar {
             GrammarItem::Rule(rule) => Some((rule.lhs.name.as_str(), &rule.rhs)),
             GrammarItem::LineBreak | GrammarItem::Comment(_) => None,
         });
-        let shared = grammar.recurring_items.iter().map(|(name, production)| (name.name.as_str(), production));
+        let shared =
+            grammar.recurring_items.iter().map(|(name, production)| (name.name.as_str(), production));
         let rules: Vec<(&str, &Production)> = own.chain(shared).collect();
         if rules.len() > limits.rules {
             return Err(Error::new(Kind::Limit, format!("more than {} rules", limits.rules)));
@@ -96,26 +97,51 @@ impl Reader<'_> {
     }
 
     fn production(&self, production: &Production, depth: usize) -> Result<Expr, Error> {
-        if depth > self.limits.depth {
-            return Err(self.error(Kind::Limit, format!("nesting deeper than {}", self.limits.depth)));
-        }
-        let mut items = Vec::with_capacity(production.items.len());
+        self.within(depth)?;
+        let alternatives = self.alternatives(production, depth)?;
+        Ok(Expr::choice(alternatives.into_iter().map(Expr::sequence)))
+    }
+
+    fn alternatives(&self, production: &Production, depth: usize) -> Result<Vec<Vec<Expr>>, Error> {
+        let mut last: Vec<Expr> = Vec::new();
+        let mut alternatives = Vec::new();
         for item in &production.items {
             let (expr, repetition) = match item {
                 ProductionItem::LineBreak | ProductionItem::Comment(_) => continue,
-                ProductionItem::Terminal(terminal, repetition) => (self.terminal(&terminal.value)?, repetition),
+                ProductionItem::Terminal(terminal, repetition) => {
+                    (self.terminal(&terminal.value)?, repetition)
+                }
                 ProductionItem::NonTerminal(symbol, repetition) => (self.symbol(&symbol.name)?, repetition),
                 ProductionItem::Group(group, repetition) => (self.production(group, depth + 1)?, repetition),
                 ProductionItem::CharacterSet(set, repetition) => (self.set(set)?, repetition),
                 ProductionItem::OneOf(productions) => {
-                    let alternatives: Result<Vec<Expr>, Error> =
-                        productions.iter().map(|production| self.production(production, depth + 1)).collect();
-                    (Expr::choice(alternatives?), &RepetitionType::One)
+                    for (index, production) in productions.iter().enumerate() {
+                        if index > 0 {
+                            alternatives.push(std::mem::take(&mut last));
+                        }
+                        self.within(depth + 1)?;
+                        let mut inner = self.alternatives(production, depth + 1)?;
+                        let end = inner.pop().unwrap_or_default();
+                        for first in inner {
+                            last.extend(first);
+                            alternatives.push(std::mem::take(&mut last));
+                        }
+                        last.extend(end);
+                    }
+                    continue;
                 }
             };
-            items.push(self.repeated(expr, repetition)?);
+            last.push(self.repeated(expr, repetition)?);
         }
-        Ok(Expr::sequence(items))
+        alternatives.push(last);
+        Ok(alternatives)
+    }
+
+    fn within(&self, depth: usize) -> Result<(), Error> {
+        if depth > self.limits.depth {
+            return Err(self.error(Kind::Limit, format!("nesting deeper than {}", self.limits.depth)));
+        }
+        Ok(())
     }
 
     /// A terminal's source text; a bare quote, which that crate would print as the end of the literal, is a quote.
@@ -188,7 +214,9 @@ impl Reader<'_> {
             RepetitionType::AtMost(n) => (0, Some(*n)),
         };
         if max.is_some_and(|max| max < min) {
-            return Err(self.error(Kind::Syntax, format!("repetition of at least {min} and at most {max:?} times")));
+            return Err(
+                self.error(Kind::Syntax, format!("repetition of at least {min} and at most {max:?} times"))
+            );
         }
         Ok(expr.repeat(min as u64, max.map(|max| max as u64)))
     }
@@ -230,7 +258,9 @@ fn item(expr: &Expr, repetition: RepetitionType, names: &[String]) -> Production
             ProductionItem::NonTerminal(NonTerminalSymbol { name }, repetition)
         }
         Expr::Repeat { max: Some(max), min, .. } if max < min => never(repetition),
-        Expr::Repeat { item: inner, min, max } if !repeated => item(inner, repetition_type(*min, *max), names),
+        Expr::Repeat { item: inner, min, max } if !repeated => {
+            item(inner, repetition_type(*min, *max), names)
+        }
         Expr::Choice(items) if items.is_empty() => never(repetition),
         Expr::Literal(_) | Expr::Sequence(_) if is_empty(expr) && !repeated => {
             ProductionItem::Terminal(TerminalSymbol { value: String::new() }, repetition)

@@ -124,7 +124,7 @@ impl<'t> Cursor<'t> {
         let start = self.at;
         let value = self.escape()?;
         char::from_u32(value).ok_or_else(|| {
-            self.syntax(start, format!("U+{value:04X} is half of a surrogate pair, not a character"))
+            self.syntax(start, format!("escape is half of a surrogate pair, U+{value:04X}"))
                 .hint("write the character itself, or its code point as \\UHHHHHHHH, such as \\U0001F600")
         })
     }
@@ -190,9 +190,7 @@ impl<'t> Cursor<'t> {
                 self.at += end + 1;
                 Ok(TokenMatch { negated, name: TokenName::Text(text) })
             }
-            _ => {
-                Err(self.syntax(open, "token is never closed").hint("it ends with > on the same line"))
-            }
+            _ => Err(self.syntax(open, "token is never closed").hint("it ends with > on the same line")),
         }
     }
 
@@ -243,8 +241,8 @@ impl<'t> Cursor<'t> {
         self.at += digits;
         if value > u32::from(char::MAX) {
             return Err(self
-                .syntax(start, format!("U+{value:X} is not a code point"))
-                .hint("the last is U+10FFFF"));
+                .syntax(start, format!("escape is beyond Unicode, U+{value:X}"))
+                .hint("the last code point is U+10FFFF"));
         }
         Ok(value)
     }

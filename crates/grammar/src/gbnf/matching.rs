@@ -20,7 +20,8 @@ pub struct Match {
     pub place: Place,
     /// What could have come there: characters, ranges, literal texts, `end of text`.
     pub expected: Vec<String>,
-    found: Option<char>,
+    /// What stands there; nothing at the end.
+    found: Option<String>,
     excerpt: String,
 }
 
@@ -40,8 +41,8 @@ impl std::fmt::Display for Match {
         if self.matched {
             return f.write_str("matches");
         }
-        match self.found {
-            Some(c) => write!(f, "{} is not allowed", Shown(c))?,
+        match &self.found {
+            Some(found) => write!(f, "{found} is not allowed")?,
             None => write!(f, "text ends too early")?,
         }
         match &self.place {
@@ -75,12 +76,17 @@ impl Grammar {
         let mut at = 0;
         while let Some(byte) = text.as_bytes().get(at) {
             // A named token is the longest that the text goes on with, as tokenizers take it; where the grammar
-            // does not allow it, its characters may still be text.
-            if let Some((token, length)) = token_at(&names, &mut next, text, at)
-                && matcher.allows(token)?
-            {
-                matcher.accept(token)?;
-                at += length;
+            // does not allow it, it may still be spelled out as text.
+            if let Some((token, name)) = token_at(&names, &mut next, text, at) {
+                if matcher.allows(token)? {
+                    matcher.accept(token)?;
+                } else if let Err(error) = matcher.accept_bytes(name.as_bytes()) {
+                    return match error.kind() {
+                        Kind::Rejected => stopped(&mut matcher, &names, text, at, Some(name)),
+                        _ => Err(error),
+                    };
+                }
+                at += name.len();
                 continue;
             }
             if let Err(error) = matcher.accept(TokenId::from(*byte)) {
@@ -90,16 +96,23 @@ impl Grammar {
                 // The engine may stop inside a character; the report is about the whole character.
                 let start = (0..=at).rev().find(|start| text.is_char_boundary(*start)).unwrap_or(0);
                 matcher.rollback(at - start)?;
-                return stopped(&mut matcher, &names, text, start);
+                return stopped(&mut matcher, &names, text, start, None);
             }
             at += 1;
         }
         if matcher.is_complete() {
             let place = source::place(text, text.len());
             let offset = text.len();
-            return Ok(Match { matched: true, offset, place, expected: Vec::new(), found: None, excerpt: String::new() });
+            return Ok(Match {
+                matched: true,
+                offset,
+                place,
+                expected: Vec::new(),
+                found: None,
+                excerpt: String::new(),
+            });
         }
-        stopped(&mut matcher, &names, text, text.len())
+        stopped(&mut matcher, &names, text, text.len(), None)
     }
 }
 
@@ -141,26 +154,37 @@ fn find(text: &str, at: usize, name: &str) -> usize {
 }
 
 /// The longest token that the text has at `at`; `next` holds where each comes next, as far as is known.
-fn token_at(names: &[&str], next: &mut [usize], text: &str, at: usize) -> Option<(TokenId, usize)> {
-    let mut longest = None;
+fn token_at<'n>(names: &[&'n str], next: &mut [usize], text: &str, at: usize) -> Option<(TokenId, &'n str)> {
+    let mut longest: Option<(TokenId, &str)> = None;
     for ((name, next), token) in names.iter().zip(next).zip(FIRST_NAMED..) {
         if *next < at {
             *next = find(text, at, name);
         }
-        if *next == at && longest.is_none_or(|(_, length)| length < name.len()) {
-            longest = Some((token, name.len()));
+        if *next == at && longest.is_none_or(|(_, longest)| longest.len() < name.len()) {
+            longest = Some((token, *name));
         }
     }
     longest
 }
 
-fn stopped(matcher: &mut Matcher, names: &[&str], text: &str, offset: usize) -> Result<Match, Error> {
+fn stopped(
+    matcher: &mut Matcher,
+    names: &[&str],
+    text: &str,
+    offset: usize,
+    token: Option<&str>,
+) -> Result<Match, Error> {
+    let character = text.get(offset..).and_then(|rest| rest.chars().next());
+    let found = match token {
+        Some(name) => Some(format!("token {name}")),
+        None => character.map(|c| Shown(c).to_string()),
+    };
     Ok(Match {
         matched: false,
         offset,
         place: source::place(text, offset),
         expected: expected(matcher, names)?,
-        found: text.get(offset..).and_then(|rest| rest.chars().next()),
+        found,
         excerpt: source::excerpt(text, offset),
     })
 }
@@ -180,7 +204,9 @@ fn expected(matcher: &mut Matcher, names: &[&str]) -> Result<Vec<String>, Error>
     let refused: Vec<u8> = (b'!'..=b'~').filter(|byte| !allowed(*byte)).collect();
     if refused.len() <= 8 && !printable.is_empty() {
         let but: Vec<String> = refused.iter().map(|byte| char::from(*byte).to_string()).collect();
-        out.push(if but.is_empty() { "any printable character".to_owned() } else {
+        out.push(if but.is_empty() {
+            "any printable character".to_owned()
+        } else {
             format!("any printable character but {}", but.join(" "))
         });
     } else {
@@ -191,7 +217,7 @@ fn expected(matcher: &mut Matcher, names: &[&str]) -> Result<Vec<String>, Error>
             out.push(name.to_owned());
         }
     }
-    if (0..=u8::MAX).any(|byte| allowed(byte) && (byte < b' ' && !b"\t\n\r".contains(&byte) || byte == 0x7F)) {
+    if (0..b' ').any(|byte| allowed(byte) && !b"\t\n\r".contains(&byte)) {
         out.push("control characters".to_owned());
     }
     if (0x80..=u8::MAX).any(allowed) {
@@ -209,7 +235,8 @@ fn expected(matcher: &mut Matcher, names: &[&str]) -> Result<Vec<String>, Error>
 fn runs(bytes: &[u8]) -> Vec<String> {
     let kind = |byte: u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase(), byte.is_ascii_lowercase());
     let alphanumeric = |byte: u8| byte.is_ascii_alphanumeric();
-    let groups = bytes.chunk_by(|a, b| alphanumeric(*a) && kind(*a) == kind(*b) && a.checked_add(1) == Some(*b));
+    let groups =
+        bytes.chunk_by(|a, b| alphanumeric(*a) && kind(*a) == kind(*b) && a.checked_add(1) == Some(*b));
     let text = |group: &[u8]| match group {
         [first, _, .., last] => vec![format!("{}-{}", char::from(*first), char::from(*last))],
         few => few.iter().map(|byte| char::from(*byte).to_string()).collect(),

@@ -1,13 +1,22 @@
-//! GBNF: the grammar as a value, and as text. Knows no schema, no tokens' bytes and no model.
+//! GBNF: the grammar as a value, and as text. Knows no schema and no model; `matching` alone runs the engine.
+//!
+//! ```text
+//! text ─ parse ─▶ Grammar ─ print ─▶ text
+//!                    ├─ check ─▶ warnings     with line and column, if the text is kept: Parsed
+//!                    ├─ sample ─▶ random texts
+//!                    ├─ matching ─▶ where a text stops, and what could have come there
+//!                    └─ interop ◀─▶ the types of the `gbnf` crate
+//! ```
 
 mod ast;
 mod lex;
+mod names;
 mod source;
 
 mod parse;
 mod print;
 
-pub(crate) mod analysis;
+mod analysis;
 mod check;
 mod sample;
 

@@ -78,13 +78,16 @@ impl<'g> Sampler<'g> {
         let costs = analysis::costs(&flat, Classes::AsWritten);
         let root = flat.body(grammar.root()).unwrap_or(u32::MAX);
         let name = grammar.rule(grammar.root()).map_or("", |rule| rule.name.as_str());
-        let shortest = costs.get(root as usize).copied().flatten().ok_or_else(|| {
-            Error::new(Kind::Rejected, format!("no text matches the rule \"{name}\""))
-        })?;
+        let shortest = costs
+            .get(root as usize)
+            .copied()
+            .flatten()
+            .ok_or_else(|| Error::new(Kind::Rejected, format!("no text matches the rule \"{name}\"")))?;
         // Sums of two lengths then never overflow.
         let options = SampleOptions { max_len: options.max_len.min(1 << 40) };
         if shortest.chars > options.max_len {
-            let message = format!("shortest text has {} characters, more than {}", shortest.chars, options.max_len);
+            let message =
+                format!("shortest text has {} characters, more than {}", shortest.chars, options.max_len);
             return Err(Error::new(Kind::Limit, message).hint("ask for a greater maximal length"));
         }
         let any = CharClass { negated: true, ranges: Vec::new() };
@@ -135,7 +138,8 @@ impl<'g> Sampler<'g> {
                         // Nothing at all will do for what may be empty, and need not be counted out.
                         (!(free == 0 && each == 0), min - 1)
                     } else {
-                        let wanted = !hurried && max != Some(0) && self.possible(item) && rng.random_bool(0.6);
+                        let wanted =
+                            !hurried && max != Some(0) && self.possible(item) && rng.random_bool(0.6);
                         (wanted && each <= spare, 0)
                     };
                     if more {

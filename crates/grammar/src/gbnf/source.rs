@@ -3,8 +3,9 @@
 
 use crate::Place;
 
-/// Longest part of a line shown in an excerpt, in code points.
-const WINDOW: usize = 90;
+/// What an excerpt shows of a line before and after the caret, in code points.
+const BEFORE: usize = 60;
+const AFTER: usize = 40;
 
 /// Where the byte at `offset` is: one-based line, one-based column in code points.
 pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
@@ -31,26 +32,40 @@ pub(crate) fn place(text: &str, offset: usize) -> Place {
 
 /// The line around `offset` with a caret under it, as compilers show it; long lines are cut around the caret.
 pub(crate) fn excerpt(text: &str, offset: usize) -> String {
-    let offset = (0..=offset.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let offset = boundary(text, offset);
     let (line, column) = position(text, offset);
-    let start = text.get(..offset).and_then(|t| t.rfind(['\n', '\r'])).map_or(0, |at| at + 1);
-    let rest = text.get(start..).unwrap_or_default();
-    let content = rest.split(['\n', '\r']).next().unwrap_or_default();
+    excerpt_at(text, offset, line, column)
+}
 
-    let caret = column - 1;
-    let skip = caret.saturating_sub(WINDOW * 2 / 3);
-    let mut shown: String = content.chars().skip(skip).take(WINDOW).map(visible).collect();
-    let mut indent = caret - skip;
-    if skip > 0 {
-        shown.insert(0, '…');
+/// The same where line and column are known. Looks at the neighbourhood of `offset` alone, however long the line.
+fn excerpt_at(text: &str, offset: usize, line: usize, column: usize) -> String {
+    let near =
+        |from: usize, to: usize| text.get(boundary(text, from)..boundary(text, to)).unwrap_or_default();
+    let before = near(offset.saturating_sub(BEFORE * char::MAX.len_utf8()), offset);
+    let before: Vec<char> = before.rsplit(['\n', '\r']).next().unwrap_or_default().chars().collect();
+    let before = before.get(before.len().saturating_sub(BEFORE)..).unwrap_or_default();
+    let after = near(offset, offset.saturating_add((AFTER + 1) * char::MAX.len_utf8()));
+    let mut after = after.split(['\n', '\r']).next().unwrap_or_default().chars();
+
+    let mut shown = String::new();
+    let mut indent = before.len();
+    if column > before.len() + 1 {
+        shown.push('…');
         indent += 1;
     }
-    if content.chars().nth(skip + WINDOW).is_some() {
+    shown.extend(before.iter().copied().map(visible));
+    shown.extend(after.by_ref().take(AFTER).map(visible));
+    if after.next().is_some() {
         shown.push('…');
     }
     let number = line.to_string();
     let margin = " ".repeat(number.len());
     format!("{margin} |\n{number} | {}\n{margin} | {}^", shown.trim_end(), " ".repeat(indent))
+}
+
+/// The last character boundary up to `offset`.
+fn boundary(text: &str, offset: usize) -> usize {
+    (0..=offset.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 /// A tab takes one column here, and a terminal never sees an escape sequence of the text.
@@ -77,7 +92,7 @@ impl<'t> Locator<'t> {
     }
 
     /// Where `offset` is, and the excerpt around it.
-    pub(crate) fn place(&mut self, offset: usize) -> Place {
+    pub(crate) fn locate(&mut self, offset: usize) -> (Place, String) {
         if offset < self.offset {
             (self.offset, self.line, self.column) = (0, 1, 1);
         }
@@ -91,7 +106,8 @@ impl<'t> Locator<'t> {
             }
         }
         self.offset = offset;
-        Place::Line { line: self.line, column: self.column }
+        let place = Place::Line { line: self.line, column: self.column };
+        (place, excerpt_at(self.text, offset, self.line, self.column))
     }
 }
 
@@ -105,7 +121,8 @@ mod tests {
         for (needle, line, column) in [('a', 1, 1), ('b', 2, 1), ('c', 2, 4), ('d', 3, 1), ('e', 5, 1)] {
             let offset = text.find(needle).unwrap_or_default();
             assert_eq!(position(text, offset), (line, column), "{needle}");
-            assert_eq!(Locator::new(text).place(offset), Place::Line { line, column }, "{needle}");
+            let (place, shown) = Locator::new(text).locate(offset);
+            assert_eq!((place, shown), (Place::Line { line, column }, excerpt(text, offset)), "{needle}");
         }
     }
 
@@ -121,7 +138,7 @@ mod tests {
         let shown = excerpt(&text, 250);
         let caret = shown.lines().nth(2).map(|line| line.chars().count());
         assert_eq!(caret, Some(4 + 1 + 60 + 1));
-        assert!(shown.lines().all(|line| line.chars().count() < 100), "{shown}");
+        assert!(shown.lines().all(|line| line.chars().count() < 110), "{shown}");
     }
 
     #[test]

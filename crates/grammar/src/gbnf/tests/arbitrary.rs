@@ -9,7 +9,9 @@ use crate::gbnf::{Expr, Grammar, RuleId, TokenMatch, TokenName};
 fn character() -> impl Strategy<Value = char> {
     prop_oneof![
         proptest::sample::select(r#"ab"\[]^-!<>(){}|*+?.#:= "#.chars().collect::<Vec<char>>()),
-        proptest::sample::select("\n\r\t\0\u{7F}\u{85}\u{300}\u{2028}\u{FEFF}é日😀\u{10FFFF}".chars().collect::<Vec<char>>()),
+        proptest::sample::select(
+            "\n\r\t\0\u{7F}\u{85}\u{300}\u{2028}\u{FEFF}é日😀\u{10FFFF}".chars().collect::<Vec<char>>()
+        ),
         any::<char>(),
     ]
 }

@@ -25,8 +25,16 @@ const CASES: &[(Lint, &str, &str)] = &[
         "root ::= \"a\" | b\nb ::= [^\\x00-\\U0010FFFE] \"b\"",
     ),
     (Lint::NeverEnds, "root ::= \"a\" root", "root ::= \"a\" root?"),
-    (Lint::NeverEnds, "root ::= \"x\" | a\na ::= \"(\" b\nb ::= a \")\"", "root ::= \"x\" | a\na ::= \"(\" b\nb ::= a? \")\""),
-    (Lint::Unreachable, "root ::= \"a\"\nb ::= c\nc ::= \"c\" b?", "root ::= \"a\" b\nb ::= c\nc ::= \"c\" b?"),
+    (
+        Lint::NeverEnds,
+        "root ::= \"x\" | a\na ::= \"(\" b\nb ::= a \")\"",
+        "root ::= \"x\" | a\na ::= \"(\" b\nb ::= a? \")\"",
+    ),
+    (
+        Lint::Unreachable,
+        "root ::= \"a\"\nb ::= c\nc ::= \"c\" b?",
+        "root ::= \"a\" b\nb ::= c\nc ::= \"c\" b?",
+    ),
     (Lint::ReversedRange, "root ::= [0-9z-a]", "root ::= [0-9a-z]"),
     (Lint::MixedRange, "root ::= [A-z]", "root ::= [A-Za-z]"),
     (Lint::MixedRange, "root ::= [0-z]", "root ::= [!-~]"),
@@ -70,7 +78,9 @@ fn only_what_the_engine_refuses_is_an_error() {
 #[test]
 fn a_grammar_without_text_is_checked_without_places() {
     let parsed = Parsed::parse("root ::= (\"a\"*)* [z-a]?", &ParseOptions::default()).unwrap();
-    let lints = |warnings: Vec<crate::gbnf::Warning>| warnings.into_iter().map(|warning| warning.lint).collect::<Vec<_>>();
+    let lints = |warnings: Vec<crate::gbnf::Warning>| {
+        warnings.into_iter().map(|warning| warning.lint).collect::<Vec<_>>()
+    };
     assert_eq!(lints(parsed.grammar.check()), lints(parsed.check()));
     assert!(parsed.grammar.check().iter().all(|warning| warning.place.is_none()));
 }

@@ -38,7 +38,10 @@ proptest! {
 }
 
 fn rule(name: &str, items: Vec<ProductionItem>) -> GrammarItem {
-    GrammarItem::Rule(foreign::Rule { lhs: NonTerminalSymbol { name: name.to_owned() }, rhs: Production { items } })
+    GrammarItem::Rule(foreign::Rule {
+        lhs: NonTerminalSymbol { name: name.to_owned() },
+        rhs: Production { items },
+    })
 }
 
 fn terminal(value: &str) -> ProductionItem {
@@ -51,7 +54,8 @@ fn tree(items: Vec<GrammarItem>) -> foreign::Grammar {
 
 #[test]
 fn grammars_it_makes_from_schemas_are_taken() {
-    let schema = r#"{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}"#;
+    let schema =
+        r#"{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}"#;
     let tree = foreign::Grammar::from_json_schema(schema).unwrap();
     let grammar = Grammar::try_from(&tree).unwrap();
     let outcome = grammar.match_text(r#"{"name":"Ada","age":36}"#, &Limits::default()).unwrap();
@@ -60,16 +64,25 @@ fn grammars_it_makes_from_schemas_are_taken() {
 }
 
 #[test]
-fn a_choice_between_other_items_is_a_group() {
+fn alternatives_between_other_items_are_read_as_they_are_printed() {
     let production = |text: &str| Production { items: vec![terminal(text)] };
-    let choice = ProductionItem::OneOf(vec![production("a"), production("b")]);
-    let grammar = Grammar::try_from(&tree(vec![rule("root", vec![choice, terminal("c")])])).unwrap();
-    assert_eq!(grammar.to_gbnf(), "root ::= (\"a\" | \"b\") \"c\"\n");
+    let choice = || ProductionItem::OneOf(vec![production("a"), production("b")]);
+    let check = |items: Vec<ProductionItem>, expected: &str| {
+        let tree = tree(vec![rule("root", items)]);
+        let grammar = Grammar::try_from(&tree).unwrap();
+        assert_eq!(grammar.to_gbnf(), format!("root ::= {expected}\n"));
+        assert_eq!(Grammar::parse(&tree.to_string()).unwrap(), grammar);
+    };
+    check(vec![terminal("x"), choice(), terminal("c")], "\"x\" \"a\" | \"b\" \"c\"");
+    let group =
+        ProductionItem::Group(Box::new(Production { items: vec![choice()] }), RepetitionType::ZeroOrOne);
+    check(vec![terminal("x"), group, terminal("c")], "\"x\" (\"a\" | \"b\")? \"c\"");
 }
 
 #[test]
 fn terminals_hold_source_text_and_bare_quotes_are_quotes() {
-    let grammar = Grammar::try_from(&tree(vec![rule("root", vec![terminal("say \\\"hi\\\" \"\\n")])])).unwrap();
+    let grammar =
+        Grammar::try_from(&tree(vec![rule("root", vec![terminal("say \\\"hi\\\" \"\\n")])])).unwrap();
     assert_eq!(grammar.to_gbnf(), "root ::= \"say \\\"hi\\\" \\\"\\n\"\n");
 }
 
@@ -78,8 +91,12 @@ fn trees_that_are_no_grammar_are_refused_with_the_rule() {
     let reference = |name: &str| {
         ProductionItem::NonTerminal(NonTerminalSymbol { name: name.to_owned() }, RepetitionType::One)
     };
-    let set = foreign::CharacterSet { is_complement: false, items: vec![foreign::CharacterSetItem::Hex("zz".to_owned())] };
-    let between = ProductionItem::Terminal(TerminalSymbol { value: "a".to_owned() }, RepetitionType::Between((3, 2)));
+    let set = foreign::CharacterSet {
+        is_complement: false,
+        items: vec![foreign::CharacterSetItem::Hex("zz".to_owned())],
+    };
+    let between =
+        ProductionItem::Terminal(TerminalSymbol { value: "a".to_owned() }, RepetitionType::Between((3, 2)));
     let deep = (0..1_000).fold(terminal("a"), |item, _| {
         ProductionItem::Group(Box::new(Production { items: vec![item] }), RepetitionType::One)
     });
@@ -98,5 +115,8 @@ fn trees_that_are_no_grammar_are_refused_with_the_rule() {
         let error = Grammar::try_from(&tree(items)).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
     }
-    assert!(Grammar::try_from(&tree(vec![rule("root", vec![reference("<think>"), terminal("C:\\\\dir")])])).is_ok());
+    assert!(
+        Grammar::try_from(&tree(vec![rule("root", vec![reference("<think>"), terminal("C:\\\\dir")])]))
+            .is_ok()
+    );
 }

@@ -67,7 +67,10 @@ proptest! {
 
 #[test]
 fn names_with_an_underscore_are_printed_as_llama_cpp_takes_them() {
-    let grammar = Grammar::parse("root ::= a_b a-b __ a_b-2\na_b ::= \"1\"\na-b ::= \"2\"\n__ ::= \"3\"\na_b-2 ::= \"4\"").unwrap();
+    let grammar = Grammar::parse(
+        "root ::= a_b a-b __ a_b-2\na_b ::= \"1\"\na-b ::= \"2\"\n__ ::= \"3\"\na_b-2 ::= \"4\"",
+    )
+    .unwrap();
     insta::assert_snapshot!(grammar.to_gbnf());
     let again = Grammar::parse(&grammar.to_gbnf()).unwrap();
     let bodies = |grammar: &Grammar| grammar.rules().iter().map(|rule| rule.body.clone()).collect::<Vec<_>>();
@@ -115,14 +118,22 @@ fn sampling_ends_whatever_the_grammar() {
     // Forty doublings of nothing: the shortest derivation of the empty text has 2^40 steps, and needs none of them.
     let doubling: String = (0..40).map(|n| format!("a{n} ::= a{} a{}\n", n + 1, n + 1)).collect();
     let grammar = Grammar::parse(&format!("root ::= a0 \"!\"\n{doubling}a40 ::= \"x\"?\n")).unwrap();
-    assert!(grammar.sample(&mut rand::rngs::StdRng::seed_from_u64(1), &SampleOptions::default()).unwrap().ends_with('!'));
+    assert!(
+        grammar
+            .sample(&mut rand::rngs::StdRng::seed_from_u64(1), &SampleOptions::default())
+            .unwrap()
+            .ends_with('!')
+    );
 }
 
 #[test]
 fn samples_that_cannot_be_drawn_are_refused() {
     let kind = |text: &str| {
         let mut rng = rand::rngs::StdRng::seed_from_u64(0);
-        Grammar::parse(text).unwrap().sample(&mut rng, &SampleOptions { max_len: 10 }).map_err(|error| error.kind())
+        Grammar::parse(text)
+            .unwrap()
+            .sample(&mut rng, &SampleOptions { max_len: 10 })
+            .map_err(|error| error.kind())
     };
     assert_eq!(kind("root ::= \"a\" root"), Err(Kind::Rejected));
     assert_eq!(kind("root ::= \"a\"{11}"), Err(Kind::Limit));

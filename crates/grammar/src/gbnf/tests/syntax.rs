@@ -157,7 +157,8 @@ fn the_root_is_chosen_by_name() {
 
 #[test]
 fn nesting_is_bounded_and_just_below_the_bound_is_fine() {
-    let nested = |open: &str, close: &str, n: usize| format!("root ::= {}\"a\"{}", open.repeat(n), close.repeat(n));
+    let nested =
+        |open: &str, close: &str, n: usize| format!("root ::= {}\"a\"{}", open.repeat(n), close.repeat(n));
     for (open, close) in [("(", ")"), ("", "*"), ("(", ")?"), ("(\"x\" | ", ")"), ("(\"x\" ", ")+")] {
         let kind = |n: usize| Grammar::parse(&nested(open, close, n)).map_err(|error| error.kind());
         assert!(kind(100).is_ok(), "100 × {open}…{close}");
@@ -179,8 +180,8 @@ fn sizes_are_bounded() {
 }
 
 #[test]
-fn ten_megabytes_of_any_shape_are_read_in_linear_time() {
-    let size = 10 << 20;
+fn megabytes_of_any_shape_are_read_in_linear_time() {
+    let size = 2 << 20;
     let fill = |unit: &str| format!("a ::= \"a\"\nroot ::= {}", unit.repeat(size / unit.len()));
     let chunk = size / 250 / 4;
     let nest = |open: &str, close: &str| {
