@@ -13,6 +13,7 @@ use crate::Error;
 #[derive(Deserialize, JsonSchema)]
 struct ReadFile {
     /// File path, relative to the workspace.
+    #[schemars(extend("x-grammar" = relative_path()))]
     path: String,
     /// Only for a part of a long file: how many lines. Leave it out to read the whole file.
     #[schemars(extend("x-advanced" = true))]
@@ -25,6 +26,7 @@ struct ReadFile {
 #[derive(Deserialize, JsonSchema)]
 struct ListDirectory {
     /// Directory path, relative to the workspace; "." is the workspace itself.
+    #[schemars(extend("x-grammar" = relative_path()))]
     path: String,
     /// How many levels to list. Leave it out to list the directory alone.
     #[schemars(extend("x-advanced" = true))]
@@ -45,6 +47,7 @@ struct SearchCodebase {
 #[derive(Deserialize, JsonSchema)]
 struct WriteFile {
     /// File path, relative to the workspace.
+    #[schemars(extend("x-grammar" = relative_path()))]
     path: String,
     /// The full new content of the file.
     content: String,
@@ -53,11 +56,18 @@ struct WriteFile {
 #[derive(Deserialize, JsonSchema)]
 struct EditFile {
     /// File path, relative to the workspace.
+    #[schemars(extend("x-grammar" = relative_path()))]
     path: String,
     /// The exact text to replace; must occur once in the file.
     old_text: String,
     /// The text to put in its place.
     new_text: String,
+}
+
+/// What a model may say for a path: no path from the root of the file system, nothing that needs an escape in JSON.
+/// The tools themselves take the workspace's own absolute path, too.
+fn relative_path() -> serde_json::Value {
+    serde_json::json!({"pattern": r#"^[^/\\"\x00-\x1f][^\\"\x00-\x1f]*$"#})
 }
 
 /// A file operation as a tool.
@@ -174,15 +184,28 @@ fn done(content: String, data: impl Serialize, truncated: bool) -> Result<Done, 
     Ok(Done { content, data, truncated })
 }
 
+/// Looks at `path`; where it lies outside, at the same path taken from the workspace's top.
+///
+/// Small models write `/logs` for the workspace's `logs`. What is not there either stays refused as it was, and
+/// nothing is ever written to such a path.
+fn look<T>(path: &str, operation: impl Fn(&str) -> Result<T, sandbox::Error>) -> Result<T, sandbox::Error> {
+    match operation(path) {
+        Err(refused) if refused.kind() == Kind::Denied && path.starts_with('/') => {
+            operation(path.trim_start_matches('/')).map_err(|_| refused)
+        }
+        result => result,
+    }
+}
+
 fn read_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
     let ReadFile { path, max_lines, start_line } = parse(args)?;
-    let file = root.read_file(grants, &path, &ReadOptions { start_line, max_lines })?;
+    let file = look(&path, |path| root.read_file(grants, path, &ReadOptions { start_line, max_lines }))?;
     done(file.content(), &file, file.truncated)
 }
 
 fn list_directory(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
     let ListDirectory { path, depth } = parse(args)?;
-    let listing = root.list_directory(grants, &path, depth)?;
+    let listing = look(&path, |path| root.list_directory(grants, path, depth))?;
     done(listing.content(), &listing, listing.truncated)
 }
 

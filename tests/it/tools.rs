@@ -31,6 +31,7 @@ fn intel_reads_and_edit_writes() {
 
     let (dir, edit) = workspace(Mode::Edit);
     check(&edit, "write_file", json!({"path": "n/b.txt", "content": "x"}), Status::Ok, "n/b.txt");
+    check(&edit, "write_file", json!({"path": "/n/b.txt", "content": "y"}), Status::Denied, "outside");
     check(&edit, "create_file", json!({"path": "n/b.txt", "content": "y"}), Status::Failed, "n/b.txt");
     check(&edit, "edit_file", json!({"path": "a.txt", "old_text": "two", "new_text": "2"}), Status::Ok, "a.txt");
     assert_eq!(std::fs::read_to_string(dir.path().join("a.txt")).unwrap(), "one\n2\nthree\n");
@@ -46,6 +47,8 @@ fn every_mistake_of_a_call_is_a_result() {
     check(&registry, "read_file", json!({"path": "a.txt", "max_lines": -1}), Status::Failed, "/max_lines");
     check(&registry, "read_file", json!({"path": "b.txt"}), Status::Failed, "a.txt");
     check(&registry, "read_file", json!({"path": "../a.txt"}), Status::Denied, "outside");
+    check(&registry, "read_file", json!({"path": "/etc/passwd"}), Status::Denied, "outside");
+    check(&registry, "read_file", json!({"path": "/a.txt"}), Status::Ok, "three");
     assert_eq!(registry.call_json("read_file", "[1]").status, Status::Failed);
     check(&registry, "read_file", json!({"path": "a.txt"}), Status::Ok, "three");
 }

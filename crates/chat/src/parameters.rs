@@ -14,6 +14,7 @@ pub(crate) fn shown(parameters: &Value) -> Value {
 /// Objects that list their properties take no others, wherever that cannot contradict another part of the schema.
 pub(crate) fn closed(parameters: &Value) -> Value {
     let mut closed = parameters.clone();
+    visit(&mut closed, &mut |schema, _| say_less(schema));
     let shared = mentions(&closed, &["allOf", "$dynamicRef", "$recursiveRef"]) || has_extended_ref(&closed);
     visit(&mut closed, &mut |schema, place| close(schema, place, shared));
     if let Some(root) = closed.as_object_mut() {
@@ -180,6 +181,13 @@ pub(crate) enum Standing {
 }
 
 /// Calls `f` on every subschema that is an object, outermost first.
+/// Adds the keywords of `"x-grammar"`: what a value may be, but a model had better not say.
+fn say_less(schema: &mut Map<String, Value>) {
+    if let Some(Value::Object(narrower)) = schema.shift_remove("x-grammar") {
+        schema.extend(narrower);
+    }
+}
+
 pub(crate) fn visit(schema: &mut Value, f: &mut dyn FnMut(&mut Map<String, Value>, Standing)) {
     walk(schema, Standing::Value, f, DEPTH);
 }
@@ -253,11 +261,13 @@ fn tidy_shown(schema: &mut Map<String, Value>) {
         // What may be left out need not be null as well: it is said by leaving it out.
         properties.iter_mut().filter(|(name, _)| !required.contains(name)).for_each(|(_, p)| without_null(p));
     }
-    for noise in ["$schema", "$id", "$comment", "additionalProperties"] {
+    for noise in ["$schema", "$id", "$comment", "additionalProperties", "x-advanced"] {
         if !schema.get(noise).is_some_and(Value::is_object) {
             schema.shift_remove(noise);
         }
     }
+    // For the grammar alone.
+    schema.shift_remove("x-grammar");
     if schema.get("title").is_some_and(Value::is_string) {
         schema.shift_remove("title");
     }

@@ -151,6 +151,9 @@ impl ToolSpec {
     /// JSON Schema lets undeclared properties through unless told otherwise. In a call they are always invented, so
     /// the grammar offers none, except where closing the object could contradict another part of the schema
     /// (`allOf`, references, conditions).
+    ///
+    /// The keywords of an annotation `"x-grammar": {…}` hold there, too, and only there: what a program may give but
+    /// a model had better not say, such as a path from the root of the file system.
     pub fn closed_parameters(&self) -> Value {
         parameters::closed(&self.parameters)
     }

@@ -136,7 +136,9 @@ fn an_answer_view_is_the_question_and_its_results() {
     let view = dialogue(TAGGED).answer_view(&transcript);
     let text = prompt(TAGGED, &view, &[]).text();
     assert!(
-        text.contains("user\nThanks\n\n[read_file {\"path\": \"b.txt\"}] failed:\nnot found<|end|>"),
+        text.contains(
+            "user\nThanks\n\nFailure of read_file {\"path\": \"b.txt\"}:\nnot found\n\nAnswer the question: Thanks<|end|>"
+        ),
         "{text}"
     );
     assert!(text.contains("user\nWhat is in the notes?<|end|>") && text.contains("Milk and eggs."), "{text}");
