@@ -113,7 +113,7 @@ impl Agent {
         run.start()?;
         let start = Instant::now();
         let (answer, stop_reason, iterations) = run.turns()?;
-        run.stats.ms.total += start.elapsed().as_secs_f64() * 1e3;
+        run.stats.ms.total = start.elapsed().as_secs_f64() * 1e3;
         let outcome =
             Final { answer, stop_reason, iterations, calls: run.calls, stats: run.stats };
         events(Event::Final(outcome.clone()));

@@ -141,6 +141,12 @@ fn match_text(args: &MatchArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
         (None, None) => bail!("nothing to match: give --text or --file"),
     };
     let parsed = parse(&args.source)?;
+    // The checker says where; the engine, which knows no text, only that.
+    if let Some(error) = parsed.check().iter().find(|warning| warning.severity == Severity::Error) {
+        let report = error.report();
+        let report = report.strip_prefix("error: ").unwrap_or(&report);
+        bail!("{} is not a usable grammar: {report}", args.source.file.display());
+    }
     let outcome = parsed.grammar.match_text(&text, &Limits::default()).map_err(reported)?;
     writeln!(out, "{}", output::for_terminal(&outcome.report()))?;
     if outcome.matched {
