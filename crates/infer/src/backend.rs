@@ -1,7 +1,7 @@
 //! What a model must offer: tokens in, logits out, and a cache of evaluated tokens that can be shortened.
 //!
-//! The invariant a backend keeps: its logits are a function of the tokens it has evaluated, in order, whatever the
-//! batches they came in (up to floating-point noise), so that [`Session`](crate::Session) may batch as it likes.
+//! The invariant a backend keeps: its logits are a function of the tokens it has evaluated, in order: whatever the
+//! batches they came in up to [`Backend::exact_batch_len`], and up to floating-point noise beyond.
 
 use std::sync::Arc;
 
@@ -48,6 +48,12 @@ pub trait Backend {
     /// Most tokens one [`eval`](Self::eval) takes; at least 1.
     fn batch_len(&self) -> usize;
 
+    /// Most tokens whose evaluation at once gives, bit for bit, the logits of evaluating them one by one. Batches
+    /// within a turn are no wider, so that they change nothing in it.
+    fn exact_batch_len(&self) -> usize {
+        self.batch_len()
+    }
+
     /// Tokens it holds.
     fn evaluated(&self) -> usize;
 
@@ -88,6 +94,9 @@ macro_rules! forward {
             }
             fn batch_len(&self) -> usize {
                 (**self).batch_len()
+            }
+            fn exact_batch_len(&self) -> usize {
+                (**self).exact_batch_len()
             }
             fn evaluated(&self) -> usize {
                 (**self).evaluated()

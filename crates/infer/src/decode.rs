@@ -40,13 +40,14 @@ impl Default for DecodeOptions {
 /// What is done with text that has no alternative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forcing {
-    /// Its tokens are written without asking the model, and evaluated together.
+    /// It is written as the model's tokenizer would, without asking the model, and evaluated together.
     On,
-    /// The same tokens, evaluated one by one: what [`On`](Self::On) is measured against.
-    Stepwise,
-    /// The model is asked for each token, under the mask. It may then cut the same text into other tokens than its
-    /// tokenizer would, and go on differently after them.
+    /// The same tokens, evaluated one by one: what [`On`](Self::On) is measured against. Greedy turns are the same.
     Off,
+    /// The model is asked for each token, under the mask. Where the one it would write is refused it may cut the
+    /// text into other tokens than its tokenizer would, and small models then go on worse: 15 of 20 greedy calls of
+    /// a 135 M model changed.
+    Asked,
 }
 
 /// Where a token came from.
@@ -206,7 +207,7 @@ impl<B: Backend> Turn<'_, B> {
 
     /// The canonical tokens of the text that has no alternative here.
     fn forced(&mut self) -> Result<Vec<TokenId>, Error> {
-        if self.options.forcing == Forcing::Off {
+        if self.options.forcing == Forcing::Asked {
             return Ok(Vec::new());
         }
         let start = Instant::now();
@@ -230,7 +231,8 @@ impl<B: Backend> Turn<'_, B> {
 
     fn evaluate(&mut self) -> Result<(), Error> {
         let pending = std::mem::take(&mut self.pending);
-        let at_once = if self.options.forcing == Forcing::On { pending.len() } else { 1 };
+        let at_once =
+            if self.options.forcing == Forcing::On { self.session.backend().exact_batch_len() } else { 1 };
         for tokens in pending.chunks(at_once.max(1)) {
             self.stats.decode_calls += self.session.eval(tokens, Rows::Last)?;
         }

@@ -144,7 +144,7 @@ impl Scripted {
             }
         }
         if let Some((every, token)) = self.stray
-            && len % every == 0
+            && len.is_multiple_of(every)
         {
             want(token, WANTED + STRAY);
         }

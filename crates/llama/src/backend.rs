@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use llama_cpp_2::context::LlamaContext;
-use llama_cpp_2::context::params::LlamaContextParams;
+use llama_cpp_2::context::params::{KvCacheType, LlamaContextParams};
 use llama_cpp_2::llama_batch::LlamaBatch;
 use llama_cpp_2::token::LlamaToken;
 use toolgate_grammar::{TokenId, Vocabulary};
@@ -28,11 +28,31 @@ pub struct ContextOptions {
     pub batch: u32,
     /// Threads; `None` is one for each physical core.
     pub threads: Option<u32>,
+    /// Whether tokens evaluated together must give the logits of tokens evaluated one by one. Default
+    /// [`Numerics::Exact`].
+    pub numerics: Numerics,
 }
+
+/// What batches may change in the low bits of logits. Low bits decide when two tokens are almost equally likely, and
+/// quantized models make them large: up to 0.4 for a 0.5 B model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numerics {
+    /// Nothing, up to [`Backend::exact_batch_len`]: the same greedy turn, byte for byte, with and without batches of
+    /// forced tokens. Prompts then do without the tiled attention kernel (values are cached as bfloat16, which it
+    /// does not take), and forced tokens go in batches of seven.
+    #[default]
+    Exact,
+    /// Anything: the widest batches and llama.cpp's fastest kernels.
+    Fast,
+}
+
+/// Tokens up to which llama.cpp's kernels give the bits of single tokens, on x86-64 without repacking: its tiled
+/// matrix kernel takes over at eight. For other processors nothing is known, so nothing is promised.
+const EXACT: usize = if cfg!(target_arch = "x86_64") { 7 } else { 1 };
 
 impl Default for ContextOptions {
     fn default() -> Self {
-        Self { context: None, batch: 256, threads: None }
+        Self { context: None, batch: 256, threads: None, numerics: Numerics::default() }
     }
 }
 
@@ -43,6 +63,7 @@ pub struct LlamaBackend {
     model: Model,
     batch: LlamaBatch<'static>,
     batch_len: usize,
+    exact_len: usize,
     held: usize,
     /// Index in the last batch of each row of logits.
     rows: Vec<i32>,
@@ -69,6 +90,12 @@ impl LlamaBackend {
             .with_n_ubatch(batch_len)
             .with_n_threads(threads)
             .with_n_threads_batch(threads);
+        let params = match options.numerics {
+            // Single tokens take an attention kernel of their own, which sums in another order, if keys and values
+            // are of one type; with two types all batches take the plain one.
+            Numerics::Exact => params.with_type_v(KvCacheType::BF16),
+            Numerics::Fast => params,
+        };
         let inner = model.inner();
         let lock = inner.making_context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let context = inner.model.new_context(llama_cpp(), params).map_err(|error| {
@@ -82,8 +109,12 @@ impl LlamaBackend {
         // out the context with its false lifetime.
         let context = unsafe { std::mem::transmute::<LlamaContext<'_>, LlamaContext<'static>>(context) };
         let batch_len = (context.n_batch().min(context.n_ubatch()).max(1)) as usize;
+        let exact_len = match options.numerics {
+            Numerics::Exact => EXACT.min(batch_len),
+            Numerics::Fast => batch_len,
+        };
         let batch = LlamaBatch::new(batch_len, 1);
-        Ok(Self { context, model: model.clone(), batch, batch_len, held: 0, rows: Vec::new() })
+        Ok(Self { context, model: model.clone(), batch, batch_len, exact_len, held: 0, rows: Vec::new() })
     }
 
     /// The model it evaluates.
@@ -154,6 +185,10 @@ impl Backend for LlamaBackend {
 
     fn batch_len(&self) -> usize {
         self.batch_len
+    }
+
+    fn exact_batch_len(&self) -> usize {
+        self.exact_len
     }
 
     fn evaluated(&self) -> usize {

@@ -129,7 +129,7 @@ impl Reader {
                 let (kind, count) = (self.u32()?, self.u64()?);
                 match (kind, fixed(kind)) {
                     (STRING, _) => (0..count).try_for_each(|_| self.skip_text()),
-                    (_, Some(size)) => self.skip(count.checked_mul(size).unwrap_or(u64::MAX)),
+                    (_, Some(size)) => self.skip(count.saturating_mul(size)),
                     _ => Err(Fault::Invalid(format!("metadata array of type {kind}"))),
                 }
             }

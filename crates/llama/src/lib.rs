@@ -27,10 +27,11 @@ mod backend;
 mod error;
 mod gguf;
 mod grammar;
+mod load;
 mod model;
 mod threads;
 
-pub use backend::{ContextOptions, LlamaBackend};
+pub use backend::{ContextOptions, LlamaBackend, Numerics};
 pub use error::{Error, Kind};
 pub use grammar::LlamaGrammar;
 pub use model::{Load, Model, ModelOptions};

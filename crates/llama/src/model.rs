@@ -5,18 +5,17 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use llama_cpp_2::llama_backend::LlamaBackend as LlamaCpp;
 use llama_cpp_2::model::LlamaModel;
-use llama_cpp_2::model::params::LlamaModelParams;
 use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token_type::LlamaTokenAttr;
 use llama_cpp_2::{LogOptions, send_logs_to_tracing};
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 
 use crate::backend::{ContextOptions, LlamaBackend};
+use crate::load::load_file;
 use crate::{Error, Kind, gguf};
 
 /// How much of a file is loaded.
@@ -78,26 +77,19 @@ impl Model {
                 Error::new(Kind::NotFound, "llama.cpp takes paths in UTF-8 only: rename the file").at(path)
             );
         }
-        let cancelled = Arc::new(AtomicBool::new(false));
-        let params = LlamaModelParams::default().with_vocab_only(options.load == Load::Vocabulary);
-        let params = match options.progress {
-            None => params,
-            Some(mut progress) => {
-                let cancelled = cancelled.clone();
-                params.with_progress_callback(move |part| {
-                    let stop = progress(part).is_break();
-                    cancelled.fetch_or(stop, Ordering::Relaxed);
-                    !stop
-                })
-            }
-        };
-        let model = LlamaModel::load_from_file(llama_cpp(), path, &params).map_err(|error| {
-            if cancelled.load(Ordering::Relaxed) {
+        let (mut progress, mut cancelled) = (options.progress, false);
+        let model = load_file(llama_cpp(), path, options.load, &mut |part| {
+            let stop = progress.as_mut().is_some_and(|progress| progress(part).is_break());
+            cancelled |= stop;
+            !stop
+        });
+        let model = model.ok_or_else(|| {
+            if cancelled {
                 Error::new(Kind::Cancelled, "loading was cancelled").at(path)
             } else {
                 let message = "llama.cpp cannot load it: a model of an unknown kind, or out of memory \
                                (its log goes to tracing, target llama-cpp-2)";
-                Error::new(Kind::Invalid, message).at(path).because(error)
+                Error::new(Kind::Invalid, message).at(path)
             }
         })?;
         let vocabulary = vocabulary_of(&model).map_err(|error| {

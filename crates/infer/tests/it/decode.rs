@@ -109,7 +109,7 @@ fn constraint_keeps_stray_tokens_out() {
         let backend = Scripted::new(vocabulary.clone()).say(texts[0]).stray(every, fence);
         let mut language = Language::new(&vocabulary, &texts);
         // Asked at every position, the model strays at every chance.
-        let asked = DecodeOptions { forcing: Forcing::Off, ..DecodeOptions::default() };
+        let asked = DecodeOptions { forcing: Forcing::Asked, ..DecodeOptions::default() };
         let decoded = run(backend.clone(), &mut language, &asked);
         assert_eq!((decoded.text.as_str(), &decoded.stop), (texts[0], &StopReason::Finished));
         let pressure = decoded.stats.constraint_pressure;

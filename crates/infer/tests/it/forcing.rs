@@ -37,23 +37,23 @@ fn forced_text_costs_one_evaluation_a_run() {
     let texts = [call("read_file", "abc"), call("read_file", "cab"), call("list", "abc"), call("list", "é")];
     for script in &texts {
         let on = run(&vocabulary, "<|start|>", script, &texts, Forcing::On);
-        let stepwise = run(&vocabulary, "<|start|>", script, &texts, Forcing::Stepwise);
         let off = run(&vocabulary, "<|start|>", script, &texts, Forcing::Off);
-        for decoded in [&on, &stepwise, &off] {
+        let asked = run(&vocabulary, "<|start|>", script, &texts, Forcing::Asked);
+        for decoded in [&on, &off, &asked] {
             assert_eq!((&decoded.text, &decoded.stop), (script, &StopReason::Finished));
         }
-        assert_eq!(on.tokens, stepwise.tokens, "token for token");
+        assert_eq!(on.tokens, off.tokens, "token for token");
         assert!(on.stats.forced_tokens > on.stats.sampled_tokens, "{:?}", on.stats);
-        assert_eq!(off.stats.forced_tokens, 0);
+        assert_eq!(asked.stats.forced_tokens, 0);
         // Each choice costs one evaluation, whatever lies between.
         assert_eq!(on.stats.decode_calls, on.stats.sampled_tokens);
         assert!(
-            on.stats.decode_calls * 3 < off.stats.decode_calls,
+            on.stats.decode_calls * 3 < asked.stats.decode_calls,
             "{} {}",
             on.stats.decode_calls,
-            off.stats.decode_calls
+            asked.stats.decode_calls
         );
-        assert!(stepwise.stats.decode_calls > on.stats.decode_calls);
+        assert!(off.stats.decode_calls > on.stats.decode_calls);
     }
 }
 
@@ -140,17 +140,17 @@ proptest! {
         // What the model wants: one of the texts, or something else.
         for script in [texts[pick.index(texts.len())].clone(), script] {
             let on = run(&vocabulary, &prompt, &script, &texts, Forcing::On);
-            let stepwise = run(&vocabulary, &prompt, &script, &texts, Forcing::Stepwise);
             let off = run(&vocabulary, &prompt, &script, &texts, Forcing::Off);
-            prop_assert_eq!(&on.tokens, &stepwise.tokens);
-            prop_assert_eq!(&on.text, &stepwise.text);
-            prop_assert!(on.stats.decode_calls <= off.stats.decode_calls);
-            for decoded in [&on, &off] {
+            let asked = run(&vocabulary, &prompt, &script, &texts, Forcing::Asked);
+            prop_assert_eq!(&on.tokens, &off.tokens);
+            prop_assert_eq!(&on.text, &off.text);
+            prop_assert!(on.stats.decode_calls <= asked.stats.decode_calls);
+            for decoded in [&on, &asked] {
                 prop_assert!(decoded.stop.is_whole() && texts.contains(&decoded.text), "{:?}", decoded);
             }
             if texts.contains(&script) {
                 prop_assert_eq!(&on.text, &script);
-                prop_assert_eq!(&off.text, &script);
+                prop_assert_eq!(&asked.text, &script);
             }
         }
     }

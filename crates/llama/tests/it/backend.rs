@@ -1,0 +1,170 @@
+//! The KV cache: what is reused, cut and refused gives the logits of a fresh start.
+
+use std::ops::ControlFlow;
+
+use toolgate_infer::{
+    Backend, Cancel, DecodeOptions, Free, Kind, Rows, Sampler, Session, Specials, StopReason, TokenKind,
+    decode,
+};
+use toolgate_llama::{ContextOptions, LlamaBackend, Load, Model};
+
+use crate::support::model;
+
+const PROMPT: &str = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n";
+
+fn backend(model: &Model, batch: u32) -> LlamaBackend {
+    let options = ContextOptions { context: Some(512), batch, threads: Some(1), ..ContextOptions::default() };
+    model.backend(&options).unwrap()
+}
+
+fn smollm2() -> Option<Model> {
+    model("smollm2-135m", Load::All)
+}
+
+/// Largest difference of two rows.
+fn distance(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn tokens_give_their_text_back() {
+    for id in ["smollm2-135m", "qwen2.5-coder-0.5b"] {
+        let Some(model) = model(id, Load::All) else { return };
+        let backend = backend(&model, 64);
+        let vocabulary = model.vocabulary();
+        for text in
+            ["Hello, world!", " leading", "日本語 é \u{1F600}\n\n\tx", "<tool_call>\n{\"name\": \"x\"}", ""]
+        {
+            let tokens = backend.tokenize(text, Specials::Plain).unwrap();
+            let bytes: Vec<u8> = tokens.iter().flat_map(|&token| vocabulary.bytes(token)).copied().collect();
+            assert_eq!(bytes, text.as_bytes(), "{id}");
+        }
+        let parsed = backend.tokenize("<|im_end|>", Specials::Parse).unwrap();
+        assert_eq!(parsed, [vocabulary.special("<|im_end|>").unwrap()]);
+        let plain = backend.tokenize("<|im_end|>", Specials::Plain).unwrap();
+        assert!(plain.iter().all(|&token| vocabulary.kind(token) == TokenKind::Text), "{plain:?}");
+    }
+}
+
+#[test]
+fn greedy_turn_answers_and_ends() {
+    let Some(model) = smollm2() else { return };
+    let mut session = Session::new(backend(&model, 64));
+    session.set_prompt_text(PROMPT).unwrap();
+    let mut text = String::new();
+    let mut free = Free::new(model.vocabulary().clone());
+    let decoded =
+        decode(&mut session, &mut free, &mut Sampler::greedy(), &DecodeOptions::default(), &mut |piece| {
+            text.push_str(piece.text);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(decoded.stop, StopReason::End, "{text}");
+    assert!(text.contains("Paris"), "{text}");
+    assert_eq!(decoded.stats.decode_calls, decoded.tokens.len());
+}
+
+#[test]
+fn reused_and_cut_cache_gives_the_logits_of_a_fresh_start() {
+    let Some(model) = smollm2() else { return };
+    let prompt = |count: &str| {
+        format!("<|im_start|>user\nCount from one to {count}.<|im_end|>\n<|im_start|>assistant\n")
+    };
+    let mut warm = Session::new(backend(&model, 16));
+    warm.set_prompt_text(&prompt("five hundred and more")).unwrap();
+    let prefill = warm.set_prompt_text(&prompt("six")).unwrap();
+    assert!(prefill.cached_tokens > 5 && prefill.evaluated_tokens < prefill.prompt_tokens, "{prefill:?}");
+    let mut fresh = Session::new(backend(&model, 64));
+    fresh.set_prompt_text(&prompt("six")).unwrap();
+    let difference = distance(warm.logits().unwrap(), fresh.logits().unwrap());
+    assert!(difference < 0.5, "{difference}");
+    // The control: logits of another prompt are far away.
+    let mut other = Session::new(backend(&model, 64));
+    other.set_prompt_text(&prompt("five hundred and more")).unwrap();
+    assert!(distance(other.logits().unwrap(), fresh.logits().unwrap()) > 1.0);
+}
+
+#[test]
+fn rows_of_a_batch_are_those_of_single_tokens() {
+    let Some(model) = smollm2() else { return };
+    let (mut single, mut batch) = (Session::new(backend(&model, 64)), Session::new(backend(&model, 64)));
+    for session in [&mut single, &mut batch] {
+        session.set_prompt_text(PROMPT).unwrap();
+    }
+    let tokens = batch.backend().tokenize("1, 2, 3", Specials::Plain).unwrap();
+    batch.eval(&tokens, Rows::All).unwrap();
+    for (row, &token) in tokens.iter().enumerate() {
+        single.eval(&[token], Rows::Last).unwrap();
+        let difference = distance(single.logits().unwrap(), batch.row(row).unwrap());
+        assert!(difference < 0.5, "row {row}: {difference}");
+    }
+    assert_eq!(batch.row(tokens.len()).unwrap_err().kind(), Kind::Backend);
+}
+
+/// Two threads and more than 512 tokens, since that is where llama.cpp changes its kernels for single tokens.
+#[test]
+fn batches_of_a_turn_give_the_bits_of_single_tokens() {
+    for id in ["smollm2-135m", "qwen2.5-coder-0.5b"] {
+        let Some(model) = model(id, Load::All) else { return };
+        for words in [4, 520] {
+            let options =
+                ContextOptions { context: Some(1_024), threads: Some(2), ..ContextOptions::default() };
+            let mut session = Session::new(model.backend(&options).unwrap());
+            session.set_prompt_text(&"word ".repeat(words)).unwrap();
+            let start = session.tokens().len();
+            let tokens = session
+                .backend()
+                .tokenize("{\"name\": \"read_file\", \"arguments\": ", Specials::Plain)
+                .unwrap();
+            let width = session.backend().exact_batch_len();
+            let batch = &tokens[..width];
+            let single: Vec<Vec<f32>> = batch
+                .iter()
+                .map(|&token| {
+                    session.eval(&[token], Rows::Last).unwrap();
+                    session.logits().unwrap().to_vec()
+                })
+                .collect();
+            for width in 2..=width {
+                session.truncate(start).unwrap();
+                session.eval(&batch[..width], Rows::All).unwrap();
+                for (row, single) in single.iter().enumerate().take(width) {
+                    assert!(
+                        session.row(row).unwrap() == single,
+                        "{id}: row {row} of {width} after {words} words"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn full_context_is_an_error_with_numbers_or_a_stop_never_a_crash() {
+    let Some(model) = smollm2() else { return };
+    let mut session = Session::new(backend(&model, 64));
+    let context = session.backend().context_len();
+    let long = "word ".repeat(context);
+    let error = session.set_prompt_text(&long).unwrap_err();
+    assert_eq!(error.kind(), Kind::Overflow);
+    assert_eq!(error.overflow().unwrap().context, context);
+    let tokens = session.backend().tokenize(&long, Specials::Plain).unwrap();
+    session.set_prompt(&tokens[..context - 8], 8, &Cancel::default(), &mut |_| ()).unwrap();
+    let mut free = Free::new(model.vocabulary().clone());
+    let options = DecodeOptions::default();
+    let decoded =
+        decode(&mut session, &mut free, &mut Sampler::greedy(), &options, &mut |_| ControlFlow::Continue(()))
+            .unwrap();
+    assert_eq!((decoded.stop, decoded.tokens.len()), (StopReason::ContextFull, 9));
+}
+
+#[test]
+fn token_outside_the_vocabulary_is_refused_before_llama_cpp_sees_it() {
+    let Some(model) = smollm2() else { return };
+    let mut session = Session::new(backend(&model, 64));
+    session.set_prompt_text(PROMPT).unwrap();
+    let held = session.tokens().len();
+    let error = session.eval(&[u32::MAX], Rows::Last).unwrap_err();
+    assert_eq!((error.kind(), session.tokens().len()), (Kind::Backend, held));
+    session.eval(&[1], Rows::Last).unwrap();
+}

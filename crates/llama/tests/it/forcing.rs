@@ -1,0 +1,97 @@
+//! Forced text on real models: the same greedy turn, byte for byte, with fewer evaluations.
+
+use std::ops::ControlFlow;
+
+use toolgate_grammar::{Automaton, Grammar, Limits};
+use toolgate_infer::{DecodeOptions, Decoded, Forcing, Sampler, Session, StopReason, decode};
+use toolgate_llama::{ContextOptions, LlamaBackend, Load};
+
+use crate::support::model;
+
+const TOOLS: &str = r#"You can call these tools, as <tool_call>{"name": …, "arguments": …}</tool_call>:
+read_file(path, max_lines): shows a file
+list_directory(path, depth): lists a directory
+search_codebase(query, path): finds text
+send_message(to, text, urgent): sends a message"#;
+
+const CALL: &str = r#"
+root ::= "<tool_call>\n{\"name\": \"" call "}}\n</tool_call>"
+call ::= "read_file\", \"arguments\": {\"path\": " string (", \"max_lines\": " [1-9] [0-9]{0,3})? |
+  "list_directory\", \"arguments\": {\"path\": " string (", \"depth\": " [1-9])? |
+  "search_codebase\", \"arguments\": {\"query\": " string (", \"path\": " string)? |
+  "send_message\", \"arguments\": {\"to\": \"" ("anna" | "annika" | "bob") "\", \"text\": " string ", \"urgent\": " ("true" | "false")
+string ::= "\"" ([^"\\\x00-\x1F] | "\\" ["\\nt]){1,60} "\""
+"#;
+
+const REQUESTS: [&str; 20] = [
+    "Read the file notes/plan.md",
+    "Show me the first 20 lines of src/main.rs",
+    "What is in the directory docs?",
+    "List everything under src, two levels deep",
+    "Where is the function parse_header used?",
+    "Find all places that say TODO in the tests directory",
+    "Tell Anna that the build is broken, it is urgent",
+    "Write to Bob: lunch at noon?",
+    "Let Annika know that the release moved to Friday",
+    "Open config/settings.json",
+    "Which files are in the current directory?",
+    "Search for the word deprecated",
+    "Read README.md, but only ten lines",
+    "Zeig mir die Datei größe.txt",
+    "ファイル 日本語.txt を読んで",
+    "Look for \"not found\" in logs/",
+    "Tell bob: café at 8, not urgent",
+    "Print the file /etc/hostname",
+    "Find emoji \u{1F600} in messages",
+    "List the directory above this one",
+];
+
+fn turn(
+    session: &mut Session<LlamaBackend>,
+    automaton: &std::sync::Arc<Automaton>,
+    request: &str,
+    forcing: Forcing,
+) -> Decoded {
+    let prompt = format!(
+        "<|im_start|>system\n{TOOLS}<|im_end|>\n<|im_start|>user\n{request}<|im_end|>\n<|im_start|>assistant\n"
+    );
+    session.set_prompt_text(&prompt).unwrap();
+    let options = DecodeOptions { max_tokens: 160, forcing, ..DecodeOptions::default() };
+    let mut sink = |_: toolgate_infer::Piece<'_>| ControlFlow::Continue(());
+    decode(session, &mut automaton.matcher(), &mut Sampler::greedy(), &options, &mut sink).unwrap()
+}
+
+/// Runs the requests both ways: the same tokens, so the same text.
+fn check(id: &str, requests: &[&str]) {
+    let Some(model) = model(id, Load::All) else { return };
+    let grammar = Grammar::parse(CALL).unwrap();
+    let automaton = Automaton::new(&grammar, model.vocabulary().clone(), &Limits::default()).unwrap();
+    let options = ContextOptions { context: Some(1_024), threads: Some(1), ..ContextOptions::default() };
+    let mut session = Session::new(model.backend(&options).unwrap());
+    let (mut with, mut without, mut tokens) = (0, 0, 0);
+    for request in requests {
+        let on = turn(&mut session, &automaton, request, Forcing::On);
+        let off = turn(&mut session, &automaton, request, Forcing::Off);
+        assert_eq!(on.stop, StopReason::Finished, "{request}: {}", on.text);
+        assert_eq!((&on.text, &on.tokens), (&off.text, &off.tokens), "{request}");
+        assert_eq!(on.stats.forced_tokens, off.stats.forced_tokens);
+        with += on.stats.decode_calls;
+        without += off.stats.decode_calls;
+        tokens += on.tokens.len();
+    }
+    eprintln!("{id}: {tokens} tokens in {with} evaluations, {without} without batches");
+    assert!(with * 3 < tokens * 2, "at least a third of the evaluations is saved");
+}
+
+#[test]
+fn greedy_turn_is_the_same_with_and_without_batches_with_a_small_model() {
+    check("smollm2-135m", &REQUESTS);
+}
+
+#[test]
+fn greedy_turn_is_the_same_with_and_without_batches_with_the_default_model() {
+    check(
+        "qwen2.5-coder-0.5b",
+        &REQUESTS[..if std::env::var_os("RUN_SLOW_TESTS").is_some() { 20 } else { 6 }],
+    );
+}
