@@ -29,7 +29,9 @@ fn agent() -> Agent {
         .on("milk", "There is milk and bread to buy.")
         .on("What", call);
     let mut registry = Registry::new();
-    let tool = typed("read_file", "Read a file.", |read: Read| Ok::<_, String>(format!("{}: milk, bread", read.path)));
+    let tool = typed("read_file", "Read a file.", |read: Read| {
+        Ok::<_, String>(format!("{}, {:?} lines: milk, bread", read.path, read.max_lines))
+    });
     registry.add(tool.unwrap().read_only()).unwrap();
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());

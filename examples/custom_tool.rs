@@ -1,5 +1,6 @@
 //! A tool with state and a schema of its own, beside the built-in file tools, and what a run looks like from outside.
 //! Run: `toolgate model pull qwen2.5-coder-0.5b && cargo run --release --example custom_tool`
+#![allow(clippy::print_stdout, reason = "an example")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,7 +63,9 @@ fn main() -> anyhow::Result<()> {
     let task = "Open a ticket with high priority, titled: back up the database";
     let mut transcript = Transcript::new().with(Message::User(task.into()));
     let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |event| match event {
-        Event::ToolCall { name, arguments, .. } => println!("-> {name} {}", serde_json::Value::Object(arguments)),
+        Event::ToolCall { name, arguments, .. } => {
+            println!("-> {name} {}", serde_json::Value::Object(arguments))
+        }
         Event::ToolResult { status, content, .. } => println!("<- {}: {content}", status.as_str()),
         _ => {}
     })?;

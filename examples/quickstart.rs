@@ -1,5 +1,6 @@
 //! Embed toolgate: one typed tool, one question.
 //! Run: `toolgate model pull qwen2.5-coder-0.5b && cargo run --release --example quickstart`
+#![allow(clippy::print_stdout, reason = "an example")]
 
 use std::sync::Arc;
 

@@ -35,6 +35,8 @@ pub(super) fn cut_longest_result(transcript: &mut Transcript) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
     use super::*;
     use toolgate_chat::ToolReply;
 

@@ -114,8 +114,7 @@ impl Agent {
         let start = Instant::now();
         let (answer, stop_reason, iterations) = run.turns()?;
         run.stats.ms.total = start.elapsed().as_secs_f64() * 1e3;
-        let outcome =
-            Final { answer, stop_reason, iterations, calls: run.calls, stats: run.stats };
+        let outcome = Final { answer, stop_reason, iterations, calls: run.calls, stats: run.stats };
         events(Event::Final(outcome.clone()));
         Ok(outcome)
     }
@@ -137,7 +136,9 @@ impl Run<'_> {
         let options = &self.agent.options;
         let must_call = matches!(options.choice, ToolChoice::Required | ToolChoice::Only(_));
         if must_call && options.max_iterations < 2 {
-            return Err(Error::input("a required call needs at least 2 iterations: one to call, one to answer"));
+            return Err(Error::input(
+                "a required call needs at least 2 iterations: one to call, one to answer",
+            ));
         }
         if must_call && self.agent.registry.is_empty() {
             return Err(Error::input("a call is required, but no tool is offered"));
@@ -218,9 +219,7 @@ impl Run<'_> {
                     if !context::cut_longest_result(self.transcript) {
                         return Err(error);
                     }
-                    (self.events)(Event::Retry {
-                        why: format!("{error}; the longest tool result was cut"),
-                    });
+                    (self.events)(Event::Retry { why: format!("{error}; the longest tool result was cut") });
                 }
                 Err(error) => return Err(error),
             }
@@ -280,8 +279,8 @@ impl Run<'_> {
             ));
         }
         let result = registry.call(call);
-        let changed = result.status == Status::Ok
-            && registry.effect(&call.name) == Some(crate::tools::Effect::Writes);
+        let changed =
+            result.status == Status::Ok && registry.effect(&call.name) == Some(crate::tools::Effect::Writes);
         self.settled.record(call, changed);
         result
     }

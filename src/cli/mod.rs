@@ -49,7 +49,9 @@ enum Command {
     /// Check, match and sample GBNF grammars.
     Grammar(grammar::GrammarArgs),
     /// Print a completion script for a shell.
-    #[command(after_help = "Example:\n  toolgate completions bash > ~/.local/share/bash-completion/completions/toolgate")]
+    #[command(
+        after_help = "Example:\n  toolgate completions bash > ~/.local/share/bash-completion/completions/toolgate"
+    )]
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
@@ -93,7 +95,10 @@ fn finish(result: anyhow::Result<Exit>) -> Exit {
         Ok(exit) => exit,
         Err(error) => {
             // A reader that closed the pipe has had enough: not an error of ours.
-            if error.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) {
+            if error
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+            {
                 return Exit::Done;
             }
             terminal::report(&error);

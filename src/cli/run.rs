@@ -153,7 +153,9 @@ fn agent_options(args: &RunArgs) -> anyhow::Result<Options> {
         Approve::Auto => Approval::Auto,
         Approve::Never => Approval::Never,
         Approve::Ask if terminal => Approval::Ask(Arc::new(ask)),
-        Approve::Ask => anyhow::bail!("--approve ask needs a terminal; use --approve auto or --approve never"),
+        Approve::Ask => {
+            anyhow::bail!("--approve ask needs a terminal; use --approve auto or --approve never")
+        }
     };
     let sampling = Sampling {
         temperature: args.temperature,
@@ -223,13 +225,20 @@ fn load(args: &RunArgs, view: &mut View) -> anyhow::Result<Arc<dyn engine::Engin
 
 fn exit_of(outcome: &Final) -> Exit {
     match outcome.stop_reason {
-        StopReason::Final | StopReason::MaxIterations | StopReason::Budget if !outcome.answer.is_empty() => Exit::Done,
+        StopReason::Final | StopReason::MaxIterations | StopReason::Budget if !outcome.answer.is_empty() => {
+            Exit::Done
+        }
         _ => Exit::Failed,
     }
 }
 
 /// A conversation on the terminal: a line is a task, an empty input ends it.
-fn chat(agent: &Agent, transcript: &mut Transcript, cancel: &Cancel, view: &mut View) -> anyhow::Result<Exit> {
+fn chat(
+    agent: &Agent,
+    transcript: &mut Transcript,
+    cancel: &Cancel,
+    view: &mut View,
+) -> anyhow::Result<Exit> {
     terminal::note("Ask something; Ctrl-D ends the chat, Ctrl-C stops a turn.");
     loop {
         let Some(line) = terminal::read_line("> ")? else { return Ok(Exit::Done) };
@@ -274,7 +283,8 @@ impl View {
                 }
             }
             Event::PrefillProgress { done, tokens } => {
-                let bar = self.prefill.get_or_insert_with(|| terminal::bar("reading", *tokens as u64, Unit::Count));
+                let bar =
+                    self.prefill.get_or_insert_with(|| terminal::bar("reading", *tokens as u64, Unit::Count));
                 bar.set_position(*done as u64);
             }
             Event::Text { delta } => {

@@ -57,7 +57,8 @@ pub(super) fn call(name: &str, arguments: &Map<String, Value>) {
         let first = lines.next().unwrap_or_default();
         let more = lines.count();
         let more = if more > 0 { format!(" … {more} more lines") } else { String::new() };
-        let _ = writeln!(err, "  {BOLD}{}{BOLD:#} {}{DIM}{more}{DIM:#}", output::for_terminal(key), line(first));
+        let _ =
+            writeln!(err, "  {BOLD}{}{BOLD:#} {}{DIM}{more}{DIM:#}", output::for_terminal(key), line(first));
     }
 }
 

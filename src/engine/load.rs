@@ -37,9 +37,13 @@ impl LocalEngine<LlamaBackend> {
             progress(share);
             ControlFlow::Continue(())
         };
-        let loaded = Model::load(&model.path, ModelOptions { progress: Some(Box::new(progress)), ..Default::default() })?;
+        let loaded = Model::load(
+            &model.path,
+            ModelOptions { progress: Some(Box::new(progress)), ..Default::default() },
+        )?;
         let dialogue = dialogue(&loaded, model)?;
-        let backend = loaded.backend(&ContextOptions { context: options.context, ..ContextOptions::default() })?;
+        let backend =
+            loaded.backend(&ContextOptions { context: options.context, ..ContextOptions::default() })?;
         let name = name_of(model);
         let engine = Self::new(name, backend, dialogue, options.clone());
         let reference = move |grammar: &toolgate_grammar::Grammar| {

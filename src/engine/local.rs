@@ -5,15 +5,15 @@
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use toolgate_chat::{
     Dialogue, Message, ParsedTurn, PromptOptions, SystemPrompt, ToolCall, ToolChoice, ToolSpec, Transcript,
 };
-use toolgate_grammar::{Grammar, Vocabulary};
+use toolgate_grammar::Grammar;
 use toolgate_infer::{
-    Backend, Constraint as Limit, DecodeOptions, Decoded, Forcing, Free, Openings, Piece, Sampler, SamplerOptions,
-    Session, Specials, Stats, StopReason, TurnDecision, decode,
+    Backend, Constraint as Limit, DecodeOptions, Decoded, Forcing, Free, Openings, Piece, Sampler,
+    SamplerOptions, Session, Specials, Stats, StopReason, TurnDecision, decode,
 };
 
 use super::automata::{Cache, Side, TurnAutomata};
@@ -271,7 +271,12 @@ impl<B: Backend + Send> Making<'_, B> {
     }
 
     /// Renders and evaluates a prompt, reusing what is evaluated already.
-    fn prefill(&mut self, state: &mut State<B>, transcript: &Transcript, tools: &[ToolSpec]) -> Result<(), Error> {
+    fn prefill(
+        &mut self,
+        state: &mut State<B>,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+    ) -> Result<(), Error> {
         let prompt = self.engine.dialogue.prompt(transcript, tools, &PromptOptions::default())?;
         let mut tokens = Vec::new();
         for piece in &prompt.pieces {
@@ -317,12 +322,13 @@ impl<B: Backend + Send> Making<'_, B> {
             ..DecodeOptions::default()
         };
         let events = &mut *self.events;
-        let decoded = decode(&mut state.session, &mut constraint, &mut sampler, &options, &mut |piece: Piece<'_>| {
-            if shown {
-                events(TurnEvent::Text(piece.text.to_owned()));
-            }
-            ControlFlow::Continue(())
-        })?;
+        let decoded =
+            decode(&mut state.session, &mut constraint, &mut sampler, &options, &mut |piece: Piece<'_>| {
+                if shown {
+                    events(TurnEvent::Text(piece.text.to_owned()));
+                }
+                ControlFlow::Continue(())
+            })?;
         self.stats += &decoded.stats;
         match &decoded.stop {
             StopReason::ConstraintFailed(why) => Err(Error::new(

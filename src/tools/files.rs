@@ -1,8 +1,8 @@
 //! The built-in file tools: their parameters as Rust types, over the sandbox's file tier.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use toolgate_chat::ToolSpec;
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{self as sandbox, Grants, Kind, ReadOptions, Root, SearchOptions, output};
@@ -117,7 +117,8 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
     let mut tools = Vec::new();
     if grants.can_read() {
         let read = ToolSpec::of::<ReadFile>("read_file", "Read a text file and return its contents.");
-        let list = ToolSpec::of::<ListDirectory>("list_directory", "List the files and folders in a directory.");
+        let list =
+            ToolSpec::of::<ListDirectory>("list_directory", "List the files and folders in a directory.");
         let search = ToolSpec::of::<SearchCodebase>(
             "search_codebase",
             "Find the lines in all files that contain a text. Returns file, line number and line.",
@@ -127,8 +128,10 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
         tools.push(tool(search, Effect::Reads, search_codebase)?);
     }
     if grants.can_write() {
-        let write = ToolSpec::of::<WriteFile>("write_file", "Create a file, or replace it, with the given content.");
-        let create = ToolSpec::of::<WriteFile>("create_file", "Create a new file; fails if it already exists.");
+        let write =
+            ToolSpec::of::<WriteFile>("write_file", "Create a file, or replace it, with the given content.");
+        let create =
+            ToolSpec::of::<WriteFile>("create_file", "Create a new file; fails if it already exists.");
         let edit = ToolSpec::of::<EditFile>("edit_file", "Replace one piece of text in a file with another.");
         tools.push(tool(write, Effect::Writes, write_file)?);
         tools.push(tool(create, Effect::Writes, create_file)?);

@@ -31,10 +31,16 @@ struct City {
 fn registry() -> Registry {
     let mut registry = Registry::new();
     let weather = typed("get_weather", "The weather in a city.", |city: City| {
-        if city.city == "Atlantis" { Err("no such city".to_owned()) } else { Ok(format!("rain in {}", city.city)) }
+        if city.city == "Atlantis" {
+            Err("no such city".to_owned())
+        } else {
+            Ok(format!("rain in {}", city.city))
+        }
     });
     registry.add(weather.unwrap().read_only()).unwrap();
-    let book = typed("book", "Book a trip to a city.", |city: City| Ok::<_, String>(format!("booked {}", city.city)));
+    let book = typed("book", "Book a trip to a city.", |city: City| {
+        Ok::<_, String>(format!("booked {}", city.city))
+    });
     registry.add(book.unwrap()).unwrap();
     registry
 }
@@ -152,8 +158,10 @@ fn the_last_iteration_is_an_answer() {
 
 #[test]
 fn a_required_call_is_made_even_by_a_model_that_wants_to_chat() {
-    let model = scripted().say("I would rather chat about \"Oslo\"}}, as one does.").say("Booked.").say("Booked.");
-    let options = Options { choice: ToolChoice::Only(vec![ToolName::new("book").unwrap()]), ..Options::default() };
+    let model =
+        scripted().say("I would rather chat about \"Oslo\"}}, as one does.").say("Booked.").say("Booked.");
+    let options =
+        Options { choice: ToolChoice::Only(vec![ToolName::new("book").unwrap()]), ..Options::default() };
     let run = run(model, options, engine::Options::default()).unwrap();
     assert_eq!(run.outcome.calls[0].name, "book");
 

@@ -45,10 +45,17 @@ fn tool_list_follows_mode_and_policy() {
     let intel = check(dir.path(), &["tool", "list"], 0, "");
     assert!(intel.contains("read_file") && !intel.contains("write_file"), "{intel}");
     let edit = check(dir.path(), &["tool", "list", "--mode", "edit"], 0, "");
-    assert!(edit.contains("write_file") && edit.contains("edit_file") && !edit.contains("run_command"), "{edit}");
+    assert!(
+        edit.contains("write_file") && edit.contains("edit_file") && !edit.contains("run_command"),
+        "{edit}"
+    );
     let json: Value = serde_json::from_str(&check(dir.path(), &["tool", "list", "--json"], 0, "")).unwrap();
     assert_eq!(json[0]["function"]["name"], "read_file");
-    std::fs::write(dir.path().join("p.toml"), "version = 1\ntier = \"read\"\n[fs]\nread = [\"@workspace\"]\n").unwrap();
+    std::fs::write(
+        dir.path().join("p.toml"),
+        "version = 1\ntier = \"read\"\n[fs]\nread = [\"@workspace\"]\n",
+    )
+    .unwrap();
     let read = check(dir.path(), &["tool", "list", "--mode", "edit", "--policy", "p.toml"], 0, "");
     assert!(!read.contains("write_file"), "{read}");
 }
@@ -108,7 +115,8 @@ fn a_schema_that_cannot_be_compiled_is_exit_2_with_its_pointer() {
     let tools = r##"[{"type": "function", "function": {"name": "t", "description": "d", "parameters":
         {"type": "object", "properties": {"when": {"$ref": "#/nowhere"}}, "required": ["when"]}}}]"##;
     std::fs::write(dir.path().join("tools.json"), tools).unwrap();
-    std::fs::write(dir.path().join("schema.json"), r##"{"properties": {"when": {"$ref": "#/nowhere"}}}"##).unwrap();
+    std::fs::write(dir.path().join("schema.json"), r##"{"properties": {"when": {"$ref": "#/nowhere"}}}"##)
+        .unwrap();
     check(dir.path(), &["schema", "compile", "schema.json"], 2, "/properties/when");
     check(dir.path(), &["run", "--tools-file", "tools.json", "x"], 2, "");
 }

@@ -69,8 +69,9 @@ fn the_half_billion_model_reads_a_file_and_answers_from_it() {
     let Some(engine) = load("qwen2.5-coder-0.5b", |_| {}) else { return };
     let (_dir, registry) = workspace();
     let agent = Agent::new(Arc::new(engine), registry, Options::default());
-    let outcome =
-        agent.ask("Read notes/meeting-2026-11-03.txt and tell me on which day the release is planned.").unwrap();
+    let outcome = agent
+        .ask("Read notes/meeting-2026-11-03.txt and tell me on which day the release is planned.")
+        .unwrap();
     assert_eq!(outcome.calls[0].name, "read_file", "{outcome:?}");
     assert_eq!(outcome.calls[0].arguments["path"], "notes/meeting-2026-11-03.txt");
     assert!(outcome.answer.contains("Thursday"), "{}", outcome.answer);
@@ -78,32 +79,43 @@ fn the_half_billion_model_reads_a_file_and_answers_from_it() {
 
 #[test]
 fn without_a_constraint_the_same_model_s_call_is_a_fence_nobody_parses() {
-    let Some(engine) = load("qwen2.5-coder-0.5b", |options| options.constraint = Constraint::None) else { return };
+    let Some(engine) = load("qwen2.5-coder-0.5b", |options| options.constraint = Constraint::None) else {
+        return;
+    };
     let (_dir, registry) = workspace();
     let agent = Agent::new(Arc::new(engine), registry, Options::default());
-    let outcome =
-        agent.ask("Read notes/meeting-2026-11-03.txt and tell me on which day the release is planned.").unwrap();
+    let outcome = agent
+        .ask("Read notes/meeting-2026-11-03.txt and tell me on which day the release is planned.")
+        .unwrap();
     assert!(outcome.calls.is_empty(), "{outcome:?}");
     assert!(outcome.answer.contains("\"name\""), "{}", outcome.answer);
 }
 
 /// Tools of differing schemas, for the noise test.
 fn zoo() -> Vec<ToolSpec> {
-    let tool = |name: &str, parameters: Value| ToolSpec::new(name, format!("Does {name}."), parameters).unwrap();
-    let object = |properties: Value, required: Value| {
-        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
-    };
+    let tool =
+        |name: &str, parameters: Value| ToolSpec::new(name, format!("Does {name}."), parameters).unwrap();
+    let object = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
     vec![
         tool("no_parameters", object(json!({}), json!([]))),
         tool("text", object(json!({"text": {"type": "string", "maxLength": 12}}), json!(["text"]))),
-        tool("length", object(json!({"code": {"type": "string", "minLength": 3, "maxLength": 5}}), json!(["code"]))),
-        tool("pattern", object(json!({"id": {"type": "string", "pattern": "^[A-Z]{2}-\\d{3}$"}}), json!(["id"]))),
+        tool(
+            "length",
+            object(json!({"code": {"type": "string", "minLength": 3, "maxLength": 5}}), json!(["code"])),
+        ),
+        tool(
+            "pattern",
+            object(json!({"id": {"type": "string", "pattern": "^[A-Z]{2}-\\d{3}$"}}), json!(["id"])),
+        ),
         tool("dates", object(json!({"on": {"type": "string", "format": "date"}}), json!(["on"]))),
         tool("choice", object(json!({"unit": {"enum": ["celsius", "kelvin"]}}), json!(["unit"]))),
         tool("mixed_choice", object(json!({"v": {"enum": [1, "two", null, true]}}), json!(["v"]))),
         tool("whole", object(json!({"n": {"type": "integer", "minimum": -7, "maximum": 350}}), json!(["n"]))),
         tool("decimal", object(json!({"x": {"type": "number"}}), json!(["x"]))),
-        tool("flags", object(json!({"a": {"type": "boolean"}, "b": {"type": ["boolean", "null"]}}), json!(["a"]))),
+        tool(
+            "flags",
+            object(json!({"a": {"type": "boolean"}, "b": {"type": ["boolean", "null"]}}), json!(["a"])),
+        ),
         tool(
             "list",
             object(
@@ -118,8 +130,17 @@ fn zoo() -> Vec<ToolSpec> {
                 json!(["point"]),
             ),
         ),
-        tool("optional", object(json!({"a": {"enum": ["p"]}, "b": {"enum": ["q"]}, "c": {"enum": ["r"]}}), json!(["b"]))),
-        tool("either", object(json!({"v": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 99}, {"enum": ["none"]}]}}), json!(["v"]))),
+        tool(
+            "optional",
+            object(json!({"a": {"enum": ["p"]}, "b": {"enum": ["q"]}, "c": {"enum": ["r"]}}), json!(["b"])),
+        ),
+        tool(
+            "either",
+            object(
+                json!({"v": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 99}, {"enum": ["none"]}]}}),
+                json!(["v"]),
+            ),
+        ),
     ]
 }
 
@@ -134,8 +155,9 @@ fn every_turn_is_valid_under_noise() {
             (tool.name.to_string(), options.build(&tool.parameters).unwrap())
         })
         .collect();
-    let transcript =
-        Transcript::new().with(Message::System("Call a tool.".into())).with(Message::User("Do something.".into()));
+    let transcript = Transcript::new()
+        .with(Message::System("Call a tool.".into()))
+        .with(Message::User("Do something.".into()));
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..300 {
         let sampling = Sampling { temperature: 2.0, seed, max_tokens: 400, ..Sampling::default() };

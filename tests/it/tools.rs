@@ -33,7 +33,13 @@ fn intel_reads_and_edit_writes() {
     check(&edit, "write_file", json!({"path": "n/b.txt", "content": "x"}), Status::Ok, "n/b.txt");
     check(&edit, "write_file", json!({"path": "/n/b.txt", "content": "y"}), Status::Denied, "outside");
     check(&edit, "create_file", json!({"path": "n/b.txt", "content": "y"}), Status::Failed, "n/b.txt");
-    check(&edit, "edit_file", json!({"path": "a.txt", "old_text": "two", "new_text": "2"}), Status::Ok, "a.txt");
+    check(
+        &edit,
+        "edit_file",
+        json!({"path": "a.txt", "old_text": "two", "new_text": "2"}),
+        Status::Ok,
+        "a.txt",
+    );
     assert_eq!(std::fs::read_to_string(dir.path().join("a.txt")).unwrap(), "one\n2\nthree\n");
     assert_eq!(std::fs::read_to_string(dir.path().join("n/b.txt")).unwrap(), "x");
 }

@@ -244,7 +244,8 @@ impl Dialogue {
 }
 
 /// The system message of [`Dialogue::answer_view`].
-const ANSWER: &str = "You are a helpful assistant. Answer in one or two short sentences with the facts found.";
+const ANSWER: &str =
+    "You are a helpful assistant. Answer in one or two short sentences with the facts found.";
 
 /// Ids of calls as a prompt shows them: nine letters and digits, which every template takes, and few tokens.
 #[derive(Debug, Default)]

@@ -173,7 +173,8 @@ impl ToolSpec {
     pub fn without_advanced(&self) -> Self {
         let mut spec = self.clone();
         let required = self.parameters.get("required").and_then(Value::as_array);
-        let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|required| required == name));
+        let is_required =
+            |name: &str| required.is_some_and(|names| names.iter().any(|required| required == name));
         if let Some(properties) = spec.parameters.get_mut("properties").and_then(Value::as_object_mut) {
             properties.retain(|name, schema| {
                 is_required(name) || schema.get("x-advanced").and_then(Value::as_bool) != Some(true)

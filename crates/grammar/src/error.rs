@@ -95,7 +95,9 @@ impl Error {
     /// The whole report: message, excerpt with a caret, hint; several lines, no final newline.
     pub fn report(&self) -> String {
         let mut out = self.to_string();
-        for part in [&self.0.excerpt, &self.0.hint.as_ref().map(|h| format!("hint: {h}"))].into_iter().flatten() {
+        for part in
+            [&self.0.excerpt, &self.0.hint.as_ref().map(|h| format!("hint: {h}"))].into_iter().flatten()
+        {
             out.push('\n');
             out.push_str(part);
         }

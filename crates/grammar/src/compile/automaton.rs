@@ -21,6 +21,9 @@ pub(super) struct State {
     pub(super) edges: Vec<(u32, u32, u32)>,
 }
 
+/// A state's class, and the class each range of code points leads to: states with equal ones behave alike.
+type Signature = (u32, Vec<(u32, u32, u32)>);
+
 /// Elementary steps of a subset construction before it is given up; a few hundred milliseconds at worst.
 const STEPS: usize = 20_000_000;
 /// States up to which an automaton is minimized; the method is quadratic on long chains.
@@ -89,7 +92,10 @@ impl Dfa {
         let states = children
             .into_iter()
             .zip(accepts)
-            .map(|(next, accepts)| State { accepts, edges: next.into_iter().map(|(c, id)| (c, c, id)).collect() })
+            .map(|(next, accepts)| State {
+                accepts,
+                edges: next.into_iter().map(|(c, id)| (c, c, id)).collect(),
+            })
             .collect();
         Some(Self { states })
     }
@@ -169,7 +175,10 @@ impl Dfa {
             }
             states.push(State { accepts: !state.accepts, edges: joined(edges) });
         }
-        states.push(State { accepts: true, edges: ANY.iter().map(|(low, high)| (*low, *high, sink)).collect() });
+        states.push(State {
+            accepts: true,
+            edges: ANY.iter().map(|(low, high)| (*low, *high, sink)).collect(),
+        });
         Self { states }.trimmed()
     }
 
@@ -233,7 +242,7 @@ impl Dfa {
         let mut class: Vec<u32> = self.states.iter().map(|state| u32::from(state.accepts)).collect();
         let mut count = 0;
         loop {
-            let mut seen: FxHashMap<(u32, Vec<(u32, u32, u32)>), u32> = FxHashMap::default();
+            let mut seen: FxHashMap<Signature, u32> = FxHashMap::default();
             let mut next = Vec::with_capacity(class.len());
             for (state, own) in self.states.iter().zip(&class) {
                 let to_class = |(low, high, to): &(u32, u32, u32)| {
@@ -255,7 +264,10 @@ impl Dfa {
                 (*low, *high, class.get(*to as usize).copied().unwrap_or(u32::MAX))
             };
             if let Some(slot @ None) = states.get_mut(*own as usize) {
-                *slot = Some(State { accepts: state.accepts, edges: joined(state.edges.iter().map(to_class).collect()) });
+                *slot = Some(State {
+                    accepts: state.accepts,
+                    edges: joined(state.edges.iter().map(to_class).collect()),
+                });
             }
         }
         // The first state met has class 0, so the start keeps its number.
@@ -290,7 +302,8 @@ fn segments(nfa: &Nfa, closure: &[StateId], within: &[(u32, u32)]) -> Vec<(u32, 
             let after = ranges.partition_point(|(from, _)| from <= low);
             after.checked_sub(1).and_then(|i| ranges.get(i)).is_some_and(|(_, to)| low <= to)
         };
-        let mut targets: Vec<StateId> = reading.iter().filter(|(ranges, _)| holds(ranges)).map(|(_, to)| *to).collect();
+        let mut targets: Vec<StateId> =
+            reading.iter().filter(|(ranges, _)| holds(ranges)).map(|(_, to)| *to).collect();
         targets.sort_unstable();
         targets.dedup();
         if !targets.is_empty() {
@@ -318,6 +331,7 @@ fn joined(edges: Vec<(u32, u32, u32)>) -> Vec<(u32, u32, u32)> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::schema::pattern::Pattern;
@@ -340,10 +354,22 @@ mod tests {
 
     #[test]
     fn determinization_agrees_with_the_patterns_own_matcher() {
-        let texts = ["", "a", "b", "ab", "ba", "abc", "a b", "foo", "foo bar", "12", "1a", "aaab", "\n", "é", "a\nb"];
-        for pattern in
-            ["a", "^a", "a$", "^(a|ab)(c|bcd)?$", "\\bfoo\\b", "^\\B", "[^a]", "^.*$", "^a|b$", "^(a*b)*$", "\\d", ""]
-        {
+        let texts =
+            ["", "a", "b", "ab", "ba", "abc", "a b", "foo", "foo bar", "12", "1a", "aaab", "\n", "é", "a\nb"];
+        for pattern in [
+            "a",
+            "^a",
+            "a$",
+            "^(a|ab)(c|bcd)?$",
+            "\\bfoo\\b",
+            "^\\B",
+            "[^a]",
+            "^.*$",
+            "^a|b$",
+            "^(a*b)*$",
+            "\\d",
+            "",
+        ] {
             let parsed = Pattern::parse(pattern).unwrap();
             let nfa = Nfa::search(&parsed, 1_000).unwrap();
             let dfa = dfa(pattern);
@@ -359,7 +385,9 @@ mod tests {
     fn intersections_hold_both() {
         let both = dfa("^[a-c]+$").intersection(&dfa("b"), 100).unwrap();
         let short = both.intersection(&Dfa::lengths(2, Some(3), 100).unwrap(), 100).unwrap();
-        for (text, holds) in [("ab", true), ("abc", true), ("b", false), ("aa", false), ("abcb", false), ("bd", false)] {
+        for (text, holds) in
+            [("ab", true), ("abc", true), ("b", false), ("aa", false), ("abcb", false), ("bd", false)]
+        {
             assert_eq!(runs(&short, text), holds, "{text}");
         }
         assert!(dfa("^a$").intersection(&dfa("^b$"), 100).unwrap().is_empty());

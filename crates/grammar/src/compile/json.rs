@@ -77,7 +77,10 @@ impl Json {
             let hex = || Expr::class([('0', '9'), ('a', 'f'), ('A', 'F')]);
             let d = || Expr::class([('d', 'd'), ('D', 'D')]);
             let unit = Expr::choice([
-                sequence([Expr::class([('0', '9'), ('a', 'c'), ('e', 'f'), ('A', 'C'), ('E', 'F')]), hex().repeat(3, Some(3))]),
+                sequence([
+                    Expr::class([('0', '9'), ('a', 'c'), ('e', 'f'), ('A', 'C'), ('E', 'F')]),
+                    hex().repeat(3, Some(3)),
+                ]),
                 sequence([d(), Expr::class([('0', '7')]), hex().repeat(2, Some(2))]),
                 sequence([
                     d(),
@@ -92,10 +95,7 @@ impl Json {
             let short = Expr::class(['"', '\\', '/', 'b', 'f', 'n', 'r', 't'].map(|c| (c, c)));
             Expr::choice([
                 Expr::not_class([('"', '"'), ('\\', '\\'), ('\0', '\u{1f}')]),
-                sequence([
-                    Expr::literal("\\"),
-                    Expr::choice([short, sequence([Expr::literal("u"), unit])]),
-                ]),
+                sequence([Expr::literal("\\"), Expr::choice([short, sequence([Expr::literal("u"), unit])])]),
             ])
         })
     }
@@ -104,7 +104,11 @@ impl Json {
     pub(super) fn escape(&mut self, builder: &mut GrammarBuilder) -> Expr {
         self.made(builder, "json-escape", |_, _| {
             let short = Expr::class(['"', '\\', 'b', 'f', 'n', 'r', 't'].map(|c| (c, c)));
-            let control = sequence([Expr::literal("u00"), Expr::class([('0', '1')]), Expr::class([('0', '9'), ('a', 'f')])]);
+            let control = sequence([
+                Expr::literal("u00"),
+                Expr::class([('0', '1')]),
+                Expr::class([('0', '9'), ('a', 'f')]),
+            ]);
             sequence([Expr::literal("\\"), Expr::choice([short, control])])
         })
     }
@@ -112,7 +116,10 @@ impl Json {
     /// Any one character of a string, in one spelling.
     pub(super) fn plain(&mut self, builder: &mut GrammarBuilder) -> Expr {
         self.made(builder, "json-plain", |json, builder| {
-            Expr::choice([Expr::not_class([('"', '"'), ('\\', '\\'), ('\0', '\u{1f}')]), json.escape(builder)])
+            Expr::choice([
+                Expr::not_class([('"', '"'), ('\\', '\\'), ('\0', '\u{1f}')]),
+                json.escape(builder),
+            ])
         })
     }
 

@@ -81,7 +81,8 @@ impl Compiled {
     /// # Errors
     /// [`Kind::Limit`] when the grammar or the match outgrows the default [`Limits`](crate::Limits).
     pub fn accepts(&self, text: &str) -> Result<bool, Error> {
-        let automaton = Automaton::new(&self.grammar, Arc::new(Vocabulary::bytes_only()), &crate::Limits::default())?;
+        let automaton =
+            Automaton::new(&self.grammar, Arc::new(Vocabulary::bytes_only()), &crate::Limits::default())?;
         let mut matcher = automaton.matcher();
         match matcher.accept_bytes(text.as_bytes()) {
             Ok(()) => Ok(matcher.is_complete()),
@@ -241,7 +242,10 @@ impl Compiler<'_, '_> {
         let body = if normal.open.is_empty() {
             let (leaf, undecided) = self.arena.leaf(&normal);
             if let Some(pointer) = undecided {
-                self.weaken(format!("{pointer}/enum"), "its values were too large to test against the other keywords");
+                self.weaken(
+                    format!("{pointer}/enum"),
+                    "its values were too large to test against the other keywords",
+                );
             }
             self.leaf(&leaf, name)
         } else {
@@ -368,7 +372,8 @@ impl Compiler<'_, '_> {
 
 /// A rule name of bounded length, out of reach of the names that all schemas share.
 fn legible(name: &str) -> String {
-    let mut out: String = name.chars().take(80).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let mut out: String =
+        name.chars().take(80).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     if out.starts_with("json-") {
         out.insert_str(0, "x-");
     }

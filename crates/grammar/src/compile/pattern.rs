@@ -72,7 +72,8 @@ pub(super) fn with_length(node: &Node, min: u64, max: Option<u64>) -> Option<Nod
     if items.iter().skip(at + 1).any(variable) {
         return None;
     }
-    let fixed: u64 = items.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, item)| item.lengths().0).sum();
+    let fixed: u64 =
+        items.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, item)| item.lengths().0).sum();
     let Some(Node::Repeat { item, min: low, max: high }) = items.get(at) else { return None };
     if item.lengths() != (1, Some(1)) {
         return None;
@@ -126,14 +127,18 @@ impl Compiler<'_, '_> {
         let within = |code: u32| ranges.iter().any(|(low, high)| (*low..=*high).contains(&code));
         let special: Vec<u32> = (0..0x20).chain([0x22, 0x5C]).collect();
         let escaped: Vec<u32> = special.iter().copied().filter(|code| within(*code)).collect();
-        if escaped.len() == special.len() && ranges.iter().map(|(low, high)| high - low + 1).sum::<u32>() > 0x10_F7FF {
+        if escaped.len() == special.len()
+            && ranges.iter().map(|(low, high)| high - low + 1).sum::<u32>() > 0x10_F7FF
+        {
             return self.json.plain(self.builder);
         }
         let raw = without_special(ranges);
         let mut branches = Vec::new();
         match raw.as_slice() {
             [] => {}
-            [(low, high)] if low == high => branches.extend(char::from_u32(*low).map(|c| Expr::literal(c.to_string()))),
+            [(low, high)] if low == high => {
+                branches.extend(char::from_u32(*low).map(|c| Expr::literal(c.to_string())))
+            }
             [.., (_, 0x10_FFFF)] => {
                 branches.push(Expr::Class(CharClass { negated: true, ranges: complement(&raw) }));
             }
@@ -166,7 +171,8 @@ impl Compiler<'_, '_> {
         if let Some(start) = entries.first_mut() {
             *start += 1;
         }
-        let mut writer = Writer { dfa, entries, rules: vec![None; dfa.states.len()], queue: Vec::new(), name };
+        let mut writer =
+            Writer { dfa, entries, rules: vec![None; dfa.states.len()], queue: Vec::new(), name };
         let body = writer.state(self, 0, 0)?;
         while let Some((state, rule)) = writer.queue.pop() {
             let body = writer.state(self, state, 0)?;
@@ -190,8 +196,7 @@ impl Writer<'_> {
     fn state(&mut self, compiler: &mut Compiler<'_, '_>, state: u32, depth: usize) -> Result<Expr, Error> {
         let mut out: Vec<Expr> = Vec::new();
         let mut at = state;
-        loop {
-            let Some(here) = self.dfa.states.get(at as usize) else { break };
+        while let Some(here) = self.dfa.states.get(at as usize) {
             let mut groups: Vec<(u32, Vec<(u32, u32)>)> = Vec::new();
             let mut again: Vec<(u32, u32)> = Vec::new();
             for (low, high, to) in &here.edges {

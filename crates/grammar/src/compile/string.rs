@@ -44,7 +44,9 @@ impl Compiler<'_, '_> {
             && let Some(expr) = self.as_written(&used.pattern.node, min, max)
         {
             let format = match used.kind {
-                TextKind::Format(format) if (min, max) == (0, None) => Some(format!("{}-{format}", self.format_prefix())),
+                TextKind::Format(format) if (min, max) == (0, None) => {
+                    Some(format!("{}-{format}", self.format_prefix()))
+                }
                 _ => None,
             };
             let text = quoted(expr);

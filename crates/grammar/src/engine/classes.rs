@@ -78,6 +78,7 @@ impl ByteClasses {
     }
 
     /// Number of classes, 1 to 256.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.first.len()
     }

@@ -347,8 +347,8 @@ mod tests {
         .unwrap();
         assert_eq!(vocabulary.beginning(b"abc"), [0, 1, 2, 6, 7]);
         assert_eq!(vocabulary.beginning(b"b"), [3]);
-        assert_eq!(vocabulary.beginning(b"c"), []);
-        assert_eq!(vocabulary.beginning(b""), []);
+        assert_eq!(vocabulary.beginning(b"c"), [0_u32; 0]);
+        assert_eq!(vocabulary.beginning(b""), [0_u32; 0]);
         assert_eq!(vocabulary.special("ab"), Some(5));
         assert_eq!(vocabulary.special("abc"), None);
     }

@@ -61,7 +61,11 @@ impl Types {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,
             Value::Number(number) => {
-                if Decimal::of(number).is_integral() { Self::INTEGER } else { Self::FRACTION }
+                if Decimal::of(number).is_integral() {
+                    Self::INTEGER
+                } else {
+                    Self::FRACTION
+                }
             }
             Value::String(_) => Self::STRING,
             Value::Array(_) => Self::ARRAY,

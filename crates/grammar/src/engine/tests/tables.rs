@@ -261,7 +261,7 @@ fn tokens_are_matched_whole_and_specials_never_by_text() {
     assert_eq!(tokens(token(false, TokenName::Text("<s>".into()))), [special]);
     assert_eq!(tokens(token(false, TokenName::Id(4))), [4]);
     assert_eq!(tokens(token(false, TokenName::Text("<eos>".into()))), [end]);
-    assert_eq!(tokens(literal("<s>")), []);
+    assert_eq!(tokens(literal("<s>")), [0_u32; 0]);
     // Everything but the empty token 15, the end token and the unused one.
     let all: Vec<u32> = (0..=special).filter(|t| *t != 15).collect();
     let without = |token: u32| all.iter().copied().filter(|t| *t != token).collect::<Vec<_>>();
