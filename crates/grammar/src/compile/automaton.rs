@@ -332,7 +332,6 @@ fn joined(edges: Vec<(u32, u32, u32)>) -> Vec<(u32, u32, u32)> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::schema::pattern::Pattern;
 
