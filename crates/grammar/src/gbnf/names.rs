@@ -25,9 +25,9 @@ impl<'t> Names<'t> {
     }
 }
 
-/// The name most like `wanted`, if it is nearer than a third of its length.
+/// The name most like `wanted`, if no more than a third of it differs.
 pub(crate) fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let limit = (wanted.len() / 3).clamp(1, 3);
+    let limit = (wanted.len() / 3).min(3);
     let close = names.filter(|name| name.len().abs_diff(wanted.len()) <= limit && name.len() < 64);
     close.map(|name| (distance(wanted, name), name)).filter(|(d, _)| *d <= limit).min().map(|(_, name)| name)
 }

@@ -86,6 +86,8 @@ impl Parsed {
     }
 }
 
+const WHOLE_LINE: &str = "a rule ends with its line: put a longer one in parentheses, or break it after |";
+
 /// What a quantifier would apply to, and what the next element makes of it.
 #[derive(Clone, Copy)]
 enum Last {
@@ -461,7 +463,8 @@ impl<'t> Parser<'t> {
             return Err(match nearest(name, self.rules.iter().map(|rule| rule.name.as_str())) {
                 Some(other) => error.hint(format!("did you mean \"{other}\"?")),
                 None if undefined.len() > 1 => {
-                    error.hint(format!("and {} more are not", undefined.len() - 1))
+                    let others: Vec<&str> = undefined.iter().skip(1).take(8).map(|entry| entry.0).collect();
+                    error.hint(format!("undefined too: {}", others.join(", ")))
                 }
                 None => error,
             });
@@ -501,6 +504,7 @@ impl<'t> Parser<'t> {
                 "a line cannot begin with |: end the line before it with |, or put the alternatives in parentheses",
             ),
             '/' => error.hint("a comment begins with #"),
+            '"' | '[' | '(' | ')' | '.' | '*' | '+' | '?' => error.hint(WHOLE_LINE),
             '<' => error.hint("write name ::= without angle brackets; <text> is a token"),
             _ => error.hint("a rule is written name ::= …, its name made of letters, digits and -"),
         }
@@ -511,9 +515,8 @@ impl<'t> Parser<'t> {
             self.cursor.syntax(self.cursor.at, format!("expected ::= after the rule name \"{name}\""));
         match self.cursor.peek() {
             Some(b'=' | b':' | b'-') => error.hint("rules are defined with ::="),
-            _ => {
-                error.hint("a rule ends with its line; put a longer one in parentheses, or break it after |")
-            }
+            Some(byte) if !byte.is_ascii() => error.hint("names are made of ASCII letters, digits and -"),
+            _ => error.hint(WHOLE_LINE),
         }
     }
 

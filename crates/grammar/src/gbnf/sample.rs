@@ -86,8 +86,10 @@ impl<'g> Sampler<'g> {
         // Sums of two lengths then never overflow.
         let options = SampleOptions { max_len: options.max_len.min(1 << 40) };
         if shortest.chars > options.max_len {
-            let message =
-                format!("shortest text has {} characters, more than {}", shortest.chars, options.max_len);
+            let message = format!(
+                "no text of at most {} characters: the shortest has {}",
+                options.max_len, shortest.chars
+            );
             return Err(Error::new(Kind::Limit, message).hint("ask for a greater maximal length"));
         }
         let any = CharClass { negated: true, ranges: Vec::new() };
