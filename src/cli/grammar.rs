@@ -17,6 +17,7 @@ use super::terminal;
 
 /// Arguments of `toolgate grammar`.
 #[derive(Args)]
+#[command(after_help = "Example:\n  toolgate grammar check grammar.gbnf")]
 pub(super) struct GrammarArgs {
     #[command(subcommand)]
     command: GrammarCommand,

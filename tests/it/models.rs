@@ -40,7 +40,7 @@ fn workspace() -> (tempfile::TempDir, Registry) {
     std::fs::create_dir(dir.path().join("notes")).unwrap();
     std::fs::write(
         dir.path().join("notes/meeting-2026-11-03.txt"),
-        "Meeting of 3 November\nThe release is planned for Thursday.\n",
+        "Meeting notes\n\nThe release is planned for Thursday.\nTomasz writes the changelog.\n",
     )
     .unwrap();
     let root = Root::open(dir.path(), ambient_authority()).unwrap();
@@ -70,7 +70,7 @@ fn the_half_billion_model_reads_a_file_and_answers_from_it() {
     let (_dir, registry) = workspace();
     let agent = Agent::new(Arc::new(engine), registry, Options::default());
     let outcome = agent
-        .ask("Read notes/meeting-2026-11-03.txt and tell me on which day the release is planned.")
+        .ask("Read notes/meeting-2026-11-03.txt and tell me which day the release is planned for.")
         .unwrap();
     assert_eq!(outcome.calls[0].name, "read_file", "{outcome:?}");
     assert_eq!(outcome.calls[0].arguments["path"], "notes/meeting-2026-11-03.txt");
@@ -85,7 +85,7 @@ fn without_a_constraint_the_same_model_s_call_is_a_fence_nobody_parses() {
     let (_dir, registry) = workspace();
     let agent = Agent::new(Arc::new(engine), registry, Options::default());
     let outcome = agent
-        .ask("Read notes/meeting-2026-11-03.txt and tell me on which day the release is planned.")
+        .ask("Read notes/meeting-2026-11-03.txt and tell me which day the release is planned for.")
         .unwrap();
     assert!(outcome.calls.is_empty(), "{outcome:?}");
     assert!(outcome.answer.contains("\"name\""), "{}", outcome.answer);
