@@ -121,7 +121,8 @@ fn ipv6(ipv4: &str) -> String {
 
 /// `URI` and `URI-reference` of RFC 3986, appendix A.
 fn uris(ipv6: &str) -> (String, String) {
-    let unreserved = "A-Za-z0-9._~-";
+    // The dash comes first, so that it is no range whatever follows.
+    let unreserved = "-A-Za-z0-9._~";
     let sub = "!$&'()*+,;=";
     let escaped = "%[0-9A-Fa-f]{2}";
     let pchar = format!("(?:[{unreserved}{sub}:@]|{escaped})");
@@ -151,7 +152,7 @@ mod tests {
 
     /// Both our pattern and an independent validator have to agree with the table.
     fn check(name: &str, valid: &[&str], invalid: &[&str]) {
-        let nfa = Nfa::search(&format(name).unwrap().pattern, 1_000_000).unwrap();
+        let nfa = Nfa::search(&format(name).unwrap().pattern, 100_000).unwrap();
         let schema = json!({"format": name});
         let other = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
         for (texts, holds) in [(valid, true), (invalid, false)] {
