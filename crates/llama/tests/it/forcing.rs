@@ -69,6 +69,7 @@ fn check(id: &str, requests: &[&str]) {
     let options = ContextOptions { context: Some(1_024), threads: Some(1), ..ContextOptions::default() };
     let mut session = Session::new(model.backend(&options).unwrap());
     let (mut with, mut without, mut tokens) = (0, 0, 0);
+    let (mut ms_with, mut ms_without) = (0.0, 0.0);
     for request in requests {
         let on = turn(&mut session, &automaton, request, Forcing::On);
         let off = turn(&mut session, &automaton, request, Forcing::Off);
@@ -77,9 +78,13 @@ fn check(id: &str, requests: &[&str]) {
         assert_eq!(on.stats.forced_tokens, off.stats.forced_tokens);
         with += on.stats.decode_calls;
         without += off.stats.decode_calls;
+        ms_with += on.stats.ms.decode;
+        ms_without += off.stats.ms.decode;
         tokens += on.tokens.len();
     }
-    eprintln!("{id}: {tokens} tokens in {with} evaluations, {without} without batches");
+    eprintln!(
+        "{id}: {tokens} tokens in {with} evaluations and {ms_with:.0} ms, {without} and {ms_without:.0} ms without batches"
+    );
     assert!(with * 3 < tokens * 2, "at least a third of the evaluations is saved");
 }
 
