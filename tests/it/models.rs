@@ -64,29 +64,34 @@ fn the_smallest_model_makes_the_right_call_when_one_is_required() {
     assert_eq!(outcome.calls[0].status, Status::Ok);
 }
 
-#[test]
-fn the_half_billion_model_reads_a_file_and_answers_from_it() {
-    let Some(engine) = load("qwen2.5-coder-0.5b", |_| {}) else { return };
-    let (_dir, registry) = workspace();
-    let agent = Agent::new(Arc::new(engine), registry, Options::default());
-    let outcome = agent
-        .ask("Read notes/meeting-2026-11-03.txt and tell me which day the release is planned for.")
-        .unwrap();
-    assert_eq!(outcome.calls[0].name, "read_file", "{outcome:?}");
-    assert_eq!(outcome.calls[0].arguments["path"], "notes/meeting-2026-11-03.txt");
-    assert!(outcome.answer.contains("Thursday"), "{}", outcome.answer);
+/// The workspace and the question of `scripts/demo`.
+fn demo() -> (Registry, &'static str) {
+    let workspace = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/workspace");
+    let root = Root::open(workspace, ambient_authority()).unwrap();
+    let mut registry = Registry::new();
+    for tool in file_tools(&root, &Policy::default_for(Mode::Intel), Mode::Intel).unwrap() {
+        registry.add(tool).unwrap();
+    }
+    (registry, "Read config/server.toml and tell me which port the server uses.")
 }
 
 #[test]
-fn without_a_constraint_the_same_model_s_call_is_a_fence_nobody_parses() {
+fn the_half_billion_model_reads_a_file_and_answers_from_it() {
+    let Some(engine) = load("qwen2.5-coder-0.5b", |_| {}) else { return };
+    let (registry, question) = demo();
+    let outcome = Agent::new(Arc::new(engine), registry, Options::default()).ask(question).unwrap();
+    assert_eq!(outcome.calls[0].name, "read_file", "{outcome:?}");
+    assert_eq!(outcome.calls[0].arguments["path"], "config/server.toml");
+    assert!(outcome.answer.contains("8417"), "{}", outcome.answer);
+}
+
+#[test]
+fn without_a_constraint_the_same_model_s_call_is_text_nobody_parses() {
     let Some(engine) = load("qwen2.5-coder-0.5b", |options| options.constraint = Constraint::None) else {
         return;
     };
-    let (_dir, registry) = workspace();
-    let agent = Agent::new(Arc::new(engine), registry, Options::default());
-    let outcome = agent
-        .ask("Read notes/meeting-2026-11-03.txt and tell me which day the release is planned for.")
-        .unwrap();
+    let (registry, question) = demo();
+    let outcome = Agent::new(Arc::new(engine), registry, Options::default()).ask(question).unwrap();
     assert!(outcome.calls.is_empty(), "{outcome:?}");
     assert!(outcome.answer.contains("\"name\""), "{}", outcome.answer);
 }
