@@ -154,7 +154,8 @@ fn print(
         (None, None) => write!(out, "{}", compiled.grammar)?,
         (Some(Report::Json), None) => writeln!(out, "{:#}", compiled.contract.to_json())?,
         (Some(Report::Json), Some(verdict)) => {
-            let violations = verdict.violations.iter().map(|(at, why)| json!({"pointer": at, "message": why}));
+            let violations =
+                verdict.violations.iter().map(|(at, why)| json!({"pointer": at, "message": why}));
             let check = json!({
                 "grammar": verdict.grammar,
                 "contract": verdict.contract,
@@ -229,7 +230,9 @@ fn read(path: &Path) -> anyhow::Result<Value> {
     let most = Limits::default().source_bytes;
     let reader: Box<dyn Read> = match is_stdin(path) {
         true => Box::new(std::io::stdin().lock()),
-        false => Box::new(std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?),
+        false => {
+            Box::new(std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?)
+        }
     };
     let mut bytes = Vec::new();
     let read = reader.take(most as u64 + 1).read_to_end(&mut bytes);

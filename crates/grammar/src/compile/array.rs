@@ -15,7 +15,9 @@ impl Compiler<'_, '_> {
     pub(super) fn array(&mut self, own: &[PartId], name: &str) -> Result<Option<Expr>, Error> {
         let shape = self.arena.array(own);
         let mut max = shape.max;
-        let wanted = max.map_or(shape.prefix.len(), |max| shape.prefix.len().min(usize::try_from(max).unwrap_or(usize::MAX)));
+        let wanted = max.map_or(shape.prefix.len(), |max| {
+            shape.prefix.len().min(usize::try_from(max).unwrap_or(usize::MAX))
+        });
         let mut prefix = Vec::new();
         for (i, key) in shape.prefix.into_iter().take(wanted).enumerate() {
             match self.node(key, &format!("{name}-{i}"))? {
@@ -28,7 +30,11 @@ impl Compiler<'_, '_> {
             }
         }
         let length = prefix.len() as u64;
-        let rest = if max.is_some_and(|max| max <= length) { None } else { self.node(shape.rest, &format!("{name}-item"))? };
+        let rest = if max.is_some_and(|max| max <= length) {
+            None
+        } else {
+            self.node(shape.rest, &format!("{name}-item"))?
+        };
         let max = if rest.is_some() { max } else { Some(max.map_or(length, |max| max.min(length))) };
         if max.is_some_and(|max| max < shape.min) {
             return Ok(None);
@@ -55,7 +61,11 @@ impl Compiler<'_, '_> {
                 body
             } else {
                 nested += 1;
-                if nested % NESTED == 0 { self.shared(&format!("{name}-from-{i}"), body)?.optional() } else { body.optional() }
+                if nested % NESTED == 0 {
+                    self.shared(&format!("{name}-from-{i}"), body)?.optional()
+                } else {
+                    body.optional()
+                }
             };
         }
         let items = match tail {
@@ -69,7 +79,11 @@ impl Compiler<'_, '_> {
     fn plain(&mut self, item: Expr, min: u64, max: Option<u64>) -> Expr {
         let comma = self.json.comma(self.builder);
         let gap = self.json.gap(self.builder);
-        let more = repeat(sequence([comma, item.clone()]), min.saturating_sub(1), max.map(|max| max.saturating_sub(1)));
+        let more = repeat(
+            sequence([comma, item.clone()]),
+            min.saturating_sub(1),
+            max.map(|max| max.saturating_sub(1)),
+        );
         let items = sequence([item, more, gap.clone()]);
         let items = if min == 0 { items.optional() } else { items };
         sequence([Expr::literal("["), gap, items, Expr::literal("]")])

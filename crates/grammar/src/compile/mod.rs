@@ -81,7 +81,8 @@ impl Compiled {
     /// # Errors
     /// [`Kind::Limit`] when the grammar or the match outgrows the default [`Limits`](crate::Limits).
     pub fn accepts(&self, text: &str) -> Result<bool, Error> {
-        let automaton = Automaton::new(&self.grammar, Arc::new(Vocabulary::bytes_only()), &crate::Limits::default())?;
+        let automaton =
+            Automaton::new(&self.grammar, Arc::new(Vocabulary::bytes_only()), &crate::Limits::default())?;
         let mut matcher = automaton.matcher();
         match matcher.accept_bytes(text.as_bytes()) {
             Ok(()) => Ok(matcher.is_complete()),
@@ -122,7 +123,7 @@ pub fn compile_into(
     name: &str,
 ) -> Result<(RuleId, Contract), Error> {
     let root = builder.declare(name);
-    let json = Json::new(builder, options.whitespace);
+    let json = Json::new(options.whitespace);
     let mut compiler = Compiler {
         arena: Arena::new(schema),
         builder,
@@ -136,6 +137,7 @@ pub fn compile_into(
         weakened: Vec::new(),
         depth: 0,
         rules: 0,
+        states: options.limits.pattern_states,
     };
     let key = compiler.arena.resolved(vec![Conjunct::Whole(schema.root)]);
     // The root may refer to itself, so its rule is declared before its body is known.
@@ -178,6 +180,8 @@ struct Compiler<'a, 's> {
     weakened: Vec<(String, Cow<'static, str>)>,
     depth: usize,
     rules: usize,
+    /// States that automata with counts may still add; what comes after is checked instead.
+    states: usize,
 }
 
 impl Compiler<'_, '_> {
@@ -241,7 +245,10 @@ impl Compiler<'_, '_> {
         let body = if normal.open.is_empty() {
             let (leaf, undecided) = self.arena.leaf(&normal);
             if let Some(pointer) = undecided {
-                self.weaken(format!("{pointer}/enum"), "its values were too large to test against the other keywords");
+                self.weaken(
+                    format!("{pointer}/enum"),
+                    "its values were too large to test against the other keywords",
+                );
             }
             self.leaf(&leaf, name)
         } else {
@@ -325,7 +332,7 @@ impl Compiler<'_, '_> {
 
     /// The same expression, short: longer ones become a rule, shared with equal ones.
     fn shared(&mut self, name: &str, body: Expr) -> Result<Expr, Error> {
-        if matches!(body, Expr::Rule(_) | Expr::Literal(_)) {
+        if matches!(body, Expr::Rule(_) | Expr::Literal(_)) || body == Expr::empty() {
             return Ok(body);
         }
         if let Some(id) = self.bodies.get(&body) {
@@ -368,7 +375,8 @@ impl Compiler<'_, '_> {
 
 /// A rule name of bounded length, out of reach of the names that all schemas share.
 fn legible(name: &str) -> String {
-    let mut out: String = name.chars().take(80).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let mut out: String =
+        name.chars().take(80).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     if out.starts_with("json-") {
         out.insert_str(0, "x-");
     }

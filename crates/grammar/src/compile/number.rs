@@ -34,7 +34,10 @@ impl Compiler<'_, '_> {
         }
         let mut places = PLACES;
         for (unit, pointer) in &shape.multiple_of {
-            self.weaken(format!("{pointer}/multipleOf"), "multiples of fractions are not told by their digits");
+            self.weaken(
+                format!("{pointer}/multipleOf"),
+                "multiples of fractions are not told by their digits",
+            );
             if unit.whole().is_empty() {
                 places = places.min(unit.fraction().len().max(1));
             }
@@ -46,10 +49,12 @@ impl Compiler<'_, '_> {
         let min = shape.min.filter(|bound| bound.value > vast.negated());
         let max = shape.max.filter(|bound| bound.value < vast);
         if min.is_none() && max.is_none() && places == PLACES {
-            return Ok(Some(self.json.number(self.builder)));
+            let number =
+                if shape.single { self.json.single(self.builder) } else { self.json.number(self.builder) };
+            return Ok(Some(number));
         }
         let from_zero = min.as_ref().is_some_and(|bound| bound.value.is_zero() && !bound.exclusive);
-        if from_zero && max.is_none() && places == PLACES {
+        if from_zero && max.is_none() && places == PLACES && !shape.single {
             return Ok(Some(self.json.magnitude(self.builder)));
         }
         Ok(decimal(min.as_ref(), max.as_ref(), places))
@@ -76,7 +81,10 @@ impl Compiler<'_, '_> {
         let pointers: Vec<String> = bounded.map(|part| part.pointer.clone()).collect();
         for pointer in pointers {
             for keyword in ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"] {
-                self.weaken(format!("{pointer}/{keyword}"), "bounds of numbers that must not be whole are not told by digits");
+                self.weaken(
+                    format!("{pointer}/{keyword}"),
+                    "bounds of numbers that must not be whole are not told by digits",
+                );
             }
         }
     }
@@ -133,7 +141,8 @@ impl Compiler<'_, '_> {
             return Ok(integers(low, high));
         }
         // Counted in units, the bounds are those of any integer.
-        let (first, last) = (low.div_euclid(unit) + i128::from(low.rem_euclid(unit) != 0), high.div_euclid(unit));
+        let (first, last) =
+            (low.div_euclid(unit) + i128::from(low.rem_euclid(unit) != 0), high.div_euclid(unit));
         if first > last {
             return Ok(None);
         }
@@ -145,16 +154,21 @@ impl Compiler<'_, '_> {
             core /= 10;
             zeros.push('0');
         }
-        let states = core.saturating_mul(i128::from(DIGITS) + 1);
-        if states > i128::try_from(self.options.limits.pattern_states).unwrap_or(i128::MAX) {
-            let pointers: Vec<String> = shape.multiple_of.iter().map(|(_, pointer)| pointer.clone()).collect();
+        let states = usize::try_from(core.saturating_mul(i128::from(DIGITS) + 1)).unwrap_or(usize::MAX);
+        if core > 1 && states > self.states {
+            let pointers: Vec<String> =
+                shape.multiple_of.iter().map(|(_, pointer)| pointer.clone()).collect();
             for pointer in pointers {
                 self.weaken(format!("{pointer}/multipleOf"), "its automaton has too many states");
             }
             return Ok(integers(low, high));
         }
+        if core > 1 {
+            self.states -= states;
+        }
         let scale = unit / core;
-        let (low, high) = (low.div_euclid(scale) + i128::from(low.rem_euclid(scale) != 0), high.div_euclid(scale));
+        let (low, high) =
+            (low.div_euclid(scale) + i128::from(low.rem_euclid(scale) != 0), high.div_euclid(scale));
         let mut branches = Vec::new();
         if low <= 0 && high >= 0 {
             branches.push(Expr::literal("0"));
@@ -167,7 +181,13 @@ impl Compiler<'_, '_> {
     }
 
     /// Multiples of `unit` from `low`, at least 1, to `high`, by the remainder of the digits so far.
-    fn digit_multiples(&mut self, low: i128, high: i128, unit: i128, name: &str) -> Result<Option<Expr>, Error> {
+    fn digit_multiples(
+        &mut self,
+        low: i128,
+        high: i128,
+        unit: i128,
+        name: &str,
+    ) -> Result<Option<Expr>, Error> {
         if low > high {
             return Ok(None);
         }
@@ -503,7 +523,8 @@ fn places_between(low: Option<Edge<'_>>, high: Option<Edge<'_>>, budget: usize) 
             digit
         };
         let more = places_between(next_low, next_high, budget - 1);
-        let may_end = next_low.is_none_or(Edge::ends_here_from_below) && next_high.is_none_or(Edge::ends_here_from_above);
+        let may_end = next_low.is_none_or(Edge::ends_here_from_below)
+            && next_high.is_none_or(Edge::ends_here_from_above);
         let rest = match (more, may_end) {
             (Some(more), true) => Some(optional(more)),
             (Some(more), false) => Some(more),

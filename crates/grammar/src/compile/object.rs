@@ -42,7 +42,8 @@ impl Compiler<'_, '_> {
         if shape.max.is_some_and(|max| max < needed) {
             return Ok(None);
         }
-        let free = if shape.max == Some(needed) && needed == declared { None } else { self.free(&shape, name)? };
+        let free =
+            if shape.max == Some(needed) && needed == declared { None } else { self.free(&shape, name)? };
         if free.is_none() && shape.min > declared {
             return Ok(None);
         }
@@ -104,7 +105,9 @@ impl Compiler<'_, '_> {
         for (i, kind) in shape.free.iter().enumerate() {
             let suffix = if many { format!("-{}", i + 1) } else { String::new() };
             let Some(key) = self.free_key(shape, kind, &format!("{name}-key{suffix}"))? else { continue };
-            let Some(value) = self.node(kind.value.clone(), &format!("{name}-value{suffix}"))? else { continue };
+            let Some(value) = self.node(kind.value.clone(), &format!("{name}-value{suffix}"))? else {
+                continue;
+            };
             let colon = self.json.colon(self.builder);
             kinds.push(sequence([key, colon, value]));
         }
@@ -135,7 +138,9 @@ impl Compiler<'_, '_> {
     }
 
     fn add(&mut self, part: Part) -> Result<PartId, Error> {
-        let too_many = || Error::new(Kind::Limit, "the schema has too many subschemas").at(Place::Pointer(String::new()));
+        let too_many = || {
+            Error::new(Kind::Limit, "the schema has too many subschemas").at(Place::Pointer(String::new()))
+        };
         self.arena.add(part).ok_or_else(too_many)
     }
 
@@ -193,7 +198,11 @@ impl Compiler<'_, '_> {
             starts.push(sequence([free, rest.clone()]));
         }
         for (i, member) in members.into_iter().enumerate().rev() {
-            let text = if count > 1 { self.shared(&format!("{name}-member-{}", i + 1), member.text)? } else { member.text };
+            let text = if count > 1 {
+                self.shared(&format!("{name}-member-{}", i + 1), member.text)?
+            } else {
+                member.text
+            };
             starts.push(sequence([text.clone(), rest.clone()]));
             if i > 0 {
                 let after = sequence([sequence([comma.clone(), text]).optional(), rest]);
@@ -238,7 +247,8 @@ impl Compiler<'_, '_> {
                 let full = max.is_some_and(|max| written >= max);
                 let with = after.get(next).cloned().flatten().filter(|_| !full);
                 let with = with.map(|rest| sequence([lead, text.clone(), rest]));
-                let stay = usize::try_from(written).ok().and_then(|written| after.get(written)).cloned().flatten();
+                let stay =
+                    usize::try_from(written).ok().and_then(|written| after.get(written)).cloned().flatten();
                 let without = stay.filter(|_| !member.required);
                 let body = choice(with.into_iter().chain(without));
                 let label = format!("{name}-from-{}-with-{written}", i + 1);
@@ -250,7 +260,14 @@ impl Compiler<'_, '_> {
     }
 
     /// What may follow the declared properties when `written` members stand already.
-    fn ending(&mut self, free: Option<&Expr>, written: u64, min: u64, max: Option<u64>, comma: &Expr) -> Option<Expr> {
+    fn ending(
+        &mut self,
+        free: Option<&Expr>,
+        written: u64,
+        min: u64,
+        max: Option<u64>,
+        comma: &Expr,
+    ) -> Option<Expr> {
         let least = min.saturating_sub(written);
         let most = max.map(|max| max.checked_sub(written));
         match (free, most) {

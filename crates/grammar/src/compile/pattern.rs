@@ -72,7 +72,8 @@ pub(super) fn with_length(node: &Node, min: u64, max: Option<u64>) -> Option<Nod
     if items.iter().skip(at + 1).any(variable) {
         return None;
     }
-    let fixed: u64 = items.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, item)| item.lengths().0).sum();
+    let fixed: u64 =
+        items.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, item)| item.lengths().0).sum();
     let Some(Node::Repeat { item, min: low, max: high }) = items.get(at) else { return None };
     if item.lengths() != (1, Some(1)) {
         return None;
@@ -126,14 +127,18 @@ impl Compiler<'_, '_> {
         let within = |code: u32| ranges.iter().any(|(low, high)| (*low..=*high).contains(&code));
         let special: Vec<u32> = (0..0x20).chain([0x22, 0x5C]).collect();
         let escaped: Vec<u32> = special.iter().copied().filter(|code| within(*code)).collect();
-        if escaped.len() == special.len() && ranges.iter().map(|(low, high)| high - low + 1).sum::<u32>() > 0x10_F7FF {
+        if escaped.len() == special.len()
+            && ranges.iter().map(|(low, high)| high - low + 1).sum::<u32>() > 0x10_F7FF
+        {
             return self.json.plain(self.builder);
         }
         let raw = without_special(ranges);
         let mut branches = Vec::new();
         match raw.as_slice() {
             [] => {}
-            [(low, high)] if low == high => branches.extend(char::from_u32(*low).map(|c| Expr::literal(c.to_string()))),
+            [(low, high)] if low == high => {
+                branches.extend(char::from_u32(*low).map(|c| Expr::literal(c.to_string())))
+            }
             [.., (_, 0x10_FFFF)] => {
                 branches.push(Expr::Class(CharClass { negated: true, ranges: complement(&raw) }));
             }
@@ -142,7 +147,7 @@ impl Compiler<'_, '_> {
         if escaped.len() == special.len() {
             branches.push(self.json.escape(self.builder));
         } else {
-            branches.extend(escaped.into_iter().map(|code| Expr::literal(escape(code))));
+            branches.extend(escapes(&escaped));
         }
         Expr::choice(branches)
     }
@@ -166,7 +171,8 @@ impl Compiler<'_, '_> {
         if let Some(start) = entries.first_mut() {
             *start += 1;
         }
-        let mut writer = Writer { dfa, entries, rules: vec![None; dfa.states.len()], queue: Vec::new(), name };
+        let mut writer =
+            Writer { dfa, entries, rules: vec![None; dfa.states.len()], queue: Vec::new(), name };
         let body = writer.state(self, 0, 0)?;
         while let Some((state, rule)) = writer.queue.pop() {
             let body = writer.state(self, state, 0)?;
@@ -190,8 +196,7 @@ impl Writer<'_> {
     fn state(&mut self, compiler: &mut Compiler<'_, '_>, state: u32, depth: usize) -> Result<Expr, Error> {
         let mut out: Vec<Expr> = Vec::new();
         let mut at = state;
-        loop {
-            let Some(here) = self.dfa.states.get(at as usize) else { break };
+        while let Some(here) = self.dfa.states.get(at as usize) {
             let mut groups: Vec<(u32, Vec<(u32, u32)>)> = Vec::new();
             let mut again: Vec<(u32, u32)> = Vec::new();
             for (low, high, to) in &here.edges {
@@ -290,16 +295,30 @@ fn without_special(ranges: &[(u32, u32)]) -> Vec<(u32, u32)> {
     union(out)
 }
 
-/// The one spelling of a character that must be escaped.
-fn escape(code: u32) -> String {
-    match code {
-        0x08 => "\\b".to_owned(),
-        0x09 => "\\t".to_owned(),
-        0x0A => "\\n".to_owned(),
-        0x0C => "\\f".to_owned(),
-        0x0D => "\\r".to_owned(),
-        0x22 => "\\\"".to_owned(),
-        0x5C => "\\\\".to_owned(),
-        other => format!("\\u{other:04x}"),
+/// The one spelling of each of these characters, all of which must be escaped: short where there is a short one.
+fn escapes(codes: &[u32]) -> Vec<Expr> {
+    let mut groups: [(&str, Vec<char>); 3] = [("\\", vec![]), ("\\u000", vec![]), ("\\u001", vec![])];
+    for code in codes {
+        let [short, low, high] = &mut groups;
+        match code {
+            0x08 => short.1.push('b'),
+            0x09 => short.1.push('t'),
+            0x0A => short.1.push('n'),
+            0x0C => short.1.push('f'),
+            0x0D => short.1.push('r'),
+            0x22 => short.1.push('"'),
+            0x5C => short.1.push('\\'),
+            0..=0x0F => low.1.extend(char::from_digit(*code, 16)),
+            _ => high.1.extend(char::from_digit(code & 0xF, 16)),
+        }
     }
+    let used = groups.into_iter().filter(|(_, last)| !last.is_empty());
+    used.map(|(prefix, last)| match last.as_slice() {
+        [only] => Expr::literal(format!("{prefix}{only}")),
+        _ => {
+            let ranges = union(last.iter().map(|c| (*c as u32, *c as u32)).collect());
+            sequence([Expr::literal(prefix), Expr::Class(CharClass { negated: false, ranges })])
+        }
+    })
+    .collect()
 }

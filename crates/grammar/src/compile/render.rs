@@ -80,7 +80,8 @@ impl Writer<'_> {
                     let matches = |pattern: &crate::schema::pattern::Pattern| {
                         crate::schema::nfa::Nfa::search(pattern, 20_000).is_some_and(|nfa| nfa.is_match(name))
                     };
-                    kind.matching.iter().all(|(p, _)| matches(p)) && !kind.not_matching.iter().any(|(p, _)| matches(p))
+                    kind.matching.iter().all(|(p, _)| matches(p))
+                        && !kind.not_matching.iter().any(|(p, _)| matches(p))
                 });
                 members.push((name, value, kind.map(|kind| kind.value.clone())));
             }

@@ -80,9 +80,10 @@ impl Compiler<'_, '_> {
         let pointer = format!("{}/{}", part.pointer, choice.keyword);
         let possible: Vec<&Key> = branches.iter().filter(|key| !self.arena.is_never(key)).collect();
         let overlap = possible.len() > PAIRS
-            || possible.iter().enumerate().any(|(i, a)| {
-                possible.iter().skip(i + 1).any(|b| !self.arena.disjoint(a, b))
-            });
+            || possible
+                .iter()
+                .enumerate()
+                .any(|(i, a)| possible.iter().skip(i + 1).any(|b| !self.arena.disjoint(a, b)));
         if overlap {
             self.weaken(pointer, "its branches are not provably disjoint");
         }

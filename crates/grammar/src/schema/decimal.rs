@@ -167,7 +167,10 @@ mod tests {
 
     #[test]
     fn numbers_compare_by_their_digits() {
-        let ascending = ["-1e3", "-10.5", "-10.49", "-1", "-0.5", "0", "1e-7", "0.1", "0.10001", "1", "9", "10", "1e2", "101"];
+        let ascending = [
+            "-1e3", "-10.5", "-10.49", "-1", "-0.5", "0", "1e-7", "0.1", "0.10001", "1", "9", "10", "1e2",
+            "101",
+        ];
         for (i, a) in ascending.iter().enumerate() {
             for (j, b) in ascending.iter().enumerate() {
                 assert_eq!(Decimal::read(a).unwrap().cmp(&Decimal::read(b).unwrap()), i.cmp(&j), "{a} {b}");
@@ -179,7 +182,9 @@ mod tests {
 
     #[test]
     fn rounding_goes_down_and_up_on_both_sides_of_zero() {
-        for (text, floor, ceil) in [("1.5", 1, 2), ("-1.5", -2, -1), ("3", 3, 3), ("-3", -3, -3), ("0.1", 0, 1)] {
+        for (text, floor, ceil) in
+            [("1.5", 1, 2), ("-1.5", -2, -1), ("3", 3, 3), ("-3", -3, -3), ("0.1", 0, 1)]
+        {
             let value = Decimal::read(text).unwrap();
             assert_eq!((value.floor(), value.ceil()), (floor, ceil), "{text}");
         }

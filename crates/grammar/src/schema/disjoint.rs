@@ -91,9 +91,11 @@ impl Arena<'_> {
         values.iter().all(|value| {
             !leaf.types.has(Types::of(value))
                 || leaf.not_values.iter().any(|other| same(other, value))
-                || leaf.own.iter().filter_map(|id| self.part(*id)).any(|part| {
-                    self.schema.evaluate_own(part, value) == super::evaluate::Verdict::No
-                })
+                || leaf
+                    .own
+                    .iter()
+                    .filter_map(|id| self.part(*id))
+                    .any(|part| self.schema.evaluate_own(part, value) == super::evaluate::Verdict::No)
         })
     }
 
@@ -110,7 +112,10 @@ impl Arena<'_> {
                 return true;
             }
             let on = |side: &super::ObjectShape| {
-                side.properties.iter().find(|p| Arc::ptr_eq(&p.name, &property.name) || p.name == property.name).cloned()
+                side.properties
+                    .iter()
+                    .find(|p| Arc::ptr_eq(&p.name, &property.name) || p.name == property.name)
+                    .cloned()
             };
             match (on(&left), on(&right)) {
                 (Some(left), Some(right)) => match (left.value, right.value) {

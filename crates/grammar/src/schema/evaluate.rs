@@ -77,7 +77,8 @@ impl Schema {
             if verdict == No {
                 return No;
             }
-            let mut verdicts = choice.branches.iter().map(|branch| self.evaluate_at(*branch, value, depth + 1));
+            let mut verdicts =
+                choice.branches.iter().map(|branch| self.evaluate_at(*branch, value, depth + 1));
             let held = if choice.exclusive {
                 let all: Vec<Verdict> = verdicts.collect();
                 let certain = all.iter().filter(|v| **v == Yes).count();
@@ -92,7 +93,11 @@ impl Schema {
             };
             verdict = verdict.and(held);
         }
-        if part.not.is_some() || part.condition.is_some() || part.opaque { verdict.and(Maybe) } else { verdict }
+        if part.not.is_some() || part.condition.is_some() || part.opaque {
+            verdict.and(Maybe)
+        } else {
+            verdict
+        }
     }
 
     fn own(&self, part: &Part, value: &Value, depth: usize) -> Verdict {
@@ -132,7 +137,8 @@ impl Schema {
         let object = &part.object;
         let n = map.len() as u64;
         let counted = n >= object.min && object.max.is_none_or(|max| n <= max);
-        let mut verdict = Verdict::when(counted && object.required.iter().all(|name| map.contains_key(&**name)));
+        let mut verdict =
+            Verdict::when(counted && object.required.iter().all(|name| map.contains_key(&**name)));
         for (key, value) in map {
             if verdict == No {
                 return No;

@@ -55,9 +55,7 @@ fn sources() -> Vec<(&'static str, String, Option<&'static str>)> {
                 |23:59:60(?:\\.\\d+)?(?:[Zz]|[+-]00:00))";
     // RFC 3339, appendix A.
     let clock = "(?:T(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S))";
-    let duration = format!(
-        "P(?:\\d+W|{clock}|(?:\\d+Y(?:\\d+M(?:\\d+D)?)?|\\d+M(?:\\d+D)?|\\d+D){clock}?)"
-    );
+    let duration = format!("P(?:\\d+W|{clock}|(?:\\d+Y(?:\\d+M(?:\\d+D)?)?|\\d+M(?:\\d+D)?|\\d+D){clock}?)");
     let octet = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
     let ipv4 = format!("(?:{octet}\\.{octet}\\.{octet}\\.{octet})");
     let ipv6 = ipv6(&ipv4);
@@ -78,11 +76,19 @@ fn sources() -> Vec<(&'static str, String, Option<&'static str>)> {
         ("time", anchored(time), None),
         ("date-time", anchored(&format!("{date}[Tt]{time}")), None),
         ("duration", anchored(&duration), None),
-        ("uuid", anchored("[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"), None),
+        (
+            "uuid",
+            anchored("[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"),
+            None,
+        ),
         ("ipv4", anchored(&ipv4), None),
         ("ipv6", anchored(&ipv6), None),
         ("hostname", anchored(&hostname), Some(total)),
-        ("email", anchored(&email), Some("the lengths of the local part and the domain are checked on the finished value")),
+        (
+            "email",
+            anchored(&email),
+            Some("the lengths of the local part and the domain are checked on the finished value"),
+        ),
         ("uri", anchored(&uri), None),
         ("uri-reference", anchored(&reference), None),
         ("json-pointer", anchored(pointer), None),
@@ -115,7 +121,8 @@ fn ipv6(ipv4: &str) -> String {
 
 /// `URI` and `URI-reference` of RFC 3986, appendix A.
 fn uris(ipv6: &str) -> (String, String) {
-    let unreserved = "A-Za-z0-9._~-";
+    // The dash comes first, so that it is no range whatever follows.
+    let unreserved = "-A-Za-z0-9._~";
     let sub = "!$&'()*+,;=";
     let escaped = "%[0-9A-Fa-f]{2}";
     let pchar = format!("(?:[{unreserved}{sub}:@]|{escaped})");
@@ -157,19 +164,43 @@ mod tests {
     }
 
     #[test]
+    fn every_format_has_a_pattern() {
+        for (name, source, _) in sources() {
+            assert!(Pattern::parse(&source).is_ok(), "{name}: {source}");
+        }
+    }
+
+    #[test]
     fn dates_know_their_months_and_leap_years() {
         check(
             "date",
             &["2024-02-29", "2000-02-29", "1999-12-31", "2023-04-30"],
-            &["2023-02-29", "1900-02-29", "2023-04-31", "2023-13-01", "2023-1-1", "2023-00-10", "2023-01-00", "23-01-01"],
+            &[
+                "2023-02-29",
+                "1900-02-29",
+                "2023-04-31",
+                "2023-13-01",
+                "2023-1-1",
+                "2023-00-10",
+                "2023-01-00",
+                "23-01-01",
+            ],
         );
         check(
             "time",
             &["00:00:00Z", "23:59:60Z", "12:30:15.123+05:30", "23:59:59-23:59"],
             &["24:00:00Z", "12:60:00Z", "12:00:61Z", "22:59:60Z", "12:00:00", "12:00:00.Z", "12:00:00+24:00"],
         );
-        check("date-time", &["2024-02-29T12:00:00Z", "2024-01-01t00:00:00z"], &["2024-02-30T12:00:00Z", "2024-01-01 00:00:00Z"]);
-        check("duration", &["P1Y2M3DT4H5M6S", "P4W", "PT1M", "P1D"], &["P", "P1YT", "PT", "P1Y2W", "P1Y3D", "1D", "PT1H3S"]);
+        check(
+            "date-time",
+            &["2024-02-29T12:00:00Z", "2024-01-01t00:00:00z"],
+            &["2024-02-30T12:00:00Z", "2024-01-01 00:00:00Z"],
+        );
+        check(
+            "duration",
+            &["P1Y2M3DT4H5M6S", "P4W", "PT1M", "P1D"],
+            &["P", "P1YT", "PT", "P1Y2W", "P1Y3D", "1D", "PT1H3S"],
+        );
     }
 
     #[test]
@@ -177,19 +208,67 @@ mod tests {
         check("ipv4", &["0.0.0.0", "255.249.199.99"], &["256.0.0.1", "01.2.3.4", "1.2.3", "1.2.3.4.5"]);
         check(
             "ipv6",
-            &["::", "::1", "1::", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:1.2.3.4", "::ffff:1.2.3.4", "1:2:3:4:5:6:7::", "1::8", "1:2::7:8"],
-            &["1", ":1", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1::2::3", "12345::", "::1.2.3.256", "1:2:3:4:5:6:7:1.2.3.4", "fe80::1%eth0"],
+            &[
+                "::",
+                "::1",
+                "1::",
+                "1:2:3:4:5:6:7:8",
+                "1:2:3:4:5:6:1.2.3.4",
+                "::ffff:1.2.3.4",
+                "1:2:3:4:5:6:7::",
+                "1::8",
+                "1:2::7:8",
+            ],
+            &[
+                "1",
+                ":1",
+                "1:2:3:4:5:6:7",
+                "1:2:3:4:5:6:7:8:9",
+                "1::2::3",
+                "12345::",
+                "::1.2.3.256",
+                "1:2:3:4:5:6:7:1.2.3.4",
+                "fe80::1%eth0",
+            ],
         );
-        check("hostname", &["a", "example.com", "a-b.c-d.e", "0.1.2", "ab-c", "a--b", "a-b"], &["", "-a", "a-", "a..b", "a_b", ".a", "a."]);
-        check("email", &["a@b", "joe.bloggs@example.com", "o'x+y@[1.2.3.4]", "a@[IPv6:::1]"], &["a", "@b", "a@", ".a@b", "a.@b", "a..b@c", "a b@c"]);
-        check("uuid", &["2EB8AA08-aa98-11ea-b4aa-73b441d16380"], &["2eb8aa08-aa98-11ea-b4aa73b441d16380", "2eb8aa08"]);
+        check(
+            "hostname",
+            &["a", "example.com", "a-b.c-d.e", "0.1.2", "ab-c", "a--b", "a-b"],
+            &["", "-a", "a-", "a..b", "a_b", ".a", "a."],
+        );
+        check(
+            "email",
+            &["a@b", "joe.bloggs@example.com", "o'x+y@[1.2.3.4]", "a@[IPv6:::1]"],
+            &["a", "@b", "a@", ".a@b", "a.@b", "a..b@c", "a b@c"],
+        );
+        check(
+            "uuid",
+            &["2EB8AA08-aa98-11ea-b4aa-73b441d16380"],
+            &["2eb8aa08-aa98-11ea-b4aa73b441d16380", "2eb8aa08"],
+        );
     }
 
     #[test]
     fn uris_follow_rfc_3986() {
-        let uris = ["http://a.b/c?d=e#f", "urn:x:y", "mailto:a@b.c", "http://[::1]:80/", "a:", "http://u:p@h:1/%41;x/?y/?#z/?", "file:///etc"];
-        check("uri", &uris, &["//a/b", "/a", "a", "http://a b", "http://a/%4", "http://[1]/", "1a:b", "a:\u{e9}"]);
-        check("uri-reference", &["", "/a/b", "a/b:c", "?q", "#f", "//h/p", "a:b", "./a:b"], &["\\a", "a b", "%zz", "1a:b"]);
+        let uris = [
+            "http://a.b/c?d=e#f",
+            "urn:x:y",
+            "mailto:a@b.c",
+            "http://[::1]:80/",
+            "a:",
+            "http://u:p@h:1/%41;x/?y/?#z/?",
+            "file:///etc",
+        ];
+        check(
+            "uri",
+            &uris,
+            &["//a/b", "/a", "a", "http://a b", "http://a/%4", "http://[1]/", "1a:b", "a:\u{e9}"],
+        );
+        check(
+            "uri-reference",
+            &["", "/a/b", "a/b:c", "?q", "#f", "//h/p", "a:b", "./a:b"],
+            &["\\a", "a b", "%zz", "1a:b"],
+        );
         check("json-pointer", &["", "/", "/a~0b~1c/0"], &["a", "/~", "/~2"]);
         check("relative-json-pointer", &["0", "12#", "1/a"], &["01", "", "a", "-1"]);
     }

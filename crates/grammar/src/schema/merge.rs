@@ -74,6 +74,8 @@ pub(crate) struct NumberShape {
     pub(crate) max: Option<Bound>,
     /// Each with the pointer of its part.
     pub(crate) multiple_of: Vec<(Decimal, String)>,
+    /// Whether it has to fit 32 bits of floating point.
+    pub(crate) single: bool,
 }
 
 /// What holds of an array.
@@ -216,7 +218,9 @@ impl<'s> Arena<'s> {
     /// The keys that the first open choice of `normal` leaves, one a branch.
     pub(crate) fn branches(&self, normal: &Normal) -> Vec<Key> {
         let Some((id, choice)) = normal.open.first().copied() else { return Vec::new() };
-        let Some(choices) = self.part(id).and_then(|part| part.choices.get(choice as usize)) else { return Vec::new() };
+        let Some(choices) = self.part(id).and_then(|part| part.choices.get(choice as usize)) else {
+            return Vec::new();
+        };
         choices
             .branches
             .iter()
@@ -249,13 +253,17 @@ impl<'s> Arena<'s> {
             let mut kept: Vec<Value> = Vec::new();
             for value in first.iter() {
                 let listed = others.iter().all(|list| list.iter().any(|other| same(other, value)));
-                if !listed || not_values.iter().any(|other| same(other, value)) || !types.has(Types::of(value)) {
+                if !listed
+                    || not_values.iter().any(|other| same(other, value))
+                    || !types.has(Types::of(value))
+                {
                     continue;
                 }
                 match self.verdict(&normal.own, value) {
                     Verdict::No => continue,
                     Verdict::Maybe => {
-                        undecided = self.parts(&normal.own).find(|p| !p.values.is_empty()).map(|p| p.pointer.clone());
+                        undecided =
+                            self.parts(&normal.own).find(|p| !p.values.is_empty()).map(|p| p.pointer.clone());
                     }
                     Verdict::Yes => {}
                 }
@@ -270,7 +278,11 @@ impl<'s> Arena<'s> {
     fn verdict(&self, own: &[PartId], value: &Value) -> Verdict {
         let mut verdict = Verdict::Yes;
         for part in self.parts(own) {
-            if part.constrains_text() || part.constrains_numbers() || part.constrains_arrays() || part.constrains_objects() {
+            if part.constrains_text()
+                || part.constrains_numbers()
+                || part.constrains_arrays()
+                || part.constrains_objects()
+            {
                 let mut rest = part.clone();
                 rest.values.clear();
                 verdict = match (verdict, self.schema.evaluate_own(&rest, value)) {
@@ -287,7 +299,9 @@ impl<'s> Arena<'s> {
     pub(crate) fn distance(&self, key: &[Conjunct], value: &Value) -> u8 {
         let verdict = |conjunct: &Conjunct| match conjunct {
             Conjunct::Whole(id) => self.schema.evaluate(*id, value),
-            Conjunct::Own(id) => self.part(*id).map_or(Verdict::Maybe, |part| self.schema.evaluate_own(part, value)),
+            Conjunct::Own(id) => {
+                self.part(*id).map_or(Verdict::Maybe, |part| self.schema.evaluate_own(part, value))
+            }
             Conjunct::Open(id, choice) => {
                 let choice = self.part(*id).and_then(|part| part.choices.get(*choice as usize));
                 let branches = choice.map(|choice| choice.branches.as_slice()).unwrap_or_default();
@@ -348,13 +362,15 @@ impl<'s> Arena<'s> {
             shape.min = shape.min.max(part.text.min);
             shape.max = least(shape.max, part.text.max);
             for used in &part.text.patterns {
-                let twice = |other: &PatternUse| other.pattern == used.pattern && other.negated == used.negated;
+                let twice =
+                    |other: &PatternUse| other.pattern == used.pattern && other.negated == used.negated;
                 if !shape.patterns.iter().any(twice) {
                     shape.patterns.push(used.clone());
                 }
             }
         }
-        shape.excluded = leaf.not_values.iter().filter_map(|value| value.as_str().map(str::to_owned)).collect();
+        shape.excluded =
+            leaf.not_values.iter().filter_map(|value| value.as_str().map(str::to_owned)).collect();
         shape
     }
 
@@ -377,6 +393,7 @@ impl<'s> Arena<'s> {
                     shape.max = Some(bound.clone());
                 }
             }
+            shape.single |= part.number.single;
             if let Some(unit) = &part.number.multiple_of {
                 shape.multiple_of.push((unit.clone(), part.pointer.clone()));
             }
@@ -419,12 +436,18 @@ impl<'s> Arena<'s> {
         let required = parts.iter().flat_map(|part| part.object.required.iter());
         let mut seen: rustc_hash::FxHashSet<&str> = rustc_hash::FxHashSet::default();
         let needed: rustc_hash::FxHashSet<&str> = required.clone().map(|name| &**name).collect();
-        let lookup: Vec<rustc_hash::FxHashMap<&str, PartId>> =
-            parts.iter().map(|part| part.object.properties.iter().map(|(name, id)| (&**name, *id)).collect()).collect();
+        let lookup: Vec<rustc_hash::FxHashMap<&str, PartId>> = parts
+            .iter()
+            .map(|part| part.object.properties.iter().map(|(name, id)| (&**name, *id)).collect())
+            .collect();
         for name in declared.chain(required) {
             if seen.insert(name) {
                 let value = self.property(name, &parts, &lookup, &patterns, &shape.names);
-                shape.properties.push(Property { name: Arc::clone(name), required: needed.contains(&**name), value });
+                shape.properties.push(Property {
+                    name: Arc::clone(name),
+                    required: needed.contains(&**name),
+                    value,
+                });
             }
         }
         self.free(&parts, &patterns, &mut shape);
@@ -450,7 +473,8 @@ impl<'s> Arena<'s> {
             let before = key.len();
             key.extend(properties.get(name).map(|id| Conjunct::Whole(*id)));
             for (pattern, id) in &object.patterns {
-                let nfa = patterns.iter().find(|(other, _)| *other == pattern).and_then(|(_, nfa)| nfa.as_ref());
+                let nfa =
+                    patterns.iter().find(|(other, _)| *other == pattern).and_then(|(_, nfa)| nfa.as_ref());
                 if nfa.is_some_and(|nfa| nfa.is_match(name)) {
                     key.push(Conjunct::Whole(*id));
                 }
@@ -476,7 +500,9 @@ impl<'s> Arena<'s> {
             kinds.extend(all.iter().map(|pattern| vec![*pattern]));
             let too_many = "too many key patterns to tell their overlaps";
             let with_patterns = parts.iter().filter(|part| !part.object.patterns.is_empty());
-            shape.weakened.extend(with_patterns.map(|part| (format!("{}/patternProperties", part.pointer), too_many)));
+            shape
+                .weakened
+                .extend(with_patterns.map(|part| (format!("{}/patternProperties", part.pointer), too_many)));
         }
         for kind in kinds {
             let mut value: Key = Vec::new();
@@ -496,11 +522,13 @@ impl<'s> Arena<'s> {
                 continue;
             }
             let placed = |pattern: &&Arc<Pattern>| {
-                let owner = parts.iter().find(|part| part.object.patterns.iter().any(|(other, _)| other == *pattern));
+                let owner =
+                    parts.iter().find(|part| part.object.patterns.iter().any(|(other, _)| other == *pattern));
                 (Arc::clone(pattern), Arc::from(owner.map_or("", |part| part.pointer.as_str())))
             };
             let others = all.iter().filter(|pattern| !kind.contains(pattern));
-            let not_matching = if exact || kind.is_empty() { others.map(placed).collect() } else { Vec::new() };
+            let not_matching =
+                if exact || kind.is_empty() { others.map(placed).collect() } else { Vec::new() };
             let matching = kind.iter().map(placed).collect();
             shape.free.push(FreeKeys { matching, not_matching, value });
         }

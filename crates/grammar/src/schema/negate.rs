@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use super::part::{Choice, Part, PartId, Types};
-use super::support::Class;
 use super::Schema;
+use super::part::{Choice, Part, PartId, Types};
 use super::refs::join_pointer;
+use super::support::Class;
 
 /// How deep references are followed below a `not`; each level may double the parts.
 const DEPTH: usize = 8;
@@ -45,7 +45,12 @@ pub(super) fn rewrite(schema: &mut Schema) {
                 if let Some(part) = schema.parts.get_mut(index) {
                     part.opaque = true;
                 }
-                lower(schema, &pointer, &["if", "then", "else"], "the negation of the test cannot be expressed");
+                lower(
+                    schema,
+                    &pointer,
+                    &["if", "then", "else"],
+                    "the negation of the test cannot be expressed",
+                );
                 continue;
             };
             let mut holds = Part::at(&pointer);
@@ -77,7 +82,8 @@ fn lower(schema: &mut Schema, pointer: &str, keywords: &[&str], reason: &'static
                 continue;
             }
             entry.class = Class::Checked;
-            entry.reason = Some(if rest.is_empty() { reason } else { "stands under a checked keyword" }.into());
+            entry.reason =
+                Some(if rest.is_empty() { reason } else { "stands under a checked keyword" }.into());
         }
     }
 }
@@ -171,7 +177,8 @@ impl Negation<'_> {
 
     fn numbers(&self, part: &Part, ways: &mut Vec<Part>) -> Option<()> {
         let at = || Part { types: Some(Types::NUMBER), ..Part::at(&part.pointer) };
-        let flipped = |bound: &super::Bound| super::Bound { value: bound.value.clone(), exclusive: !bound.exclusive };
+        let flipped =
+            |bound: &super::Bound| super::Bound { value: bound.value.clone(), exclusive: !bound.exclusive };
         for bound in &part.number.min {
             let mut way = at();
             way.number.max.push(flipped(bound));

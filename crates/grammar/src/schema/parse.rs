@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
+use super::draft::Draft;
 use super::formats;
 use super::part::{Bound, Choice, Condition, PatternUse, TextKind};
 use super::pattern::{Pattern, Refusal};
@@ -16,41 +17,16 @@ use super::support::{self, Class};
 use super::{Decimal, KeywordEntry, Part, PartId, Schema, Types, negate};
 use crate::{Error, Kind, Limits, Place};
 
-/// The drafts that differ for us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Draft {
-    Four,
-    Six,
-    Seven,
-    Y2019,
-    Y2020,
-}
-
-impl Draft {
-    fn knows(self, keyword: &str) -> bool {
-        match keyword {
-            "const" | "contains" | "propertyNames" => self >= Self::Six,
-            "if" | "then" | "else" => self >= Self::Seven,
-            "dependentRequired" | "dependentSchemas" | "unevaluatedProperties" | "unevaluatedItems"
-            | "minContains" | "maxContains" => self >= Self::Y2019,
-            "$recursiveRef" => self == Self::Y2019,
-            "prefixItems" | "$dynamicRef" => self >= Self::Y2020,
-            "dependencies" => self <= Self::Seven,
-            // A list under `items` is an old habit; its companion is understood wherever it is.
-            _ => true,
-        }
-    }
-}
-
 /// Parts a document may have before it counts as hostile.
 const PARTS: usize = 500_000;
 
 pub(super) fn parse(root: &Value, limits: &Limits) -> Result<Schema, Error> {
     check_depth(root, limits)?;
+    let draft = Draft::of(root);
     let mut parser = Parser {
         root,
-        draft: draft(root),
-        index: Index::new(root, if draft(root) == Draft::Four { "id" } else { "$id" }),
+        draft,
+        index: Index::new(root, if draft == Draft::Four { "id" } else { "$id" }),
         parts: Vec::new(),
         by_pointer: FxHashMap::default(),
         stack: Vec::new(),
@@ -76,8 +52,11 @@ fn check_depth(root: &Value, limits: &Limits) -> Result<(), Error> {
     let mut queue = vec![(root, 0_usize)];
     while let Some((value, depth)) = queue.pop() {
         if depth > limits.depth.saturating_mul(2) {
-            return Err(Error::new(Kind::Limit, format!("the schema is nested deeper than {} levels", limits.depth))
-                .hint("raise Limits::depth, or name inner schemas in $defs and refer to them"));
+            return Err(Error::new(
+                Kind::Limit,
+                format!("the schema is nested deeper than {} levels", limits.depth),
+            )
+            .hint("raise Limits::depth, or name inner schemas in $defs and refer to them"));
         }
         match value {
             Value::Object(map) => queue.extend(map.values().map(|value| (value, depth + 1))),
@@ -86,21 +65,6 @@ fn check_depth(root: &Value, limits: &Limits) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-fn draft(root: &Value) -> Draft {
-    let name = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
-    if name.contains("draft-04") || name.contains("draft-03") {
-        Draft::Four
-    } else if name.contains("draft-06") {
-        Draft::Six
-    } else if name.contains("draft-07") {
-        Draft::Seven
-    } else if name.contains("2019-09") {
-        Draft::Y2019
-    } else {
-        Draft::Y2020
-    }
 }
 
 struct Parser<'a> {
@@ -215,7 +179,12 @@ impl<'a> Parser<'a> {
                 self.checked(part, keyword, rule.note);
             }
         } else {
-            self.note(&part.pointer, keyword, rule.class, (!rule.note.is_empty()).then_some(rule.note.into()));
+            self.note(
+                &part.pointer,
+                keyword,
+                rule.class,
+                (!rule.note.is_empty()).then_some(rule.note.into()),
+            );
         }
         Ok(())
     }
@@ -232,7 +201,8 @@ impl<'a> Parser<'a> {
         match keyword {
             "type" => part.types = Some(types(pointer, value)?),
             "enum" => {
-                let values = value.as_array().ok_or_else(|| invalid(pointer, keyword, "enum is a list of values"))?;
+                let values =
+                    value.as_array().ok_or_else(|| invalid(pointer, keyword, "enum is a list of values"))?;
                 part.values.push(Arc::new(values.clone()));
             }
             "const" => part.values.push(Arc::new(vec![value.clone()])),
@@ -252,9 +222,8 @@ impl<'a> Parser<'a> {
             "not" => part.not = Some(self.child(pointer, keyword)?),
             "if" => {
                 let test = self.child(pointer, "if")?;
-                let mut branch = |name: &str| {
-                    map.contains_key(name).then(|| self.child(pointer, name)).transpose()
-                };
+                let mut branch =
+                    |name: &str| map.contains_key(name).then(|| self.child(pointer, name)).transpose();
                 let (then, otherwise) = (branch("then")?, branch("else")?);
                 part.condition = Some(Condition { test, then, otherwise });
             }
@@ -306,11 +275,16 @@ impl<'a> Parser<'a> {
         };
         let found = |target: &String| walk(self.root, target).is_some();
         // Identifiers in the wild are often labels; a pointer that misses below one is meant from the root.
-        let from_root = || text.starts_with("#/").then(|| self.index.resolve("", text)).flatten().filter(found);
+        let from_root =
+            || text.starts_with("#/").then(|| self.index.resolve("", text)).flatten().filter(found);
         let target = self.index.resolve(pointer, text).filter(found).or_else(from_root);
         let Some(target) = target else {
-            return Err(invalid(pointer, keyword, format!("reference \"{text}\" leads nowhere in this document"))
-                .hint("put the schema it means into $defs"));
+            return Err(invalid(
+                pointer,
+                keyword,
+                format!("reference \"{text}\" leads nowhere in this document"),
+            )
+            .hint("put the schema it means into $defs"));
         };
         let id = self.part(target)?;
         part.also.push(id);
@@ -330,7 +304,11 @@ impl<'a> Parser<'a> {
             }),
             Err(Refusal::Unsupported(what)) => self.checked(part, "pattern", unsupported(what)),
             Err(Refusal::Malformed(why)) => {
-                return Err(invalid(&part.pointer, "pattern", format!("\"{source}\" is no regular expression: {why}")));
+                return Err(invalid(
+                    &part.pointer,
+                    "pattern",
+                    format!("\"{source}\" is no regular expression: {why}"),
+                ));
             }
         }
         Ok(())
@@ -354,6 +332,8 @@ impl<'a> Parser<'a> {
             // Only integers are bounded: the names say nothing of fractions, and a validator ignores them.
             part.number.min.push(Bound { value: Decimal::integer(min), exclusive: false });
             part.number.max.push(Bound { value: Decimal::integer(max), exclusive: false });
+        } else if name == "float" {
+            part.number.single = true;
         } else if CHECKED_FORMATS.contains(&name) {
             self.checked(part, "format", "no automaton stands for this format");
         } else {
@@ -381,7 +361,11 @@ impl<'a> Parser<'a> {
         } else {
             Bound { value: number(&part.pointer, keyword, value)?, exclusive }
         };
-        if lower { part.number.min.push(bound) } else { part.number.max.push(bound) }
+        if lower {
+            part.number.min.push(bound)
+        } else {
+            part.number.max.push(bound)
+        }
         Ok(())
     }
 
@@ -399,7 +383,12 @@ impl<'a> Parser<'a> {
             "prefixItems" => part.array.prefix = self.list(&pointer, keyword, value)?,
             "items" if value.is_array() => part.array.prefix = self.list(&pointer, keyword, value)?,
             "additionalItems" if !map.get("items").is_some_and(Value::is_array) => {
-                self.note(&pointer, keyword, Class::Annotation, Some("ignored without a list of items".into()));
+                self.note(
+                    &pointer,
+                    keyword,
+                    Class::Annotation,
+                    Some("ignored without a list of items".into()),
+                );
             }
             _ => part.array.items = Some(self.child(&pointer, keyword)?),
         }
@@ -430,8 +419,14 @@ impl<'a> Parser<'a> {
             "additionalProperties" => {
                 part.object.additional = Some(self.child(pointer, keyword)?);
                 let patterns = map.get("patternProperties").and_then(Value::as_object);
-                if patterns.is_some_and(|map| map.keys().any(|key| matches!(Pattern::parse(key), Err(Refusal::Unsupported(_))))) {
-                    self.checked(part, keyword, "a key pattern has no automaton, so keys cannot be told apart");
+                if patterns.is_some_and(|map| {
+                    map.keys().any(|key| matches!(Pattern::parse(key), Err(Refusal::Unsupported(_))))
+                }) {
+                    self.checked(
+                        part,
+                        keyword,
+                        "a key pattern has no automaton, so keys cannot be told apart",
+                    );
                 }
             }
             "propertyNames" => part.object.names = Some(self.child(pointer, keyword)?),
@@ -507,7 +502,8 @@ impl<'a> Parser<'a> {
 }
 
 /// Formats that validators know and no automaton of ours stands for.
-const CHECKED_FORMATS: [&str; 6] = ["regex", "iri", "iri-reference", "idn-email", "idn-hostname", "uri-template"];
+const CHECKED_FORMATS: [&str; 6] =
+    ["regex", "iri", "iri-reference", "idn-email", "idn-hostname", "uri-template"];
 
 fn unsupported(what: &str) -> String {
     format!("{what} has no automaton")

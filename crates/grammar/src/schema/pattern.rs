@@ -19,7 +19,11 @@ pub(crate) enum Node {
     Class(Vec<(u32, u32)>),
     Sequence(Vec<Node>),
     Choice(Vec<Node>),
-    Repeat { item: Box<Node>, min: u32, max: Option<u32> },
+    Repeat {
+        item: Box<Node>,
+        min: u32,
+        max: Option<u32>,
+    },
     Look(Look),
 }
 
@@ -472,9 +476,11 @@ impl Node {
             Self::Sequence(items) => items.iter().map(Self::lengths).fold((0, Some(0)), |sum, item| {
                 (sum.0.saturating_add(item.0), sum.1.zip(item.1).map(|(a, b)| a.saturating_add(b)))
             }),
-            Self::Choice(branches) => branches.iter().map(Self::lengths).fold((u64::MAX, Some(0)), |best, branch| {
-                (best.0.min(branch.0), best.1.zip(branch.1).map(|(a, b)| a.max(b)))
-            }),
+            Self::Choice(branches) => {
+                branches.iter().map(Self::lengths).fold((u64::MAX, Some(0)), |best, branch| {
+                    (best.0.min(branch.0), best.1.zip(branch.1).map(|(a, b)| a.max(b)))
+                })
+            }
             Self::Repeat { item, min, max } => {
                 let (least, most) = item.lengths();
                 let most = match (most, max) {

@@ -51,7 +51,13 @@ impl Index {
     }
 
     /// Records what the object at `pointer` calls itself; returns the base its children have.
-    fn name(&mut self, pointer: &str, mut base: String, map: &Map<String, Value>, identifier: &str) -> String {
+    fn name(
+        &mut self,
+        pointer: &str,
+        mut base: String,
+        map: &Map<String, Value>,
+        identifier: &str,
+    ) -> String {
         // A property of that name has a schema as its value, never a string.
         if let Some(Value::String(id)) = map.get(identifier) {
             let (address, fragment) = id.split_once('#').unwrap_or((id, ""));
@@ -92,7 +98,9 @@ impl Index {
         self.bases
             .iter()
             .filter(|(start, _)| {
-                pointer.strip_prefix(start.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                pointer
+                    .strip_prefix(start.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             })
             .max_by_key(|(start, address)| (start.len(), !address.is_empty()))
             .map_or("", |(_, address)| address.as_str())
