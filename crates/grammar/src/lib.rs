@@ -16,7 +16,7 @@ pub mod gbnf;
 mod limits;
 pub mod schema;
 
-pub use compile::{Compiled, Contract, Options, Whitespace, compile, compile_into};
+pub use compile::{Compiled, Contract, Options, Undeclared, Whitespace, compile, compile_into};
 pub use engine::{Automaton, Matcher, TokenId, TokenKind, TokenSet, Vocabulary};
 pub use error::{Error, Kind, Place};
 pub use gbnf::{Expr, Grammar, GrammarBuilder, RuleId};

@@ -17,17 +17,14 @@ pub(super) struct Dfa {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub(super) struct State {
     pub(super) accepts: bool,
-    /// First and last code point, and the state they lead to.
-    pub(super) edges: Vec<(u32, u32, u32)>,
+    pub(super) edges: Edges,
 }
 
-/// A state's class, and the class each range of code points leads to: states with equal ones behave alike.
-type Signature = (u32, Vec<(u32, u32, u32)>);
+/// First and last code point, and the state they lead to, each.
+type Edges = Vec<(u32, u32, u32)>;
 
 /// Elementary steps of a subset construction before it is given up; a few hundred milliseconds at worst.
 const STEPS: usize = 20_000_000;
-/// States up to which an automaton is minimized; the method is quadratic on long chains.
-const MINIMIZED: usize = 4_000;
 
 impl Dfa {
     /// The texts that `nfa` matches.
@@ -39,7 +36,7 @@ impl Dfa {
         let mut states: Vec<State> = Vec::new();
         let mut steps = 0_usize;
         while let Some((kernel, before)) = queue.get(states.len()).cloned() {
-            let mut edges: Vec<(u32, u32, u32)> = Vec::new();
+            let mut edges = Edges::new();
             let sides: &[(Side, &[(u32, u32)])] =
                 if words { &[(Side::Word, &WORD), (Side::Other, &NOT_WORD)] } else { &[(Side::Other, &ANY)] };
             for (after, within) in sides {
@@ -100,24 +97,33 @@ impl Dfa {
         Some(Self { states })
     }
 
-    /// Texts of `min` to `max` code points.
-    pub(super) fn lengths(min: u64, max: Option<u64>, limit: usize) -> Option<Self> {
+    /// Its texts of `min` to `max` code points. Not minimized: what has been counted stays apart anyway.
+    pub(super) fn with_lengths(&self, min: u64, max: Option<u64>, limit: usize) -> Option<Self> {
         let last = max.unwrap_or(min);
-        if usize::try_from(last).ok()? >= limit {
-            return None;
+        let mut ids: FxHashMap<(u32, u64), u32> = FxHashMap::default();
+        ids.insert((0, 0), 0);
+        let mut queue = vec![(0_u32, 0_u64)];
+        let mut states: Vec<State> = Vec::new();
+        while let Some((at, count)) = queue.get(states.len()).copied() {
+            let here = self.states.get(at as usize)?;
+            let mut edges = Vec::new();
+            if max.is_none_or(|max| count < max) {
+                for (low, high, to) in &here.edges {
+                    let key = (*to, (count + 1).min(last));
+                    let next = u32::try_from(ids.len()).ok()?;
+                    let id = *ids.entry(key).or_insert(next);
+                    if id == next {
+                        queue.push(key);
+                    }
+                    edges.push((*low, *high, id));
+                }
+            }
+            if queue.len() > limit {
+                return None;
+            }
+            states.push(State { accepts: here.accepts && count >= min, edges: joined(edges) });
         }
-        let any = |to: u32| ANY.iter().map(|(low, high)| (*low, *high, to)).collect::<Vec<_>>();
-        let mut states = Vec::new();
-        for n in 0..=last {
-            let here = u32::try_from(n).ok()?;
-            let edges = match max {
-                Some(max) if n == max => Vec::new(),
-                None if n == last => any(here),
-                _ => any(here + 1),
-            };
-            states.push(State { accepts: n >= min, edges });
-        }
-        Some(Self { states })
+        Some(Self { states }.trimmed())
     }
 
     /// The texts of both.
@@ -234,45 +240,113 @@ impl Dfa {
         Self { states }
     }
 
-    /// With equivalent states made one, by refining a partition until it is stable.
+    /// With equivalent states made one, by refining a partition until it is stable. After the first round only
+    /// states with an edge into a class that was split are looked at again, so that long chains stay cheap.
     fn minimized(self) -> Self {
-        if self.states.len() > MINIMIZED {
-            return self;
+        let n = self.states.len();
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); n];
+        for (i, state) in self.states.iter().enumerate() {
+            for (_, _, to) in &state.edges {
+                if let (Some(list), Ok(i)) = (before.get_mut(*to as usize), u32::try_from(i)) {
+                    list.push(i);
+                }
+            }
         }
         let mut class: Vec<u32> = self.states.iter().map(|state| u32::from(state.accepts)).collect();
-        let mut count = 0;
-        loop {
-            let mut seen: FxHashMap<Signature, u32> = FxHashMap::default();
-            let mut next = Vec::with_capacity(class.len());
-            for (state, own) in self.states.iter().zip(&class) {
-                let to_class = |(low, high, to): &(u32, u32, u32)| {
-                    (*low, *high, class.get(*to as usize).copied().unwrap_or(u32::MAX))
+        let mut sizes: Vec<usize> = vec![0; 2];
+        for own in &class {
+            if let Some(size) = sizes.get_mut(*own as usize) {
+                *size += 1;
+            }
+        }
+        let mut dirty: Vec<u32> = (0..u32::try_from(n).unwrap_or(u32::MAX)).collect();
+        let mut steps = 0_usize;
+        while !dirty.is_empty() {
+            steps += dirty.len();
+            if steps > STEPS {
+                // Correct as it is, only larger than it might be.
+                return self;
+            }
+            let mut groups: FxHashMap<(u32, Edges), Vec<u32>> = FxHashMap::default();
+            for i in &dirty {
+                if let (Some(state), Some(own)) = (self.states.get(*i as usize), class.get(*i as usize)) {
+                    groups.entry((*own, signature(state, &class))).or_default().push(*i);
+                }
+            }
+            let mut by_class: FxHashMap<u32, Vec<Vec<u32>>> = FxHashMap::default();
+            for ((own, _), members) in groups {
+                by_class.entry(own).or_default().push(members);
+            }
+            let mut split: Vec<(u32, Vec<Vec<u32>>)> = by_class.into_iter().collect();
+            split.sort_unstable();
+            let old = class.clone();
+            let mut moved: Vec<u32> = Vec::new();
+            for (own, mut parts) in split {
+                let touched: usize = parts.iter().map(Vec::len).sum();
+                let whole = sizes.get(own as usize).copied().unwrap_or(0);
+                parts.sort_by_key(|part| (std::cmp::Reverse(part.len()), part.first().copied()));
+                // Untouched members agree with one another; the part that agrees with them, or else the largest, stays.
+                let in_dirty: rustc_hash::FxHashSet<u32> = parts.iter().flatten().copied().collect();
+                let keeper = if touched < whole {
+                    let rest = old
+                        .iter()
+                        .zip(0_u32..)
+                        .find(|(class, i)| **class == own && !in_dirty.contains(i))
+                        .and_then(|(_, i)| self.states.get(i as usize))
+                        .map(|state| signature(state, &old));
+                    parts.iter().position(|part| {
+                        let first = part.first().and_then(|i| self.states.get(*i as usize));
+                        first.map(|state| signature(state, &old)) == rest
+                    })
+                } else {
+                    Some(0)
                 };
-                let signature = (*own, joined(state.edges.iter().map(to_class).collect()));
-                let fresh = u32::try_from(seen.len()).unwrap_or(u32::MAX);
-                next.push(*seen.entry(signature).or_insert(fresh));
+                for (k, part) in parts.into_iter().enumerate() {
+                    if Some(k) == keeper {
+                        continue;
+                    }
+                    let fresh = u32::try_from(sizes.len()).unwrap_or(u32::MAX);
+                    sizes.push(part.len());
+                    if let Some(size) = sizes.get_mut(own as usize) {
+                        *size -= part.len();
+                    }
+                    for i in part {
+                        if let Some(slot) = class.get_mut(i as usize) {
+                            *slot = fresh;
+                        }
+                        moved.push(i);
+                    }
+                }
             }
-            class = next;
-            if seen.len() == count {
-                break;
-            }
-            count = seen.len();
+            dirty = moved.iter().filter_map(|i| before.get(*i as usize)).flatten().copied().collect();
+            dirty.sort_unstable();
+            dirty.dedup();
         }
-        let mut states: Vec<Option<State>> = vec![None; count];
-        for (state, own) in self.states.iter().zip(&class) {
-            let to_class = |(low, high, to): &(u32, u32, u32)| {
-                (*low, *high, class.get(*to as usize).copied().unwrap_or(u32::MAX))
-            };
-            if let Some(slot @ None) = states.get_mut(*own as usize) {
-                *slot = Some(State {
-                    accepts: state.accepts,
-                    edges: joined(state.edges.iter().map(to_class).collect()),
-                });
+        let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut order: Vec<usize> = Vec::new();
+        for (i, own) in class.iter().enumerate() {
+            let fresh = u32::try_from(order.len()).unwrap_or(u32::MAX);
+            if *numbers.entry(*own).or_insert(fresh) == fresh {
+                order.push(i);
             }
         }
-        // The first state met has class 0, so the start keeps its number.
-        Self { states: states.into_iter().map(Option::unwrap_or_default).collect() }
+        // States are numbered as they are first met, so the start keeps its number.
+        let states = order.into_iter().filter_map(|i| self.states.get(i)).map(|state| {
+            let edges = signature(state, &class).into_iter();
+            let renamed =
+                edges.map(|(low, high, to)| (low, high, numbers.get(&to).copied().unwrap_or(u32::MAX)));
+            State { accepts: state.accepts, edges: joined(renamed.collect()) }
+        });
+        Self { states: states.collect() }
     }
+}
+
+/// Where a state leads, by class.
+fn signature(state: &State, class: &[u32]) -> Edges {
+    let to_class = |(low, high, to): &(u32, u32, u32)| {
+        (*low, *high, class.get(*to as usize).copied().unwrap_or(u32::MAX))
+    };
+    joined(state.edges.iter().map(to_class).collect())
 }
 
 /// All of Unicode but [`WORD`].
@@ -313,7 +387,7 @@ fn segments(nfa: &Nfa, closure: &[StateId], within: &[(u32, u32)]) -> Vec<(u32, 
     out
 }
 
-fn push_edge(edges: &mut Vec<(u32, u32, u32)>, edge: (u32, u32, u32)) {
+fn push_edge(edges: &mut Edges, edge: (u32, u32, u32)) {
     match edges.last_mut() {
         Some(last) if last.2 == edge.2 && last.1 + 1 == edge.0 => last.1 = edge.1,
         _ => edges.push(edge),
@@ -321,7 +395,7 @@ fn push_edge(edges: &mut Vec<(u32, u32, u32)>, edge: (u32, u32, u32)) {
 }
 
 /// Neighbouring edges to the same state made one.
-fn joined(edges: Vec<(u32, u32, u32)>) -> Vec<(u32, u32, u32)> {
+fn joined(edges: Edges) -> Edges {
     let mut out = Vec::with_capacity(edges.len());
     for edge in edges {
         push_edge(&mut out, edge);
@@ -331,7 +405,7 @@ fn joined(edges: Vec<(u32, u32, u32)>) -> Vec<(u32, u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::schema::pattern::Pattern;
 
@@ -383,7 +457,7 @@ mod tests {
     #[test]
     fn intersections_hold_both() {
         let both = dfa("^[a-c]+$").intersection(&dfa("b"), 100).unwrap();
-        let short = both.intersection(&Dfa::lengths(2, Some(3), 100).unwrap(), 100).unwrap();
+        let short = both.with_lengths(2, Some(3), 100).unwrap();
         for (text, holds) in
             [("ab", true), ("abc", true), ("b", false), ("aa", false), ("abcb", false), ("bd", false)]
         {

@@ -17,7 +17,7 @@ pub(super) struct Json {
 }
 
 impl Json {
-    pub(super) fn new(_builder: &GrammarBuilder, whitespace: Whitespace) -> Self {
+    pub(super) fn new(whitespace: Whitespace) -> Self {
         Self { whitespace, made: rustc_hash::FxHashMap::default(), ws: None, value: None }
     }
 
@@ -142,23 +142,18 @@ impl Json {
     /// Any number from 0 of bounded length whose value a float can hold.
     pub(super) fn magnitude(&mut self, builder: &mut GrammarBuilder) -> Expr {
         self.made(builder, "json-magnitude", |_, _| {
-            let digit = || Expr::class([('0', '9')]);
-            let whole = Expr::choice([
-                Expr::literal("0"),
-                sequence([Expr::class([('1', '9')]), digit().repeat(0, Some(17))]),
-            ]);
-            let fraction = sequence([Expr::literal("."), digit().repeat(1, Some(17))]);
             // 18 digits times 10^289 is still a finite float; 10^-999 is zero.
-            let up = sequence([
-                Expr::literal("+").optional(),
-                Expr::choice([
-                    digit().repeat(1, Some(2)),
-                    sequence([Expr::class([('1', '2')]), Expr::class([('0', '8')]), digit()]),
-                ]),
-            ]);
-            let down = sequence([Expr::literal("-"), digit().repeat(1, Some(3))]);
-            let exponent = sequence([Expr::class([('e', 'e'), ('E', 'E')]), Expr::choice([up, down])]);
-            sequence([whole, fraction.optional(), exponent.optional()])
+            let large = sequence([Expr::class([('1', '2')]), Expr::class([('0', '8')]), digit()]);
+            magnitude(Expr::choice([digit().repeat(1, Some(2)), large]), 3)
+        })
+    }
+
+    /// Any number that 32 bits of floating point can hold.
+    pub(super) fn single(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.made(builder, "json-single", |_, _| {
+            // 18 digits times 10^19 is below 3.4 times 10^38.
+            let up = Expr::choice([digit(), sequence([Expr::literal("1"), digit()])]);
+            sequence([Expr::literal("-").optional(), magnitude(up, 2)])
         })
     }
 
@@ -232,10 +227,33 @@ impl Json {
     }
 }
 
-/// The rule called `name` with that body, made if it is not there yet.
+fn digit() -> Expr {
+    Expr::class([('0', '9')])
+}
+
+/// A number from 0 with the exponents `up`, and negative ones of up to `down` digits.
+fn magnitude(up: Expr, down: u64) -> Expr {
+    let whole = Expr::choice([
+        Expr::literal("0"),
+        sequence([Expr::class([('1', '9')]), digit().repeat(0, Some(17))]),
+    ]);
+    let fraction = sequence([Expr::literal("."), digit().repeat(1, Some(17))]);
+    let up = sequence([Expr::literal("+").optional(), up]);
+    let down = sequence([Expr::literal("-"), digit().repeat(1, Some(down))]);
+    let exponent = sequence([Expr::class([('e', 'e'), ('E', 'E')]), Expr::choice([up, down])]);
+    sequence([whole, fraction.optional(), exponent.optional()])
+}
+
+/// The rule called `name`, or that with a number, that has this body; made if it is not there yet.
 fn rule(builder: &mut GrammarBuilder, name: &str, body: Expr) -> RuleId {
-    match builder.find(name) {
-        Some(id) if builder.body(id) == Some(&body) => id,
-        _ => builder.rule(name, body),
+    let mut candidate = name.to_owned();
+    let mut n = 2;
+    while let Some(id) = builder.find(&candidate) {
+        if builder.body(id) == Some(&body) {
+            return id;
+        }
+        candidate = format!("{name}-{n}");
+        n += 1;
     }
+    builder.rule(name, body)
 }

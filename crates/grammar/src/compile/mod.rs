@@ -123,7 +123,7 @@ pub fn compile_into(
     name: &str,
 ) -> Result<(RuleId, Contract), Error> {
     let root = builder.declare(name);
-    let json = Json::new(builder, options.whitespace);
+    let json = Json::new(options.whitespace);
     let mut compiler = Compiler {
         arena: Arena::new(schema),
         builder,
@@ -137,6 +137,7 @@ pub fn compile_into(
         weakened: Vec::new(),
         depth: 0,
         rules: 0,
+        states: options.limits.pattern_states,
     };
     let key = compiler.arena.resolved(vec![Conjunct::Whole(schema.root)]);
     // The root may refer to itself, so its rule is declared before its body is known.
@@ -179,6 +180,8 @@ struct Compiler<'a, 's> {
     weakened: Vec<(String, Cow<'static, str>)>,
     depth: usize,
     rules: usize,
+    /// States that automata with counts may still add; what comes after is checked instead.
+    states: usize,
 }
 
 impl Compiler<'_, '_> {
@@ -329,7 +332,7 @@ impl Compiler<'_, '_> {
 
     /// The same expression, short: longer ones become a rule, shared with equal ones.
     fn shared(&mut self, name: &str, body: Expr) -> Result<Expr, Error> {
-        if matches!(body, Expr::Rule(_) | Expr::Literal(_)) {
+        if matches!(body, Expr::Rule(_) | Expr::Literal(_)) || body == Expr::empty() {
             return Ok(body);
         }
         if let Some(id) = self.bodies.get(&body) {

@@ -49,10 +49,12 @@ impl Compiler<'_, '_> {
         let min = shape.min.filter(|bound| bound.value > vast.negated());
         let max = shape.max.filter(|bound| bound.value < vast);
         if min.is_none() && max.is_none() && places == PLACES {
-            return Ok(Some(self.json.number(self.builder)));
+            let number =
+                if shape.single { self.json.single(self.builder) } else { self.json.number(self.builder) };
+            return Ok(Some(number));
         }
         let from_zero = min.as_ref().is_some_and(|bound| bound.value.is_zero() && !bound.exclusive);
-        if from_zero && max.is_none() && places == PLACES {
+        if from_zero && max.is_none() && places == PLACES && !shape.single {
             return Ok(Some(self.json.magnitude(self.builder)));
         }
         Ok(decimal(min.as_ref(), max.as_ref(), places))
@@ -152,14 +154,17 @@ impl Compiler<'_, '_> {
             core /= 10;
             zeros.push('0');
         }
-        let states = core.saturating_mul(i128::from(DIGITS) + 1);
-        if states > i128::try_from(self.options.limits.pattern_states).unwrap_or(i128::MAX) {
+        let states = usize::try_from(core.saturating_mul(i128::from(DIGITS) + 1)).unwrap_or(usize::MAX);
+        if core > 1 && states > self.states {
             let pointers: Vec<String> =
                 shape.multiple_of.iter().map(|(_, pointer)| pointer.clone()).collect();
             for pointer in pointers {
                 self.weaken(format!("{pointer}/multipleOf"), "its automaton has too many states");
             }
             return Ok(integers(low, high));
+        }
+        if core > 1 {
+            self.states -= states;
         }
         let scale = unit / core;
         let (low, high) =

@@ -147,7 +147,7 @@ impl Compiler<'_, '_> {
         if escaped.len() == special.len() {
             branches.push(self.json.escape(self.builder));
         } else {
-            branches.extend(escaped.into_iter().map(|code| Expr::literal(escape(code))));
+            branches.extend(escapes(&escaped));
         }
         Expr::choice(branches)
     }
@@ -295,16 +295,30 @@ fn without_special(ranges: &[(u32, u32)]) -> Vec<(u32, u32)> {
     union(out)
 }
 
-/// The one spelling of a character that must be escaped.
-fn escape(code: u32) -> String {
-    match code {
-        0x08 => "\\b".to_owned(),
-        0x09 => "\\t".to_owned(),
-        0x0A => "\\n".to_owned(),
-        0x0C => "\\f".to_owned(),
-        0x0D => "\\r".to_owned(),
-        0x22 => "\\\"".to_owned(),
-        0x5C => "\\\\".to_owned(),
-        other => format!("\\u{other:04x}"),
+/// The one spelling of each of these characters, all of which must be escaped: short where there is a short one.
+fn escapes(codes: &[u32]) -> Vec<Expr> {
+    let mut groups: [(&str, Vec<char>); 3] = [("\\", vec![]), ("\\u000", vec![]), ("\\u001", vec![])];
+    for code in codes {
+        let [short, low, high] = &mut groups;
+        match code {
+            0x08 => short.1.push('b'),
+            0x09 => short.1.push('t'),
+            0x0A => short.1.push('n'),
+            0x0C => short.1.push('f'),
+            0x0D => short.1.push('r'),
+            0x22 => short.1.push('"'),
+            0x5C => short.1.push('\\'),
+            0..=0x0F => low.1.extend(char::from_digit(*code, 16)),
+            _ => high.1.extend(char::from_digit(code & 0xF, 16)),
+        }
     }
+    let used = groups.into_iter().filter(|(_, last)| !last.is_empty());
+    used.map(|(prefix, last)| match last.as_slice() {
+        [only] => Expr::literal(format!("{prefix}{only}")),
+        _ => {
+            let ranges = union(last.iter().map(|c| (*c as u32, *c as u32)).collect());
+            sequence([Expr::literal(prefix), Expr::Class(CharClass { negated: false, ranges })])
+        }
+    })
+    .collect()
 }

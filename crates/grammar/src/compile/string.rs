@@ -128,13 +128,13 @@ impl Compiler<'_, '_> {
             }
         }
         if (shape.min, shape.max) != (0, None) {
-            let lengths = Dfa::lengths(shape.min, shape.max, COUNTED_STATES);
-            let joined = match (&dfa, lengths) {
-                (Some(dfa), Some(lengths)) => dfa.intersection(&lengths, COUNTED_STATES),
-                _ => None,
-            };
+            let room = COUNTED_STATES.min(self.states);
+            let joined = dfa.as_ref().and_then(|dfa| dfa.with_lengths(shape.min, shape.max, room));
             match joined {
-                Some(joined) => dfa = Some(joined),
+                Some(joined) => {
+                    self.states = self.states.saturating_sub(joined.states.len());
+                    dfa = Some(joined);
+                }
                 // Without an automaton the length alone can still be a counter.
                 None if dfa.is_none() && left.is_none() => {
                     let content = repeat(self.json.char(self.builder), shape.min, shape.max);

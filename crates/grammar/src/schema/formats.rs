@@ -164,6 +164,13 @@ mod tests {
     }
 
     #[test]
+    fn every_format_has_a_pattern() {
+        for (name, source, _) in sources() {
+            assert!(Pattern::parse(&source).is_ok(), "{name}: {source}");
+        }
+    }
+
+    #[test]
     fn dates_know_their_months_and_leap_years() {
         check(
             "date",

@@ -74,6 +74,8 @@ pub(crate) struct NumberShape {
     pub(crate) max: Option<Bound>,
     /// Each with the pointer of its part.
     pub(crate) multiple_of: Vec<(Decimal, String)>,
+    /// Whether it has to fit 32 bits of floating point.
+    pub(crate) single: bool,
 }
 
 /// What holds of an array.
@@ -391,6 +393,7 @@ impl<'s> Arena<'s> {
                     shape.max = Some(bound.clone());
                 }
             }
+            shape.single |= part.number.single;
             if let Some(unit) = &part.number.multiple_of {
                 shape.multiple_of.push((unit.clone(), part.pointer.clone()));
             }

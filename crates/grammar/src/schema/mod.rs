@@ -5,6 +5,7 @@
 
 mod decimal;
 mod disjoint;
+mod draft;
 mod evaluate;
 mod formats;
 mod merge;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
+use super::draft::Draft;
 use super::formats;
 use super::part::{Bound, Choice, Condition, PatternUse, TextKind};
 use super::pattern::{Pattern, Refusal};
@@ -16,45 +17,16 @@ use super::support::{self, Class};
 use super::{Decimal, KeywordEntry, Part, PartId, Schema, Types, negate};
 use crate::{Error, Kind, Limits, Place};
 
-/// The drafts that differ for us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Draft {
-    Four,
-    Six,
-    Seven,
-    Y2019,
-    Y2020,
-}
-
-impl Draft {
-    fn knows(self, keyword: &str) -> bool {
-        match keyword {
-            "const" | "contains" | "propertyNames" => self >= Self::Six,
-            "if" | "then" | "else" => self >= Self::Seven,
-            "dependentRequired"
-            | "dependentSchemas"
-            | "unevaluatedProperties"
-            | "unevaluatedItems"
-            | "minContains"
-            | "maxContains" => self >= Self::Y2019,
-            "$recursiveRef" => self == Self::Y2019,
-            "prefixItems" | "$dynamicRef" => self >= Self::Y2020,
-            "dependencies" => self <= Self::Seven,
-            // A list under `items` is an old habit; its companion is understood wherever it is.
-            _ => true,
-        }
-    }
-}
-
 /// Parts a document may have before it counts as hostile.
 const PARTS: usize = 500_000;
 
 pub(super) fn parse(root: &Value, limits: &Limits) -> Result<Schema, Error> {
     check_depth(root, limits)?;
+    let draft = Draft::of(root);
     let mut parser = Parser {
         root,
-        draft: draft(root),
-        index: Index::new(root, if draft(root) == Draft::Four { "id" } else { "$id" }),
+        draft,
+        index: Index::new(root, if draft == Draft::Four { "id" } else { "$id" }),
         parts: Vec::new(),
         by_pointer: FxHashMap::default(),
         stack: Vec::new(),
@@ -93,21 +65,6 @@ fn check_depth(root: &Value, limits: &Limits) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-fn draft(root: &Value) -> Draft {
-    let name = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
-    if name.contains("draft-04") || name.contains("draft-03") {
-        Draft::Four
-    } else if name.contains("draft-06") {
-        Draft::Six
-    } else if name.contains("draft-07") {
-        Draft::Seven
-    } else if name.contains("2019-09") {
-        Draft::Y2019
-    } else {
-        Draft::Y2020
-    }
 }
 
 struct Parser<'a> {
@@ -375,6 +332,8 @@ impl<'a> Parser<'a> {
             // Only integers are bounded: the names say nothing of fractions, and a validator ignores them.
             part.number.min.push(Bound { value: Decimal::integer(min), exclusive: false });
             part.number.max.push(Bound { value: Decimal::integer(max), exclusive: false });
+        } else if name == "float" {
+            part.number.single = true;
         } else if CHECKED_FORMATS.contains(&name) {
             self.checked(part, "format", "no automaton stands for this format");
         } else {

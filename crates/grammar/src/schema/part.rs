@@ -161,6 +161,8 @@ pub(crate) struct NumberPart {
     pub(crate) min: Vec<Bound>,
     pub(crate) max: Vec<Bound>,
     pub(crate) multiple_of: Option<Decimal>,
+    /// Whether the number has to fit 32 bits of floating point, as schemars says of `f32`.
+    pub(crate) single: bool,
 }
 
 /// What a part says of arrays.
@@ -211,7 +213,8 @@ impl Part {
     }
 
     pub(crate) fn constrains_numbers(&self) -> bool {
-        !self.number.min.is_empty() || !self.number.max.is_empty() || self.number.multiple_of.is_some()
+        let number = &self.number;
+        !number.min.is_empty() || !number.max.is_empty() || number.multiple_of.is_some() || number.single
     }
 
     pub(crate) fn constrains_arrays(&self) -> bool {

@@ -1,1 +1,0 @@
-//! Whole schemas through the compiler: what their grammars accept and what is refused, held against a validator.
