@@ -6,7 +6,9 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stderr,
-    reason = "a test that fails may panic"
+    clippy::print_stdout,
+    missing_docs,
+    reason = "tests"
 )]
 
 use serde_json::Value;

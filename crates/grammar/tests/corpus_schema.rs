@@ -2,7 +2,16 @@
 //!
 //! The corpus is a file of JSON lines, each `{id, schema, valid_instances, invalid_instances}`. What is held to
 //! is the contract: an invalid instance may pass only where the contract lists a checked keyword.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    missing_docs,
+    reason = "tests"
+)]
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,5 +1,14 @@
 //! Runs every grammar of the `grammars` folder against the texts that stand beside it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that fails may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    missing_docs,
+    reason = "tests"
+)]
 
 use std::path::{Path, PathBuf};
 

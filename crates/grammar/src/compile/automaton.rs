@@ -405,7 +405,7 @@ fn joined(edges: Edges) -> Edges {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
     use super::*;
     use crate::schema::pattern::Pattern;
 

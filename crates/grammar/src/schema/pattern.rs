@@ -496,7 +496,7 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
     use super::*;
     use crate::schema::nfa::Nfa;
 
