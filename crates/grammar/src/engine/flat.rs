@@ -33,6 +33,9 @@ pub(crate) fn times(cost: u64, times: u64) -> u64 {
     }
 }
 
+/// Rules of at most so many nodes and characters are lowered wherever they are named.
+const SMALL: u32 = 24;
+
 /// One expression of a rule body.
 #[derive(Debug)]
 pub(crate) struct Node<'g> {
@@ -59,14 +62,20 @@ pub(crate) struct Flat<'g> {
     pub(crate) bodies: Vec<Option<u32>>,
     /// For each rule the nodes that name it.
     users: Vec<Vec<u32>>,
+    /// For each rule whether it is lowered where it is named, as if it had been written there.
+    inlined: Vec<bool>,
 }
 
 impl<'g> Flat<'g> {
     /// Flattens what can be reached from the root, and computes all costs.
     pub(crate) fn new(grammar: &'g Grammar, classes: &mut Classes) -> Self {
         let n_rules = grammar.rules().len();
-        let mut flat =
-            Self { nodes: Vec::new(), bodies: vec![None; n_rules], users: vec![Vec::new(); n_rules] };
+        let mut flat = Self {
+            nodes: Vec::new(),
+            bodies: vec![None; n_rules],
+            users: vec![Vec::new(); n_rules],
+            inlined: vec![false; n_rules],
+        };
         flat.reach(grammar, grammar.root().0);
         let mut next = 0;
         while let Some(node) = flat.nodes.get(next) {
@@ -98,6 +107,7 @@ impl<'g> Flat<'g> {
             }
             next += 1;
         }
+        flat.choose_inlined(grammar);
         flat.compute_costs(classes);
         flat.number();
         flat
@@ -115,6 +125,57 @@ impl<'g> Flat<'g> {
     /// The cost of a rule.
     pub(crate) fn rule_cost(&self, rule: u32) -> u64 {
         self.bodies.get(rule as usize).copied().flatten().map_or(INFINITE, |body| self.cost(body))
+    }
+
+    /// Whether a rule is lowered where it is named.
+    pub(crate) fn inlined(&self, rule: u32) -> bool {
+        self.inlined.get(rule as usize).copied().unwrap_or_default()
+    }
+
+    /// Rules that are small, or named once, and do not lead back to themselves. Without the calls, more
+    /// configurations are seen to be equal, and stacks are lower.
+    fn choose_inlined(&mut self, grammar: &Grammar) {
+        let n = self.bodies.len();
+        let mut own = vec![0u32; n];
+        let mut callees: Vec<Vec<u32>> = vec![Vec::new(); n];
+        for node in &self.nodes {
+            let weight = match node.expr {
+                Expr::Literal(text) => text.len() as u32,
+                _ => 1,
+            };
+            if let Some(own) = own.get_mut(node.rule as usize) {
+                *own = own.saturating_add(weight);
+            }
+            if let (Expr::Rule(target), Some(callees)) = (node.expr, callees.get_mut(node.rule as usize)) {
+                callees.push(target.0);
+            }
+        }
+        // Weights with what is named in them, callees first; a rule on a cycle never gets one.
+        let mut waiting: Vec<usize> = callees.iter().map(Vec::len).collect();
+        let mut ready: Vec<u32> =
+            (0..n as u32).filter(|&rule| waiting.get(rule as usize) == Some(&0)).collect();
+        while let Some(rule) = ready.pop() {
+            let weight = own.get(rule as usize).copied().unwrap_or(u32::MAX);
+            let users = self.users.get(rule as usize).map_or(&[][..], Vec::as_slice);
+            let inlined = rule != grammar.root().0 && (weight <= SMALL || users.len() == 1);
+            if let Some(slot) = self.inlined.get_mut(rule as usize) {
+                *slot = inlined;
+            }
+            for user in users {
+                let Some(caller) = self.nodes.get(*user as usize).map(|node| node.rule as usize) else {
+                    continue;
+                };
+                if let (Some(own), true) = (own.get_mut(caller), inlined) {
+                    *own = own.saturating_add(weight);
+                }
+                if let Some(waiting) = waiting.get_mut(caller) {
+                    *waiting = waiting.saturating_sub(1);
+                    if *waiting == 0 {
+                        ready.push(caller as u32);
+                    }
+                }
+            }
+        }
     }
 
     fn reach(&mut self, grammar: &'g Grammar, rule: u32) {
@@ -149,12 +210,12 @@ impl<'g> Flat<'g> {
         for index in (0..self.nodes.len()).rev() {
             let Some(node) = self.nodes.get(index) else { continue };
             let range = node.children.0 as usize..node.children.1 as usize;
-            let mut parts = self.nodes.get(range).unwrap_or_default().iter().map(|part| part.same);
+            let parts = self.nodes.get(range).unwrap_or_default().iter().map(|part| part.same);
             let content = match node.expr {
                 Expr::Sequence(_) => Content::Sequence(parts.collect()),
                 Expr::Choice(_) => Content::Choice(parts.collect()),
                 Expr::Repeat { min, max, .. } => {
-                    Content::Repeat(parts.next_back().unwrap_or_default(), *min, *max)
+                    Content::Repeat(parts.last().unwrap_or_default(), *min, *max)
                 }
                 leaf => Content::Leaf(leaf),
             };

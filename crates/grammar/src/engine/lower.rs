@@ -371,6 +371,10 @@ impl<'g> Lowering<'g> {
                 let id = resolve(token, self.vocabulary)?;
                 self.set(from, State::Token { id, negated: token.negated, target: to });
             }
+            Expr::Rule(rule) if self.flat.inlined(rule.0) => {
+                let body = self.flat.bodies.get(rule.index()).copied().flatten();
+                self.tasks.extend(body.map(|body| (body, from, to)));
+            }
             Expr::Rule(rule) => {
                 let fragment = self.rule(rule.0);
                 self.set(from, State::Call { fragment, next: to });

@@ -63,11 +63,12 @@ pub(crate) const UNKNOWN: FrameId = 1;
 /// The configuration after an end token: nothing follows.
 pub(crate) const ENDED: ConfigId = 0;
 
-/// A count so far below its minimum that no token reaches it.
-pub(crate) const FAR_BELOW: u64 = u64::MAX - 1;
-
-/// A count that has reached its minimum and is so far below its maximum that no token reaches that.
+/// A count that has reached its minimum and is so far below its maximum that no token reaches that. Counts just
+/// below it are that many times short of the minimum, and as far from the maximum.
 pub(crate) const FAR_OK: u64 = u64::MAX;
+
+/// A count so far below its minimum that no token reaches it.
+pub(crate) const FAR_BELOW: u64 = u64::MAX - 1_000;
 
 /// Where to go on after a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -101,6 +102,8 @@ pub(crate) struct Configuration {
     pub(crate) items: SmallVec<[Item; 2]>,
     expansion: OnceLock<Expansion>,
     pub(crate) uniform: OnceLock<Option<Uniform>>,
+    /// The characters of which any text can follow; none if that is not so for all letters of one case.
+    pub(crate) stays: OnceLock<u64>,
 }
 
 /// An edge that can be taken from a configuration, over byte classes.
@@ -271,7 +274,12 @@ impl Machine {
             }
         }
         let key = items.clone();
-        let make = || Configuration { items, expansion: OnceLock::new(), uniform: OnceLock::new() };
+        let make = || Configuration {
+            items,
+            expansion: OnceLock::new(),
+            uniform: OnceLock::new(),
+            stays: OnceLock::new(),
+        };
         Ok(self.configurations.intern(key.as_slice(), |known| known.items == key, make)?)
     }
 
@@ -296,7 +304,7 @@ impl Machine {
             0 => {
                 let mut items = SmallVec::new();
                 for leaf in expansion.leaves.iter().filter(|leaf| leaf.low <= class && class <= leaf.high) {
-                    self.push_left(leaf.to, &mut items);
+                    self.push_item(leaf.to, &mut items)?;
                 }
                 let next = self.configuration(items)?;
                 slot.store(next + 1, Ordering::Release);
@@ -306,28 +314,47 @@ impl Machine {
         }
     }
 
-    /// Adds an item, or, where it is at the end of a fragment that only returns, the items it returns to, so that
-    /// configurations are equal however they were reached.
-    fn push_left(&self, item: Item, items: &mut SmallVec<[Item; 2]>) {
-        let mut at = items.len();
-        items.push(item);
-        while let Some(&Item { state, frame }) = items.get(at) {
-            let entries = self.entries(frame);
-            let returns = entries.iter().all(|entry| matches!(entry, Entry::Return { .. }));
-            if !returns
-                || items.len() > self.limits.stacks
-                || !matches!(self.program.state(state), State::Accept)
-            {
-                at += 1;
-                continue;
-            }
-            items.swap_remove(at);
-            for entry in entries {
-                if let Entry::Return { state, parent } = *entry {
-                    items.push(Item { state, frame: parent });
+    /// Adds an item, or what it comes to without anything being consumed, so that configurations are equal however
+    /// they were reached: where a fragment ends that only returns, the items it returns to; where a counted
+    /// repetition begins, its body, so that the count can be seen on the stack.
+    fn push_item(&self, item: Item, items: &mut SmallVec<[Item; 2]>) -> Result<(), Stop> {
+        let Item { state, frame } = item;
+        match self.program.state(state) {
+            State::Accept => {
+                let entries = self.entries(frame);
+                if !entries.iter().all(|entry| matches!(entry, Entry::Return { .. })) {
+                    items.push(item);
+                    return Ok(());
                 }
+                for entry in entries {
+                    if let Entry::Return { state, parent } = *entry {
+                        // No fragment returns to an end: its last call is replaced by the fragment called.
+                        self.push_begun(Item { state, frame: parent }, items)?;
+                    }
+                }
+                Ok(())
             }
+            _ => self.push_begun(item, items),
         }
+    }
+
+    fn push_begun(&self, item: Item, items: &mut SmallVec<[Item; 2]>) -> Result<(), Stop> {
+        let Item { state, frame } = item;
+        if let State::Loop(id) = self.program.state(state)
+            && let Some(repetition) = self.program.repetition(id)
+            && let Some(body) = self.program.fragment(repetition.body)
+            && !body.nullable()
+        {
+            let entry = Entry::Again { repetition: id, parent: frame, count: 0 };
+            items.push(Item { state: body.start, frame: self.frame([entry].into_iter().collect())? });
+            if repetition.min > 0 {
+                return Ok(());
+            }
+            items.push(Item { state: repetition.after, frame });
+            return Ok(());
+        }
+        items.push(item);
+        Ok(())
     }
 
     /// The configuration after a byte; `None` if it cannot come next.
@@ -627,17 +654,23 @@ impl Expander<'_> {
                 Entry::Return { state, parent } => self.work.push((Item { state, frame: parent }, false)),
                 Entry::Again { repetition: id, parent, count } => {
                     let Some(repetition) = machine.program.repetition(id) else { continue };
-                    let count = match count {
-                        FAR_BELOW | FAR_OK => count,
-                        _ => count.saturating_add(1),
+                    let (count, may_end, may_go_on) = match count {
+                        FAR_BELOW => (count, false, true),
+                        FAR_OK => (count, true, true),
+                        // What is short of the minimum by one has reached it after this time.
+                        short if short > FAR_BELOW => (short + 1, false, true),
+                        exact => {
+                            let count = exact.saturating_add(1);
+                            let counted =
+                                if repetition.max.is_none() { count.min(repetition.min) } else { count };
+                            (counted, count >= repetition.min, repetition.max.is_none_or(|max| count < max))
+                        }
                     };
-                    if count != FAR_BELOW && count >= repetition.min {
+                    if may_end {
                         self.work.push((Item { state: repetition.after, frame: parent }, false));
                     }
-                    match repetition.max {
-                        None if count < FAR_BELOW => self.again(id, parent, count.min(repetition.min)),
-                        Some(max) if count >= max && count < FAR_BELOW => {}
-                        _ => self.again(id, parent, count),
+                    if may_go_on {
+                        self.again(id, parent, count);
                     }
                 }
             }

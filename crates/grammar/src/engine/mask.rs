@@ -180,13 +180,14 @@ impl Machine {
         }
         if let Some(near) = self.settles(id)?
             && near != id
-            && self.uniform(near)?.is_some_and(|uniform| slice::has_letters(uniform.atoms))
+            && self.stays(near)? != 0
         {
             let near_text = self.text(near)?;
             let mut tokens = TokenSet::clone(&near_text.tokens);
-            let exits = self.walk_difference(id, near, &mut tokens, &near_text.exits)?;
-            self.align_twins(&mut tokens);
-            return Ok(Text { tokens: Arc::new(tokens), exits: exits.into(), sliced: None });
+            if let Some(exits) = self.walk_difference(id, near, &mut tokens, &near_text.exits)? {
+                self.align_twins(&mut tokens);
+                return Ok(Text { tokens: Arc::new(tokens), exits: exits.into(), sliced: None });
+            }
         }
         self.inside(id, expansion)
     }
@@ -308,6 +309,11 @@ impl Machine {
 
     /// The tokens that stay in configurations like this one.
     fn slice_of(&self, id: ConfigId) -> Result<Option<Sliced>, Stop> {
+        let atoms = self.stays(id)?;
+        if atoms != 0 {
+            let sliced = |slice| Sliced { slice, atoms, points: None, leaves: false };
+            return Ok(self.vocabulary.slice(atoms).map(sliced));
+        }
         let Some(first) = self.uniform(id)? else { return Ok(None) };
         let mut atoms = first.atoms;
         let mut at = first.next;

@@ -120,10 +120,13 @@ impl Machine {
         }
         // The body may end before the first byte, and then once with each byte.
         let next = count.saturating_add(1);
-        let (far, bound) =
-            if next < repetition.min { (FAR_BELOW, Some(repetition.min)) } else { (FAR_OK, repetition.max) };
-        let left = bound.map_or(u64::MAX, |bound| bound.saturating_sub(next));
-        // Corrections look only at tokens longer than this.
-        if left >= Slice::LONG as u64 { (far, left) } else { (count, u64::MAX) }
+        let far = Slice::LONG as u64;
+        let above = repetition.max.map_or(u64::MAX, |max| max.saturating_sub(next));
+        // Corrections look only at tokens that are longer than this.
+        match repetition.min.saturating_sub(next) {
+            short if short >= far => (FAR_BELOW, short.min(above)),
+            short if above >= far => (FAR_OK - short, above),
+            _ => (count, u64::MAX),
+        }
     }
 }

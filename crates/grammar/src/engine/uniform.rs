@@ -2,10 +2,14 @@
 //!
 //! Invariant: what is said of a set of characters was checked for every byte of every one of them.
 
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::machine::{ConfigId, Expansion, Machine, Stop};
 use super::slice::{self, Slice};
+
+/// Configurations looked at to see whether a run of characters stays among them.
+const PLACES: usize = 512;
 
 /// Characters that all lead from a configuration to the same next one.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +113,12 @@ impl Machine {
 
     /// Whether every character beyond ASCII leads from `id` to `next`.
     fn leads_to(&self, id: ConfigId, next: ConfigId) -> Result<bool, Stop> {
+        let mut found = SmallVec::new();
+        Ok(self.beyond_ascii(id, &mut found)? && found.as_slice() == [next])
+    }
+
+    /// Adds the configurations that characters beyond ASCII lead to; says whether each such character can come.
+    fn beyond_ascii(&self, id: ConfigId, found: &mut SmallVec<[ConfigId; 4]>) -> Result<bool, Stop> {
         /// The well-formed sequences of Unicode's table 3-7.
         const SEQUENCES: [&[(u8, u8)]; 8] = [
             &[(0xc2, 0xdf), (0x80, 0xbf)],
@@ -137,10 +147,94 @@ impl Machine {
                 }
                 at = further;
             }
-            if at.as_slice() != [next] {
-                return Ok(false);
+            for to in at {
+                if !found.contains(&to) {
+                    found.push(to);
+                }
             }
         }
         Ok(true)
+    }
+
+    /// The characters of which any text can follow, wherever it leads; none if not all letters of one case are
+    /// among them, or if it leads to too many places to look at.
+    pub(crate) fn stays(&self, id: ConfigId) -> Result<u64, Stop> {
+        let mut atoms = u64::MAX;
+        let mut seen: FxHashSet<ConfigId> = FxHashSet::from_iter([id]);
+        let mut work = vec![id];
+        let mut looked: Vec<ConfigId> = Vec::new();
+        while let Some(at) = work.pop() {
+            if let Some(&known) = self.get(at)?.stays.get() {
+                atoms &= known;
+            } else {
+                let mut found = SmallVec::new();
+                atoms &= self.live_atoms(at, atoms, &mut found)?;
+                looked.push(at);
+                work.extend(found.into_iter().filter(|&to| seen.insert(to)));
+            }
+            if looked.len() > PLACES {
+                // Not looked at again from the places it leads to, which would take as long.
+                for at in looked {
+                    self.get(at)?.stays.get_or_init(|| 0);
+                }
+                return Ok(0);
+            }
+            if !slice::has_letters(atoms) {
+                return Ok(*self.get(id)?.stays.get_or_init(|| 0));
+            }
+        }
+        // What can follow from here can follow from all places it leads to.
+        for at in looked {
+            self.get(at)?.stays.get_or_init(|| atoms);
+        }
+        Ok(*self.get(id)?.stays.get_or_init(|| atoms))
+    }
+
+    /// The characters out of `atoms` that can come next without ending the run, and where they lead.
+    fn live_atoms(&self, id: ConfigId, atoms: u64, found: &mut SmallVec<[ConfigId; 4]>) -> Result<u64, Stop> {
+        let expansion = self.expand(id)?;
+        let classes = &self.program.classes;
+        let can_come = self.ascii_atoms(expansion) & atoms;
+        let mut live = can_come;
+        let mut last = (None, false);
+        for byte in (0..128u8).filter(|&byte| slice::begins(can_come, byte)) {
+            let class = classes.of(byte);
+            if last.0 != Some(class) {
+                let to = self.step(expansion, class)?;
+                let runs = match to {
+                    Some(to) => slice::has_letters(self.ascii_atoms(self.expand(to)?)),
+                    None => false,
+                };
+                last = (Some(class), runs);
+            }
+            if !last.1 {
+                live &= !(1 << slice::atom(byte));
+            }
+        }
+        let mut class_before = None;
+        for byte in (0..128u8).filter(|&byte| slice::begins(live, byte)) {
+            let class = classes.of(byte);
+            if class_before.replace(class) != Some(class)
+                && let Some(to) = self.step(expansion, class)?
+                && !found.contains(&to)
+            {
+                found.push(to);
+            }
+        }
+        if atoms & slice::NON_ASCII != 0 && slice::has_letters(live) && self.beyond_ascii(id, found)? {
+            live |= slice::NON_ASCII;
+        }
+        Ok(live)
+    }
+
+    /// The ASCII characters that can come next, where all that share an atom can.
+    fn ascii_atoms(&self, expansion: &Expansion) -> u64 {
+        let mut live = (1u64 << slice::ASCII_ATOMS) - 1;
+        for byte in 0..128u8 {
+            if !expansion.live(self.program.classes.of(byte)) {
+                live &= !(1 << slice::atom(byte));
+            }
+        }
+        live
     }
 }

@@ -12,6 +12,9 @@ use super::slice;
 use super::trie::{NO_TOKEN, Node, Trie};
 use super::vocabulary::TokenSet;
 
+/// Nodes at which two configurations may differ before a walk of one of them is the cheaper way.
+const DIFFERENCES: usize = 20_000;
+
 impl Machine {
     /// Walks the trie below each first byte that can come next and does not begin a character of `but`.
     pub(crate) fn walk_roots(
@@ -93,7 +96,7 @@ impl Machine {
 
     /// Changes the tokens and exits of `near` into those of `id`, by a walk over the bytes at which the two
     /// configurations part, for as long as they are apart. `known` are the exits of `near`, and those of `id` are
-    /// returned, both ascending.
+    /// returned, both ascending; `None`, with a mask of no use, if the two stay apart for too long.
     #[allow(
         clippy::indexing_slicing,
         reason = "nodes lie within the trie, and depths within the stack grown for them"
@@ -104,7 +107,7 @@ impl Machine {
         near: ConfigId,
         mask: &mut TokenSet,
         known: &[u32],
-    ) -> Result<Vec<u32>, Stop> {
+    ) -> Result<Option<Vec<u32>>, Stop> {
         let trie = self.vocabulary.trie();
         let all: &[Node] = &trie.nodes;
         let words = mask.words_mut();
@@ -124,7 +127,7 @@ impl Machine {
         type Pair<'m> = (Option<&'m Expansion>, Option<&'m Expansion>);
         let mut path: SmallVec<[Pair<'_>; 32]> =
             SmallVec::from_iter([(Some(self.expand(id)?), Some(self.expand(near)?))]);
-        let mut at = 0;
+        let (mut at, mut visited) = (0, 0);
         while at < all.len() {
             let node = &all[at];
             let level = usize::from(node.depth);
@@ -144,6 +147,10 @@ impl Machine {
                 at = end;
                 continue;
             }
+            visited += 1;
+            if visited > DIFFERENCES {
+                return Ok(None);
+            }
             let (next, their_next) = (follow(ours, class)?, follow(theirs, class)?);
             if next == their_next {
                 keep(&mut exits, at..end);
@@ -159,6 +166,6 @@ impl Machine {
             path.push((next, their_next));
             at += 1;
         }
-        Ok(exits)
+        Ok(Some(exits))
     }
 }
