@@ -210,12 +210,12 @@ impl<'g> Flat<'g> {
         for index in (0..self.nodes.len()).rev() {
             let Some(node) = self.nodes.get(index) else { continue };
             let range = node.children.0 as usize..node.children.1 as usize;
-            let parts = self.nodes.get(range).unwrap_or_default().iter().map(|part| part.same);
+            let mut parts = self.nodes.get(range).unwrap_or_default().iter().map(|part| part.same);
             let content = match node.expr {
                 Expr::Sequence(_) => Content::Sequence(parts.collect()),
                 Expr::Choice(_) => Content::Choice(parts.collect()),
                 Expr::Repeat { min, max, .. } => {
-                    Content::Repeat(parts.last().unwrap_or_default(), *min, *max)
+                    Content::Repeat(parts.next_back().unwrap_or_default(), *min, *max)
                 }
                 leaf => Content::Leaf(leaf),
             };
