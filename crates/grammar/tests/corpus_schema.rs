@@ -143,3 +143,97 @@ fn matcher_offset(error: &toolgate_grammar::Error) -> usize {
         _ => 0,
     }
 }
+
+/// The official suite as JSON lines: `{id, draft, file, kind, needs_remote, schema, tests: [{data, valid}]}`.
+#[test]
+fn the_official_suite_is_told_apart_by_complete_contracts() {
+    let Ok(path) = std::env::var("TOOLGATE_SCHEMA_SUITE") else {
+        eprintln!("skipped: set TOOLGATE_SCHEMA_SUITE to the official test suite as JSON lines");
+        return;
+    };
+    let options = Options { whitespace: Whitespace::Compact, ..Options::default() };
+    let (mut right, mut left_to_checks, mut refused) = (0, 0, 0);
+    let mut faults = Vec::new();
+    for line in std::fs::read_to_string(path).unwrap().lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        // Formats are enforced here, where the suite's required part holds them to be annotations.
+        let format = row["file"].as_str().unwrap().contains("format");
+        if row["needs_remote"] == true || row["kind"] != "required" || format {
+            continue;
+        }
+        let (id, mut document) = (row["id"].as_str().unwrap(), row["schema"].clone());
+        if let (Some(map), "draft7") = (document.as_object_mut(), row["draft"].as_str().unwrap()) {
+            map.entry("$schema").or_insert_with(|| "http://json-schema.org/draft-07/schema#".into());
+        }
+        let result = Schema::parse(&document).and_then(|schema| Ok((compile(&schema, &options)?, schema)));
+        let (compiled, schema) = match result {
+            Ok(pair) => pair,
+            Err(error) => {
+                let possible = row["tests"].as_array().unwrap().iter().any(|test| test["valid"] == true);
+                if possible || error.kind() != Kind::InvalidSchema {
+                    refused += 1;
+                    eprintln!("refused {id}: {error}");
+                }
+                continue;
+            }
+        };
+        for test in row["tests"].as_array().unwrap() {
+            let text = render(&test["data"], Some(&schema), Whitespace::Compact);
+            match (test["valid"] == true, compiled.accepts(&text).unwrap()) {
+                (true, true) | (false, false) => right += 1,
+                (false, true) if !compiled.contract.is_complete() => left_to_checks += 1,
+                (valid, _) => faults.push(format!("{id}: {text} is valid: {valid}, for {document}")),
+            }
+        }
+    }
+    eprintln!(
+        "right {right}, left to checks {left_to_checks}, wrong {}, schemas refused {refused}",
+        faults.len()
+    );
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Texts for schemas, as JSON lines: `{id, kind, schema, options: {any_whitespace}, pass, fail}`.
+#[test]
+fn texts_of_a_corpus_match_or_fail_as_they_must() {
+    let Ok(path) = std::env::var("TOOLGATE_SCHEMA_STRINGS") else {
+        eprintln!("skipped: set TOOLGATE_SCHEMA_STRINGS to a file of schemas with texts");
+        return;
+    };
+    let (mut right, mut left_to_checks) = (0, 0);
+    let mut faults = Vec::new();
+    for line in std::fs::read_to_string(path).unwrap().lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        // Texts with keys in any order are not what these grammars write.
+        if row["kind"] != "json_schema" || row["options"]["any_order"] == true {
+            continue;
+        }
+        let id = row["id"].as_str().unwrap();
+        // White space is not what this test is about, so it is as free as the grammar can make it.
+        let whitespace = Whitespace::Flexible { max: 40 };
+        let options = Options { whitespace, ..Options::default() };
+        let compiled = match Schema::parse(&row["schema"]).and_then(|schema| compile(&schema, &options)) {
+            Ok(compiled) => compiled,
+            Err(error) => {
+                faults.push(format!("{id}: {error}"));
+                continue;
+            }
+        };
+        let automaton =
+            Automaton::new(&compiled.grammar, Arc::new(Vocabulary::bytes_only()), &Limits::default())
+                .unwrap();
+        for (list, holds) in [("pass", true), ("fail", false)] {
+            for text in row[list].as_array().unwrap().iter().filter_map(Value::as_str) {
+                let mut matcher = automaton.matcher();
+                let accepts = matcher.accept_bytes(text.as_bytes()).is_ok() && matcher.is_complete();
+                match (holds, accepts) {
+                    (true, true) | (false, false) => right += 1,
+                    (false, true) if !compiled.contract.is_complete() => left_to_checks += 1,
+                    _ => faults.push(format!("{id}: {list}: {}", text.chars().take(200).collect::<String>())),
+                }
+            }
+        }
+    }
+    eprintln!("right {right}, left to checks {left_to_checks}, wrong {}", faults.len());
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

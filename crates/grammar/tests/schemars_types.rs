@@ -37,9 +37,11 @@ fn check<T: JsonSchema + Serialize + DeserializeOwned>(values: &[T], checked: &[
     for seed in 0..60 {
         let text = sampler.seeded(seed).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}: {text}"));
-        if checked.is_empty() {
-            assert!(validator.is_valid(&value), "{name}: {text}\n{document:#}\n{}", compiled.grammar);
+        // What is checked afterwards may be looser than the type.
+        if !checked.is_empty() {
+            continue;
         }
+        assert!(validator.is_valid(&value), "{name}: {text}\n{document:#}\n{}", compiled.grammar);
         if let Err(error) = serde_json::from_str::<T>(&text) {
             // A key written twice is the one thing a grammar of free keys cannot rule out.
             assert!(error.to_string().contains("duplicate field"), "{name}: {error}: {text}");

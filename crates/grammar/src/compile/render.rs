@@ -5,7 +5,7 @@
 use serde_json::{Map, Number, Value};
 
 use crate::Schema;
-use crate::schema::{Arena, Conjunct, Decimal, Key, Normal};
+use crate::schema::{Arena, Conjunct, Decimal, Key, Normal, same};
 
 use super::Whitespace;
 
@@ -42,6 +42,10 @@ struct Writer<'s> {
 
 impl Writer<'_> {
     fn write(&self, value: &Value, key: Option<Key>, out: &mut String) {
+        // A value that the schema lists is written as it is listed, keys in that order.
+        if let Some(listed) = self.listed(value, key.clone()) {
+            return self.write(&listed, None, out);
+        }
         match value {
             Value::Null => out.push_str("null"),
             Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
@@ -98,6 +102,14 @@ impl Writer<'_> {
         out.push('}');
     }
 
+    fn listed(&self, value: &Value, key: Option<Key>) -> Option<Value> {
+        if !value.is_array() && !value.is_object() {
+            return None;
+        }
+        let (arena, normal) = self.leaf(value, key)?;
+        arena.leaf(&normal).0.values?.into_iter().find(|listed| same(listed, value))
+    }
+
     /// The parts that hold for this value: of the branches, those it satisfies, or does least to refute.
     fn leaf(&self, value: &Value, key: Option<Key>) -> Option<(&Arena<'_>, Normal)> {
         let arena = self.arena.as_ref()?;
@@ -130,4 +142,44 @@ pub(super) fn number_text(number: &Number) -> String {
 /// A string with the short escapes, other control characters as `\u00XX`, and all else as it is.
 pub(super) fn string_text(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_follow_the_branch_a_value_was_written_for() {
+        let schema = Schema::parse(&json!({
+            "anyOf": [
+                {"properties": {"kind": {"const": "a"}, "x": {"type": "integer"}}, "required": ["kind"]},
+                {"properties": {"x": {"items": {"const": {"p": 1, "q": 2}}}, "kind": {"const": "b"}}, "required": ["kind"]}
+            ]
+        }))
+        .unwrap();
+        for (value, text) in [
+            (json!({"x": 1, "kind": "a"}), r#"{"kind":"a","x":1}"#),
+            (json!({"kind": "b", "x": [{"q": 2.0, "p": 1}]}), r#"{"x":[{"p":1,"q":2}],"kind":"b"}"#),
+        ] {
+            assert_eq!(render(&value, Some(&schema), Whitespace::Compact), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_spelled_as_grammars_spell_them() {
+        for (value, text) in [
+            (json!(1.0), "1"),
+            (json!(-0.0), "0"),
+            (json!(1e-7), "0.0000001"),
+            (json!(1e16), "10000000000000000"),
+            (json!(1e300), "1e+300"),
+            (json!(u64::MAX), "18446744073709551615"),
+            (json!(-2.50), "-2.5"),
+        ] {
+            assert_eq!(render(&value, None, Whitespace::Compact), text);
+        }
+    }
 }

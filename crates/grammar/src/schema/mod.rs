@@ -25,7 +25,7 @@ use crate::{Error, Limits};
 
 pub use support::{Class, KeywordRule, keyword_rules};
 
-pub(crate) use decimal::Decimal;
+pub(crate) use decimal::{Decimal, same};
 pub(crate) use merge::{Arena, Conjunct, FreeKeys, Key, Leaf, Normal, NumberShape, ObjectShape, TextShape};
 pub(crate) use part::{Bound, Part, PartId, PatternUse, TextKind, Types};
 

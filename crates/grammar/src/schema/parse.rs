@@ -273,6 +273,11 @@ impl<'a> Parser<'a> {
         let Some(text) = value.as_str() else {
             return Err(invalid(pointer, keyword, format!("{keyword} is a string")));
         };
+        if keyword != "$ref" && self.index.is_dynamic(text) {
+            self.checked(part, keyword, "it leads elsewhere depending on the way by which it is reached");
+            return Ok(());
+        }
+        let pointer = part.pointer.as_str();
         let found = |target: &String| walk(self.root, target).is_some();
         // Identifiers in the wild are often labels; a pointer that misses below one is meant from the root.
         let from_root =

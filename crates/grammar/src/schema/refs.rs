@@ -14,6 +14,8 @@ pub(crate) struct Index {
     anchors: FxHashMap<(String, String), String>,
     /// Pointers that start a resource, with its address.
     bases: Vec<(String, String)>,
+    /// How many places bear each dynamic anchor; recursive ones count under an empty name.
+    dynamic: FxHashMap<String, usize>,
 }
 
 /// Keywords whose values are data, so that an `$id` in them names nothing.
@@ -73,7 +75,13 @@ impl Index {
         for key in ["$anchor", "$dynamicAnchor"] {
             if let Some(Value::String(anchor)) = map.get(key) {
                 self.anchors.entry((base.clone(), anchor.clone())).or_insert_with(|| pointer.to_owned());
+                if key == "$dynamicAnchor" {
+                    *self.dynamic.entry(anchor.clone()).or_default() += 1;
+                }
             }
+        }
+        if map.get("$recursiveAnchor") == Some(&Value::Bool(true)) {
+            *self.dynamic.entry(String::new()).or_default() += 1;
         }
         base
     }
@@ -92,6 +100,12 @@ impl Index {
         } else {
             self.anchors.get(&(target, fragment)).cloned()
         }
+    }
+
+    /// Whether a dynamic reference may lead elsewhere depending on the way by which it is reached.
+    pub(crate) fn is_dynamic(&self, reference: &str) -> bool {
+        let anchor = reference.split_once('#').map_or("", |(_, fragment)| fragment);
+        self.dynamic.get(anchor).is_some_and(|places| *places > 1)
     }
 
     fn base_of(&self, pointer: &str) -> &str {

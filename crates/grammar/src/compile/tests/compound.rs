@@ -243,3 +243,25 @@ fn negations_that_can_be_said_are_said() {
         &["{\"a\":1}"],
     );
 }
+
+#[test]
+fn dynamic_references_are_followed_where_they_lead_one_way() {
+    let list = |extra: serde_json::Value| {
+        json!({
+            "$id": "https://example.com/root",
+            "$ref": "list",
+            "$defs": {
+                "extra": extra,
+                "list": {
+                    "$id": "list",
+                    "type": "array",
+                    "items": {"$dynamicRef": "#item"},
+                    "$defs": {"item": {"$dynamicAnchor": "item", "type": "integer"}}
+                }
+            }
+        })
+    };
+    check(list(json!(true)), &["[1]"], &["[\"a\"]"]);
+    let contract = compiled(&list(json!({"$dynamicAnchor": "item", "type": "string"})), &compact()).contract;
+    assert_eq!(contract.checked().map(Entry::pointer).collect::<Vec<_>>(), ["/$defs/list/items/$dynamicRef"]);
+}
