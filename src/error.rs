@@ -112,6 +112,12 @@ impl From<crate::models::Error> for Error {
     }
 }
 
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::caused(Kind::Input, error)
+    }
+}
+
 impl From<toolgate_sandbox::Error> for Error {
     fn from(error: toolgate_sandbox::Error) -> Self {
         let kind = match error.kind() {

@@ -30,6 +30,8 @@ pub mod agent;
 pub mod cli;
 pub mod engine;
 mod error;
+pub mod eval;
+pub mod memory;
 pub mod models;
 pub mod tools;
 

@@ -108,6 +108,20 @@ pub enum StopReason {
     Error,
 }
 
+impl StopReason {
+    /// The word used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Final => "final",
+            Self::MaxIterations => "max_iterations",
+            Self::Loop => "loop",
+            Self::Budget => "budget",
+            Self::Cancelled => "cancelled",
+            Self::Error => "error",
+        }
+    }
+}
+
 /// A call as the record of a run keeps it.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallRecord {

@@ -2,9 +2,11 @@
 //!
 //! Results go to stdout and everything else to stderr; colour and progress bars only on a terminal.
 
+mod eval;
 mod exit;
 mod grammar;
 mod model;
+mod model_args;
 mod run;
 mod schema;
 mod terminal;
@@ -48,6 +50,8 @@ enum Command {
     Schema(schema::SchemaArgs),
     /// Check, match and sample GBNF grammars.
     Grammar(grammar::GrammarArgs),
+    /// Run a file of tasks with a model and tell how many it does right.
+    Eval(Box<eval::EvalArgs>),
     /// Print a completion script for a shell.
     #[command(
         after_help = "Example:\n  toolgate completions bash > ~/.local/share/bash-completion/completions/toolgate"
@@ -80,6 +84,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Tool(args) => tool::run(args, &mut out),
         Command::Schema(args) => schema::run(args, &mut out),
         Command::Grammar(args) => grammar::run(args, &mut out),
+        Command::Eval(args) => eval::run(*args, &mut out),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "toolgate", &mut out);
             Ok(Exit::Done)

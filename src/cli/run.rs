@@ -12,11 +12,11 @@ use toolgate_chat::{Message, ToolCall, ToolChoice, ToolName, Transcript};
 use toolgate_sandbox::output;
 
 use super::exit::Exit;
+use super::model_args::ModelOptions;
 use super::terminal::{self, Unit};
 use super::tool::{self, Workspace};
 use crate::agent::{Agent, Approval, Event, Final, Options, StopReason};
-use crate::engine::{self, Cancel, LocalEngine, Sampling};
-use crate::models;
+use crate::engine::{Cancel, Sampling};
 use crate::tools::{CannedTool, Registry};
 
 const EXAMPLES: &str = "\
@@ -33,9 +33,8 @@ Examples:
 pub(super) struct RunArgs {
     /// The task. Without it, and on a terminal, a chat begins. Piped standard input is appended to it.
     prompt: Option<String>,
-    /// A model's id (see `toolgate model list`), a path to a .gguf file, or a URL of one.
-    #[arg(long, env = "TOOLGATE_MODEL", default_value = models::DEFAULT_MODEL, value_name = "ID|PATH|URL")]
-    model: String,
+    #[command(flatten)]
+    model: ModelOptions,
     #[command(flatten)]
     workspace: Workspace,
     /// Offer only these tools, in this order.
@@ -66,15 +65,6 @@ pub(super) struct RunArgs {
     /// Whether to ask before a tool changes something [default: ask on a terminal, else never].
     #[arg(long, value_enum)]
     approve: Option<Approve>,
-    /// What holds a turn to its form: our grammar, the same grammar run by llama.cpp, or nothing.
-    #[arg(long, value_enum, default_value_t = ConstraintArg::Grammar)]
-    constraint: ConstraintArg,
-    /// Tokens the model's context holds [default: 8192 or the model's own, whichever is less].
-    #[arg(long, value_name = "N")]
-    context: Option<u32>,
-    /// Evaluate every token on its own instead of forced ones in one batch: slower, for comparison.
-    #[arg(long)]
-    no_forcing: bool,
     /// Print what happens as one JSON object a line.
     #[arg(long)]
     json: bool,
@@ -90,13 +80,6 @@ enum Approve {
     Never,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ConstraintArg {
-    Grammar,
-    Llama,
-    None,
-}
-
 /// Runs it.
 pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let prompt = prompt(&args)?;
@@ -105,7 +88,8 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let cancel = Cancel::default();
     stop_on_interrupt(&cancel)?;
     let mut view = View::new(args.json);
-    let engine = load(&args, &mut view)?;
+    let (engine, ms) = args.model.load()?;
+    view.show(&Event::ModelLoaded { ms });
     let agent = Agent::new(engine, registry, agent_options);
     let mut transcript = Transcript::new();
     match prompt {
@@ -190,7 +174,7 @@ fn registry(args: &RunArgs) -> anyhow::Result<Registry> {
 }
 
 /// Ctrl-C asks the run to stop at the next token; a second one ends the program at once.
-fn stop_on_interrupt(cancel: &Cancel) -> anyhow::Result<()> {
+pub(super) fn stop_on_interrupt(cancel: &Cancel) -> anyhow::Result<()> {
     let cancel = cancel.clone();
     ctrlc::set_handler(move || {
         if cancel.is_cancelled() {
@@ -200,27 +184,6 @@ fn stop_on_interrupt(cancel: &Cancel) -> anyhow::Result<()> {
         cancel.cancel();
     })
     .context("cannot listen for Ctrl-C")
-}
-
-fn load(args: &RunArgs, view: &mut View) -> anyhow::Result<Arc<dyn engine::Engine>> {
-    let model = models::resolve(&args.model)?;
-    let bar = terminal::bar("loading", 100, Unit::Count);
-    let options = engine::Options {
-        constraint: match args.constraint {
-            ConstraintArg::Grammar => engine::Constraint::Grammar,
-            ConstraintArg::Llama => engine::Constraint::Llama,
-            ConstraintArg::None => engine::Constraint::None,
-        },
-        context: args.context,
-        forcing: if args.no_forcing { engine::Forcing::Off } else { engine::Forcing::On },
-        ..engine::Options::for_model(&model)
-    };
-    let shown = bar.clone();
-    let engine = LocalEngine::load(&model, &options, move |share| shown.set_position((share * 100.0) as u64));
-    bar.finish_and_clear();
-    let engine = engine?;
-    view.show(&Event::ModelLoaded { ms: engine.load_ms() });
-    Ok(Arc::new(engine))
 }
 
 fn exit_of(outcome: &Final) -> Exit {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
@@ -9,7 +10,8 @@ use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{Root, ambient_authority};
 
 use super::exit::Exit;
-use crate::tools::{Registry, Status, file_tools};
+use crate::memory::Memory;
+use crate::tools::{Registry, Status, file_tools, memory_tools};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,6 +61,27 @@ pub(super) struct Workspace {
     /// A policy file that says what is granted.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// Keep what is remembered in this file [default: forgotten when the program ends].
+    #[arg(long, value_name = "FILE")]
+    db: Option<PathBuf>,
+}
+
+impl Workspace {
+    /// That directory, under the mode's default policy, with a memory that is forgotten.
+    pub(super) fn of(directory: &Path, mode: Mode) -> Self {
+        let mode = match mode {
+            Mode::Intel => ModeArg::Intel,
+            Mode::Edit => ModeArg::Edit,
+        };
+        Self { workspace: Some(directory.to_owned()), mode, policy: None, db: None }
+    }
+
+    fn memory(&self) -> Result<Memory, crate::Error> {
+        match &self.db {
+            None => Memory::in_process(),
+            Some(file) => Memory::open(file),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,8 +93,13 @@ enum ModeArg {
 /// The name of a workspace's own policy file, which may only narrow what is granted.
 const WORKSPACE_POLICY: &str = ".toolgate.toml";
 
-/// The built-in tools over a workspace.
+/// The built-in tools over a workspace, with its memory.
 pub(super) fn registry(args: &Workspace) -> anyhow::Result<Registry> {
+    registry_with(args, args.memory()?)
+}
+
+/// The built-in tools over a workspace, with the memory given.
+pub(super) fn registry_with(args: &Workspace, memory: Memory) -> anyhow::Result<Registry> {
     let mode = match args.mode {
         ModeArg::Intel => Mode::Intel,
         ModeArg::Edit => Mode::Edit,
@@ -94,6 +122,9 @@ pub(super) fn registry(args: &Workspace) -> anyhow::Result<Registry> {
     let mut registry = Registry::new();
     for tool in file_tools(&root, &policy, mode)? {
         registry.add(tool)?;
+    }
+    for tool in memory_tools(&Arc::new(memory))? {
+        registry.add_boxed(tool)?;
     }
     Ok(registry)
 }

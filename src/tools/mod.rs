@@ -6,6 +6,7 @@
 mod args;
 mod canned;
 mod files;
+mod memory;
 mod registry;
 mod result;
 mod typed;
@@ -13,6 +14,7 @@ mod typed;
 pub use args::Args;
 pub use canned::CannedTool;
 pub use files::{FileTool, file_tools};
+pub use memory::memory_tools;
 pub use registry::Registry;
 pub use result::{Status, ToolResult};
 pub use typed::{TypedTool, typed};

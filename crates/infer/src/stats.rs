@@ -3,12 +3,12 @@
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Prefill;
 
 /// Counts and times of one turn, or summed over a run. Its JSON form is the `stats` object of `run --json`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
     /// Tokens of the prompts.
     pub prompt_tokens: usize,
@@ -31,7 +31,7 @@ pub struct Stats {
 }
 
 /// Time by stage, in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Milliseconds {
     /// Loading the model.
     pub load: f64,
@@ -48,7 +48,7 @@ pub struct Milliseconds {
 }
 
 /// Shares of probability removed by masks, over the positions where a mask was applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     /// Mean share; 0 where no mask was applied.
     pub mean: f64,

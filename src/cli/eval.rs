@@ -1,0 +1,170 @@
+//! `toolgate eval`: runs a file of tasks or BFCL questions with a model and counts what it does right.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+
+use super::exit::Exit;
+use super::model_args::ModelOptions;
+use super::run::stop_on_interrupt;
+use super::terminal::{self, Unit};
+use super::tool::{self, Workspace};
+use crate::engine::Cancel;
+use crate::eval::{self, Case, Record, Summary};
+use crate::{Error, Kind};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate eval tasks.jsonl --model qwen2.5-coder-1.5b --out runs.jsonl
+  toolgate eval tasks.jsonl --category read,list --constraint none
+  toolgate eval bfcl.jsonl --limit 100
+
+The file has a JSON object a line. With --out each record is written as it comes; what is there already is not run
+again, so a run that was stopped goes on where it was.";
+
+/// Arguments of `toolgate eval`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct EvalArgs {
+    /// Tasks, or questions of the Berkeley Function-Calling Leaderboard.
+    file: PathBuf,
+    #[command(flatten)]
+    model: ModelOptions,
+    /// The first N cases of each category.
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Only these categories.
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    category: Option<Vec<String>>,
+    /// Write a record a line to this file; cases it has already are counted and not run.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Use the text of this file as system prompt instead of toolgate's own.
+    #[arg(long, value_name = "FILE")]
+    system: Option<PathBuf>,
+    /// Calls a turn at most [default: what suits the model].
+    #[arg(long, value_name = "N")]
+    parallel: Option<NonZeroUsize>,
+    /// Tokens a turn at most.
+    #[arg(long, default_value_t = 300, value_name = "N")]
+    max_tokens: usize,
+}
+
+/// Runs it.
+pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let cases = select(read_lines(&args.file, Case::from_json)?, &args);
+    anyhow::ensure!(!cases.is_empty(), "{}: no case to run", args.file.display());
+    let system = match &args.system {
+        None => None,
+        Some(file) => {
+            let text =
+                std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+            Some(text.trim().to_owned())
+        }
+    };
+    let (mut known, mut kept) = match &args.out {
+        None => (HashMap::new(), None),
+        Some(file) => {
+            let (known, kept) = open_records(file)?;
+            (known, Some(kept))
+        }
+    };
+    let cancel = Cancel::default();
+    stop_on_interrupt(&cancel)?;
+    let options = eval::Options {
+        system,
+        max_tokens: args.max_tokens,
+        parallel: args.parallel,
+        builtin: &|directory, mode, memory| {
+            let workspace = Workspace::of(directory, mode);
+            tool::registry_with(&workspace, memory).map_err(|error| Error::input(format!("{error:#}")))
+        },
+    };
+    let mut engine = None;
+    let mut records = Vec::with_capacity(cases.len());
+    let bar = terminal::bar("running", cases.len() as u64, Unit::Count);
+    for case in &cases {
+        let record = match known.remove(case.id()) {
+            Some(record) => record,
+            None => {
+                let engine = match &engine {
+                    Some(engine) => engine,
+                    None => engine.insert(args.model.load()?.0),
+                };
+                let record = match eval::run(case, engine, &options, &cancel) {
+                    Err(error) if error.kind() == Kind::Cancelled => break,
+                    other => other?,
+                };
+                if let Some(file) = &mut kept {
+                    serde_json::to_writer(&mut *file, &record)?;
+                    writeln!(file)?;
+                    file.flush()?;
+                }
+                record
+            }
+        };
+        bar.println(outcome(&record));
+        bar.inc(1);
+        records.push(record);
+    }
+    bar.finish_and_clear();
+    let summary = Summary::of(&records);
+    terminal::table(&summary);
+    serde_json::to_writer_pretty(&mut *out, &summary)?;
+    writeln!(out)?;
+    Ok(if cancel.is_cancelled() { Exit::Failed } else { Exit::Done })
+}
+
+/// The cases asked for.
+fn select(cases: Vec<Case>, args: &EvalArgs) -> Vec<Case> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let wanted =
+        |case: &Case| args.category.as_ref().is_none_or(|names| names.iter().any(|n| n == case.category()));
+    let limit = args.limit.unwrap_or(usize::MAX);
+    cases
+        .into_iter()
+        .filter(|case| {
+            let count = seen.entry(case.category().to_owned()).or_default();
+            *count += 1;
+            wanted(case) && *count <= limit
+        })
+        .collect()
+}
+
+/// Reads a file line by line; blank lines do not count, and an error names its line.
+fn read_lines<T>(file: &Path, parse: impl Fn(&str) -> Result<T, Error>) -> anyhow::Result<Vec<T>> {
+    let place = file.display();
+    let reader = BufReader::new(File::open(file).with_context(|| format!("cannot read {place}"))?);
+    let mut found = Vec::new();
+    for (i, line) in reader.lines().enumerate() {
+        let line = line.with_context(|| format!("cannot read {place}"))?;
+        if !line.trim().is_empty() {
+            found.push(parse(&line).map_err(|error| error.context(format!("{place}:{}", i + 1)))?);
+        }
+    }
+    Ok(found)
+}
+
+/// The records that are there, by id, and the file to add to.
+fn open_records(file: &Path) -> anyhow::Result<(HashMap<String, Record>, File)> {
+    let parse =
+        |line: &str| serde_json::from_str::<Record>(line).map_err(|why| Error::input(why.to_string()));
+    let known = if file.exists() { read_lines(file, parse)? } else { Vec::new() };
+    let kept = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(file)
+        .with_context(|| format!("cannot write {}", file.display()))?;
+    Ok((known.into_iter().map(|record| (record.id.clone(), record)).collect(), kept))
+}
+
+/// A line for the terminal about one case.
+fn outcome(record: &Record) -> String {
+    let verdict = if record.pass { "pass" } else { "FAIL" };
+    format!("{verdict} {} {:.1} s {}", record.id, record.seconds, record.reasons.join("; "))
+}

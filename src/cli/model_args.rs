@@ -1,0 +1,58 @@
+//! The options that say which model is asked and how it is held: shared by the commands that run one.
+
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+
+use super::terminal::{self, Unit};
+use crate::engine::{self, Engine, LocalEngine};
+use crate::models;
+
+/// Which model, and what holds its turns to their form.
+#[derive(Args)]
+pub(super) struct ModelOptions {
+    /// A model's id (see `toolgate model list`), a path to a .gguf file, or a URL of one.
+    #[arg(long, env = "TOOLGATE_MODEL", default_value = models::DEFAULT_MODEL, value_name = "ID|PATH|URL")]
+    model: String,
+    /// What holds a turn to its form: our grammar, the same grammar run by llama.cpp, or nothing.
+    #[arg(long, value_enum, default_value_t = ConstraintArg::Grammar)]
+    constraint: ConstraintArg,
+    /// Tokens the model's context holds [default: 8192 or the model's own, whichever is less].
+    #[arg(long, value_name = "N")]
+    context: Option<u32>,
+    /// Evaluate every token on its own instead of forced ones in one batch: slower, for comparison.
+    #[arg(long)]
+    no_forcing: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ConstraintArg {
+    Grammar,
+    Llama,
+    None,
+}
+
+impl ModelOptions {
+    /// Loads the model, with a bar on a terminal; also how many milliseconds it took.
+    pub(super) fn load(&self) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
+        let model = models::resolve(&self.model)?;
+        let bar = terminal::bar("loading", 100, Unit::Count);
+        let options = engine::Options {
+            constraint: match self.constraint {
+                ConstraintArg::Grammar => engine::Constraint::Grammar,
+                ConstraintArg::Llama => engine::Constraint::Llama,
+                ConstraintArg::None => engine::Constraint::None,
+            },
+            context: self.context,
+            forcing: if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On },
+            ..engine::Options::for_model(&model)
+        };
+        let shown = bar.clone();
+        let engine =
+            LocalEngine::load(&model, &options, move |share| shown.set_position((share * 100.0) as u64));
+        bar.finish_and_clear();
+        let engine = engine?;
+        let ms = engine.load_ms();
+        Ok((Arc::new(engine), ms))
+    }
+}

@@ -1,0 +1,51 @@
+//! What came of one case, as it is kept: one JSON object a line, readable by the reference checker.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use toolgate_infer::Stats;
+
+/// A run's record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// The case.
+    pub id: String,
+    /// Its category.
+    pub category: String,
+    /// Everything the model called, in order; unknown tools and failed calls, too.
+    pub calls: Vec<Call>,
+    /// The final answer; empty if there was none.
+    #[serde(rename = "final")]
+    pub answer: String,
+    /// The workspace after the run: path to text.
+    pub files_after: BTreeMap<String, String>,
+    /// Where it was while it ran, for the comparison of absolute paths; gone by now.
+    #[serde(skip)]
+    pub workspace: Option<String>,
+    /// Why the run ended.
+    pub stop_reason: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// Counts and times.
+    pub stats: Stats,
+    /// Whether the answer holds what looks like a tool call.
+    pub leak: bool,
+    /// Whether the answer says that the model has no access.
+    pub no_access: bool,
+    /// Whether it passed.
+    pub pass: bool,
+    /// Why not.
+    pub reasons: Vec<String>,
+}
+
+/// A call of a record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Call {
+    /// The tool.
+    pub name: String,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+    /// Whether it did what was asked.
+    pub ok: bool,
+}

@@ -1,0 +1,267 @@
+//! One case from start to record: its workspace and tools, the agent's run, the verdict.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+use toolgate_chat::{Message, ToolChoice, Transcript};
+use toolgate_infer::Stats;
+use toolgate_sandbox::policy::Mode;
+
+use super::bfcl::Question;
+use super::check::check;
+use super::record::{Call, Record};
+use super::task::{Offered, Task};
+use crate::agent::{Agent, Final, Options as AgentOptions};
+use crate::engine::{Cancel, Engine, Sampling, TurnRequest};
+use crate::memory::{self, Memory};
+use crate::tools::{CannedTool, Registry, Status};
+use crate::{Error, Kind};
+
+/// A line of a task file.
+#[derive(Clone, Debug)]
+pub enum Case {
+    /// An agentic task.
+    Task(Box<Task>),
+    /// A BFCL question.
+    Question(Box<Question>),
+}
+
+/// How cases are run.
+pub struct Options<'a> {
+    /// The system prompt; `None` is the engine's own.
+    pub system: Option<String>,
+    /// Tokens a turn at most.
+    pub max_tokens: usize,
+    /// Calls a turn at most; `None` leaves it to the engine's model.
+    pub parallel: Option<NonZeroUsize>,
+    /// The built-in tools over a workspace.
+    pub builtin: &'a Builtin,
+}
+
+/// Makes the built-in tools over a directory and a memory.
+pub type Builtin = dyn Fn(&Path, Mode, Memory) -> Result<Registry, Error>;
+
+/// The built-in tools that tasks know, in the order they are offered.
+const KNOWN: [&str; 6] =
+    ["read_file", "list_directory", "search_codebase", "run_command", "write_file", "edit_file"];
+
+/// The category whose tasks have a memory.
+const MEMORY: &str = "memory";
+
+/// The tools such tasks have besides.
+const OF_MEMORY: [&str; 3] = ["store_memory", "recall_memory", "think"];
+
+impl Case {
+    /// Reads one line: a task has a `prompt`, a question `messages`.
+    ///
+    /// # Errors
+    /// What is wrong with the line.
+    pub fn from_json(line: &str) -> Result<Self, Error> {
+        let wrong = |why: serde_json::Error| Error::input(why.to_string());
+        let value: Map<String, Value> = serde_json::from_str(line).map_err(wrong)?;
+        let value_has_prompt = value.contains_key("prompt");
+        let value = Value::Object(value);
+        if value_has_prompt {
+            serde_json::from_value(value).map(|task| Self::Task(Box::new(task))).map_err(wrong)
+        } else {
+            serde_json::from_value(value).map(|question| Self::Question(Box::new(question))).map_err(wrong)
+        }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Task(task) => &task.id,
+            Self::Question(question) => &question.id,
+        }
+    }
+
+    /// The group it is counted in.
+    pub fn category(&self) -> &str {
+        match self {
+            Self::Task(task) => &task.category,
+            Self::Question(question) => &question.category,
+        }
+    }
+}
+
+/// Runs a case and decides about it. A run that fails is a record that says so.
+///
+/// # Errors
+/// [`Kind::Cancelled`], a case that cannot be set up, or an engine that does not work at all.
+pub fn run(
+    case: &Case,
+    engine: &Arc<dyn Engine>,
+    options: &Options<'_>,
+    cancel: &Cancel,
+) -> Result<Record, Error> {
+    let start = Instant::now();
+    let mut record = match case {
+        Case::Task(task) => run_task(task, engine, options, cancel),
+        Case::Question(question) => run_question(question, engine.as_ref(), options, cancel),
+    }
+    .map_err(|error| error.context(case.id()))?;
+    if cancel.is_cancelled() {
+        return Err(Error::new(Kind::Cancelled, "cancelled"));
+    }
+    record.seconds = start.elapsed().as_secs_f64();
+    record.leak = LEAK.as_ref().is_some_and(|leak| leak.is_match(&record.answer));
+    record.no_access = NO_ACCESS.as_ref().is_some_and(|no_access| no_access.is_match(&record.answer));
+    Ok(record)
+}
+
+/// Text of a call where an answer should be.
+static LEAK: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r#"<\|?/?tool_?calls?\b|<function[=_>]|\[TOOL_CALLS\]|"(?:arguments|parameters)"\s*:\s*\{"#)
+        .ok()
+});
+
+/// What models say that do not know what they may do.
+static NO_ACCESS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?i)\b(?:don.t|do not|doesn.t|can.?t|cannot|unable to|no)\b[^.\n]{0,30}\baccess\b|\bas an ai\b",
+    )
+    .ok()
+});
+
+fn run_task(
+    task: &Task,
+    engine: &Arc<dyn Engine>,
+    options: &Options<'_>,
+    cancel: &Cancel,
+) -> Result<Record, Error> {
+    let io = |why: std::io::Error| Error::input(format!("the task's workspace: {why}"));
+    let workspace = tempfile::tempdir().map_err(io)?;
+    for (path, text) in &task.files {
+        let path = workspace.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(workspace.path())).map_err(io)?;
+        std::fs::write(path, text).map_err(io)?;
+    }
+    let registry = match &task.tools {
+        Offered::Builtin(_) => {
+            let memory = Memory::in_process()?;
+            for remembered in &task.memory {
+                memory.store(memory::Kind::Note, &remembered.content, &remembered.tags, None)?;
+            }
+            let all = (options.builtin)(workspace.path(), task.mode, memory)?;
+            let offered: &[&str] = if task.category == MEMORY { &OF_MEMORY } else { &[] };
+            let known = KNOWN.iter().chain(offered).filter(|name| all.names().any(|there| there == **name));
+            let known: Vec<String> = known.map(|name| (*name).to_owned()).collect();
+            all.select(&known)?
+        }
+        Offered::Custom(definitions) => {
+            let mut registry = Registry::new();
+            for definition in definitions {
+                registry.add(CannedTool::from_json(definition)?)?;
+            }
+            registry
+        }
+    };
+    let agent_options = AgentOptions {
+        max_iterations: task.max_iterations,
+        parallel: options.parallel,
+        sampling: Sampling { max_tokens: options.max_tokens, ..Sampling::default() },
+        ..AgentOptions::default()
+    };
+    let agent = Agent::new(engine.clone(), registry, agent_options);
+    let mut transcript = Transcript::new();
+    if let Some(system) = &options.system {
+        transcript.push(Message::System(system.clone()));
+    }
+    transcript.push(Message::User(task.prompt.clone()));
+    let mut record = blank(&task.id, &task.category);
+    match agent.run(&mut transcript, cancel, &mut |_| {}) {
+        Ok(outcome) => record.fill(outcome),
+        Err(error) if error.kind() == Kind::Overflow => record.stop_reason = format!("error: {error}"),
+        Err(error) => return Err(error),
+    }
+    record.workspace = Some(workspace.path().to_string_lossy().into_owned());
+    collect(workspace.path(), workspace.path(), &mut record.files_after).map_err(io)?;
+    let verdict = check(task, &record)?;
+    (record.pass, record.reasons) = (verdict.pass, verdict.reasons);
+    Ok(record)
+}
+
+fn run_question(
+    question: &Question,
+    engine: &dyn Engine,
+    options: &Options<'_>,
+    cancel: &Cancel,
+) -> Result<Record, Error> {
+    let mut record = blank(&question.id, &question.category);
+    let request = TurnRequest {
+        transcript: &question.transcript()?,
+        tools: &question.specs()?,
+        choice: ToolChoice::Auto,
+        parallel: options.parallel,
+        settled: &[],
+        sampling: &Sampling { max_tokens: options.max_tokens, ..Sampling::default() },
+    };
+    match engine.turn(&request, cancel, &mut |_| {}) {
+        Ok(turn) => {
+            record.stop_reason = format!("{:?}", turn.stop);
+            record.answer = turn.parsed.content.unwrap_or_default();
+            let calls = turn.parsed.calls.into_iter();
+            record.calls =
+                calls.map(|call| Call { name: call.name, arguments: call.arguments, ok: true }).collect();
+            record.stats = turn.stats;
+        }
+        Err(error) if matches!(error.kind(), Kind::Overflow | Kind::Input) => {
+            record.stop_reason = format!("error: {error}");
+        }
+        Err(error) => return Err(error),
+    }
+    let verdict = question.check(&record.calls);
+    (record.pass, record.reasons) = (verdict.pass, verdict.reasons);
+    Ok(record)
+}
+
+fn blank(id: &str, category: &str) -> Record {
+    Record {
+        id: id.to_owned(),
+        category: category.to_owned(),
+        calls: Vec::new(),
+        answer: String::new(),
+        files_after: BTreeMap::new(),
+        workspace: None,
+        stop_reason: String::new(),
+        seconds: 0.0,
+        stats: Stats::default(),
+        leak: false,
+        no_access: false,
+        pass: false,
+        reasons: Vec::new(),
+    }
+}
+
+impl Record {
+    fn fill(&mut self, outcome: Final) {
+        let calls = outcome.calls.into_iter();
+        self.calls = calls
+            .map(|call| Call { name: call.name, arguments: call.arguments, ok: call.status == Status::Ok })
+            .collect();
+        self.answer = outcome.answer;
+        self.stop_reason = outcome.stop_reason.as_str().to_owned();
+        self.stats = outcome.stats;
+    }
+}
+
+/// Reads every file below `directory` into `found`, by its path from `root`.
+fn collect(root: &Path, directory: &Path, found: &mut BTreeMap<String, String>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            collect(root, &path, found)?;
+        } else if entry.file_type()?.is_file() {
+            let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            found.insert(name, String::from_utf8_lossy(&std::fs::read(&path)?).into_owned());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! Which memories a query means: those that share its words, rare words counting most, newer ones first.
+//!
+//! Ranking every match would read the whole index for a common word. Each word brings at most [`PER_WORD`] newest
+//! matches instead, which the index gives in that order, so the time does not grow with the number of memories.
+
+use std::collections::{BTreeSet, HashMap};
+
+use rusqlite::Connection;
+
+/// Matches looked at for one word.
+const PER_WORD: usize = 200;
+
+/// Words of a query that are looked at.
+const WORDS: usize = 16;
+
+/// The numbers of the matching memories, best first.
+pub(super) fn ranked(connection: &Connection, query: &str) -> rusqlite::Result<Vec<i64>> {
+    let words = words(query);
+    let mut scores: HashMap<i64, f64> = HashMap::new();
+    let mut matches = connection.prepare_cached(
+        "SELECT rowid FROM memory_words WHERE memory_words MATCH ? ORDER BY rowid DESC LIMIT ?",
+    )?;
+    let mut add = |expression: &str, weight: f64| {
+        let rows = matches.query_map((expression, PER_WORD as i64), |row| row.get::<_, i64>(0))?;
+        let ids = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        for id in &ids {
+            *scores.entry(*id).or_default() += weight / ids.len() as f64;
+        }
+        Ok::<_, rusqlite::Error>(())
+    };
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    for word in &quoted {
+        add(word, 1.0)?;
+    }
+    if quoted.len() > 1 {
+        // Memories that have them all may be older than the newest ones of each.
+        add(&quoted.join(" AND "), quoted.len() as f64)?;
+    }
+    let mut ranked: Vec<(i64, f64)> = scores.into_iter().collect();
+    ranked.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(b.cmp(a)));
+    Ok(ranked.into_iter().map(|(id, _)| id).collect())
+}
+
+/// The query's different words; nothing that means something to the index's own language is left in them.
+fn words(query: &str) -> BTreeSet<String> {
+    let words = query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).take(WORDS).collect()
+}
