@@ -2,8 +2,10 @@
 //!
 //! Results go to stdout and everything else to stderr; colour and progress bars only on a terminal.
 
+mod conformance;
 mod exit;
 mod grammar;
+mod jsonl;
 mod model;
 mod run;
 mod schema;
@@ -48,6 +50,8 @@ enum Command {
     Schema(schema::SchemaArgs),
     /// Check, match and sample GBNF grammars.
     Grammar(grammar::GrammarArgs),
+    /// Run a corpus of cases through one part of the program and count the outcomes.
+    Conformance(conformance::ConformanceArgs),
     /// Print a completion script for a shell.
     #[command(
         after_help = "Example:\n  toolgate completions bash > ~/.local/share/bash-completion/completions/toolgate"
@@ -80,6 +84,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Tool(args) => tool::run(args, &mut out),
         Command::Schema(args) => schema::run(args, &mut out),
         Command::Grammar(args) => grammar::run(args, &mut out),
+        Command::Conformance(args) => conformance::run(args, &mut out),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "toolgate", &mut out);
             Ok(Exit::Done)
