@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
+use serde_json::Value;
 
 use super::exit::Exit;
+use super::jsonl::Jsonl;
 use super::model_args::ModelOptions;
 use super::run::stop_on_interrupt;
 use super::terminal::{self, Unit};
@@ -57,7 +59,7 @@ pub(super) struct EvalArgs {
 
 /// Runs it.
 pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let cases = select(read_lines(&args.file, Case::from_json)?, &args);
+    let cases = select(read(&args.file, Case::from_json)?, &args);
     anyhow::ensure!(!cases.is_empty(), "{}: no case to run", args.file.display());
     let system = match &args.system {
         None => None,
@@ -136,25 +138,22 @@ fn select(cases: Vec<Case>, args: &EvalArgs) -> Vec<Case> {
         .collect()
 }
 
-/// Reads a file line by line; blank lines do not count, and an error names its line.
-fn read_lines<T>(file: &Path, parse: impl Fn(&str) -> Result<T, Error>) -> anyhow::Result<Vec<T>> {
-    let place = file.display();
-    let reader = BufReader::new(File::open(file).with_context(|| format!("cannot read {place}"))?);
-    let mut found = Vec::new();
-    for (i, line) in reader.lines().enumerate() {
-        let line = line.with_context(|| format!("cannot read {place}"))?;
-        if !line.trim().is_empty() {
-            found.push(parse(&line).map_err(|error| error.context(format!("{place}:{}", i + 1)))?);
-        }
-    }
-    Ok(found)
+/// Reads the rows of a file; an error names the line.
+fn read<T>(file: &Path, parse: impl Fn(Value) -> Result<T, Error>) -> anyhow::Result<Vec<T>> {
+    let rows = Jsonl::read(file)?;
+    rows.rows()
+        .map(|row| {
+            let (place, value) = row?.into_parts();
+            Ok(parse(value).map_err(|error| error.context(place))?)
+        })
+        .collect()
 }
 
 /// The records that are there, by id, and the file to add to.
 fn open_records(file: &Path) -> anyhow::Result<(HashMap<String, Record>, File)> {
     let parse =
         |line: &str| serde_json::from_str::<Record>(line).map_err(|why| Error::input(why.to_string()));
-    let known = if file.exists() { read_lines(file, parse)? } else { Vec::new() };
+    let known = if file.exists() { read(file, parse)? } else { Vec::new() };
     let kept = OpenOptions::new()
         .create(true)
         .append(true)

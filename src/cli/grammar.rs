@@ -142,12 +142,7 @@ fn match_text(args: &MatchArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
         (None, None) => bail!("nothing to match: give --text or --file"),
     };
     let parsed = parse(&args.source)?;
-    // The checker says where; the engine, which knows no text, only that.
-    if let Some(error) = parsed.check().iter().find(|warning| warning.severity == Severity::Error) {
-        let report = error.report();
-        let report = report.strip_prefix("error: ").unwrap_or(&report);
-        bail!("{} is not a usable grammar: {report}", args.source.file.display());
-    }
+    parsed.usable().map_err(reported).with_context(|| not_usable(&args.source))?;
     let outcome = parsed.grammar.match_text(&text, &Limits::default()).map_err(reported)?;
     writeln!(out, "{}", output::for_terminal(&outcome.report()))?;
     if outcome.matched {
@@ -184,9 +179,11 @@ fn sample(args: &SampleArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
 fn parse(source: &Source) -> anyhow::Result<Parsed> {
     let text = read(&source.file)?;
     let options = ParseOptions { root: source.root.clone(), ..ParseOptions::default() };
-    Parsed::parse(&text, &options)
-        .map_err(reported)
-        .with_context(|| format!("{} is not a usable grammar", source.file.display()))
+    Parsed::parse(&text, &options).map_err(reported).with_context(|| not_usable(source))
+}
+
+fn not_usable(source: &Source) -> String {
+    format!("{} is not a usable grammar", source.file.display())
 }
 
 /// The error with its excerpt and hint, which its one-line form leaves out.

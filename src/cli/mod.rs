@@ -2,9 +2,11 @@
 //!
 //! Results go to stdout and everything else to stderr; colour and progress bars only on a terminal.
 
+mod conformance;
 mod eval;
 mod exit;
 mod grammar;
+mod jsonl;
 mod model;
 mod model_args;
 mod run;
@@ -52,6 +54,8 @@ enum Command {
     Grammar(grammar::GrammarArgs),
     /// Run a file of tasks with a model and tell how many it does right.
     Eval(Box<eval::EvalArgs>),
+    /// Run a corpus of cases through one part of the program and count the outcomes.
+    Conformance(conformance::ConformanceArgs),
     /// Print a completion script for a shell.
     #[command(
         after_help = "Example:\n  toolgate completions bash > ~/.local/share/bash-completion/completions/toolgate"
@@ -85,6 +89,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Schema(args) => schema::run(args, &mut out),
         Command::Grammar(args) => grammar::run(args, &mut out),
         Command::Eval(args) => eval::run(*args, &mut out),
+        Command::Conformance(args) => conformance::run(args, &mut out),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "toolgate", &mut out);
             Ok(Exit::Done)

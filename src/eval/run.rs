@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use regex::Regex;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use toolgate_chat::{Message, ToolChoice, Transcript};
 use toolgate_infer::Stats;
 use toolgate_sandbox::policy::Mode;
@@ -57,16 +57,13 @@ const MEMORY: &str = "memory";
 const OF_MEMORY: [&str; 3] = ["store_memory", "recall_memory", "think"];
 
 impl Case {
-    /// Reads one line: a task has a `prompt`, a question `messages`.
+    /// Reads a line's object: a task has a `prompt`, a question `messages`.
     ///
     /// # Errors
-    /// What is wrong with the line.
-    pub fn from_json(line: &str) -> Result<Self, Error> {
+    /// What is wrong with the object.
+    pub fn from_json(value: Value) -> Result<Self, Error> {
         let wrong = |why: serde_json::Error| Error::input(why.to_string());
-        let value: Map<String, Value> = serde_json::from_str(line).map_err(wrong)?;
-        let value_has_prompt = value.contains_key("prompt");
-        let value = Value::Object(value);
-        if value_has_prompt {
+        if value.get("prompt").is_some() {
             serde_json::from_value(value).map(|task| Self::Task(Box::new(task))).map_err(wrong)
         } else {
             serde_json::from_value(value).map(|question| Self::Question(Box::new(question))).map_err(wrong)

@@ -12,16 +12,14 @@
 )]
 
 use serde_json::Value;
-use toolgate_grammar::gbnf::{ParseOptions, Parsed, Severity};
+use toolgate_grammar::gbnf::{ParseOptions, Parsed};
 use toolgate_grammar::{Grammar, Limits};
 
 /// A grammar the engine runs, or why not.
 fn build(row: &Value) -> Result<Grammar, String> {
     let options = ParseOptions { root: field(row, "root").to_owned(), ..ParseOptions::default() };
     let parsed = Parsed::parse(field(row, "grammar"), &options).map_err(|error| error.report())?;
-    if let Some(error) = parsed.check().iter().find(|warning| warning.severity == Severity::Error) {
-        return Err(error.report());
-    }
+    parsed.usable().map_err(|error| error.report())?;
     // The checker and the engine must agree about what can be run.
     parsed.grammar.match_text("", &Limits::default()).map_err(|error| error.report())?;
     Ok(parsed.grammar)

@@ -8,7 +8,7 @@ use super::analysis::{self, Classes, Cost, Flat};
 use super::lex::Shown;
 use super::source::Locator;
 use super::{CharClass, Expr, Grammar, Parsed, RuleId};
-use crate::Place;
+use crate::{Error, Kind, Place};
 
 /// How bad a [`Warning`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,6 +71,24 @@ impl Warning {
             .collect::<Vec<_>>()
             .join("\n")
     }
+
+    fn into_error(self) -> Error {
+        let kind = match self.lint {
+            Lint::LeftRecursion => Kind::Unsupported,
+            _ => Kind::Undefined,
+        };
+        let mut error = Error::new(kind, self.message);
+        if let Some(place) = self.place {
+            error = error.at(place);
+        }
+        if let Some(excerpt) = self.excerpt {
+            error = error.excerpt(excerpt);
+        }
+        match self.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
 }
 
 impl fmt::Display for Warning {
@@ -127,6 +145,19 @@ impl Parsed {
             Warning { place: Some(place), excerpt: Some(excerpt), ..warning }
         };
         placed.into_iter().map(with_place).collect()
+    }
+
+    /// Whether the engine takes the grammar, but for the bounds of [`Limits`](crate::Limits).
+    ///
+    /// # Errors
+    /// The first finding of [`Severity::Error`]: [`Kind::Unsupported`] for left recursion, [`Kind::Undefined`] for
+    /// a root that matches no text. The engine refuses the same grammars with the same kinds, but knows no text to
+    /// point at.
+    pub fn usable(&self) -> Result<(), Error> {
+        match self.check().into_iter().find(|finding| finding.severity == Severity::Error) {
+            Some(finding) => Err(finding.into_error()),
+            None => Ok(()),
+        }
     }
 
     /// The offset of each node that has one. The parser wrote them down in the order of [`Flat`].
