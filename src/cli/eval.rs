@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
+use toolgate_sandbox::policy::ProcessLimits;
 
 use super::exit::Exit;
 use super::jsonl::Jsonl;
@@ -84,7 +85,8 @@ pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
         parallel: args.parallel,
         builtin: &|directory, mode, memory| {
             let workspace = Workspace::of(directory, mode);
-            tool::registry_with(&workspace, memory).map_err(|error| Error::input(format!("{error:#}")))
+            tool::registry_with(&workspace, &ProcessLimits::default(), memory)
+                .map_err(|error| Error::input(format!("{error:#}")))
         },
     };
     let mut engine = None;

@@ -13,6 +13,7 @@ mod run;
 mod schema;
 mod terminal;
 mod tool;
+mod tool_serve;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -46,7 +47,7 @@ enum Command {
     Run(Box<run::RunArgs>),
     /// List, fetch and inspect models.
     Model(model::ModelArgs),
-    /// List the tools, or run one under the policy.
+    /// List the tools, run one under the policy, or serve them to another program.
     Tool(tool::ToolArgs),
     /// Compile JSON Schema to GBNF and report its contract.
     Schema(schema::SchemaArgs),

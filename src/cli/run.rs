@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use toolgate_chat::{Message, ToolCall, ToolChoice, ToolName, Transcript};
 use toolgate_sandbox::output;
+use toolgate_sandbox::policy::ProcessLimits;
 
 use super::exit::Exit;
 use super::model_args::ModelOptions;
@@ -156,7 +157,7 @@ fn ask(call: &ToolCall) -> bool {
 
 fn registry(args: &RunArgs) -> anyhow::Result<Registry> {
     let registry = match &args.tools_file {
-        None => tool::registry(&args.workspace)?,
+        None => tool::registry(&args.workspace, &ProcessLimits::default())?,
         Some(file) => {
             let place = file.display();
             let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {place}"))?;

@@ -1,4 +1,4 @@
-//! `toolgate tool`: list the tools with their schemas, or run one under the policy.
+//! `toolgate tool`: list the tools with their schemas, run one under the policy, or serve them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
-use toolgate_sandbox::policy::{Mode, Policy};
+use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits};
 use toolgate_sandbox::{Root, ambient_authority};
 
 use super::exit::Exit;
+use super::tool_serve;
 use crate::memory::Memory;
 use crate::tools::{Registry, Status, file_tools, memory_tools};
 
@@ -18,7 +19,8 @@ Examples:
   toolgate tool list
   toolgate tool list --mode edit --json
   toolgate tool call read_file '{\"path\": \"README.md\", \"max_lines\": 5}'
-  toolgate tool call write_file '{\"path\": \"a.txt\", \"content\": \"hello\"}' --mode edit";
+  toolgate tool call write_file '{\"path\": \"a.txt\", \"content\": \"hello\"}' --mode edit
+  echo '{\"id\": 1, \"tool\": \"read_file\", \"params\": {\"path\": \"README.md\"}}' | toolgate tool serve";
 
 /// Arguments of `toolgate tool`.
 #[derive(Args)]
@@ -47,6 +49,8 @@ enum ToolCommand {
         #[command(flatten)]
         workspace: Workspace,
     },
+    /// Answer requests on standard input, a JSON object a line, until it ends.
+    Serve(tool_serve::ServeArgs),
 }
 
 /// Where tools work and what they may do there.
@@ -54,10 +58,10 @@ enum ToolCommand {
 pub(super) struct Workspace {
     /// The directory the tools see; nothing outside it [default: the policy's, or the current directory].
     #[arg(long, value_name = "DIR")]
-    workspace: Option<PathBuf>,
-    /// intel: nothing is written. edit: files may be written.
-    #[arg(long, value_enum, default_value_t = ModeArg::Intel)]
-    mode: ModeArg,
+    pub(super) workspace: Option<PathBuf>,
+    /// intel: nothing is written. edit: files may be written [default: intel].
+    #[arg(long, value_enum)]
+    pub(super) mode: Option<ModeArg>,
     /// A policy file that says what is granted.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
@@ -73,7 +77,7 @@ impl Workspace {
             Mode::Intel => ModeArg::Intel,
             Mode::Edit => ModeArg::Edit,
         };
-        Self { workspace: Some(directory.to_owned()), mode, policy: None, db: None }
+        Self { workspace: Some(directory.to_owned()), mode: Some(mode), policy: None, db: None }
     }
 
     fn memory(&self) -> Result<Memory, crate::Error> {
@@ -85,7 +89,7 @@ impl Workspace {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ModeArg {
+pub(super) enum ModeArg {
     Intel,
     Edit,
 }
@@ -93,16 +97,20 @@ enum ModeArg {
 /// The name of a workspace's own policy file, which may only narrow what is granted.
 const WORKSPACE_POLICY: &str = ".toolgate.toml";
 
-/// The built-in tools over a workspace, with its memory.
-pub(super) fn registry(args: &Workspace) -> anyhow::Result<Registry> {
-    registry_with(args, args.memory()?)
+/// The built-in tools over a workspace with its memory, under the tighter of the policy's bounds and `limits`.
+pub(super) fn registry(args: &Workspace, limits: &ProcessLimits) -> anyhow::Result<Registry> {
+    registry_with(args, limits, args.memory()?)
 }
 
-/// The built-in tools over a workspace, with the memory given.
-pub(super) fn registry_with(args: &Workspace, memory: Memory) -> anyhow::Result<Registry> {
+/// [`registry`] with the memory given.
+pub(super) fn registry_with(
+    args: &Workspace,
+    limits: &ProcessLimits,
+    memory: Memory,
+) -> anyhow::Result<Registry> {
     let mode = match args.mode {
-        ModeArg::Intel => Mode::Intel,
-        ModeArg::Edit => Mode::Edit,
+        None | Some(ModeArg::Intel) => Mode::Intel,
+        Some(ModeArg::Edit) => Mode::Edit,
     };
     let given = match &args.policy {
         None => Policy::default_for(mode),
@@ -116,6 +124,7 @@ pub(super) fn registry_with(args: &Workspace, memory: Memory) -> anyhow::Result<
     let root = Root::open(&directory, ambient_authority()).map_err(crate::Error::from)?;
     let own = directory.join(WORKSPACE_POLICY);
     let policy = if own.exists() { given.narrow(&policy(&own)?) } else { given };
+    let policy = policy.limited(limits);
     if policy.grants(mode).can_write() {
         root.check_writable().map_err(crate::Error::from)?;
     }
@@ -138,14 +147,16 @@ fn policy(file: &Path) -> anyhow::Result<Policy> {
 /// Runs it.
 pub(super) fn run(args: ToolArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     match args.command {
-        ToolCommand::List { workspace, json } => list(&registry(&workspace)?, json, out),
+        ToolCommand::List { workspace, json } => {
+            list(&registry(&workspace, &ProcessLimits::default())?, json, out)
+        }
         ToolCommand::Call { name, arguments, workspace } => {
             let arguments = if arguments == "-" {
                 std::io::read_to_string(std::io::stdin()).context("standard input is not UTF-8 text")?
             } else {
                 arguments
             };
-            let result = registry(&workspace)?.call_json(&name, &arguments);
+            let result = registry(&workspace, &ProcessLimits::default())?.call_json(&name, &arguments);
             serde_json::to_writer(&mut *out, &result)?;
             writeln!(out)?;
             Ok(match result.status {
@@ -154,6 +165,7 @@ pub(super) fn run(args: ToolArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
                 Status::Denied => Exit::Refused,
             })
         }
+        ToolCommand::Serve(args) => tool_serve::run(args, out),
     }
 }
 

@@ -169,6 +169,16 @@ impl Policy {
         narrowed
     }
 
+    /// The same policy under the tighter of its own bounds and `limits`.
+    #[must_use]
+    pub fn limited(mut self, limits: &ProcessLimits) -> Self {
+        self.limits = self.limits.min(limits);
+        let output = self.limits.output_kb.unwrap_or(u64::MAX).saturating_mul(1024);
+        let files = &mut self.files.limits;
+        files.max_output_bytes = files.max_output_bytes.min(usize::try_from(output).unwrap_or(usize::MAX));
+        self
+    }
+
     /// Whether a file tool may be called on `path`, as far as that can be told without looking: links may
     /// still lead elsewhere, and then the call is refused.
     ///
