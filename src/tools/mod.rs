@@ -5,6 +5,7 @@
 
 mod args;
 mod canned;
+mod check;
 mod files;
 mod registry;
 mod result;
@@ -12,6 +13,7 @@ mod typed;
 
 pub use args::Args;
 pub use canned::CannedTool;
+pub use check::{Check, Violation};
 pub use files::{FileTool, file_tools};
 pub use registry::Registry;
 pub use result::{Status, ToolResult};
