@@ -95,6 +95,12 @@ impl Row {
         texts.ok_or_else(|| self.is_not(field, "a list of strings"))
     }
 
+    /// A field that is a list; empty if it is absent.
+    pub(super) fn list(&self, field: &str) -> anyhow::Result<&[Value]> {
+        let Some(value) = self.get(field) else { return Ok(&[]) };
+        value.as_array().map(Vec::as_slice).ok_or_else(|| self.is_not(field, "a list"))
+    }
+
     /// The error that a field is not what it must be.
     pub(super) fn is_not(&self, field: &str, what: &str) -> anyhow::Error {
         anyhow!("{}: field {field:?} is not {what}", self.place)

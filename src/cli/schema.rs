@@ -13,6 +13,7 @@ use toolgate_grammar::{Compiled, Error, Limits, Options, Schema, Whitespace, com
 use toolgate_sandbox::output;
 
 use super::exit::Exit;
+use crate::tools::{Check, Violation};
 
 /// Arguments of `toolgate schema`.
 #[derive(Args)]
@@ -121,7 +122,7 @@ struct Verdict {
     grammar: bool,
     contract: bool,
     /// What the validator has against the instance, each with a pointer into it.
-    violations: Vec<(String, String)>,
+    violations: Vec<Violation>,
 }
 
 fn check(
@@ -133,14 +134,8 @@ fn check(
 ) -> anyhow::Result<Verdict> {
     let text = render(instance, Some(schema), whitespace);
     let grammar = compiled.accepts(&text).map_err(reported)?;
-    let validator = jsonschema::options()
-        .should_validate_formats(true)
-        .build(document)
-        .map_err(|error| anyhow!("the validator refuses the schema: {error}"))?;
-    let violations: Vec<(String, String)> = validator
-        .iter_errors(instance)
-        .map(|error| (error.instance_path().to_string(), error.to_string()))
-        .collect();
+    let check = Check::new(document).map_err(|error| anyhow!("the validator refuses the schema: {error}"))?;
+    let violations = check.violations(instance);
     Ok(Verdict { text, grammar, contract: grammar && violations.is_empty(), violations })
 }
 
@@ -154,13 +149,11 @@ fn print(
         (None, None) => write!(out, "{}", compiled.grammar)?,
         (Some(Report::Json), None) => writeln!(out, "{:#}", compiled.contract.to_json())?,
         (Some(Report::Json), Some(verdict)) => {
-            let violations =
-                verdict.violations.iter().map(|(at, why)| json!({"pointer": at, "message": why}));
             let check = json!({
                 "grammar": verdict.grammar,
                 "contract": verdict.contract,
                 "text": verdict.text,
-                "violations": violations.collect::<Vec<Value>>(),
+                "violations": verdict.violations,
             });
             writeln!(out, "{:#}", json!({"contract": compiled.contract.to_json(), "check": check}))?;
         }
@@ -172,9 +165,8 @@ fn print(
                 let word = |holds: bool| if holds { "accepts" } else { "refuses" };
                 writeln!(out, "grammar {}", word(verdict.grammar))?;
                 writeln!(out, "contract {}", word(verdict.contract))?;
-                for (pointer, message) in &verdict.violations {
-                    let place = if pointer.is_empty() { "at the root" } else { pointer };
-                    writeln!(out, "  {}", output::for_terminal(&format!("{place}: {message}")))?;
+                for violation in &verdict.violations {
+                    writeln!(out, "  {}", output::for_terminal(&violation.to_string()))?;
                 }
             }
         }

@@ -3,42 +3,19 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::{Check, Violation};
+
 /// A call's arguments, known to fit the tool's schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Args(Map<String, Value>);
 
-/// A compiled schema, kept beside its tool.
-pub(super) struct Check(jsonschema::Validator);
-
 impl Check {
-    /// Compiles `schema` for checking; formats count as assertions.
-    pub(super) fn new(schema: &Value) -> Result<Self, String> {
-        jsonschema::options().should_validate_formats(true).build(schema).map(Self).map_err(|e| e.to_string())
-    }
-
-    /// The checked arguments, or one line for each violation: where, and what is wrong.
-    pub(super) fn check(&self, arguments: &Map<String, Value>) -> Result<Args, Vec<String>> {
-        let value = Value::Object(arguments.clone());
-        let mut violations: Vec<String> = self
-            .0
-            .iter_errors(&value)
-            .take(MAX_VIOLATIONS)
-            .map(|error| {
-                let pointer = error.instance_path().to_string();
-                let place = if pointer.is_empty() { "arguments".to_owned() } else { pointer };
-                format!("{place}: {error}")
-            })
-            .collect();
-        if violations.is_empty() {
-            return Ok(Args(arguments.clone()));
-        }
-        violations.dedup();
-        Err(violations)
+    /// The checked arguments, or what is wrong with them.
+    pub(super) fn check(&self, arguments: &Map<String, Value>) -> Result<Args, Vec<Violation>> {
+        let violations = self.violations(&Value::Object(arguments.clone()));
+        if violations.is_empty() { Ok(Args(arguments.clone())) } else { Err(violations) }
     }
 }
-
-/// A model cannot use more corrections than this at once.
-const MAX_VIOLATIONS: usize = 4;
 
 impl Args {
     /// The arguments as a map, in the order given.

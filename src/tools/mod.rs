@@ -5,6 +5,7 @@
 
 mod args;
 mod canned;
+mod check;
 mod files;
 mod memory;
 mod registry;
@@ -13,6 +14,7 @@ mod typed;
 
 pub use args::Args;
 pub use canned::CannedTool;
+pub use check::{Check, Violation};
 pub use files::{FileTool, file_tools};
 pub use memory::memory_tools;
 pub use registry::Registry;

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use toolgate_chat::{ToolCall, ToolSpec};
 
-use super::args::Check;
-use super::{Effect, Tool, ToolResult};
+use super::{Check, Effect, Tool, ToolResult, Violation};
 use crate::Error;
 
 /// Tools in the order they are offered, each with its compiled schema.
@@ -108,11 +107,7 @@ impl Registry {
             )),
             Some(entry) => match entry.check.check(&call.arguments) {
                 Ok(args) => entry.tool.call(&args),
-                Err(violations) => ToolResult::failed(format!(
-                    "the arguments of {} do not fit its schema: {}",
-                    call.name,
-                    violations.join("; ")
-                )),
+                Err(violations) => misfit(&call.name, &violations),
             },
         };
         result.ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -130,4 +125,11 @@ impl Registry {
     fn entry(&self, name: &str) -> Option<&Entry> {
         self.by_name.get(name).and_then(|&i| self.entries.get(i))
     }
+}
+
+/// The result of a call whose arguments are wrong: a sentence for each thing, and the same as data.
+fn misfit(name: &str, violations: &[Violation]) -> ToolResult {
+    let sentences: Vec<String> = violations.iter().map(Violation::to_string).collect();
+    let content = format!("the arguments of {name} do not fit its schema: {}", sentences.join("; "));
+    ToolResult { data: Some(json!({"violations": violations})), ..ToolResult::failed(content) }
 }

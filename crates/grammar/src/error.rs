@@ -22,6 +22,21 @@ pub enum Kind {
     Vocabulary,
 }
 
+impl Kind {
+    /// A word for it, as programs write it: `invalid_schema`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Syntax => "syntax",
+            Self::Undefined => "undefined",
+            Self::Unsupported => "unsupported",
+            Self::InvalidSchema => "invalid_schema",
+            Self::Rejected => "rejected",
+            Self::Limit => "limit",
+            Self::Vocabulary => "vocabulary",
+        }
+    }
+}
+
 /// Where it went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

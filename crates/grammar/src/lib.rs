@@ -10,6 +10,7 @@
 //! It knows JSON Schema, GBNF, bytes and token vocabularies; no model, no chat, no tool.
 
 pub mod compile;
+pub mod conformance;
 pub mod engine;
 mod error;
 pub mod gbnf;
@@ -21,4 +22,4 @@ pub use engine::{Automaton, Matcher, TokenId, TokenKind, TokenSet, Vocabulary};
 pub use error::{Error, Kind, Place};
 pub use gbnf::{Expr, Grammar, GrammarBuilder, RuleId};
 pub use limits::Limits;
-pub use schema::Schema;
+pub use schema::{Schema, SchemaOptions};

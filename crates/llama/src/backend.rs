@@ -153,30 +153,7 @@ impl Backend for LlamaBackend {
     }
 
     fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, toolgate_infer::Error> {
-        if i32::try_from(text.len()).is_err() {
-            return Err(failed(format!("text of {} bytes is too long for the tokenizer", text.len())));
-        }
-        let inner = self.model.inner();
-        let parse = specials == Specials::Parse;
-        let tokens = |text: &str| -> Vec<TokenId> {
-            let tokens = inner.model.vocab().tokenize(text.as_bytes(), false, parse);
-            tokens.into_iter().filter_map(|token| TokenId::try_from(token.0).ok()).collect()
-        };
-        if parse || inner.prefix.is_empty() || text.is_empty() {
-            return Ok(tokens(text));
-        }
-        // Plain text stands inside a sequence, where nothing is added: tokenize it after a line break of its own,
-        // unless that merges with it.
-        let after_break = tokens(&format!("\n{text}"));
-        let mut bytes = 0;
-        let break_end = inner.prefix.len() + 1;
-        for (index, &token) in after_break.iter().enumerate() {
-            if bytes == break_end {
-                return Ok(after_break.get(index..).unwrap_or_default().to_vec());
-            }
-            bytes += self.model.vocabulary().bytes(token).len();
-        }
-        Ok(tokens(text))
+        self.model.tokenize(text, specials)
     }
 
     fn context_len(&self) -> usize {

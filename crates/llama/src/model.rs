@@ -13,6 +13,7 @@ use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token_type::LlamaTokenAttr;
 use llama_cpp_2::{LogOptions, send_logs_to_tracing};
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
+use toolgate_infer::Specials;
 
 use crate::backend::{ContextOptions, LlamaBackend};
 use crate::load::load_file;
@@ -118,6 +119,38 @@ impl Model {
     /// Its tokens.
     pub fn vocabulary(&self) -> &Arc<Vocabulary> {
         &self.0.vocabulary
+    }
+
+    /// A text as tokens; needs no weights. With [`Specials::Parse`] the names of control tokens in it become these.
+    ///
+    /// # Errors
+    /// A text of more than 2 GiB.
+    pub fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, toolgate_infer::Error> {
+        if i32::try_from(text.len()).is_err() {
+            let message = format!("text of {} bytes is too long for the tokenizer", text.len());
+            return Err(toolgate_infer::Error::new(toolgate_infer::Kind::Backend, message));
+        }
+        let inner = self.inner();
+        let parse = specials == Specials::Parse;
+        let tokens = |text: &str| -> Vec<TokenId> {
+            let tokens = inner.model.vocab().tokenize(text.as_bytes(), false, parse);
+            tokens.into_iter().filter_map(|token| TokenId::try_from(token.0).ok()).collect()
+        };
+        if parse || inner.prefix.is_empty() || text.is_empty() {
+            return Ok(tokens(text));
+        }
+        // Plain text stands inside a sequence, where nothing is added: tokenize it after a line break of its own,
+        // unless that merges with it.
+        let after_break = tokens(&format!("\n{text}"));
+        let mut bytes = 0;
+        let break_end = inner.prefix.len() + 1;
+        for (index, &token) in after_break.iter().enumerate() {
+            if bytes == break_end {
+                return Ok(after_break.get(index..).unwrap_or_default().to_vec());
+            }
+            bytes += self.vocabulary().bytes(token).len();
+        }
+        Ok(tokens(text))
     }
 
     /// The chat template of the file; `name` is that of an alternative, such as `tool_use`.

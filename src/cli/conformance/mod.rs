@@ -4,6 +4,8 @@
 //! of `--out`, the progress bar, the summary on stdout.
 
 mod gbnf;
+mod schema_suite;
+mod schemas;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -37,12 +39,20 @@ enum Corpus {
     /// GBNF grammars, each with texts that match and texts that do not.
     #[command(after_help = gbnf::EXAMPLES)]
     Gbnf(gbnf::GbnfArgs),
+    /// JSON Schemas, each with instances that are valid and instances that are not.
+    #[command(after_help = schemas::EXAMPLES)]
+    Schemas(schemas::SchemasArgs),
+    /// The official JSON Schema test suite.
+    #[command(after_help = schema_suite::EXAMPLES)]
+    SchemaSuite(schema_suite::SuiteArgs),
 }
 
 /// Runs `toolgate conformance`.
 pub(super) fn run(args: ConformanceArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let summary = match args.corpus {
         Corpus::Gbnf(args) => gbnf::run(&args)?,
+        Corpus::Schemas(args) => schemas::run(&args)?,
+        Corpus::SchemaSuite(args) => schema_suite::run(&args)?,
     };
     writeln!(out, "{summary}")?;
     Ok(Exit::Done)

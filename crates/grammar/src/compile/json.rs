@@ -130,19 +130,24 @@ impl Json {
         })
     }
 
-    /// Any integer of up to 18 digits, which every integer type of 64 bits holds.
+    /// Any integer of 64 bits with its sign, and those of up to 19 digits without.
     pub(super) fn integer(&mut self, builder: &mut GrammarBuilder) -> Expr {
         self.made(builder, "json-integer", |_, _| {
-            let digits = [Expr::class([('1', '9')]), Expr::class([('0', '9')]).repeat(0, Some(17))];
-            let signed = sequence([Expr::literal("-").optional()].into_iter().chain(digits));
-            Expr::choice([Expr::literal("0"), signed])
+            let digits = |first: char, min, max| {
+                sequence([Expr::class([('1', first)]), digit().repeat(min, Some(max))])
+            };
+            // The last of 64 bits, whose neighbours a float does not tell apart.
+            let last = sequence([Expr::literal("922337203685477580"), Expr::class([('0', '8')])]);
+            let below = Expr::choice([digits('9', 0, 17), digits('8', 18, 18), last]);
+            let below = sequence([Expr::literal("-"), below]);
+            Expr::choice([Expr::literal("0"), digits('9', 0, 18), below])
         })
     }
 
     /// Any number from 0 of bounded length whose value a float can hold.
     pub(super) fn magnitude(&mut self, builder: &mut GrammarBuilder) -> Expr {
         self.made(builder, "json-magnitude", |_, _| {
-            // 18 digits times 10^289 is still a finite float; 10^-999 is zero.
+            // 19 digits times 10^289 is still a finite float; 10^-999 is zero.
             let large = sequence([Expr::class([('1', '2')]), Expr::class([('0', '8')]), digit()]);
             magnitude(Expr::choice([digit().repeat(1, Some(2)), large]), 3)
         })
@@ -151,7 +156,7 @@ impl Json {
     /// Any number that 32 bits of floating point can hold.
     pub(super) fn single(&mut self, builder: &mut GrammarBuilder) -> Expr {
         self.made(builder, "json-single", |_, _| {
-            // 18 digits times 10^19 is below 3.4 times 10^38.
+            // 19 digits times 10^19 is below 3.4 times 10^38.
             let up = Expr::choice([digit(), sequence([Expr::literal("1"), digit()])]);
             sequence([Expr::literal("-").optional(), magnitude(up, 2)])
         })
@@ -235,7 +240,7 @@ fn digit() -> Expr {
 fn magnitude(up: Expr, down: u64) -> Expr {
     let whole = Expr::choice([
         Expr::literal("0"),
-        sequence([Expr::class([('1', '9')]), digit().repeat(0, Some(17))]),
+        sequence([Expr::class([('1', '9')]), digit().repeat(0, Some(18))]),
     ]);
     let fraction = sequence([Expr::literal("."), digit().repeat(1, Some(17))]);
     let up = sequence([Expr::literal("+").optional(), up]);

@@ -16,9 +16,10 @@ mod union;
 mod values;
 
 use std::borrow::Cow;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::engine::{Automaton, Vocabulary};
 use crate::schema::{Arena, Conjunct, Key, Leaf, Types};
@@ -132,6 +133,9 @@ pub fn compile_into(
         prefix: name.to_owned(),
         memo: FxHashMap::default(),
         bodies: FxHashMap::default(),
+        dfas: FxHashMap::default(),
+        strings: FxHashMap::default(),
+        classes: FxHashMap::default(),
         unguarded: Vec::new(),
         cut: false,
         weakened: Vec::new(),
@@ -171,8 +175,14 @@ struct Compiler<'a, 's> {
     json: Json,
     prefix: String,
     memo: FxHashMap<Key, Slot>,
-    /// Rules by their body, so that equal subschemas share one.
-    bodies: FxHashMap<Expr, RuleId>,
+    /// Rules by the hash of their body, so that equal subschemas share one.
+    bodies: FxHashMap<u64, Vec<RuleId>>,
+    /// Automata of patterns, which keys of many objects may be told by.
+    dfas: FxHashMap<Arc<crate::schema::pattern::Pattern>, Option<Arc<automaton::Dfa>>>,
+    /// Strings by what is said of them, so that equal ones are determinized and written once.
+    strings: FxHashMap<string::StringKey, Option<Expr>>,
+    /// Sets of code points that have been written before, as patterns repeat a few.
+    classes: FxHashMap<Vec<(u32, u32)>, Expr>,
     /// Keys entered since the last object or array: meeting one again adds nothing.
     unguarded: Vec<Key>,
     /// Whether such a key was met again, so that what is compiled above it is not whole.
@@ -335,12 +345,14 @@ impl Compiler<'_, '_> {
         if matches!(body, Expr::Rule(_) | Expr::Literal(_)) || body == Expr::empty() {
             return Ok(body);
         }
-        if let Some(id) = self.bodies.get(&body) {
-            return Ok(Expr::Rule(*id));
+        let hash = FxBuildHasher.hash_one(&body);
+        let known = self.bodies.get(&hash).into_iter().flatten();
+        if let Some(id) = known.copied().find(|id| self.builder.body(*id) == Some(&body)) {
+            return Ok(Expr::Rule(id));
         }
         let id = self.declare(name)?;
-        self.builder.define(id, body.clone());
-        self.bodies.insert(body, id);
+        self.builder.define(id, body);
+        self.bodies.entry(hash).or_default().push(id);
         Ok(Expr::Rule(id))
     }
 
@@ -400,9 +412,16 @@ fn sequence(items: impl IntoIterator<Item = Expr>) -> Expr {
 
 /// Distinct alternatives, in order; `None` if there is none.
 fn choice(branches: impl IntoIterator<Item = Expr>) -> Option<Expr> {
-    let mut seen: FxHashSet<Expr> = FxHashSet::default();
-    let branches: Vec<Expr> = branches.into_iter().filter(|branch| seen.insert(branch.clone())).collect();
-    if branches.is_empty() { None } else { Some(Expr::choice(branches)) }
+    let mut distinct: Vec<Expr> = Vec::new();
+    let mut places: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+    for branch in branches {
+        let same = places.entry(FxBuildHasher.hash_one(&branch)).or_default();
+        if !same.iter().any(|i| distinct.get(*i) == Some(&branch)) {
+            same.push(distinct.len());
+            distinct.push(branch);
+        }
+    }
+    if distinct.is_empty() { None } else { Some(Expr::choice(distinct)) }
 }
 
 #[cfg(test)]

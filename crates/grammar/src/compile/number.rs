@@ -10,8 +10,8 @@ use crate::{Error, Expr};
 
 use super::{Compiler, choice, sequence};
 
-/// Digits of an integer without bounds, all of which 64 bits hold.
-const DIGITS: u32 = 18;
+/// Digits of an integer without an upper bound, all of which 64 bits hold.
+const DIGITS: u32 = 19;
 /// Digits after the point, more than a float tells apart.
 const PLACES: usize = 17;
 /// Digits that a float always keeps apart.
@@ -260,14 +260,14 @@ impl Remainders<'_> {
 
 /// Bounds where there are none, so that digits end.
 fn finite(min: Option<i128>, max: Option<i128>) -> (i128, i128) {
-    let usual = 10_i128.pow(DIGITS) - 1;
+    let (least, usual) = (i128::from(i64::MIN), 10_i128.pow(DIGITS) - 1);
     let beyond = |bound: i128| {
         let digits = u32::try_from(bound.unsigned_abs().to_string().len()).unwrap_or(37);
         10_i128.pow((digits + 1).min(38)) - 1
     };
     let low = min.unwrap_or_else(|| match max {
-        Some(max) if max <= -usual / 10 => -beyond(max),
-        _ => -usual,
+        Some(max) if max <= least / 10 => -beyond(max),
+        _ => least,
     });
     let high = max.unwrap_or_else(|| match min {
         Some(min) if min >= usual / 10 => beyond(min),

@@ -124,6 +124,15 @@ impl Compiler<'_, '_> {
 
     /// One of these code points.
     pub(super) fn class(&mut self, ranges: &[(u32, u32)]) -> Expr {
+        if let Some(known) = self.classes.get(ranges) {
+            return known.clone();
+        }
+        let written = self.class_written(ranges);
+        self.classes.insert(ranges.to_vec(), written.clone());
+        written
+    }
+
+    fn class_written(&mut self, ranges: &[(u32, u32)]) -> Expr {
         let within = |code: u32| ranges.iter().any(|(low, high)| (*low..=*high).contains(&code));
         let special: Vec<u32> = (0..0x20).chain([0x22, 0x5C]).collect();
         let escaped: Vec<u32> = special.iter().copied().filter(|code| within(*code)).collect();

@@ -5,6 +5,7 @@
 use serde_json::{Map, Number, Value};
 
 use crate::Schema;
+use crate::schema::pattern::Pattern;
 use crate::schema::{Arena, Conjunct, Decimal, Key, Normal, same};
 
 use super::Whitespace;
@@ -81,9 +82,7 @@ impl Writer<'_> {
             if !seen.contains(name.as_str()) {
                 let kinds = shape.as_ref().map(|shape| shape.free.as_slice()).unwrap_or_default();
                 let kind = kinds.iter().find(|kind| {
-                    let matches = |pattern: &crate::schema::pattern::Pattern| {
-                        crate::schema::nfa::Nfa::search(pattern, 20_000).is_some_and(|nfa| nfa.is_match(name))
-                    };
+                    let matches = |pattern: &Pattern| pattern.is_match(name) == Some(true);
                     kind.matching.iter().all(|(p, _)| matches(p))
                         && !kind.not_matching.iter().any(|(p, _)| matches(p))
                 });

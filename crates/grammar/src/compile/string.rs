@@ -2,8 +2,9 @@
 //!
 //! Invariant: what does not fit the limit of states is listed as checked, and the rest still holds.
 
-use crate::schema::nfa::Nfa;
-use crate::schema::pattern::Node;
+use std::sync::Arc;
+
+use crate::schema::pattern::{Node, Pattern};
 use crate::schema::{Leaf, PatternUse, TextKind, TextShape};
 use crate::{Error, Expr};
 
@@ -17,6 +18,14 @@ const COUNTED_STATES: usize = 4_000;
 /// States of the tree of names that a key must not be.
 const NAME_STATES: usize = 400_000;
 
+/// What a string automaton was made from.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct StringKey {
+    patterns: Vec<(Arc<Pattern>, bool)>,
+    excluded: Vec<String>,
+    lengths: (u64, Option<u64>),
+}
+
 impl Compiler<'_, '_> {
     /// A string; `None` if none satisfies.
     pub(super) fn string(&mut self, leaf: &Leaf, name: &str) -> Result<Option<Expr>, Error> {
@@ -27,9 +36,10 @@ impl Compiler<'_, '_> {
         let (min, max) = (shape.min, shape.max);
         if shape.patterns.iter().any(|used| !used.negated) {
             // Most names a key must not be are not among those a pattern allows.
-            let matchers: Vec<Option<Nfa>> =
-                shape.patterns.iter().filter(|used| !used.negated).map(|used| self.nfa(used)).collect();
-            shape.excluded.retain(|text| matchers.iter().flatten().all(|nfa| nfa.is_match(text)));
+            let allowing: Vec<&PatternUse> = shape.patterns.iter().filter(|used| !used.negated).collect();
+            shape
+                .excluded
+                .retain(|text| allowing.iter().all(|used| used.pattern.is_match(text) != Some(false)));
         }
         if shape.patterns.is_empty() && shape.excluded.is_empty() {
             return Ok(Some(if (min, max) == (0, None) {
@@ -55,15 +65,25 @@ impl Compiler<'_, '_> {
                 None => text,
             }));
         }
-        self.product(leaf, &shape, name)
+        let key = StringKey {
+            patterns: shape.patterns.iter().map(|used| (Arc::clone(&used.pattern), used.negated)).collect(),
+            excluded: shape.excluded.clone(),
+            lengths: (min, max),
+        };
+        if let Some(known) = self.strings.get(&key) {
+            return Ok(known.clone());
+        }
+        let weakened = self.weakened.len();
+        let written = self.product(leaf, &shape, name)?;
+        // What is let go has to be listed for every place, so only what holds whole is kept.
+        if self.weakened.len() == weakened {
+            self.strings.insert(key, written.clone());
+        }
+        Ok(written)
     }
 
     fn format_prefix(&self) -> String {
         if self.prefix == "root" { "format".to_owned() } else { format!("{}-format", self.prefix) }
-    }
-
-    fn nfa(&self, used: &PatternUse) -> Option<Nfa> {
-        Nfa::search(&used.pattern, self.options.limits.pattern_states.saturating_mul(4))
     }
 
     /// A pattern without the detour over an automaton, if it bounds both ends itself.
@@ -91,14 +111,25 @@ impl Compiler<'_, '_> {
         choice(exprs)
     }
 
+    /// The automaton of a pattern; none if it has too many states.
+    fn dfa(&mut self, pattern: &Arc<Pattern>) -> Option<Arc<Dfa>> {
+        if let Some(known) = self.dfas.get(pattern) {
+            return known.clone();
+        }
+        let limit = self.options.limits.pattern_states;
+        let dfa = pattern.nfa().and_then(|nfa| Dfa::new(nfa, limit)).map(Arc::new);
+        self.dfas.insert(Arc::clone(pattern), dfa.clone());
+        dfa
+    }
+
     /// Everything that is said of the string as one automaton.
     fn product(&mut self, leaf: &Leaf, shape: &TextShape, name: &str) -> Result<Option<Expr>, Error> {
         let limit = self.options.limits.pattern_states;
         let mut dfa: Option<Dfa> = None;
         let mut left: Option<&PatternUse> = None;
         for used in &shape.patterns {
-            let own = self.nfa(used).and_then(|nfa| Dfa::new(&nfa, limit));
-            let own = own.map(|dfa| if used.negated { dfa.complement() } else { dfa });
+            let own = self.dfa(&used.pattern);
+            let own = own.map(|dfa| if used.negated { dfa.complement() } else { Dfa::clone(&dfa) });
             let joined = match (&dfa, own) {
                 (None, own) => own,
                 (Some(dfa), Some(own)) => dfa.intersection(&own, limit),

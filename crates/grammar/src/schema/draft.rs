@@ -4,31 +4,35 @@
 
 use serde_json::Value;
 
-/// The drafts that differ for us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Draft {
+/// The drafts that differ for the compiler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Draft {
+    /// Draft 4, and 3 as far as it is the same.
     Four,
+    /// Draft 6.
     Six,
+    /// Draft 7.
     Seven,
+    /// Draft 2019-09.
     Y2019,
+    /// Draft 2020-12.
+    #[default]
     Y2020,
 }
 
 impl Draft {
-    /// The draft a document names in `$schema`; 2020-12 if it names none.
-    pub(super) fn of(root: &Value) -> Self {
+    /// The draft a document names in `$schema`, if it names one of them.
+    pub(super) fn of(root: &Value) -> Option<Self> {
         let name = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
-        if name.contains("draft-04") || name.contains("draft-03") {
-            Draft::Four
-        } else if name.contains("draft-06") {
-            Draft::Six
-        } else if name.contains("draft-07") {
-            Draft::Seven
-        } else if name.contains("2019-09") {
-            Draft::Y2019
-        } else {
-            Draft::Y2020
-        }
+        let known = [
+            ("draft-03", Self::Four),
+            ("draft-04", Self::Four),
+            ("draft-06", Self::Six),
+            ("draft-07", Self::Seven),
+            ("2019-09", Self::Y2019),
+            ("2020-12", Self::Y2020),
+        ];
+        known.into_iter().find(|(part, _)| name.contains(part)).map(|(_, draft)| draft)
     }
 
     /// Whether the draft has the keyword.

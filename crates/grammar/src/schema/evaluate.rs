@@ -5,7 +5,6 @@
 use serde_json::Value;
 
 use super::decimal::same;
-use super::nfa::Nfa;
 use super::part::{Part, PartId, Types};
 use super::{Decimal, Schema};
 
@@ -21,8 +20,6 @@ use Verdict::{Maybe, No, Yes};
 
 /// Nesting followed before the verdict is `Maybe`.
 const DEPTH: usize = 64;
-/// States of an automaton built to match one string.
-const STATES: usize = 20_000;
 
 impl Verdict {
     fn when(holds: bool) -> Self {
@@ -149,7 +146,7 @@ impl Schema {
                 verdict = verdict.and(self.evaluate_at(*id, value, depth + 1));
             }
             for (pattern, id) in &object.patterns {
-                match Nfa::search(pattern, STATES).map(|nfa| nfa.is_match(key)) {
+                match pattern.is_match(key) {
                     Some(true) => {
                         declared = true;
                         verdict = verdict.and(self.evaluate_at(*id, value, depth + 1));
@@ -174,7 +171,7 @@ fn text_verdict(part: &Part, text: &str) -> Verdict {
     let n = text.chars().count() as u64;
     let mut verdict = Verdict::when(n >= part.text.min && part.text.max.is_none_or(|max| n <= max));
     for used in &part.text.patterns {
-        let held = Nfa::search(&used.pattern, STATES).map_or(Maybe, |nfa| Verdict::when(nfa.is_match(text)));
+        let held = used.pattern.is_match(text).map_or(Maybe, Verdict::when);
         verdict = verdict.and(if used.negated { held.not() } else { held });
     }
     verdict

@@ -65,7 +65,8 @@ fn sources() -> Vec<(&'static str, String, Option<&'static str>)> {
     let hostname = format!("{label}(?:\\.{label})*");
     // RFC 5321, 4.1.2 and 4.1.3.
     let atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]";
-    let local = format!("{atom}+(?:\\.{atom}+)*");
+    let quoted = "\"(?:[ !#-\\[\\]-~]|\\\\[ -~])*\"";
+    let local = format!("(?:{atom}+(?:\\.{atom}+)*|{quoted})");
     let email = format!("{local}@(?:{hostname}|\\[{ipv4}\\]|\\[IPv6:{ipv6}\\])");
     let (uri, reference) = uris(&ipv6);
     let pointer = "(?:/(?:[^/~]|~[01])*)*";
@@ -238,7 +239,7 @@ mod tests {
         );
         check(
             "email",
-            &["a@b", "joe.bloggs@example.com", "o'x+y@[1.2.3.4]", "a@[IPv6:::1]"],
+            &["a@b", "\"joe b\\\"@\"@b", "joe.bloggs@example.com", "o'x+y@[1.2.3.4]", "a@[IPv6:::1]"],
             &["a", "@b", "a@", ".a@b", "a.@b", "a..b@c", "a b@c"],
         );
         check(

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::decimal::same;
 use super::evaluate::Verdict;
-use super::nfa::Nfa;
 use super::part::{Bound, Part, PartId, PatternUse, Types};
 use super::pattern::Pattern;
 use super::{Decimal, Schema};
@@ -124,8 +123,6 @@ pub(crate) struct FreeKeys {
 
 /// Key patterns of one object that are combined exactly; each doubles the kinds of keys.
 const PATTERNS: usize = 5;
-/// States of an automaton built to match property names.
-const STATES: usize = 20_000;
 /// How deep an impossible value is looked for.
 const NEVER_DEPTH: usize = 4;
 
@@ -417,7 +414,7 @@ impl<'s> Arena<'s> {
     pub(crate) fn object(&self, own: &[PartId]) -> ObjectShape {
         let mut shape = ObjectShape::default();
         let parts: Vec<&Part> = self.parts(own).filter(|part| part.constrains_objects()).collect();
-        let mut patterns: Vec<(&Arc<Pattern>, Option<Nfa>)> = Vec::new();
+        let mut patterns: Vec<&Arc<Pattern>> = Vec::new();
         for part in &parts {
             let object = &part.object;
             shape.min = shape.min.max(object.min);
@@ -426,8 +423,8 @@ impl<'s> Arena<'s> {
             shape.speaks_of_undeclared |=
                 object.additional.is_some() || !object.patterns.is_empty() || object.unknown_patterns;
             for (pattern, _) in &object.patterns {
-                if !patterns.iter().any(|(other, _)| other == &pattern) {
-                    patterns.push((pattern, Nfa::search(pattern, STATES)));
+                if !patterns.contains(&pattern) {
+                    patterns.push(pattern);
                 }
             }
         }
@@ -442,7 +439,7 @@ impl<'s> Arena<'s> {
             .collect();
         for name in declared.chain(required) {
             if seen.insert(name) {
-                let value = self.property(name, &parts, &lookup, &patterns, &shape.names);
+                let value = self.property(name, &parts, &lookup, &shape.names);
                 shape.properties.push(Property {
                     name: Arc::clone(name),
                     required: needed.contains(&**name),
@@ -460,7 +457,6 @@ impl<'s> Arena<'s> {
         name: &str,
         parts: &[&Part],
         lookup: &[rustc_hash::FxHashMap<&str, PartId>],
-        patterns: &[(&Arc<Pattern>, Option<Nfa>)],
         names: &[PartId],
     ) -> Option<Key> {
         let text = Value::String(name.to_owned());
@@ -473,9 +469,7 @@ impl<'s> Arena<'s> {
             let before = key.len();
             key.extend(properties.get(name).map(|id| Conjunct::Whole(*id)));
             for (pattern, id) in &object.patterns {
-                let nfa =
-                    patterns.iter().find(|(other, _)| *other == pattern).and_then(|(_, nfa)| nfa.as_ref());
-                if nfa.is_some_and(|nfa| nfa.is_match(name)) {
+                if pattern.is_match(name) == Some(true) {
                     key.push(Conjunct::Whole(*id));
                 }
             }
@@ -487,12 +481,11 @@ impl<'s> Arena<'s> {
     }
 
     /// Sorts undeclared keys by the patterns they match, and says what holds of their values.
-    fn free(&self, parts: &[&Part], patterns: &[(&Arc<Pattern>, Option<Nfa>)], shape: &mut ObjectShape) {
-        let exact = patterns.len() <= PATTERNS;
-        let all: Vec<&Arc<Pattern>> = patterns.iter().map(|(pattern, _)| *pattern).collect();
+    fn free(&self, parts: &[&Part], all: &[&Arc<Pattern>], shape: &mut ObjectShape) {
+        let exact = all.len() <= PATTERNS;
         let mut kinds: Vec<Vec<&Arc<Pattern>>> = vec![Vec::new()];
         if exact {
-            for pattern in &all {
+            for pattern in all {
                 let with: Vec<_> = kinds.iter().map(|kind| [kind.as_slice(), &[*pattern]].concat()).collect();
                 kinds.extend(with);
             }

@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use crate::{Error, Limits};
 
+pub use draft::Draft;
 pub use support::{Class, KeywordRule, keyword_rules};
 
 pub(crate) use decimal::{Decimal, same};
@@ -44,6 +45,27 @@ pub struct Schema {
     pub(crate) entries: Vec<KeywordEntry>,
 }
 
+/// How a document is read.
+#[derive(Clone, Debug, Default)]
+pub struct SchemaOptions {
+    /// Bounds on the document.
+    pub limits: Limits,
+    /// The draft of a document that names none in `$schema`.
+    pub draft: Draft,
+    /// What `format` means.
+    pub formats: Formats,
+}
+
+/// What `format` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Formats {
+    /// A value has to have the format it is said to have.
+    #[default]
+    Asserted,
+    /// It is a note to the reader, as the drafts since 2019-09 hold unless told otherwise.
+    Annotations,
+}
+
 /// What became of one keyword at one place, before compilation may lower it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeywordEntry {
@@ -61,14 +83,14 @@ impl Schema {
     /// reference that leads nowhere, [`Kind::Limit`](crate::Kind::Limit) for one too deep or too large, each with
     /// its JSON pointer.
     pub fn parse(schema: &Value) -> Result<Self, Error> {
-        Self::parse_with(schema, &Limits::default())
+        Self::parse_with(schema, &SchemaOptions::default())
     }
 
-    /// As [`parse`](Self::parse), with other bounds.
+    /// As [`parse`](Self::parse), with other bounds, another default draft, or formats that assert nothing.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
-    pub fn parse_with(schema: &Value, limits: &Limits) -> Result<Self, Error> {
-        parse::parse(schema, limits)
+    pub fn parse_with(schema: &Value, options: &SchemaOptions) -> Result<Self, Error> {
+        parse::parse(schema, options)
     }
 }

@@ -14,21 +14,23 @@ use super::part::{Bound, Choice, Condition, PatternUse, TextKind};
 use super::pattern::{Pattern, Refusal};
 use super::refs::{Index, join_pointer, walk};
 use super::support::{self, Class};
-use super::{Decimal, KeywordEntry, Part, PartId, Schema, Types, negate};
+use super::{Decimal, Formats, KeywordEntry, Part, PartId, Schema, SchemaOptions, Types, negate};
 use crate::{Error, Kind, Limits, Place};
 
 /// Parts a document may have before it counts as hostile.
 const PARTS: usize = 500_000;
 
-pub(super) fn parse(root: &Value, limits: &Limits) -> Result<Schema, Error> {
-    check_depth(root, limits)?;
-    let draft = Draft::of(root);
+pub(super) fn parse(root: &Value, options: &SchemaOptions) -> Result<Schema, Error> {
+    check_depth(root, &options.limits)?;
+    let draft = Draft::of(root).unwrap_or(options.draft);
     let mut parser = Parser {
         root,
         draft,
+        formats: options.formats,
         index: Index::new(root, if draft == Draft::Four { "id" } else { "$id" }),
         parts: Vec::new(),
         by_pointer: FxHashMap::default(),
+        patterns: FxHashMap::default(),
         stack: Vec::new(),
         found: Vec::new(),
         entries: Vec::new(),
@@ -70,9 +72,12 @@ fn check_depth(root: &Value, limits: &Limits) -> Result<(), Error> {
 struct Parser<'a> {
     root: &'a Value,
     draft: Draft,
+    formats: Formats,
     index: Index,
     parts: Vec<Part>,
     by_pointer: FxHashMap<String, PartId>,
+    /// Patterns by their source: many schemas repeat one all over.
+    patterns: FxHashMap<&'a str, Result<Arc<Pattern>, Refusal>>,
     stack: Vec<(PartId, String, &'a Value)>,
     /// Children of the part at hand, in document order; they move to the stack reversed.
     found: Vec<(PartId, String, &'a Value)>,
@@ -284,6 +289,10 @@ impl<'a> Parser<'a> {
             || text.starts_with("#/").then(|| self.index.resolve("", text)).flatten().filter(found);
         let target = self.index.resolve(pointer, text).filter(found).or_else(from_root);
         let Some(target) = target else {
+            if META_SCHEMAS.contains(&text.trim_end_matches('#')) {
+                self.checked(part, keyword, "a meta-schema is left to the validator, which has it");
+                return Ok(());
+            }
             return Err(invalid(
                 pointer,
                 keyword,
@@ -296,15 +305,20 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    fn read_pattern(&mut self, source: &'a str) -> Result<Arc<Pattern>, Refusal> {
+        let parse = || Pattern::parse(source).map(Arc::new);
+        self.patterns.entry(source).or_insert_with(parse).clone()
+    }
+
     fn pattern(&mut self, part: &mut Part, value: &'a Value) -> Result<(), Error> {
         let Some(source) = value.as_str() else {
             return Err(invalid(&part.pointer, "pattern", "a pattern is a string"));
         };
-        match Pattern::parse(source) {
+        match self.read_pattern(source) {
             Ok(pattern) => part.text.patterns.push(PatternUse {
                 pointer: part.pointer.as_str().into(),
                 kind: TextKind::Pattern,
-                pattern: Arc::new(pattern),
+                pattern,
                 negated: false,
             }),
             Err(Refusal::Unsupported(what)) => self.checked(part, "pattern", unsupported(what)),
@@ -323,6 +337,10 @@ impl<'a> Parser<'a> {
         let Some(name) = value.as_str() else {
             return Err(invalid(&part.pointer, "format", "a format is a string"));
         };
+        if self.formats == Formats::Annotations {
+            self.note(&part.pointer, "format", Class::Annotation, Some("formats assert nothing here".into()));
+            return Ok(());
+        }
         if let Some(format) = formats::format(name) {
             part.text.patterns.push(PatternUse {
                 pointer: part.pointer.as_str().into(),
@@ -385,6 +403,14 @@ impl<'a> Parser<'a> {
         match keyword {
             "minItems" => part.array.min = count(&pointer, keyword, value)?,
             "maxItems" => part.array.max = Some(count(&pointer, keyword, value)?),
+            "prefixItems" if !value.is_array() && map.contains_key("items") => self.note(
+                &pointer,
+                keyword,
+                Class::Annotation,
+                Some("not a list, and items says what the elements are".into()),
+            ),
+            // Not what the draft says, but there are converters that read a lone schema as that of every element.
+            "prefixItems" if !value.is_array() => part.array.items = Some(self.child(&pointer, keyword)?),
             "prefixItems" => part.array.prefix = self.list(&pointer, keyword, value)?,
             "items" if value.is_array() => part.array.prefix = self.list(&pointer, keyword, value)?,
             "additionalItems" if !map.get("items").is_some_and(Value::is_array) => {
@@ -425,7 +451,7 @@ impl<'a> Parser<'a> {
                 part.object.additional = Some(self.child(pointer, keyword)?);
                 let patterns = map.get("patternProperties").and_then(Value::as_object);
                 if patterns.is_some_and(|map| {
-                    map.keys().any(|key| matches!(Pattern::parse(key), Err(Refusal::Unsupported(_))))
+                    map.keys().any(|key| matches!(self.read_pattern(key), Err(Refusal::Unsupported(_))))
                 }) {
                     self.checked(
                         part,
@@ -444,10 +470,10 @@ impl<'a> Parser<'a> {
             "patternProperties" => {
                 for key in schemas(pointer, keyword, value)?.keys() {
                     let here = join_pointer(pointer, keyword);
-                    match Pattern::parse(key) {
+                    match self.read_pattern(key) {
                         Ok(pattern) => {
                             let id = self.part(join_pointer(&here, key))?;
-                            part.object.patterns.push((Arc::new(pattern), id));
+                            part.object.patterns.push((pattern, id));
                         }
                         Err(Refusal::Unsupported(what)) => {
                             part.object.unknown_patterns = true;
@@ -505,6 +531,15 @@ impl<'a> Parser<'a> {
         }
     }
 }
+
+/// Documents that validators know without being given them.
+const META_SCHEMAS: [&str; 5] = [
+    "http://json-schema.org/draft-04/schema",
+    "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-07/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "https://json-schema.org/draft/2020-12/schema",
+];
 
 /// Formats that validators know and no automaton of ours stands for.
 const CHECKED_FORMATS: [&str; 6] =

@@ -3,13 +3,34 @@
 //! Invariant: what parses means exactly what ECMA 262 says with the `u` flag (Annex B leniency where patterns in
 //! the wild rely on it); what cannot be meant exactly is [`Refusal::Unsupported`], never approximated.
 
+use std::hash::{Hash, Hasher};
+use std::sync::OnceLock;
+
 use regex_syntax::hir::{Class, HirKind};
 
-/// A parsed pattern.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+use super::nfa::Nfa;
+
+/// A parsed pattern; equal ones have the same source.
+#[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     pub(crate) source: String,
     pub(crate) node: Node,
+    /// Made when first asked for: some patterns are only written out.
+    nfa: OnceLock<Option<Nfa>>,
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl Eq for Pattern {}
+
+impl Hash for Pattern {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.source.hash(state);
+    }
 }
 
 /// An element of a pattern.
@@ -63,6 +84,10 @@ const SPACE: [(u32, u32); 10] = [
     (0xFEFF, 0xFEFF),
 ];
 const LINE_END: [(u32, u32); 3] = [(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)];
+/// States of a pattern before it is determinized.
+const NFA_STATES: usize = 80_000;
+/// States of a pattern that texts are matched with as they are.
+const MATCH_STATES: usize = 20_000;
 /// Nesting of groups a pattern may have.
 const DEPTH: usize = 100;
 /// The greatest repetition count; beyond it a pattern cannot become an automaton anyway.
@@ -79,9 +104,20 @@ impl Pattern {
         }
         let node = parser.choice(0)?;
         match parser.peek() {
-            None => Ok(Self { source: source.to_owned(), node }),
+            None => Ok(Self { source: source.to_owned(), node, nfa: OnceLock::new() }),
             Some(_) => Err(Refusal::Malformed("a closing parenthesis without an opening one".to_owned())),
         }
+    }
+
+    /// The texts in which it is found anywhere; none if that takes too many states.
+    pub(crate) fn nfa(&self) -> Option<&Nfa> {
+        self.nfa.get_or_init(|| Nfa::search(self, NFA_STATES)).as_ref()
+    }
+
+    /// Whether it is found in a text; none if the text would be run through too many states to tell.
+    pub(crate) fn is_match(&self, text: &str) -> Option<bool> {
+        let nfa = self.nfa().filter(|nfa| nfa.states.len() <= MATCH_STATES)?;
+        Some(nfa.is_match(text))
     }
 }
 
@@ -498,7 +534,6 @@ impl Node {
 mod tests {
     #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
     use super::*;
-    use crate::schema::nfa::Nfa;
 
     fn check(pattern: &str, matches: &[&str], refuses: &[&str]) {
         let nfa = Nfa::search(&Pattern::parse(pattern).unwrap(), 100_000).unwrap();

@@ -1,0 +1,158 @@
+//! The check of finished arguments against a whole schema: what the grammar of a call leaves to be checked, and all
+//! of it where no grammar held.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// A schema compiled for checking; formats count as assertions.
+#[derive(Debug)]
+pub struct Check {
+    validator: jsonschema::Validator,
+    schema: Value,
+}
+
+/// One thing that is wrong with a value, for a model to mend and a program to read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Violation {
+    /// JSON pointer into the value; empty for its root.
+    pub pointer: String,
+    /// The keyword that is violated.
+    pub rule: String,
+    /// JSON pointer of the keyword in the schema.
+    pub rule_pointer: String,
+    /// What stands there.
+    pub given: Value,
+    /// The keyword's value: what may stand there.
+    pub allowed: Value,
+    /// The same as a sentence.
+    pub message: String,
+}
+
+/// Characters of a given value in a message; a model knows what it wrote.
+const SHOWN: usize = 200;
+
+impl Check {
+    /// Compiles `schema` for checking.
+    ///
+    /// # Errors
+    /// What the validator has against the schema.
+    ///
+    /// ```
+    /// # use toolgate::tools::Check; use serde_json::json;
+    /// let check = Check::new(&json!({"properties": {"ids": {"items": {"type": "integer"}, "uniqueItems": true}}}))?;
+    /// let wrong = check.violations(&json!({"ids": [3, 3]})).remove(0);
+    /// assert_eq!((wrong.pointer.as_str(), wrong.rule.as_str()), ("/ids", "uniqueItems"));
+    /// assert_eq!(wrong.to_string(), "/ids: [3,3] has non-unique elements");
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn new(schema: &Value) -> Result<Self, String> {
+        let validator =
+            jsonschema::options().should_validate_formats(true).build(schema).map_err(|e| e.to_string())?;
+        Ok(Self { validator, schema: schema.clone() })
+    }
+
+    /// Whether nothing is wrong with a value.
+    pub fn is_valid(&self, value: &Value) -> bool {
+        self.validator.is_valid(value)
+    }
+
+    /// What is wrong with a value: the first few things, as nobody mends more at once.
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        let mut violations: Vec<Violation> = self
+            .validator
+            .iter_errors(value)
+            .take(MAX_VIOLATIONS)
+            .map(|error| self.violation(&error))
+            .collect();
+        violations.dedup();
+        violations
+    }
+
+    fn violation(&self, error: &jsonschema::ValidationError<'_>) -> Violation {
+        let rule_pointer = error.schema_path().to_string();
+        let given = error.instance().as_ref();
+        let mut message = error.to_string();
+        let whole = given.to_string();
+        if whole.chars().count() > SHOWN {
+            let short: String = whole.chars().take(SHOWN).collect();
+            message = message.replace(&whole, &format!("{short}…"));
+        }
+        Violation {
+            pointer: error.instance_path().to_string(),
+            rule: error.kind().keyword().to_owned(),
+            given: given.clone(),
+            allowed: self.schema.pointer(&rule_pointer).cloned().unwrap_or_default(),
+            rule_pointer,
+            message,
+        }
+    }
+}
+
+/// A model cannot use more corrections than this at once.
+const MAX_VIOLATIONS: usize = 4;
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.pointer.is_empty() { "arguments" } else { &self.pointer };
+        write!(f, "{place}: {}", self.message)?;
+        // Messages of these rules name neither the limit nor the choices.
+        match self.rule.as_str() {
+            "contains" | "not" | "oneOf" | "anyOf" | "propertyNames" | "dependentRequired" => {
+                let allowed = self.allowed.to_string();
+                let short: String = allowed.chars().take(SHOWN).collect();
+                write!(f, " (the rule is {}: {short})", self.rule)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_violation_says_where_which_rule_what_was_given_and_what_is_allowed() {
+        let schema = json!({
+            "type": "object",
+            "properties": {"count": {"$ref": "#/$defs/count"}, "kind": {"enum": ["a", "b"]}},
+            "required": ["count"],
+            "additionalProperties": false,
+            "$defs": {"count": {"type": "integer", "maximum": 10}}
+        });
+        let check = Check::new(&schema).unwrap();
+        for (value, pointer, rule, given, allowed) in [
+            (json!({"count": 12}), "/count", "maximum", json!(12), json!(10)),
+            (json!({"count": "1"}), "/count", "type", json!("1"), json!("integer")),
+            (json!({"count": 1, "kind": "c"}), "/kind", "enum", json!("c"), json!(["a", "b"])),
+            (json!({}), "", "required", json!({}), json!(["count"])),
+            (
+                json!({"count": 1, "x": 1}),
+                "",
+                "additionalProperties",
+                json!({"count": 1, "x": 1}),
+                json!(false),
+            ),
+        ] {
+            let found = check.violations(&value);
+            assert_eq!(found.len(), 1, "{value}: {found:?}");
+            let wrong = &found[0];
+            assert_eq!((wrong.pointer.as_str(), wrong.rule.as_str()), (pointer, rule), "{value}");
+            assert_eq!((&wrong.given, &wrong.allowed), (&given, &allowed), "{value}");
+        }
+        assert!(check.is_valid(&json!({"count": 10})) && check.violations(&json!({"count": 10})).is_empty());
+    }
+
+    #[test]
+    fn messages_stay_short_whatever_was_given() {
+        let check = Check::new(&json!({"maxLength": 3})).unwrap();
+        let wrong = check.violations(&json!("x".repeat(10_000))).remove(0);
+        assert!(wrong.to_string().len() < 400, "{wrong}");
+        assert_eq!(wrong.given.as_str().map(str::len), Some(10_000));
+    }
+}
