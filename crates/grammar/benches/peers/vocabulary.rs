@@ -155,14 +155,10 @@ fn word_length(text: &str) -> usize {
 
 /// GPT-2's spelling of bytes as printable characters.
 fn bytes_of_chars() -> HashMap<char, u8> {
-    let mut next = 256u32;
-    (0..=u8::MAX)
-        .filter_map(|byte| {
-            let printable = matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
-            let char = if printable { u32::from(byte) } else { std::mem::replace(&mut next, next + 1) };
-            Some((char::from_u32(char)?, byte))
-        })
-        .collect()
+    let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
+    let (shown, others): (Vec<u8>, Vec<u8>) = (0..=u8::MAX).partition(printable);
+    let shown = shown.into_iter().map(|byte| (char::from(byte), byte));
+    shown.chain(('\u{100}'..).zip(others)).collect()
 }
 
 struct Reader<R>(R);
