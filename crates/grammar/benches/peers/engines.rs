@@ -1,6 +1,7 @@
 //! The engines that `peers` compares, behind one trait.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
@@ -18,6 +19,11 @@ pub(crate) trait Engine {
 
     /// Everything from the schema to a run that can be asked for its first mask.
     fn compile(&self, schema: &Value) -> Result<Box<dyn Run>, String>;
+
+    /// Seconds that the stages of all compilations took so far, if it tells them apart.
+    fn stages(&self) -> Value {
+        Value::Null
+    }
 }
 
 /// One text under a compiled schema. All of it is compact JSON, keys in the schema's order.
@@ -40,21 +46,30 @@ pub(crate) trait Run {
 }
 
 pub(crate) struct Ours {
-    pub(crate) vocabulary: Arc<Vocabulary>,
+    vocabulary: Arc<Vocabulary>,
+    stages: Mutex<[Duration; 3]>,
 }
 
 impl Ours {
     pub(crate) fn new(tokenizer: &Tokenizer) -> Self {
         let vocabulary = Vocabulary::new(tokenizer.tokens.iter().cloned()).expect("a vocabulary");
-        Self { vocabulary: Arc::new(vocabulary) }
+        Self { vocabulary: Arc::new(vocabulary), stages: Mutex::default() }
     }
 
     pub(crate) fn automaton(&self, schema: &Value) -> Result<Arc<Automaton>, String> {
         let options = Options { whitespace: Whitespace::Compact, ..Options::default() };
-        let compiled = Schema::parse(schema).and_then(|schema| compile(&schema, &options));
-        compiled
-            .and_then(|c| Automaton::new(&c.grammar, Arc::clone(&self.vocabulary), &Limits::default()))
-            .map_err(|error| error.to_string())
+        let start = Instant::now();
+        let parsed = Schema::parse(schema).map_err(|error| error.to_string())?;
+        let after_parse = start.elapsed();
+        let compiled = compile(&parsed, &options).map_err(|error| error.to_string())?;
+        let after_compile = start.elapsed();
+        let automaton = Automaton::new(&compiled.grammar, Arc::clone(&self.vocabulary), &Limits::default());
+        let after_all = start.elapsed();
+        let took = [after_parse, after_compile - after_parse, after_all - after_compile];
+        for (sum, took) in self.stages.lock().expect("no panic").iter_mut().zip(took) {
+            *sum += took;
+        }
+        automaton.map_err(|error| error.to_string())
     }
 }
 
@@ -66,6 +81,11 @@ impl Engine for Ours {
     fn compile(&self, schema: &Value) -> Result<Box<dyn Run>, String> {
         let matcher = self.automaton(schema)?.matcher();
         Ok(Box::new(OurRun { matcher, mask: None }))
+    }
+
+    fn stages(&self) -> Value {
+        let [parse, compile, automaton] = self.stages.lock().expect("no panic").map(|d| d.as_secs_f64());
+        json!({"parse": parse, "grammar": compile, "automaton": automaton})
     }
 }
 

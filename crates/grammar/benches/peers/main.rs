@@ -65,7 +65,8 @@ fn main() {
         arguments.get(at + 1).cloned()
     };
     // `cargo test --benches` runs this as a test, with nothing to measure.
-    let (Ok(corpus), Ok(model)) = (std::env::var("TOOLGATE_SCHEMA_CORPUS"), std::env::var("TOOLGATE_VOCABULARY"))
+    let (Ok(corpus), Ok(model)) =
+        (std::env::var("TOOLGATE_SCHEMA_CORPUS"), std::env::var("TOOLGATE_VOCABULARY"))
     else {
         eprintln!("skipped: set TOOLGATE_SCHEMA_CORPUS and TOOLGATE_VOCABULARY");
         return;
@@ -83,20 +84,28 @@ fn main() {
     let our_start = start.elapsed();
     let start = Instant::now();
     let theirs = Llguidance::new(&tokenizer);
-    eprintln!("vocabulary: {} tokens, toolgate {our_start:?}, llguidance {:?}", tokenizer.tokens.len(), start.elapsed());
+    eprintln!(
+        "vocabulary: {} tokens, toolgate {our_start:?}, llguidance {:?}",
+        tokenizer.tokens.len(),
+        start.elapsed()
+    );
     let engines: [&dyn Engine; 2] = [&*ours, &theirs];
     let only = option("--only");
     let slow = option("--slow").map_or(0, |n| n.parse().expect("a number"));
     let mut results = Map::new();
     for (name, cases) in &workloads {
         let mut of_workload = Map::new();
-        for engine in engines.iter().filter(|engine| only.as_ref().is_none_or(|only| *only == engine.name())) {
+        for engine in engines.iter().filter(|engine| only.as_ref().is_none_or(|only| *only == engine.name()))
+        {
             let mut outcome = measure(*engine, cases);
             let result = outcome.summary();
             println!("{name}, {}: {}", engine.name(), serde_json::to_string_pretty(&result).unwrap());
             outcome.by_case.sort_by_key(|(compile, masks, ..)| std::cmp::Reverse(*compile + *masks));
             for (compile, masks, tokens, id) in outcome.by_case.iter().take(slow) {
                 println!("  {id}: compile {compile:?}, masks {masks:?} for {tokens} tokens");
+            }
+            if !engine.stages().is_null() {
+                println!("stages so far, seconds: {}", engine.stages());
             }
             of_workload.insert(engine.name(), result);
         }

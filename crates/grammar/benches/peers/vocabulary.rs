@@ -124,7 +124,9 @@ fn word_length(text: &str) -> usize {
         from.chars().take_while(|&char| fits(char)).map(char::len_utf8).sum()
     };
     let lower = text.get(..text.len().min(3)).unwrap_or(text).to_lowercase();
-    if let Some(suffix) = ["'re", "'ve", "'ll", "'s", "'t", "'m", "'d"].iter().find(|s| lower.starts_with(**s)) {
+    if let Some(suffix) =
+        ["'re", "'ve", "'ll", "'s", "'t", "'m", "'d"].iter().find(|s| lower.starts_with(**s))
+    {
         return suffix.len();
     }
     let Some(first) = text.chars().next() else { return 0 };
