@@ -13,6 +13,14 @@ impl Times {
         self.0.push(time.as_nanos() as u64);
     }
 
+    /// Takes the lesser of each pair of times of the same steps; both lists are of the same run.
+    pub(crate) fn keep_least(&mut self, other: &Self) {
+        assert_eq!(self.len(), other.len(), "every round takes the same steps");
+        for (one, other) in self.0.iter_mut().zip(&other.0) {
+            *one = (*one).min(*other);
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
