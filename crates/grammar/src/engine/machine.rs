@@ -133,6 +133,8 @@ impl TokenLeaf {
 pub(crate) struct Expansion {
     /// Byte classes that can come next, a bit each.
     live: [u64; 4],
+    /// Those of them on which more than one edge can be taken.
+    several: [u64; 4],
     /// Live classes in the words before each word.
     before: [u16; 4],
     /// For each live class, in order, the configuration it leads to, plus one; 0 is not computed yet.
@@ -164,15 +166,25 @@ impl Expansion {
     }
 
     /// Live classes, ascending.
-    pub(crate) fn live_classes(&self) -> impl Iterator<Item = u8> + '_ {
-        (0u8..4).zip(self.live).flat_map(|(word, bits)| {
-            let mut rest = bits;
-            std::iter::from_fn(move || {
-                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
-                rest &= rest - 1;
-                Some(word * 64 + bit as u8)
-            })
-        })
+    pub(crate) fn live_classes(&self) -> impl Iterator<Item = u8> + use<> {
+        set_bits(self.live)
+    }
+
+    /// The places that the edges on a class lead to, and all classes on which exactly these edges can be taken.
+    fn edges_on(&self, class: u8) -> (SmallVec<[Item; 2]>, [u64; 4]) {
+        let covering = |leaf: &&Leaf| leaf.low <= class && class <= leaf.high;
+        let to: SmallVec<[Item; 2]> = self.leaves.iter().filter(covering).map(|leaf| leaf.to).collect();
+        let mut classes = [0; 4];
+        if let &[only] = to.as_slice() {
+            for leaf in self.leaves.iter().filter(|leaf| leaf.to == only) {
+                add_range(&mut classes, leaf.low, leaf.high);
+            }
+            for (classes, several) in classes.iter_mut().zip(self.several) {
+                *classes &= !several;
+            }
+        }
+        add_range(&mut classes, class, class);
+        (to, classes)
     }
 
     /// Number of live classes.
@@ -302,12 +314,17 @@ impl Machine {
         let Some(slot) = expansion.slot(class) else { return Ok(None) };
         match slot.load(Ordering::Acquire) {
             0 => {
+                let (to, classes) = expansion.edges_on(class);
                 let mut items = SmallVec::new();
-                for leaf in expansion.leaves.iter().filter(|leaf| leaf.low <= class && class <= leaf.high) {
-                    self.push_item(leaf.to, &mut items)?;
+                for item in to {
+                    self.push_item(item, &mut items)?;
                 }
                 let next = self.configuration(items)?;
-                slot.store(next + 1, Ordering::Release);
+                for class in set_bits(classes) {
+                    if let Some(slot) = expansion.slot(class) {
+                        slot.store(next + 1, Ordering::Release);
+                    }
+                }
                 Ok(Some(next))
             }
             known => Ok(Some(known - 1)),
@@ -400,15 +417,13 @@ impl Machine {
             leaves.sort_unstable_by_key(|leaf| (leaf.low, leaf.high, leaf.to));
             leaves.dedup_by_key(|leaf| (leaf.low, leaf.high, leaf.to));
         }
-        let mut live = [0u64; 4];
+        let (mut live, mut several) = ([0u64; 4], [0u64; 4]);
         for leaf in &leaves {
-            for (word, bits) in (0u16..).zip(&mut live) {
-                // The part of low..=high that lies in this word.
-                let (low, high) =
-                    (u16::from(leaf.low).max(word * 64), u16::from(leaf.high).min(word * 64 + 63));
-                if low <= high {
-                    *bits |= (u64::MAX >> (63 - (high - low))) << (low % 64);
-                }
+            let mut covered = [0; 4];
+            add_range(&mut covered, leaf.low, leaf.high);
+            for ((live, several), covered) in live.iter_mut().zip(&mut several).zip(covered) {
+                *several |= *live & covered;
+                *live |= covered;
             }
         }
         let mut before = [0u16; 4];
@@ -419,7 +434,7 @@ impl Machine {
         }
         let next = (0..n).map(|_| AtomicU32::new(0)).collect();
         let (leaves, tokens) = (leaves.into_boxed_slice(), tokens.into_boxed_slice());
-        Ok(Expansion { live, before, next, leaves, tokens, complete, exit })
+        Ok(Expansion { live, several, before, next, leaves, tokens, complete, exit })
     }
 
     /// Whether the text may end at this configuration; needs no room in the tables.
@@ -487,6 +502,29 @@ impl std::fmt::Debug for Machine {
         let (configurations, frames) = self.used();
         write!(f, "Machine({configurations} configurations, {frames} frames)")
     }
+}
+
+/// Adds the classes `low..=high` to a set of them.
+fn add_range(classes: &mut [u64; 4], low: u8, high: u8) {
+    for (word, bits) in (0u16..).zip(classes) {
+        // The part of low..=high that lies in this word.
+        let (low, high) = (u16::from(low).max(word * 64), u16::from(high).min(word * 64 + 63));
+        if low <= high {
+            *bits |= (u64::MAX >> (63 - (high - low))) << (low % 64);
+        }
+    }
+}
+
+/// The members of a set of classes, ascending.
+fn set_bits(classes: [u64; 4]) -> impl Iterator<Item = u8> {
+    (0u8..4).zip(classes).flat_map(|(word, bits)| {
+        let mut rest = bits;
+        std::iter::from_fn(move || {
+            let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+            rest &= rest - 1;
+            Some(word * 64 + bit as u8)
+        })
+    })
 }
 
 /// A set that is small most of the time.
