@@ -1,9 +1,9 @@
 //! Recall from a memory of many rows: the time must not grow with their number.
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing, reason = "a bench")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use toolgate::memory::{Kind, Memory};
+use toolgate::memory::Memory;
 
 const WORDS: [&str; 16] = [
     "harbour", "lamp", "ticket", "window", "river", "engine", "letter", "garden", "market", "signal",

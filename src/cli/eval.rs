@@ -153,8 +153,7 @@ fn read<T>(file: &Path, parse: impl Fn(Value) -> Result<T, Error>) -> anyhow::Re
 
 /// The records that are there, by id, and the file to add to.
 fn open_records(file: &Path) -> anyhow::Result<(HashMap<String, Record>, File)> {
-    let parse =
-        |line: &str| serde_json::from_str::<Record>(line).map_err(|why| Error::input(why.to_string()));
+    let parse = |value| serde_json::from_value::<Record>(value).map_err(|why| Error::input(why.to_string()));
     let known = if file.exists() { read(file, parse)? } else { Vec::new() };
     let kept = OpenOptions::new()
         .create(true)

@@ -240,7 +240,8 @@ mod tests {
         let memory = Memory::in_process().unwrap();
         note(&memory, "The spare keys are under the flowerpot");
         note(&memory, "Ana's birthday is in May");
-        assert_eq!(contents(&memory.recall("where is my spare key", 5).unwrap()).len(), 1);
+        let found = memory.recall("where is my spare key", 1).unwrap();
+        assert_eq!(contents(&found), ["The spare keys are under the flowerpot"]);
         assert_eq!(contents(&memory.recall("BIRTHDAYS", 5).unwrap()), ["Ana's birthday is in May"]);
         assert!(memory.search("bicycle", 5).unwrap().is_empty());
     }
