@@ -98,7 +98,7 @@ pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
             None => {
                 let engine = match &engine {
                     Some(engine) => engine,
-                    None => engine.insert(args.model.load()?.0),
+                    None => engine.insert(args.model.load(&args.model.resolve()?)?.0),
                 };
                 let record = match eval::run(case, engine, &options, &cancel) {
                     Err(error) if error.kind() == Kind::Cancelled => break,

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::terminal::{self, Unit};
 use crate::engine::{self, Engine, LocalEngine};
-use crate::models;
+use crate::models::{self, ResolvedModel};
 
 /// Which model, and what holds its turns to their form.
 #[derive(Args)]
@@ -33,9 +33,13 @@ enum ConstraintArg {
 }
 
 impl ModelOptions {
+    /// The model's file and its entry in the catalogue.
+    pub(super) fn resolve(&self) -> Result<ResolvedModel, models::Error> {
+        models::resolve(&self.model)
+    }
+
     /// Loads the model, with a bar on a terminal; also how many milliseconds it took.
-    pub(super) fn load(&self) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
-        let model = models::resolve(&self.model)?;
+    pub(super) fn load(&self, model: &ResolvedModel) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
         let bar = terminal::bar("loading", 100, Unit::Count);
         let options = engine::Options {
             constraint: match self.constraint {
@@ -45,11 +49,11 @@ impl ModelOptions {
             },
             context: self.context,
             forcing: if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On },
-            ..engine::Options::for_model(&model)
+            ..engine::Options::for_model(model)
         };
         let shown = bar.clone();
         let engine =
-            LocalEngine::load(&model, &options, move |share| shown.set_position((share * 100.0) as u64));
+            LocalEngine::load(model, &options, move |share| shown.set_position((share * 100.0) as u64));
         bar.finish_and_clear();
         let engine = engine?;
         let ms = engine.load_ms();

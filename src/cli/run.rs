@@ -18,7 +18,8 @@ use super::terminal::{self, Unit};
 use super::tool::{self, Workspace};
 use crate::agent::{Agent, Approval, Event, Final, Options, StopReason};
 use crate::engine::{Cancel, Sampling};
-use crate::tools::{CannedTool, Registry};
+use crate::models::ResolvedModel;
+use crate::tools::{CannedTool, MEMORY_TOOLS, Registry};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,10 +87,12 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let prompt = prompt(&args)?;
     let agent_options = agent_options(&args)?;
     let registry = registry(&args)?;
+    let model = args.model.resolve()?;
+    let registry = suited(registry, &args, &model);
     let cancel = Cancel::default();
     stop_on_interrupt(&cancel)?;
     let mut view = View::new(args.json);
-    let (engine, ms) = args.model.load()?;
+    let (engine, ms) = args.model.load(&model)?;
     view.show(&Event::ModelLoaded { ms });
     let agent = Agent::new(engine, registry, agent_options);
     let mut transcript = Transcript::new();
@@ -172,6 +175,13 @@ fn registry(args: &RunArgs) -> anyhow::Result<Registry> {
         None => registry,
         Some(names) => registry.select(names)?,
     })
+}
+
+/// The registry without the memory tools, where they do not suit the model and nothing asks for them.
+fn suited(registry: Registry, args: &RunArgs, model: &ResolvedModel) -> Registry {
+    let asked = args.tools.is_some() || args.tools_file.is_some() || args.workspace.keeps_memory();
+    let unsuited = model.entry.as_ref().and_then(|entry| entry.defaults.memory_tools) == Some(false);
+    if unsuited && !asked { registry.without(&MEMORY_TOOLS) } else { registry }
 }
 
 /// Ctrl-C asks the run to stop at the next token; a second one ends the program at once.

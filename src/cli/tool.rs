@@ -80,6 +80,11 @@ impl Workspace {
         Self { workspace: Some(directory.to_owned()), mode: Some(mode), policy: None, db: None }
     }
 
+    /// Whether what is remembered is kept in a file.
+    pub(super) fn keeps_memory(&self) -> bool {
+        self.db.is_some()
+    }
+
     fn memory(&self) -> Result<Memory, crate::Error> {
         match &self.db {
             None => Memory::in_process(),

@@ -106,6 +106,9 @@ pub struct Defaults {
     pub thresholds: CallThresholds,
     /// Whether the model is offered the advanced parameters of tools (`"x-advanced": true`); small ones misuse them.
     pub advanced_parameters: Option<bool>,
+    /// Whether the memory tools are offered where nothing asks for them; `None` is yes. Small models call a tool
+    /// because it is there.
+    pub memory_tools: Option<bool>,
     /// Calls in one turn at most.
     pub parallel: Option<u32>,
     /// Tokens of context to allocate.

@@ -63,6 +63,9 @@ struct RecallMemory {
 /// Memories given back where a call does not say how many.
 const LIMIT: usize = 10;
 
+/// The names of the memory tools.
+pub const MEMORY_TOOLS: [&str; 5] = ["store_memory", "recall_memory", "remember", "search", "think"];
+
 /// The memory tools over `memory`, in the order they are offered.
 ///
 /// # Errors

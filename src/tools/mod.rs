@@ -16,7 +16,7 @@ pub use args::Args;
 pub use canned::CannedTool;
 pub use check::{Check, Violation};
 pub use files::{FileTool, file_tools};
-pub use memory::memory_tools;
+pub use memory::{MEMORY_TOOLS, memory_tools};
 pub use registry::Registry;
 pub use result::{Status, ToolResult};
 pub use typed::{TypedTool, typed};

@@ -70,6 +70,20 @@ impl Registry {
         Ok(selected)
     }
 
+    /// Leaves out the named tools, where they are there.
+    #[must_use]
+    pub fn without(self, names: &[&str]) -> Self {
+        let mut rest = Self::new();
+        for entry in self.entries {
+            let name = entry.tool.spec().name.to_string();
+            if !names.contains(&name.as_str()) {
+                rest.by_name.insert(name, rest.entries.len());
+                rest.entries.push(entry);
+            }
+        }
+        rest
+    }
+
     /// The definitions, in the order offered.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.entries.iter().map(|entry| entry.tool.spec().clone()).collect()

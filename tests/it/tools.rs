@@ -1,7 +1,8 @@
 //! Tools as an embedder and the loop use them: check before call, results for every mistake.
 
 use serde_json::json;
-use toolgate::tools::{CannedTool, Registry, Status, file_tools};
+use toolgate::memory::Memory;
+use toolgate::tools::{CannedTool, MEMORY_TOOLS, Registry, Status, file_tools, memory_tools};
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{Root, ambient_authority};
 
@@ -98,4 +99,29 @@ fn two_tools_of_one_name_are_refused_and_selection_names_what_there_is() {
     assert_eq!(selected.names().collect::<Vec<_>>(), ["search_codebase", "read_file"]);
     let error = selected.select(&["nothing".into()]).err().unwrap();
     assert!(error.to_string().contains("search_codebase, read_file"), "{error}");
+}
+
+#[test]
+fn what_is_remembered_is_recalled_in_another_conversation() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = || {
+        let memory = std::sync::Arc::new(Memory::open(&dir.path().join("memory.db")).unwrap());
+        let mut registry = Registry::new();
+        for tool in memory_tools(&memory).unwrap() {
+            registry.add_boxed(tool).unwrap();
+        }
+        registry
+    };
+    let before = registry();
+    check(&before, "recall_memory", json!({"query": "locker"}), Status::Ok, "nothing was remembered");
+    check(&before, "store_memory", json!({"content": "The locker is 218."}), Status::Ok, "remembered");
+    let fact = json!({"kind": "entity", "data": {"name": "Ana", "role": "tester"}});
+    check(&before, "remember", fact, Status::Ok, "remembered");
+    check(&before, "remember", json!({"kind": "rumour", "data": {}}), Status::Failed, "do not fit");
+    check(&before, "think", json!({"content": "first the locker"}), Status::Ok, "go on");
+    let after = registry();
+    check(&after, "recall_memory", json!({"query": "my locker"}), Status::Ok, "The locker is 218.");
+    check(&after, "search", json!({"query": "tester"}), Status::Ok, "Ana");
+    assert_eq!(after.names().collect::<Vec<_>>(), MEMORY_TOOLS);
+    assert!(after.without(&MEMORY_TOOLS).is_empty());
 }

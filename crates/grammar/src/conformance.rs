@@ -47,7 +47,7 @@ impl Trial {
     /// Reads and compiles a schema and makes its automaton; also how long that took.
     ///
     /// # Errors
-    /// As [`Schema::parse`] and [`compile`], or a grammar that outgrows the limits of `options`.
+    /// As [`Schema::parse`] and [`compile()`], or a grammar that outgrows the limits of `options`.
     ///
     /// ```
     /// # use toolgate_grammar::conformance::{Trial, Verdict}; use serde_json::json;
