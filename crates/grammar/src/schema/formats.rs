@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use rustc_hash::FxHashMap;
 
 use super::pattern::Pattern;
+use super::support::{Class, KeywordRule};
 
 /// A known format.
 #[derive(Clone, Debug)]
@@ -29,6 +30,33 @@ pub(crate) fn format(name: &str) -> Option<&'static Format> {
             .collect()
     });
     FORMATS.get(name)
+}
+
+/// Formats that validators know and no automaton of ours stands for.
+pub(crate) const CHECKED: [&str; 6] =
+    ["regex", "iri", "iri-reference", "idn-email", "idn-hostname", "uri-template"];
+
+/// Formats that bound a number.
+const NUMBERS: [&str; 11] =
+    ["int8", "int16", "int32", "int64", "int", "uint8", "uint16", "uint32", "uint64", "uint", "float"];
+
+/// What becomes of each format that is known, with what is left to check or how it is done.
+pub(crate) fn table() -> Vec<KeywordRule> {
+    let enforced = sources().into_iter().map(|(name, _, left)| match left {
+        None => KeywordRule { keyword: name, class: Class::Enforced, note: "" },
+        Some(left) => KeywordRule { keyword: name, class: Class::Checked, note: left },
+    });
+    let numbers = NUMBERS.iter().map(|name| KeywordRule {
+        keyword: name,
+        class: Class::Enforced,
+        note: if *name == "float" { "numbers that fit 32 bits" } else { "bounds of integers" },
+    });
+    let checked = CHECKED.iter().map(|name| KeywordRule {
+        keyword: name,
+        class: Class::Checked,
+        note: "no automaton stands for this format",
+    });
+    enforced.chain(numbers).chain(checked).collect()
 }
 
 /// Integer formats that bound the value, as schemars and OpenAPI write them.

@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::{Error, Limits};
 
 pub use draft::Draft;
-pub use support::{Class, KeywordRule, keyword_rules};
+pub use support::{Class, KeywordRule, format_rules, keyword_rules};
 
 pub(crate) use decimal::{Decimal, same};
 pub(crate) use merge::{Arena, Conjunct, FreeKeys, Key, Leaf, Normal, NumberShape, ObjectShape, TextShape};

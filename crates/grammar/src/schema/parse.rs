@@ -357,7 +357,7 @@ impl<'a> Parser<'a> {
             part.number.max.push(Bound { value: Decimal::integer(max), exclusive: false });
         } else if name == "float" {
             part.number.single = true;
-        } else if CHECKED_FORMATS.contains(&name) {
+        } else if formats::CHECKED.contains(&name) {
             self.checked(part, "format", "no automaton stands for this format");
         } else {
             self.note(&part.pointer, "format", Class::Annotation, Some("an unknown format".into()));
@@ -540,10 +540,6 @@ const META_SCHEMAS: [&str; 5] = [
     "https://json-schema.org/draft/2019-09/schema",
     "https://json-schema.org/draft/2020-12/schema",
 ];
-
-/// Formats that validators know and no automaton of ours stands for.
-const CHECKED_FORMATS: [&str; 6] =
-    ["regex", "iri", "iri-reference", "idn-email", "idn-hostname", "uri-template"];
 
 fn unsupported(what: &str) -> String {
     format!("{what} has no automaton")

@@ -28,7 +28,7 @@ impl Class {
 /// A row of the keyword table.
 #[derive(Clone, Copy, Debug)]
 pub struct KeywordRule {
-    /// The keyword.
+    /// The keyword, or the name of the format.
     pub keyword: &'static str,
     /// What becomes of it where nothing stands in the way.
     pub class: Class,
@@ -39,6 +39,11 @@ pub struct KeywordRule {
 /// The table of all keywords that mean anything, for the documentation.
 pub fn keyword_rules() -> &'static [KeywordRule] {
     RULES
+}
+
+/// What becomes of each `format` that is known; others are annotations.
+pub fn format_rules() -> Vec<KeywordRule> {
+    super::formats::table()
 }
 
 /// The row of a keyword.

@@ -1,15 +1,5 @@
 //! The compiler's laws, over schemas drawn at random: what the grammar writes is valid wherever the contract leaves
 //! nothing to check, and what is valid and rendered in the contract's order is accepted.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    missing_docs,
-    reason = "tests"
-)]
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

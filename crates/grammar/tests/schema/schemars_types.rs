@@ -1,16 +1,4 @@
 //! What schemars emits for ordinary Rust types compiles whole: every text of the grammar reads back as the type.
-#![allow(
-    dead_code,
-    clippy::box_collection,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    missing_docs,
-    reason = "tests"
-)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

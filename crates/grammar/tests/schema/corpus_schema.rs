@@ -2,46 +2,17 @@
 //!
 //! A ratchet file records what a corpus showed: numbers, and the ids of the cases that are not as they should be. A
 //! run has to show exactly that: worse is a regression, better is to be recorded with `UPDATE_RATCHET=1`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    missing_docs,
-    reason = "tests"
-)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::corpus::{id, list, rows, validator};
 use serde_json::{Value, json};
 use toolgate_grammar::conformance::{Trial, Verdict, shares};
 use toolgate_grammar::schema::{Draft, Formats};
 use toolgate_grammar::{Kind, Options, SchemaOptions, Vocabulary, Whitespace};
-
-/// The rows of the corpus that a variable names, those with a certain id only if `TOOLGATE_ONLY` says so.
-fn rows(variable: &str) -> Option<Vec<Value>> {
-    let Ok(path) = std::env::var(variable) else {
-        eprintln!("skipped: set {variable} to a corpus as JSON lines");
-        return None;
-    };
-    let only = std::env::var("TOOLGATE_ONLY").ok();
-    let rows = std::fs::read_to_string(path).unwrap();
-    let rows = rows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    Some(rows.filter(|row| only.as_ref().is_none_or(|only| id(row).contains(only.as_str()))).collect())
-}
-
-fn id(row: &Value) -> &str {
-    row["id"].as_str().unwrap()
-}
-
-fn list<'r>(row: &'r Value, name: &str) -> &'r [Value] {
-    row[name].as_array().map(Vec::as_slice).unwrap_or_default()
-}
 
 /// Counts by name, and the ids of the cases counted under the names that should not be.
 #[derive(Default)]
@@ -90,18 +61,6 @@ impl Tally {
         let recorded = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(shown == recorded, "{} says otherwise; UPDATE_RATCHET=1 records:\n{shown}", path.display());
     }
-}
-
-fn validator(document: &Value, draft: Draft, formats: Formats) -> Option<jsonschema::Validator> {
-    let draft = match draft {
-        Draft::Seven => jsonschema::Draft::Draft7,
-        _ => jsonschema::Draft::Draft202012,
-    };
-    // A draft set here would go before the one that the document names.
-    let named = document.get("$schema").is_some();
-    let options = jsonschema::options().should_validate_formats(formats == Formats::Asserted);
-    let options = if named { options } else { options.with_draft(draft) };
-    options.build(document).ok()
 }
 
 /// Rows `{id, schema, valid_instances, invalid_instances}`.

@@ -3,16 +3,6 @@
 //! A line of `accept.jsonl` is an instance that the schema holds valid, as an independent validator agrees, and
 //! that the grammar accepts; a line of `reject.jsonl` is neither. `grammar.gbnf` is what the compiler prints;
 //! `UPDATE_CASES=1` writes it anew.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    missing_docs,
-    reason = "tests"
-)]
 
 use std::fs;
 use std::path::Path;

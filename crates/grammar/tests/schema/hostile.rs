@@ -1,0 +1,167 @@
+//! Schemas made to exhaust a compiler: each compiles, or is refused by a limit, in bounded time and size.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use toolgate_grammar::conformance::Trial;
+use toolgate_grammar::{Kind, Options, SchemaOptions, Vocabulary};
+
+/// A tenth of this is what a release build may take; test builds and busy machines are slower.
+const TIME: Duration = Duration::from_secs(10);
+
+fn named(n: usize, mut value: impl FnMut(usize) -> Value) -> Map<String, Value> {
+    (0..n).map(|i| (format!("p{i}"), value(i))).collect()
+}
+
+fn nested(depth: usize) -> Value {
+    (0..depth)
+        .fold(json!({"type": "null"}), |inner, _| json!({"properties": {"a": inner}, "required": ["a"]}))
+}
+
+/// Name, schema, and whether it has to compile: what is merely large must, what is absurd may meet a limit.
+fn cases() -> Vec<(&'static str, Value, bool)> {
+    let cycle = |n: usize| {
+        let step = |i: usize| json!({"anyOf": [{"$ref": format!("#/$defs/p{}", (i + 1) % n)}, {"properties": {"next": {"$ref": format!("#/$defs/p{}", (i + 7) % n)}}}]});
+        json!({"$ref": "#/$defs/p0", "$defs": named(n, step)})
+    };
+    let all =
+        |n: usize, part: &dyn Fn(usize) -> Value| json!({"allOf": (0..n).map(part).collect::<Vec<_>>()});
+    let dependent = named(40, |i| json!([format!("p{}", (i * 7 + 3) % 40)]));
+    vec![
+        ("a reference to itself", json!({"$ref": "#"}), false),
+        ("a cycle of 500 references", cycle(500), true),
+        (
+            "allOf of a thousand lengths",
+            all(1_000, &|i| json!({"type": "string", "minLength": i % 50})),
+            true,
+        ),
+        (
+            "allOf of a thousand properties",
+            all(1_000, &|i| json!({"properties": {format!("p{i}"): {"type": "integer"}}})),
+            true,
+        ),
+        (
+            "allOf of a thousand patterns",
+            all(1_000, &|i| json!({"type": "string", "pattern": format!("a{}b", i)})),
+            true,
+        ),
+        (
+            "allOf of forty unions",
+            all(
+                40,
+                &|i| json!({"anyOf": [{"required": [format!("a{i}")]}, {"required": [format!("b{i}")]}]}),
+            ),
+            true,
+        ),
+        ("nested repeats", json!({"type": "string", "pattern": "^((a{1,50}){1,50}){1,50}$"}), true),
+        ("nested stars", json!({"type": "string", "pattern": "^(((a*)*b*)*c*)*$"}), true),
+        ("an exploding pattern", json!({"type": "string", "pattern": "^(a|b)*a(a|b){60}$"}), true),
+        (
+            "an exploding pattern with a length",
+            json!({"type": "string", "pattern": "(a|b)*a(a|b){18}", "maxLength": 500}),
+            true,
+        ),
+        (
+            "a thousand million characters",
+            json!({"type": "string", "maxLength": 1_000_000_000, "minLength": 999_999_999}),
+            true,
+        ),
+        (
+            "a thousand million characters of a pattern",
+            json!({"type": "string", "pattern": "^(ab|c)+$", "maxLength": 1_000_000_000}),
+            true,
+        ),
+        (
+            "a count beyond 32 bits",
+            json!({"type": "array", "maxItems": u64::MAX, "minItems": 5_000_000_000_u64}),
+            true,
+        ),
+        (
+            "ten thousand values",
+            json!({"enum": (0..10_000).map(|i| format!("value number {i}")).collect::<Vec<_>>()}),
+            true,
+        ),
+        (
+            "ten thousand values and a pattern",
+            json!({"enum": (0..10_000).map(|i| format!("v{i}")).collect::<Vec<_>>(), "pattern": "^v[0-9]*[13579]$"}),
+            true,
+        ),
+        (
+            "ten thousand values to leave out",
+            json!({"type": "string", "not": {"enum": (0..10_000).map(|i| format!("v{i}")).collect::<Vec<_>>()}}),
+            true,
+        ),
+        (
+            "two thousand properties",
+            json!({"type": "object", "properties": named(2_000, |_| json!({"type": "integer"}))}),
+            true,
+        ),
+        (
+            "two hundred properties, counted",
+            json!({"type": "object", "properties": named(200, |_| json!({"type": "integer"})), "minProperties": 50, "maxProperties": 150}),
+            true,
+        ),
+        (
+            "thirty key patterns",
+            json!({"type": "object", "patternProperties": named(30, |i| json!({"minimum": i}))}),
+            true,
+        ),
+        (
+            "forty dependencies",
+            json!({"type": "object", "properties": named(40, |_| json!(true)), "dependentRequired": dependent}),
+            true,
+        ),
+        (
+            "a hundred branches of exactly one",
+            json!({"oneOf": (0..100).map(|i| json!({"properties": {format!("p{i}"): {"type": "integer"}}})).collect::<Vec<_>>()}),
+            true,
+        ),
+        (
+            "not in not",
+            (0..60).fold(
+                json!({"properties": {"a": {"type": "string"}}, "required": ["a"]}),
+                |inner, _| json!({"not": inner}),
+            ),
+            true,
+        ),
+        (
+            "if in if",
+            (0..60).fold(
+                json!({"type": "string"}),
+                |inner, i| json!({"if": {"required": [format!("p{i}")]}, "then": inner}),
+            ),
+            true,
+        ),
+        ("nested 5,000 deep", nested(5_000), false),
+        ("a vast multiple", json!({"type": "integer", "multipleOf": 1_000_003, "minimum": 1}), true),
+        (
+            "a bound of 400 digits",
+            serde_json::from_str(r#"{"type": "number", "minimum": 1e-300, "maximum": 1e300}"#).unwrap(),
+            true,
+        ),
+    ]
+}
+
+#[test]
+fn hostile_schemas_stay_inside_the_limits() {
+    let vocabulary = Arc::new(Vocabulary::bytes_only());
+    for (name, schema, must) in cases() {
+        let start = Instant::now();
+        let (trial, took) =
+            Trial::new(&schema, &SchemaOptions::default(), &Options::default(), Arc::clone(&vocabulary));
+        let outcome = match &trial {
+            Ok(trial) => format!("{} rules", trial.compiled().grammar.rules().len()),
+            Err(error) => error.to_string(),
+        };
+        eprintln!("{took:>12.3?}  {name}: {outcome}");
+        assert!(start.elapsed() < TIME, "{name} took {took:?}");
+        match trial {
+            Ok(trial) => assert!(trial.compiled().grammar.rules().len() < 60_000, "{name}: {outcome}"),
+            Err(error) => assert!(
+                !must && matches!(error.kind(), Kind::Limit | Kind::InvalidSchema),
+                "{name}: {outcome}"
+            ),
+        }
+    }
+}

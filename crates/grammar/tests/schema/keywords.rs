@@ -1,0 +1,41 @@
+//! `KEYWORDS.md` is the table the compiler classifies by; `UPDATE_KEYWORDS=1` writes it anew.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use toolgate_grammar::schema::{KeywordRule, format_rules, keyword_rules};
+
+const OPENING: &str = "\
+# Keywords
+
+What becomes of each JSON Schema keyword, from the table the compiler classifies by. The contract of a schema
+(`toolgate schema compile FILE --report text`) lists every keyword with its JSON pointer and its class:
+
+- **enforced**: the grammar admits no violation;
+- **checked**: the grammar may let a violation pass, the finished value is validated;
+- **annotation**: says nothing of validity. So is every keyword that is not listed here.
+
+A keyword that is enforced is listed as checked, with the reason, where the note says so, where it stands under a
+checked keyword, and where an automaton or the number of combinations would grow past its limit. A keyword whose value
+has the wrong form, a reference that leads nowhere, and a schema that nothing can match are refused.
+";
+
+fn table(out: &mut String, title: &str, first: &str, rules: &[KeywordRule]) {
+    write!(out, "\n## {title}\n\n| {first} | class | note |\n|---|---|---|\n").unwrap();
+    for rule in rules {
+        writeln!(out, "| `{}` | {} | {} |", rule.keyword, rule.class.as_str(), rule.note).unwrap();
+    }
+}
+
+#[test]
+fn the_committed_table_is_the_compilers() {
+    let mut text = OPENING.to_owned();
+    table(&mut text, "Keywords", "keyword", keyword_rules());
+    table(&mut text, "Formats", "`format`", &format_rules());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("KEYWORDS.md");
+    if std::env::var_os("UPDATE_KEYWORDS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == text, "KEYWORDS.md is not what the compiler does; UPDATE_KEYWORDS=1 writes it");
+}

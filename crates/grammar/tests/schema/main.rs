@@ -1,0 +1,22 @@
+//! The schema compiler from outside, a module a theme: one binary, so that the validator is compiled once.
+#![allow(
+    dead_code,
+    clippy::box_collection,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod cases;
+mod corpus;
+mod corpus_laws;
+mod corpus_schema;
+mod hostile;
+mod keywords;
+mod laws;
+mod schemars_types;
