@@ -10,6 +10,7 @@
 
 mod dialogue;
 mod error;
+pub mod fallback;
 pub mod format;
 mod guard;
 mod json;

@@ -11,7 +11,9 @@
 
 mod corpus;
 mod dialogue;
+mod fallback;
 mod laws;
+mod leaked;
 mod prompt;
 mod spec;
 mod support;

@@ -1,0 +1,158 @@
+//! Calls without a wrapper: JSON as the whole text or within it, lists, and names before their arguments.
+
+use serde_json::Map;
+
+use super::calls::{self, Known};
+use super::json::{Dialect, Reader};
+use super::payload;
+use super::pythonic;
+use super::scan::{Found, Item};
+use super::source::{Cursor, Source};
+use super::typing;
+use super::{Pattern, Span};
+use crate::model::ToolCall;
+use crate::spec::ToolSpec;
+
+/// An object of JSON that is a call; one that is not is passed over whole.
+pub(crate) fn object(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+    let mut inside = cursor;
+    inside.next();
+    inside.skip_blank();
+    if !inside.peek().is_some_and(|c| c == '"' || c == '\'' || c == '/' || c.is_alphabetic()) {
+        return Found::Text;
+    }
+    json(cursor, tools)
+}
+
+/// A list of calls in JSON or Python.
+pub(crate) fn list(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+    let mut inside = cursor;
+    inside.next();
+    inside.skip_blank();
+    match inside.peek() {
+        Some('{') => json(cursor, tools),
+        Some(c) if c.is_alphabetic() || c == '_' => python(cursor),
+        _ => Found::Text,
+    }
+}
+
+fn json(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+    let mut reader = Reader::new(cursor, Dialect::Json);
+    let Some(value) = reader.value() else { return Found::Text };
+    let end = reader.cursor;
+    if reader.was_cut() && !end.is_end() {
+        return Found::Text;
+    }
+    let Some(calls) = calls::calls_of(&value, Known { tools, is_marked: false }) else {
+        return if reader.repairs.is_empty() { Found::Skip(end.place()) } else { Found::Text };
+    };
+    let mut after = end;
+    after.skip_blank();
+    let stands_alone = cursor.source().slice(0, cursor.place()).trim().is_empty() && after.is_end();
+    // A separator between two calls belongs to them.
+    let mut next = after;
+    if next.eat(";") || next.eat(",") {
+        next.skip_blank();
+    }
+    let end = if next.place() > after.place() && next.sees("{") { next } else { end };
+    let pattern = if stands_alone { Pattern::Json } else { Pattern::JsonInText };
+    let span = Span { start: cursor.place(), end: end.place() };
+    Found::Item(Item { span, calls, pattern: Some(pattern), repairs: reader.repairs })
+}
+
+/// `[f(a=1)]` on lines of its own: in prose such brackets are links and notes.
+fn python(cursor: Cursor<'_, '_>) -> Found {
+    let before = cursor.source().slice(0, cursor.place());
+    if !cursor.begins_line() && !before.ends_with('>') {
+        return Found::Text;
+    }
+    let mut at = cursor;
+    let Some((calls, repairs)) = pythonic::list(&mut at) else { return Found::Text };
+    let mut after = at;
+    after.take_while(|c| c != '\n' && c.is_whitespace());
+    let is_all = before.trim().is_empty() && after.is_end();
+    let ends_line = after.is_end() || after.sees("\n") || after.sees("<");
+    let has_arguments = calls.iter().any(|call| !call.arguments.is_empty());
+    if !ends_line || !(has_arguments || is_all) {
+        return Found::Text;
+    }
+    let span = Span { start: cursor.place(), end: at.place() };
+    Found::Item(Item { span, calls, pattern: Some(Pattern::Pythonic), repairs })
+}
+
+/// `functools[{…}]`.
+pub(crate) fn functools(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+    let mut at = cursor;
+    if !at.eat("functools[") {
+        return Found::Text;
+    }
+    let list = at.moved_to(at.place() - 1);
+    match json(list, tools) {
+        Found::Item(mut item) => {
+            item.span.start = cursor.place();
+            item.pattern = Some(Pattern::Tag);
+            Found::Item(item)
+        }
+        other => other,
+    }
+}
+
+/// `>>>f\n{…}`.
+pub(crate) fn functionary(cursor: Cursor<'_, '_>) -> Found {
+    let mut at = cursor;
+    if !at.eat(">>>") {
+        return Found::Text;
+    }
+    named(cursor.place(), at).or_else(|| code(cursor.place(), at)).map_or(Found::Text, Found::Item)
+}
+
+/// `>>>python\n` and a program: the one tool whose argument is written raw.
+fn code(start: usize, cursor: Cursor<'_, '_>) -> Option<Item> {
+    let mut at = cursor;
+    if !at.eat("python\n") {
+        return None;
+    }
+    let end = at.find(">>>").unwrap_or(at.source().len());
+    let program = at.source().slice(at.place(), end);
+    Some(python_call(program, Span { start, end }))
+}
+
+/// A call of Python itself.
+pub(crate) fn python_call(program: &str, span: Span) -> Item {
+    let arguments = Map::from_iter([("code".to_owned(), program.trim().into())]);
+    Item {
+        span,
+        calls: vec![ToolCall::new("python", arguments)],
+        pattern: Some(Pattern::Code),
+        repairs: Vec::new(),
+    }
+}
+
+/// Whether a text may begin with the bare name of a tool.
+pub(crate) fn may_open_text(source: &Source<'_>) -> bool {
+    source.at(0).peek().is_some_and(|c| c.is_alphabetic() || c == '_')
+}
+
+/// A text that is a tool's name, a line break and an object, and nothing else.
+pub(crate) fn named_at_start(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
+    let item = named(cursor.place(), cursor)?;
+    let mut after = cursor.moved_to(item.span.end);
+    after.skip_blank();
+    let name = &item.calls.first()?.name;
+    let is_name = if tools.is_empty() { name.contains('_') } else { typing::tool(tools, name).is_some() };
+    (is_name && after.is_end()).then_some(item)
+}
+
+fn named(start: usize, cursor: Cursor<'_, '_>) -> Option<Item> {
+    let mut at = cursor;
+    let name = pythonic::identifier(&mut at)?;
+    at.take_while(|c| c == ' ');
+    if !at.eat("\n") {
+        return None;
+    }
+    let mut repairs = Vec::new();
+    let arguments = payload::object(&mut at, &mut repairs)?;
+    let call = ToolCall::new(name, arguments);
+    let span = Span { start, end: at.place() };
+    Some(Item { span, calls: vec![call], pattern: Some(Pattern::NamedJson), repairs })
+}

@@ -1,0 +1,131 @@
+//! Which JSON is a call: the field names models use, the shapes they nest them in, and batches of calls in one.
+//!
+//! Invariant: a call has a name and arguments, both written; a name alone is none, unless it is a known tool's.
+
+use serde_json::{Map, Value};
+
+use super::typing;
+use crate::model::ToolCall;
+use crate::spec::ToolSpec;
+
+const NAMES: [&str; 5] = ["name", "tool", "function", "tool_name", "recipient_name"];
+const ARGUMENTS: [&str; 5] = ["arguments", "parameters", "params", "args", "input"];
+const BATCHES: [&str; 5] = ["tool_calls", "calls", "function_calls", "tool_uses", "invocations"];
+const IDS: [&str; 3] = ["id", "tool_call_id", "call_id"];
+/// Objects that hold one call and nothing else of meaning.
+const ENVELOPES: [&str; 3] = ["function", "tool_call", "function_call"];
+
+/// What is known where a call is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'t> {
+    /// The tools offered, where the caller told them.
+    pub(crate) tools: &'t [ToolSpec],
+    /// Whether the text is marked as a call, so that a known tool's name alone is one.
+    pub(crate) is_marked: bool,
+}
+
+/// The calls that a value is; `None` if it, or any part of it, is something else.
+pub(crate) fn calls_of(value: &Value, known: Known<'_>) -> Option<Vec<ToolCall>> {
+    match value {
+        Value::Array(items) if !items.is_empty() => {
+            let calls: Option<Vec<Vec<ToolCall>>> =
+                items.iter().map(|item| of_object(item.as_object()?, known)).collect();
+            Some(calls?.into_iter().flatten().collect())
+        }
+        Value::Object(object) => of_object(object, known),
+        _ => None,
+    }
+}
+
+/// `[{"name": {…arguments…}}]`: the tool's name is the only key.
+pub(crate) fn keyed_calls(value: &Value) -> Option<Vec<ToolCall>> {
+    let items = match value {
+        Value::Array(items) if !items.is_empty() => items.as_slice(),
+        Value::Object(_) => std::slice::from_ref(value),
+        _ => return None,
+    };
+    items
+        .iter()
+        .map(|item| {
+            let object = item.as_object().filter(|object| object.len() == 1)?;
+            let (name, arguments) = object.iter().next()?;
+            Some(ToolCall::new(name, arguments.as_object()?.clone()))
+        })
+        .collect()
+}
+
+fn of_object(object: &Map<String, Value>, known: Known<'_>) -> Option<Vec<ToolCall>> {
+    if let Some(call) = call_of(object, known) {
+        return Some(batch_in(&call, known).unwrap_or_else(|| vec![call]));
+    }
+    let envelope = ENVELOPES.iter().find_map(|key| Some((*key, object.get(*key)?.as_object()?)));
+    if let Some((_, inner)) = envelope {
+        let call = call_of(inner, known)?;
+        let call = match id_of(object) {
+            Some(id) => call.with_id(id),
+            None => call,
+        };
+        return Some(batch_in(&call, known).unwrap_or_else(|| vec![call]));
+    }
+    let batch = BATCHES.iter().find_map(|key| object.get(*key))?;
+    calls_of(batch, known)
+}
+
+fn call_of(object: &Map<String, Value>, known: Known<'_>) -> Option<ToolCall> {
+    let name = NAMES.iter().find_map(|key| object.get(*key)?.as_str())?.trim();
+    if name.is_empty() || name.len() > 256 {
+        return None;
+    }
+    let arguments = match ARGUMENTS.iter().find_map(|key| Some((*key, object.get(*key)?))) {
+        Some((key, Value::Object(arguments))) => {
+            if key != "arguments" && is_schema(arguments) {
+                return None;
+            }
+            arguments.clone()
+        }
+        Some((_, Value::String(text))) if text.trim().is_empty() => Map::new(),
+        Some((_, Value::String(text))) => serde_json::from_str(text).ok()?,
+        Some((_, Value::Null)) => Map::new(),
+        Some(_) => return None,
+        None => {
+            let others = object
+                .keys()
+                .any(|key| !NAMES.contains(&key.as_str()) && !IDS.contains(&key.as_str()) && key != "type");
+            if !known.is_marked || others || typing::tool(known.tools, name).is_none() {
+                return None;
+            }
+            Map::new()
+        }
+    };
+    let call = ToolCall::new(name.strip_prefix("functions.").unwrap_or(name), arguments);
+    Some(match id_of(object) {
+        Some(id) => call.with_id(id),
+        None => call,
+    })
+}
+
+fn id_of(object: &Map<String, Value>) -> Option<String> {
+    IDS.iter().find_map(|key| object.get(*key)?.as_str()).filter(|id| !id.is_empty()).map(str::to_owned)
+}
+
+/// A definition of a tool says `parameters` as well, and means their schema.
+fn is_schema(arguments: &Map<String, Value>) -> bool {
+    arguments.get("type").is_some_and(|kind| kind == "object")
+        && arguments.get("properties").is_some_and(Value::is_object)
+}
+
+/// The calls inside a call of a made-up tool that makes several (`agent__batch`, `multi_tool_use.parallel`).
+fn batch_in(call: &ToolCall, known: Known<'_>) -> Option<Vec<ToolCall>> {
+    let stands_for_many = ["batch", "parallel", "multi_call"].iter().any(|word| call.name.ends_with(word));
+    if !stands_for_many || typing::tool(known.tools, &call.name).is_some() {
+        return None;
+    }
+    let (key, inner) = call.arguments.iter().next().filter(|_| call.arguments.len() == 1)?;
+    if !BATCHES.contains(&key.as_str()) {
+        return None;
+    }
+    let items = inner.as_array().filter(|items| !items.is_empty())?;
+    let calls: Option<Vec<Vec<ToolCall>>> =
+        items.iter().map(|item| of_object(item.as_object()?, known)).collect();
+    Some(calls?.into_iter().flatten().collect())
+}

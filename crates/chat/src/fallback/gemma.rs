@@ -1,0 +1,111 @@
+//! Calls as Gemma writes them: `call:f{key:<escape>text<escape>,n:1}`, with `<|"|>` for `<escape>` in later models.
+
+use serde_json::{Map, Value};
+
+use super::json::{Dialect, Reader};
+use super::pythonic::identifier;
+use super::repair::{Repair, RepairKind};
+use super::source::Cursor;
+use crate::model::ToolCall;
+
+const QUOTES: [&str; 2] = ["<escape>", "<|\"|>"];
+const DEPTH: usize = 128;
+
+/// Reads `call:NAME{…}`.
+pub(crate) fn call(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>) -> Option<ToolCall> {
+    let mut at = *cursor;
+    if !at.eat("call:") && !at.eat(":") {
+        return None;
+    }
+    let name = identifier(&mut at)?;
+    let arguments = object(&mut at, repairs, DEPTH)?;
+    *cursor = at;
+    Some(ToolCall::new(name, arguments))
+}
+
+fn object(
+    cursor: &mut Cursor<'_, '_>,
+    repairs: &mut Vec<Repair>,
+    depth: usize,
+) -> Option<Map<String, Value>> {
+    let depth = depth.checked_sub(1)?;
+    if !cursor.eat("{") {
+        return None;
+    }
+    let mut object = Map::new();
+    loop {
+        cursor.skip_blank();
+        if cursor.eat("}") {
+            return Some(object);
+        }
+        let key = key(cursor)?;
+        cursor.skip_blank();
+        if !cursor.eat(":") {
+            return None;
+        }
+        object.insert(key, value(cursor, repairs, depth)?);
+        cursor.skip_blank();
+        if !cursor.eat(",") && !cursor.sees("}") {
+            return None;
+        }
+    }
+}
+
+fn list(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>, depth: usize) -> Option<Vec<Value>> {
+    let depth = depth.checked_sub(1)?;
+    cursor.next()?;
+    let mut items = Vec::new();
+    loop {
+        cursor.skip_blank();
+        if cursor.eat("]") {
+            return Some(items);
+        }
+        items.push(value(cursor, repairs, depth)?);
+        cursor.skip_blank();
+        if !cursor.eat(",") && !cursor.sees("]") {
+            return None;
+        }
+    }
+}
+
+fn key(cursor: &mut Cursor<'_, '_>) -> Option<String> {
+    if let Some(quote) = cursor.eat_any(&QUOTES) {
+        return cursor.take_until(quote).map(str::to_owned);
+    }
+    if cursor.sees("\"") {
+        return json_string(cursor);
+    }
+    let key = cursor.take_while(|c| !matches!(c, ':' | ',' | '{' | '}' | '[' | ']' | '<' | '\n'));
+    (!key.is_empty()).then(|| key.trim().to_owned())
+}
+
+fn value(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>, depth: usize) -> Option<Value> {
+    cursor.skip_blank();
+    if let Some(quote) = cursor.eat_any(&QUOTES) {
+        return cursor.take_until(quote).map(Value::from);
+    }
+    match cursor.peek()? {
+        '{' => object(cursor, repairs, depth).map(Value::Object),
+        '[' => list(cursor, repairs, depth).map(Value::Array),
+        '"' => json_string(cursor).map(Value::from),
+        _ => {
+            let start = cursor.place();
+            let bare = cursor.take_while(|c| !matches!(c, ',' | '}' | ']' | '<'));
+            // A bare word that a quote follows is cut off in the middle of something else.
+            if cursor.sees("<") || bare.trim().is_empty() {
+                return None;
+            }
+            Some(serde_json::from_str(bare.trim()).unwrap_or_else(|_| {
+                repairs.push(Repair { kind: RepairKind::UnquotedString, offset: start });
+                Value::from(bare.trim())
+            }))
+        }
+    }
+}
+
+fn json_string(cursor: &mut Cursor<'_, '_>) -> Option<String> {
+    let mut reader = Reader::new(*cursor, Dialect::Json);
+    let Some(Value::String(text)) = reader.value() else { return None };
+    *cursor = reader.cursor;
+    Some(text)
+}

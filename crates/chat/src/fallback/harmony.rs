@@ -1,0 +1,104 @@
+//! Messages with a header, as gpt-oss writes them: `<|channel|>commentary to=functions.f<|message|>{…}<|call|>`.
+
+use super::payload::{self, Around};
+use super::scan::{Found, Item, Mode};
+use super::source::Cursor;
+use super::tag::Tag;
+use super::{Pattern, Span};
+use crate::model::ToolCall;
+use crate::spec::ToolSpec;
+
+/// Bytes of the longest header that is read.
+const HEADER: usize = 512;
+/// Who is written to that is no tool.
+const PEOPLE: [&str; 5] = ["user", "assistant", "all", "system", "developer"];
+
+/// A message from its first token on.
+pub(crate) fn message(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+    let mut at = cursor;
+    let Some(header) = header(&mut at) else { return Found::Text };
+    if let Some(name) = addressee(header) {
+        return call(cursor.place(), at, &name, tools);
+    }
+    if header.contains("analysis") {
+        return Found::Enter(Mode::Reasoning("<|end|>".to_owned()), at.place());
+    }
+    Found::Skip(at.place())
+}
+
+/// A message whose first token is part of the prompt: `to=functions.f<|channel|>…`.
+pub(crate) fn recipient(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+    let before = cursor.source().slice(0, cursor.place());
+    let opens = before.is_empty() || before.ends_with([' ', '>']);
+    if !opens || !cursor.sees("to=") {
+        return Found::Text;
+    }
+    let mut at = cursor;
+    let Some(name) = header(&mut at).and_then(addressee) else { return Found::Text };
+    let start = cursor.place() - usize::from(before.ends_with(' '));
+    call(start, at, &name, tools)
+}
+
+/// The header up to its `<|message|>`, which is stepped past.
+fn header<'a>(cursor: &mut Cursor<'_, 'a>) -> Option<&'a str> {
+    let mut left = HEADER;
+    let mut at = *cursor;
+    loop {
+        at.take_while(|c| {
+            left = left.saturating_sub(1);
+            left > 0 && c != '<' && c != '\n'
+        });
+        if at.sees("<|message|>") {
+            let header = cursor.source().slice(cursor.place(), at.place());
+            at.eat("<|message|>");
+            *cursor = at;
+            return Some(header);
+        }
+        if left == 0 || !at.eat("<") {
+            return None;
+        }
+    }
+}
+
+/// The tool a header names.
+fn addressee(header: &str) -> Option<String> {
+    let (_, to) = header.rsplit_once("to=")?;
+    let name = to.split(|c: char| c.is_whitespace() || c == '<').next()?;
+    let name = name.strip_prefix("functions.").unwrap_or(name);
+    (!name.is_empty() && !PEOPLE.contains(&name)).then(|| name.to_owned())
+}
+
+fn call(start: usize, inside: Cursor<'_, '_>, name: &str, tools: &[ToolSpec]) -> Found {
+    let mut at = inside;
+    let mut repairs = Vec::new();
+    let end_of = |cursor: &mut Cursor<'_, '_>| {
+        let mut end = *cursor;
+        end.skip_blank();
+        if Tag::read(&mut end).is_some_and(|tag| tag.is_special && payload::is_closing_of_calls(&tag)) {
+            *cursor = end;
+        }
+    };
+    if let Some(arguments) = payload::object(&mut at, &mut repairs) {
+        end_of(&mut at);
+        let span = Span { start, end: at.place() };
+        let calls = vec![ToolCall::new(name, arguments)];
+        return Found::Item(Item { span, calls, pattern: Some(Pattern::NamedJson), repairs });
+    }
+    let mut at = inside;
+    if let Some(payload) = payload::sequence(&mut at, Around::fence(tools, false)) {
+        let mut closing = at;
+        closing.skip_blank();
+        if Tag::read(&mut closing).is_some_and(|tag| payload::is_closing_of_calls(&tag)) {
+            at = closing;
+        }
+        end_of(&mut at);
+        let span = Span { start, end: at.place() };
+        return Found::Item(Item {
+            span,
+            calls: payload.calls,
+            pattern: payload.pattern,
+            repairs: payload.repairs,
+        });
+    }
+    Found::Skip(inside.place())
+}

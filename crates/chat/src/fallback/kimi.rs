@@ -1,0 +1,84 @@
+//! Calls as Kimi K3 writes them: `<|open|>call tool="f"<|sep|><|open|>argument key="k" type="number"<|sep|>1<|close|>…`.
+
+use serde_json::{Map, Value};
+
+use super::scan::{Found, Item, Mode};
+use super::source::Cursor;
+use super::tag::Tag;
+use super::{Pattern, Span};
+use crate::model::ToolCall;
+
+const OPEN: &str = "<|open|>";
+const CLOSE: &str = "<|close|>";
+const SEPARATOR: &str = "<|sep|>";
+
+/// A section of calls, or of anything else.
+pub(crate) fn tools(cursor: Cursor<'_, '_>) -> Found {
+    let mut at = cursor;
+    let Some(header) = header(&mut at) else { return Found::Text };
+    if header.starts_with("think") {
+        return Found::Enter(Mode::Reasoning(format!("{CLOSE}think{SEPARATOR}")), at.place());
+    }
+    let mut calls = Vec::new();
+    if header == "tools" {
+        loop {
+            at.skip_blank();
+            let mut next = at;
+            let Some(call) = call(&mut next) else { break };
+            calls.push(call);
+            at = next;
+        }
+        at.skip_blank();
+        at.eat("<|close|>tools<|sep|>");
+    } else if header.starts_with("call ") {
+        let mut whole = cursor;
+        calls.extend(call(&mut whole));
+        at = whole;
+    }
+    if calls.is_empty() {
+        return Found::Skip(cursor.place() + OPEN.len());
+    }
+    at.skip_blank();
+    at.eat("<|close|>message<|sep|>");
+    let span = Span { start: cursor.place(), end: at.place() };
+    Found::Item(Item { span, calls, pattern: Some(Pattern::Elements), repairs: Vec::new() })
+}
+
+/// What stands between `<|open|>` and its `<|sep|>`.
+fn header<'a>(cursor: &mut Cursor<'_, 'a>) -> Option<&'a str> {
+    if !cursor.eat(OPEN) {
+        return None;
+    }
+    let mut left = 256;
+    let header = cursor.take_while(|c| {
+        left -= 1;
+        left > 0 && c != '<' && c != '\n'
+    });
+    cursor.eat(SEPARATOR).then_some(header)
+}
+
+fn call(cursor: &mut Cursor<'_, '_>) -> Option<ToolCall> {
+    let header = header(cursor)?;
+    let name = attribute(header.strip_prefix("call ")?, "tool")?;
+    let mut arguments = Map::new();
+    loop {
+        cursor.skip_blank();
+        if cursor.eat("<|close|>call<|sep|>") {
+            return Some(ToolCall::new(name, arguments));
+        }
+        let header = self::header(cursor)?.strip_prefix("argument ")?;
+        let key = attribute(header, "key")?;
+        let kind = attribute(header, "type");
+        let raw = cursor.take_until("<|close|>argument<|sep|>")?;
+        let text = || Value::String(super::typing::text(raw));
+        let value = match kind.as_deref() {
+            None | Some("string") => text(),
+            Some(_) => serde_json::from_str(raw.trim()).unwrap_or_else(|_| text()),
+        };
+        arguments.insert(key, value);
+    }
+}
+
+fn attribute(header: &str, key: &str) -> Option<String> {
+    Tag::attribute_of(header, key)
+}

@@ -1,0 +1,105 @@
+//! Marks in square brackets: `[TOOL_CALLS]` with what may follow it, `[TOOL_REQUEST]`, `[THINK]`.
+
+use serde_json::Map;
+
+use super::calls::{self, Known};
+use super::json::{Dialect, Reader};
+use super::payload::{self, Around};
+use super::pythonic::identifier;
+use super::repair::Repair;
+use super::scan::{Found, Item, Mode};
+use super::source::Cursor;
+use super::{Pattern, Span};
+use crate::model::ToolCall;
+use crate::spec::ToolSpec;
+
+/// What stands at a square bracket; [`Found::Text`] if it is none of these marks.
+pub(crate) fn found(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+    let mut at = cursor;
+    if at.eat("[THINK]") {
+        return Found::Enter(Mode::Reasoning("[/THINK]".to_owned()), at.place());
+    }
+    if at.eat("[/THINK]") {
+        return Found::Reasoned(at.place());
+    }
+    if at.eat("[TOOL_REQUEST]") {
+        let Some(payload) = payload::sequence(&mut at, Around::fence(tools, false)) else {
+            return Found::Text;
+        };
+        at.skip_blank();
+        at.eat("[END_TOOL_REQUEST]");
+        let span = Span { start: cursor.place(), end: at.place() };
+        return Found::Item(Item {
+            span,
+            calls: payload.calls,
+            pattern: Some(Pattern::Tag),
+            repairs: payload.repairs,
+        });
+    }
+    if !at.eat("[TOOL_CALLS]") {
+        return Found::Text;
+    }
+    let mut repairs = Vec::new();
+    let calls = listed(&mut at, tools, &mut repairs).or_else(|| named(&mut at, &mut repairs));
+    let Some(calls) = calls else { return Found::Text };
+    at.eat("[/TOOL_CALLS]");
+    let span = Span { start: cursor.place(), end: at.place() };
+    Found::Item(Item { span, calls, pattern: Some(Pattern::Mistral), repairs })
+}
+
+/// `[{…}, {…}]`, or the objects without their brackets.
+fn listed(
+    cursor: &mut Cursor<'_, '_>,
+    tools: &[ToolSpec],
+    repairs: &mut Vec<Repair>,
+) -> Option<Vec<ToolCall>> {
+    let mut at = *cursor;
+    let mut calls = Vec::new();
+    loop {
+        at.skip_blank();
+        if !at.sees("[{") && !at.sees("{") && !at.sees("[") {
+            break;
+        }
+        let mut reader = Reader::new(at, Dialect::Json);
+        let Some(value) = reader.value() else { break };
+        let Some(read) = calls::calls_of(&value, Known { tools, is_marked: true }) else { break };
+        calls.extend(read);
+        repairs.append(&mut reader.repairs);
+        at = reader.cursor;
+        *cursor = at;
+        at.skip_blank();
+        if !at.eat(",") && !at.eat(";") {
+            break;
+        }
+    }
+    (!calls.is_empty()).then_some(calls)
+}
+
+/// `f[ARGS]{…}`, `f[CALL_ID]id[ARGS]{…}`, `f{…}`, or `f` alone at the end.
+fn named(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>) -> Option<Vec<ToolCall>> {
+    let mut at = *cursor;
+    at.skip_blank();
+    let name = identifier(&mut at)?;
+    at.skip_blank();
+    let id = if at.eat("[CALL_ID]") {
+        Some(at.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-')))
+    } else {
+        None
+    };
+    at.skip_blank();
+    at.eat("[ARGS]");
+    at.skip_blank();
+    let arguments = if at.sees("{") {
+        payload::object(&mut at, repairs)?
+    } else if at.is_end() {
+        Map::new()
+    } else {
+        return None;
+    };
+    *cursor = at;
+    let call = ToolCall::new(name, arguments);
+    Some(vec![match id.filter(|id| !id.is_empty()) {
+        Some(id) => call.with_id(id),
+        None => call,
+    }])
+}

@@ -1,0 +1,146 @@
+//! The fallback parser: finds the tool calls in what an unconstrained model wrote, whatever dialect it fell into.
+//!
+//! It knows texts and, where told, the schemas of tools; no session, no model, no template. It checks no names, caps
+//! nothing and makes nothing up: a call is what is written as one. Invariant: reading costs time linear in the text.
+//!
+//! ```
+//! # use toolgate_chat::fallback::extract;
+//! let found = extract("On it.\n<tool_call>{'tool': 'now', 'parameters': {'zone': None}}</tool_call>");
+//! assert_eq!(found.content.as_deref(), Some("On it."));
+//! assert_eq!(found.calls[0].name, "now");
+//! assert_eq!(found.repairs[0].kind.as_str(), "single_quotes");
+//!
+//! let prose = "A call stands between `<tool_call>` and `</tool_call>`.";
+//! assert_eq!(extract(prose).content.as_deref(), Some(prose));
+//! ```
+
+mod bare;
+mod calls;
+mod gemma;
+mod harmony;
+mod json;
+mod kimi;
+mod mistral;
+mod payload;
+mod pythonic;
+mod repair;
+mod scan;
+mod source;
+mod stream;
+mod tag;
+mod typing;
+mod xml;
+
+use serde::Serialize;
+
+use crate::model::ToolCall;
+use crate::spec::ToolSpec;
+
+pub use repair::{Repair, RepairKind};
+pub use stream::{Event, Stream};
+
+use scan::Scan;
+use source::Source;
+
+/// What was found in a text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Extraction {
+    /// The text itself if nothing was found; else what remains, trimmed, or nothing.
+    pub content: Option<String>,
+    /// The calls, in order.
+    pub calls: Vec<ToolCall>,
+    /// How the first call was written.
+    pub pattern: Option<Pattern>,
+    /// What was mended to read them.
+    pub repairs: Vec<Repair>,
+    /// Wrappers that hold no call that can be read; they are not in `content`.
+    pub dropped: Vec<Span>,
+}
+
+/// A part of the text, as byte offsets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct Span {
+    /// The first byte.
+    pub start: usize,
+    /// After the last byte.
+    pub end: usize,
+}
+
+/// How a call was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Pattern {
+    /// JSON between tags or after a marker: `<tool_call>{…}</tool_call>`, `functools[…]`.
+    Tag,
+    /// A fenced block.
+    Fence,
+    /// The whole text as JSON.
+    Json,
+    /// JSON with text around it.
+    JsonInText,
+    /// A name, a separator and the arguments as JSON.
+    NamedJson,
+    /// `[TOOL_CALLS]` and what follows it.
+    Mistral,
+    /// An element for each argument: `<parameter=k>v</parameter>`.
+    Elements,
+    /// Elements for keys and values in turn: `<arg_key>k</arg_key><arg_value>v</arg_value>`.
+    Pairs,
+    /// `f(a=1)`.
+    Pythonic,
+    /// `call:f{a:1}`.
+    Gemma,
+    /// A program, after a marker that says that Python is to run it.
+    Code,
+}
+
+/// Finds the calls in a text.
+///
+/// Never fails, and never panics; 1 MiB takes some milliseconds.
+pub fn extract(text: &str) -> Extraction {
+    extract_typed(text, &[])
+}
+
+/// Finds the calls in a text; `tools` tell the types of values that are written as bare text.
+///
+/// A call of a tool that is not among them is a call all the same.
+///
+/// ```
+/// # use toolgate_chat::{ToolSpec, fallback::extract_typed}; use serde_json::json;
+/// let tools = [ToolSpec::new("wait", "", json!({"properties": {"seconds": {"type": "integer"}}}))?];
+/// let text = "<function=wait>\n<parameter=seconds>\n3\n</parameter>\n</function>";
+/// assert_eq!(extract_typed(text, &tools).calls[0].arguments["seconds"], 3);
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
+pub fn extract_typed(text: &str, tools: &[ToolSpec]) -> Extraction {
+    let source = Source::new(text, true);
+    let mut scan = Scan::default();
+    scan.run(&source, tools);
+    finished(text, scan)
+}
+
+fn finished(text: &str, scan: Scan) -> Extraction {
+    if scan.items.is_empty() {
+        return Extraction { content: Some(text.to_owned()), ..Extraction::default() };
+    }
+    let mut extraction = Extraction::default();
+    let mut content = String::new();
+    let mut at = 0;
+    for item in scan.items {
+        content.push_str(text.get(at..item.span.start).unwrap_or_default());
+        at = item.span.end;
+        if item.calls.is_empty() {
+            extraction.dropped.push(item.span);
+        } else {
+            extraction.pattern = extraction.pattern.or(item.pattern);
+        }
+        extraction.calls.extend(item.calls);
+        extraction.repairs.extend(item.repairs);
+    }
+    content.push_str(text.get(at..).unwrap_or_default());
+    let content = content.trim();
+    extraction.content = (!content.is_empty()).then(|| content.to_owned());
+    extraction
+}

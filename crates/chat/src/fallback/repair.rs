@@ -1,0 +1,66 @@
+//! What was wrong with a text and read all the same.
+
+use serde::Serialize;
+
+/// One thing that was mended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Repair {
+    /// What was wrong.
+    pub kind: RepairKind,
+    /// Byte offset into the text.
+    pub offset: usize,
+}
+
+/// What can be mended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RepairKind {
+    /// A string or key in single quotes.
+    SingleQuotes,
+    /// `True`, `False`, `None`, or a number as only Python writes it.
+    PythonLiteral,
+    /// A comma before a closing bracket.
+    TrailingComma,
+    /// A comment.
+    Comment,
+    /// A key without quotes.
+    UnquotedKey,
+    /// A string without quotes.
+    UnquotedString,
+    /// A line break or another control character inside a string, not escaped.
+    ControlCharacter,
+    /// A backslash before a character that needs none.
+    InvalidEscape,
+    /// A quote inside a string, not escaped.
+    UnescapedQuote,
+    /// Brackets left open where the text ends.
+    UnclosedBracket,
+    /// More brackets closed than were open.
+    ExtraBracket,
+    /// A tag closed by another tag's closing.
+    WrongClosingTag,
+    /// A tag that is never closed.
+    MissingClosingTag,
+}
+
+impl RepairKind {
+    /// Its name as printed: `single_quotes`, ….
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SingleQuotes => "single_quotes",
+            Self::PythonLiteral => "python_literal",
+            Self::TrailingComma => "trailing_comma",
+            Self::Comment => "comment",
+            Self::UnquotedKey => "unquoted_key",
+            Self::UnquotedString => "unquoted_string",
+            Self::ControlCharacter => "control_character",
+            Self::InvalidEscape => "invalid_escape",
+            Self::UnescapedQuote => "unescaped_quote",
+            Self::UnclosedBracket => "unclosed_bracket",
+            Self::ExtraBracket => "extra_bracket",
+            Self::WrongClosingTag => "wrong_closing_tag",
+            Self::MissingClosingTag => "missing_closing_tag",
+        }
+    }
+}

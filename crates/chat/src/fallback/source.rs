@@ -1,0 +1,223 @@
+//! Text to be read, with the one fact a stream needs: whether a decision looked past what has arrived.
+//!
+//! Invariant: a reader that leaves [`Source::looked_past`] unset decides the same whatever follows. Every look at the text
+//! goes through a [`Cursor`], and every byte looked at costs fuel, so that reading is linear whatever the text.
+
+use std::cell::{Cell, RefCell};
+
+/// Looks that are paid for each byte of text: ordinary texts take two or three.
+const FUEL_PER_BYTE: u64 = 16;
+/// Needles whose next place is remembered.
+const REMEMBERED: usize = 48;
+
+/// A text, or the part of it that has arrived.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    text: &'a str,
+    /// Whether nothing more will come.
+    whole: bool,
+    looked_past: Cell<bool>,
+    fuel: Cell<u64>,
+    places: RefCell<Vec<Place>>,
+}
+
+/// Where a needle was found when looked for from `from` on.
+#[derive(Debug)]
+struct Place {
+    needle: String,
+    from: usize,
+    found: Option<usize>,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(text: &'a str, whole: bool) -> Self {
+        let fuel = (text.len() as u64 + 1024).saturating_mul(FUEL_PER_BYTE);
+        Self { text, whole, looked_past: Cell::new(false), fuel: Cell::new(fuel), places: RefCell::default() }
+    }
+
+    pub(crate) fn text(&self) -> &'a str {
+        self.text
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Whether a decision since the last [`reset`](Self::reset) would look at bytes that have not arrived.
+    pub(crate) fn looked_past(&self) -> bool {
+        self.looked_past.get() && !self.whole
+    }
+
+    pub(crate) fn reset(&self) {
+        self.looked_past.set(false);
+    }
+
+    /// The bytes looked at so far.
+    pub(crate) fn spent(&self) -> u64 {
+        (self.text.len() as u64 + 1024).saturating_mul(FUEL_PER_BYTE).saturating_sub(self.fuel.get())
+    }
+
+    /// Whether so much was read over and over that reading must end.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.fuel.get() == 0
+    }
+
+    pub(crate) fn at(&self, at: usize) -> Cursor<'_, 'a> {
+        Cursor { source: self, at }
+    }
+
+    /// `text[start..end]`, empty for places that are none.
+    pub(crate) fn slice(&self, start: usize, end: usize) -> &'a str {
+        self.text.get(start..end).unwrap_or_default()
+    }
+
+    fn spend(&self, bytes: usize) {
+        self.fuel.set(self.fuel.get().saturating_sub(bytes as u64));
+    }
+}
+
+/// A place in a [`Source`], to read on from; cheap to copy, so going back is keeping a copy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'s, 'a> {
+    source: &'s Source<'a>,
+    at: usize,
+}
+
+impl<'s, 'a> Cursor<'s, 'a> {
+    pub(crate) fn place(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn source(&self) -> &'s Source<'a> {
+        self.source
+    }
+
+    pub(crate) fn moved_to(&self, at: usize) -> Self {
+        Self { source: self.source, at }
+    }
+
+    /// What is left; reading from it directly is not noticed.
+    fn rest(&self) -> &'a str {
+        self.source.text.get(self.at..).unwrap_or_default()
+    }
+
+    pub(crate) fn peek(&self) -> Option<char> {
+        let next = self.rest().chars().next();
+        if next.is_none() {
+            self.source.looked_past.set(true);
+        }
+        self.source.spend(1);
+        next.filter(|_| !self.source.is_exhausted())
+    }
+
+    pub(crate) fn next(&mut self) -> Option<char> {
+        let next = self.peek()?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    pub(crate) fn is_end(&self) -> bool {
+        self.peek().is_none()
+    }
+
+    /// Whether nothing but blanks stands before this place on its line.
+    pub(crate) fn begins_line(&self) -> bool {
+        let before = self.source.slice(0, self.at);
+        let blanks = before.len() - before.trim_end_matches(|c: char| c != '\n' && c.is_whitespace()).len();
+        self.source.spend(blanks + 1);
+        before.get(..before.len() - blanks).is_some_and(|before| before.is_empty() || before.ends_with('\n'))
+    }
+
+    /// Whether `literal` stands here.
+    pub(crate) fn sees(&self, literal: &str) -> bool {
+        let rest = self.rest();
+        self.source.spend(1);
+        if rest.starts_with(literal) {
+            return true;
+        }
+        if rest.len() < literal.len() && literal.starts_with(rest) {
+            self.source.looked_past.set(true);
+        }
+        false
+    }
+
+    /// Steps over `literal` if it stands here.
+    pub(crate) fn eat(&mut self, literal: &str) -> bool {
+        let sees = self.sees(literal);
+        if sees {
+            self.at += literal.len();
+        }
+        sees
+    }
+
+    /// Steps over the first of `literals` that stands here.
+    pub(crate) fn eat_any<'l>(&mut self, literals: &[&'l str]) -> Option<&'l str> {
+        literals.iter().copied().find(|literal| self.eat(literal))
+    }
+
+    pub(crate) fn take_while(&mut self, mut wanted: impl FnMut(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let length = rest.find(|c| !wanted(c)).unwrap_or_else(|| {
+            self.source.looked_past.set(true);
+            rest.len()
+        });
+        self.source.spend(length + 1);
+        self.at += length;
+        rest.get(..length).unwrap_or_default()
+    }
+
+    pub(crate) fn skip_blank(&mut self) {
+        self.take_while(char::is_whitespace);
+    }
+
+    /// The next place of `needle` from here on.
+    pub(crate) fn find(&self, needle: &str) -> Option<usize> {
+        let mut places = self.source.places.borrow_mut();
+        let known = places.iter().position(|place| place.needle == needle);
+        if let Some(place) = known.and_then(|i| places.get_mut(i)) {
+            let still = place.from <= self.at && place.found.is_none_or(|found| found >= self.at);
+            if !still {
+                place.from = self.at;
+                place.found = self.search(needle);
+            }
+            let found = place.found;
+            self.note(found);
+            return found;
+        }
+        let found = self.search(needle);
+        if places.len() < REMEMBERED {
+            places.push(Place { needle: needle.to_owned(), from: self.at, found });
+        }
+        self.note(found);
+        found
+    }
+
+    /// What stands between here and the next `needle`, stepping past it.
+    pub(crate) fn take_until(&mut self, needle: &str) -> Option<&'a str> {
+        let found = self.find(needle)?;
+        let taken = self.source.slice(self.at, found);
+        self.at = found + needle.len();
+        Some(taken)
+    }
+
+    fn search(&self, needle: &str) -> Option<usize> {
+        if self.source.is_exhausted() {
+            return None;
+        }
+        let rest = self.rest();
+        let found = rest.find(needle);
+        // A search is many times faster than reading character by character.
+        self.source.spend(found.unwrap_or(rest.len()) / 8 + 1);
+        found.map(|found| self.at + found)
+    }
+
+    fn note(&self, found: Option<usize>) {
+        if found.is_none() {
+            self.source.looked_past.set(true);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Calls whose arguments are elements: `<function=f><parameter=k>v</parameter></function>`, `<invoke name="f">…`,
+//! `<arg_key>k</arg_key><arg_value>v</arg_value>`, and what models make of them.
+//!
+//! Invariant: a value is the text between its tags; its type comes from the tool's schema alone.
+
+use serde_json::{Map, Value};
+
+use super::json::{Dialect, Reader};
+use super::repair::{Repair, RepairKind};
+use super::source::Cursor;
+use super::tag::Tag;
+use super::typing::{self, Schema};
+use crate::spec::ToolSpec;
+
+/// What MiniMax-M3 writes before each of its tags.
+pub(crate) const NOISE: &str = "]<]minimax[>[";
+/// Elements within elements that are followed.
+const DEPTH: usize = 32;
+
+/// How the values of one wrapper are written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Values {
+    /// Line breaks next to the tags belong to the value.
+    pub(crate) keeps_breaks: bool,
+}
+
+/// Reads what stands between an opened `<function=f>` and its closing: elements, or the arguments as JSON.
+pub(crate) fn arguments(
+    cursor: &mut Cursor<'_, '_>,
+    tool: Option<&ToolSpec>,
+    values: Values,
+    repairs: &mut Vec<Repair>,
+) -> Option<Map<String, Value>> {
+    skip(cursor);
+    if cursor.sees("{") {
+        let mut reader = Reader::new(*cursor, Dialect::Json);
+        if let Some(Value::Object(object)) = reader.value() {
+            repairs.append(&mut reader.repairs);
+            *cursor = reader.cursor;
+            skip(cursor);
+            return Some(object);
+        }
+        return None;
+    }
+    let mut arguments = Map::new();
+    loop {
+        skip(cursor);
+        let mut at = *cursor;
+        let Some(tag) = Tag::read(&mut at).filter(|tag| !tag.is_closing) else { break };
+        let Some(parameter) = Parameter::of(&tag) else { break };
+        *cursor = at;
+        let raw = raw_value(cursor, &tag, values, repairs)?;
+        let schema = typing::property(tool, &parameter.name);
+        let value = match parameter.is_text {
+            Some(true) => Value::String(raw.to_owned()),
+            Some(false) if !schema.is_known() => {
+                serde_json::from_str(raw.trim()).unwrap_or_else(|_| Value::String(raw.to_owned()))
+            }
+            _ => schema.value(raw),
+        };
+        arguments.insert(parameter.name, value);
+    }
+    Some(typing::unwrapped(arguments, tool))
+}
+
+/// Reads `<name>value</name>` elements, nested ones as objects, `<item>`s as lists.
+pub(crate) fn elements(cursor: &mut Cursor<'_, '_>, schema: Schema<'_>) -> Option<Map<String, Value>> {
+    members(cursor, schema, DEPTH)
+}
+
+fn members(cursor: &mut Cursor<'_, '_>, schema: Schema<'_>, depth: usize) -> Option<Map<String, Value>> {
+    let mut object = Map::new();
+    loop {
+        skip(cursor);
+        let mut at = *cursor;
+        let Some(tag) = Tag::read(&mut at).filter(|tag| !tag.is_closing && tag.attributes.is_empty()) else {
+            return Some(object);
+        };
+        *cursor = at;
+        let name = tag.name.to_owned();
+        let value = element(cursor, &name, schema.member(&name), depth)?;
+        object.insert(name, value);
+    }
+}
+
+fn element(cursor: &mut Cursor<'_, '_>, name: &str, schema: Schema<'_>, depth: usize) -> Option<Value> {
+    let depth = depth.checked_sub(1)?;
+    let closing = format!("</{name}>");
+    let mut inside = *cursor;
+    skip(&mut inside);
+    let mut probe = inside;
+    let nested =
+        Tag::read(&mut probe).filter(|tag| !tag.is_closing && tag.attributes.is_empty() && !tag.is_special);
+    let holds_values = {
+        let kinds = schema.kinds();
+        !schema.is_known() || kinds.array || kinds.object
+    };
+    if let Some(first) = nested.filter(|_| holds_values && inside.place() > cursor.place()) {
+        let value = if first.name == "item" {
+            Value::Array(items(&mut inside, schema.item(), depth)?)
+        } else {
+            Value::Object(members(&mut inside, schema, depth)?)
+        };
+        skip(&mut inside);
+        if inside.eat(&closing) {
+            *cursor = inside;
+            return Some(value);
+        }
+    }
+    let raw = cursor.take_until(&closing)?;
+    let raw = raw.strip_suffix(NOISE).unwrap_or(raw);
+    if raw.is_empty() && schema.is_known() {
+        let kinds = schema.kinds();
+        if kinds.array && !kinds.string {
+            return Some(Value::Array(Vec::new()));
+        }
+        if kinds.object && !kinds.string {
+            return Some(Value::Object(Map::new()));
+        }
+    }
+    Some(schema.value(raw))
+}
+
+fn items(cursor: &mut Cursor<'_, '_>, schema: Schema<'_>, depth: usize) -> Option<Vec<Value>> {
+    let mut items = Vec::new();
+    loop {
+        skip(cursor);
+        if !cursor.eat("<item>") {
+            return Some(items);
+        }
+        items.push(element(cursor, "item", schema, depth)?);
+    }
+}
+
+/// Reads `<arg_key>k</arg_key><arg_value>v</arg_value>` pairs; `prefix` stands before the names of the tags.
+pub(crate) fn pairs(
+    cursor: &mut Cursor<'_, '_>,
+    tool: Option<&ToolSpec>,
+    prefix: &str,
+    repairs: &mut Vec<Repair>,
+) -> Option<Map<String, Value>> {
+    let [key_open, key_close] = [format!("<{prefix}arg_key>"), format!("</{prefix}arg_key>")];
+    let [open, close] = [format!("<{prefix}arg_value>"), format!("</{prefix}arg_value>")];
+    let mut arguments = Map::new();
+    loop {
+        skip(cursor);
+        if !cursor.eat(&key_open) {
+            return Some(arguments);
+        }
+        let key = cursor.take_until(&key_close)?.trim();
+        skip(cursor);
+        if !cursor.eat(&open) {
+            return None;
+        }
+        let start = *cursor;
+        let closed = cursor.find(&close);
+        let next = cursor.find(&key_open);
+        let raw = match (closed, next) {
+            (Some(closed), next) if next.is_none_or(|next| closed < next) => cursor.take_until(&close)?,
+            (_, Some(next)) if cursor.find("<tool_call>").is_none_or(|another| next < another) => {
+                // The value was never closed, but the next one opens.
+                repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: next });
+                *cursor = cursor.moved_to(next);
+                start.source().slice(start.place(), next).trim_end()
+            }
+            _ => return None,
+        };
+        let schema = typing::property(tool, key);
+        arguments.insert(key.to_owned(), schema.value(raw));
+    }
+}
+
+/// A tag that opens a parameter.
+struct Parameter {
+    name: String,
+    /// What the tag itself says: a text, or JSON.
+    is_text: Option<bool>,
+}
+
+impl Parameter {
+    fn of(tag: &Tag<'_>) -> Option<Self> {
+        let known = matches!(tag.base(), "parameter" | "param" | "arg" | "argument");
+        let name = if known {
+            tag.value()?
+        } else if tag.base().starts_with("param") && tag.base().ends_with("name") {
+            // `<paramname="k">`: the blank was lost.
+            tag.value()?
+        } else {
+            return None;
+        };
+        let is_text = tag
+            .attribute("string")
+            .map(|value| value == "true")
+            .or_else(|| tag.attribute("type").map(|kind| kind == "string"));
+        Some(Self { name, is_text })
+    }
+}
+
+/// The text up to the closing of a parameter's tag; without one, up to the next parameter or the end of the call.
+fn raw_value<'a>(
+    cursor: &mut Cursor<'_, 'a>,
+    tag: &Tag<'_>,
+    values: Values,
+    repairs: &mut Vec<Repair>,
+) -> Option<&'a str> {
+    let mut data = *cursor;
+    data.skip_blank();
+    if data.eat("<![CDATA[") {
+        let raw = data.take_until("]]>")?;
+        data.skip_blank();
+        let mut closing = data;
+        if Tag::read(&mut closing).is_some_and(|tag| tag.is_closing) {
+            *cursor = closing;
+            return Some(raw);
+        }
+    }
+    let name = match tag.base() {
+        base if base.starts_with("param") && base.ends_with("name") => {
+            base.strip_suffix("name").unwrap_or(base)
+        }
+        _ => tag.full_name(),
+    };
+    let closing = format!("</{name}>");
+    let start = *cursor;
+    let closed = cursor.find(&closing);
+    let next = cursor.find(&format!("<{name}="));
+    let over = cursor.find("</function>");
+    let another = cursor.find("<function=");
+    let missing = [next, over].into_iter().flatten().min();
+    let raw = match (closed, missing) {
+        (Some(closed), missing) if missing.is_none_or(|missing| closed < missing) => {
+            cursor.take_until(&closing)?
+        }
+        (_, Some(missing)) if another.is_none_or(|another| missing < another) => {
+            repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: missing });
+            *cursor = cursor.moved_to(missing);
+            start.source().slice(start.place(), missing)
+        }
+        _ => return None,
+    };
+    if values.keeps_breaks {
+        return Some(raw);
+    }
+    // One line break on either side sets the value off from its tags.
+    let Some(inner) = raw.strip_prefix('\n') else { return Some(raw) };
+    Some(inner.strip_suffix('\n').unwrap_or(inner))
+}
+
+fn skip(cursor: &mut Cursor<'_, '_>) {
+    loop {
+        cursor.skip_blank();
+        if !cursor.eat(NOISE) {
+            return;
+        }
+    }
+}
