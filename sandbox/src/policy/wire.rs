@@ -342,10 +342,7 @@ fn check_rules(rules: &[ExecRule]) -> Result<(), Error> {
             return Err(Error::new(Kind::Policy, "an exec rule needs a prefix")
                 .hint("write it like [\"git\", \"push\"]"));
         }
-        let fits = |command: &str| {
-            let mut words = command.split_whitespace();
-            rule.prefix.iter().all(|word| words.next() == Some(word))
-        };
+        let fits = |command: &str| crate::command::rules::fits(rule, command);
         let wrong = rule.matches.iter().find(|command| !fits(command));
         let wrong = wrong.or_else(|| rule.not_match.iter().find(|command| fits(command)));
         if let Some(command) = wrong {
