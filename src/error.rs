@@ -121,7 +121,7 @@ impl From<rusqlite::Error> for Error {
 impl From<toolgate_sandbox::Error> for Error {
     fn from(error: toolgate_sandbox::Error) -> Self {
         let kind = match error.kind() {
-            toolgate_sandbox::Kind::Denied => Kind::Denied,
+            toolgate_sandbox::Kind::Denied | toolgate_sandbox::Kind::Unavailable => Kind::Denied,
             _ => Kind::Input,
         };
         Self::caused(kind, error)

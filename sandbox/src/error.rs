@@ -5,6 +5,7 @@
 
 use std::{fmt, io};
 
+use crate::command::Layer;
 use crate::output;
 
 /// What went wrong, for code that wants to decide on it.
@@ -27,6 +28,8 @@ pub enum Kind {
     Failed,
     /// A policy file that cannot be used.
     Policy,
+    /// A layer of the sandbox is missing or does not hold, so that nothing was started.
+    Unavailable,
 }
 
 /// Why a request was not carried out.
@@ -53,6 +56,7 @@ struct Inner {
     line: Option<usize>,
     hint: Option<String>,
     source: Option<io::Error>,
+    layer: Option<Layer>,
 }
 
 impl Error {
@@ -65,6 +69,7 @@ impl Error {
             line: None,
             hint: None,
             source: None,
+            layer: None,
         }))
     }
 
@@ -94,6 +99,18 @@ impl Error {
     pub fn because(mut self, source: io::Error) -> Self {
         self.0.source = Some(source);
         self
+    }
+
+    /// Adds the layer of the command sandbox that is missing.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_layer(mut self, layer: Layer) -> Self {
+        self.0.layer = Some(layer);
+        self
+    }
+
+    /// The layer of the command sandbox that is missing, with [`Kind::Unavailable`].
+    pub fn layer(&self) -> Option<Layer> {
+        self.0.layer
     }
 
     /// The same error, told as another kind.

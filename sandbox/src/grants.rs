@@ -125,6 +125,13 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directories(Vec<Inside>);
 
+impl Directories {
+    /// Their paths, relative to the workspace.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(Inside::as_str)
+    }
+}
+
 impl Scope {
     /// The named directories or files, relative to the workspace and by their real names (a link is no way
     /// in). `.` is the whole workspace.
@@ -177,6 +184,13 @@ impl Scope {
             Self::Everything => true,
             Self::Under(directories) => directories.0.iter().any(|directory| path.is_under(directory)),
         }
+    }
+
+    /// Whether the path, relative to the workspace and without links, is in scope.
+    pub(crate) fn holds_text(&self, path: &str) -> bool {
+        let mut inside = Inside::default();
+        path.split('/').filter(|name| !name.is_empty()).for_each(|name| inside.push(name));
+        self.holds(&inside)
     }
 
     fn of(mut directories: Vec<Inside>) -> Self {

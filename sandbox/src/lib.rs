@@ -21,6 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod command;
+
 mod error;
 mod fs;
 mod grants;

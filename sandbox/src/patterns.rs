@@ -174,6 +174,12 @@ impl Patterns {
         self.0.sources.iter().map(String::as_str)
     }
 
+    /// The globs they stand for, with lists written out; one that covers everything if the set could not be built.
+    pub(crate) fn globs(&self) -> impl Iterator<Item = &str> {
+        let everything = matches!(self.0.set, Matcher::Everything).then_some("**");
+        self.0.globs.iter().map(String::as_str).chain(everything)
+    }
+
     /// Whether the path, relative to the workspace and with `/` between names, is covered.
     pub fn covers(&self, path: &str) -> bool {
         let mut inside = Inside::default();

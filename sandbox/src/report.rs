@@ -14,21 +14,35 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Enforced {
-    /// The file system: `capability:read`, `capability:read+write` or `none`.
+    /// The file system: `capability:read`, `capability:read+write` or `none`; for a command `mounts:read`,
+    /// `mounts:read+write`.
     pub fs: String,
-    /// The network: `none`, since a file operation opens no connection.
+    /// The network: `none`. A file operation opens no connection; a command has a network namespace with nothing in it.
     pub net: String,
-    /// Where the work ran: `in-process`, without code that the caller brought.
+    /// Where the work ran: `in-process`, without code that the caller brought; or `confined`, by `layers`.
     pub process: String,
     /// How paths were held inside the workspace, where files were touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolver: Option<Resolver>,
+    /// The layers that confined a command, each seen to hold before it started: `landlock 6`, `seccomp`, …
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<String>,
+    /// Bounds that are watched and may be passed for a moment, and layers that a test left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weaker: Vec<String>,
 }
 
 impl Enforced {
     /// The report of a call that touched nothing.
     pub fn nothing() -> Self {
-        Self { fs: "none".into(), net: "none".into(), process: "in-process".into(), resolver: None }
+        Self {
+            fs: "none".into(),
+            net: "none".into(),
+            process: "in-process".into(),
+            resolver: None,
+            layers: Vec::new(),
+            weaker: Vec::new(),
+        }
     }
 }
 

@@ -267,7 +267,7 @@ impl Run<'_> {
     fn call(&mut self, call: &ToolCall) -> ToolResult {
         let registry = &self.agent.registry;
         let approved = match &self.agent.options.approval {
-            _ if !registry.needs_approval(&call.name) => true,
+            _ if !registry.needs_approval(call) => true,
             Approval::Auto => true,
             Approval::Never => false,
             Approval::Ask(ask) => ask(call),

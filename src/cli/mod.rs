@@ -4,6 +4,7 @@
 
 mod conformance;
 mod eval;
+mod doctor;
 mod exit;
 mod grammar;
 mod jsonl;
@@ -21,6 +22,7 @@ use std::io::Write;
 use clap::{CommandFactory, Parser, Subcommand};
 
 pub use exit::Exit;
+pub use toolgate_sandbox::command::enter_stage_if_asked;
 
 /// Local tool calling that is valid by construction and runs under capabilities.
 #[derive(Parser)]
@@ -49,6 +51,8 @@ enum Command {
     Model(model::ModelArgs),
     /// List the tools, run one under the policy, or serve them to another program.
     Tool(tool::ToolArgs),
+    /// Say what works on this machine: sandbox layers, processor, models, features.
+    Doctor(doctor::DoctorArgs),
     /// Compile JSON Schema to GBNF and report its contract.
     Schema(schema::SchemaArgs),
     /// Check, match and sample GBNF grammars.
@@ -87,6 +91,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         }
         Command::Model(args) => model::run(args, &mut out),
         Command::Tool(args) => tool::run(args, &mut out),
+        Command::Doctor(args) => doctor::run(args, &mut out),
         Command::Schema(args) => schema::run(args, &mut out),
         Command::Grammar(args) => grammar::run(args, &mut out),
         Command::Eval(args) => eval::run(*args, &mut out),

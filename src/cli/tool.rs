@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
-use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits};
+use toolgate_sandbox::command::{Commands, Setup};
+use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits, Tier};
 use toolgate_sandbox::{Root, ambient_authority};
 
 use super::exit::Exit;
-use super::tool_serve;
+use super::{terminal, tool_serve};
 use crate::memory::Memory;
-use crate::tools::{Registry, Status, file_tools, memory_tools};
+use crate::tools::{CommandTool, Effect, Registry, Status, Tool as _, file_tools, memory_tools};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -133,14 +134,39 @@ pub(super) fn registry_with(
     if policy.grants(mode).can_write() {
         root.check_writable().map_err(crate::Error::from)?;
     }
+    let mut command = command_tool(&root, &policy, mode)?;
     let mut registry = Registry::new();
     for tool in file_tools(&root, &policy, mode)? {
+        // What looks comes first, then commands, then what writes.
+        if tool.effect() == Effect::Writes
+            && let Some(command) = command.take()
+        {
+            registry.add(command)?;
+        }
         registry.add(tool)?;
+    }
+    if let Some(command) = command {
+        registry.add(command)?;
     }
     for tool in memory_tools(&Arc::new(memory))? {
         registry.add_boxed(tool)?;
     }
     Ok(registry)
+}
+
+/// `run_command`, if the policy grants it and this machine can confine it.
+fn command_tool(root: &Root, policy: &Policy, mode: Mode) -> anyhow::Result<Option<CommandTool>> {
+    if policy.tier < Tier::Exec {
+        return Ok(None);
+    }
+    match Commands::new(root, policy, mode, &Setup::default()) {
+        Ok(commands) => Ok(Some(CommandTool::new(commands, policy)?)),
+        Err(why) => {
+            // The other tools work without it; whoever misses it learns why it is not there.
+            terminal::note(&format!("run_command is not offered: {why}"));
+            Ok(None)
+        }
+    }
 }
 
 fn policy(file: &Path) -> anyhow::Result<Policy> {

@@ -6,6 +6,7 @@
 mod args;
 mod canned;
 mod check;
+mod command;
 mod files;
 mod memory;
 mod registry;
@@ -15,13 +16,14 @@ mod typed;
 pub use args::Args;
 pub use canned::CannedTool;
 pub use check::{Check, Violation};
+pub use command::{CommandTool, RUN_COMMAND};
 pub use files::{FileTool, file_tools};
 pub use memory::{MEMORY_TOOLS, memory_tools};
 pub use registry::Registry;
 pub use result::{Status, ToolResult};
 pub use typed::{TypedTool, typed};
 
-use toolgate_chat::ToolSpec;
+use toolgate_chat::{ToolCall, ToolSpec};
 
 /// Whether a tool only looks, or leaves something changed behind.
 ///
@@ -46,6 +48,12 @@ pub trait Tool: Send + Sync {
     /// Whether somebody is to be asked before it is called ([`Approval`](crate::agent::Approval)).
     fn needs_approval(&self) -> bool {
         false
+    }
+
+    /// Whether somebody is to be asked before this very call, where the arguments decide.
+    fn needs_approval_of(&self, call: &ToolCall) -> bool {
+        let _ = call;
+        self.needs_approval()
     }
 
     /// Runs it on arguments that fit its schema.

@@ -104,9 +104,9 @@ impl Registry {
         self.entry(name).map(|entry| entry.tool.effect())
     }
 
-    /// Whether somebody is to be asked before that tool is called.
-    pub fn needs_approval(&self, name: &str) -> bool {
-        self.entry(name).is_some_and(|entry| entry.tool.needs_approval())
+    /// Whether somebody is to be asked before that call.
+    pub fn needs_approval(&self, call: &ToolCall) -> bool {
+        self.entry(&call.name).is_some_and(|entry| entry.tool.needs_approval_of(call))
     }
 
     /// Runs a call: finds the tool, checks the arguments, calls it, times it.

@@ -23,6 +23,9 @@ mod guard;
 
 mod nearest;
 
+#[cfg(target_os = "linux")]
+pub(crate) mod marks;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -102,18 +102,19 @@ impl Policy {
         wire::parse(text)
     }
 
-    /// The policy of a run that was given none: the workspace and nothing else, secrets closed.
+    /// The policy of a run that was given none: the workspace and nothing else, secrets closed; commands that see the
+    /// system's programs and the workspace.
     ///
-    /// For [`Mode::Edit`] it can be written, but for protected files, and a person is asked before each write.
+    /// For [`Mode::Edit`] it can be written, but for protected files. A person is asked before each write and command.
     pub fn default_for(mode: Mode) -> Self {
-        let (tier, files) = match mode {
-            Mode::Intel => (Tier::Read, Grants::read_only()),
-            Mode::Edit => (Tier::Edit, Grants::read_write()),
+        let files = match mode {
+            Mode::Intel => Grants::read_only(),
+            Mode::Edit => Grants::read_write(),
         };
         Self {
-            tier,
+            tier: Tier::Exec,
             workspace: None,
-            system_readable: false,
+            system_readable: true,
             net: Net::default(),
             env_pass: Vec::new(),
             exec: Exec::default(),
@@ -121,7 +122,7 @@ impl Policy {
             require_layers: Vec::new(),
             wasm: BTreeMap::new(),
             mcp: BTreeMap::new(),
-            ask: WRITING_TOOLS.iter().map(|tool| (*tool).to_owned()).collect(),
+            ask: WRITING_TOOLS.iter().chain(&["run_command"]).map(|tool| (*tool).to_owned()).collect(),
             files,
         }
     }

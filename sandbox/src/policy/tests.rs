@@ -120,6 +120,10 @@ fn a_mistake_is_named_with_its_line_and_a_hint() {
             "bad pattern (unclosed character class; missing ']'): \"**/a[\" at line 3",
         ),
         ("version = 1\n[fs]\nwrite = [\"@system\"]", "@system cannot be written; leave it out of [fs] write"),
+        (
+            "version = 1\n[require]\nlayers = [\n\"landlok\"]",
+            "unknown layer: \"landlok\" at line 4; layers are bubblewrap, userns, owner, processes, network, environment, cgroup, limits, landlock, seccomp; \"landlock>=6\" asks for a version",
+        ),
         ("version = 1\n[mcp.x]\ncomand = []", "unknown key \"comand\" at line 3; did you mean \"command\"?"),
     ] {
         let error = Policy::parse(text).unwrap_err();
@@ -197,7 +201,7 @@ fn the_sample_policies_hold_what_they_expect() {
     for (name, text, tier) in [
         ("read-only", include_str!("../../policies/read-only.toml"), Tier::Read),
         ("notes", include_str!("../../policies/notes.toml"), Tier::Edit),
-        ("coding", include_str!("../../policies/coding.toml"), Tier::Edit),
+        ("coding", include_str!("../../policies/coding.toml"), Tier::Exec),
         ("locked-down", include_str!("../../policies/locked-down.toml"), Tier::Read),
     ] {
         let policy = Policy::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));

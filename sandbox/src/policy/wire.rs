@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Mode, Policy, Tier};
+use crate::command::{LAYERS, Layer};
 use crate::error::{Error, Kind};
 use crate::grants::{Grants, Scope};
 use crate::limits::FileLimits;
@@ -69,7 +70,7 @@ struct Env {
 #[serde(deny_unknown_fields)]
 struct Require {
     #[serde(default)]
-    layers: Vec<String>,
+    layers: Vec<toml::Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -278,6 +279,7 @@ pub(super) fn parse(text: &str) -> Result<Policy, Error> {
         limits,
     };
     check_rules(&file.exec.rule)?;
+    let require_layers = layers(text, file.require.layers)?;
     let policy = Policy {
         tier: file.tier,
         workspace: file.workspace.root,
@@ -286,7 +288,7 @@ pub(super) fn parse(text: &str) -> Result<Policy, Error> {
         env_pass: file.env.pass,
         exec: file.exec,
         limits: file.limits,
-        require_layers: file.require.layers,
+        require_layers,
         wasm: file.wasm,
         mcp: file.mcp,
         ask: file.approve.ask,
@@ -335,6 +337,19 @@ fn patterns(text: &str, sources: &[toml::Spanned<String>]) -> Result<Patterns, E
     Patterns::new(sources.iter().map(toml::Spanned::get_ref)).map_err(|error| error.into_kind(Kind::Policy))
 }
 
+/// The layers that are required, each known by name.
+fn layers(text: &str, names: Vec<toml::Spanned<String>>) -> Result<Vec<String>, Error> {
+    let known = || LAYERS.map(Layer::name).join(", ");
+    let check = |name: toml::Spanned<String>| match Layer::parse(name.get_ref()) {
+        Some(_) => Ok(name.into_inner()),
+        None => Err(Error::new(Kind::Policy, "unknown layer")
+            .at(name.get_ref())
+            .at_line(line_of(text, name.span().start))
+            .hint(format!("layers are {}; \"landlock>=6\" asks for a version", known()))),
+    };
+    names.into_iter().map(check).collect()
+}
+
 /// Whether the examples of each rule hold.
 fn check_rules(rules: &[ExecRule]) -> Result<(), Error> {
     for rule in rules {
@@ -342,10 +357,7 @@ fn check_rules(rules: &[ExecRule]) -> Result<(), Error> {
             return Err(Error::new(Kind::Policy, "an exec rule needs a prefix")
                 .hint("write it like [\"git\", \"push\"]"));
         }
-        let fits = |command: &str| {
-            let mut words = command.split_whitespace();
-            rule.prefix.iter().all(|word| words.next() == Some(word))
-        };
+        let fits = |command: &str| crate::command::rules::fits(rule, command);
         let wrong = rule.matches.iter().find(|command| !fits(command));
         let wrong = wrong.or_else(|| rule.not_match.iter().find(|command| fits(command)));
         if let Some(command) = wrong {

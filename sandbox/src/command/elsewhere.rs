@@ -1,0 +1,47 @@
+//! Where there is no command sandbox: every request is refused with the reason.
+
+use super::{Layer, LayerState, Ran, Setup};
+use crate::error::{Error, Kind};
+use crate::fs::Root;
+use crate::policy::{Mode, Policy};
+
+/// Confined commands; on this system there are none.
+#[derive(Clone, Debug)]
+pub struct Commands(std::convert::Infallible);
+
+impl Commands {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`], always.
+    pub fn new(_: &Root, _: &Policy, _: Mode, _: &Setup) -> Result<Self, Error> {
+        Err(Error::new(
+            Kind::Unavailable,
+            format!("commands are not confined on {} yet", std::env::consts::OS),
+        )
+        .hint("the file tools work; a Seatbelt profile of a policy can be printed for macOS"))
+    }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn run(&self, _: &str) -> Result<Ran, Error> {
+        match self.0 {}
+    }
+
+    /// What works here: nothing.
+    pub fn layers(_: &Root, _: &Setup) -> Vec<LayerState> {
+        super::LAYERS
+            .iter()
+            .map(|layer: &Layer| LayerState {
+                layer: *layer,
+                works: false,
+                required: true,
+                found: format!("not on {}", std::env::consts::OS),
+                remedy: None,
+                without: Some("run_command is refused".into()),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,110 @@
+//! The layers of the command sandbox by name, and what the stage found of them.
+
+use serde::{Deserialize, Serialize};
+
+/// One mechanism that confines commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Layer {
+    /// The program that sets up namespaces and mounts.
+    Bubblewrap,
+    /// User namespaces, which bubblewrap needs where it is not installed set-user-id; with them mounts, processes,
+    /// network, IPC and host name of the sandbox's own.
+    Userns,
+    /// A network namespace with nothing in it but a loopback of its own.
+    Network,
+    /// A process namespace: nobody else can be seen or signalled, and everything ends with its first process.
+    Processes,
+    /// Landlock: files by path, TCP, signals and abstract sockets across the boundary.
+    Landlock,
+    /// The system call filter.
+    Seccomp,
+    /// Bounds of each process.
+    Limits,
+    /// Memory and processes in total.
+    Cgroup,
+    /// A clean environment.
+    Environment,
+    /// Where the runtime is root: a user of its own for commands, by mapping the workspace's owners.
+    Owner,
+}
+
+impl Layer {
+    /// The name used in policies and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bubblewrap => "bubblewrap",
+            Self::Userns => "userns",
+            Self::Network => "network",
+            Self::Processes => "processes",
+            Self::Landlock => "landlock",
+            Self::Seccomp => "seccomp",
+            Self::Limits => "limits",
+            Self::Cgroup => "cgroup",
+            Self::Environment => "environment",
+            Self::Owner => "owner",
+        }
+    }
+
+    /// The layer of that name, as `[require] layers` may give it: a number after `>=` is the Landlock interface.
+    pub fn parse(text: &str) -> Option<(Self, Option<u32>)> {
+        let (name, least) = match text.split_once(">=") {
+            Some((name, least)) => (name.trim(), Some(least.trim().parse().ok()?)),
+            None => (text, None),
+        };
+        let layer = ALL.iter().copied().find(|layer| layer.name() == name)?;
+        (least.is_none() || layer == Self::Landlock).then_some((layer, least))
+    }
+}
+
+/// Every layer, outermost first.
+pub const ALL: [Layer; 10] = [
+    Layer::Bubblewrap,
+    Layer::Userns,
+    Layer::Owner,
+    Layer::Processes,
+    Layer::Network,
+    Layer::Environment,
+    Layer::Cgroup,
+    Layer::Limits,
+    Layer::Landlock,
+    Layer::Seccomp,
+];
+
+/// What the inner stage found to hold just before it started the command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Held {
+    /// The Landlock interface in force; 0 without.
+    pub(super) landlock: u32,
+    pub(super) seccomp: bool,
+    pub(super) limits: bool,
+    pub(super) namespaces: bool,
+}
+
+/// The inner stage's one line to the runtime.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Status {
+    /// All that was asked for holds; the command starts now.
+    Held(Held),
+    /// A layer does not hold: nothing was started.
+    Refused { layer: Layer, why: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_known_by_name_and_landlock_by_its_interface() {
+        for layer in ALL {
+            assert_eq!(Layer::parse(layer.name()), Some((layer, None)));
+        }
+        assert_eq!(Layer::parse("landlock>=6"), Some((Layer::Landlock, Some(6))));
+        assert_eq!(Layer::parse("landlock >= 4"), Some((Layer::Landlock, Some(4))));
+        for wrong in ["landlok", "seccomp>=2", "landlock>=x", ""] {
+            assert_eq!(Layer::parse(wrong), None, "{wrong}");
+        }
+    }
+}

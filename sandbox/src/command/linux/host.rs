@@ -1,0 +1,111 @@
+//! What the machine offers commands: programs and libraries, bubblewrap, the stage. The one place of the command tier
+//! that looks at the machine by path.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "system paths that are constants here or that a person named"
+)]
+
+use std::io::{Seek as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Trees of programs and libraries that every command sees, read-only (`@system`).
+const TREES: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"];
+
+/// What programs need from `/etc`; nothing in it names users, hosts or secrets.
+const SETTINGS: &[&str] = &[
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/magic",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/perl",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/terminfo",
+    "/etc/timezone",
+];
+
+/// A part of `@system` as it is on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum System {
+    /// To be mounted at its own path.
+    Tree(&'static str),
+    /// A link on this machine, to be made the same, with where it leads.
+    Link(&'static str, PathBuf),
+}
+
+/// `@system` on this machine.
+pub(super) fn system() -> Vec<System> {
+    let present = |path: &&'static str| Path::new(path).symlink_metadata().is_ok();
+    let part = |path: &'static str| match Path::new(path).read_link() {
+        // Links such as /bin are made again; one into the depths of the machine, such as /etc/localtime, is followed.
+        Ok(to) if !path.starts_with("/etc/") => System::Link(path, to),
+        _ => System::Tree(path),
+    };
+    TREES
+        .iter()
+        .chain(SETTINGS)
+        .copied()
+        .filter(|path| present(&path) && Path::new(path).exists())
+        .map(part)
+        .collect()
+}
+
+/// Every absolute path that the sandbox mounts something of its own at.
+pub(super) fn own_places() -> impl Iterator<Item = &'static str> {
+    TREES.iter().chain(SETTINGS).copied().chain(["/proc", "/dev", "/tmp", "/run"])
+}
+
+/// The first of the usual places of system programs that has `name`. `PATH` is not asked: it may lead into a workspace.
+pub(super) fn program(name: &str) -> Option<PathBuf> {
+    ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/run/current-system/sw/bin"]
+        .iter()
+        .map(|directory| Path::new(directory).join(name))
+        .find(|path| path.is_file())
+}
+
+/// The program that runs now.
+pub(super) fn own_program() -> Option<PathBuf> {
+    // The link tells the path of the program's file, also where the program was started by a relative one.
+    Path::new("/proc/self/exe").read_link().ok().filter(|path| path.is_file())
+}
+
+/// Where an open directory is now.
+pub(crate) fn path_of(fd: std::os::fd::BorrowedFd<'_>) -> Option<PathBuf> {
+    use std::os::fd::AsRawFd as _;
+    Path::new("/proc/self/fd").join(fd.as_raw_fd().to_string()).read_link().ok()
+}
+
+/// A file in memory that nobody can change, at its beginning.
+pub(super) fn memory_file(name: &str, content: &str) -> std::io::Result<OwnedFd> {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut file = std::fs::File::from(fd);
+    file.write_all(content.as_bytes())?;
+    file.rewind()?;
+    fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;
+    Ok(file.into())
+}
+
+/// The version that bubblewrap says it has.
+pub(super) fn version_of(bubblewrap: &Path) -> Result<String, String> {
+    let output = std::process::Command::new(bubblewrap)
+        .arg("--version")
+        .env_clear()
+        .output()
+        .map_err(|why| format!("{} cannot be started: {why}", bubblewrap.display()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    match said.trim().strip_prefix("bubblewrap ") {
+        Some(version) if output.status.success() => Ok(version.to_owned()),
+        _ => Err(format!("{} does not say that it is bubblewrap", bubblewrap.display())),
+    }
+}

@@ -1,0 +1,74 @@
+//! Landlock inside the mount namespace: the second answer to the same question, by another part of the kernel.
+//!
+//! Invariant: what is handled is handled strictly; a right the kernel knows and the rules do not grant is refused.
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
+    RestrictionStatus, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, RulesetStatus,
+    Scope,
+};
+use serde::{Deserialize, Serialize};
+
+/// The oldest interface that is of use: older ones refuse every rename between directories, or let truncation through.
+pub(super) const OLDEST: u32 = 3;
+
+/// What a command may do with files, by absolute path inside the sandbox. What is not there is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Rules {
+    /// Trees and files that can be read and run.
+    pub(super) read: Vec<String>,
+    /// Trees that can be changed too.
+    pub(super) write: Vec<String>,
+    /// Files that can be read and written, and nothing else: devices.
+    pub(super) devices: Vec<String>,
+    /// Trees whose names can be listed.
+    pub(super) list: Vec<String>,
+}
+
+/// Confines this process and all it starts; gives back the interface that holds. Needs `no_new_privs`.
+pub(super) fn confine(rules: &Rules, kernel: u32) -> Result<u32, RulesetError> {
+    let (abi, number) = interface(kernel);
+    let all = AccessFs::from_all(abi);
+    let mut ruleset =
+        Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(all)?;
+    if number >= 4 {
+        ruleset = ruleset.handle_access(AccessNet::from_all(abi))?;
+    }
+    if number >= 6 {
+        ruleset = ruleset.scope(Scope::from_all(abi))?;
+    }
+    let mut created = ruleset.create()?;
+    let read = AccessFs::from_read(abi);
+    let device = (AccessFs::ReadFile | AccessFs::WriteFile) & all;
+    for (paths, access) in [
+        (&rules.read, read),
+        (&rules.write, all),
+        (&rules.devices, device),
+        (&rules.list, AccessFs::ReadDir.into()),
+    ] {
+        for path in paths {
+            // What this machine does not have needs no rule.
+            let Ok(opened) = PathFd::new(path) else { continue };
+            created = created.add_rule(PathBeneath::new(opened, fitting(path, access, abi)))?;
+        }
+    }
+    let RestrictionStatus { ruleset, .. } = created.restrict_self()?;
+    Ok(if ruleset == RulesetStatus::FullyEnforced { number } else { 0 })
+}
+
+/// A rule for a file may hold no right of directories.
+fn fitting(path: &str, access: BitFlags<AccessFs>, abi: ABI) -> BitFlags<AccessFs> {
+    #[expect(clippy::disallowed_methods, reason = "the stage looks at its own sandbox")]
+    let directory = std::path::Path::new(path).is_dir();
+    if directory { access } else { access & AccessFs::from_file(abi) }
+}
+
+/// The newest interface that both the kernel and these rules know.
+fn interface(kernel: u32) -> (ABI, u32) {
+    match kernel {
+        ..=3 => (ABI::V3, 3),
+        4 => (ABI::V4, 4),
+        5 => (ABI::V5, 5),
+        _ => (ABI::V6, 6),
+    }
+}

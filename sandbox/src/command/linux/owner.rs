@@ -1,0 +1,98 @@
+//! The outer stage, for a runtime that is root: before bubblewrap starts it becomes a user that owns nothing on this
+//! machine, and the workspace is mounted so that what root owns there looks like that user's.
+//!
+//! Why: with all capabilities gone a process of real root may still write what root owns by plain permission bits
+//! (`/proc/sys`, and whatever a mount shows), is not counted by process limits, and leaves files with set-user-id.
+//!
+//! Invariant: nothing here changes the runtime's own mounts; the changes live and die with the stage's namespace.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it prepares a namespace of its own")]
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::{stage, sys};
+use crate::command::layer::{Layer, Status};
+
+/// The user and group of commands. Above what any system gives to people, services and containers, below 2³¹.
+const USER: u32 = 2_147_000_001;
+
+/// Where the outer stage puts the workspace, for bubblewrap to find.
+pub(super) const WORKSPACE: &str = "/tmp/workspace";
+/// Where it puts the stage's program.
+pub(super) const STAGE: &str = "/tmp/stage";
+
+/// What the outer stage needs to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Task {
+    /// The workspace's path on the machine.
+    pub(super) workspace: String,
+    /// The path of the stage's program on the machine.
+    pub(super) stage: String,
+}
+
+/// Prepares, becomes the user, and becomes bubblewrap, whose program and arguments are `bubblewrap`; what comes back is
+/// why not.
+pub(super) fn run(task: &stage::Task, mut bubblewrap: impl Iterator<Item = OsString>) -> Status {
+    let refused = |why: String| Status::Refused { layer: Layer::Owner, why };
+    let (Some(owner), Some(program)) = (&task.owner, bubblewrap.next()) else {
+        return refused("the outer stage was given nothing to do".into());
+    };
+    if let Err((doing, why)) = prepare(owner) {
+        return refused(format!("cannot {doing}: {why}"));
+    }
+    let error = std::process::Command::new(program).args(bubblewrap).env_clear().exec();
+    Status::Refused { layer: Layer::Bubblewrap, why: format!("it cannot be started: {error}") }
+}
+
+fn prepare(task: &Task) -> Result<(), (&'static str, io::Error)> {
+    let path = |text: &str| CString::new(text).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let at = |doing: &'static str| move |why: io::Error| (doing, why);
+    sys::unshare(libc::CLONE_NEWNS).map_err(at("make a mount namespace (this needs CAP_SYS_ADMIN)"))?;
+    sys::make_mounts_private().map_err(at("keep mounts private"))?;
+    let owners = owners().map_err(at("make a user namespace that maps owners"))?;
+    let copy = |text: &str| {
+        let mount = sys::clone_mount(&path(text)?)?;
+        sys::map_owners(mount.as_fd(), owners.as_fd())?;
+        Ok::<_, io::Error>(mount)
+    };
+    let workspace = copy(&task.workspace)
+        .map_err(at("map the owners of the workspace (its file system may not be able to)"))?;
+    let program = copy(&task.stage).map_err(at("map the owners of the stage's program"))?;
+    // From here on nothing of the machine's /tmp is needed: what was in it is held by the two mounts.
+    sys::mount_tmpfs(c"/tmp").map_err(at("mount a place to work in"))?;
+    std::fs::create_dir(WORKSPACE).map_err(at("make a place for the workspace"))?;
+    std::fs::write(STAGE, "").map_err(at("make a place for the stage"))?;
+    let attach = |mount: OwnedFd, place: &str| sys::attach_mount(mount.as_fd(), &path(place)?);
+    attach(workspace, WORKSPACE).map_err(at("mount the workspace"))?;
+    attach(program, STAGE).map_err(at("mount the stage"))?;
+    std::env::set_current_dir("/").map_err(at("leave the directory it was started in"))?;
+    sys::become_user(USER).map_err(at("become the user of commands"))
+}
+
+/// A user namespace in which root is the user of commands, and everybody else who they are.
+fn owners() -> io::Result<OwnedFd> {
+    let (mut hold, release) = io::pipe()?;
+    let (mut ready, made) = io::pipe()?;
+    let Some(child) = sys::fork()? else {
+        drop((release, ready));
+        let result = sys::unshare(libc::CLONE_NEWUSER);
+        drop(made);
+        // Ends when the other side of the pipe is closed.
+        let _ = io::Read::read(&mut hold, &mut [0]);
+        sys::exit_now(i32::from(result.is_err()));
+    };
+    drop((hold, made));
+    let _ = io::Read::read(&mut ready, &mut [0])?;
+    let map = format!("0 {USER} 1\n1 1 65535\n");
+    let result = std::fs::write(format!("/proc/{child}/uid_map"), &map)
+        .and_then(|()| std::fs::write(format!("/proc/{child}/gid_map"), &map))
+        .and_then(|()| std::fs::File::open(format!("/proc/{child}/ns/user")));
+    drop(release);
+    sys::wait_for(child)?;
+    result.map(OwnedFd::from)
+}

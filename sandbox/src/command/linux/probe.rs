@@ -1,0 +1,92 @@
+//! Which layers work on this machine, for people: what was found, how to get what is missing, what is refused without.
+
+use super::{Commands, Machine, landlock, sys};
+use crate::command::{LAYERS, Layer, LayerState, Setup};
+use crate::error::Error;
+use crate::fs::Root;
+use crate::policy::{Mode, Policy};
+
+/// Every layer, outermost first.
+pub(super) fn layers(root: &Root, setup: &Setup) -> Vec<LayerState> {
+    let machine = Machine::find(setup);
+    let policy = Policy::default_for(Mode::Intel);
+    let trial = Commands::new(root, &policy, Mode::Intel, setup).map(drop);
+    LAYERS.iter().map(|layer| state(*layer, machine.as_ref(), &trial)).collect()
+}
+
+fn state(layer: Layer, machine: Result<&Machine, &Error>, trial: &Result<(), Error>) -> LayerState {
+    let looked = match (layer, machine) {
+        (Layer::Bubblewrap, Ok(machine)) => {
+            Ok(format!("version {} at {}", machine.version, machine.bubblewrap.display()))
+        }
+        (Layer::Bubblewrap, Err(error)) => Err(error.to_string()),
+        (Layer::Landlock, _) => match sys::landlock_abi() {
+            None => Err("the kernel does not offer it".to_owned()),
+            Some(abi) if abi < landlock::OLDEST => {
+                Err(format!("version {abi}; {} is needed", landlock::OLDEST))
+            }
+            Some(abi) => Ok(format!("version {abi}")),
+        },
+        (Layer::Seccomp, _) if sys::has_seccomp() => Ok("filters by system call and argument".to_owned()),
+        (Layer::Seccomp, _) => Err("the kernel does not offer filters".to_owned()),
+        (Layer::Cgroup, Ok(machine)) => match &machine.groups {
+            Ok(_) => Ok("memory and processes in total".to_owned()),
+            Err(why) => Err(why.clone()),
+        },
+        (Layer::Owner, _) if sys::effective_uid() != 0 => {
+            Ok("not needed: the runtime is not root".to_owned())
+        }
+        _ => match trial {
+            Ok(()) => Ok("seen to hold in a trial run".to_owned()),
+            Err(error) if error.layer() == Some(layer) => Err(error.to_string()),
+            Err(_) => Err("not tried, since another layer is missing".to_owned()),
+        },
+    };
+    // A layer that is there and does not hold is not there.
+    let looked = match trial {
+        Err(error) if error.layer() == Some(layer) => Err(error.to_string()),
+        _ => looked,
+    };
+    let required = !matches!(layer, Layer::Cgroup);
+    let (works, found) = match looked {
+        Ok(found) => (true, found),
+        Err(why) => (false, why),
+    };
+    let without = if required {
+        "run_command is refused; file tools work"
+    } else {
+        "memory in total is watched instead of bounded; each process stays bounded"
+    };
+    LayerState {
+        layer,
+        works,
+        required,
+        found,
+        remedy: (!works).then(|| remedy(layer)).flatten().map(str::to_owned),
+        without: (!works).then(|| without.to_owned()),
+    }
+}
+
+/// How to get a layer.
+pub(super) fn remedy(layer: Layer) -> Option<&'static str> {
+    Some(match layer {
+        Layer::Bubblewrap => {
+            "install bubblewrap (Debian, Ubuntu, Fedora, Alpine, Arch: the package is called bubblewrap)"
+        }
+        Layer::Userns | Layer::Processes | Layer::Network => {
+            "allow user namespaces: user.max_user_namespaces above 0; on Debian \
+             kernel.unprivileged_userns_clone=1; on Ubuntu an AppArmor profile for bwrap; in a container, profiles \
+             that allow them"
+        }
+        Layer::Landlock => "use Linux 6.2 or later, with landlock among the security modules (lsm=)",
+        Layer::Seccomp => "use a kernel with CONFIG_SECCOMP_FILTER",
+        Layer::Cgroup => {
+            "run as root, or in a delegated control group (systemd-run --user --scope -p Delegate=yes)"
+        }
+        Layer::Owner => {
+            "run as an ordinary user; or, as root, with CAP_SYS_ADMIN on Linux 5.12 or later and a file system that \
+             maps owners (ext4, xfs, btrfs, tmpfs)"
+        }
+        Layer::Environment | Layer::Limits => return None,
+    })
+}

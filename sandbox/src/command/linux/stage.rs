@@ -1,0 +1,219 @@
+//! The inner stage: this program again, inside bubblewrap's namespaces, as the last thing before the command. It gives up
+//! what is left to give up, looks whether that holds, and becomes the command.
+//!
+//! Invariant: the command starts only after every layer that was asked for has been seen to hold from inside; otherwise
+//! the stage says which does not, and ends.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "it acts within the sandbox it completes"
+)]
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, RawFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{landlock, mounts, owner, rlimits, seccomp, sys};
+use crate::command::layer::{Held, Layer, Status};
+use crate::command::limits::Limits;
+
+/// The first argument of a stage.
+pub(super) const ARGUMENT: &str = "__toolgate-stage";
+/// The second one, of the stage outside bubblewrap.
+pub(super) const OUTER: &str = "outer";
+/// The second one, of the stage inside.
+pub(super) const INNER: &str = "inner";
+
+/// What a stage is to do. It comes on standard input, as JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Task {
+    pub(super) shell: String,
+    pub(super) command: String,
+    /// The workspace, inside the sandbox.
+    pub(super) directory: String,
+    /// What the workspace must be; without, the workspace is made up of parts.
+    pub(super) identity: Option<(u64, u64)>,
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) limits: Limits,
+    pub(super) rules: landlock::Rules,
+    /// The kernel's Landlock interface.
+    pub(super) landlock: u32,
+    /// Layers to leave out, for tests that prove them live.
+    pub(super) without: Vec<Layer>,
+    /// Where the status goes.
+    pub(super) status: RawFd,
+    /// What the outer stage does first, where there is one.
+    pub(super) owner: Option<owner::Task>,
+}
+
+/// Runs the stage that the program's arguments ask for, and does not come back; does nothing if they ask for none.
+pub(super) fn enter(mut arguments: impl Iterator<Item = OsString>) {
+    if arguments.nth(1).is_none_or(|argument| argument != ARGUMENT) {
+        return;
+    }
+    let stage = arguments.next().unwrap_or_default();
+    let Ok(task) = read_task() else {
+        // Nobody to tell: whoever started this sees that no status came.
+        sys::exit_now(125);
+    };
+    let failed = if stage == OUTER {
+        owner::run(&task, arguments)
+    } else if stage == INNER {
+        run(&task)
+    } else {
+        sys::exit_now(125);
+    };
+    tell(task.status, &failed);
+    sys::exit_now(125);
+}
+
+fn read_task() -> io::Result<Task> {
+    let mut text = Vec::new();
+    let mut stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    // The outer stage has read it before.
+    io::Seek::rewind(&mut stdin)?;
+    stdin.read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+fn tell(status: RawFd, what: &Status) {
+    let line = serde_json::to_string(what).unwrap_or_default() + "\n";
+    // If nobody listens any more, nobody needs to know.
+    let _ = sys::own(status).map(File::from).and_then(|mut pipe| pipe.write_all(line.as_bytes()));
+}
+
+/// Confines this process and becomes the command; what comes back is why not.
+fn run(task: &Task) -> Status {
+    let held = match confine(task) {
+        Ok(held) => held,
+        Err(refused) => return refused,
+    };
+    tell(task.status, &Status::Held(held));
+    let error = std::process::Command::new(&task.shell)
+        .arg("-c")
+        .arg(&task.command)
+        .env_clear()
+        .envs(task.environment.iter().map(|(name, value)| (name, value)))
+        .exec();
+    // The status is told already; this goes where the command's output would.
+    let _ = writeln!(io::stderr(), "cannot start {}: {error}", task.shell);
+    sys::exit_now(127)
+}
+
+fn confine(task: &Task) -> Result<Held, Status> {
+    let refuse = |layer: Layer| move |why: io::Error| refused(layer, &why.to_string());
+    let wanted = |layer: Layer| !task.without.contains(&layer);
+    let null = File::open("/dev/null").map_err(refuse(Layer::Userns))?;
+    sys::replace_stdin(null.as_fd()).map_err(refuse(Layer::Userns))?;
+    enter_workspace(task)?;
+    let mut held = Held { namespaces: true, ..Held::default() };
+    sys::no_new_privs().map_err(refuse(Layer::Seccomp))?;
+    if wanted(Layer::Limits) {
+        rlimits::set(&task.limits).map_err(refuse(Layer::Limits))?;
+        held.limits = true;
+    }
+    let filters = seccomp::compile().map_err(|why| refused(Layer::Seccomp, &why.to_string()))?;
+    if wanted(Layer::Landlock) {
+        held.landlock = landlock::confine(&task.rules, task.landlock)
+            .map_err(|why| refused(Layer::Landlock, &why.to_string()))?;
+    }
+    if wanted(Layer::Seccomp) {
+        filters.install().map_err(refuse(Layer::Seccomp))?;
+        held.seccomp = true;
+    }
+    sys::close_on_exec_from(3).map_err(refuse(Layer::Environment))?;
+    check(task, &held)?;
+    Ok(held)
+}
+
+fn refused(layer: Layer, why: &str) -> Status {
+    Status::Refused { layer, why: why.to_owned() }
+}
+
+/// Goes to the workspace, which must be the directory that the runtime holds open.
+fn enter_workspace(task: &Task) -> Result<(), Status> {
+    let fail = |why: &str| refused(Layer::Userns, why);
+    std::env::set_current_dir(&task.directory)
+        .map_err(|why| fail(&format!("the workspace cannot be entered: {why}")))?;
+    let Some(identity) = task.identity else { return Ok(()) };
+    match std::fs::metadata(".") {
+        Ok(here) if (here.dev(), here.ino()) == identity => Ok(()),
+        _ => Err(fail("the workspace's path leads somewhere else by now")),
+    }
+}
+
+/// Looks from inside whether everything holds.
+fn check(task: &Task, held: &Held) -> Result<(), Status> {
+    let wanted = |layer: Layer| !task.without.contains(&layer);
+    let own = std::fs::read_to_string("/proc/self/status")
+        .map_err(|why| refused(Layer::Processes, &format!("/proc cannot be read: {why}")))?;
+    let field = |name: &str| {
+        own.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            .map(str::trim)
+            .unwrap_or_default()
+    };
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        if field(set).trim_matches('0') != "" {
+            return Err(refused(Layer::Userns, &format!("capabilities are left ({set} {})", field(set))));
+        }
+    }
+    if field("NoNewPrivs") != "1" {
+        return Err(refused(Layer::Seccomp, "no_new_privs does not hold"));
+    }
+    if held.seccomp && field("Seccomp") != "2" {
+        return Err(refused(Layer::Seccomp, "no filter is in force"));
+    }
+    if held.seccomp && sys::network_socket().is_ok() {
+        return Err(refused(Layer::Seccomp, "a network socket can be made"));
+    }
+    if wanted(Layer::Landlock) && held.landlock == 0 {
+        return Err(refused(Layer::Landlock, "the rules are not fully enforced"));
+    }
+    let probe = Path::new(mounts::PROBE).join("file");
+    if wanted(Layer::Landlock) && File::create(&probe).is_ok() {
+        return Err(refused(Layer::Landlock, "a file can be made where no rule allows it"));
+    }
+    if File::create("/toolgate-probe").is_ok() {
+        return Err(refused(Layer::Userns, "the sandbox's own root can be written"));
+    }
+    if wanted(Layer::Processes) && !Path::new("/proc/1").exists() {
+        return Err(refused(Layer::Processes, "the sandbox's first process cannot be seen"));
+    }
+    if wanted(Layer::Network) {
+        check_network()?;
+    }
+    check_descriptors()
+}
+
+/// There is no interface but the loopback.
+fn check_network() -> Result<(), Status> {
+    let table = std::fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
+    let outside = table.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() != "lo");
+    match outside {
+        None => Ok(()),
+        Some((name, _)) => {
+            Err(refused(Layer::Network, &format!("the network interface {} is there", name.trim())))
+        }
+    }
+}
+
+/// Nothing that was open is open in the command, but its output.
+fn check_descriptors() -> Result<(), Status> {
+    let fail = |why: io::Error| refused(Layer::Environment, &format!("open files cannot be listed: {why}"));
+    for entry in std::fs::read_dir("/proc/self/fd").map_err(fail)? {
+        let name = entry.map_err(fail)?.file_name();
+        let number = name.to_str().and_then(|name| name.parse::<RawFd>().ok()).unwrap_or(0);
+        if number > 2 && sys::lives_on(number) {
+            return Err(refused(Layer::Environment, &format!("the open file {number} would be passed on")));
+        }
+    }
+    Ok(())
+}

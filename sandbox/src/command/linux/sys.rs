@@ -1,0 +1,303 @@
+//! The system calls that neither `std` nor `rustix` (as this workspace builds it) wraps, each as a safe function.
+//!
+//! Invariant: every `unsafe` block of the command tier is in this file, under a sentence that says why it is sound.
+
+#![allow(unsafe_code, reason = "system calls; each block says why it is sound")]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::time::Duration;
+
+/// What a plain system call's return value says.
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Gives up gaining rights by `exec` for good: set-user-id programs are then plain programs.
+pub(super) fn no_new_privs() -> io::Result<()> {
+    // SAFETY: the call takes numbers only.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into()).map(drop)
+}
+
+/// Starts a session of its own, without a terminal. Fails if this process leads one already.
+pub(super) fn setsid() -> io::Result<()> {
+    // SAFETY: the call takes nothing.
+    check(unsafe { libc::setsid() }.into()).map(drop)
+}
+
+/// Marks every descriptor from `first` on to be closed at the next `exec`.
+pub(super) fn close_on_exec_from(first: u32) -> io::Result<()> {
+    const CLOEXEC: libc::c_uint = 1 << 2;
+    // SAFETY: the call takes numbers only, and no descriptor is closed that Rust still owns.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, CLOEXEC) }).map(drop)
+}
+
+/// Lets `fd` live on over the next `exec`.
+pub(super) fn keep_over_exec(fd: RawFd) -> io::Result<()> {
+    // SAFETY: the call takes numbers only; a wrong descriptor is an error.
+    check(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) }.into()).map(drop)
+}
+
+/// Writes `bytes` to `fd` without allocating, for the time between `fork` and `exec`.
+pub(super) fn write_raw(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
+    // SAFETY: pointer and length are those of a live slice.
+    let written = check(unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) } as libc::c_long)?;
+    if usize::try_from(written).is_ok_and(|n| n == bytes.len()) {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::WriteZero.into())
+    }
+}
+
+/// Makes `file` the standard input.
+pub(super) fn replace_stdin(file: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the call takes numbers only; standard input stays open, as another file.
+    check(unsafe { libc::dup2(file.as_raw_fd(), 0) }.into()).map(drop)
+}
+
+/// Whether `fd` is open and would live on over an `exec`.
+pub(super) fn lives_on(fd: RawFd) -> bool {
+    // SAFETY: the call takes numbers only.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
+    flags >= 0 && flags & libc::FD_CLOEXEC == 0
+}
+
+/// Takes over a descriptor that was passed down by number.
+pub(super) fn own(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes numbers only.
+    check(unsafe { libc::fcntl(fd, libc::F_GETFD) }.into())?;
+    // SAFETY: it is open, and the numbers a stage is given name descriptors that nothing else in it owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Bounds one resource of this process and of all it starts.
+pub(super) fn set_limit(resource: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
+    let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is that of a live struct.
+    check(unsafe { libc::getrlimit(resource, &raw mut now) }.into())?;
+    // What is tighter already stays so: an ordinary user could not raise it anyway.
+    let most = most.min(now.rlim_max);
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: the pointer is that of a live struct.
+    check(unsafe { libc::setrlimit(resource, &raw const limit) }.into()).map(drop)
+}
+
+/// The process `pid` as a descriptor, which no other process can be taken for later.
+pub(super) fn pidfd(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes numbers only.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
+    let fd = RawFd::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
+    // SAFETY: the call made this descriptor and nothing else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Ends a process at once; one that is gone already is no error.
+pub(super) fn kill(pidfd: BorrowedFd<'_>) -> io::Result<()> {
+    let info: *const libc::siginfo_t = std::ptr::null();
+    // SAFETY: the call takes numbers and a null pointer, which it allows.
+    let sent = check(unsafe {
+        libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), libc::SIGKILL, info, 0)
+    });
+    match sent {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        sent => sent.map(drop),
+    }
+}
+
+/// Waits until one of `fds` can be read or is at its end, at most for `time`; says which.
+pub(super) fn poll(fds: &[Option<BorrowedFd<'_>>], time: Duration) -> io::Result<Vec<bool>> {
+    // A negative descriptor is one that poll leaves out.
+    let mut polled: Vec<libc::pollfd> = fds
+        .iter()
+        .map(|fd| libc::pollfd { fd: fd.map_or(-1, |fd| fd.as_raw_fd()), events: libc::POLLIN, revents: 0 })
+        .collect();
+    let millis = i32::try_from(time.as_millis()).unwrap_or(i32::MAX);
+    // SAFETY: pointer and length are those of a live vector.
+    let result = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, millis) };
+    match check(result.into()) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(vec![false; fds.len()]),
+        Err(error) => Err(error),
+        Ok(_) => Ok(polled.iter().map(|fd| fd.revents != 0).collect()),
+    }
+}
+
+/// The newest Landlock interface the kernel has; nothing without Landlock.
+pub(super) fn landlock_abi() -> Option<u32> {
+    const VERSION: u32 = 1;
+    let rules: *const u8 = std::ptr::null();
+    // SAFETY: with this flag the call reads nothing and only gives back a number.
+    let abi = check(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, rules, 0usize, VERSION) });
+    abi.ok().and_then(|abi| u32::try_from(abi).ok())
+}
+
+/// Whether the kernel takes seccomp filters and knows how to end a process by one.
+pub(super) fn has_seccomp() -> bool {
+    const GET_ACTION_AVAIL: libc::c_ulong = 2;
+    let action: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+    // SAFETY: the pointer is that of a live number, which the call only reads.
+    check(unsafe { libc::syscall(libc::SYS_seccomp, GET_ACTION_AVAIL, 0, &raw const action) }).is_ok()
+}
+
+/// The user this process acts as.
+pub(super) fn effective_uid() -> u32 {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Leaves the namespaces of `flags` for new ones.
+pub(super) fn unshare(flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: the stage has one thread and shares no memory; nothing relies on the namespaces left.
+    check(unsafe { libc::unshare(flags) }.into()).map(drop)
+}
+
+/// A child with a copy of this process; `None` in the child.
+pub(super) fn fork() -> io::Result<Option<i32>> {
+    // SAFETY: the stage has one thread, so that no lock can be held by another in the child.
+    let pid = check(unsafe { libc::fork() }.into())?;
+    let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok((pid != 0).then_some(pid))
+}
+
+/// Ends this process without running anything else.
+pub(super) fn exit_now(code: i32) -> ! {
+    // SAFETY: the call takes a number and does not come back.
+    unsafe { libc::_exit(code) }
+}
+
+/// Waits for a child to end.
+pub(super) fn wait_for(pid: i32) -> io::Result<()> {
+    let mut status = 0;
+    // SAFETY: the pointer is that of a live number.
+    check(unsafe { libc::waitpid(pid, &raw mut status, 0) }.into()).map(drop)
+}
+
+/// A detached copy of the mount of `path`, at that path.
+pub(super) fn clone_mount(path: &std::ffi::CStr) -> io::Result<OwnedFd> {
+    const CLONE: libc::c_uint = 1;
+    let flags = CLONE | libc::O_CLOEXEC.cast_unsigned() | libc::AT_RECURSIVE.cast_unsigned();
+    // SAFETY: the pointer is that of a live C string.
+    let fd = check(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) })?;
+    let fd = RawFd::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
+    // SAFETY: the call made this descriptor and nothing else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Shows a detached mount's owners as the user namespace `users` maps them; takes set-user-id and devices away.
+pub(super) fn map_owners(mount: BorrowedFd<'_>, users: BorrowedFd<'_>) -> io::Result<()> {
+    #[repr(C)]
+    struct MountAttributes {
+        set: u64,
+        clear: u64,
+        propagation: u64,
+        user_namespace: u64,
+    }
+    const NOSUID: u64 = 2;
+    const NODEV: u64 = 4;
+    const IDMAP: u64 = 0x0010_0000;
+    let attributes = MountAttributes {
+        set: NOSUID | NODEV | IDMAP,
+        clear: 0,
+        propagation: 0,
+        user_namespace: u64::try_from(users.as_raw_fd()).map_err(|_| io::ErrorKind::InvalidInput)?,
+    };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    // SAFETY: the strings and the struct are live, and the size is the struct's own.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<MountAttributes>(),
+        )
+    })
+    .map(drop)
+}
+
+/// Puts a detached mount at `path`.
+pub(super) fn attach_mount(mount: BorrowedFd<'_>, path: &std::ffi::CStr) -> io::Result<()> {
+    const FROM_EMPTY_PATH: libc::c_uint = 4;
+    // SAFETY: both strings are live C strings.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_move_mount,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            FROM_EMPTY_PATH,
+        )
+    })
+    .map(drop)
+}
+
+/// Keeps mounts of this namespace from showing up in others, and theirs from showing up here.
+pub(super) fn make_mounts_private() -> io::Result<()> {
+    let none: *const libc::c_char = std::ptr::null();
+    // SAFETY: the strings are live, and the null pointers are ones the call allows for a change of propagation.
+    check(
+        unsafe { libc::mount(none, c"/".as_ptr(), none, libc::MS_REC | libc::MS_PRIVATE, none.cast()) }
+            .into(),
+    )
+    .map(drop)
+}
+
+/// A small file system in memory at `path`.
+pub(super) fn mount_tmpfs(path: &std::ffi::CStr) -> io::Result<()> {
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    // SAFETY: all pointers are those of live C strings.
+    check(
+        unsafe {
+            libc::mount(
+                c"tmpfs".as_ptr(),
+                path.as_ptr(),
+                c"tmpfs".as_ptr(),
+                flags,
+                c"size=64k,mode=755".as_ptr().cast(),
+            )
+        }
+        .into(),
+    )
+    .map(drop)
+}
+
+/// Becomes the user and group `id`, with no other groups, for good; all capabilities go with it.
+pub(super) fn become_user(id: u32) -> io::Result<()> {
+    // SAFETY: with a length of zero the call reads nothing.
+    check(unsafe { libc::setgroups(0, std::ptr::null()) }.into())?;
+    // SAFETY: the call takes numbers only.
+    check(unsafe { libc::setresgid(id, id, id) }.into())?;
+    // SAFETY: the call takes numbers only.
+    check(unsafe { libc::setresuid(id, id, id) }.into()).map(drop)
+}
+
+/// Has `action` run in the child of `command` between `fork` and `exec`.
+///
+/// `action` may call this module's functions and nothing that allocates or takes a lock.
+pub(super) fn before_exec(
+    command: &mut super::Process,
+    action: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+) {
+    // SAFETY: the callers' actions are system calls on numbers that were made before the fork.
+    unsafe { command.pre_exec(action) };
+}
+
+/// Installs a filter given as instructions, which begin by checking nothing.
+pub(super) fn install_filter(program: &[libc::sock_filter]) -> io::Result<()> {
+    let length = libc::c_ushort::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
+    const SET_MODE_FILTER: libc::c_ulong = 1;
+    // SAFETY: the struct holds pointer and length of a live slice, which the call only reads.
+    check(unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, 0, &raw const program) }).map(drop)
+}
+
+/// A socket for the network, for a stage to find out that there is none to be had.
+pub(super) fn network_socket() -> io::Result<OwnedFd> {
+    // SAFETY: the call takes numbers only.
+    let fd = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) }.into())?;
+    let fd = RawFd::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
+    // SAFETY: the call made this descriptor and nothing else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

@@ -1,0 +1,146 @@
+//! The command tier: a shell command under the operating system's own confinement.
+//!
+//! A command runs behind two walls of different make. Outside, bubblewrap gives it namespaces: mounts of the system's
+//! programs, of the workspace and of nothing else, processes and a network of its own. Inside, a stage (this program
+//! again) gives up what is left: Landlock, a system call filter, bounds. The stage looks from inside whether all of it
+//! holds, and only then becomes the command.
+//!
+//! Invariant: a command that runs is confined by every layer the policy requires, and its report says by which; where
+//! one is missing nothing runs.
+//!
+//! A program that uses this tier calls [`enter_stage_if_asked`] first in its `main`.
+
+pub mod rules;
+pub mod shell;
+
+mod limits;
+
+mod layer;
+
+#[cfg(target_os = "linux")]
+mod linux;
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+
+pub mod seatbelt;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+pub use layer::{ALL as LAYERS, Layer};
+pub use limits::Limits;
+
+#[cfg(target_os = "linux")]
+pub use linux::Commands;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::path_of;
+
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::Commands;
+
+use crate::report::Enforced;
+
+/// Where the stage is, and what a test may leave out.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// The program that runs as the stage; `None` is the running program, which must have called
+    /// [`enter_stage_if_asked`].
+    pub stage: Option<PathBuf>,
+    /// Bubblewrap; `None` looks for `bwrap` in the system's own directories.
+    pub bubblewrap: Option<PathBuf>,
+    /// Layers to leave out, so that a test can show what each of them stops. The report says so, and a policy that
+    /// requires one of them gets no commands.
+    pub without: Vec<Layer>,
+}
+
+/// Runs the stage of a confined command if this process was started as one, and then does not come back.
+///
+/// Call it first in `main`, before any thread is started and before arguments are parsed. A program that cannot do that
+/// names another one in [`Setup::stage`], such as this package's `toolgate-stage`.
+pub fn enter_stage_if_asked() {
+    #[cfg(target_os = "linux")]
+    linux::enter_stage_if_asked();
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum End {
+    /// By itself, with this exit code; 128 and the signal's number if a signal ended it.
+    Exited(i32),
+    /// It was ended: its time was over.
+    TimeLimit,
+    /// It was ended: it took too much memory.
+    MemoryLimit,
+    /// It was ended: it wrote too much, or too many files.
+    DiskLimit,
+}
+
+/// What a command came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ran {
+    /// How it ended.
+    pub end: End,
+    /// What it wrote, standard output and standard error in order; as it came, not made safe to show.
+    #[serde(skip)]
+    pub output: Vec<u8>,
+    /// How many bytes it wrote in all.
+    pub output_bytes: u64,
+    /// Whether a part of the output was left out.
+    pub truncated: bool,
+    /// Protected names that it made and that were taken away again.
+    pub taken_back: Vec<String>,
+    /// What held while it ran.
+    #[serde(skip)]
+    pub enforced: Enforced,
+}
+
+impl Ran {
+    /// The text for a model: the output, and a line about the end where it was not a plain success.
+    pub fn content(&self) -> Vec<u8> {
+        let mut out = self.output.clone();
+        let mut line = |text: &str| {
+            if out.last().is_some_and(|last| *last != b'\n') {
+                out.push(b'\n');
+            }
+            out.extend_from_slice(text.as_bytes());
+        };
+        for name in &self.taken_back {
+            line(&format!(
+                "[{} is protected: what the command did there was taken back]",
+                crate::output::name(name)
+            ));
+        }
+        match self.end {
+            End::Exited(0) if self.output.is_empty() && self.taken_back.is_empty() => line("[no output]"),
+            End::Exited(0) => {}
+            End::Exited(code) => line(&format!("[exit code {code}]")),
+            End::TimeLimit => line("[stopped: its time was over]"),
+            End::MemoryLimit => line("[stopped: it took more memory than is allowed]"),
+            End::DiskLimit => line("[stopped: it wrote more than is allowed]"),
+        }
+        out
+    }
+}
+
+/// One layer on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LayerState {
+    /// Which one.
+    pub layer: Layer,
+    /// Whether it works here.
+    pub works: bool,
+    /// Whether no command runs without it.
+    pub required: bool,
+    /// What was found: a version, or why it does not work.
+    pub found: String,
+    /// How to get it, where it is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// What is refused, or weaker, without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without: Option<String>,
+}

@@ -1,0 +1,485 @@
+//! Attacks on the command tier. Each has a control: the same command in a plain shell reaches what it is after. What each
+//! layer is there for is shown by leaving it out.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the controls are plain processes")]
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use support::CANARY;
+use toolgate_sandbox::command::{Commands, End, Layer, Ran, Setup};
+use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits};
+use toolgate_sandbox::{Error, Kind, Root, ambient_authority};
+
+const POLICY: &str =
+    "version = 1\ntier = \"exec\"\n[fs]\nread = [\"@workspace\", \"@system\"]\nwrite = [\"@workspace\"]\n";
+
+/// A workspace `ws` with a secret beside it, outside `/tmp`, which commands have one of their own of.
+struct Field {
+    base: tempfile::TempDir,
+    ws: PathBuf,
+    out: PathBuf,
+}
+
+impl Field {
+    fn new() -> Self {
+        let base = tempfile::Builder::new().prefix("toolgate-").tempdir_in("/var/tmp").unwrap();
+        let real = fs::canonicalize(base.path()).unwrap();
+        let (ws, out) = (real.join("ws"), real.join("out"));
+        fs::create_dir(&ws).unwrap();
+        fs::create_dir(&out).unwrap();
+        fs::write(out.join("secret.txt"), format!("{CANARY}\n")).unwrap();
+        fs::write(out.join("target.txt"), "intact\n").unwrap();
+        fs::write(ws.join("ok.txt"), "fine\n").unwrap();
+        Self { base, ws, out }
+    }
+
+    fn commands(
+        &self,
+        policy: &str,
+        mode: Mode,
+        limits: &ProcessLimits,
+        without: &[Layer],
+    ) -> Result<Commands, Error> {
+        let root = Root::open(&self.ws, ambient_authority()).unwrap();
+        let policy = Policy::parse(policy).unwrap().limited(limits);
+        Commands::new(&root, &policy, mode, &Setup { without: without.to_vec(), ..setup() })
+    }
+
+    fn script(&self, command: &str) -> String {
+        command.replace("$OUT", &self.out.to_string_lossy()).replace("$WS", &self.ws.to_string_lossy())
+    }
+
+    fn run_without(&self, command: &str, limits: &ProcessLimits, without: &[Layer]) -> Ran {
+        let commands = self.commands(POLICY, Mode::Edit, limits, without).unwrap();
+        commands.run(&self.script(command)).unwrap()
+    }
+
+    fn run(&self, command: &str) -> Ran {
+        self.run_without(command, &ProcessLimits::default(), &[])
+    }
+
+    /// The control: what an unconfined shell says.
+    fn plainly(&self, command: &str) -> String {
+        let output =
+            Command::new("/bin/bash").arg("-c").arg(self.script(command)).current_dir(&self.ws).output();
+        let output = output.unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
+}
+
+fn setup() -> Setup {
+    Setup { stage: Some(env!("CARGO_BIN_EXE_toolgate-stage").into()), ..Setup::default() }
+}
+
+fn text(ran: &Ran) -> String {
+    String::from_utf8_lossy(&ran.output).into_owned()
+}
+
+/// Whether this machine can run commands at all; a machine that cannot is told so, once a test.
+fn available() -> bool {
+    match Field::new().commands(POLICY, Mode::Edit, &ProcessLimits::default(), &[]) {
+        Ok(_) => true,
+        Err(error) if std::env::var_os("TOOLGATE_REQUIRE_SANDBOX").is_some() => panic!("{error}"),
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            false
+        }
+    }
+}
+
+#[test]
+fn ordinary_work_goes_on() {
+    if !available() {
+        return;
+    }
+    let field = Field::new();
+    for (command, says) in [
+        ("pwd", "$WS"),
+        ("cat ok.txt", "fine"),
+        ("echo out; echo err >&2", "out\nerr\n"),
+        ("mkdir -p a/b && echo hi > a/b/c && mv a/b/c a/d && ln -s d a/l && cat a/l && rm -r a", "hi"),
+        ("x=$(mktemp) && echo t > $x && cat $x && echo $HOME && cd && touch here", "/tmp/home"),
+        ("seq 3000 | sort -rn | head -1", "3000"),
+        ("id -un; test -w . && echo writable", "sandbox\nwritable"),
+        ("for i in $(seq 40); do sleep 0.05 & done; wait; echo waited", "waited"),
+    ] {
+        let ran = field.run(command);
+        assert_eq!(ran.end, End::Exited(0), "{command}: {}", text(&ran));
+        assert!(text(&ran).contains(&field.script(says)), "{command}: {}", text(&ran));
+    }
+    assert_eq!(field.run("exit 7").end, End::Exited(7));
+    assert_eq!(field.run("kill -9 $$").end, End::Exited(137));
+    let made = field.run("echo x > made; stat -c %u made");
+    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(field.ws.join("made")).unwrap());
+    let runtime = std::os::unix::fs::MetadataExt::uid(&fs::metadata(field.base.path()).unwrap());
+    assert_eq!((text(&made).trim(), owner), ("1000", runtime), "files belong to whoever runs the runtime");
+}
+
+/// Commands that reach outside, and what shows that they did.
+const REACHES_OUTSIDE: &[&str] = &[
+    "cat $OUT/secret.txt",
+    "cat ../out/secret.txt",
+    "ln -s $OUT d; cat d/secret.txt",
+    "cat /proc/self/root$OUT/secret.txt",
+    "(cd ..; cat out/secret.txt)",
+    "for p in /proc/[0-9]*; do cat $p/root$OUT/secret.txt 2>/dev/null; done; true",
+];
+
+#[test]
+fn files_outside_are_not_there() {
+    if !available() {
+        return;
+    }
+    for command in REACHES_OUTSIDE {
+        let field = Field::new();
+        assert!(field.plainly(command).contains(CANARY), "{command}: the control does not reach the secret");
+        let field = Field::new();
+        let ran = field.run(&format!("echo alive; {command}"));
+        assert!(text(&ran).contains("alive") && !text(&ran).contains(CANARY), "{command}: {}", text(&ran));
+    }
+    let field = Field::new();
+    let write = "echo changed > $OUT/target.txt; chmod 777 $OUT; rm -rf $OUT/secret.txt; touch $OUT/new";
+    field.run(write);
+    assert_eq!(fs::read_to_string(field.out.join("target.txt")).unwrap(), "intact\n");
+    assert!(field.out.join("secret.txt").exists() && !field.out.join("new").exists());
+    field.plainly(write);
+    assert!(!field.out.join("secret.txt").exists(), "the control does write");
+}
+
+#[test]
+fn the_environment_is_made_and_not_inherited() {
+    if !available() {
+        return;
+    }
+    // A child process with a poisoned environment, since this one's is shared by all tests.
+    let own = std::env::current_exe().unwrap();
+    let output = Command::new(own)
+        .args(["--exact", "prints_an_environment_when_asked", "--nocapture"])
+        .env("TOOLGATE_TEST_PRINT_ENVIRONMENT", "1")
+        .env("DATABASE_URL", CANARY)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let (confined, open) = said.split_once("WITHOUT").unwrap();
+    assert!(confined.contains("HOME=/tmp/home") && !confined.contains(CANARY), "{confined}");
+    assert!(open.contains(CANARY), "without the layer it would be seen");
+}
+
+#[test]
+fn prints_an_environment_when_asked() {
+    if std::env::var_os("TOOLGATE_TEST_PRINT_ENVIRONMENT").is_none() {
+        return;
+    }
+    let field = Field::new();
+    let command = "env; for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ; done";
+    println!("{}", text(&field.run(command)));
+    println!(
+        "WITHOUT{}",
+        text(&field.run_without(command, &ProcessLimits::default(), &[Layer::Environment]))
+    );
+}
+
+/// What a layer stops, and what it takes for it to get through.
+struct Ablation {
+    command: &'static str,
+    /// Printed if the attack got through.
+    through: &'static str,
+    /// All of these have to be left out.
+    layers: &'static [Layer],
+}
+
+const ABLATIONS: &[Ablation] = &[
+    Ablation {
+        command: "perl -e 'use Socket; socket(S,PF_INET,SOCK_DGRAM,0) and print \"GOT-SOCKET\\n\"'",
+        through: "GOT-SOCKET",
+        layers: &[Layer::Seccomp],
+    },
+    Ablation {
+        command: "cat /proc/net/dev | grep -v lo: | grep -q : && echo GOT-NETWORK",
+        through: "GOT-NETWORK",
+        layers: &[Layer::Network],
+    },
+    Ablation {
+        command: "touch /run/probe/x && echo GOT-RUN",
+        through: "GOT-RUN",
+        layers: &[Layer::Landlock],
+    },
+    Ablation {
+        command: "cp /bin/true t; chmod u+s t && echo GOT-SUID",
+        through: "GOT-SUID",
+        layers: &[Layer::Seccomp],
+    },
+    Ablation {
+        command: "unshare -Ur true && echo GOT-USERNS",
+        through: "GOT-USERNS",
+        layers: &[Layer::Seccomp],
+    },
+    Ablation {
+        command: "head -c 300000000 /dev/zero > big 2>/dev/null; [ $(stat -c %s big) -gt 280000000 ] && echo GOT-BIG",
+        through: "GOT-BIG",
+        layers: &[],
+    },
+];
+
+#[test]
+fn each_layer_is_live() {
+    if !available() {
+        return;
+    }
+    for Ablation { command, through, layers } in ABLATIONS {
+        let field = Field::new();
+        let confined = field.run(command);
+        assert!(!text(&confined).contains(through), "{command}: {}", text(&confined));
+        if !layers.is_empty() {
+            let field = Field::new();
+            let open = field.run_without(command, &ProcessLimits::default(), layers);
+            assert!(text(&open).contains(through), "{command} without {layers:?}: {}", text(&open));
+            assert!(
+                open.enforced.weaker.iter().any(|line| line.contains(layers[0].name())),
+                "the report says so"
+            );
+        }
+    }
+}
+
+#[test]
+fn secrets_are_closed_and_what_is_obeyed_later_is_read_only() {
+    if !available() {
+        return;
+    }
+    let field = Field::new();
+    fs::create_dir_all(field.ws.join("sub/.git/hooks")).unwrap();
+    fs::write(field.ws.join("sub/.git/config"), "[core]\n").unwrap();
+    fs::write(field.ws.join(".env"), CANARY).unwrap();
+    fs::write(field.ws.join("KEY.PEM"), CANARY).unwrap();
+    fs::write(field.ws.join("plain.txt"), "plain\n").unwrap();
+    let command =
+        "cat .env KEY.PEM; cp .env x; mv .env y; cat plain.txt; head -c 99 < .env; ln .env z; cat z";
+    let ran = field.run(command);
+    assert!(!text(&ran).contains(CANARY) && text(&ran).contains("plain"), "{}", text(&ran));
+    assert_eq!(fs::read_to_string(field.ws.join(".env")).unwrap(), CANARY);
+    assert!(field.plainly("cat .env").contains(CANARY), "the control reads it");
+
+    let attack = "echo evil > sub/.git/hooks/pre-commit; echo evil >> sub/.git/config; rm -rf sub/.git; mv sub/.git g; \
+        mv sub moved; mkdir -p sub/.git/hooks .git/hooks; echo evil > sub/.git/config; echo evil > .git/config; \
+        echo evil > .bashrc; ln -s /etc .vscode; mkdir bare; cd bare; mkdir objects refs; echo ref > HEAD; echo evil > config";
+    let ran = field.run(attack);
+    assert_eq!(
+        fs::read_to_string(field.ws.join("moved/.git/config")).unwrap(),
+        "[core]\n",
+        "what was there is unchanged"
+    );
+    for made in ["sub/.git", ".git", ".bashrc", ".vscode", "bare/HEAD"] {
+        assert!(fs::symlink_metadata(field.ws.join(made)).is_err(), "{made} was left: {:?}", ran.taken_back);
+    }
+    assert!(!ran.taken_back.is_empty() && String::from_utf8_lossy(&ran.content()).contains("taken back"));
+    let control = Field::new();
+    control.plainly("mkdir -p .git/hooks; echo evil > .git/config");
+    assert!(control.ws.join(".git/config").exists());
+}
+
+#[test]
+fn in_intel_mode_nothing_is_written() {
+    if !available() {
+        return;
+    }
+    let field = Field::new();
+    let commands = field.commands(POLICY, Mode::Intel, &ProcessLimits::default(), &[]).unwrap();
+    let ran = commands.run("cat ok.txt; echo x > ok.txt; touch new; echo t > /tmp/t && cat /tmp/t").unwrap();
+    assert!(text(&ran).starts_with("fine") && text(&ran).ends_with("t\n"), "{}", text(&ran));
+    assert_eq!(fs::read_to_string(field.ws.join("ok.txt")).unwrap(), "fine\n");
+    assert!(!field.ws.join("new").exists());
+    assert_eq!(ran.enforced.fs, "mounts:read");
+}
+
+#[test]
+fn a_policy_of_parts_mounts_parts() {
+    if !available() {
+        return;
+    }
+    let field = Field::new();
+    for dir in ["docs", "notes", "src"] {
+        fs::create_dir(field.ws.join(dir)).unwrap();
+        fs::write(field.ws.join(dir).join("a"), format!("in {dir}\n")).unwrap();
+    }
+    std::os::unix::fs::symlink(&field.out, field.ws.join("trap")).unwrap();
+    let policy = "version = 1\ntier = \"exec\"\n[fs]\nread = [\"@workspace/docs\", \"@workspace/notes\", \"@workspace/trap\", \"@system\"]\nwrite = [\"@workspace/notes\"]\n";
+    let commands = field.commands(policy, Mode::Edit, &ProcessLimits::default(), &[]).unwrap();
+    let ran = commands
+        .run(&field.script(
+            "cat docs/a notes/a src/a trap/secret.txt; echo x > docs/b; echo x > notes/b; echo x > c",
+        ))
+        .unwrap();
+    let said = text(&ran);
+    assert!(said.contains("in docs") && said.contains("in notes") && !said.contains("in src"), "{said}");
+    assert!(!said.contains(CANARY), "{said}");
+    assert!(
+        field.ws.join("notes/b").exists()
+            && !field.ws.join("docs/b").exists()
+            && !field.ws.join("c").exists()
+    );
+}
+
+#[test]
+fn time_memory_processes_and_disk_end() {
+    if !available() {
+        return;
+    }
+    let limits = ProcessLimits {
+        wall_ms: Some(1_500),
+        memory_mb: Some(128),
+        pids: Some(40),
+        disk_mb: Some(32),
+        ..ProcessLimits::default()
+    };
+    let field = Field::new();
+    let start = Instant::now();
+    for command in ["while :; do :; done", "sleep 60", "trap '' TERM INT HUP; setsid sleep 60 & sleep 60"] {
+        let ran = field.run_without(command, &limits, &[]);
+        assert_eq!(ran.end, End::TimeLimit, "{command}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    let background = field.run_without("setsid sleep 61 & (sleep 61 &) ; echo done", &limits, &[]);
+    assert_eq!((text(&background).trim(), background.end), ("done", End::Exited(0)));
+    let left = Command::new("/bin/sh")
+        .args(["-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep 6[01]'"]);
+    let mut left = left;
+    let left = String::from_utf8(left.arg("x").output().unwrap().stdout).unwrap();
+    assert_eq!(left.trim(), "0", "nothing is left behind");
+
+    let bomb = "perl -e 'my $n=0; for(1..200){ my $p=fork; last unless defined $p; if(!$p){ sleep 1; exit } $n++ } print \"FORKED=$n\\n\"'";
+    let ran = field.run_without(bomb, &limits, &[]);
+    let forked: u64 = text(&ran).split("FORKED=").nth(1).unwrap().trim().parse().unwrap();
+    assert!(forked < 40, "{forked}");
+    assert!(field.plainly(bomb).contains("FORKED=200"), "the control forks them all");
+
+    let hog = "perl -e '$x=\"a\"x300_000_000; print length $x'";
+    let ran = field.run_without(hog, &limits, &[]);
+    assert!(!text(&ran).contains("300000000"), "{}", text(&ran));
+    assert!(field.plainly(hog).contains("300000000"));
+
+    let many =
+        "for i in $(seq 20); do head -c 10000000 /dev/zero > f$i || exit 9; sleep 0.02; done; echo ALL";
+    let ran = field.run_without(many, &limits, &[]);
+    assert_eq!(ran.end, End::DiskLimit, "{}", text(&ran));
+    let output = field.run("yes 0123456789 | head -c 30000000; echo END");
+    assert!(output.truncated && output.output.len() < 300_000 && text(&output).ends_with("END\n"));
+    assert!(output.output_bytes > 30_000_000);
+}
+
+#[test]
+fn a_terminal_and_open_files_are_not_passed_on() {
+    if !available() {
+        return;
+    }
+    use std::os::fd::AsRawFd as _;
+    let field = Field::new();
+    let secret = fs::File::open(field.out.join("secret.txt")).unwrap();
+    // Not closed on exec: a careless embedder's descriptor.
+    rustix::io::fcntl_setfd(&secret, rustix::io::FdFlags::empty()).unwrap();
+    let command = format!(
+        "cat <&{fd} 2>/dev/null; for p in /proc/[0-9]*; do cat $p/fd/{fd}; ls -l $p/fd; done 2>/dev/null; tty; (: < /dev/tty) 2>&1; echo alive",
+        fd = secret.as_raw_fd()
+    );
+    let ran = field.run(&command);
+    assert!(text(&ran).contains("alive") && text(&ran).contains("not a tty"), "{}", text(&ran));
+    assert!(!text(&ran).contains(CANARY), "{}", text(&ran));
+    assert!(
+        field.plainly(&format!("cat <&{}", secret.as_raw_fd())).contains(CANARY),
+        "the control inherits it"
+    );
+}
+
+#[test]
+fn rules_refuse_and_the_shell_s_tricks_do_not_help() {
+    if !available() {
+        return;
+    }
+    let field = Field::new();
+    let policy = format!(
+        "{POLICY}[[exec.rule]]\nprefix = [\"rm\"]\ndecision = \"refuse\"\nmatch = [\"rm x\"]\nnot_match = [\"ls\"]\n"
+    );
+    let commands = field.commands(&policy, Mode::Edit, &ProcessLimits::default(), &[]).unwrap();
+    for command in ["rm ok.txt", "true; 'r'm ok.txt", "sh -c 'rm ok.txt'", "/bin/rm ok.txt"] {
+        assert_eq!(commands.run(command).unwrap_err().kind(), Kind::Denied, "{command}");
+    }
+    assert!(commands.run("ls").is_ok() && field.ws.join("ok.txt").exists());
+}
+
+#[test]
+fn a_missing_layer_is_refused_by_name() {
+    let field = Field::new();
+    let root = Root::open(&field.ws, ambient_authority()).unwrap();
+    let policy = Policy::parse(POLICY).unwrap();
+    let none = Setup { bubblewrap: Some("/nonexistent/bwrap".into()), ..setup() };
+    let error = Commands::new(&root, &policy, Mode::Edit, &none).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unavailable);
+    assert!(error.to_string().contains("bubblewrap does not work here"), "{error}");
+    let error = Commands::new(&root, &policy, Mode::Edit, &Setup::default()).unwrap_err();
+    assert!(error.to_string().contains("no program for the inner stage"), "{error}");
+    if !available() {
+        return;
+    }
+    for (layer, number, says) in [
+        ("userns", libc_number("unshare"), "userns"),
+        ("landlock", libc_number("landlock_create_ruleset"), "landlock does not work here"),
+    ] {
+        let own = std::env::current_exe().unwrap();
+        let output = Command::new(own)
+            .args(["--exact", "says_what_is_missing_when_asked", "--nocapture"])
+            .env("TOOLGATE_TEST_REFUSE_CALL", number.to_string())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("REFUSED") && said.contains(says), "{layer}: {said}");
+    }
+    // Landlock in a policy newer than any kernel.
+    let future = format!("{POLICY}[require]\nlayers = [\"landlock>=99\"]\n");
+    let error = field.commands(&future, Mode::Edit, &ProcessLimits::default(), &[]).unwrap_err();
+    assert!(error.to_string().contains("99 is needed"), "{error}");
+}
+
+fn libc_number(call: &str) -> i64 {
+    match call {
+        // Bubblewrap makes its namespaces by clone; a user namespace alone by this.
+        "unshare" => -1,
+        _ => 444,
+    }
+}
+
+#[test]
+fn says_what_is_missing_when_asked() {
+    use seccompiler::{
+        SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Op, SeccompCondition, SeccompFilter,
+        SeccompRule,
+    };
+    let Some(call) = std::env::var("TOOLGATE_TEST_REFUSE_CALL").ok().and_then(|n| n.parse::<i64>().ok())
+    else {
+        return;
+    };
+    const CLONE: i64 = if cfg!(target_arch = "x86_64") { 56 } else { 220 };
+    const UNSHARE: i64 = if cfg!(target_arch = "x86_64") { 272 } else { 97 };
+    const NEW_USER: u64 = 0x1000_0000;
+    let new_user = || {
+        let condition = SeccompCondition::new(0, Width::Dword, Op::MaskedEq(NEW_USER), NEW_USER).unwrap();
+        vec![SeccompRule::new(vec![condition]).unwrap()]
+    };
+    let rules = match call {
+        -1 => vec![(CLONE, new_user()), (UNSHARE, new_user())],
+        call => vec![(call, Vec::new())],
+    };
+    let arch = seccompiler::TargetArch::try_from(std::env::consts::ARCH).unwrap();
+    let refusal = SeccompAction::Errno(1);
+    let filter =
+        SeccompFilter::new(rules.into_iter().collect(), SeccompAction::Allow, refusal, arch).unwrap();
+    seccompiler::apply_filter(&filter.try_into().unwrap()).unwrap();
+    let error = Field::new().commands(POLICY, Mode::Edit, &ProcessLimits::default(), &[]).unwrap_err();
+    println!("REFUSED {error}");
+}

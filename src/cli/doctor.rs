@@ -1,0 +1,189 @@
+//! `toolgate doctor`: what works on this machine, what does not and why, and what is refused without it.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use toolgate_sandbox::command::{Commands, LayerState, Setup};
+use toolgate_sandbox::{Resolver, Root, ambient_authority};
+
+use super::exit::Exit;
+use crate::models::{Presence, Store};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate doctor
+  toolgate doctor --json | jq '.sandbox.layers[] | select(.works | not)'
+
+Exit code 0 if commands can run confined here, 3 if they are refused.";
+
+/// Arguments of `toolgate doctor`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct DoctorArgs {
+    /// The workspace to try it in.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    workspace: PathBuf,
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    sandbox: Sandbox,
+    processor: Processor,
+    models: Models,
+    build: Build,
+}
+
+#[derive(Serialize)]
+struct Sandbox {
+    /// How file tools keep paths inside.
+    files: Resolver,
+    commands: bool,
+    layers: Vec<LayerState>,
+}
+
+#[derive(Serialize)]
+struct Processor {
+    architecture: &'static str,
+    cores: usize,
+    features: Vec<&'static str>,
+    /// What the inference library was built to use and the processor lacks.
+    missing: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Models {
+    directory: Option<PathBuf>,
+    present: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Build {
+    version: &'static str,
+    profile: &'static str,
+    system: &'static str,
+}
+
+/// Looks and prints.
+pub(super) fn run(args: DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let root = Root::open(&args.workspace, ambient_authority()).map_err(crate::Error::from)?;
+    let layers = Commands::layers(&root, &Setup::default());
+    let commands = layers.iter().all(|state| state.works || !state.required);
+    let report = Report {
+        sandbox: Sandbox { files: root.resolver(), commands, layers },
+        processor: processor(),
+        models: models(),
+        build: Build {
+            version: env!("CARGO_PKG_VERSION"),
+            profile: if cfg!(debug_assertions) { "debug" } else { "release" },
+            system: std::env::consts::OS,
+        },
+    };
+    if args.json {
+        serde_json::to_writer_pretty(&mut *out, &report)?;
+        writeln!(out)?;
+    } else {
+        print(&report, out)?;
+    }
+    Ok(if commands { Exit::Done } else { Exit::Refused })
+}
+
+fn print(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
+    let sandbox = &report.sandbox;
+    writeln!(out, "sandbox")?;
+    let resolver = match sandbox.files {
+        Resolver::Openat2 => "kept inside by the kernel (openat2) and by our own walk",
+        _ => "kept inside by our own walk; the kernel does not help (no openat2)",
+    };
+    writeln!(out, "  file tools    works    {resolver}")?;
+    writeln!(out, "  run_command   {}", if sandbox.commands { "works" } else { "refused" })?;
+    for state in &sandbox.layers {
+        let word = if state.works { "works" } else { "missing" };
+        writeln!(out, "    {:<12}{word:<9}{}", state.layer.name(), state.found)?;
+        if !state.works {
+            for (label, text) in [("get it", &state.remedy), ("without", &state.without)] {
+                if let Some(text) = text {
+                    writeln!(out, "                {label}: {text}")?;
+                }
+            }
+        }
+    }
+    let processor = &report.processor;
+    writeln!(out, "processor")?;
+    writeln!(
+        out,
+        "  {}, {} cores: {}",
+        processor.architecture,
+        processor.cores,
+        processor.features.join(" ")
+    )?;
+    if !processor.missing.is_empty() {
+        writeln!(
+            out,
+            "  missing: {} (models run slower, or not with this build)",
+            processor.missing.join(" ")
+        )?;
+    }
+    writeln!(out, "models")?;
+    match (&report.models.directory, &report.models.problem) {
+        (Some(directory), _) => {
+            let present = match report.models.present.as_slice() {
+                [] => "none; toolgate model pull fetches one".to_owned(),
+                present => present.join(", "),
+            };
+            writeln!(out, "  in {}: {present}", directory.display())?;
+        }
+        (None, problem) => writeln!(out, "  {}", problem.as_deref().unwrap_or("no cache directory"))?,
+    }
+    writeln!(out, "build")?;
+    let Build { version, profile, system } = &report.build;
+    writeln!(out, "  toolgate {version}, {profile}, {system}")
+}
+
+fn processor() -> Processor {
+    let mut features = Vec::new();
+    let mut missing = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    {
+        // The first three are what llama.cpp is built for by default; the others it could use.
+        for (name, wanted, has) in [
+            ("avx2", true, is_x86_feature_detected!("avx2")),
+            ("fma", true, is_x86_feature_detected!("fma")),
+            ("f16c", true, is_x86_feature_detected!("f16c")),
+            ("avx512f", false, is_x86_feature_detected!("avx512f")),
+            ("avx512vnni", false, is_x86_feature_detected!("avx512vnni")),
+        ] {
+            if has {
+                features.push(name);
+            } else if wanted {
+                missing.push(name);
+            }
+        }
+    }
+    features.sort_unstable();
+    missing.sort_unstable();
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Processor { architecture: std::env::consts::ARCH, cores, features, missing }
+}
+
+fn models() -> Models {
+    match Store::open() {
+        Ok(store) => Models {
+            directory: Some(store.directory().to_owned()),
+            present: store
+                .catalogue()
+                .entries()
+                .filter(|entry| matches!(store.presence(entry), Presence::Present { .. }))
+                .map(|entry| entry.id.clone())
+                .collect(),
+            problem: None,
+        },
+        Err(error) => Models { directory: None, present: Vec::new(), problem: Some(error.to_string()) },
+    }
+}

@@ -1,0 +1,93 @@
+//! `run_command` as a tool: a shell command in the sandbox's command tier.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toolgate_chat::{ToolCall, ToolSpec};
+use toolgate_sandbox::command::{Commands, End};
+use toolgate_sandbox::policy::{Decision, Policy};
+use toolgate_sandbox::{Kind, output};
+
+use super::{Args, Effect, Status, Tool, ToolResult};
+use crate::Error;
+
+#[derive(Deserialize, JsonSchema)]
+struct RunCommand {
+    /// The command line, for the shell. It runs in the workspace, without a network and without a terminal.
+    command: String,
+}
+
+/// The name of the tool.
+pub const RUN_COMMAND: &str = "run_command";
+
+/// A shell command as a tool.
+pub struct CommandTool {
+    spec: ToolSpec,
+    commands: Commands,
+    asks: bool,
+}
+
+impl CommandTool {
+    /// The tool over `commands`, asking as `policy` says.
+    ///
+    /// # Errors
+    /// None that input could cause; the definition is checked like any other.
+    pub fn new(commands: Commands, policy: &Policy) -> Result<Self, Error> {
+        let description = if commands.can_write() {
+            "Run a shell command in the workspace and return its output."
+        } else {
+            "Run a shell command in the workspace, which it can read but not change, and return its output."
+        };
+        let spec = ToolSpec::of::<RunCommand>(RUN_COMMAND, description)?;
+        Ok(Self { spec, commands, asks: policy.asks(RUN_COMMAND) })
+    }
+}
+
+impl Tool for CommandTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect(&self) -> Effect {
+        if self.commands.can_write() { Effect::Writes } else { Effect::Reads }
+    }
+
+    fn needs_approval(&self) -> bool {
+        self.asks
+    }
+
+    fn needs_approval_of(&self, call: &ToolCall) -> bool {
+        let command = call.arguments.get("command").and_then(serde_json::Value::as_str).unwrap_or_default();
+        self.asks || self.commands.decide(command).decision == Decision::Ask
+    }
+
+    fn call(&self, args: &Args) -> ToolResult {
+        let RunCommand { command } = match args.parse() {
+            Ok(arguments) => arguments,
+            Err(why) => return ToolResult::failed(format!("the arguments do not fit: {why}")),
+        };
+        let ran = match self.commands.run(&command) {
+            Ok(ran) => ran,
+            Err(error) => {
+                let status = match error.kind() {
+                    Kind::Denied | Kind::Unavailable => Status::Denied,
+                    Kind::Limit => Status::Limit,
+                    _ => Status::Failed,
+                };
+                return ToolResult::new(status, error.to_string());
+            }
+        };
+        let status = match ran.end {
+            End::Exited(0) => Status::Ok,
+            End::Exited(_) => Status::Failed,
+            _ => Status::Limit,
+        };
+        let most =
+            usize::try_from(self.commands.limits().output_kb.saturating_mul(1024)).unwrap_or(usize::MAX);
+        let cleaned = output::for_model(&ran.content(), most);
+        let mut result = ToolResult::new(status, cleaned.text);
+        result.truncated = cleaned.truncated || ran.truncated;
+        result.data = serde_json::to_value(&ran).ok();
+        result.enforced = ran.enforced;
+        result
+    }
+}
