@@ -7,6 +7,7 @@ mod array;
 mod automaton;
 mod contract;
 mod json;
+mod names;
 mod number;
 mod object;
 mod pattern;
@@ -400,8 +401,20 @@ fn sequence(items: impl IntoIterator<Item = Expr>) -> Expr {
 
 /// Distinct alternatives, in order; `None` if there is none.
 fn choice(branches: impl IntoIterator<Item = Expr>) -> Option<Expr> {
+    /// So many branches are compared with one another; more are looked up.
+    const FEW: usize = 16;
     let mut seen: FxHashSet<Expr> = FxHashSet::default();
-    let branches: Vec<Expr> = branches.into_iter().filter(|branch| seen.insert(branch.clone())).collect();
+    let mut kept: Vec<Expr> = Vec::new();
+    for branch in branches {
+        if kept.len() == FEW {
+            seen.extend(kept.iter().cloned());
+        }
+        let new = if kept.len() < FEW { !kept.contains(&branch) } else { seen.insert(branch.clone()) };
+        if new {
+            kept.push(branch);
+        }
+    }
+    let branches = kept;
     if branches.is_empty() { None } else { Some(Expr::choice(branches)) }
 }
 
