@@ -123,6 +123,13 @@ impl Json {
         })
     }
 
+    /// Any one character of a string that is not written as an ASCII character, in one spelling.
+    pub(super) fn beyond_ascii(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.made(builder, "json-beyond-ascii", |json, builder| {
+            Expr::choice([Expr::not_class([('\0', '\u{7f}')]), json.escape(builder)])
+        })
+    }
+
     /// Any string.
     pub(super) fn string(&mut self, builder: &mut GrammarBuilder) -> Expr {
         self.made(builder, "json-string", |json, builder| {

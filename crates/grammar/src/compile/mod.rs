@@ -7,6 +7,7 @@ mod array;
 mod automaton;
 mod contract;
 mod json;
+mod names;
 mod number;
 mod object;
 mod pattern;

@@ -46,8 +46,15 @@ impl Compiler<'_, '_> {
                 self.json.string(self.builder)
             } else {
                 let content = repeat(self.json.char(self.builder), min, max);
-                quoted(content)
+                let length = max.map_or_else(|| format!("{min}-up"), |max| format!("{min}-{max}"));
+                self.shared(&format!("{}-{length}", self.string_prefix()), quoted(content))?
             }));
+        }
+        if shape.patterns.is_empty()
+            && (min, max) == (0, None)
+            && let Some(content) = self.other_than(&shape.excluded)
+        {
+            return Ok(Some(quoted(content)));
         }
         if let ([used], true) = (shape.patterns.as_slice(), shape.excluded.is_empty())
             && !used.negated
@@ -80,6 +87,10 @@ impl Compiler<'_, '_> {
             self.strings.insert(key, written.clone());
         }
         Ok(written)
+    }
+
+    fn string_prefix(&self) -> String {
+        if self.prefix == "root" { "string".to_owned() } else { format!("{}-string", self.prefix) }
     }
 
     fn format_prefix(&self) -> String {

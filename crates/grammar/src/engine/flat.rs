@@ -36,6 +36,9 @@ pub(crate) fn times(cost: u64, times: u64) -> u64 {
 /// Rules of at most so many nodes and characters are lowered wherever they are named.
 const SMALL: u32 = 24;
 
+/// Repetitions of many different characters up to this often are no runs.
+const SHORT_RUN: u64 = 8;
+
 /// One expression of a rule body.
 #[derive(Debug)]
 pub(crate) struct Node<'g> {
@@ -133,7 +136,8 @@ impl<'g> Flat<'g> {
     }
 
     /// Rules that are small, or named once, and do not lead back to themselves. Without the calls, more
-    /// configurations are seen to be equal, and stacks are lower.
+    /// configurations are seen to be equal, and stacks are lower. Rules with runs of characters stay rules, since
+    /// masks within them are shared with all other places and grammars that have the same rule.
     fn choose_inlined(&mut self, grammar: &Grammar) {
         let n = self.bodies.len();
         let mut own = vec![0u32; n];
@@ -150,6 +154,18 @@ impl<'g> Flat<'g> {
                 callees.push(target.0);
             }
         }
+        // Whether a character of a rule may be one of many, and whether a rule has a run of such.
+        let (mut wide, mut runs) = (vec![false; n], vec![false; n]);
+        for (index, node) in self.nodes.iter().enumerate() {
+            let many = match node.expr {
+                Expr::Any => true,
+                Expr::Class(class) => class.negated,
+                _ => false,
+            };
+            if many {
+                self.note_run(index, &mut wide, &mut runs);
+            }
+        }
         // Weights with what is named in them, callees first; a rule on a cycle never gets one.
         let mut waiting: Vec<usize> = callees.iter().map(Vec::len).collect();
         let mut ready: Vec<u32> =
@@ -157,7 +173,9 @@ impl<'g> Flat<'g> {
         while let Some(rule) = ready.pop() {
             let weight = own.get(rule as usize).copied().unwrap_or(u32::MAX);
             let users = self.users.get(rule as usize).map_or(&[][..], Vec::as_slice);
-            let inlined = rule != grammar.root().0 && (weight <= SMALL || users.len() == 1);
+            let has_run = runs.get(rule as usize).copied().unwrap_or_default();
+            let inlined = rule != grammar.root().0 && !has_run && (weight <= SMALL || users.len() == 1);
+            let is_wide = inlined && wide.get(rule as usize).copied().unwrap_or_default();
             if let Some(slot) = self.inlined.get_mut(rule as usize) {
                 *slot = inlined;
             }
@@ -168,11 +186,39 @@ impl<'g> Flat<'g> {
                 if let (Some(own), true) = (own.get_mut(caller), inlined) {
                     *own = own.saturating_add(weight);
                 }
+                if is_wide {
+                    self.note_run(*user as usize, &mut wide, &mut runs);
+                }
                 if let Some(waiting) = waiting.get_mut(caller) {
                     *waiting = waiting.saturating_sub(1);
                     if *waiting == 0 {
                         ready.push(caller as u32);
                     }
+                }
+            }
+        }
+    }
+
+    /// Notes of a node that stands for one of many characters whether it is repeated within its rule.
+    fn note_run(&self, index: usize, wide: &mut [bool], runs: &mut [bool]) {
+        let mut at = index;
+        while let Some(node) = self.nodes.get(at) {
+            let rule = node.rule as usize;
+            if let Expr::Repeat { max, .. } = node.expr
+                && max.is_none_or(|max| max > SHORT_RUN)
+            {
+                if let Some(runs) = runs.get_mut(rule) {
+                    *runs = true;
+                }
+                return;
+            }
+            match node.parent {
+                Some(parent) => at = parent as usize,
+                None => {
+                    if let Some(wide) = wide.get_mut(rule) {
+                        *wide = true;
+                    }
+                    return;
                 }
             }
         }

@@ -170,6 +170,14 @@ impl Expansion {
         set_bits(self.live)
     }
 
+    /// Where the only edge on a class leads; `None` if there are several.
+    pub(crate) fn only_edge(&self, class: u8) -> Option<Item> {
+        if self.several.get(usize::from(class >> 6)).is_none_or(|word| word >> (class & 63) & 1 == 1) {
+            return None;
+        }
+        self.leaves.iter().find(|leaf| leaf.low <= class && class <= leaf.high).map(|leaf| leaf.to)
+    }
+
     /// The places that the edges on a class lead to, and all classes on which exactly these edges can be taken.
     fn edges_on(&self, class: u8) -> (SmallVec<[Item; 2]>, [u64; 4]) {
         let covering = |leaf: &&Leaf| leaf.low <= class && class <= leaf.high;

@@ -4,27 +4,27 @@
 //! inside of a string) it is put together: the tokens that stay inside come from the vocabulary as a slice; those
 //! that leave are found by one walk per grammar over an unknown continuation; what comes after leaving is checked
 //! against the actual stack; and a configuration that soon becomes such a one (a key that must differ from the
-//! declared ones) is walked only where it differs.
+//! declared ones) is walked only where it differs. What was found over an unknown continuation serves every grammar
+//! that has the same part: the vocabulary keeps it by its signature.
 //!
 //! Invariant: however a mask was put together, it holds exactly the tokens that [`Machine::allows`] allows.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::kept::Kept;
 #[cfg(doc)]
 use super::machine::UNKNOWN;
 use super::machine::{ConfigId, ENDED, Expansion, FrameId, Item, Machine, Stop};
 use super::relative::Relative;
+use super::signature::Signature;
 use super::slice::{self, Slice};
 use super::uniform::Chain;
 use super::vocabulary::{TokenKind, TokenSet};
 
 /// Configurations that allow fewer bytes than this are walked directly: their walks are short.
 const WIDE: usize = 24;
-
-const SHARDS: usize = 16;
 
 /// What a mask is kept by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,62 +37,8 @@ pub(crate) enum Key {
     Onto(ConfigId, FrameId),
 }
 
-/// The masks computed so far, within a budget of bytes; of each shard the half used longest ago goes first.
-pub(crate) struct Masks {
-    shards: [Mutex<MaskShard>; SHARDS],
-    budget: usize,
-}
-
-#[derive(Default)]
-struct MaskShard {
-    masks: FxHashMap<Key, (Text, u64)>,
-    clock: u64,
-    bytes: usize,
-}
-
-impl Masks {
-    pub(crate) fn new(budget: usize) -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::default()), budget: budget / SHARDS }
-    }
-
-    fn shard(&self, key: Key) -> Option<&Mutex<MaskShard>> {
-        let (Key::Whole(id) | Key::Text(id) | Key::Onto(id, _)) = key;
-        self.shards.get(id as usize % SHARDS)
-    }
-
-    fn get(&self, key: Key) -> Option<Text> {
-        let mut shard = self.shard(key)?.lock().unwrap_or_else(PoisonError::into_inner);
-        shard.clock += 1;
-        let now = shard.clock;
-        shard.masks.get_mut(&key).map(|(text, used)| {
-            *used = now;
-            text.clone()
-        })
-    }
-
-    fn put(&self, key: Key, text: &Text) {
-        let Some(shard) = self.shard(key) else { return };
-        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = text.size();
-        if shard.bytes + size > self.budget && !shard.masks.is_empty() {
-            let mut ages: Vec<u64> = shard.masks.values().map(|(_, used)| *used).collect();
-            let middle = ages.len() / 2;
-            let (_, &mut median, _) = ages.select_nth_unstable(middle);
-            shard.masks.retain(|_, (_, used)| *used > median);
-            shard.bytes = shard.masks.values().map(|(text, _)| text.size()).sum();
-        }
-        shard.clock += 1;
-        let now = shard.clock;
-        if shard.masks.insert(key, (text.clone(), now)).is_none() {
-            shard.bytes += size;
-        }
-    }
-
-    /// Bytes in use.
-    pub(crate) fn bytes(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).bytes).sum()
-    }
-}
+/// The masks computed so far.
+pub(crate) type Masks = Kept<Key>;
 
 /// The text tokens that can follow a configuration.
 #[derive(Clone)]
@@ -118,8 +64,14 @@ struct Sliced {
 }
 
 impl Text {
+    /// Tokens allowed whatever comes after them.
+    #[cfg(test)]
+    pub(crate) fn new(tokens: Arc<TokenSet>) -> Self {
+        Self { tokens, exits: Arc::default(), sliced: None }
+    }
+
     /// Bytes it holds, those it shares with others included.
-    fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         size_of_val(self.tokens.words()) + size_of_val(&*self.exits) + 128
     }
 }
@@ -127,7 +79,7 @@ impl Text {
 impl Machine {
     /// All tokens that can come next.
     pub(crate) fn mask(&self, id: ConfigId) -> Result<Arc<TokenSet>, Stop> {
-        if let Some(known) = self.masks.get(Key::Whole(id)) {
+        if let Some(known) = self.masks.get(&Key::Whole(id)) {
             return Ok(known.tokens);
         }
         let expansion = self.expand(id)?;
@@ -163,12 +115,38 @@ impl Machine {
     }
 
     fn text(&self, id: ConfigId) -> Result<Text, Stop> {
-        if let Some(known) = self.masks.get(Key::Text(id)) {
+        let (known, signature) = self.known_text(id)?;
+        if let Some(known) = known {
             return Ok(known);
         }
         let text = self.compute_text(id, self.expand(id)?)?;
+        if let Some(signature) = signature {
+            self.vocabulary.texts().put(signature, &text);
+        }
         self.masks.put(Key::Text(id), &text);
         Ok(text)
+    }
+
+    /// The text tokens of a configuration if this grammar, or another, has found them out; otherwise its signature.
+    fn known_text(&self, id: ConfigId) -> Result<(Option<Text>, Option<Signature>), Stop> {
+        if let Some(known) = self.masks.get(&Key::Text(id)) {
+            return Ok((Some(known), None));
+        }
+        let signature = self.signature(id)?;
+        let known = signature.as_ref().and_then(|signature| self.vocabulary.texts().get(&**signature));
+        if let Some(known) = &known {
+            self.masks.put(Key::Text(id), known);
+        }
+        Ok((known, signature))
+    }
+
+    /// The text tokens of a configuration within a run of characters; `None` if it is not within one.
+    fn run_text(&self, id: ConfigId) -> Result<Option<Text>, Stop> {
+        match self.known_text(id)?.0 {
+            Some(known) if known.sliced.is_some() => Ok(Some(known)),
+            _ if self.stays(id)? != 0 => self.text(id).map(Some),
+            _ => Ok(None),
+        }
     }
 
     fn compute_text(&self, id: ConfigId, expansion: &Expansion) -> Result<Text, Stop> {
@@ -180,9 +158,8 @@ impl Machine {
         }
         if let Some(near) = self.settles(id)?
             && near != id
-            && self.stays(near)? != 0
+            && let Some(near_text) = self.run_text(near)?
         {
-            let near_text = self.text(near)?;
             let mut tokens = TokenSet::clone(&near_text.tokens);
             if let Some(exits) = self.walk_difference(id, near, &mut tokens, &near_text.exits)? {
                 self.align_twins(&mut tokens);
@@ -218,7 +195,7 @@ impl Machine {
     /// By way of the configuration over [`UNKNOWN`] that it shares with others.
     fn shared(&self, id: ConfigId, expansion: &Expansion, relative: Relative) -> Result<Text, Stop> {
         let key = Key::Onto(relative.id, relative.base);
-        let text = match self.masks.get(key) {
+        let text = match self.masks.get(&key) {
             Some(known) => known,
             None => {
                 let text = self.text(relative.id)?;

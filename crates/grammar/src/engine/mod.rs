@@ -4,7 +4,7 @@
 //! ```text
 //! Grammar ─ flat, lower ─▶ Program (a network over byte classes)
 //!                            └ machine: sets of stacks, hash-consed; transitions computed once
-//!                                └ mask, relative: token sets, shared between configurations
+//!                                └ mask, relative, signature: token sets, shared between configurations and grammars
 //!                                    └ automaton (shared), matcher (one run), completion
 //! ```
 //!
@@ -16,11 +16,13 @@ mod automaton;
 mod classes;
 mod completion;
 mod flat;
+mod kept;
 mod lower;
 mod machine;
 mod mask;
 mod matcher;
 mod relative;
+mod signature;
 mod slice;
 mod trie;
 mod uniform;

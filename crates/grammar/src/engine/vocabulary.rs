@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::kept::Kept;
+use super::signature::Signature;
 use super::slice::{self, Slices};
 use super::trie::{NO_TOKEN, Trie};
 use crate::{Error, Kind};
@@ -26,6 +28,9 @@ pub enum TokenKind {
     /// Never to be produced.
     Unused,
 }
+
+/// Bytes of masks that grammars share.
+const SHARED: usize = 32 << 20;
 
 /// The tokens of a model: their bytes and kinds, and a byte trie over them.
 ///
@@ -54,6 +59,8 @@ pub struct Vocabulary {
     ordinary: TokenSet,
     traits: Vec<slice::Traits>,
     slices: Slices,
+    /// What can follow the parts that grammars have in common: strings, numbers, formats.
+    texts: Kept<Signature>,
     /// Text tokens of more than `Slice::LONG` bytes, longest first, with their lengths.
     long_tokens: Vec<(u16, TokenId)>,
     longest: usize,
@@ -105,6 +112,7 @@ impl Vocabulary {
             twins: Vec::new(),
             traits: Vec::new(),
             slices: Slices::default(),
+            texts: Kept::new(SHARED),
             long_tokens: Vec::new(),
             longest: 0,
         };
@@ -202,6 +210,10 @@ impl Vocabulary {
 
     pub(crate) fn long_tokens(&self) -> &[(u16, TokenId)] {
         &self.long_tokens
+    }
+
+    pub(crate) fn texts(&self) -> &Kept<Signature> {
+        &self.texts
     }
 
     pub(crate) fn slice(&self, atoms: u64) -> Option<Arc<slice::Slice>> {

@@ -151,6 +151,13 @@ impl Machine {
             if visited > DIFFERENCES {
                 return Ok(None);
             }
+            // Where both have the same single edge there is no need for the configuration it leads to.
+            let edge = ours.and_then(|expansion| expansion.only_edge(class));
+            if edge.is_some() && edge == theirs.and_then(|expansion| expansion.only_edge(class)) {
+                keep(&mut exits, at..end);
+                at = end;
+                continue;
+            }
             let (next, their_next) = (follow(ours, class)?, follow(theirs, class)?);
             if next == their_next {
                 keep(&mut exits, at..end);
