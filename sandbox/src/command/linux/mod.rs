@@ -288,7 +288,7 @@ impl Inner {
             landlock: self.machine.landlock,
             without: self.without.clone(),
             status: status_writer.as_raw_fd(),
-            owner: self.machine.owner.then(|| owner::Task { workspace: shown, stage: stage_shown }),
+            owner: self.machine.owner.then_some(owner::Task { workspace: shown, stage: stage_shown }),
         };
         let task = serde_json::to_string(&task).map_err(|why| fail(why.into()))?;
         let task = host::memory_file("task", &task).map_err(fail)?;
