@@ -119,6 +119,8 @@ fn ordinary_work_goes_on() {
         assert_eq!(ran.end, End::Exited(0), "{command}: {}", text(&ran));
         assert!(text(&ran).contains(&field.script(says)), "{command}: {}", text(&ran));
     }
+    assert_eq!(field.run("chmod 000 .").end, End::Exited(0));
+    assert_eq!(field.run("ls").end, End::Exited(0), "a command cannot lock the workspace");
     assert_eq!(field.run("exit 7").end, End::Exited(7));
     assert_eq!(field.run("kill -9 $$").end, End::Exited(137));
     let made = field.run("echo x > made; stat -c %u made");
@@ -382,7 +384,7 @@ fn a_terminal_and_open_files_are_not_passed_on() {
     // Not closed on exec: a careless embedder's descriptor.
     rustix::io::fcntl_setfd(&secret, rustix::io::FdFlags::empty()).unwrap();
     let command = format!(
-        "cat <&{fd} 2>/dev/null; for p in /proc/[0-9]*; do cat $p/fd/{fd}; ls -l $p/fd; done 2>/dev/null; tty; (: < /dev/tty) 2>&1; echo alive",
+        "cat /proc/self/fd/{fd}; for p in /proc/[0-9]*; do cat $p/fd/{fd}; ls -l $p/fd; done 2>/dev/null; tty; (: < /dev/tty) 2>&1; echo alive",
         fd = secret.as_raw_fd()
     );
     let ran = field.run(&command);

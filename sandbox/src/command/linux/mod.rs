@@ -170,7 +170,10 @@ impl Commands {
                 .hint("do without it"));
         }
         let before = inner.root.marks(&inner.grants)?;
-        let ended = self.start(command, &before)?;
+        let mode = inner.root.mode();
+        let ended = self.start(command, &before);
+        inner.root.restore_mode(mode);
+        let ended = ended?;
         let taken_back = match inner.grants.can_write() {
             true => inner.root.undo_protected(&inner.grants, &before)?,
             false => Vec::new(),
