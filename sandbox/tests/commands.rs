@@ -4,6 +4,11 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the controls are plain processes")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "child processes report to the test that started them"
+)]
 
 mod support;
 
@@ -114,6 +119,8 @@ fn ordinary_work_goes_on() {
         assert_eq!(ran.end, End::Exited(0), "{command}: {}", text(&ran));
         assert!(text(&ran).contains(&field.script(says)), "{command}: {}", text(&ran));
     }
+    assert_eq!(field.run("chmod 000 .").end, End::Exited(0));
+    assert_eq!(field.run("ls").end, End::Exited(0), "a command cannot lock the workspace");
     assert_eq!(field.run("exit 7").end, End::Exited(7));
     assert_eq!(field.run("kill -9 $$").end, End::Exited(137));
     let made = field.run("echo x > made; stat -c %u made");
@@ -217,14 +224,9 @@ const ABLATIONS: &[Ablation] = &[
         layers: &[Layer::Seccomp],
     },
     Ablation {
-        command: "unshare -Ur true && echo GOT-USERNS",
+        command: "unshare -U true && echo GOT-USERNS",
         through: "GOT-USERNS",
         layers: &[Layer::Seccomp],
-    },
-    Ablation {
-        command: "head -c 300000000 /dev/zero > big 2>/dev/null; [ $(stat -c %s big) -gt 280000000 ] && echo GOT-BIG",
-        through: "GOT-BIG",
-        layers: &[],
     },
 ];
 
@@ -237,15 +239,13 @@ fn each_layer_is_live() {
         let field = Field::new();
         let confined = field.run(command);
         assert!(!text(&confined).contains(through), "{command}: {}", text(&confined));
-        if !layers.is_empty() {
-            let field = Field::new();
-            let open = field.run_without(command, &ProcessLimits::default(), layers);
-            assert!(text(&open).contains(through), "{command} without {layers:?}: {}", text(&open));
-            assert!(
-                open.enforced.weaker.iter().any(|line| line.contains(layers[0].name())),
-                "the report says so"
-            );
-        }
+        let field = Field::new();
+        let open = field.run_without(command, &ProcessLimits::default(), layers);
+        assert!(text(&open).contains(through), "{command} without {layers:?}: {}", text(&open));
+        assert!(
+            open.enforced.weaker.iter().any(|line| line.contains(layers[0].name())),
+            "the report says so"
+        );
     }
 }
 
@@ -341,17 +341,16 @@ fn time_memory_processes_and_disk_end() {
     };
     let field = Field::new();
     let start = Instant::now();
-    for command in ["while :; do :; done", "sleep 60", "trap '' TERM INT HUP; setsid sleep 60 & sleep 60"] {
+    for command in ["while :; do :; done", "sleep 60", "trap '' TERM INT HUP; setsid sleep 613 & sleep 617"] {
         let ran = field.run_without(command, &limits, &[]);
         assert_eq!(ran.end, End::TimeLimit, "{command}");
     }
     assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
-    let background = field.run_without("setsid sleep 61 & (sleep 61 &) ; echo done", &limits, &[]);
+    let background = field.run_without("setsid sleep 613 & (sleep 617 &) ; echo done", &limits, &[]);
     assert_eq!((text(&background).trim(), background.end), ("done", End::Exited(0)));
-    let left = Command::new("/bin/sh")
-        .args(["-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep 6[01]'"]);
-    let mut left = left;
-    let left = String::from_utf8(left.arg("x").output().unwrap().stdout).unwrap();
+    let count = "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -Ec 'sleep 61[37]'";
+    let left = Command::new("/bin/sh").args(["-c", count]).output().unwrap();
+    let left = String::from_utf8(left.stdout).unwrap();
     assert_eq!(left.trim(), "0", "nothing is left behind");
 
     let bomb = "perl -e 'my $n=0; for(1..200){ my $p=fork; last unless defined $p; if(!$p){ sleep 1; exit } $n++ } print \"FORKED=$n\\n\"'";
@@ -385,7 +384,7 @@ fn a_terminal_and_open_files_are_not_passed_on() {
     // Not closed on exec: a careless embedder's descriptor.
     rustix::io::fcntl_setfd(&secret, rustix::io::FdFlags::empty()).unwrap();
     let command = format!(
-        "cat <&{fd} 2>/dev/null; for p in /proc/[0-9]*; do cat $p/fd/{fd}; ls -l $p/fd; done 2>/dev/null; tty; (: < /dev/tty) 2>&1; echo alive",
+        "cat /proc/self/fd/{fd}; for p in /proc/[0-9]*; do cat $p/fd/{fd}; ls -l $p/fd; done 2>/dev/null; tty; (: < /dev/tty) 2>&1; echo alive",
         fd = secret.as_raw_fd()
     );
     let ran = field.run(&command);
@@ -479,7 +478,8 @@ fn says_what_is_missing_when_asked() {
     let refusal = SeccompAction::Errno(1);
     let filter =
         SeccompFilter::new(rules.into_iter().collect(), SeccompAction::Allow, refusal, arch).unwrap();
-    seccompiler::apply_filter(&filter.try_into().unwrap()).unwrap();
+    let program: seccompiler::BpfProgram = filter.try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
     let error = Field::new().commands(POLICY, Mode::Edit, &ProcessLimits::default(), &[]).unwrap_err();
     println!("REFUSED {error}");
 }

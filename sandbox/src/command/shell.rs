@@ -80,6 +80,12 @@ impl Reader<'_> {
                 _ => {
                     let word = self.word()?;
                     let first = word.as_deref().filter(|_| words.is_empty());
+                    // A number right before it is the descriptor's, not an argument.
+                    if matches!(self.rest.peek(), Some('<' | '>'))
+                        && word.as_deref().is_some_and(|word| word.parse::<u8>().is_ok())
+                    {
+                        continue;
+                    }
                     match first {
                         Some(word) if UNREAD.contains(&word) => return None,
                         Some(word) if KEYWORDS.contains(&word) || is_assignment(word) => {}
@@ -94,12 +100,6 @@ impl Reader<'_> {
     /// The file of a redirection is no argument; a process in its place is read like any other.
     fn redirection(&mut self, words: &mut Words) -> Option<()> {
         let first = self.rest.next()?;
-        // A number before it is the descriptor's, not an argument.
-        if words.len() > 1
-            && words.last().is_some_and(|w| w.as_deref().is_some_and(|w| w.parse::<u8>().is_ok()))
-        {
-            words.pop();
-        }
         let next = self.rest.peek().copied();
         if next == Some('(') {
             self.rest.next();
@@ -185,8 +185,8 @@ impl Reader<'_> {
             Some('(') => {
                 self.rest.next();
                 let inner = self.parenthesized()?;
-                // Arithmetic may hold substitutions too, and reads like a subshell of words.
-                read(inner.trim_matches(['(', ')']), self.found, self.depth + 1)?;
+                // Arithmetic may hold substitutions too, and reads like a subshell.
+                read(&inner, self.found, self.depth + 1)?;
                 Some(false)
             }
             Some('{') => {
@@ -318,7 +318,7 @@ fn is_assignment(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     use proptest::prelude::*;
 
@@ -341,6 +341,7 @@ mod tests {
         check("ls -l", &["ls"]);
         check("a && b || c; d & e | f\ng", &["a", "b", "c", "d", "e", "f", "g"]);
         check("(a; b) > out 2>&1", &["a", "b"]);
+        check("2>/dev/null a 3<in", &["a"]);
         check("{ a; b; }", &["a", "b"]);
         check("if a; then b; else c; fi", &["a", "b", "c"]);
         check("while a; do b; done", &["a", "b"]);

@@ -79,6 +79,24 @@ impl Root {
         count(self.dir(), &mut usage, &mut left, 0).then_some(usage)
     }
 
+    /// The permission bits of the workspace's own directory.
+    pub(crate) fn mode(&self) -> Option<u32> {
+        self.dir().dir_metadata().ok().map(|metadata| metadata.mode() & 0o7777)
+    }
+
+    /// Gives the workspace's own directory these permission bits back, without which nobody could work in it again.
+    pub(crate) fn restore_mode(&self, before: Option<u32>) {
+        use std::os::fd::AsRawFd as _;
+        if let Some(before) = before
+            && self.mode() != Some(before)
+        {
+            // By way of the handle, since a directory that may not be entered has no path any more. Whoever may not do
+            // it does not own the directory, so that the command could not have changed it either.
+            let own = format!("/proc/self/fd/{}", self.dir().as_raw_fd());
+            let _ = rustix::fs::chmod(own, rustix::fs::Mode::from_raw_mode(before));
+        }
+    }
+
     /// Renames every protected file that was not there before and puts protected links back; says what was done.
     ///
     /// A command cannot change what was protected when it started, since that is mounted read-only. It can still make

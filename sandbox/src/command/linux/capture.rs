@@ -64,6 +64,8 @@ impl Capture {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::indexing_slicing, reason = "tests")]
+
     use proptest::prelude::*;
 
     use super::*;

@@ -55,7 +55,7 @@ pub(super) fn system() -> Vec<System> {
         .iter()
         .chain(SETTINGS)
         .copied()
-        .filter(|path| present(&path) && Path::new(path).exists())
+        .filter(|path| present(path) && Path::new(path).exists())
         .map(part)
         .collect()
 }

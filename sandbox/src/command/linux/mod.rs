@@ -170,7 +170,10 @@ impl Commands {
                 .hint("do without it"));
         }
         let before = inner.root.marks(&inner.grants)?;
-        let ended = self.start(command, &before)?;
+        let mode = inner.root.mode();
+        let ended = self.start(command, &before);
+        inner.root.restore_mode(mode);
+        let ended = ended?;
         let taken_back = match inner.grants.can_write() {
             true => inner.root.undo_protected(&inner.grants, &before)?,
             false => Vec::new(),
@@ -288,7 +291,7 @@ impl Inner {
             landlock: self.machine.landlock,
             without: self.without.clone(),
             status: status_writer.as_raw_fd(),
-            owner: self.machine.owner.then(|| owner::Task { workspace: shown, stage: stage_shown }),
+            owner: self.machine.owner.then_some(owner::Task { workspace: shown, stage: stage_shown }),
         };
         let task = serde_json::to_string(&task).map_err(|why| fail(why.into()))?;
         let task = host::memory_file("task", &task).map_err(fail)?;

@@ -38,23 +38,23 @@ pub(super) struct Task {
 /// Prepares, becomes the user, and becomes bubblewrap, whose program and arguments are `bubblewrap`; what comes back is
 /// why not.
 pub(super) fn run(task: &stage::Task, mut bubblewrap: impl Iterator<Item = OsString>) -> Status {
-    let refused = |why: String| Status::Refused { layer: Layer::Owner, why };
+    let refused = |layer, why: String| Status::Refused { layer, why };
     let (Some(owner), Some(program)) = (&task.owner, bubblewrap.next()) else {
-        return refused("the outer stage was given nothing to do".into());
+        return refused(Layer::Owner, "the outer stage was given nothing to do".into());
     };
-    if let Err((doing, why)) = prepare(owner) {
-        return refused(format!("cannot {doing}: {why}"));
+    if let Err((layer, doing, why)) = prepare(owner) {
+        return refused(layer, format!("cannot {doing}: {why}"));
     }
     let error = std::process::Command::new(program).args(bubblewrap).env_clear().exec();
     Status::Refused { layer: Layer::Bubblewrap, why: format!("it cannot be started: {error}") }
 }
 
-fn prepare(task: &Task) -> Result<(), (&'static str, io::Error)> {
+fn prepare(task: &Task) -> Result<(), (Layer, &'static str, io::Error)> {
     let path = |text: &str| CString::new(text).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
-    let at = |doing: &'static str| move |why: io::Error| (doing, why);
+    let at = |doing: &'static str| move |why: io::Error| (Layer::Owner, doing, why);
     sys::unshare(libc::CLONE_NEWNS).map_err(at("make a mount namespace (this needs CAP_SYS_ADMIN)"))?;
     sys::make_mounts_private().map_err(at("keep mounts private"))?;
-    let owners = owners().map_err(at("make a user namespace that maps owners"))?;
+    let owners = owners().map_err(|why| (Layer::Userns, "make a user namespace that maps owners", why))?;
     let copy = |text: &str| {
         let mount = sys::clone_mount(&path(text)?)?;
         sys::map_owners(mount.as_fd(), owners.as_fd())?;

@@ -161,7 +161,7 @@ fn check(task: &Task, held: &Held) -> Result<(), Status> {
             .unwrap_or_default()
     };
     for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
-        if field(set).trim_matches('0') != "" {
+        if !field(set).trim_matches('0').is_empty() {
             return Err(refused(Layer::Userns, &format!("capabilities are left ({set} {})", field(set))));
         }
     }
