@@ -209,6 +209,7 @@ fn serve_answers_line_by_line() {
     assert_eq!((&replies[0]["ok"], &replies[0]["model"]), (&Value::from(true), &Value::from("alpha\n")));
     assert_eq!(replies[1]["error"]["kind"], "invalid");
     assert_eq!((&replies[2]["id"], &replies[2]["error"]["kind"]), (&Value::from(2), &Value::from("denied")));
+}
 
 #[test]
 fn parse_prints_what_it_found() {
