@@ -104,7 +104,7 @@ struct State<B> {
 impl<B: Backend + Send> LocalEngine<B> {
     /// An engine over any backend, such as the scripted one in tests.
     pub fn new(name: impl Into<String>, backend: B, dialogue: Dialogue, options: Options) -> Self {
-        let openings = Openings::new(backend.vocabulary(), dialogue.format().openings());
+        let openings = Openings::new(backend.vocabulary(), &dialogue.format().openings());
         let state = State { session: Session::new(backend), automata: Cache::default() };
         Self {
             name: name.into(),
@@ -196,7 +196,7 @@ impl<B: Backend + Send> Making<'_, B> {
             }
         };
         let decoded = self.decode(state, Some(call), false)?;
-        let mut parsed = engine.dialogue.format().parse(&decoded.text);
+        let mut parsed = engine.dialogue.format().parse(&decoded.text, self.request.tools);
         let made = !parsed.calls.is_empty();
         drop_repeats(&mut parsed.calls, self.request.settled);
         if made && parsed.calls.is_empty() {
@@ -239,7 +239,7 @@ impl<B: Backend + Send> Making<'_, B> {
     fn unconstrained(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<Turn, Error> {
         self.prefill(state, &self.transcript(), offered)?;
         let decoded = self.decode(state, None, true)?;
-        let parsed = self.engine.dialogue.format().parse(&decoded.text);
+        let parsed = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
         let parsed = recover(parsed, self.request.tools);
         Ok(self.finish(decoded, parsed, None))
     }

@@ -311,7 +311,8 @@ fn named(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload)
     let is_known = typing::tool(around.tools, name).is_some();
     let looks_like_one =
         name.contains('_') && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
-    if !is_known && !(around.tools.is_empty() && looks_like_one) {
+    let is_name = is_known || (around.tools.is_empty() && looks_like_one);
+    if !is_name {
         return None;
     }
     let mut closing = *cursor;

@@ -240,7 +240,7 @@ fn resolved<'t>(root: &'t Value, schema: &'t Value, depth: usize) -> &'t Value {
     current
 }
 
-fn branches<'t>(schema: &'t Value) -> impl Iterator<Item = &'t Value> {
+fn branches(schema: &Value) -> impl Iterator<Item = &Value> {
     ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|union| schema.get(union)?.as_array()).flatten()
 }
 

@@ -73,7 +73,7 @@ pub(crate) fn learn(one: &str, two: Option<&str>) -> Option<Syntax> {
     // A template may print lists as Python does, which no family is asked to write.
     let plain = |text: &str| text.trim().replace('\'', "\"").replace("True", "true");
     let writes = |calls: &[ToolCall], text: &str| plain(&syntax.render(calls, &[])) == plain(text);
-    let is_true = writes(&[first.clone()], one)
+    let is_true = writes(std::slice::from_ref(&first), one)
         && (syntax.is_single || two.is_some_and(|two| writes(&[first, second], two)));
     is_true.then_some(syntax)
 }
