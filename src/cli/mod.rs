@@ -10,6 +10,7 @@ mod grammar;
 mod jsonl;
 mod model;
 mod model_args;
+mod parse;
 mod run;
 mod schema;
 mod terminal;
@@ -57,6 +58,8 @@ enum Command {
     Schema(schema::SchemaArgs),
     /// Check, match and sample GBNF grammars.
     Grammar(grammar::GrammarArgs),
+    /// Find the tool calls in a text, whatever dialect they are written in.
+    Parse(parse::ParseArgs),
     /// Run a file of tasks with a model and tell how many it does right.
     Eval(Box<eval::EvalArgs>),
     /// Run a corpus of cases through one part of the program and count the outcomes.
@@ -94,6 +97,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Doctor(args) => doctor::run(args, &mut out),
         Command::Schema(args) => schema::run(args, &mut out),
         Command::Grammar(args) => grammar::run(args, &mut out),
+        Command::Parse(args) => parse::run(&args, &mut out),
         Command::Eval(args) => eval::run(*args, &mut out),
         Command::Conformance(args) => conformance::run(args, &mut out),
         Command::Completions { shell } => {

@@ -12,6 +12,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{HumanBytes, ProgressBar};
 use serde_json::{Value, json};
+use toolgate_chat::format::{Derived, derive};
+use toolgate_chat::{Template, TemplateTokens};
 use toolgate_llama::{Load, Model, ModelOptions};
 use toolgate_sandbox::output::for_terminal;
 
@@ -267,13 +269,29 @@ fn details(path: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
     .collect();
     facts.push(("context", model.trained_context().to_string()));
     facts.push(("tokens", model.vocabulary().len().to_string()));
-    let template = match model.chat_template(None) {
-        None => "none".to_owned(),
-        Some(template) if template.contains("tools") => "knows tools".to_owned(),
-        Some(_) => "knows no tools".to_owned(),
+    let Some(source) = model.chat_template(None) else {
+        facts.push(("template", "none".to_owned()));
+        return Ok(facts);
     };
-    facts.push(("template", template));
+    let tokens = TemplateTokens { bos: model.bos().to_owned(), eos: model.eos().to_owned() };
+    match Template::new(source, tokens) {
+        Ok(template) => facts.extend(family(&derive(&template))),
+        Err(error) => facts.push(("template", error.to_string())),
+    }
     Ok(facts)
+}
+
+/// The family that follows from the model's own template, and what the template was found to know.
+fn family(derived: &Derived) -> [(&'static str, String); 3] {
+    let known = [
+        (derived.knows_system, "system messages"),
+        (derived.knows_tools, "tools"),
+        (derived.knows_results, "calls and results"),
+        (derived.opens_reasoning.is_some(), "reasoning, which it opens itself"),
+    ];
+    let known: Vec<&str> = known.into_iter().filter_map(|(knows, what)| knows.then_some(what)).collect();
+    let template = if known.is_empty() { "knows questions and answers alone".to_owned() } else { format!("knows {}", known.join(", ")) };
+    [("template", template), ("family", derived.format.name().to_owned()), ("derived", derived.why.clone())]
 }
 
 /// Tells a person how a pull goes.

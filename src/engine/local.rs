@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
+use toolgate_chat::fallback::{self, Stream};
 use toolgate_chat::{
     Dialogue, Message, ParsedTurn, PromptOptions, SystemPrompt, ToolCall, ToolChoice, ToolSpec, Transcript,
 };
@@ -18,6 +19,7 @@ use toolgate_infer::{
 
 use super::automata::{Cache, Side, TurnAutomata};
 use super::policy::Thresholds;
+use super::recover::recover;
 use super::{Cancel, Constraint, Engine, Turn, TurnEvent, TurnRequest};
 use crate::{Error, Kind};
 
@@ -102,7 +104,7 @@ struct State<B> {
 impl<B: Backend + Send> LocalEngine<B> {
     /// An engine over any backend, such as the scripted one in tests.
     pub fn new(name: impl Into<String>, backend: B, dialogue: Dialogue, options: Options) -> Self {
-        let openings = Openings::new(backend.vocabulary(), dialogue.format().openings());
+        let openings = Openings::new(backend.vocabulary(), &dialogue.format().openings());
         let state = State { session: Session::new(backend), automata: Cache::default() };
         Self {
             name: name.into(),
@@ -194,7 +196,7 @@ impl<B: Backend + Send> Making<'_, B> {
             }
         };
         let decoded = self.decode(state, Some(call), false)?;
-        let mut parsed = engine.dialogue.format().parse(&decoded.text);
+        let mut parsed = engine.dialogue.format().parse(&decoded.text, self.request.tools);
         let made = !parsed.calls.is_empty();
         drop_repeats(&mut parsed.calls, self.request.settled);
         if made && parsed.calls.is_empty() {
@@ -237,7 +239,8 @@ impl<B: Backend + Send> Making<'_, B> {
     fn unconstrained(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<Turn, Error> {
         self.prefill(state, &self.transcript(), offered)?;
         let decoded = self.decode(state, None, true)?;
-        let parsed = self.engine.dialogue.format().parse(&decoded.text);
+        let parsed = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
+        let parsed = recover(parsed, self.request.tools);
         Ok(self.finish(decoded, parsed, None))
     }
 
@@ -321,14 +324,21 @@ impl<B: Backend + Send> Making<'_, B> {
             cancel: self.cancel.clone(),
             ..DecodeOptions::default()
         };
+        // Without a constraint the text may hold a call in any dialect: only what is none is shown.
+        let mut leaks = (shown && side.is_none()).then(|| Stream::new(self.request.tools));
         let events = &mut *self.events;
         let decoded =
             decode(&mut state.session, &mut constraint, &mut sampler, &options, &mut |piece: Piece<'_>| {
-                if shown {
-                    events(TurnEvent::Text(piece.text.to_owned()));
+                match &mut leaks {
+                    Some(leaks) => show(leaks.push(piece.text.as_bytes()), events),
+                    None if shown => events(TurnEvent::Text(piece.text.to_owned())),
+                    None => {}
                 }
                 ControlFlow::Continue(())
             })?;
+        if let Some(leaks) = leaks {
+            show(leaks.finish().0, events);
+        }
         self.stats += &decoded.stats;
         match &decoded.stop {
             StopReason::ConstraintFailed(why) => Err(Error::new(
@@ -342,6 +352,15 @@ impl<B: Backend + Send> Making<'_, B> {
     fn finish(&mut self, decoded: Decoded, parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
         let stats = std::mem::take(&mut self.stats);
         Turn { parsed, text: decoded.text, stop: decoded.stop, decision, stats }
+    }
+}
+
+/// Shows the text among what a stream made certain.
+fn show(found: Vec<fallback::Event>, events: &mut dyn FnMut(TurnEvent)) {
+    for event in found {
+        if let fallback::Event::Text(text) = event {
+            events(TurnEvent::Text(text));
+        }
     }
 }
 

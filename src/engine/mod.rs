@@ -8,6 +8,7 @@ mod automata;
 mod load;
 mod local;
 mod policy;
+mod recover;
 
 pub use local::{AnswerView, LocalEngine, Options, Parameters};
 pub use policy::Thresholds;

@@ -116,10 +116,30 @@ fn a_call_in_another_dialect_is_written_in_the_family_s_form() {
 }
 
 #[test]
-fn without_a_constraint_the_same_fence_is_just_text() {
-    let fence = "```json\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n```";
+fn a_call_leaked_without_a_constraint_runs_and_is_shown_back_in_the_family_s_form() {
+    for leak in [
+        "```json\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n```",
+        "<tools>{'tool': 'get_weather', 'parameters': {'city': 'Oslo'}}</tools>",
+    ] {
+        let proper = "<assistant>".to_owned() + &call("get_weather", "Oslo");
+        let model = scripted().on(proper, "It rains.").on("How is", format!("Let me look.\n{leak}"));
+        let engine = engine::Options { constraint: Constraint::None, ..engine::Options::default() };
+        let run = run(model, Options::default(), engine).unwrap();
+        assert_eq!(calls(&run.outcome), [("get_weather", Status::Ok)]);
+        assert_eq!(run.outcome.answer, "It rains.");
+        let text: String = run
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Text { delta } => Some(delta.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(text, "Let me look.\nIt rains.");
+    }
+    // The control: what is no call stays the answer.
     let engine = engine::Options { constraint: Constraint::None, ..engine::Options::default() };
-    let run = run(scripted().say(fence), Options::default(), engine).unwrap();
+    let run = run(scripted().say("```json\n{\"city\": \"Oslo\"}\n```"), Options::default(), engine).unwrap();
     assert!(run.outcome.calls.is_empty());
     assert!(run.outcome.answer.starts_with("```json"), "{}", run.outcome.answer);
 }

@@ -212,3 +212,20 @@ fn serve_answers_line_by_line() {
     assert_eq!(replies[1]["error"]["kind"], "invalid");
     assert_eq!((&replies[2]["id"], &replies[2]["error"]["kind"]), (&Value::from(2), &Value::from("denied")));
 }
+
+#[test]
+fn parse_prints_what_it_found() {
+    let parse = |text: &str| -> Value {
+        let output = toolgate().args(["parse", "-"]).write_stdin(text).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let found = parse("On it.\n<tool_call>{'tool': 'now', 'parameters': {}, 'id': 'c1'}</tool_call>");
+    assert_eq!(found["content"], "On it.");
+    assert_eq!(found["calls"], serde_json::json!([{"id": "c1", "name": "now", "arguments": {}}]));
+    assert_eq!(found["pattern"], "tag");
+    assert_eq!(found["repairs"][0]["kind"], "single_quotes");
+    assert_eq!(found["dropped"], serde_json::json!([]));
+    let nothing = parse(" just text\n");
+    assert_eq!((&nothing["content"], &nothing["pattern"]), (&Value::from(" just text\n"), &Value::Null));
+}

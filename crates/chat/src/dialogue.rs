@@ -132,7 +132,7 @@ impl Dialogue {
         let mut messages = Vec::new();
         let mut numbers = CallNumbers::default();
         for message in transcript {
-            self.push(message, &guard, &mut numbers, &mut messages);
+            self.push(message, tools, &guard, &mut numbers, &mut messages);
         }
         let shown: Vec<Value> = if self.derived.knows_tools {
             shown.iter().map(|tool| guard.value(tool)).collect()
@@ -153,7 +153,12 @@ impl Dialogue {
             now: options.now,
             extra: options.extra.clone(),
         })?;
-        Ok(Prompt { pieces: guard.pieces(&rendered) })
+        let mut prompt = Prompt { pieces: guard.pieces(&rendered) };
+        if let (Some(close), Ending::Generation) = (&self.derived.opens_reasoning, options.ending) {
+            // A turn's grammar begins with the call or the answer: reasoning that the template began ends here.
+            prompt.pieces.push(format!("\n{close}\n\n"));
+        }
+        Ok(prompt)
     }
 
     /// What is left for an answer: the questions, earlier answers and the results of this run, without tools.
@@ -196,7 +201,14 @@ impl Dialogue {
         Self { template, derived, guarded: Vec::new() }.guarding(markers)
     }
 
-    fn push(&self, message: &Message, guard: &Guard<'_>, numbers: &mut CallNumbers, out: &mut Vec<Value>) {
+    fn push(
+        &self,
+        message: &Message,
+        tools: &[ToolSpec],
+        guard: &Guard<'_>,
+        numbers: &mut CallNumbers,
+        out: &mut Vec<Value>,
+    ) {
         match message {
             Message::System(text) => out.push(json!({"role": "system", "content": text})),
             Message::User(text) => out.push(json!({"role": "user", "content": guard.text(text)})),
@@ -209,8 +221,13 @@ impl Dialogue {
                     fields.insert("content".to_owned(), text.into());
                     if !calls.is_empty() {
                         let calls = calls.iter().map(|call| {
+                            let arguments = Value::Object(call.arguments.clone());
+                            let arguments = match self.derived.wants_text {
+                                true => Value::String(json::spaced(&arguments)),
+                                false => arguments,
+                            };
                             json!({"id": numbers.of(&call.id), "type": "function",
-                                "function": {"name": call.name, "arguments": call.arguments}})
+                                "function": {"name": call.name, "arguments": arguments}})
                         });
                         fields.insert("tool_calls".to_owned(), calls.collect());
                     }
@@ -218,7 +235,7 @@ impl Dialogue {
                     if !text.is_empty() {
                         text.push('\n');
                     }
-                    text.push_str(&self.derived.format.render_calls(&calls));
+                    text.push_str(&self.derived.format.render_calls(&calls, tools));
                     fields.insert("content".to_owned(), text.into());
                 }
                 if let Some(reasoning) = reasoning {

@@ -96,7 +96,7 @@ fn examples(tools: &[ToolSpec], format: &dyn ToolFormat, most: usize) -> String 
         out.push_str(&format!(
             "\nUser: {}\nYou: {}",
             request(call),
-            format.render_calls(std::slice::from_ref(call))
+            format.render_calls(std::slice::from_ref(call), tools)
         ));
     }
     out.push_str("\nUser: thank you\nYou: You are welcome.");

@@ -94,7 +94,7 @@ impl Template {
         environment.add_function("raise_exception", |message: String| -> Result<Jinja, JinjaError> {
             Err(JinjaError::new(ErrorKind::InvalidOperation, message))
         });
-        environment.add_template_owned(NAME, without_generation_tags(&source)).map_err(error_of)?;
+        environment.add_template_owned(NAME, translated(&source)).map_err(error_of)?;
         Ok(Self { source: source.into(), tokens, environment: Arc::new(environment) })
     }
 
@@ -151,6 +151,8 @@ impl Template {
         let tools = if render.tools.is_empty() { Jinja::from(()) } else { Jinja::from(Serde(render.tools)) };
         let given = context! {
             messages => Jinja::from(Serde(render.messages)),
+            // A few templates take their tools under a name of their own.
+            xml_tools => tools.clone(),
             tools => tools,
             add_generation_prompt => render.ending == Ending::Generation,
             bos_token => self.tokens.bos.as_str(),
@@ -193,8 +195,9 @@ impl io::Write for Bounded {
     }
 }
 
-/// `{% generation %}` marks the model's own text for training; it prints its content.
-fn without_generation_tags(source: &str) -> String {
+/// The source without what only Python's Jinja does: `{% generation %}`, which marks the model's own text for training and
+/// prints its content, and lists that are changed in place.
+fn translated(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
     while let Some(start) = rest.find("{%") {
@@ -209,12 +212,42 @@ fn without_generation_tags(source: &str) -> String {
         match word {
             "generation" => out.push_str(&tag.replacen("generation", "if true", 1)),
             "endgeneration" => out.push_str(&tag.replacen("endgeneration", "endif", 1)),
-            _ => out.push_str(tag),
+            _ => match appended(word) {
+                Some((list, item)) => {
+                    out.push_str(&tag.replacen(word, &format!("set {list} = {list} + [{item}]"), 1))
+                }
+                None => match popped(word) {
+                    Some((call, list)) => {
+                        out.push_str(&tag.replacen(call, &format!("{list}[0]"), 1));
+                        out.push_str(&tag.replacen(word, &format!("set {list} = {list}[1:]"), 1));
+                    }
+                    None => out.push_str(tag),
+                },
+            },
         }
         rest = after;
     }
     out.push_str(rest);
     out
+}
+
+/// The list and the item of `do list.append(item)` or `set _ = list.append(item)`.
+fn appended(statement: &str) -> Option<(&str, &str)> {
+    let call = match statement.strip_prefix("do ") {
+        Some(call) => call,
+        None => statement.strip_prefix("set ")?.split_once('=')?.1,
+    };
+    let (list, item) = call.trim().strip_suffix(')')?.split_once(".append(")?;
+    let is_path = !list.is_empty() && list.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+    is_path.then_some((list, item))
+}
+
+/// The call and the list of `set name = list.pop(0)`.
+fn popped(statement: &str) -> Option<(&str, &str)> {
+    let call = statement.strip_prefix("set ")?.split_once('=')?.1.trim();
+    let list = call.strip_suffix(".pop(0)")?;
+    let is_path = !list.is_empty() && list.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+    is_path.then_some((call, list))
 }
 
 fn error_of(error: JinjaError) -> Error {
@@ -381,6 +414,14 @@ mod tests {
             (
                 "{{ tools is none }} {{ tools is defined }} {{ tools is iterable }} {{ 'ab' is iterable }}",
                 "True True False True",
+            ),
+            (
+                "{% set ns = namespace(l=[]) %}{% for m in messages %}{% set _ = ns.l.append(m.role) %}{% endfor %}{{ ns.l }}",
+                "['user', 'assistant']",
+            ),
+            (
+                "{% set ns = namespace(l=[1, 2]) %}{% set first = ns.l.pop(0) %}{{ first }} {{ ns.l }}",
+                "1 [2]",
             ),
             ("{% for m in messages[::-1] %}{{ m.role[0] }}{% endfor %}", "au"),
             (

@@ -4,6 +4,7 @@
 //! of `--out`, the progress bar, the summary on stdout.
 
 mod gbnf;
+mod leaked;
 mod schema_suite;
 mod schemas;
 
@@ -39,6 +40,9 @@ enum Corpus {
     /// GBNF grammars, each with texts that match and texts that do not.
     #[command(after_help = gbnf::EXAMPLES)]
     Gbnf(gbnf::GbnfArgs),
+    /// Texts that models wrote, with the calls in them.
+    #[command(after_help = leaked::EXAMPLES)]
+    Leaked(leaked::LeakedArgs),
     /// JSON Schemas, each with instances that are valid and instances that are not.
     #[command(after_help = schemas::EXAMPLES)]
     Schemas(schemas::SchemasArgs),
@@ -51,6 +55,7 @@ enum Corpus {
 pub(super) fn run(args: ConformanceArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let summary = match args.corpus {
         Corpus::Gbnf(args) => gbnf::run(&args)?,
+        Corpus::Leaked(args) => leaked::run(&args)?,
         Corpus::Schemas(args) => schemas::run(&args)?,
         Corpus::SchemaSuite(args) => schema_suite::run(&args)?,
     };

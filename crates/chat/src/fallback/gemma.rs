@@ -11,6 +11,11 @@ use crate::model::ToolCall;
 const QUOTES: [&str; 2] = ["<escape>", "<|\"|>"];
 const DEPTH: usize = 128;
 
+/// Reads `{…}`, the arguments of a call.
+pub(crate) fn arguments(cursor: &mut Cursor<'_, '_>) -> Option<Map<String, Value>> {
+    object(cursor, &mut Vec::new(), DEPTH)
+}
+
 /// Reads `call:NAME{…}`.
 pub(crate) fn call(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>) -> Option<ToolCall> {
     let mut at = *cursor;

@@ -16,20 +16,20 @@
 
 mod bare;
 mod calls;
-mod gemma;
+pub(crate) mod gemma;
 mod harmony;
-mod json;
+pub(crate) mod json;
 mod kimi;
 mod mistral;
 mod payload;
-mod pythonic;
+pub(crate) mod pythonic;
 mod repair;
 mod scan;
-mod source;
+pub(crate) mod source;
 mod stream;
 mod tag;
-mod typing;
-mod xml;
+pub(crate) mod typing;
+pub(crate) mod xml;
 
 use serde::Serialize;
 
@@ -38,6 +38,8 @@ use crate::spec::ToolSpec;
 
 pub use repair::{Repair, RepairKind};
 pub use stream::{Event, Stream};
+
+pub(crate) use xml::NOISE;
 
 use scan::Scan;
 use source::Source;

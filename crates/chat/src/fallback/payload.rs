@@ -166,6 +166,10 @@ fn tagged(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload
     if let Some(call) = function(cursor, &tag, around, &mut payload.repairs) {
         return add(payload, vec![call], Pattern::Elements);
     }
+    if tag.name == "tool_call:begin" {
+        let call = solar(cursor, &mut payload.repairs)?;
+        return add(payload, vec![call], Pattern::NamedJson);
+    }
     let name = tag.plain();
     if !is_wrapper(&name) {
         return None;
@@ -174,6 +178,21 @@ fn tagged(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload
     payload.repairs.extend(inner.repairs);
     closings(cursor, &tag, &mut payload.repairs);
     add(payload, inner.calls, inner.pattern?)
+}
+
+/// `id<|tool_call:name|>f<|tool_call:args|>{…}<|tool_call:end|>`, from after its opening on.
+pub(crate) fn solar(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>) -> Option<ToolCall> {
+    let mut at = *cursor;
+    let id = at.take_until("<|tool_call:name|>")?.trim();
+    let name = at.take_until("<|tool_call:args|>")?.trim();
+    if name.is_empty() || name.len() > 256 || id.len() > 256 {
+        return None;
+    }
+    let call = ToolCall::new(name, object(&mut at, repairs)?);
+    let mut end = at;
+    end.skip_blank();
+    *cursor = if end.eat("<|tool_call:end|>") { end } else { at };
+    Some(if id.is_empty() { call } else { call.with_id(id) })
 }
 
 /// Whether a tag of this plain name opens calls.
@@ -292,7 +311,8 @@ fn named(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload)
     let is_known = typing::tool(around.tools, name).is_some();
     let looks_like_one =
         name.contains('_') && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
-    if !is_known && !(around.tools.is_empty() && looks_like_one) {
+    let is_name = is_known || (around.tools.is_empty() && looks_like_one);
+    if !is_name {
         return None;
     }
     let mut closing = *cursor;
@@ -402,6 +422,7 @@ pub(crate) fn is_closing_of_calls(tag: &Tag<'_>) -> bool {
         "end_message",
         "end_of_turn",
         "call",
+        "calls",
         "eom",
         "eot",
         "end",

@@ -50,11 +50,21 @@ fn call(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>) -> Option<ToolCa
     if !cursor.eat("(") {
         return None;
     }
+    let arguments = members(cursor, repairs)?;
+    cursor.eat(")").then(|| ToolCall::new(name, arguments))
+}
+
+/// Reads `a=1, b='x'` up to the closing parenthesis.
+pub(crate) fn arguments(cursor: &mut Cursor<'_, '_>) -> Option<Map<String, Value>> {
+    members(cursor, &mut Vec::new())
+}
+
+fn members(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>) -> Option<Map<String, Value>> {
     let mut arguments = Map::new();
     loop {
         cursor.skip_blank();
-        if cursor.eat(")") {
-            return Some(ToolCall::new(name, arguments));
+        if cursor.sees(")") {
+            return Some(arguments);
         }
         let mut reader = Reader::new(*cursor, Dialect::Python);
         if arguments.is_empty() && cursor.sees("{") {

@@ -265,6 +265,13 @@ fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         let closing = format!("</{}>", tag.name);
         return at.find(&closing).map_or(Found::Text, |end| Found::Skip(end + closing.len()));
     }
+    if tag.name == "tool_call:begin" {
+        let mut end = at;
+        let mut repairs = Vec::new();
+        let Some(call) = payload::solar(&mut end, &mut repairs) else { return Found::Text };
+        let span = Span { start, end: end.place() };
+        return Found::Item(Item { span, calls: vec![call], pattern: Some(Pattern::NamedJson), repairs });
+    }
     let around = Around::tag(tools, &name, &tag);
     let mut repairs = Vec::new();
     let mut end = at;

@@ -59,6 +59,11 @@ impl Kinds {
         object: true,
     };
 
+    /// Whether only truth is let through.
+    pub(crate) fn is_boolean(self) -> bool {
+        self == Self { boolean: true, ..Self::default() }
+    }
+
     /// Whether only strings are let through.
     pub(crate) fn is_text(self) -> bool {
         self == Self { string: true, ..Self::default() }
@@ -124,6 +129,11 @@ impl Kinds {
 }
 
 impl<'t> Schema<'t> {
+    /// A schema that is its own document.
+    pub(crate) fn whole(schema: &'t Value) -> Self {
+        Self { root: schema, own: Some(schema) }
+    }
+
     /// Whether anything is known.
     pub(crate) fn is_known(self) -> bool {
         self.own.is_some()
@@ -199,7 +209,7 @@ fn unmasked(raw: &str) -> Option<String> {
 }
 
 /// Whether bare text would be misread: it holds something like a tag, or is itself such a JSON string.
-fn needs_mask(text: &str) -> bool {
+pub(crate) fn needs_mask(text: &str) -> bool {
     MARKS.iter().any(|mark| text.contains(mark)) || unmasked(text).is_some()
 }
 
@@ -230,7 +240,7 @@ fn resolved<'t>(root: &'t Value, schema: &'t Value, depth: usize) -> &'t Value {
     current
 }
 
-fn branches<'t>(schema: &'t Value) -> impl Iterator<Item = &'t Value> {
+fn branches(schema: &Value) -> impl Iterator<Item = &Value> {
     ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|union| schema.get(union)?.as_array()).flatten()
 }
 

@@ -49,10 +49,16 @@ pub(crate) fn arguments(
         let Some(tag) = Tag::read(&mut at).filter(|tag| !tag.is_closing) else { break };
         let Some(parameter) = Parameter::of(&tag) else { break };
         *cursor = at;
-        let raw = raw_value(cursor, &tag, values, repairs)?;
         let schema = typing::property(tool, &parameter.name);
+        if parameter.is_text != Some(true)
+            && let Some(value) = structured(cursor, schema, &format!("</{}>", tag.full_name()))
+        {
+            arguments.insert(parameter.name, value);
+            continue;
+        }
+        let raw = raw_value(cursor, &tag, values, repairs)?;
         let value = match parameter.is_text {
-            Some(true) => Value::String(raw.to_owned()),
+            Some(true) => Value::String(typing::text(raw)),
             Some(false) if !schema.is_known() => {
                 serde_json::from_str(raw.trim()).unwrap_or_else(|_| Value::String(raw.to_owned()))
             }
@@ -152,6 +158,11 @@ pub(crate) fn pairs(
         if !cursor.eat(&open) {
             return None;
         }
+        let schema = typing::property(tool, key);
+        if let Some(value) = structured(cursor, schema, &close) {
+            arguments.insert(key.to_owned(), value);
+            continue;
+        }
         let start = *cursor;
         let closed = cursor.find(&close);
         let next = cursor.find(&key_open);
@@ -165,9 +176,39 @@ pub(crate) fn pairs(
             }
             _ => return None,
         };
-        let schema = typing::property(tool, key);
         arguments.insert(key.to_owned(), schema.value(raw));
     }
+}
+
+/// An object or a list of JSON where the schema has one, its closing tag included: the tag may stand in a string of it.
+pub(crate) fn structured(cursor: &mut Cursor<'_, '_>, schema: Schema<'_>, closing: &str) -> Option<Value> {
+    let mut at = *cursor;
+    at.skip_blank();
+    let kinds = schema.kinds();
+    let fits = (at.sees("{") && kinds.object) || (at.sees("[") && kinds.array);
+    if !schema.is_known() || !fits {
+        return None;
+    }
+    let mut reader = Reader::new(at, Dialect::Json);
+    let value = reader.value().filter(|_| reader.repairs.is_empty())?;
+    at = reader.cursor;
+    at.skip_blank();
+    if !at.eat(closing) {
+        return None;
+    }
+    *cursor = at;
+    Some(value)
+}
+
+/// A value of nested elements, after the tag `<name>` that opened it; its closing tag included.
+pub(crate) fn nested(cursor: &mut Cursor<'_, '_>, name: &str, schema: Schema<'_>) -> Option<Value> {
+    let mut at = *cursor;
+    let value = element(&mut at, name, schema, DEPTH)?;
+    if !value.is_object() && !value.is_array() {
+        return None;
+    }
+    *cursor = at;
+    Some(value)
 }
 
 /// A tag that opens a parameter.

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Generic, Hermes, ToolFormat, tagged};
+use super::family::Family;
+use super::syntax::{Arguments, Syntax, Text};
+use super::{Generic, Hermes, ToolFormat, families, learn};
 use crate::model::ToolCall;
-use crate::template::{Render, Template};
+use crate::template::{Ending, Render, Template};
 
-const TOOL: &str = "probe_tool";
 const SYSTEM: &str = "probe of the system message";
 const QUESTION: &str = "probe of the user message";
-const ARGUMENT: &str = "probe of an argument";
+const ANSWER: &str = "Zprobe of an answer";
 const RESULT: &str = "probe of a result";
 
 /// What a template was found to know.
@@ -28,6 +29,10 @@ pub struct Derived {
     pub knows_results: bool,
     /// Whether it has a place for a system message.
     pub knows_system: bool,
+    /// Whether it wants the arguments of earlier calls as a text of JSON.
+    pub wants_text: bool,
+    /// What ends reasoning, if the prompt for a turn begins it.
+    pub opens_reasoning: Option<String>,
 }
 
 /// Decides the family by rendering probe conversations, with tools and without.
@@ -41,44 +46,299 @@ pub struct Derived {
 /// # Ok::<(), toolgate_chat::Error>(())
 /// ```
 pub fn derive(template: &Template) -> Derived {
-    let system = json!({"role": "system", "content": SYSTEM});
-    let user = json!({"role": "user", "content": QUESTION});
-    let tool = json!({"type": "function", "function": {"name": TOOL, "description": "A probe", "parameters": {
-        "type": "object", "properties": {"key": {"type": "string", "description": "A key"}}, "required": ["key"],
-    }}});
-    let render = |messages: &[Value], tools: &[Value]| {
-        template.render(&Render { messages, tools, ..Render::default() })
+    let probe = Probe::new(template);
+    let told = probe.render(&[], true).unwrap_or_default();
+    // Some templates tell of tools only where there is no system message.
+    let alone = json!({"role": "user", "content": QUESTION});
+    let told_alone =
+        template.render(&Render { messages: &[alone], tools: &probe.tools, ..Render::default() });
+    let told = told + &told_alone.unwrap_or_default();
+    let knows_tools = told.contains("probe_tool");
+    let opens_reasoning = probe.opened_reasoning();
+    let generic = |why: &str| Derived {
+        format: Arc::new(Generic),
+        why: why.to_owned(),
+        knows_tools: false,
+        knows_results: false,
+        knows_system: probe.knows_system,
+        wants_text: false,
+        opens_reasoning: opens_reasoning.clone(),
     };
+    if !knows_tools {
+        return generic("the template shows no tool definitions");
+    }
+    for wants_text in [false, true] {
+        let Some((syntax, knows_results)) = probe.written(wants_text) else { continue };
+        let shape = syntax.arguments.describe();
+        let (format, why): (Arc<dyn ToolFormat>, _) = match known(&syntax) {
+            Some(family) if family.name == "hermes" => {
+                (Arc::new(Hermes), "the template writes calls as JSON between <tool_call> tags".to_owned())
+            }
+            family => {
+                let mut syntax = syntax;
+                let why = match &family {
+                    Some(family) => {
+                        syntax.name = family.name.clone();
+                        format!("the template writes calls as {} does: {shape}", family.name)
+                    }
+                    None => {
+                        format!("the template writes calls in a form of its own, learned from it: {shape}")
+                    }
+                };
+                syntax.reasoning = probe.reasoning().or_else(|| family.and_then(|family| family.reasoning));
+                (Arc::new(Family::new(syntax)), why)
+            }
+        };
+        return Derived {
+            format,
+            why,
+            knows_tools: true,
+            knows_results,
+            knows_system: probe.knows_system,
+            wants_text,
+            opens_reasoning,
+        };
+    }
+    match taught(&told, &probe) {
+        Some(family) => {
+            let why =
+                format!("the template tells of calls as {} writes them, and never writes one", family.name);
+            let format: Arc<dyn ToolFormat> =
+                if family.name == "hermes" { Arc::new(Hermes) } else { Arc::new(Family::new(family)) };
+            Derived { format, knows_tools: true, ..generic(&why) }
+        }
+        None => generic(
+            "the template writes calls in a form that is not known here, so they are asked for in our own",
+        ),
+    }
+}
 
-    let knows_system = render(&[system.clone(), user.clone()], &[]).is_ok_and(|text| text.contains(SYSTEM));
-    let opening = if knows_system { vec![system, user] } else { vec![user] };
-    let told = render(&opening, std::slice::from_ref(&tool)).unwrap_or_default();
-    let knows_tools = told.contains(TOOL);
+/// A template and the conversation it is tried with.
+struct Probe<'t> {
+    template: &'t Template,
+    knows_system: bool,
+    opening: Vec<Value>,
+    tools: Vec<Value>,
+}
 
-    let call =
-        ToolCall::new(TOOL, Map::from_iter([("key".to_owned(), ARGUMENT.into())])).with_id("probe0001");
-    let mut history = opening;
-    history.push(json!({"role": "assistant", "content": "", "tool_calls": [
-        {"id": call.id, "type": "function", "function": {"name": TOOL, "arguments": call.arguments}},
-    ]}));
-    history.push(json!({"role": "tool", "name": TOOL, "tool_call_id": call.id, "content": RESULT}));
-    let whole = render(&history, &[tool]).unwrap_or_default();
-    // Instructions may show an example in the same tags: only what stands after the question is the call itself.
-    let said = whole.rsplit_once(QUESTION).map_or("", |(_, after)| after);
-    let writes_tags = tagged::parse(said).calls.iter().any(|written| written.same_request(&call));
-    let teaches_tags = told.contains("<tool_call>") && told.contains("\"name\"");
+impl<'t> Probe<'t> {
+    fn new(template: &'t Template) -> Self {
+        let system = json!({"role": "system", "content": SYSTEM});
+        let user = json!({"role": "user", "content": QUESTION});
+        let both = [system.clone(), user.clone()];
+        let render = Render { messages: &both, ..Render::default() };
+        let knows_system = template.render(&render).is_ok_and(|text| text.contains(SYSTEM));
+        let opening = if knows_system { both.to_vec() } else { vec![user] };
+        let tools = learn::probes().iter().map(definition).collect();
+        Self { template, knows_system, opening, tools }
+    }
 
-    let (format, why, knows_tools, knows_results): (Arc<dyn ToolFormat>, _, _, _) = if !knows_tools {
-        (Arc::new(Generic), "the template shows no tool definitions", false, false)
-    } else if writes_tags {
-        let why = "the template writes calls as JSON between <tool_call> tags";
-        (Arc::new(Hermes), why, true, said.contains(RESULT))
-    } else if teaches_tags && !said.contains(ARGUMENT) {
-        (Arc::new(Hermes), "the template asks for JSON between <tool_call> tags", true, false)
+    fn render(&self, after: &[Value], with_tools: bool) -> Option<String> {
+        self.ending(after, with_tools, Ending::Closed)
+    }
+
+    fn ending(&self, after: &[Value], with_tools: bool, ending: Ending) -> Option<String> {
+        let messages: Vec<Value> = self.opening.iter().chain(after).cloned().collect();
+        let tools = if with_tools { self.tools.as_slice() } else { &[] };
+        self.template.render(&Render { messages: &messages, tools, ending, ..Render::default() }).ok()
+    }
+
+    /// The syntax of the calls that the template writes, and whether it writes results as well.
+    fn written(&self, wants_text: bool) -> Option<(Syntax, bool)> {
+        let [first, second] = learn::probes();
+        let turn = |calls: &[&ToolCall], content: Value| {
+            let calls: Vec<Value> = calls.iter().map(|call| wire(call, wants_text)).collect();
+            json!({"role": "assistant", "content": content, "tool_calls": calls})
+        };
+        let answer = self.render(&[json!({"role": "assistant", "content": ANSWER})], true)?;
+        let (before, after) = answer.rsplit_once(ANSWER)?;
+        [json!(""), Value::Null].into_iter().find_map(|content| {
+            let one = self.render(&[turn(&[&first], content.clone())], true)?;
+            let two = self.render(&[turn(&[&first, &second], content.clone())], true);
+            let mut start = header(before, &one);
+            // The model's text begins where the prompt for it ends, unless the template goes on with thoughts.
+            if let Some(prompt) = self.ending(&[], true, Ending::Generation)
+                && one.starts_with(&prompt)
+                && prompt.len() < start
+                && self.render(&[], true).is_some_and(|closed| closed != prompt)
+                && !one.get(prompt.len()..start).unwrap_or_default().contains("think")
+                && self.opened_reasoning().is_none()
+            {
+                start = prompt.len();
+            }
+            let cut = |text: &str| text.get(start..).map(|said| without_end(said, after).to_owned());
+            let (one_said, two_said) = (cut(&one)?, two.as_deref().and_then(cut));
+            let mut syntax = learn::learn(&one_said, two_said.as_deref())?;
+            // Thoughts that the template leaves blank are no part of the calls.
+            for (open, close) in REASONING {
+                if let Some((_, rest)) =
+                    syntax.begin.split_once(close).filter(|(before, _)| before.trim() == open.trim())
+                {
+                    syntax.begin = rest.to_owned().into();
+                }
+            }
+            let history = [
+                turn(&[&first], content),
+                json!({"role": "tool", "name": first.name, "tool_call_id": first.id, "content": RESULT}),
+            ];
+            let knows_results = self.render(&history, true).is_some_and(|text| text.contains(RESULT));
+            Some((syntax, knows_results))
+        })
+    }
+
+    /// The marks of reasoning that the template writes around what a turn thought.
+    fn reasoning(&self) -> Option<(Text, Text)> {
+        let thought = "Zprobe of a thought";
+        let turn = json!({"role": "assistant", "content": ANSWER, "reasoning_content": thought,
+            "reasoning": thought, "thinking": thought});
+        let prompt = self.ending(&[], true, Ending::Generation).unwrap_or_default();
+        let shown = self.render(&[turn], true).filter(|text| text.contains(thought)).unwrap_or_default();
+        REASONING
+            .iter()
+            .find(|(open, close)| {
+                prompt.trim_end().ends_with(open.trim())
+                    || (shown.contains(open.trim()) && shown.contains(close.trim()))
+            })
+            .map(|(open, close)| ((*open).into(), (*close).into()))
+    }
+
+    /// What ends the reasoning that the prompt for a turn begins.
+    fn opened_reasoning(&self) -> Option<String> {
+        let prompt = self
+            .ending(&[], true, Ending::Generation)
+            .or_else(|| self.ending(&[], false, Ending::Generation))?;
+        let prompt = prompt.trim_end();
+        REASONING.iter().find(|(open, _)| prompt.ends_with(open.trim())).map(|(_, close)| (*close).to_owned())
+    }
+}
+
+/// What stands around reasoning in one family or another.
+const REASONING: &[(&str, &str)] = &[
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+    ("<mm:think>", "</mm:think>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|channel>thought\n", "<channel|>"),
+    ("<|channel|>analysis<|message|>", "<|end|>"),
+    ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<thinking>", "</thinking>"),
+];
+
+fn definition(call: &ToolCall) -> Value {
+    let kind = |value: &Value| match value {
+        Value::Number(_) => json!({"type": "integer", "description": "A number"}),
+        Value::Bool(_) => json!({"type": "boolean", "description": "A flag"}),
+        Value::Array(_) => json!({"type": "array", "description": "A list", "items": {"type": "string"}}),
+        Value::Object(_) => {
+            json!({"type": "object", "description": "A map", "properties": {"zinner": {"type": "integer", "description": "A number"}}})
+        }
+        _ => json!({"type": "string", "description": "A text"}),
+    };
+    let properties: serde_json::Map<String, Value> =
+        call.arguments.iter().map(|(name, value)| (name.clone(), kind(value))).collect();
+    let required: Vec<&String> = call.arguments.keys().collect();
+    json!({"type": "function", "function": {"name": call.name, "description": "A probe", "parameters": {
+        "type": "object", "properties": properties, "required": required}}})
+}
+
+fn wire(call: &ToolCall, wants_text: bool) -> Value {
+    let arguments = if wants_text {
+        Value::String(crate::json::spaced(&Value::Object(call.arguments.clone())))
     } else {
-        let why =
-            "the template writes calls in a form that is not known here, so they are asked for in our own";
-        (Arc::new(Generic), why, false, false)
+        Value::Object(call.arguments.clone())
     };
-    Derived { format, why: why.to_owned(), knows_tools, knows_results, knows_system }
+    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
+}
+
+/// Where the model's own text begins: where a call and an answer part, but not in the middle of a tag.
+fn header(before_answer: &str, call: &str) -> usize {
+    let common = before_answer
+        .char_indices()
+        .zip(call.chars())
+        .take_while(|((_, a), b)| a == b)
+        .map(|((i, a), _)| i + a.len_utf8())
+        .last()
+        .unwrap_or(0);
+    let text = before_answer.get(..common).unwrap_or_default();
+    match (text.rfind('<'), text.rfind('>')) {
+        (Some(open), close) if close.is_none_or(|close| close < open) => {
+            // MiniMax-M3's mark holds angles of its own.
+            let before = text.get(..open).unwrap_or_default();
+            if before.ends_with("]<]minimax[>[") { open - "]<]minimax[>[".len() } else { open }
+        }
+        _ => common,
+    }
+}
+
+/// Without what ends every turn, or the token that ends a turn of calls.
+fn without_end<'a>(said: &'a str, after_answer: &str) -> &'a str {
+    if let Some(said) = said.strip_suffix(after_answer).filter(|_| !after_answer.trim().is_empty()) {
+        return said;
+    }
+    let ends = [
+        "<|eom_id|>",
+        "<|eot_id|>",
+        "<|call|>",
+        "<|calls|>",
+        "<|end|>",
+        "<|im_end|>",
+        "<|eot|>",
+        "<|eom|>",
+        "</s>",
+    ];
+    let mut said = said.trim_end();
+    let after = after_answer.trim();
+    if !after.is_empty() {
+        said = said.strip_suffix(after).unwrap_or(said);
+    }
+    loop {
+        let shorter = ends.iter().find_map(|end| said.trim_end().strip_suffix(end));
+        match shorter {
+            Some(shorter) => said = shorter,
+            None => return said,
+        }
+    }
+}
+
+/// The known family that a learned syntax is, but for blanks.
+fn known(syntax: &Syntax) -> Option<Syntax> {
+    let mut shape = syntax.shape();
+    if let Some(found) = families::all().into_iter().find(|family| family.shape() == shape) {
+        return Some(found);
+    }
+    // The same head and arguments under another ending are the same family.
+    shape = syntax.head_shape();
+    if let Some(found) = families::all().into_iter().find(|family| family.head_shape() == shape) {
+        return Some(found);
+    }
+    // So are those before which the template closes an answer it left blank.
+    families::all()
+        .into_iter()
+        .find(|family| family.mark().is_some() && shape.ends_with(&family.head_shape()))
+}
+
+/// The family whose calls the template only tells about.
+fn taught(told: &str, probe: &Probe<'_>) -> Option<Syntax> {
+    let result =
+        json!({"role": "tool", "name": "probe_tool", "tool_call_id": "callprob1", "content": RESULT});
+    let all = told.to_owned()
+        + &probe.render(&[json!({"role": "assistant", "content": ANSWER}), result], true).unwrap_or_default();
+    let tells = |family: &Syntax| {
+        let inside = match &family.arguments {
+            Arguments::Elements(elements) => all.contains(elements.open.trim()),
+            Arguments::Json(_) => all.contains("\"name\"") || all.contains("name\\\""),
+            Arguments::Pythonic | Arguments::Gemma(_) => true,
+        };
+        inside && family.mark().is_some_and(|mark| all.contains(&mark))
+    };
+    // Families with elements first: their templates often tell of JSON as well.
+    let mut families = families::all();
+    families.sort_by_key(|family| !matches!(family.arguments, Arguments::Elements(_)));
+    let hint = |mark: &str, name: &str| if all.contains(mark) { families::named(name) } else { None };
+    hint("<|tool_list_start|>", "lfm2")
+        .or_else(|| hint("<|/tool|>", "phi4_mini"))
+        .or_else(|| hint("<start_function_declaration>", "function_gemma"))
+        .or_else(|| families.into_iter().find(tells))
 }

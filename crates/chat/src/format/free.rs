@@ -15,8 +15,34 @@ const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 ///
 /// No forbidden text may be empty or begin with a blank.
 pub(crate) fn text_without(builder: &mut GrammarBuilder, name: &str, forbidden: &[&str]) -> RuleId {
-    let automaton = Automaton::new(forbidden);
+    text_not_opening(builder, name, forbidden, &[])
+}
+
+/// As [`text_without`], for text whose first character is none of `not_first` either.
+pub(crate) fn text_not_opening(
+    builder: &mut GrammarBuilder,
+    name: &str,
+    forbidden: &[&str],
+    not_first: &[char],
+) -> RuleId {
     let whole = builder.declare(name);
+    let (automaton, rules) = states(builder, name, forbidden);
+    let blank = Expr::class(BLANKS.map(|c| (c, c)).to_vec()).repeat(0, Some(LEADING_BLANKS));
+    let not_first: Vec<char> = BLANKS.iter().chain(not_first).copied().collect();
+    let first = automaton.step(0, &rules, &not_first);
+    builder.define(whole, Expr::sequence([blank, first]));
+    whole
+}
+
+/// Defines any text, the empty one too, that holds none of `forbidden`.
+pub(crate) fn any_text_without(builder: &mut GrammarBuilder, name: &str, forbidden: &[&str]) -> Expr {
+    let (_, rules) = states(builder, name, forbidden);
+    rules.first().copied().flatten().map_or_else(Expr::empty, Expr::Rule)
+}
+
+/// The automaton of `forbidden`, and a rule for each of its states that is still text.
+fn states(builder: &mut GrammarBuilder, name: &str, forbidden: &[&str]) -> (Automaton, Vec<Option<RuleId>>) {
+    let automaton = Automaton::new(forbidden);
     let rules: Vec<Option<RuleId>> = automaton
         .states
         .iter()
@@ -28,10 +54,7 @@ pub(crate) fn text_without(builder: &mut GrammarBuilder, name: &str, forbidden: 
             builder.define(*rule, Expr::choice([Expr::empty(), more]));
         }
     }
-    let blank = Expr::class(BLANKS.map(|c| (c, c)).to_vec()).repeat(0, Some(LEADING_BLANKS));
-    let first = automaton.step(0, &rules, &BLANKS);
-    builder.define(whole, Expr::sequence([blank, first]));
-    whole
+    (automaton, rules)
 }
 
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use crate::spec::ToolSpec;
 pub struct Generic;
 
 impl ToolFormat for Generic {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "generic"
     }
 
@@ -36,7 +36,7 @@ impl ToolFormat for Generic {
         out
     }
 
-    fn render_calls(&self, calls: &[ToolCall]) -> String {
+    fn render_calls(&self, calls: &[ToolCall], _: &[ToolSpec]) -> String {
         tagged::render(calls)
     }
 
@@ -44,16 +44,16 @@ impl ToolFormat for Generic {
         tagged::turn(tools, request, dialects::MARKERS)
     }
 
-    fn parse(&self, text: &str) -> ParsedTurn {
+    fn parse(&self, text: &str, _: &[ToolSpec]) -> ParsedTurn {
         tagged::parse(text)
     }
 
-    fn openings(&self) -> &[&str] {
-        dialects::OPENINGS
+    fn openings(&self) -> Vec<&str> {
+        dialects::OPENINGS.to_vec()
     }
 
-    fn markers(&self) -> &[&str] {
-        dialects::TAGS
+    fn markers(&self) -> Vec<&str> {
+        dialects::TAGS.to_vec()
     }
 }
 

@@ -11,15 +11,15 @@ use crate::spec::ToolSpec;
 /// ```
 /// # use toolgate_chat::format::{Hermes, ToolFormat}; use toolgate_chat::ToolCall; use serde_json::json;
 /// let call = ToolCall::new("add", json!({"a": 1, "b": [2, 3]}).as_object().unwrap().clone());
-/// let text = Hermes.render_calls(&[call.clone()]);
+/// let text = Hermes.render_calls(&[call.clone()], &[]);
 /// assert_eq!(text, "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1, \"b\": [2, 3]}}\n</tool_call>");
-/// assert!(Hermes.parse(&text).calls[0].same_request(&call));
+/// assert!(Hermes.parse(&text, &[]).calls[0].same_request(&call));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hermes;
 
 impl ToolFormat for Hermes {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "hermes"
     }
 
@@ -35,7 +35,7 @@ impl ToolFormat for Hermes {
         out
     }
 
-    fn render_calls(&self, calls: &[ToolCall]) -> String {
+    fn render_calls(&self, calls: &[ToolCall], _: &[ToolSpec]) -> String {
         tagged::render(calls)
     }
 
@@ -43,15 +43,15 @@ impl ToolFormat for Hermes {
         tagged::turn(tools, request, dialects::MARKERS)
     }
 
-    fn parse(&self, text: &str) -> ParsedTurn {
+    fn parse(&self, text: &str, _: &[ToolSpec]) -> ParsedTurn {
         tagged::parse(text)
     }
 
-    fn openings(&self) -> &[&str] {
-        dialects::OPENINGS
+    fn openings(&self) -> Vec<&str> {
+        dialects::OPENINGS.to_vec()
     }
 
-    fn markers(&self) -> &[&str] {
-        dialects::TAGS
+    fn markers(&self) -> Vec<&str> {
+        dialects::TAGS.to_vec()
     }
 }

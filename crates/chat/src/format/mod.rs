@@ -5,10 +5,16 @@
 
 mod derive;
 mod dialects;
+mod families;
+mod family;
 mod free;
 mod generic;
 mod hermes;
+mod learn;
+mod read;
+mod syntax;
 mod tagged;
+mod turn;
 
 use std::num::NonZeroUsize;
 
@@ -19,20 +25,22 @@ use crate::model::{ParsedTurn, ToolCall, ToolChoice, ToolName};
 use crate::spec::ToolSpec;
 
 pub use derive::{Derived, derive};
+pub use family::Family;
 pub use generic::Generic;
 pub use hermes::Hermes;
 
 /// One family's way to write, constrain and read tool calls.
 pub trait ToolFormat: Send + Sync + std::fmt::Debug {
     /// The family's name: `hermes`, `generic`, ….
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// Tells a model which tools there are and how to call them, for a template that does not do it itself.
     fn instructions(&self, tools: &[ToolSpec]) -> String;
 
     /// The calls as the model would write them, in the canonical form the call grammar accepts.
-    /// Arguments are written in the order given; [`ToolSpec::arrange`] puts them in the grammar's.
-    fn render_calls(&self, calls: &[ToolCall]) -> String;
+    /// Arguments are written in the order given; [`ToolSpec::arrange`] puts them in the grammar's. `tools` tell which
+    /// values are bare text, in families that write some so.
+    fn render_calls(&self, calls: &[ToolCall], tools: &[ToolSpec]) -> String;
 
     /// The grammars of a turn.
     ///
@@ -41,15 +49,16 @@ pub trait ToolFormat: Send + Sync + std::fmt::Debug {
     /// [`Kind::Request`](crate::Kind::Request) for a choice that leaves nothing to say.
     fn turn(&self, tools: &[ToolSpec], request: &TurnRequest) -> Result<TurnGrammar, Error>;
 
-    /// Reads a turn. Never fails: what is wrong with the text is listed in the turn's defects.
-    fn parse(&self, text: &str) -> ParsedTurn;
+    /// Reads a turn; `tools` tell the types of values that the family writes as bare text. Never fails: what is wrong
+    /// with the text is listed in the turn's defects.
+    fn parse(&self, text: &str, tools: &[ToolSpec]) -> ParsedTurn;
 
     /// Texts with which a call may open, in this family and in every other dialect models are known to fall into.
     /// Used to decide between call and answer from the model's own probabilities.
-    fn openings(&self) -> &[&str];
+    fn openings(&self) -> Vec<&str>;
 
     /// Texts that are markup in this family and so must not be taken as such in a message's content.
-    fn markers(&self) -> &[&str];
+    fn markers(&self) -> Vec<&str>;
 }
 
 /// What a turn may be.
@@ -69,6 +78,8 @@ pub struct TurnGrammar {
     pub call: Option<Grammar>,
     /// Text that holds no call marker and is not blank; `None` if the request demands a call.
     pub answer: Option<Grammar>,
+    /// Reasoning, its closing mark included, for families that have it; it comes before either half.
+    pub reasoning: Option<Grammar>,
     /// What became of every keyword of the tools that may be called.
     pub contracts: Vec<(ToolName, Contract)>,
 }

@@ -50,7 +50,7 @@ pub(crate) fn turn(
         }
         ToolChoice::Required | ToolChoice::Only(_) => None,
     };
-    Ok(TurnGrammar { call, answer, contracts })
+    Ok(TurnGrammar { call, answer, reasoning: None, contracts })
 }
 
 /// Reads a turn: calls between tags, everything else as content.
@@ -181,7 +181,7 @@ fn call_of(value: Value) -> Option<ToolCall> {
 }
 
 /// The tools a choice lets a turn call.
-fn callable<'a>(tools: &'a [ToolSpec], choice: &ToolChoice) -> Result<Vec<&'a ToolSpec>, Error> {
+pub(super) fn callable<'a>(tools: &'a [ToolSpec], choice: &ToolChoice) -> Result<Vec<&'a ToolSpec>, Error> {
     let mut names = HashSet::new();
     if let Some(twice) = tools.iter().find(|tool| !names.insert(&tool.name)) {
         return Err(Error::new(Kind::Request, format!("two tools are called \"{}\"", twice.name)));
@@ -216,7 +216,7 @@ fn calls_grammar(
     let mut requests = Vec::with_capacity(tools.len());
     for tool in tools {
         let request = builder.declare(tool.name.as_str());
-        let (arguments, contract) = compile_arguments(tool, &mut builder)?;
+        let (arguments, contract) = compile_arguments(tool, &mut builder, grammar::Whitespace::Spaced)?;
         let head = Expr::literal(format!("{}\", \"arguments\": ", tool.name));
         builder.define(request, Expr::sequence([head, Expr::Rule(arguments)]));
         requests.push(Expr::Rule(request));
@@ -234,7 +234,23 @@ fn calls_grammar(
     built(builder, root)
 }
 
-fn compile_arguments(tool: &ToolSpec, builder: &mut GrammarBuilder) -> Result<(RuleId, Contract), Error> {
+pub(super) fn compile_arguments(
+    tool: &ToolSpec,
+    builder: &mut GrammarBuilder,
+    whitespace: grammar::Whitespace,
+) -> Result<(RuleId, Contract), Error> {
+    let name = format!("{}-arguments", tool.name);
+    compile_schema(tool, &tool.closed_parameters(), builder, whitespace, &name)
+}
+
+/// Compiles a schema that belongs to a tool.
+pub(super) fn compile_schema(
+    tool: &ToolSpec,
+    schema: &Value,
+    builder: &mut GrammarBuilder,
+    whitespace: grammar::Whitespace,
+    name: &str,
+) -> Result<(RuleId, Contract), Error> {
     let schema_error = |error: grammar::Error| {
         let pointer = match error.place() {
             Some(grammar::Place::Pointer(pointer)) => pointer.clone(),
@@ -244,12 +260,11 @@ fn compile_arguments(tool: &ToolSpec, builder: &mut GrammarBuilder) -> Result<(R
             .at(Place::Tool { name: tool.name.to_string(), pointer })
             .because(error)
     };
-    let schema = Schema::parse(&tool.closed_parameters()).map_err(schema_error)?;
-    let options = grammar::Options { whitespace: grammar::Whitespace::Spaced, ..grammar::Options::default() };
-    let name = format!("{}-arguments", tool.name);
-    grammar::compile_into(&schema, &options, builder, &name).map_err(schema_error)
+    let schema = Schema::parse(schema).map_err(schema_error)?;
+    let options = grammar::Options { whitespace, ..grammar::Options::default() };
+    grammar::compile_into(&schema, &options, builder, name).map_err(schema_error)
 }
 
-fn built(builder: GrammarBuilder, root: RuleId) -> Result<Grammar, Error> {
+pub(super) fn built(builder: GrammarBuilder, root: RuleId) -> Result<Grammar, Error> {
     builder.build(root).map_err(|error| Error::new(Kind::Schema, error.to_string()).because(error))
 }

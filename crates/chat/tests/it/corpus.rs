@@ -1,11 +1,14 @@
 //! Real chat templates, given by a directory: each must render conversations with tools and without.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolgate_chat::fallback::extract_typed;
 use toolgate_chat::format::derive;
 use toolgate_chat::template::{Ending, Render};
-use toolgate_chat::{Template, TemplateTokens};
+use toolgate_chat::{Derived, Template, TemplateTokens, ToolCall, ToolSpec, TurnRequest};
+use toolgate_grammar::{Automaton, Limits, Vocabulary};
 
 fn tools() -> Vec<Value> {
     vec![
@@ -52,6 +55,7 @@ fn real_templates_render() {
     assert!(!paths.is_empty(), "no templates");
     let mut unparsed = Vec::new();
     let mut renders = serde_json::Map::new();
+    let mut refused = Vec::new();
     for path in &paths {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let tokens = TemplateTokens { bos: "<s>".into(), eos: "</s>".into() };
@@ -64,6 +68,9 @@ fn real_templates_render() {
         };
         let derived = derive(&template);
         println!("{name}: {} ({})", derived.format.name(), derived.why);
+        if derived.knows_tools && !turn_is_accepted(&template, &derived) {
+            refused.push(name.clone());
+        }
         for (kind, messages, tools) in conversations() {
             let now = "2026-11-03T10:00:00".parse().unwrap();
             let rendered = template.render(&Render {
@@ -89,4 +96,65 @@ fn real_templates_render() {
     let failed = renders.values().filter(|render| render.get("error").is_some()).count();
     println!("{} templates, {} renderings, {failed} refused", paths.len(), renders.len());
     assert!(unparsed.is_empty(), "{unparsed:#?}");
+    assert!(refused.is_empty(), "the turn's grammar refuses what the template writes: {refused:#?}");
+}
+
+/// Whether the grammar of a turn takes the calls as the template itself writes them into the history, and the family and
+/// the fallback parser read them back from the whole prompt.
+fn turn_is_accepted(template: &Template, derived: &Derived) -> bool {
+    let specs: Vec<ToolSpec> = tools().iter().map(|tool| ToolSpec::from_openai(tool).unwrap()).collect();
+    let calls = [
+        ToolCall::new("get_weather", json!({"city": "Łódź", "days": 2}).as_object().unwrap().clone())
+            .with_id("call00000"),
+        ToolCall::new("now", serde_json::Map::new()).with_id("call00001"),
+    ];
+    let grammar = derived.format.turn(&specs, &TurnRequest::default()).unwrap().call.unwrap();
+    let automaton = Automaton::new(&grammar, Arc::new(Vocabulary::bytes_only()), &Limits::default()).unwrap();
+    let mut is_right = true;
+    for n in 1..=calls.len() {
+        let made: Vec<Value> = calls[..n].iter().map(|call| {
+            let arguments = Value::Object(call.arguments.clone());
+            let arguments = if derived.wants_text { Value::String(arguments.to_string()) } else { arguments };
+            json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
+        }).collect();
+        let messages = [
+            json!({"role": "user", "content": "Weather in Łódź?"}),
+            json!({"role": "assistant", "content": "", "tool_calls": made}),
+        ];
+        let given = tools();
+        let rendered = template.render(&Render { messages: &messages, tools: &given, ..Render::default() });
+        let Ok(rendered) = rendered else {
+            println!("  {n} calls: {}", rendered.unwrap_err());
+            continue;
+        };
+        let (_, said) = rendered.rsplit_once("Łódź?").unwrap();
+        if !said.contains("get_weather") {
+            println!("  never writes calls");
+            return true;
+        }
+        if n > 1 && !said.contains("now") {
+            println!("  writes one call a turn alone");
+            continue;
+        }
+        // Where in what follows the question a call begins and ends, the grammar says.
+        let whole = (0..said.len()).filter(|at| said.is_char_boundary(*at)).any(|start| {
+            let mut matcher = automaton.matcher();
+            let mut complete = false;
+            for c in said[start..].chars() {
+                if matcher.accept_bytes(c.encode_utf8(&mut [0; 4]).as_bytes()).is_err() {
+                    break;
+                }
+                complete |= matcher.is_complete();
+            }
+            let read = derived.format.parse(&said[start..], &specs);
+            complete && read.calls.len() == n && read.calls.iter().zip(&calls).all(|(a, b)| a.same_request(b))
+        });
+        let found = extract_typed(said, &specs);
+        let leaked = found.calls.len() == n && found.calls.iter().zip(&calls).all(|(a, b)| a.same_request(b));
+        if !whole || !leaked {
+            println!("  {n} calls: accepted {whole}, read by the fallback parser {leaked}: {said:?}");
+        }
+        is_right &= whole && leaked;
+    }
+    is_right
 }

@@ -48,17 +48,16 @@ fn a_template_without_system_messages_gets_them_with_the_first_question() {
 }
 
 #[test]
-fn a_template_in_an_unknown_form_is_asked_in_our_own() {
+fn a_template_in_a_form_of_its_own_is_learned() {
     let dialogue = dialogue(FOREIGN);
-    assert_eq!(dialogue.format().name(), "generic");
+    assert_eq!(dialogue.format().name(), "learned");
     let text = dialogue.prompt(&conversation(), &tools(), &PromptOptions::default()).unwrap().text();
-    assert!(!text.contains("[CALL]") && !text.contains("[TOOL]"), "{text}");
-    assert!(
-        text.contains(
-            "<tool_call>\n{\"name\": \"set_mode\", \"arguments\": {\"mode\": \"on\"}}\n</tool_call>"
-        ),
-        "{text}"
-    );
+    let calls = vec![call("set_mode", json!({"mode": "on"})), call("now", json!({}))];
+    let written = dialogue.format().render_calls(&calls, &tools());
+    assert_eq!(written, "[CALL]set_mode({\"mode\": \"on\"})[CALL]now({})");
+    assert!(text.contains("[CALL]set_mode({\"mode\": \"on\"})") && text.contains("[TOOL]{"), "{text}");
+    let read = dialogue.format().parse(&written, &tools());
+    assert!(read.calls.iter().zip(&calls).all(|(read, made)| read.same_request(made)), "{read:?}");
 }
 
 #[test]
@@ -109,7 +108,7 @@ fn a_turn_is_shown_back_as_it_was_written() {
         let opening = Transcript::new().with(Message::User("go".into()));
         let prompt = dialogue.prompt(&opening, &tools(), &PromptOptions::default()).unwrap().text();
         let calls = vec![call("set_mode", json!({"mode": "off"})), call("now", json!({}))];
-        let written = dialogue.format().render_calls(&calls);
+        let written = dialogue.format().render_calls(&calls, &[]);
         let transcript = opening.with(Message::calls(calls));
         let options = PromptOptions { ending: Ending::Closed, ..PromptOptions::default() };
         let shown = dialogue.prompt(&transcript, &tools(), &options).unwrap().text();

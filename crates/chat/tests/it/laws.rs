@@ -126,7 +126,7 @@ proptest! {
     #[test]
     fn the_turn_grammar_accepts_what_is_rendered((tools, calls) in tools_and_calls()) {
         for format in FORMATS {
-            let rendered = format.render_calls(&calls);
+            let rendered = format.render_calls(&calls, &[]);
             let turn = format.turn(&tools, &TurnRequest::default()).unwrap();
             let automaton = automaton(&turn.call.unwrap());
             prop_assert!(accepts(&automaton, &rendered), "{rendered}");
@@ -141,8 +141,8 @@ proptest! {
     #[test]
     fn what_is_rendered_reads_back((_, calls) in tools_and_calls(), before in "[a-z .]{0,12}") {
         for format in FORMATS {
-            let rendered = format.render_calls(&calls);
-            let turn = format.parse(&format!("{before}{rendered}"));
+            let rendered = format.render_calls(&calls, &[]);
+            let turn = format.parse(&format!("{before}{rendered}"), &[]);
             prop_assert_eq!(turn.calls.len(), calls.len());
             for (read, written) in turn.calls.iter().zip(&calls) {
                 prop_assert!(read.same_request(written), "{:?}", read);
@@ -162,7 +162,7 @@ proptest! {
             mixed.arguments = call.arguments.clone().into_iter().rev().collect();
             let tool = tools.iter().find(|tool| tool.name.as_str() == call.name).unwrap();
             mixed.arguments = tool.arrange(&mixed.arguments);
-            prop_assert!(accepts(&automaton, &Hermes.render_calls(&[mixed])));
+            prop_assert!(accepts(&automaton, &Hermes.render_calls(&[mixed], &[])));
         }
     }
 
@@ -175,7 +175,7 @@ proptest! {
             let marked = format.markers().iter().any(|marker| marker.contains("tool_call") && text.contains(marker));
             prop_assert!(!(accepted && marked));
             if accepted {
-                let turn = format.parse(&text);
+                let turn = format.parse(&text, &[]);
                 prop_assert!(turn.calls.is_empty());
                 prop_assert!(turn.content.is_some() || turn.reasoning.is_some() || !turn.defects.is_empty());
             }
@@ -230,7 +230,7 @@ fn the_request_decides_what_a_turn_may_be() {
         for (expected, all) in [(true, takes), (false, refuses)] {
             for calls_made in all {
                 let found =
-                    calls.as_ref().is_some_and(|calls| accepts(calls, &Hermes.render_calls(calls_made)));
+                    calls.as_ref().is_some_and(|calls| accepts(calls, &Hermes.render_calls(calls_made, &[])));
                 assert_eq!(found, expected, "{request:?} {calls_made:?}");
             }
         }
@@ -314,7 +314,7 @@ fn a_schema_without_a_grammar_names_its_tool() {
 fn broken_turns_are_read_with_their_defects() {
     let check = |text: &str, calls: usize, content: Option<&str>, defects: &[DefectKind]| {
         for format in FORMATS {
-            let turn = format.parse(text);
+            let turn = format.parse(text, &[]);
             let kinds: Vec<DefectKind> = turn.defects.iter().map(|defect| defect.kind).collect();
             assert_eq!(
                 (turn.calls.len(), turn.content.as_deref(), kinds.as_slice()),
@@ -345,7 +345,8 @@ fn broken_turns_are_read_with_their_defects() {
     check(&format!("<tool_call></tool_call>{good}"), 1, None, &[DefectKind::NotJson]);
     check("<think>\nhm\n</think>\nHello.", 0, Some("Hello."), &[]);
     check("<think>and on and on", 0, None, &[DefectKind::Unclosed]);
-    assert_eq!(Hermes.parse("<think>\nhm\n</think>\nHello.").reasoning.as_deref(), Some("hm"));
-    let given = Hermes.parse("<tool_call>{\"id\": \"x1\", \"name\": \"f\", \"arguments\": {}}</tool_call>");
+    assert_eq!(Hermes.parse("<think>\nhm\n</think>\nHello.", &[]).reasoning.as_deref(), Some("hm"));
+    let given =
+        Hermes.parse("<tool_call>{\"id\": \"x1\", \"name\": \"f\", \"arguments\": {}}</tool_call>", &[]);
     assert_eq!(given.calls[0].id, "x1");
 }

@@ -12,6 +12,7 @@
 mod corpus;
 mod dialogue;
 mod fallback;
+mod families;
 mod laws;
 mod leaked;
 mod prompt;

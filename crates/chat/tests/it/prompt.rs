@@ -54,7 +54,7 @@ fn examples_take_nothing_that_could_be_copied_or_is_not_plain() {
             }
             None => assert!(!text.contains("<tool_call>"), "{property}: {text}"),
         }
-        let turn = Hermes.parse(&text);
+        let turn = Hermes.parse(&text, &[]);
         assert_eq!(turn.calls.len(), usize::from(expected.is_some()), "{text}");
     };
     check(json!({"type": "string"}), Some("\"alpha\""));

@@ -55,8 +55,8 @@ impl Contract {
         Self { entries: schema.entries.iter().map(entry).collect() }
     }
 
-    /// Lists keywords as checked that the compiler could not enforce after all.
-    pub(crate) fn weaken(&mut self, weakened: Vec<(String, Cow<'static, str>)>) {
+    /// Lists keywords, by JSON pointer and with a reason, as checked that a grammar could not enforce after all.
+    pub fn weaken(&mut self, weakened: Vec<(String, Cow<'static, str>)>) {
         let mut places: FxHashMap<String, usize> =
             self.entries.iter().enumerate().map(|(i, entry)| (entry.pointer.clone(), i)).collect();
         for (pointer, reason) in weakened {

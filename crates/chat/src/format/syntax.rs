@@ -1,0 +1,355 @@
+//! A family as data: the texts around its calls, and how it writes arguments. Rendering follows from it here, the grammar
+//! of a turn in `turn`, reading in `read`.
+//!
+//! Invariant: every family is one [`Syntax`], so what is rendered, constrained and read cannot drift apart.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::fallback::typing::{self, Schema};
+use crate::json;
+use crate::model::ToolCall;
+use crate::spec::ToolSpec;
+
+/// A text of a syntax: known beforehand, or learned from a template.
+pub(crate) type Text = Cow<'static, str>;
+
+/// How a family writes its calls.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Syntax {
+    pub(crate) name: Text,
+    /// Before the first call.
+    pub(crate) begin: Text,
+    /// One call.
+    pub(crate) call: Vec<Part>,
+    /// Between two calls.
+    pub(crate) between: Text,
+    /// After the last call.
+    pub(crate) end: Text,
+    pub(crate) arguments: Arguments,
+    /// What stands around reasoning.
+    pub(crate) reasoning: Option<(Text, Text)>,
+    /// Whether a turn can have one call alone.
+    pub(crate) is_single: bool,
+}
+
+/// A piece of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part {
+    Text(Text),
+    /// The tool's name.
+    Name,
+    Arguments,
+    /// The call's id.
+    Id,
+    /// The number of the call in its turn, counted from this.
+    Index(usize),
+}
+
+/// How arguments are written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Arguments {
+    /// An object of JSON.
+    Json(Spacing),
+    /// An element for each argument.
+    Elements(Elements),
+    /// `a=1, b="x"`.
+    Pythonic,
+    /// `{a:1,b:<q>x<q>}`, with this quote.
+    Gemma(Text),
+}
+
+/// Blanks in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spacing {
+    /// `{"a": 1, "b": 2}`.
+    Spaced,
+    /// `{"a":1,"b":2}`.
+    Compact,
+}
+
+/// Arguments as elements: `open`, the key, a text by the kind of value, the value, `close`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Elements {
+    pub(crate) open: Text,
+    pub(crate) middle: Middle,
+    pub(crate) close: Close,
+    pub(crate) between: Text,
+    /// Whether truth is written `True`.
+    pub(crate) python_literals: bool,
+    /// Whether lists and objects are elements in turn.
+    pub(crate) is_nested: bool,
+}
+
+/// What stands between a key and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Middle {
+    pub(crate) string: Text,
+    pub(crate) number: Text,
+    pub(crate) boolean: Text,
+    pub(crate) array: Text,
+    pub(crate) object: Text,
+}
+
+/// What stands after a value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Close {
+    Text(Text),
+    /// The key again, between two texts: `</key>`.
+    Keyed(Text, Text),
+}
+
+impl Middle {
+    pub(crate) fn same(text: &'static str) -> Self {
+        Self {
+            string: Cow::Borrowed(text),
+            number: Cow::Borrowed(text),
+            boolean: Cow::Borrowed(text),
+            array: Cow::Borrowed(text),
+            object: Cow::Borrowed(text),
+        }
+    }
+
+    /// One text before strings, another before all else.
+    pub(crate) fn typed(string: &'static str, other: &'static str) -> Self {
+        Self { string: Cow::Borrowed(string), ..Self::same(other) }
+    }
+
+    pub(crate) fn of(&self, value: &Value) -> &str {
+        match value {
+            Value::String(_) => &self.string,
+            Value::Number(_) => &self.number,
+            Value::Bool(_) => &self.boolean,
+            Value::Array(_) => &self.array,
+            Value::Object(_) | Value::Null => &self.object,
+        }
+    }
+
+    /// Whether strings are told from other values.
+    pub(crate) fn tells_strings(&self) -> bool {
+        self.string != self.object
+    }
+
+    pub(crate) fn all(&self) -> [&str; 5] {
+        [&self.string, &self.number, &self.boolean, &self.array, &self.object]
+    }
+}
+
+impl Close {
+    pub(crate) fn of(&self, key: &str) -> String {
+        match self {
+            Self::Text(text) => text.to_string(),
+            Self::Keyed(before, after) => format!("{before}{key}{after}"),
+        }
+    }
+}
+
+impl Spacing {
+    pub(crate) fn write(self, value: &Value) -> String {
+        match self {
+            Self::Spaced => json::spaced(value),
+            Self::Compact => value.to_string(),
+        }
+    }
+}
+
+impl Syntax {
+    /// The calls as the model would write them; `tools` tell which values are bare text.
+    pub(crate) fn render(&self, calls: &[ToolCall], tools: &[ToolSpec]) -> String {
+        let mut out = String::new();
+        for (i, call) in calls.iter().enumerate() {
+            out.push_str(if i == 0 { &self.begin } else { &self.between });
+            for part in &self.call {
+                match part {
+                    Part::Text(text) => out.push_str(text),
+                    Part::Name => out.push_str(&call.name),
+                    Part::Id => out.push_str(&shown_id(&call.id, i)),
+                    Part::Index(first) => out.push_str(&(first + i).to_string()),
+                    Part::Arguments => self.push_arguments(call, tools, &mut out),
+                }
+            }
+        }
+        out.push_str(&self.end);
+        out
+    }
+
+    /// Its texts without blanks, slots as single characters: what tells families apart.
+    pub(crate) fn shape(&self) -> String {
+        format!("{}|{}|{}", self.head_shape(), squeezed(&self.between), squeezed(&self.end))
+    }
+
+    /// The shape of all that comes before a call's arguments, and of those.
+    pub(crate) fn head_shape(&self) -> String {
+        let mut out = squeezed(&self.begin);
+        for part in self.call.iter().take_while(|part| **part != Part::Arguments) {
+            match part {
+                Part::Text(text) => out.push_str(&squeezed(text)),
+                Part::Name => out.push('$'),
+                Part::Id => out.push('@'),
+                Part::Index(first) => out.push_str(&format!("#{first}")),
+                Part::Arguments => {}
+            }
+        }
+        match &self.arguments {
+            Arguments::Json(_) => out.push_str("|json"),
+            Arguments::Pythonic => out.push_str("|python"),
+            Arguments::Gemma(quote) => out.push_str(quote),
+            Arguments::Elements(elements) => {
+                let middle = squeezed(&elements.middle.number);
+                out.push_str(&format!(
+                    "|{}k{middle}v{}",
+                    squeezed(&elements.open),
+                    squeezed(&elements.close.of("k"))
+                ));
+            }
+        }
+        out
+    }
+
+    /// What opens a call, before anything that differs between calls.
+    pub(crate) fn opening(&self) -> String {
+        match self.call.first() {
+            Some(Part::Text(text)) => format!("{}{text}", self.begin),
+            _ => self.begin.to_string(),
+        }
+    }
+
+    fn push_arguments(&self, call: &ToolCall, tools: &[ToolSpec], out: &mut String) {
+        let tool = typing::tool(tools, &call.name);
+        if let (Some(tool), false) = (tool, matches!(self.arguments, Arguments::Json(_)))
+            && self.fields(tool).is_none()
+        {
+            // Parameters that are no plain list of fields are written as JSON, in every family.
+            return out.push_str(&json::spaced(&Value::Object(call.arguments.clone())));
+        }
+        match &self.arguments {
+            Arguments::Json(spacing) => out.push_str(&spacing.write(&Value::Object(call.arguments.clone()))),
+            Arguments::Elements(elements) => {
+                for (i, (key, value)) in call.arguments.iter().enumerate() {
+                    if i > 0 {
+                        out.push_str(&elements.between);
+                    }
+                    let schema = typing::property(tool, key);
+                    out.push_str(&elements.open);
+                    out.push_str(key);
+                    out.push_str(elements.middle.of(value));
+                    out.push_str(&elements.value(value, schema));
+                    out.push_str(&elements.close.of(key));
+                }
+            }
+            Arguments::Pythonic => {
+                let arguments: Vec<String> = call
+                    .arguments
+                    .iter()
+                    .map(|(key, value)| format!("{key}={}", json::spaced(value)))
+                    .collect();
+                out.push_str(&arguments.join(", "));
+            }
+            Arguments::Gemma(quote) => {
+                // Its templates sort the keys.
+                let mut sorted = call.arguments.clone();
+                sorted.sort_keys();
+                gemma(&Value::Object(sorted), quote, out);
+            }
+        }
+    }
+}
+
+impl Elements {
+    /// A value between its tags: bare text where that reads back as the same, JSON otherwise.
+    pub(crate) fn value(&self, value: &Value, schema: Schema<'_>) -> String {
+        match value {
+            Value::String(text) => {
+                let reads_back = if self.middle.tells_strings() {
+                    typing::text(text) == *text
+                } else {
+                    schema.value(text) == *value
+                };
+                let is_plain = reads_back && !typing::needs_mask(text) && !self.would_end(text);
+                if is_plain { text.clone() } else { typing::json_without_angles(text) }
+            }
+            Value::Bool(flag)
+                if self.python_literals && (!schema.is_known() || schema.kinds().is_boolean()) =>
+            {
+                if *flag {
+                    "True".to_owned()
+                } else {
+                    "False".to_owned()
+                }
+            }
+            other => json::spaced(other),
+        }
+    }
+
+    fn would_end(&self, text: &str) -> bool {
+        match &self.close {
+            Close::Text(close) => !close.trim().is_empty() && text.contains(close.trim()),
+            Close::Keyed(before, _) => text.contains(before.trim()),
+        }
+    }
+}
+
+impl Arguments {
+    /// For a person.
+    pub(crate) fn describe(&self) -> &'static str {
+        match self {
+            Self::Json(_) => "arguments as JSON",
+            Self::Elements(_) => "an element for each argument",
+            Self::Pythonic => "arguments as Python writes them",
+            Self::Gemma(_) => "arguments between braces, texts in a quote of their own",
+        }
+    }
+}
+
+fn squeezed(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+/// An id as prompts show it: its own if it is plain, else one by its place.
+fn shown_id(id: &str, index: usize) -> String {
+    let is_plain = (1..=64).contains(&id.len())
+        && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if is_plain { id.to_owned() } else { format!("call{index:05}") }
+}
+
+/// A value as Gemma writes it; a text that holds the quote is written as JSON.
+pub(crate) fn gemma(value: &Value, quote: &str, out: &mut String) {
+    match value {
+        Value::Object(members) => {
+            out.push('{');
+            for (i, (key, member)) in members.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                out.push_str(&gemma_key(key));
+                out.push(':');
+                gemma(member, quote, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                gemma(item, quote, out);
+            }
+            out.push(']');
+        }
+        Value::String(text) if text.contains('<') => out.push_str(&typing::json_without_angles(text)),
+        Value::String(text) => {
+            out.push_str(quote);
+            out.push_str(text);
+            out.push_str(quote);
+        }
+        scalar => out.push_str(&scalar.to_string()),
+    }
+}
+
+fn gemma_key(key: &str) -> String {
+    let is_plain =
+        !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if is_plain { key.to_owned() } else { typing::json_without_angles(key) }
+}

@@ -1,0 +1,67 @@
+//! `toolgate parse`: the fallback parser on a text, its findings as JSON.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::Value;
+use toolgate_chat::ToolSpec;
+use toolgate_chat::fallback::extract_typed;
+
+use super::exit::Exit;
+
+/// The longest text that is read.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Arguments of `toolgate parse`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ParseArgs {
+    /// The text; - or nothing reads it from standard input.
+    file: Option<PathBuf>,
+    /// Tool definitions, a JSON list, that tell the types of values written as bare text.
+    #[arg(long, value_name = "FILE")]
+    tools: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate parse reply.txt
+  echo \"<tool_call>{'tool': 'now', 'parameters': {}}</tool_call>\" | toolgate parse
+
+Prints {\"content\", \"calls\", \"pattern\", \"repairs\", \"dropped\"}: what remains of the text, the calls in it, how the first
+was written, what was mended, and the bytes of wrappers that hold no call.
+
+Exit codes: 0 read, whatever was found; 2 no text.";
+
+/// Runs `toolgate parse`.
+pub(super) fn run(args: &ParseArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let text = read(args.file.as_deref().unwrap_or(Path::new("-")))?;
+    let tools = args.tools.as_deref().map(definitions).transpose()?.unwrap_or_default();
+    let found = extract_typed(&text, &tools);
+    writeln!(out, "{}", serde_json::to_string(&found)?)?;
+    Ok(Exit::Done)
+}
+
+fn definitions(path: &Path) -> anyhow::Result<Vec<ToolSpec>> {
+    let name = path.display();
+    let value: Value = serde_json::from_str(&read(path)?).with_context(|| format!("{name} is not JSON"))?;
+    let Value::Array(list) = value else { bail!("{name} is not a list of tool definitions") };
+    list.iter().map(|tool| ToolSpec::from_any(tool).with_context(|| format!("in {name}"))).collect()
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    let name = path.display();
+    let reader: Box<dyn Read> = match path == Path::new("-") {
+        true => Box::new(std::io::stdin().lock()),
+        false => Box::new(std::fs::File::open(path).with_context(|| format!("cannot open {name}"))?),
+    };
+    let mut bytes = Vec::new();
+    reader.take(MOST_BYTES + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        bail!("{name} is longer than {MOST_BYTES} bytes");
+    }
+    // What a model wrote may be cut inside a character.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
