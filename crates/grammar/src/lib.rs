@@ -18,7 +18,7 @@ mod limits;
 pub mod schema;
 
 pub use compile::{Compiled, Contract, Options, Undeclared, Whitespace, compile, compile_into};
-pub use engine::{Automaton, Matcher, TokenId, TokenKind, TokenSet, Vocabulary};
+pub use engine::{Automaton, Budgeted, Matcher, TokenId, TokenKind, TokenSet, Vocabulary};
 pub use error::{Error, Kind, Place};
 pub use gbnf::{Expr, Grammar, GrammarBuilder, RuleId};
 pub use limits::Limits;

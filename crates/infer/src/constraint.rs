@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use toolgate_grammar::{Matcher, TokenId, TokenKind, TokenSet, Vocabulary};
+use toolgate_grammar::{Budgeted, Matcher, TokenId, TokenKind, TokenSet, Vocabulary};
 
 use crate::{Error, Kind};
 
@@ -19,11 +19,34 @@ pub trait Constraint {
     /// [`Kind::Constraint`] where the constraint itself cannot go on.
     fn allows(&mut self, token: TokenId) -> Result<bool, Error>;
 
-    /// All tokens that may come next.
+    /// All tokens that may come next, and perhaps a few that [`allows`](Self::allows) refuses: what is drawn from it
+    /// is checked.
     ///
     /// # Errors
     /// As [`allows`](Self::allows).
     fn mask(&mut self) -> Result<Mask, Error>;
+
+    /// Exactly the tokens that may come next, at whatever price: for when too much of [`mask`](Self::mask) is refused.
+    ///
+    /// # Errors
+    /// As [`allows`](Self::allows).
+    fn exact_mask(&mut self) -> Result<Mask, Error> {
+        self.mask()
+    }
+
+    /// Tells how many more tokens there can be. A constraint that can look ahead steers so that its text is whole by
+    /// then; others have no use for it.
+    ///
+    /// # Errors
+    /// As [`allows`](Self::allows).
+    fn limit(&mut self, _tokens: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Whether [`limit`](Self::limit) has kept a token from being taken.
+    fn is_steered(&self) -> bool {
+        false
+    }
 
     /// Takes a token that is not an end token.
     ///
@@ -92,6 +115,15 @@ impl Mask {
     /// Whether the token is in the set.
     pub fn contains(&self, token: TokenId) -> bool {
         self.words().get(token as usize / 64).is_some_and(|word| word >> (token % 64) & 1 == 1)
+    }
+
+    /// The set without a token.
+    pub(crate) fn without(&self, token: TokenId) -> Self {
+        let mut words = self.words().to_vec();
+        if let Some(word) = words.get_mut(token as usize / 64) {
+            *word &= !(1 << (token % 64));
+        }
+        Self::Words(words.into())
     }
 
     /// The tokens, ascending.
@@ -172,26 +204,12 @@ impl Constraint for Matcher {
     }
 
     fn accept(&mut self, token: TokenId) -> Result<(), Error> {
-        Self::accept(self, token).map_err(|error| {
-            let message = format!("grammar refused token {token} after {} steps: {error}", self.steps());
-            Error::new(Kind::Constraint, message).because(error)
-        })
+        Self::accept(self, token).map_err(|error| refused(token, self.steps(), error))
     }
 
     fn forced(&mut self) -> Result<Forced, Error> {
         let bytes = Self::forced(self)?;
-        if bytes.is_empty() {
-            return Ok(Forced::default());
-        }
-        let mut after = self.clone();
-        after.accept_bytes(&bytes)?;
-        let follow = if after.is_finished()? {
-            Follow::End
-        } else {
-            let mask = Self::mask(&mut after)?;
-            if mask.count() <= FEW { Follow::Tokens(mask.iter().collect()) } else { Follow::Any }
-        };
-        Ok(Forced { bytes, follow })
+        forced(self, bytes)
     }
 
     fn is_complete(&self) -> bool {
@@ -203,6 +221,68 @@ impl Constraint for Matcher {
     }
 }
 
+/// The same under a budget of tokens, which [`limit`](Constraint::limit) sets.
+impl Constraint for Budgeted {
+    fn allows(&mut self, token: TokenId) -> Result<bool, Error> {
+        Ok(Self::allows(self, token)?)
+    }
+
+    fn mask(&mut self) -> Result<Mask, Error> {
+        Ok(Mask::Set(Self::grammar_mask(self)?))
+    }
+
+    fn exact_mask(&mut self) -> Result<Mask, Error> {
+        Ok(Mask::Set(Self::mask(self)?))
+    }
+
+    fn limit(&mut self, tokens: usize) -> Result<(), Error> {
+        Self::limit(self, tokens)?;
+        Ok(())
+    }
+
+    fn is_steered(&self) -> bool {
+        Self::is_steered(self)
+    }
+
+    fn accept(&mut self, token: TokenId) -> Result<(), Error> {
+        Self::accept(self, token).map_err(|error| refused(token, self.matcher().steps(), error))
+    }
+
+    fn forced(&mut self) -> Result<Forced, Error> {
+        let bytes = Self::forced(self)?;
+        forced(self.matcher(), bytes)
+    }
+
+    fn is_complete(&self) -> bool {
+        Self::is_complete(self)
+    }
+
+    fn is_finished(&mut self) -> Result<bool, Error> {
+        Ok(Self::is_finished(self)?)
+    }
+}
+
+fn refused(token: TokenId, steps: usize, error: toolgate_grammar::Error) -> Error {
+    let message = format!("grammar refused token {token} after {steps} steps: {error}");
+    Error::new(Kind::Constraint, message).because(error)
+}
+
+/// Forced text of a run, and what may follow it.
+fn forced(run: &Matcher, bytes: Vec<u8>) -> Result<Forced, Error> {
+    if bytes.is_empty() {
+        return Ok(Forced::default());
+    }
+    let mut after = run.clone();
+    after.accept_bytes(&bytes)?;
+    let follow = if after.is_finished()? {
+        Follow::End
+    } else {
+        let mask = after.mask()?;
+        if mask.count() <= FEW { Follow::Tokens(mask.iter().collect()) } else { Follow::Any }
+    };
+    Ok(Forced { bytes, follow })
+}
+
 impl<C: Constraint + ?Sized> Constraint for Box<C> {
     fn allows(&mut self, token: TokenId) -> Result<bool, Error> {
         (**self).allows(token)
@@ -210,6 +290,18 @@ impl<C: Constraint + ?Sized> Constraint for Box<C> {
 
     fn mask(&mut self) -> Result<Mask, Error> {
         (**self).mask()
+    }
+
+    fn exact_mask(&mut self) -> Result<Mask, Error> {
+        (**self).exact_mask()
+    }
+
+    fn limit(&mut self, tokens: usize) -> Result<(), Error> {
+        (**self).limit(tokens)
+    }
+
+    fn is_steered(&self) -> bool {
+        (**self).is_steered()
     }
 
     fn accept(&mut self, token: TokenId) -> Result<(), Error> {

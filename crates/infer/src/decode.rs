@@ -23,6 +23,8 @@ const RECENT: usize = 8;
 pub struct DecodeOptions {
     /// Most tokens of the turn, forced ones included. Default 1,024.
     pub max_tokens: usize,
+    /// What becomes of the text when they run out. Default [`Budget::Cut`].
+    pub budget: Budget,
     /// What is done with text that has no alternative. Default [`Forcing::On`].
     pub forcing: Forcing,
     /// Texts that end the turn; the text then ends in front of them. Default none.
@@ -33,8 +35,25 @@ pub struct DecodeOptions {
 
 impl Default for DecodeOptions {
     fn default() -> Self {
-        Self { max_tokens: 1_024, forcing: Forcing::On, stop_texts: Vec::new(), cancel: Cancel::default() }
+        Self {
+            max_tokens: 1_024,
+            budget: Budget::Cut,
+            forcing: Forcing::On,
+            stop_texts: Vec::new(),
+            cancel: Cancel::default(),
+        }
     }
+}
+
+/// What becomes of a text when the tokens of a turn run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// It is cut off wherever it is.
+    Cut,
+    /// It is whole by then, where the constraint can look ahead ([`Constraint::limit`]) and the shortest text takes
+    /// no more tokens: the model is kept from beginning what it could not end. [`StopReason::Budget`] tells the text
+    /// that was steered so from one that ended as the model wanted.
+    Whole,
 }
 
 /// What is done with text that has no alternative.
@@ -88,6 +107,9 @@ pub enum StopReason {
     End,
     /// The text is whole and nothing can follow.
     Finished,
+    /// The text is whole, because it was steered to its end when the tokens of [`Budget::Whole`] ran out: the model
+    /// would have written more.
+    Budget,
     /// This one of [`DecodeOptions::stop_texts`] appeared.
     StopText(usize),
     /// The tokens of [`DecodeOptions::max_tokens`] are used up.
@@ -103,9 +125,9 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Whether the text is as long as the model or the constraint wanted it, not cut off.
+    /// Whether the text is one that the model or the constraint brought to an end, not cut off.
     pub fn is_whole(&self) -> bool {
-        matches!(self, Self::End | Self::Finished | Self::StopText(_))
+        matches!(self, Self::End | Self::Finished | Self::Budget | Self::StopText(_))
     }
 }
 
@@ -147,6 +169,7 @@ pub fn decode<B: Backend>(
         busy: Duration::ZERO,
     };
     let stop = match turn.run(sampler) {
+        Ok(StopReason::End | StopReason::Finished) if turn.constraint.is_steered() => StopReason::Budget,
         Ok(stop) => stop,
         Err(error) if error.kind() == Kind::Constraint => StopReason::ConstraintFailed(error.to_string()),
         Err(error) => return Err(error),
@@ -173,11 +196,18 @@ impl<B: Backend> Turn<'_, B> {
         if self.options.max_tokens == 0 {
             return Ok(StopReason::MaxTokens);
         }
+        if self.options.budget == Budget::Whole {
+            self.constraint.limit(self.options.max_tokens.min(self.session.room()))?;
+        }
         if self.constraint.is_finished()? {
             return Ok(StopReason::Finished);
         }
         loop {
             for token in self.forced()? {
+                // Near the end of a budget the canonical tokens may be too many where fewer and longer ones do.
+                if !self.constraint.allows(token)? {
+                    break;
+                }
                 if let Some(stop) = self.take(token, Source::Forced)? {
                     return Ok(stop);
                 }
@@ -301,6 +331,18 @@ impl Constraint for Timed<'_> {
 
     fn mask(&mut self) -> Result<Mask, Error> {
         self.time(|inner| inner.mask())
+    }
+
+    fn exact_mask(&mut self) -> Result<Mask, Error> {
+        self.time(|inner| inner.exact_mask())
+    }
+
+    fn limit(&mut self, tokens: usize) -> Result<(), Error> {
+        self.time(|inner| inner.limit(tokens))
+    }
+
+    fn is_steered(&self) -> bool {
+        self.inner.is_steered()
     }
 
     fn accept(&mut self, token: TokenId) -> Result<(), Error> {

@@ -16,7 +16,12 @@ const PROBES: [&str; 14] = ["a", "s", "E", "1", " ", "  a", "\n", "\"", ",", "}"
 
 /// The canonical tokens of `forced` after `history`, without those at the end that following text could change.
 /// Empty where nothing is certain: then the next token is drawn, under the constraint.
-pub(crate) fn canonical<B: Backend>(
+///
+/// `history` are the tokens in front, of which the last few count.
+///
+/// # Errors
+/// [`Kind::Backend`](crate::Kind::Backend) from the tokenizer.
+pub fn canonical<B: Backend>(
     backend: &B,
     history: &[TokenId],
     forced: &Forced,

@@ -18,6 +18,9 @@ use toolgate_grammar::TokenId;
 use crate::constraint::{Constraint, Mask};
 use crate::{Error, Kind};
 
+/// Tokens of a mask that may be refused before an exact one is asked for.
+const REFUSALS: u32 = 8;
+
 /// How tokens are drawn. The default is greedy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplerOptions {
@@ -112,22 +115,32 @@ impl Sampler {
         if constraint.allows(first)? {
             return Ok(Draw { token: first, removed: None });
         }
-        let mask = constraint.mask()?;
+        let mut mask = constraint.mask()?;
         let removed = Some(removed_share(logits, &mask));
-        let token = if self.options.temperature == 0.0 {
-            argmax(logits, Some(&mask))
-        } else {
-            // The candidates of the first draw are still there: the target is what remains of them.
-            self.candidates.retain(|candidate| mask.contains(candidate.token));
-            if self.candidates.is_empty() {
-                self.draw_from(logits, Some(&mask))
-            } else {
-                self.temper();
-                self.pick()
+        // A mask may hold tokens that a closer look refuses. Taking them out one by one is as good as a mask without
+        // them; after a few, asking for that is cheaper.
+        for refusals in 1.. {
+            let stuck = || Error::new(Kind::Constraint, "the constraint allows no token here");
+            let token = self.draw_again(logits, &mask).ok_or_else(stuck)?;
+            if constraint.allows(token)? {
+                return Ok(Draw { token, removed });
             }
-        };
-        let stuck = || Error::new(Kind::Constraint, "the constraint allows no token here");
-        Ok(Draw { token: token.ok_or_else(stuck)?, removed })
+            mask = if refusals == REFUSALS { constraint.exact_mask()? } else { mask.without(token) };
+        }
+        Err(Error::new(Kind::Constraint, "the constraint refuses every token of its mask"))
+    }
+
+    /// Draws from the mask, after a draw whose candidates are still there: the target is what remains of them.
+    fn draw_again(&mut self, logits: &[f32], mask: &Mask) -> Option<TokenId> {
+        if self.options.temperature == 0.0 {
+            return argmax(logits, Some(mask));
+        }
+        self.candidates.retain(|candidate| mask.contains(candidate.token));
+        if self.candidates.is_empty() {
+            return self.draw_from(logits, Some(mask));
+        }
+        self.temper();
+        self.pick()
     }
 
     fn draw_from(&mut self, logits: &[f32], mask: Option<&Mask>) -> Option<TokenId> {

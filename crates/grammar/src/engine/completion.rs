@@ -1,6 +1,7 @@
-//! The shortest way to the end from any configuration. Above `machine`; used by `matcher`.
+//! The shortest way to the end from any configuration. Above `machine`; used by `matcher` and `budget`.
 //!
-//! Invariant: among the texts that complete a run, the one returned has the fewest bytes.
+//! Invariant: among the ways to complete a run, the one returned has the fewest token terminals, and among these the
+//! fewest bytes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +10,8 @@ use rustc_hash::FxHashMap;
 
 use super::flat::{INFINITE, TOKEN, plus, times};
 use super::lower::{Program, State, StateId};
-use super::machine::{ConfigId, Entry, FrameId, Machine};
+use super::machine::{ConfigId, Entry, FrameId, Item, Machine};
+use super::vocabulary::TokenId;
 use crate::{Error, Kind};
 
 /// Bytes to prefer where several are as good, so that a completion can be read.
@@ -105,6 +107,29 @@ fn step_cost(program: &Program, state: StateId) -> u64 {
     }
 }
 
+/// How far it is to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WayLength {
+    /// Token terminals on the way.
+    pub(crate) tokens: u64,
+    /// Bytes of text on the way.
+    pub(crate) bytes: u64,
+}
+
+/// A part of the way to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Byte(u8),
+    /// This token, or any but this.
+    Token {
+        id: TokenId,
+        negated: bool,
+    },
+}
+
+/// The cheapest entry of each frame looked at, and what it costs to end the text by it.
+type FrameCosts = FxHashMap<FrameId, (u64, Option<Entry>)>;
+
 /// What is still to be written, last first.
 enum Task {
     /// From a state to the end of its fragment.
@@ -114,17 +139,34 @@ enum Task {
 }
 
 impl Machine {
-    /// The fewest bytes after which the text is whole.
-    pub(crate) fn completion(&self, id: ConfigId, costs: &Costs, at_most: usize) -> Result<Vec<u8>, Error> {
-        let mut frames: FxHashMap<FrameId, (u64, Option<Entry>)> = FxHashMap::default();
+    /// How far it is to the end; `None` after an end token, where the way is over.
+    pub(crate) fn way_length(&self, id: ConfigId, costs: &Costs) -> Option<WayLength> {
+        let (cost, _) = self.cheapest(id, costs, &mut FrameCosts::default())?;
+        Some(WayLength { tokens: cost / TOKEN, bytes: cost % TOKEN })
+    }
+
+    /// The item from which the end is nearest, and the cost of the way.
+    fn cheapest(&self, id: ConfigId, costs: &Costs, frames: &mut FrameCosts) -> Option<(u64, Item)> {
         let items = self.get(id).map(|configuration| configuration.items.as_slice()).unwrap_or_default();
-        let best = items
+        let ways = items
             .iter()
-            .map(|item| (plus(costs.of(item.state), self.frame_cost(item.frame, costs, &mut frames)), item))
-            .min();
-        let Some((cost, &item)) = best else { return Ok(Vec::new()) };
-        if cost != INFINITE && cost < TOKEN && cost > at_most as u64 {
-            return Err(Error::new(Kind::Limit, format!("the shortest completion has {cost} bytes"))
+            .map(|item| (plus(costs.of(item.state), self.frame_cost(item.frame, costs, frames)), *item));
+        ways.min()
+    }
+
+    /// A shortest way after which the text is whole, of at most so many pieces.
+    pub(crate) fn completion(
+        &self,
+        id: ConfigId,
+        costs: &Costs,
+        at_most: usize,
+    ) -> Result<Vec<Piece>, Error> {
+        let mut frames = FrameCosts::default();
+        let Some((cost, item)) = self.cheapest(id, costs, &mut frames) else { return Ok(Vec::new()) };
+        let (tokens, bytes) = (cost / TOKEN, cost % TOKEN);
+        if tokens.saturating_add(bytes) > at_most as u64 {
+            let length = if tokens == 0 { format!("{bytes} bytes") } else { "too many tokens".to_owned() };
+            return Err(Error::new(Kind::Limit, format!("the shortest completion has {length}"))
                 .hint("lower the least number of repetitions or raise Limits::source_bytes"));
         }
         let mut out = Vec::new();
@@ -132,7 +174,7 @@ impl Machine {
         let mut frame = item.frame;
         loop {
             while let Some(task) = tasks.pop() {
-                self.write(task, costs, &mut tasks, &mut out)?;
+                self.write(task, costs, &mut tasks, &mut out);
             }
             match frames.get(&frame).and_then(|(_, entry)| *entry) {
                 Some(Entry::Return { state, parent }) => {
@@ -152,21 +194,15 @@ impl Machine {
         }
     }
 
-    fn write(
-        &self,
-        task: Task,
-        costs: &Costs,
-        tasks: &mut Vec<Task>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Error> {
+    fn write(&self, task: Task, costs: &Costs, tasks: &mut Vec<Task>, out: &mut Vec<Piece>) {
         let program = &self.program;
         let state = match task {
             Task::From(state) => state,
-            Task::Times(_, 0) => return Ok(()),
+            Task::Times(_, 0) => return,
             Task::Times(fragment, times) => {
                 tasks.push(Task::Times(fragment, times - 1));
                 tasks.extend(program.fragment(fragment).map(|fragment| Task::From(fragment.start)));
-                return Ok(());
+                return;
             }
         };
         match program.state(state) {
@@ -175,7 +211,7 @@ impl Machine {
                 tasks.extend(costs.best.get(state as usize).map(|&next| Task::From(next)));
             }
             State::Byte { low, high, target } => {
-                out.push(self.readable(low, high));
+                out.push(Piece::Byte(self.readable(low, high)));
                 tasks.push(Task::From(target));
             }
             State::Bytes(from, to) => {
@@ -185,7 +221,7 @@ impl Machine {
                     (costs.of(edge.target), rank.unwrap_or(PREFERRED.len()))
                 });
                 if let Some(edge) = cheapest {
-                    out.push(self.readable(edge.low, edge.high));
+                    out.push(Piece::Byte(self.readable(edge.low, edge.high)));
                     tasks.push(Task::From(edge.target));
                 }
             }
@@ -199,14 +235,11 @@ impl Machine {
                     tasks.push(Task::Times(repetition.body, repetition.min));
                 }
             }
-            State::Token { .. } => {
-                return Err(Error::new(
-                    Kind::Rejected,
-                    "only a token that is not text leads to the end from here",
-                ));
+            State::Token { id, negated, target } => {
+                out.push(Piece::Token { id, negated });
+                tasks.push(Task::From(target));
             }
         }
-        Ok(())
     }
 
     /// A byte of the classes `low..=high`, one that can be read if there is one.
@@ -220,12 +253,7 @@ impl Machine {
     }
 
     /// The cost of ending the text after a frame is left, and the entry by which to do so.
-    fn frame_cost(
-        &self,
-        frame: FrameId,
-        costs: &Costs,
-        known: &mut FxHashMap<FrameId, (u64, Option<Entry>)>,
-    ) -> u64 {
+    fn frame_cost(&self, frame: FrameId, costs: &Costs, known: &mut FrameCosts) -> u64 {
         let parent = |entry: &Entry| match *entry {
             Entry::Return { parent, .. } | Entry::Again { parent, .. } => Some(parent),
             Entry::End | Entry::Exit => None,

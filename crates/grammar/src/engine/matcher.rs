@@ -7,6 +7,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::automaton::{Automaton, transplant};
+use super::budget;
+use super::completion::Piece;
 use super::machine::{ConfigId, ENDED, Item, Machine, Stop};
 use super::vocabulary::{TokenId, TokenKind, TokenSet};
 use crate::{Error, Kind, Place};
@@ -57,28 +59,7 @@ impl Matcher {
     /// # Errors
     /// [`Kind::Rejected`] if the token may not come next; [`Kind::Limit`].
     pub fn accept(&mut self, token: TokenId) -> Result<(), Error> {
-        let next = self.run(|machine, at| {
-            let bytes = machine.vocabulary.bytes(token);
-            let by_itself = match machine.vocabulary.kind(token) {
-                TokenKind::Unused => return Ok(None),
-                TokenKind::Text if bytes.is_empty() => None,
-                TokenKind::Text => machine.bytes(at, bytes)?.ok(),
-                TokenKind::Special => None,
-                TokenKind::EndOfGeneration => (at != ENDED && machine.complete(at)).then_some(ENDED),
-            };
-            let mut items = token_targets(machine, at, token)?;
-            match by_itself {
-                Some(next) if items.is_empty() => Ok(Some(next)),
-                None if items.is_empty() => Ok(None),
-                next => {
-                    // An end token that the grammar names is part of the text: `ENDED` adds no item.
-                    if let Some(next) = next {
-                        items.extend_from_slice(&machine.get(next)?.items);
-                    }
-                    machine.configuration(items).map(Some)
-                }
-            }
-        })?;
+        let next = self.run(|machine, at| target(machine, at, token))?;
         match next {
             Some(next) => {
                 self.step_to(next);
@@ -184,7 +165,48 @@ impl Matcher {
     /// [`Kind::Rejected`] if only a token terminal leads to the end; [`Kind::Limit`] if the shortest one is longer
     /// than [`Limits::source_bytes`](crate::Limits::source_bytes).
     pub fn completion(&mut self) -> Result<Vec<u8>, Error> {
-        self.machine.completion(self.current, self.automaton.costs(), self.automaton.limits.source_bytes)
+        let way = self.machine.completion(
+            self.current,
+            self.automaton.costs(),
+            self.automaton.limits.source_bytes,
+        )?;
+        let byte = |piece| match piece {
+            Piece::Byte(byte) => Ok(byte),
+            Piece::Token { .. } => {
+                let message = "only a token that is not text leads to the end from here";
+                Err(Error::new(Kind::Rejected, message))
+            }
+        };
+        way.into_iter().map(byte).collect()
+    }
+
+    /// Tokens that make the text whole: a shortest continuation (of the fewest token terminals, then of the fewest
+    /// bytes) written in as few tokens as it can be. Their number bounds from above how many tokens are needed.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use toolgate_grammar::{Automaton, Grammar, Limits, TokenKind, Vocabulary};
+    /// let tokens = ["[", "]", "]]", "1", ","].map(|text| (text.as_bytes().to_vec(), TokenKind::Text));
+    /// let grammar = Grammar::parse(r#"root ::= "[" (item ("," item)*)? "]"
+    /// item ::= [0-9] | root"#)?;
+    /// let automaton = Automaton::new(&grammar, Arc::new(Vocabulary::new(tokens)?), &Limits::default())?;
+    /// let mut matcher = automaton.matcher();
+    /// matcher.accept_bytes(b"[1,[1,[")?;
+    /// assert_eq!(matcher.completion_tokens()?, [2, 1]);
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Kind::Rejected`] if the vocabulary cannot write it; [`Kind::Limit`] as [`completion`](Self::completion).
+    pub fn completion_tokens(&mut self) -> Result<Vec<TokenId>, Error> {
+        let way = self.machine.completion(
+            self.current,
+            self.automaton.costs(),
+            self.automaton.limits.source_bytes,
+        )?;
+        budget::cover(&way, &self.automaton.vocabulary).ok_or_else(|| {
+            Error::new(Kind::Rejected, "the vocabulary has no tokens for the shortest continuation")
+        })
     }
 
     /// Undoes the last `steps` accepted steps.
@@ -216,7 +238,10 @@ impl Matcher {
     }
 
     /// Computes something at the current configuration, in a fresh machine if the tables are full.
-    fn run<T>(&mut self, compute: impl Fn(&Machine, ConfigId) -> Result<T, Stop>) -> Result<T, Error> {
+    pub(super) fn run<T>(
+        &mut self,
+        compute: impl Fn(&Machine, ConfigId) -> Result<T, Stop>,
+    ) -> Result<T, Error> {
         // The machine that replaces a full one may be shared and full as well; the second is our own.
         for _ in 0..3 {
             match compute(&self.machine, self.current) {
@@ -249,6 +274,29 @@ impl Matcher {
             self.current = current;
         }
         Ok(())
+    }
+}
+
+/// The configuration after a token; none if it may not come next.
+pub(super) fn target(machine: &Machine, at: ConfigId, token: TokenId) -> Result<Option<ConfigId>, Stop> {
+    let bytes = machine.vocabulary.bytes(token);
+    let by_itself = match machine.vocabulary.kind(token) {
+        TokenKind::Unused => return Ok(None),
+        TokenKind::Text if bytes.is_empty() => None,
+        TokenKind::Text => machine.bytes(at, bytes)?.ok(),
+        TokenKind::Special => None,
+        TokenKind::EndOfGeneration => (at != ENDED && machine.complete(at)).then_some(ENDED),
+    };
+    let mut items = token_targets(machine, at, token)?;
+    match by_itself {
+        next if items.is_empty() => Ok(next),
+        next => {
+            // An end token that the grammar names is part of the text: `ENDED` adds no item.
+            if let Some(next) = next {
+                items.extend_from_slice(&machine.get(next)?.items);
+            }
+            machine.configuration(items).map(Some)
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! Grammar ─ flat, lower ─▶ Program (a network over byte classes)
 //!                            └ machine: sets of stacks, hash-consed; transitions computed once
 //!                                └ mask, relative, signature: token sets, shared between configurations and grammars
-//!                                    └ automaton (shared), matcher (one run), completion
+//!                                    └ automaton (shared), matcher (one run), completion, budget
 //! ```
 //!
 //! Invariant: [`Matcher::mask`], [`Matcher::allows`] and [`Matcher::accept`] agree on every token, and never
@@ -13,6 +13,7 @@
 
 mod arena;
 mod automaton;
+mod budget;
 mod classes;
 mod completion;
 mod flat;
@@ -33,5 +34,6 @@ mod walk;
 mod tests;
 
 pub use automaton::{Automaton, Usage};
+pub use budget::Budgeted;
 pub use matcher::Matcher;
 pub use vocabulary::{TokenId, TokenKind, TokenSet, Vocabulary};

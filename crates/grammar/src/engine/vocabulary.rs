@@ -64,6 +64,7 @@ pub struct Vocabulary {
     /// Text tokens of more than `Slice::LONG` bytes, longest first, with their lengths.
     long_tokens: Vec<(u16, TokenId)>,
     longest: usize,
+    writes_every_byte: bool,
 }
 
 impl Vocabulary {
@@ -115,6 +116,7 @@ impl Vocabulary {
             texts: Kept::new(SHARED),
             long_tokens: Vec::new(),
             longest: 0,
+            writes_every_byte: false,
         };
         vocabulary.index();
         vocabulary
@@ -192,6 +194,11 @@ impl Vocabulary {
         self.longest
     }
 
+    /// Whether there is a text token for each byte that UTF-8 uses, so that any text can be written.
+    pub fn writes_every_byte(&self) -> bool {
+        self.writes_every_byte
+    }
+
     pub(crate) fn trie(&self) -> &Trie {
         &self.trie
     }
@@ -258,6 +265,11 @@ impl Vocabulary {
         });
         self.trie = Trie::from_sorted(sorted.iter().map(|&token| (self.bytes(token), token)));
         self.twins = twins;
+        let written = |byte: u8| {
+            let node = self.trie.root(byte).and_then(|root| self.trie.node(root));
+            node.is_some_and(|node| node.token != NO_TOKEN)
+        };
+        self.writes_every_byte = (0..=0xf4).filter(|byte| !matches!(byte, 0xc0 | 0xc1)).all(written);
         self.traits = (0..self.kinds.len() as u32)
             .map(|token| slice::Traits::of(self.kind(token), self.bytes(token)))
             .collect();

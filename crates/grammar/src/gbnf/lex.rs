@@ -142,11 +142,16 @@ impl<'t> Cursor<'t> {
                 Some(b']') => break,
                 Some(_) => {}
             }
+            let start = self.at;
             let low = self.class_char(open)?;
             let dash = self.rest().as_bytes();
             if dash.first() == Some(&b'-') && dash.get(1).is_some_and(|byte| *byte != b']') {
                 self.at += 1;
-                ranges.push((low, self.class_char(open)?));
+                let high = self.class_char(open)?;
+                if high < low {
+                    return Err(self.reversed(start, low, high));
+                }
+                ranges.push((low, high));
             } else {
                 ranges.push((low, low));
             }
@@ -197,6 +202,17 @@ impl<'t> Cursor<'t> {
     fn unclosed_class(&self, open: usize) -> Error {
         self.syntax(open, "character class is never closed")
             .hint("it ends with ]; write a bracket inside it as \\] and a backslash as \\\\")
+    }
+
+    /// llama.cpp takes such a range and matches nothing with it, which nobody can mean.
+    fn reversed(&self, start: usize, low: u32, high: u32) -> Error {
+        let shown = |value: u32| match char::from_u32(value) {
+            Some(c) => Shown(c).to_string(),
+            None => format!("U+{value:04X}"),
+        };
+        let (low, high) = (shown(low), shown(high));
+        self.syntax(start, format!("range {low}-{high} holds no character"))
+            .hint(format!("write {high}-{low}; a dash that is no range is written \\-"))
     }
 
     fn class_char(&mut self, open: usize) -> Result<u32, Error> {

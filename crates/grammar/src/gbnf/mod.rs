@@ -5,6 +5,7 @@
 //!                    ├─ check ─▶ warnings     with line and column, if the text is kept: Parsed
 //!                    ├─ sample ─▶ random texts
 //!                    ├─ matching ─▶ where a text stops, and what could have come there
+//!                    ├─ triggers ─▶ free text with parts of other rules in it
 //!                    └─ interop ◀─▶ the types of the `gbnf` crate
 //! ```
 
@@ -22,6 +23,7 @@ mod sample;
 
 mod interop;
 mod matching;
+mod triggers;
 
 #[cfg(test)]
 mod tests;
@@ -31,3 +33,4 @@ pub use check::{Lint, Severity, Warning};
 pub use matching::Match;
 pub use parse::{ParseOptions, Parsed};
 pub use sample::{SampleOptions, Sampler};
+pub use triggers::{After, Hidden, Marker, Trigger, Triggers};

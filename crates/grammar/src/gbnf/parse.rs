@@ -128,6 +128,8 @@ struct Parser<'t> {
     items: Vec<Expr>,
     /// The finished alternatives of all open groups, innermost last.
     choices: Vec<Expr>,
+    /// Pieces read so far.
+    pieces: usize,
     /// Alternatives that had to be moved to flatten them all the same.
     moved: usize,
 }
@@ -148,6 +150,7 @@ impl<'t> Parser<'t> {
             frames: Vec::new(),
             items: Vec::new(),
             choices: Vec::new(),
+            pieces: 0,
             moved: 0,
         })
     }
@@ -197,6 +200,7 @@ impl<'t> Parser<'t> {
         self.open(self.cursor.at)?;
         loop {
             let at = self.cursor.at;
+            self.count(at)?;
             match self.cursor.peek() {
                 Some(b'"') => {
                     let text = self.cursor.literal()?;
@@ -250,6 +254,17 @@ impl<'t> Parser<'t> {
             return Err(self.cursor.syntax(open, "parenthesis is never closed"));
         }
         self.finish_body()
+    }
+
+    /// Counts the piece that is about to be read.
+    fn count(&mut self, at: usize) -> Result<(), Error> {
+        let most = self.options.limits.pieces;
+        self.pieces += 1;
+        if self.pieces > most {
+            let error = self.cursor.error(Kind::Limit, at, format!("more than {most} pieces"));
+            return Err(error.hint("raise Limits::pieces, or split the grammar"));
+        }
+        Ok(())
     }
 
     fn breaks(&self) -> Breaks {

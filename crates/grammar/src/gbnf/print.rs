@@ -212,11 +212,13 @@ fn escape(out: &mut String, text: &str) -> fmt::Result {
 }
 
 fn char_class(out: &mut String, class: &CharClass) -> fmt::Result {
-    if class.ranges.is_empty() {
+    // A range that holds no character has no notation.
+    let ranges: Vec<(u32, u32)> = class.ranges.iter().copied().filter(|(low, high)| low <= high).collect();
+    if ranges.is_empty() {
         return out.write_str(if class.negated { "." } else { NEVER });
     }
     out.write_str(if class.negated { "[^" } else { "[" })?;
-    for (index, &(low, high)) in class.ranges.iter().enumerate() {
+    for (index, &(low, high)) in ranges.iter().enumerate() {
         // A caret that comes first would negate, and has no escape of its own.
         if index == 0 && !class.negated && low == u32::from('^') {
             out.write_str("\\x5E")?;

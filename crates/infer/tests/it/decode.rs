@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use toolgate_grammar::{Automaton, Budgeted, Grammar, Limits};
 use toolgate_infer::scripted::Scripted;
 use toolgate_infer::{
-    Cancel, Constraint, DecodeOptions, Decoded, Error, Forced, Forcing, Free, Kind, Mask, Sampler,
+    Budget, Cancel, Constraint, DecodeOptions, Decoded, Error, Forced, Forcing, Free, Kind, Mask, Sampler,
     SamplerOptions, Session, Source, StopReason, TokenId, Vocabulary, decode,
 };
 
@@ -141,6 +142,63 @@ fn every_turn_under_noise_is_a_text_of_the_language() {
         seen.insert(decoded.text);
     }
     assert!(seen.len() >= 4, "the noise is wild enough to reach most of it: {seen:?}");
+}
+
+/// A turn of at most `max_tokens` under a grammar, the model wanting to write `script`.
+fn under_budget(
+    grammar: &str,
+    script: &str,
+    max_tokens: usize,
+    budget: Budget,
+    sampler: &mut Sampler,
+) -> Decoded {
+    let (backend, vocabulary) = say(script);
+    let automaton =
+        Automaton::new(&Grammar::parse(grammar).unwrap(), vocabulary, &Limits::default()).unwrap();
+    let mut session = Session::new(backend);
+    session.set_prompt_text("<|start|>").unwrap();
+    let options = DecodeOptions { max_tokens, budget, ..DecodeOptions::default() };
+    let mut run = Budgeted::new(automaton.matcher());
+    let mut silent = |_: toolgate_infer::Piece<'_>| ControlFlow::Continue(());
+    decode(&mut session, &mut run, sampler, &options, &mut silent).unwrap()
+}
+
+const CALL: &str = r#"root ::= "{\"name\": \"" ("read_file" | "say") "\", \"text\": \"" [a-z ]* "\", \"tags\": [" tag (", " tag)* "]}"
+tag ::= "\"" [a-z]+ "\"""#;
+
+#[test]
+fn turn_that_meets_its_budget_ends_as_valid_json() {
+    let words = "word ".repeat(40);
+    let script = format!("{{\"name\": \"say\", \"text\": \"{words}\", \"tags\": [\"a\"]}}");
+    let mut steered = 0;
+    let sampled =
+        || Sampler::new(&SamplerOptions { temperature: 1.5, seed: 5, ..SamplerOptions::default() }).unwrap();
+    for max_tokens in 45..160 {
+        for sampler in [&mut Sampler::greedy(), &mut sampled()] {
+            let whole = under_budget(CALL, &script, max_tokens, Budget::Whole, sampler);
+            let parsed: Result<serde_json::Value, _> = serde_json::from_str(&whole.text);
+            assert!(parsed.is_ok() && whole.stop.is_whole(), "{max_tokens}: {} {:?}", whole.text, whole.stop);
+            assert!(whole.tokens.len() <= max_tokens);
+            steered += usize::from(whole.stop == StopReason::Budget);
+        }
+        // The same turn without a look ahead is cut off in the middle of the text.
+        let cut = under_budget(CALL, &script, max_tokens, Budget::Cut, &mut Sampler::greedy());
+        assert_eq!(cut.stop, StopReason::MaxTokens);
+        assert!(serde_json::from_str::<serde_json::Value>(&cut.text).is_err());
+    }
+    assert!(steered > 100, "{steered} turns were steered");
+}
+
+#[test]
+fn budget_that_suffices_changes_nothing_and_one_below_the_shortest_text_cuts() {
+    let script = "{\"name\": \"say\", \"text\": \"hi\", \"tags\": [\"a\"]}";
+    let turn = |max, budget| under_budget(CALL, script, max, budget, &mut Sampler::greedy());
+    let free = turn(1_000, Budget::Cut);
+    assert_eq!((free.text.as_str(), &free.stop), (script, &StopReason::Finished));
+    let roomy = turn(200, Budget::Whole);
+    assert_eq!((&roomy.tokens, &roomy.stop), (&free.tokens, &StopReason::Finished));
+    let tight = turn(5, Budget::Whole);
+    assert_eq!((tight.tokens.len(), &tight.stop), (5, &StopReason::MaxTokens));
 }
 
 /// Allows `good` tokens, then nothing, or an error, or refuses what it allowed.

@@ -10,6 +10,7 @@
 )]
 
 mod backend;
+mod canonical;
 mod differential;
 mod files;
 mod forcing;

@@ -8,8 +8,8 @@
     reason = "tests"
 )]
 
+mod budget;
 mod laws;
-mod reference;
 mod tables;
 
 use std::sync::Arc;

@@ -21,7 +21,13 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn ranges() -> impl Strategy<Value = Vec<(char, char)>> {
-    vec(prop_oneof![character().prop_map(|c| (c, c)), (character(), character())], 1..5)
+    vec(
+        prop_oneof![
+            character().prop_map(|c| (c, c)),
+            (character(), character()).prop_map(|(a, b)| (a.min(b), a.max(b)))
+        ],
+        1..5,
+    )
 }
 
 fn token() -> impl Strategy<Value = Expr> {

@@ -15,3 +15,4 @@ mod interop;
 mod laws;
 mod matching;
 mod syntax;
+mod triggers;
