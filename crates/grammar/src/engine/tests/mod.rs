@@ -10,6 +10,7 @@
 
 mod laws;
 mod reference;
+mod shared;
 mod tables;
 
 use std::sync::Arc;
