@@ -44,7 +44,8 @@ pub(crate) fn walk(grammar: &Grammar, u: &mut Unstructured<'_>) -> u64 {
     let mut steps = 0;
     while !u.is_empty() && steps < 64 && reference.width() <= WIDEST {
         steps += 1;
-        let place = || format!("after {} steps of\n{grammar}", matcher.steps());
+        let taken = matcher.steps();
+        let place = || format!("after {taken} steps of\n{grammar}");
         let mut engine = matcher.clone();
         let mask = match engine.mask() {
             Ok(mask) => mask,
