@@ -3,8 +3,8 @@
 //! Results go to stdout and everything else to stderr; colour and progress bars only on a terminal.
 
 mod conformance;
-mod eval;
 mod doctor;
+mod eval;
 mod exit;
 mod grammar;
 mod jsonl;

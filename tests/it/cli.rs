@@ -136,7 +136,9 @@ fn an_unwritable_workspace_is_refused_in_edit_mode_only() {
 #[test]
 fn help_of_every_subcommand_has_examples() {
     let dir = workspace();
-    for subcommand in ["run", "model", "tool", "doctor", "schema", "grammar", "conformance", "eval", "completions"] {
+    for subcommand in
+        ["run", "model", "tool", "doctor", "schema", "grammar", "conformance", "eval", "completions"]
+    {
         let help = check(dir.path(), &[subcommand, "--help"], 0, "");
         assert!(help.contains("Example"), "{subcommand}: {help}");
     }

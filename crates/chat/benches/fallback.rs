@@ -10,8 +10,14 @@ const SIZE: usize = 1 << 20;
 
 const TEXTS: &[(&str, &str)] = &[
     ("prose", "The port is 8443 (see `config`); it was 80 before [1], so a <b>restart</b> is needed.\n"),
-    ("calls", "<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"notes/today.txt\", \"max_lines\": 40}}\n</tool_call>\n"),
-    ("elements", "<tool_call>\n<function=f>\n<parameter=a>\nsome text\n</parameter>\n</function>\n</tool_call>\n"),
+    (
+        "calls",
+        "<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"notes/today.txt\", \"max_lines\": 40}}\n</tool_call>\n",
+    ),
+    (
+        "elements",
+        "<tool_call>\n<function=f>\n<parameter=a>\nsome text\n</parameter>\n</function>\n</tool_call>\n",
+    ),
     ("hostile-open", "<tool_call>"),
     ("hostile-braces", "{\"a\":"),
     ("hostile-cut", "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \""),
