@@ -72,7 +72,7 @@ pub(crate) fn walk(grammar: &Grammar, u: &mut Unstructured<'_>) -> u64 {
         let choice = u.int_in_range(0..=allowed.len() - 1).unwrap_or(0);
         let (token, after) = allowed.swap_remove(choice);
         if let Err(error) = matcher.accept(token) {
-            assert_eq!(error.kind(), Kind::Limit, "{error} {}", place());
+            assert_eq!(error.kind(), Kind::Limit, "{error}\n{grammar}");
             break;
         }
         let mut back = matcher.clone();
