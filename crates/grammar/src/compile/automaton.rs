@@ -23,8 +23,8 @@ pub(super) struct State {
 /// First and last code point, and the state they lead to, each.
 type Edges = Vec<(u32, u32, u32)>;
 
-/// Elementary steps of a subset construction before it is given up; a few hundred milliseconds at worst.
-const STEPS: usize = 20_000_000;
+/// Elementary steps of a subset construction before it is given up; a hundred milliseconds at worst.
+const STEPS: usize = 6_000_000;
 
 impl Dfa {
     /// The texts that `nfa` matches.

@@ -155,8 +155,9 @@ impl Json {
     pub(super) fn magnitude(&mut self, builder: &mut GrammarBuilder) -> Expr {
         self.made(builder, "json-magnitude", |_, _| {
             // 19 digits times 10^289 is still a finite float; 10^-999 is zero.
-            let large = sequence([Expr::class([('1', '2')]), Expr::class([('0', '8')]), digit()]);
-            magnitude(Expr::choice([digit().repeat(1, Some(2)), large]), 3)
+            let hundreds = sequence([Expr::literal("1"), digit(), digit()]);
+            let more = sequence([Expr::literal("2"), Expr::class([('0', '8')]), digit()]);
+            magnitude(Expr::choice([digit().repeat(1, Some(2)), hundreds, more]), 3)
         })
     }
 

@@ -136,12 +136,14 @@ pub fn compile_into(
         bodies: FxHashMap::default(),
         dfas: FxHashMap::default(),
         strings: FxHashMap::default(),
+        remainders: FxHashMap::default(),
         classes: FxHashMap::default(),
         unguarded: Vec::new(),
         cut: false,
         weakened: Vec::new(),
         depth: 0,
         rules: 0,
+        product_states: options.limits.pattern_states.saturating_mul(PRODUCTS),
         states: options.limits.pattern_states,
     };
     let key = compiler.arena.resolved(vec![Conjunct::Whole(schema.root)]);
@@ -159,6 +161,9 @@ pub fn compile_into(
     contract.weaken(weakened);
     Ok((root, contract))
 }
+
+/// Automata as large as the limit allows that one schema may make or try to make.
+const PRODUCTS: usize = 5;
 
 /// What is known of a key.
 #[derive(Clone, Debug)]
@@ -182,6 +187,8 @@ struct Compiler<'a, 's> {
     dfas: FxHashMap<Arc<crate::schema::pattern::Pattern>, Option<Arc<automaton::Dfa>>>,
     /// Strings by what is said of them, so that equal ones are determinized and written once.
     strings: FxHashMap<string::StringKey, Option<Expr>>,
+    /// Digits that make a multiple: by unit, number of digits to come, and remainder of those before.
+    remainders: FxHashMap<(i128, usize, i128), Option<Expr>>,
     /// Sets of code points that have been written before, as patterns repeat a few.
     classes: FxHashMap<Vec<(u32, u32)>, Expr>,
     /// Keys entered since the last object or array: meeting one again adds nothing.
@@ -191,6 +198,8 @@ struct Compiler<'a, 's> {
     weakened: Vec<(String, Cow<'static, str>)>,
     depth: usize,
     rules: usize,
+    /// States that automata of patterns may still have, all in all: a bound on time.
+    product_states: usize,
     /// States that automata with counts may still add; what comes after is checked instead.
     states: usize,
 }

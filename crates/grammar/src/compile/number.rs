@@ -154,7 +154,9 @@ impl Compiler<'_, '_> {
             core /= 10;
             zeros.push('0');
         }
-        let states = usize::try_from(core.saturating_mul(i128::from(DIGITS) + 1)).unwrap_or(usize::MAX);
+        let known = self.remainders.contains_key(&(core, 1, 0));
+        let states = usize::try_from(core.saturating_mul(i128::from(DIGITS))).unwrap_or(usize::MAX);
+        let states = if known { 0 } else { states };
         if core > 1 && states > self.states {
             let pointers: Vec<String> =
                 shape.multiple_of.iter().map(|(_, pointer)| pointer.clone()).collect();
@@ -195,7 +197,7 @@ impl Compiler<'_, '_> {
             return Ok(integers(low, high));
         }
         let (low, high) = (digits_of(low), digits_of(high));
-        let mut automaton = Remainders { unit, memo: rustc_hash::FxHashMap::default(), name };
+        let automaton = Remainders { unit, name };
         let mut branches = Vec::new();
         for length in low.len()..=high.len() {
             let mut from = vec![0; length];
@@ -213,13 +215,12 @@ impl Compiler<'_, '_> {
 /// Digits whose number is a multiple of a unit: a state for each remainder and number of digits to come.
 struct Remainders<'a> {
     unit: i128,
-    memo: rustc_hash::FxHashMap<(usize, i128), Option<Expr>>,
     name: &'a str,
 }
 
 impl Remainders<'_> {
     fn digits(
-        &mut self,
+        &self,
         compiler: &mut Compiler<'_, '_>,
         low: Option<&[u8]>,
         high: Option<&[u8]>,
@@ -230,7 +231,7 @@ impl Remainders<'_> {
             return Ok((remainder == 0).then(Expr::empty));
         }
         let free = low.is_none() && high.is_none();
-        if let (true, Some(known)) = (free, self.memo.get(&(length, remainder))) {
+        if let (true, Some(known)) = (free, compiler.remainders.get(&(self.unit, length, remainder))) {
             return Ok(known.clone());
         }
         let bottom = low.and_then(|digits| digits.first().copied()).unwrap_or(0);
@@ -253,7 +254,7 @@ impl Remainders<'_> {
         }
         let label = format!("{}-{length}-{remainder}", self.name);
         let expr = expr.map(|expr| compiler.shared(&label, expr)).transpose()?;
-        self.memo.insert((length, remainder), expr.clone());
+        compiler.remainders.insert((self.unit, length, remainder), expr.clone());
         Ok(expr)
     }
 }

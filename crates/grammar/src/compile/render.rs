@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::Schema;
 use crate::schema::pattern::Pattern;
-use crate::schema::{Arena, Conjunct, Decimal, Key, Normal, same};
+use crate::schema::{Arena, Conjunct, Decimal, Draft, Key, Normal, Types, same};
 
 use super::Whitespace;
 
@@ -50,7 +50,10 @@ impl Writer<'_> {
         match value {
             Value::Null => out.push_str("null"),
             Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-            Value::Number(number) => out.push_str(&number_text(number)),
+            Value::Number(number) => match self.in_digits(value, number, key) {
+                Some(text) => out.push_str(&text),
+                None => out.push_str(&number_text(number)),
+            },
             Value::String(text) => out.push_str(&string_text(text)),
             Value::Array(items) => {
                 let shape = self.leaf(value, key).map(|(arena, normal)| arena.array(&normal.own));
@@ -101,6 +104,26 @@ impl Writer<'_> {
         out.push('}');
     }
 
+    /// A float that is whole, where it matters how that is written: its digits where the grammar counts them, and
+    /// with a fraction where the draft holds that such a number is no integer.
+    fn in_digits(&self, value: &Value, number: &Number, key: Option<Key>) -> Option<String> {
+        if !number.is_f64() || !Decimal::of(number).is_integral() {
+            return None;
+        }
+        let (arena, normal) = self.leaf(value, key)?;
+        let leaf = arena.leaf(&normal).0;
+        let shape = arena.number(&leaf);
+        let integer = leaf.values.is_none() && !leaf.types.has(Types::FRACTION);
+        let digits = || plain_digits(&Decimal::of(number));
+        if integer && leaf.types.has(Types::INTEGER) && arena.schema.draft == Draft::Four {
+            return Some(format!("{}.0", digits()));
+        }
+        // Exponents are written where nothing but the sign is bounded.
+        let from_zero = shape.min.is_none_or(|min| min.value.is_zero() && !min.exclusive);
+        let free = from_zero && shape.max.is_none() && shape.multiple_of.is_empty();
+        (integer || !free).then(digits)
+    }
+
     fn listed(&self, value: &Value, key: Option<Key>) -> Option<Value> {
         if !value.is_array() && !value.is_object() {
             return None;
@@ -132,10 +155,19 @@ pub(super) fn number_text(number: &Number) -> String {
     if whole.len() > 18 && !number.is_i64() && !number.is_u64() || fraction.len() > 17 {
         return number.to_string();
     }
+    plain_digits(&decimal)
+}
+
+/// A number without an exponent.
+fn plain_digits(decimal: &Decimal) -> String {
     let digits = |digits: &[u8]| digits.iter().map(|digit| char::from(b'0' + digit)).collect::<String>();
     let sign = if decimal.is_negative() { "-" } else { "" };
-    let whole = if whole.is_empty() { "0".to_owned() } else { digits(whole) };
-    if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{}", digits(fraction)) }
+    let whole = if decimal.whole().is_empty() { "0".to_owned() } else { digits(decimal.whole()) };
+    if decimal.is_integral() {
+        format!("{sign}{whole}")
+    } else {
+        format!("{sign}{whole}.{}", digits(decimal.fraction()))
+    }
 }
 
 /// A string with the short escapes, other control characters as `\u00XX`, and all else as it is.
@@ -164,6 +196,22 @@ mod tests {
             (json!({"kind": "b", "x": [{"q": 2.0, "p": 1}]}), r#"{"x":[{"p":1,"q":2}],"kind":"b"}"#),
         ] {
             assert_eq!(render(&value, Some(&schema), Whitespace::Compact), text);
+        }
+    }
+
+    #[test]
+    fn whole_floats_are_spelled_as_their_schema_counts_them() {
+        let draft_4 = json!({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"});
+        for (schema, value, text) in [
+            (json!({"type": "integer"}), json!(2e19), "20000000000000000000"),
+            (json!({"minimum": 1}), json!(2e19), "20000000000000000000"),
+            (json!({"minimum": 0}), json!(2e19), "2e+19"),
+            (json!(true), json!(2e19), "2e+19"),
+            (json!({"type": "integer"}), json!(2.0), "2"),
+            (draft_4, json!(2.0), "2.0"),
+        ] {
+            let schema = Schema::parse(&schema).unwrap();
+            assert_eq!(render(&value, Some(&schema), Whitespace::Compact), text, "{value}");
         }
     }
 

@@ -127,15 +127,27 @@ impl Compiler<'_, '_> {
         if let Some(known) = self.dfas.get(pattern) {
             return known.clone();
         }
-        let limit = self.options.limits.pattern_states;
-        let dfa = pattern.nfa().and_then(|nfa| Dfa::new(nfa, limit)).map(Arc::new);
+        let limit = self.product_limit();
+        let dfa = pattern.nfa().and_then(|nfa| Dfa::new(nfa, limit));
+        let dfa = self.charged(dfa, limit).map(Arc::new);
         self.dfas.insert(Arc::clone(pattern), dfa.clone());
         dfa
     }
 
+    /// States that the next automaton may have.
+    fn product_limit(&self) -> usize {
+        self.options.limits.pattern_states.min(self.product_states)
+    }
+
+    /// Takes what an automaton cost from what is left for all; one that was given up cost all it might have.
+    fn charged(&mut self, made: Option<Dfa>, limit: usize) -> Option<Dfa> {
+        let cost = made.as_ref().map_or(limit, |dfa| dfa.states.len());
+        self.product_states = self.product_states.saturating_sub(cost);
+        made
+    }
+
     /// Everything that is said of the string as one automaton.
     fn product(&mut self, leaf: &Leaf, shape: &TextShape, name: &str) -> Result<Option<Expr>, Error> {
-        let limit = self.options.limits.pattern_states;
         let mut dfa: Option<Dfa> = None;
         let mut left: Option<&PatternUse> = None;
         for used in &shape.patterns {
@@ -143,7 +155,10 @@ impl Compiler<'_, '_> {
             let own = own.map(|dfa| if used.negated { dfa.complement() } else { Dfa::clone(&dfa) });
             let joined = match (&dfa, own) {
                 (None, own) => own,
-                (Some(dfa), Some(own)) => dfa.intersection(&own, limit),
+                (Some(dfa), Some(own)) => {
+                    let limit = self.product_limit();
+                    self.charged(dfa.intersection(&own, limit), limit)
+                }
                 (Some(_), None) => None,
             };
             match joined {

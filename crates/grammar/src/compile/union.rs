@@ -12,6 +12,10 @@ use super::{Compiler, choice};
 
 /// Combinations of choices that one place may multiply out to; beyond it a choice is let go and checked.
 const COMBINATIONS: usize = 256;
+/// Choices at one place beyond which they are made all or none: each costs a look at every combination so far.
+const WIDE: usize = 12;
+/// Combinations that so many choices may multiply out to.
+const WIDE_COMBINATIONS: usize = 32;
 /// Branches of which every pair is compared.
 const PAIRS: usize = 200;
 
@@ -21,7 +25,7 @@ impl Compiler<'_, '_> {
         let plain = normal.own.is_empty() && normal.open.len() == 1 && normal.made.is_empty();
         let branches = self.arena.branches(&normal);
         self.require_disjoint(&normal, &branches);
-        let keys = if plain { branches } else { self.multiplied(branches) };
+        let keys = if plain { branches } else { self.multiplied(&normal, branches) };
         let mut exprs = Vec::with_capacity(keys.len());
         for (i, key) in keys.into_iter().enumerate() {
             if self.arena.is_never(&key) {
@@ -33,7 +37,9 @@ impl Compiler<'_, '_> {
     }
 
     /// Makes the remaining choices of each key too, dropping what is impossible, as long as that stays bounded.
-    fn multiplied(&mut self, keys: Vec<Key>) -> Vec<Key> {
+    fn multiplied(&mut self, whole: &Normal, keys: Vec<Key>) -> Vec<Key> {
+        let wide = whole.open.len() > WIDE;
+        let most = if wide { WIDE_COMBINATIONS } else { COMBINATIONS };
         let mut done = Vec::new();
         let mut pending: VecDeque<Key> = keys.into();
         while let Some(key) = pending.pop_front() {
@@ -46,7 +52,11 @@ impl Compiler<'_, '_> {
                 continue;
             }
             let branches = self.arena.branches(&normal);
-            if done.len() + pending.len() + branches.len() > COMBINATIONS {
+            if done.len() + pending.len() + branches.len() > most {
+                if wide {
+                    self.let_go(whole);
+                    return vec![Normal { open: Vec::new(), ..whole.clone() }.key()];
+                }
                 self.let_go(&normal);
                 let rest = Normal { open: Vec::new(), ..normal };
                 done.push(rest.key());

@@ -48,8 +48,7 @@ impl Draft {
             | "maxContains" => self >= Self::Y2019,
             "$recursiveRef" => self == Self::Y2019,
             "prefixItems" | "$dynamicRef" => self >= Self::Y2020,
-            "dependencies" => self <= Self::Seven,
-            // A list under `items` is an old habit; its companion is understood wherever it is.
+            // A list under `items`, its companion, and `dependencies` are old habits, understood wherever they are.
             _ => true,
         }
     }

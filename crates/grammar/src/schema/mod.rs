@@ -42,6 +42,7 @@ pub(crate) use part::{Bound, Part, PartId, PatternUse, TextKind, Types};
 pub struct Schema {
     pub(crate) parts: Vec<Part>,
     pub(crate) root: PartId,
+    pub(crate) draft: Draft,
     pub(crate) entries: Vec<KeywordEntry>,
 }
 

@@ -44,7 +44,7 @@ pub(super) fn parse(root: &Value, options: &SchemaOptions) -> Result<Schema, Err
         }
         parser.flush();
     }
-    let mut schema = Schema { parts: parser.parts, root: id, entries: parser.entries };
+    let mut schema = Schema { parts: parser.parts, root: id, draft, entries: parser.entries };
     negate::rewrite(&mut schema);
     Ok(schema)
 }
