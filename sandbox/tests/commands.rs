@@ -340,16 +340,24 @@ fn time_memory_processes_and_disk_end() {
         ..ProcessLimits::default()
     };
     let field = Field::new();
+    // A time that nobody else on this machine sleeps for, so that what is left behind is known by it.
+    let nap = 1_000_000 + std::process::id();
     let start = Instant::now();
-    for command in ["while :; do :; done", "sleep 60", "trap '' TERM INT HUP; setsid sleep 613 & sleep 617"] {
+    for command in [
+        "while :; do :; done",
+        "sleep 60",
+        &format!("trap '' TERM INT HUP; setsid sleep {nap} & sleep {nap}"),
+    ] {
         let ran = field.run_without(command, &limits, &[]);
         assert_eq!(ran.end, End::TimeLimit, "{command}");
     }
     assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
-    let background = field.run_without("setsid sleep 613 & (sleep 617 &) ; echo done", &limits, &[]);
+    let background =
+        field.run_without(&format!("setsid sleep {nap} & (sleep {nap} &) ; echo done"), &limits, &[]);
     assert_eq!((text(&background).trim(), background.end), ("done", End::Exited(0)));
-    let count = "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -Ec 'sleep 61[37]'";
-    let left = Command::new("/bin/sh").args(["-c", count]).output().unwrap();
+    // The brackets keep the search from finding itself.
+    let count = format!("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'slee[p] {nap}'");
+    let left = Command::new("/bin/sh").args(["-c", &count]).output().unwrap();
     let left = String::from_utf8(left.stdout).unwrap();
     assert_eq!(left.trim(), "0", "nothing is left behind");
 

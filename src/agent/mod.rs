@@ -3,10 +3,12 @@
 //! Invariant: a run ends. It has at most [`Options::max_iterations`] turns, the last of which can only be an
 //! answer, and no call is made whose result is already there and would be the same again.
 
+mod approval;
 mod context;
 mod event;
 mod settled;
 
+pub use approval::{Approval, Asked, Request};
 pub use event::{CallRecord, Event, Final, StopReason};
 
 use std::num::NonZeroUsize;
@@ -20,18 +22,6 @@ use crate::engine::{Cancel, Engine, Sampling, Turn, TurnEvent, TurnRequest};
 use crate::tools::{Registry, Status, ToolResult};
 use crate::{Error, Kind};
 use settled::Settled;
-
-/// Who is asked before a call that may change something.
-#[derive(Clone, Default)]
-pub enum Approval {
-    /// Nobody: the policy alone decides.
-    #[default]
-    Auto,
-    /// Such calls are denied.
-    Never,
-    /// This function; `true` lets the call through.
-    Ask(Arc<dyn Fn(&ToolCall) -> bool + Send + Sync>),
-}
 
 /// How a run goes.
 #[derive(Clone)]
@@ -270,7 +260,7 @@ impl Run<'_> {
             _ if !registry.needs_approval(call) => true,
             Approval::Auto => true,
             Approval::Never => false,
-            Approval::Ask(ask) => ask(call),
+            Approval::Ask(ask) => ask(&Request::new(registry, call)),
         };
         if !approved {
             return ToolResult::denied(format!(

@@ -1,22 +1,23 @@
 //! `toolgate run`: one task with tools until a final answer, or a chat.
 
+use std::collections::HashSet;
 use std::io::{IsTerminal, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use toolgate_chat::{Message, ToolCall, ToolChoice, ToolName, Transcript};
+use toolgate_chat::{Message, ToolChoice, ToolName, Transcript};
 use toolgate_sandbox::output;
 use toolgate_sandbox::policy::ProcessLimits;
 
 use super::exit::Exit;
 use super::model_args::ModelOptions;
-use super::terminal::{self, Unit};
+use super::terminal::{self, Answer, Unit};
 use super::tool::{self, Workspace};
-use crate::agent::{Agent, Approval, Event, Final, Options, StopReason};
+use crate::agent::{Agent, Approval, Event, Final, Options, Request, StopReason};
 use crate::engine::{Cancel, Sampling};
 use crate::models::ResolvedModel;
 use crate::tools::{CannedTool, MEMORY_TOOLS, Registry};
@@ -140,7 +141,7 @@ fn agent_options(args: &RunArgs) -> anyhow::Result<Options> {
     let approval = match approve {
         Approve::Auto => Approval::Auto,
         Approve::Never => Approval::Never,
-        Approve::Ask if terminal => Approval::Ask(Arc::new(ask)),
+        Approve::Ask if terminal => Approval::Ask(Arc::new(asker())),
         Approve::Ask => {
             anyhow::bail!("--approve ask needs a terminal; use --approve auto or --approve never")
         }
@@ -154,8 +155,29 @@ fn agent_options(args: &RunArgs) -> anyhow::Result<Options> {
     Ok(Options { max_iterations: args.max_iterations, choice, parallel: args.parallel, sampling, approval })
 }
 
-fn ask(call: &ToolCall) -> bool {
-    terminal::confirm(&format!("allow {}?", call.name))
+/// Asks on the terminal; an "always" counts for exactly that call, under that policy, for this run.
+fn asker() -> impl Fn(&Request) -> bool + Send + Sync {
+    let always = Mutex::new(HashSet::new());
+    move |request: &Request| {
+        // A poisoned lock is one whose holder panicked: then nothing is remembered, and everybody is asked again.
+        let remembered = always.lock().is_ok_and(|always| always.contains(&request.fingerprint));
+        if remembered {
+            return true;
+        }
+        if let Some(preview) = &request.preview {
+            terminal::changes(preview);
+        }
+        match terminal::confirm(&format!("allow {}?", request.name)) {
+            Answer::Yes => true,
+            Answer::No => false,
+            Answer::Always => {
+                if let Ok(mut always) = always.lock() {
+                    always.insert(request.fingerprint.clone());
+                }
+                true
+            }
+        }
+    }
 }
 
 fn registry(args: &RunArgs) -> anyhow::Result<Registry> {

@@ -118,15 +118,42 @@ pub(super) enum Unit {
 }
 
 /// Asks a yes-or-no question on the terminal; anything but yes is no.
-pub(super) fn confirm(question: &str) -> bool {
+pub(super) fn confirm(question: &str) -> Answer {
     let mut err = anstream::stderr().lock();
-    let _ = write!(err, "{YELLOW}?{YELLOW:#} {} [y/N] ", output::for_terminal(question));
+    let _ =
+        write!(err, "{YELLOW}?{YELLOW:#} {} [y/N/a(lways this very call)] ", output::for_terminal(question));
     let _ = err.flush();
     let mut answer = String::new();
     if std::io::stdin().read_line(&mut answer).is_err() {
-        return false;
+        return Answer::No;
     }
-    matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Answer::Yes,
+        "a" | "always" => Answer::Always,
+        _ => Answer::No,
+    }
+}
+
+/// What a person says to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Yes,
+    No,
+    /// Yes, and the same again without asking.
+    Always,
+}
+
+/// Shows what a call would change: lines that go in red, lines that come in green.
+pub(super) fn changes(preview: &str) {
+    let mut err = anstream::stderr().lock();
+    for line in preview.lines() {
+        let style = match line.chars().next() {
+            Some('-') => RED,
+            Some('+') => GREEN,
+            _ => DIM,
+        };
+        let _ = writeln!(err, "  {style}{}{style:#}", output::for_terminal(line));
+    }
 }
 
 /// Reads a line after `prompt`; `None` at the end of input.

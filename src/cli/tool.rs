@@ -151,7 +151,7 @@ pub(super) fn registry_with(
     for tool in memory_tools(&Arc::new(memory))? {
         registry.add_boxed(tool)?;
     }
-    Ok(registry)
+    Ok(registry.under(format!("{mode:?} {policy:?}")))
 }
 
 /// `run_command`, if the policy grants it and this machine can confine it.

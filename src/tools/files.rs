@@ -7,7 +7,7 @@ use toolgate_chat::ToolSpec;
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{self as sandbox, Grants, Kind, ReadOptions, Root, SearchOptions, output};
 
-use super::{Args, Effect, Status, Tool, ToolResult};
+use super::{Args, Effect, Status, Tool, ToolResult, preview};
 use crate::Error;
 
 #[derive(Deserialize, JsonSchema)]
@@ -151,6 +151,28 @@ impl Tool for FileTool {
 
     fn needs_approval(&self) -> bool {
         self.asks
+    }
+
+    fn preview(&self, args: &Args) -> Option<String> {
+        if self.effect == Effect::Reads {
+            return None;
+        }
+        let path = args.str("path")?;
+        let whole = match self.root.read_file(&self.grants, path, &ReadOptions::default()) {
+            Ok(file) if !file.truncated => Some(file.text),
+            Err(error) if error.kind() == Kind::NotFound => Some(String::new()),
+            // Too long to be compared, or not to be seen: then the new text is shown alone.
+            _ => None,
+        };
+        let (old, new) = match (args.str("old_text"), args.str("new_text"), args.str("content")) {
+            (Some(old), Some(new), _) => match whole {
+                Some(text) => (text.clone(), text.replacen(old, new, 1)),
+                None => (old.to_owned(), new.to_owned()),
+            },
+            (_, _, Some(content)) => (whole.unwrap_or_default(), content.to_owned()),
+            _ => return None,
+        };
+        Some(preview::diff(&old, &new))
     }
 
     fn call(&self, args: &Args) -> ToolResult {

@@ -9,6 +9,7 @@ mod check;
 mod command;
 mod files;
 mod memory;
+mod preview;
 mod registry;
 mod result;
 mod typed;
@@ -54,6 +55,12 @@ pub trait Tool: Send + Sync {
     fn needs_approval_of(&self, call: &ToolCall) -> bool {
         let _ = call;
         self.needs_approval()
+    }
+
+    /// What a call would change, for the person who is asked about it; nothing where the tool cannot tell.
+    fn preview(&self, args: &Args) -> Option<String> {
+        let _ = args;
+        None
     }
 
     /// Runs it on arguments that fit its schema.

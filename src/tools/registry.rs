@@ -14,6 +14,8 @@ use crate::Error;
 pub struct Registry {
     entries: Vec<Entry>,
     by_name: BTreeMap<String, usize>,
+    /// What the tools are allowed, as a text that differs where policies differ.
+    policy: String,
 }
 
 struct Entry {
@@ -25,6 +27,18 @@ impl Registry {
     /// No tools.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same registry, marked with the policy its tools were made under, so that approvals are bound to it.
+    #[must_use]
+    pub fn under(mut self, policy: String) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// What [`under`](Self::under) was given.
+    pub fn policy(&self) -> &str {
+        &self.policy
     }
 
     /// Adds a tool after the others.
@@ -57,9 +71,10 @@ impl Registry {
     /// A name that no tool has; the message lists those there are.
     pub fn select(self, names: &[String]) -> Result<Self, Error> {
         let known = self.names().collect::<Vec<_>>().join(", ");
+        let policy = self.policy.clone();
         let mut by_name: BTreeMap<String, Entry> =
             self.entries.into_iter().map(|entry| (entry.tool.spec().name.to_string(), entry)).collect();
-        let mut selected = Self::new();
+        let mut selected = Self::new().under(policy);
         for name in names {
             let entry = by_name
                 .remove(name)
@@ -102,6 +117,12 @@ impl Registry {
     /// What calling the tool of that name may do; `None` if there is none.
     pub fn effect(&self, name: &str) -> Option<Effect> {
         self.entry(name).map(|entry| entry.tool.effect())
+    }
+
+    /// What that call would change, where its tool can tell and its arguments fit.
+    pub fn preview(&self, call: &ToolCall) -> Option<String> {
+        let entry = self.entry(&call.name)?;
+        entry.tool.preview(&entry.check.check(&call.arguments).ok()?)
     }
 
     /// Whether somebody is to be asked before that call.
