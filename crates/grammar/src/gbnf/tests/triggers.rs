@@ -83,7 +83,7 @@ fn a_word_counts_only_by_itself() {
 fn reasoning_is_ignored() {
     let think = (text("<think>"), text("</think>"));
     check(
-        &grammar(&[text("<call>")], &[think.clone()], After::Text),
+        &grammar(&[text("<call>")], std::slice::from_ref(&think), After::Text),
         &[
             "<think>I could <call> it</think><call>(1)",
             "<think><call>",
@@ -188,9 +188,9 @@ fn scan(mut rest: &[char], markers: &[(&str, bool)], hidden: Option<(&str, &str)
         let marker: Vec<char> = marker.chars().collect();
         let before = read.strip_suffix(marker.as_slice());
         let whole = |before: &[char]| {
-            !word
-                || !before.last().is_some_and(is_word)
-                    && !(marker.last().is_some_and(is_word) && next.is_some_and(is_word))
+            let inside = before.last().is_some_and(is_word)
+                || marker.last().is_some_and(is_word) && next.is_some_and(is_word);
+            !(word && inside)
         };
         before.is_some_and(whole)
     };
