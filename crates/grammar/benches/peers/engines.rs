@@ -17,6 +17,9 @@ use crate::vocabulary::Tokenizer;
 pub(crate) trait Engine {
     fn name(&self) -> String;
 
+    /// Tokens of the vocabulary.
+    fn tokens(&self) -> TokenId;
+
     /// Everything from the schema to a run that can be asked for its first mask.
     fn compile(&self, schema: &Value) -> Result<Box<dyn Run>, String>;
 
@@ -76,6 +79,10 @@ impl Ours {
 impl Engine for Ours {
     fn name(&self) -> String {
         "toolgate".to_owned()
+    }
+
+    fn tokens(&self) -> TokenId {
+        self.vocabulary.len() as TokenId
     }
 
     fn compile(&self, schema: &Value) -> Result<Box<dyn Run>, String> {
@@ -151,6 +158,10 @@ impl Llguidance {
 impl Engine for Llguidance {
     fn name(&self) -> String {
         "llguidance".to_owned()
+    }
+
+    fn tokens(&self) -> TokenId {
+        self.factory.tok_env().tok_trie().vocab_size() as TokenId
     }
 
     fn compile(&self, schema: &Value) -> Result<Box<dyn Run>, String> {

@@ -7,7 +7,7 @@
 //!
 //! The corpus is a file of JSON lines, each `{id, schema, valid_instances}`; the vocabulary is read from a GGUF
 //! file's metadata. After `--`: `--limit N` schemas (300), `--rounds N` of which each step's least time counts (3),
-//! `--only NAME` of an engine, `--json FILE` for the results, `--slow N` for the N slowest schemas. Times are
+//! `--verify N` to compare every Nth mask with the check of each token, `--only NAME` of an engine, `--json FILE` for the results, `--slow N` for the N slowest schemas. Times are
 //! microseconds of one thread, unless said otherwise.
 #![allow(
     clippy::unwrap_used,
@@ -112,6 +112,11 @@ fn main() {
             of_workload.insert(engine.name(), result);
         }
         results.insert(name.clone(), Value::Object(of_workload));
+    }
+    if let Some(every) = option("--verify") {
+        let (masks, wrong) = verify(&*ours, &workloads[0].1, every.parse().expect("a number"));
+        println!("masks compared with the check of each token: {masks}, tokens that differ: {wrong}");
+        results.insert("verified".to_owned(), json!({"masks": masks, "tokens_that_differ": wrong}));
     }
     results.insert("threads".to_owned(), threads(&ours, &workloads[0].1));
     println!("threads: {}", results["threads"]);
@@ -297,6 +302,30 @@ impl Outcome {
         }
         summary
     }
+}
+
+/// Compares every so many masks with the checks of all tokens; the number of masks, and of tokens that differ.
+fn verify(engine: &dyn Engine, cases: &[Case], every: usize) -> (usize, usize) {
+    let (mut position, mut masks, mut wrong) = (0, 0, 0);
+    for case in cases {
+        let Ok(run) = engine.compile(&case.schema) else { continue };
+        for trace in &case.traces {
+            let mut run = run.again();
+            for &token in trace {
+                position += 1;
+                run.mask().unwrap();
+                if position % every == 0 {
+                    masks += 1;
+                    wrong +=
+                        (0..engine.tokens()).filter(|&token| run.masked(token) != run.check(token)).count();
+                }
+                if run.accept(token).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+    (masks, wrong)
 }
 
 /// Tokens a second over shared automata, on one thread and on two.

@@ -10,6 +10,8 @@
 
 mod budget;
 mod laws;
+mod reference;
+mod shared;
 mod tables;
 
 use std::sync::Arc;
