@@ -170,12 +170,27 @@ impl Expansion {
         set_bits(self.live)
     }
 
-    /// Where the only edge on a class leads; `None` if there are several.
-    pub(crate) fn only_edge(&self, class: u8) -> Option<Item> {
-        if self.several.get(usize::from(class >> 6)).is_none_or(|word| word >> (class & 63) & 1 == 1) {
-            return None;
+    /// The classes on which the two may lead to different places; on all others both lead nowhere, or by a single
+    /// edge to the same.
+    pub(crate) fn differs(&self, other: &Self) -> [u64; 4] {
+        let mut same = [0; 4];
+        for ours in &self.leaves {
+            for theirs in other.leaves.iter().filter(|theirs| theirs.to == ours.to) {
+                let (low, high) = (ours.low.max(theirs.low), ours.high.min(theirs.high));
+                if low <= high {
+                    add_range(&mut same, low, high);
+                }
+            }
         }
-        self.leaves.iter().find(|leaf| leaf.low <= class && class <= leaf.high).map(|leaf| leaf.to)
+        let several = self.several.iter().zip(other.several).map(|(a, b)| a | b);
+        let live = self.live.iter().zip(other.live).map(|(a, b)| a | b);
+        let mut differs = [0; 4];
+        for ((differs, live), (same, several)) in
+            differs.iter_mut().zip(live).zip(same.into_iter().zip(several))
+        {
+            *differs = live & !(same & !several);
+        }
+        differs
     }
 
     /// The places that the edges on a class lead to, and all classes on which exactly these edges can be taken.

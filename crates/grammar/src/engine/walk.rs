@@ -113,27 +113,42 @@ impl Machine {
         let words = mask.words_mut();
         let classes = &self.program.classes;
         let mut exits = Vec::new();
-        let keep = |exits: &mut Vec<u32>, nodes: Range<usize>| {
-            if !known.is_empty() {
-                let from = known.partition_point(|&exit| (exit as usize) < nodes.start);
-                let to = known.partition_point(|&exit| (exit as usize) < nodes.end);
-                exits.extend_from_slice(&known[from..to]);
-            }
+        // Ranges come in ascending order, so that what lies before one is not asked for again.
+        let mut rest = known;
+        let mut keep = |exits: &mut Vec<u32>, nodes: Range<usize>| {
+            let before = |end: usize, rest: &[u32]| {
+                rest.iter().position(|&exit| exit as usize >= end).unwrap_or(rest.len())
+            };
+            rest = &rest[before(nodes.start, rest)..];
+            let (within, after) = rest.split_at(before(nodes.end, rest));
+            exits.extend_from_slice(within);
+            rest = after;
         };
         let follow = |expansion: Option<&Expansion>, class: u8| match expansion {
             Some(expansion) => self.step(expansion, class),
             None => Ok(None),
         };
-        type Pair<'m> = (Option<&'m Expansion>, Option<&'m Expansion>);
+        /// What both are at a node, and the classes on which they may part.
+        type Pair<'m> = (Option<&'m Expansion>, Option<&'m Expansion>, [u64; 4]);
+        let pair = |ours: Option<&'_ Expansion>, theirs: Option<&'_ Expansion>| match (ours, theirs) {
+            (Some(ours), Some(theirs)) => ours.differs(theirs),
+            _ => [u64::MAX; 4],
+        };
+        let (ours, theirs) = (self.expand(id)?, self.expand(near)?);
         let mut path: SmallVec<[Pair<'_>; 32]> =
-            SmallVec::from_iter([(Some(self.expand(id)?), Some(self.expand(near)?))]);
+            SmallVec::from_iter([(Some(ours), Some(theirs), ours.differs(theirs))]);
         let (mut at, mut visited) = (0, 0);
         while at < all.len() {
             let node = &all[at];
             let level = usize::from(node.depth);
             let class = classes.of(node.byte);
-            let (ours, theirs) = path[level - 1];
+            let (ours, theirs, parts) = path[level - 1];
             let end = node.end as usize;
+            if parts[usize::from(class >> 6)] >> (class & 63) & 1 == 0 {
+                keep(&mut exits, at..end);
+                at = end;
+                continue;
+            }
             let allowed = ours.is_some_and(|expansion| expansion.live(class));
             let was_allowed = theirs.is_some_and(|expansion| expansion.live(class));
             if !allowed && !was_allowed {
@@ -151,13 +166,6 @@ impl Machine {
             if visited > DIFFERENCES {
                 return Ok(None);
             }
-            // Where both have the same single edge there is no need for the configuration it leads to.
-            let edge = ours.and_then(|expansion| expansion.only_edge(class));
-            if edge.is_some() && edge == theirs.and_then(|expansion| expansion.only_edge(class)) {
-                keep(&mut exits, at..end);
-                at = end;
-                continue;
-            }
             let (next, their_next) = (follow(ours, class)?, follow(theirs, class)?);
             if next == their_next {
                 keep(&mut exits, at..end);
@@ -170,7 +178,7 @@ impl Machine {
                 exits.push(at as u32);
             }
             path.truncate(level);
-            path.push((next, their_next));
+            path.push((next, their_next, pair(next, their_next)));
             at += 1;
         }
         Ok(Some(exits))
