@@ -10,7 +10,6 @@
 
 mod budget;
 mod laws;
-mod reference;
 mod shared;
 mod tables;
 
