@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::lower::{Edge, State, StateId};
 use super::machine::{ConfigId, Entry, FAR_BELOW, FrameId, Machine, Stop};
 
-/// Words of the longest signature: strings and numbers are shorter, and to find out that something is longer costs
+/// Words of the longest signature: the insides of strings are shorter, and to find out that something is not costs
 /// little.
 const WORDS: usize = 384;
 

@@ -59,7 +59,7 @@ pub struct Vocabulary {
     ordinary: TokenSet,
     traits: Vec<slice::Traits>,
     slices: Slices,
-    /// What can follow the parts that grammars have in common: strings, numbers, formats.
+    /// What can follow the parts that grammars have in common: the insides of strings.
     texts: Kept<Signature>,
     /// Text tokens of more than `Slice::LONG` bytes, longest first, with their lengths.
     long_tokens: Vec<(u16, TokenId)>,
