@@ -151,8 +151,6 @@ impl Template {
         let tools = if render.tools.is_empty() { Jinja::from(()) } else { Jinja::from(Serde(render.tools)) };
         let given = context! {
             messages => Jinja::from(Serde(render.messages)),
-            // A few templates take their tools under a name of their own.
-            xml_tools => tools.clone(),
             tools => tools,
             add_generation_prompt => render.ending == Ending::Generation,
             bos_token => self.tokens.bos.as_str(),
