@@ -290,7 +290,11 @@ fn family(derived: &Derived) -> [(&'static str, String); 3] {
         (derived.opens_reasoning.is_some(), "reasoning, which it opens itself"),
     ];
     let known: Vec<&str> = known.into_iter().filter_map(|(knows, what)| knows.then_some(what)).collect();
-    let template = if known.is_empty() { "knows questions and answers alone".to_owned() } else { format!("knows {}", known.join(", ")) };
+    let template = if known.is_empty() {
+        "knows questions and answers alone".to_owned()
+    } else {
+        format!("knows {}", known.join(", "))
+    };
     [("template", template), ("family", derived.format.name().to_owned()), ("derived", derived.why.clone())]
 }
 

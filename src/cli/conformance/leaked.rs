@@ -99,7 +99,8 @@ impl Counts {
             (true, _) => "ok",
         };
         let reason = (verdict != "ok").then(|| {
-            let made: Vec<Value> = found.calls.iter().map(|call| json!([call.name, call.arguments])).collect();
+            let made: Vec<Value> =
+                found.calls.iter().map(|call| json!([call.name, call.arguments])).collect();
             format!("found {} and {}", Value::from(made), json!(found.content))
         });
         Ok(Outcome { id: row.text("id")?.to_owned(), verdict, reason })
@@ -113,7 +114,9 @@ fn calls_match(expected: &[Value], found: &Extraction, subset: bool) -> bool {
             let arguments = expected.get("arguments").and_then(Value::as_object).unwrap_or(&none);
             expected.get("name").is_some_and(|name| name == call.name.as_str())
                 && (subset || arguments.len() == call.arguments.len())
-                && arguments.iter().all(|(key, value)| call.arguments.get(key).is_some_and(|made| same(value, made)))
+                && arguments
+                    .iter()
+                    .all(|(key, value)| call.arguments.get(key).is_some_and(|made| same(value, made)))
         })
 }
 

@@ -157,7 +157,12 @@ impl Json {
             // 19 digits times 10^289 is still a finite float; 10^-999 is zero.
             let hundreds = sequence([Expr::literal("1"), digit(), digit()]);
             let more = sequence([Expr::literal("2"), Expr::class([('0', '8')]), digit()]);
-            magnitude(Expr::choice([digit().repeat(1, Some(2)), hundreds, more]), 3)
+            let high = Expr::choice([
+                sequence([Expr::literal("29"), digit()]),
+                sequence([Expr::literal("30"), Expr::class([('0', '7')])]),
+            ]);
+            let up = Expr::choice([digit().repeat(1, Some(2)), hundreds, more]);
+            magnitude(up, high, 3)
         })
     }
 
@@ -166,7 +171,11 @@ impl Json {
         self.made(builder, "json-single", |_, _| {
             // 19 digits times 10^19 is below 3.4 times 10^38.
             let up = Expr::choice([digit(), sequence([Expr::literal("1"), digit()])]);
-            sequence([Expr::literal("-").optional(), magnitude(up, 2)])
+            let high = Expr::choice([
+                sequence([Expr::literal("2"), digit()]),
+                sequence([Expr::literal("3"), Expr::class([('0', '7')])]),
+            ]);
+            sequence([Expr::literal("-").optional(), magnitude(up, high, 2)])
         })
     }
 
@@ -244,17 +253,24 @@ fn digit() -> Expr {
     Expr::class([('0', '9')])
 }
 
-/// A number from 0 with the exponents `up`, and negative ones of up to `down` digits.
-fn magnitude(up: Expr, down: u64) -> Expr {
+/// A number from 0 with the exponents `up`, with those of `high` behind a single digit, and negative ones of up to
+/// `down` digits.
+fn magnitude(up: Expr, high: Expr, down: u64) -> Expr {
     let whole = Expr::choice([
         Expr::literal("0"),
         sequence([Expr::class([('1', '9')]), digit().repeat(0, Some(18))]),
     ]);
     let fraction = sequence([Expr::literal("."), digit().repeat(1, Some(17))]);
-    let up = sequence([Expr::literal("+").optional(), up]);
+    let e = Expr::class([('e', 'e'), ('E', 'E')]);
+    let plus = Expr::literal("+").optional();
+    let up = sequence([plus.clone(), up]);
     let down = sequence([Expr::literal("-"), digit().repeat(1, Some(down))]);
-    let exponent = sequence([Expr::class([('e', 'e'), ('E', 'E')]), Expr::choice([up, down])]);
-    sequence([whole, fraction.optional(), exponent.optional()])
+    let exponent = sequence([e.clone(), Expr::choice([up, down])]);
+    let one = Expr::class([('1', '9')]);
+    Expr::choice([
+        sequence([whole, fraction.clone().optional(), exponent.optional()]),
+        sequence([one, fraction.optional(), e, plus, high]),
+    ])
 }
 
 /// The rule called `name`, or that with a number, that has this body; made if it is not there yet.
