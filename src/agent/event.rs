@@ -80,6 +80,11 @@ pub enum Event {
         /// Milliseconds it took.
         ms: u64,
     },
+    /// Calls were found in a turn that was not written in the form of the model's family.
+    Recovered {
+        /// The turn as the model wrote it.
+        text: String,
+    },
     /// A turn was taken back and is made again.
     Retry {
         /// Why.

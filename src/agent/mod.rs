@@ -288,6 +288,7 @@ fn forward(event: TurnEvent, events: &mut dyn FnMut(Event)) {
             call: decision.call,
         }),
         TurnEvent::Text(delta) => events(Event::Text { delta }),
+        TurnEvent::Recovered(text) => events(Event::Recovered { text }),
         TurnEvent::Retry(why) => events(Event::Retry { why }),
     }
 }

@@ -293,6 +293,10 @@ impl View {
                 terminal::call(name, arguments);
             }
             Event::ToolResult { status, content, ms, .. } => terminal::result(*status, content, *ms),
+            Event::Recovered { text } => {
+                self.end_line();
+                terminal::written(text);
+            }
             Event::Retry { why } => {
                 self.end_line();
                 terminal::note(&format!("again: {why}"));

@@ -81,6 +81,15 @@ pub(super) fn result(status: Status, content: &str, ms: u64) {
     let _ = writeln!(err, "  {DIM}└{DIM:#} {style}{}{style:#} {DIM}{ms} ms{DIM:#}", status.as_str());
 }
 
+/// What a model wrote where no constraint held it to a form, before the calls that were found in it.
+pub(super) fn written(text: &str) {
+    note("no runtime's form, but a call is in it:");
+    let mut err = anstream::stderr().lock();
+    for text in text.lines() {
+        let _ = writeln!(err, "  {DIM}{}{DIM:#}", line(text));
+    }
+}
+
 fn line(text: &str) -> String {
     let safe = output::for_terminal(text);
     let mut cut: String = safe.chars().take(PANEL_COLUMNS).collect();

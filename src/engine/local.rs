@@ -239,8 +239,20 @@ impl<B: Backend + Send> Making<'_, B> {
     fn unconstrained(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<Turn, Error> {
         self.prefill(state, &self.transcript(), offered)?;
         let decoded = self.decode(state, None, true)?;
-        let parsed = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
-        let parsed = recover(parsed, self.request.tools);
+        let read = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
+        let as_text = ParsedTurn { content: Some(decoded.text.clone()), ..ParsedTurn::default() };
+        let written_well = !read.calls.is_empty();
+        let mut parsed = recover(read, self.request.tools);
+        if !parsed.calls.is_empty() {
+            if !written_well {
+                (self.events)(TurnEvent::Recovered(decoded.text.clone()));
+            }
+            drop_repeats(&mut parsed.calls, self.request.settled);
+            if parsed.calls.is_empty() {
+                // Nothing can make this model answer instead: what it wrote is the answer, and the run ends.
+                return Ok(self.finish(decoded, as_text, None));
+            }
+        }
         Ok(self.finish(decoded, parsed, None))
     }
 

@@ -108,6 +108,8 @@ pub enum TurnEvent {
     Decided(TurnDecision),
     /// A piece of the answer.
     Text(String),
+    /// Calls were found in a turn that the family's own form does not cover: the turn as the model wrote it.
+    Recovered(String),
     /// The turn was taken back and is made again.
     Retry(String),
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolgate::agent::{Agent, Options};
+use toolgate::agent::{Agent, Event, Options};
 use toolgate::engine::{self, Cancel, Constraint, Engine, Forcing, LocalEngine, Sampling, TurnRequest};
 use toolgate::models::Catalogue;
 use toolgate::tools::{Registry, Status, file_tools};
@@ -86,14 +86,26 @@ fn the_half_billion_model_reads_a_file_and_answers_from_it() {
 }
 
 #[test]
-fn without_a_constraint_the_same_model_s_call_is_text_nobody_parses() {
+fn without_a_constraint_the_same_model_s_call_is_text_that_has_to_be_recovered() {
     let Some(engine) = load("qwen2.5-coder-0.5b", |options| options.constraint = Constraint::None) else {
         return;
     };
     let (registry, question) = demo();
-    let outcome = Agent::new(Arc::new(engine), registry, Options::default()).ask(question).unwrap();
-    assert!(outcome.calls.is_empty(), "{outcome:?}");
-    assert!(outcome.answer.contains("\"name\""), "{}", outcome.answer);
+    let options = Options { max_iterations: 2, ..Options::default() };
+    let mut transcript = Transcript::new();
+    transcript.push(Message::User(question.to_owned()));
+    let mut written = Vec::new();
+    let keep = &mut |event| {
+        if let Event::Recovered { text } = event {
+            written.push(text);
+        }
+    };
+    let outcome = Agent::new(Arc::new(engine), registry, options)
+        .run(&mut transcript, &Cancel::default(), keep)
+        .unwrap();
+    let text = written.first().expect("a call in text of the model's own form");
+    assert!(text.contains("\"name\"") && !text.contains("<tool_call>"), "{text}");
+    assert!(outcome.calls.first().is_some_and(|call| call.name == "read_file"), "{outcome:?}");
 }
 
 /// Tools of differing schemas, for the noise test.
