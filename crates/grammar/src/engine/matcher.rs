@@ -191,8 +191,8 @@ impl Matcher {
     /// item ::= [0-9] | root"#)?;
     /// let automaton = Automaton::new(&grammar, Arc::new(Vocabulary::new(tokens)?), &Limits::default())?;
     /// let mut matcher = automaton.matcher();
-    /// matcher.accept_bytes(b"[1,[1,[")?;
-    /// assert_eq!(matcher.completion_tokens()?, [2, 1]);
+    /// matcher.accept_bytes(b"[[1,[1,[")?;
+    /// assert_eq!(matcher.completion_tokens()?, [2, 2]);
     /// # Ok::<(), toolgate_grammar::Error>(())
     /// ```
     ///
