@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 8;
 /// use toolgate_sandbox::command::shell::commands;
 /// let found = commands("cd src && git push \"$(git remote)\" | tee log").unwrap();
 /// let programs: Vec<_> = found.iter().filter_map(|words| words.first()?.as_deref()).collect();
-/// assert_eq!(programs, ["git", "cd", "git", "tee"]);
+/// assert_eq!(programs, ["cd", "git", "git", "tee"]);
 /// assert!(commands("echo 'open").is_none());
 /// ```
 pub fn commands(line: &str) -> Option<Vec<Words>> {
