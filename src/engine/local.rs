@@ -240,7 +240,6 @@ impl<B: Backend + Send> Making<'_, B> {
         self.prefill(state, &self.transcript(), offered)?;
         let decoded = self.decode(state, None, true)?;
         let read = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
-        let as_text = ParsedTurn { content: Some(decoded.text.clone()), ..ParsedTurn::default() };
         let written_well = !read.calls.is_empty();
         let mut parsed = recover(read, self.request.tools);
         if !parsed.calls.is_empty() {
@@ -250,7 +249,7 @@ impl<B: Backend + Send> Making<'_, B> {
             drop_repeats(&mut parsed.calls, self.request.settled);
             if parsed.calls.is_empty() {
                 // Nothing can make this model answer instead: what it wrote is the answer, and the run ends.
-                return Ok(self.finish(decoded, as_text, None));
+                parsed = ParsedTurn { content: Some(decoded.text.clone()), ..ParsedTurn::default() };
             }
         }
         Ok(self.finish(decoded, parsed, None))

@@ -152,7 +152,7 @@ fn fits(root: &Value, branch: &Value, object: &Map<String, Value>, depth: usize)
 }
 
 /// Follows references inside the document, a bounded number of times.
-fn resolve<'a>(root: &'a Value, schema: &'a Value, depth: usize) -> &'a Value {
+pub(crate) fn resolve<'a>(root: &'a Value, schema: &'a Value, depth: usize) -> &'a Value {
     let mut current = schema;
     for _ in 0..depth {
         let Some(target) = current.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix('#'))

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::json::{Dialect, Reader};
 use super::source::Source;
+use crate::parameters::resolve;
 use crate::spec::ToolSpec;
 
 /// Steps along references, and into unions, that are followed.
@@ -225,28 +226,13 @@ fn mended(text: &str) -> Option<Value> {
     (reader.cursor.is_end() && !reader.was_cut()).then_some(value)
 }
 
-fn resolved<'t>(root: &'t Value, schema: &'t Value, depth: usize) -> &'t Value {
-    let mut current = schema;
-    for _ in 0..depth {
-        let Some(target) = current.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix('#'))
-        else {
-            return current;
-        };
-        match root.pointer(target) {
-            Some(found) => current = found,
-            None => return current,
-        }
-    }
-    current
-}
-
 fn branches(schema: &Value) -> impl Iterator<Item = &Value> {
     ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|union| schema.get(union)?.as_array()).flatten()
 }
 
 fn find_member<'t>(root: &'t Value, schema: &'t Value, name: &str, depth: usize) -> Option<&'t Value> {
     let depth = depth.checked_sub(1)?;
-    let schema = resolved(root, schema, depth);
+    let schema = resolve(root, schema, depth);
     if let Some(found) = schema.get("properties").and_then(|properties| properties.get(name)) {
         return Some(found);
     }
@@ -258,7 +244,7 @@ fn find_member<'t>(root: &'t Value, schema: &'t Value, name: &str, depth: usize)
 
 fn find_items<'t>(root: &'t Value, schema: &'t Value, depth: usize) -> Option<&'t Value> {
     let depth = depth.checked_sub(1)?;
-    let schema = resolved(root, schema, depth);
+    let schema = resolve(root, schema, depth);
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
         return Some(items);
     }
@@ -267,7 +253,7 @@ fn find_items<'t>(root: &'t Value, schema: &'t Value, depth: usize) -> Option<&'
 
 fn kinds_of(root: &Value, schema: &Value, depth: usize) -> Kinds {
     let Some(depth) = depth.checked_sub(1) else { return Kinds::ALL };
-    let schema = resolved(root, schema, depth);
+    let schema = resolve(root, schema, depth);
     let mut kinds = match schema.get("type") {
         Some(Value::String(name)) => Kinds::named(name),
         Some(Value::Array(names)) => {
