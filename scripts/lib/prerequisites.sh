@@ -22,13 +22,17 @@ has() {
     command -v "$1" >/dev/null 2>&1
 }
 
-# Prints the directory of a libclang where bindgen would find it; the patterns are those of the clang-sys crate.
+# Prints the directory of a libclang where bindgen would find it; the patterns are those of the clang-sys crate, which
+# passes over libclang-cpp: another library, and often there alone.
 libclang_dir() {
     for directory in ${LIBCLANG_PATH:-} "$(llvm-config --libdir 2>/dev/null || true)" \
         /usr/lib/llvm-*/lib /usr/local/llvm*/lib /usr/lib/*-linux-gnu* /usr/lib64 /usr/lib \
         /usr/local/lib /opt/homebrew/opt/llvm/lib /Library/Developer/CommandLineTools/usr/lib; do
         for library in "$directory"/libclang.so "$directory"/libclang.so.* "$directory"/libclang-*.so* \
             "$directory"/libclang.dylib; do
+            case $library in
+                *-cpp.*) continue ;;
+            esac
             if [ -n "$directory" ] && [ -f "$library" ]; then
                 printf '%s\n' "$directory"
                 return 0
