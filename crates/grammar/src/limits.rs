@@ -15,10 +15,14 @@ pub struct Limits {
     pub depth: usize,
     /// Stacks alive in one configuration (ambiguity). Default 4,096.
     pub stacks: usize,
-    /// Configurations an automaton keeps memoized. Default 65,536; a few hundred bytes each, a mask more.
+    /// Configurations an automaton keeps memoized, what was used longest ago going first. Default 65,536; they take
+    /// 1 KiB each on average at most, with their stacks and transitions.
     pub configurations: usize,
     /// Bytes of masks kept per automaton. Default 64 MiB.
     pub mask_bytes: usize,
+    /// Steps spent on finding out what can follow, beyond 64 for each configuration: what ambiguity may cost a run
+    /// as a whole. Default 4,000,000; about 50 ns each.
+    pub work: usize,
     /// States of a string automaton (a pattern, a format, a product of several). Default 20,000.
     pub pattern_states: usize,
     /// Bytes of forced text returned at once. Default 4,096.
@@ -35,6 +39,7 @@ impl Default for Limits {
             stacks: 4_096,
             configurations: 65_536,
             mask_bytes: 64 << 20,
+            work: 4_000_000,
             pattern_states: 20_000,
             forced_bytes: 4_096,
         }

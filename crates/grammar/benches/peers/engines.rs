@@ -125,7 +125,7 @@ impl Run for OurRun {
 
     fn bytes(&self) -> Option<usize> {
         let usage = self.matcher.automaton().usage();
-        Some(usage.mask_bytes + 16 * usage.states + 300 * usage.configurations + 100 * usage.frames)
+        Some(usage.mask_bytes + 16 * usage.states + usage.bytes)
     }
 }
 

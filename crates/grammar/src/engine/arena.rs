@@ -52,12 +52,13 @@ impl<T> Interner<T> {
         self.len.load(Ordering::Relaxed) as usize
     }
 
-    /// The id of the value of which `key` is the part that tells values apart; `make` makes it if it is new.
+    /// The id of the value of which `key` is the part that tells values apart; `make` makes it if it is new, and if
+    /// there is room for it.
     pub(crate) fn intern<K: Hash + ?Sized>(
         &self,
         key: &K,
         same: impl Fn(&T) -> bool,
-        make: impl FnOnce() -> T,
+        make: impl FnOnce() -> Result<T, Full>,
     ) -> Result<u32, Full> {
         let hash = FxBuildHasher.hash_one(key);
         let Some(shard) = self.shards.get((hash >> 32) as usize % SHARDS) else { return Err(Full) };
@@ -66,9 +67,17 @@ impl<T> Interner<T> {
         if let Some(&known) = ids.iter().find(|&&id| self.get(id).is_some_and(&same)) {
             return Ok(known);
         }
-        let id = self.push(make())?;
+        let id = self.push(make()?)?;
         ids.push(id);
         Ok(id)
+    }
+
+    /// The id of a value that is there already.
+    pub(crate) fn find<K: Hash + ?Sized>(&self, key: &K, same: impl Fn(&T) -> bool) -> Option<u32> {
+        let hash = FxBuildHasher.hash_one(key);
+        let shard = self.shards.get((hash >> 32) as usize % SHARDS)?;
+        let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        shard.get(&hash)?.iter().copied().find(|&id| self.get(id).is_some_and(&same))
     }
 
     fn push(&self, value: T) -> Result<u32, Full> {
@@ -104,7 +113,7 @@ mod tests {
     #[test]
     fn equal_values_share_an_id_and_the_capacity_holds() {
         let interner: Interner<u64> = Interner::new(300);
-        let intern = |value: u64| interner.intern(&value, |&known| known == value, || value);
+        let intern = |value: u64| interner.intern(&value, |&known| known == value, || Ok(value));
         let ids: Vec<u32> = (0..300).map(|value| intern(value).unwrap()).collect();
         assert_eq!(ids, (0..300).collect::<Vec<u32>>());
         assert_eq!(intern(300), Err(Full));
@@ -117,7 +126,7 @@ mod tests {
     fn threads_agree_on_ids() {
         let interner: Interner<u64> = Interner::new(10_000);
         let run = || -> Vec<u32> {
-            (0..2_000).map(|v: u64| interner.intern(&v, |&known| known == v, || v).unwrap()).collect()
+            (0..2_000).map(|v: u64| interner.intern(&v, |&known| known == v, || Ok(v)).unwrap()).collect()
         };
         let (a, b) = std::thread::scope(|scope| {
             let (a, b) = (scope.spawn(run), scope.spawn(run));

@@ -1,16 +1,15 @@
 //! The shared half of the engine: a lowered grammar, and the machine that determinizes it as it is used.
 //!
-//! Invariant: tables only grow, up to their limits; when they are full, a fresh machine takes over, and the old
-//! one goes when the last run has left it.
+//! Invariant: tables only grow, up to their limits; when they are full, a fresh machine takes over with what was used
+//! last, and the old one goes when the last run has left it.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use rustc_hash::FxHashMap;
-
 use super::completion::Costs;
 use super::lower::Program;
-use super::machine::{ConfigId, Entry, FrameId, Item, Machine, Stop};
+use super::machine::{Machine, Stop};
 use super::matcher::Matcher;
+use super::renew;
 use super::vocabulary::Vocabulary;
 use crate::{Error, Grammar, Limits};
 
@@ -50,10 +49,12 @@ pub struct Automaton {
 pub struct Usage {
     /// States of the lowered grammar; about 16 bytes each.
     pub states: usize,
-    /// Configurations visited; a few hundred bytes each.
+    /// Configurations visited.
     pub configurations: usize,
-    /// Stack frames; about 100 bytes each.
+    /// Stack frames.
     pub frames: usize,
+    /// Bytes of configurations and frames.
+    pub bytes: usize,
     /// Bytes of masks.
     pub mask_bytes: usize,
 }
@@ -88,23 +89,29 @@ impl Automaton {
         let machine = self.machine();
         let (configurations, frames) = machine.used();
         let states = self.program.states.len();
-        Usage { states, configurations, frames, mask_bytes: machine.masks.bytes() }
+        let mask_bytes = machine.masks.bytes() + machine.held.used();
+        Usage { states, configurations, frames, bytes: machine.memory.used(), mask_bytes }
     }
 
     pub(crate) fn costs(&self) -> &Costs {
         self.costs.get_or_init(|| Costs::new(&self.program))
     }
 
-    fn machine(&self) -> Arc<Machine> {
+    pub(crate) fn machine(&self) -> Arc<Machine> {
         Arc::clone(&self.machine.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The machine to use instead of `full`.
-    pub(crate) fn renewed(&self, full: &Arc<Machine>) -> Result<Arc<Machine>, Stop> {
+    /// The machine to use instead of `full`; with `empty`, one that took nothing over.
+    pub(crate) fn renewed(&self, full: &Arc<Machine>, empty: bool) -> Result<Arc<Machine>, Stop> {
         let mut current = self.machine.write().unwrap_or_else(PoisonError::into_inner);
         if Arc::ptr_eq(&current, full) {
             let (program, vocabulary) = (Arc::clone(&self.program), Arc::clone(&self.vocabulary));
-            *current = Arc::new(Machine::new(program, vocabulary, self.limits.clone())?);
+            let fresh = Machine::new(program, vocabulary, self.limits.clone())?;
+            fresh.work.take_over(&full.work);
+            if !empty {
+                renew::take_over(full, &fresh);
+            }
+            *current = Arc::new(fresh);
         }
         Ok(Arc::clone(&current))
     }
@@ -114,54 +121,4 @@ impl std::fmt::Debug for Automaton {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Automaton").field("usage", &self.usage()).finish_non_exhaustive()
     }
-}
-
-/// The configurations of `old`, in `new`.
-pub(crate) fn transplant(old: &Machine, new: &Machine, ids: &[ConfigId]) -> Result<Vec<ConfigId>, Stop> {
-    let mut frames: FxHashMap<FrameId, FrameId> = FxHashMap::default();
-    let mut configurations: FxHashMap<ConfigId, ConfigId> = FxHashMap::default();
-    let mut out = Vec::with_capacity(ids.len());
-    for &id in ids {
-        if let Some(&known) = configurations.get(&id) {
-            out.push(known);
-            continue;
-        }
-        let items = &old.get(id)?.items;
-        let mut needed: Vec<FrameId> = Vec::new();
-        let mut work: Vec<FrameId> = items.iter().map(|item| item.frame).collect();
-        while let Some(frame) = work.pop() {
-            if frames.contains_key(&frame) {
-                continue;
-            }
-            frames.insert(frame, frame);
-            needed.push(frame);
-            work.extend(old.entries(frame).iter().filter_map(|entry| match *entry {
-                Entry::Return { parent, .. } | Entry::Again { parent, .. } => Some(parent),
-                Entry::End | Entry::Exit => None,
-            }));
-        }
-        // Frames refer to older ones only.
-        needed.sort_unstable();
-        for frame in needed {
-            let moved = old.entries(frame).iter().map(|&entry| match entry {
-                Entry::Return { state, parent } => {
-                    Entry::Return { state, parent: frames.get(&parent).copied().unwrap_or(parent) }
-                }
-                Entry::Again { repetition, parent, count } => {
-                    Entry::Again { repetition, parent: frames.get(&parent).copied().unwrap_or(parent), count }
-                }
-                end => end,
-            });
-            let moved = new.frame(moved.collect())?;
-            frames.insert(frame, moved);
-        }
-        let items = items.iter().map(|item| Item {
-            state: item.state,
-            frame: frames.get(&item.frame).copied().unwrap_or(item.frame),
-        });
-        let moved = new.configuration(items.collect())?;
-        configurations.insert(id, moved);
-        out.push(moved);
-    }
-    Ok(out)
 }

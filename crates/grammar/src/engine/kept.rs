@@ -25,7 +25,7 @@ struct Shard<K> {
     bytes: usize,
 }
 
-impl<K: Hash + Eq> Kept<K> {
+impl<K: Hash + Eq + Clone> Kept<K> {
     pub(crate) fn new(budget: usize) -> Self {
         let empty = |_| Mutex::new(Shard { masks: FxHashMap::default(), clock: 0, bytes: 0 });
         Self { shards: std::array::from_fn(empty), budget: budget / SHARDS }
@@ -60,6 +60,18 @@ impl<K: Hash + Eq> Kept<K> {
         if shard.masks.insert(key, (text.clone(), now)).is_none() {
             shard.bytes += size;
         }
+    }
+
+    /// All of them, in each shard what was used longest ago first.
+    pub(crate) fn by_age(&self) -> Vec<(K, Text)> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut masks: Vec<_> = shard.masks.iter().collect();
+            masks.sort_unstable_by_key(|(_, (_, used))| *used);
+            all.extend(masks.into_iter().map(|(key, (text, _))| (key.clone(), text.clone())));
+        }
+        all
     }
 
     /// Bytes in use.

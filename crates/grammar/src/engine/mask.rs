@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::expansion::Expansion;
 use super::kept::Kept;
 #[cfg(doc)]
 use super::machine::UNKNOWN;
-use super::machine::{ConfigId, ENDED, Expansion, FrameId, Item, Machine, Stop};
+use super::machine::{ConfigId, ENDED, FrameId, Item, Machine, Stop};
 use super::relative::Relative;
 use super::signature::Signature;
 use super::slice::{self, Slice};
@@ -29,15 +30,13 @@ const WIDE: usize = 24;
 /// What a mask is kept by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
-    /// The whole mask of a configuration.
-    Whole(ConfigId),
     /// The text tokens of a configuration.
     Text(ConfigId),
     /// The text tokens of a configuration over [`UNKNOWN`], put onto a frame.
     Onto(ConfigId, FrameId),
 }
 
-/// The masks computed so far.
+/// The masks that others are made of.
 pub(crate) type Masks = Kept<Key>;
 
 /// The text tokens that can follow a configuration.
@@ -72,15 +71,24 @@ impl Text {
 
     /// Bytes it holds, those it shares with others included.
     pub(crate) fn size(&self) -> usize {
-        size_of_val(self.tokens.words()) + size_of_val(&*self.exits) + 128
+        mask_bytes(&self.tokens) + size_of_val(&*self.exits)
     }
+}
+
+/// Bytes of a mask.
+pub(crate) fn mask_bytes(mask: &TokenSet) -> usize {
+    size_of_val(mask.words()) + 128
 }
 
 impl Machine {
     /// All tokens that can come next.
     pub(crate) fn mask(&self, id: ConfigId) -> Result<Arc<TokenSet>, Stop> {
-        if let Some(known) = self.masks.get(&Key::Whole(id)) {
-            return Ok(known.tokens);
+        let configuration = self.get(id)?;
+        if let Some(known) = configuration.mask.get() {
+            return Ok(Arc::clone(known));
+        }
+        if !self.held.has_room(self.vocabulary.len() / 8 + 128) {
+            return Err(Stop::Full);
         }
         let expansion = self.expand(id)?;
         let mut text = self.compute_text(id, expansion)?;
@@ -90,8 +98,11 @@ impl Machine {
             self.add_tokens(expansion, ends, &mut mask);
             text.tokens = Arc::new(mask);
         }
-        self.masks.put(Key::Whole(id), &text);
-        Ok(text.tokens)
+        let mask = configuration.mask.get_or_init(|| {
+            self.held.overdraw(mask_bytes(&text.tokens));
+            text.tokens
+        });
+        Ok(Arc::clone(mask))
     }
 
     /// Adds what is allowed as a whole token: end tokens and token terminals.
@@ -129,6 +140,7 @@ impl Machine {
 
     /// The text tokens of a configuration if this grammar, or another, has found them out; otherwise its signature.
     fn known_text(&self, id: ConfigId) -> Result<(Option<Text>, Option<Signature>), Stop> {
+        self.touch(self.get(id)?);
         if let Some(known) = self.masks.get(&Key::Text(id)) {
             return Ok((Some(known), None));
         }

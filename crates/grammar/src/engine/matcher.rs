@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::automaton::{Automaton, transplant};
+use super::automaton::Automaton;
 use super::budget;
 use super::completion::Piece;
 use super::machine::{ConfigId, ENDED, Item, Machine, Stop};
+use super::renew::transplant;
 use super::vocabulary::{TokenId, TokenKind, TokenSet};
 use crate::{Error, Kind, Place};
 
@@ -28,7 +29,9 @@ pub struct Matcher {
 impl Matcher {
     pub(crate) fn new(automaton: Arc<Automaton>, machine: Arc<Machine>) -> Self {
         let current = machine.start;
-        Self { automaton, machine, current, history: Vec::new(), forgotten: 0 }
+        let run = Self { automaton, machine, current, history: Vec::new(), forgotten: 0 };
+        run.touch();
+        run
     }
 
     /// The automaton it runs.
@@ -232,9 +235,16 @@ impl Matcher {
         self.forgotten + self.history.len()
     }
 
+    fn touch(&self) {
+        if let Ok(configuration) = self.machine.get(self.current) {
+            self.machine.touch(configuration);
+        }
+    }
+
     fn step_to(&mut self, next: ConfigId) {
         self.history.push(self.current);
         self.current = next;
+        self.touch();
     }
 
     /// Computes something at the current configuration, in a fresh machine if the tables are full.
@@ -242,11 +252,11 @@ impl Matcher {
         &mut self,
         compute: impl Fn(&Machine, ConfigId) -> Result<T, Stop>,
     ) -> Result<T, Error> {
-        // The machine that replaces a full one may be shared and full as well; the second is our own.
-        for _ in 0..3 {
+        // What was kept of a full machine, by others perhaps, may leave too little room; an empty one has it all.
+        for empty in [false, true, true] {
             match compute(&self.machine, self.current) {
                 Ok(value) => return Ok(value),
-                Err(Stop::Full) => self.move_on().map_err(|stop| stop.error(&self.automaton.limits))?,
+                Err(Stop::Full) => self.move_on(empty).map_err(|stop| stop.error(&self.automaton.limits))?,
                 Err(stop) => return Err(stop.error(&self.automaton.limits)),
             }
         }
@@ -254,15 +264,15 @@ impl Matcher {
     }
 
     /// Goes on in a fresh machine, with the last steps of the history.
-    fn move_on(&mut self) -> Result<(), Stop> {
+    fn move_on(&mut self, empty: bool) -> Result<(), Stop> {
         let keep = self.history.len().min(self.automaton.limits.configurations / 4);
         let from = self.history.len() - keep;
         let ids: Vec<ConfigId> =
             self.history.get(from..).unwrap_or_default().iter().copied().chain([self.current]).collect();
-        let mut fresh = self.automaton.renewed(&self.machine)?;
+        let mut fresh = self.automaton.renewed(&self.machine, empty)?;
         let moved = match transplant(&self.machine, &fresh, &ids) {
             Err(Stop::Full) => {
-                fresh = self.automaton.renewed(&fresh)?;
+                fresh = self.automaton.renewed(&fresh, true)?;
                 transplant(&self.machine, &fresh, &ids)?
             }
             moved => moved?,

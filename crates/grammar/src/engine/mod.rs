@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! Grammar ─ flat, lower ─▶ Program (a network over byte classes)
-//!                            └ machine: sets of stacks, hash-consed; transitions computed once
+//!                            └ machine, expansion: sets of stacks, hash-consed; transitions computed once; renew: what
+//!                                a fresh machine takes over from a full one
 //!                                └ mask, relative, signature: token sets, shared between configurations and grammars
 //!                                    └ automaton (shared), matcher (one run), completion, budget
 //! ```
@@ -16,13 +17,16 @@ mod automaton;
 mod budget;
 mod classes;
 mod completion;
+mod expansion;
 mod flat;
 mod kept;
 mod lower;
 mod machine;
 mod mask;
 mod matcher;
+mod meter;
 mod relative;
+mod renew;
 mod signature;
 mod slice;
 mod trie;

@@ -5,11 +5,16 @@
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use super::machine::{ConfigId, Expansion, Machine, Stop};
+use super::expansion::Expansion;
+use super::machine::{ConfigId, Machine, Stop};
 use super::slice::{self, Slice};
 
 /// Configurations looked at to see whether a run of characters stays among them.
 const PLACES: usize = 512;
+
+/// Steps of the closure that a look ahead may cost. More are needed only where the grammar is so ambiguous that each
+/// further character costs more than the last.
+const COST: usize = 1 << 14;
 
 /// Characters that all lead from a configuration to the same next one.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +64,13 @@ impl Machine {
     pub(crate) fn chain(&self, id: ConfigId, atoms: u64) -> Result<(Chain, bool), Stop> {
         let mut at = id;
         let mut leaves = false;
+        let mut cost = 0;
         for points in 0..=self.vocabulary.longest() {
             let expansion = self.expand(at)?;
+            cost += expansion.cost;
+            if cost > COST {
+                return Ok((Chain::Mixed, leaves));
+            }
             leaves |= expansion.exit;
             match self.uniform(at)? {
                 Some(uniform) if uniform.atoms & atoms == atoms => {
@@ -163,6 +173,7 @@ impl Machine {
         let mut seen: FxHashSet<ConfigId> = FxHashSet::from_iter([id]);
         let mut work = vec![id];
         let mut looked: Vec<ConfigId> = Vec::new();
+        let mut cost = 0;
         while let Some(at) = work.pop() {
             if let Some(&known) = self.get(at)?.stays.get() {
                 atoms &= known;
@@ -170,9 +181,10 @@ impl Machine {
                 let mut found = SmallVec::new();
                 atoms &= self.live_atoms(at, atoms, &mut found)?;
                 looked.push(at);
+                cost += self.expand(at)?.cost;
                 work.extend(found.into_iter().filter(|&to| seen.insert(to)));
             }
-            if looked.len() > PLACES {
+            if looked.len() > PLACES || cost > COST {
                 // Not looked at again from the places it leads to, which would take as long.
                 for at in looked {
                     self.get(at)?.stays.get_or_init(|| 0);

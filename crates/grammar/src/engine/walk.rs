@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::machine::{ConfigId, Expansion, Machine, Stop};
+use super::expansion::Expansion;
+use super::machine::{ConfigId, Machine, Stop};
 use super::slice;
 use super::trie::{NO_TOKEN, Node, Trie};
 use super::vocabulary::TokenSet;

@@ -386,6 +386,69 @@ fn memory_stays_bounded_and_runs_go_on() {
     }
 }
 
+/// Of what was found out, the tables keep what was used last: a run that comes again and again finds its masks, while
+/// a long one goes through all the room there is.
+#[test]
+fn what_was_used_longest_ago_goes_first() {
+    let mut builder = Grammar::builder();
+    let line = Expr::sequence([Expr::class([('0', '9')]).repeat(0, Some(1 << 40)), literal("!")]);
+    let root = builder.rule("root", Expr::choice([line, literal("often")]));
+    let grammar = builder.build(root).unwrap();
+    let limits = Limits { configurations: 200, ..Limits::default() };
+    let automaton = Automaton::new(&grammar, Arc::new(Vocabulary::bytes_only()), &limits).unwrap();
+    let mut long = automaton.matcher();
+    let mut machine = automaton.machine();
+    let mut renewals = 0;
+    for _ in 0..2_000 {
+        long.accept(u32::from(b'1')).unwrap();
+        let now = automaton.machine();
+        if !Arc::ptr_eq(&now, &machine) {
+            let masks = now.in_use().iter().filter(|id| now.get(**id).unwrap().mask.get().is_some()).count();
+            assert!(masks >= 5, "{masks} masks after renewal {renewals}");
+            assert!(now.used().0 <= 120, "{now:?}");
+            renewals += 1;
+        }
+        machine = now;
+        let mut often = automaton.matcher();
+        for byte in b"often" {
+            assert!(often.mask().unwrap().contains(u32::from(*byte)));
+            often.accept(u32::from(*byte)).unwrap();
+        }
+    }
+    assert!(renewals > 5, "{renewals} renewals");
+}
+
+/// Ambiguity that grows with the text costs a bounded amount of work and memory, and ends in a limit.
+#[test]
+fn work_and_memory_of_growing_ambiguity_are_bounded() {
+    let nested = format!("root ::= {}(\"a\" | \"aa\"){}", "(".repeat(80), "){2,4294967295}".repeat(80));
+    let grammars = [
+        "root ::= \"a\" root? root? root? root? | \"a\"",
+        "root ::= . root*",
+        &nested,
+        "root ::= . root? . | .",
+    ];
+    for text in grammars {
+        let grammar = Grammar::parse(text).unwrap();
+        let limits = Limits { work: 100_000, ..Limits::default() };
+        let automaton = Automaton::new(&grammar, Arc::new(Vocabulary::bytes_only()), &limits).unwrap();
+        let mut matcher = automaton.matcher();
+        let error = (0..100_000).find_map(|_| matcher.accept(u32::from(b'a')).err()).unwrap();
+        assert_eq!(error.kind(), Kind::Limit, "{text}");
+        assert!(error.to_string().contains("100000 steps"), "{error}");
+        assert!(automaton.usage().bytes <= 64 << 20, "{:?}", automaton.usage());
+        // The refused step has changed nothing, and what costs little is still to be had.
+        let taken = matcher.steps();
+        matcher.rollback(1).unwrap();
+        matcher.accept(u32::from(b'a')).unwrap();
+        assert_eq!(matcher.steps(), taken);
+        let mut other = automaton.matcher();
+        for _ in 0..20 {
+            other.accept(u32::from(b'a')).unwrap();
+        }
+    }
+}
+
 #[test]
 fn too_much_ambiguity_is_a_limit() {
     let mut builder = Grammar::builder();
