@@ -8,7 +8,7 @@ pub struct Limits {
     pub source_bytes: usize,
     /// Rules of a grammar. Default 200,000.
     pub rules: usize,
-    /// Pieces of a GBNF text: literals, classes, names, quantifiers, bars and parentheses. Default 1,000,000; about a
+    /// Pieces of a GBNF text: literals, classes, names, quantifiers, bars and parentheses. Default 500,000; about a
     /// microsecond and a few hundred bytes each until an automaton is made of them.
     pub pieces: usize,
     /// Nesting of groups, of schemas, and of the parser's own recursion. Default 256.
@@ -34,7 +34,7 @@ impl Default for Limits {
         Self {
             source_bytes: 16 << 20,
             rules: 200_000,
-            pieces: 1_000_000,
+            pieces: 500_000,
             depth: 256,
             stacks: 4_096,
             configurations: 65_536,

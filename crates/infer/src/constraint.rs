@@ -200,7 +200,7 @@ impl Constraint for Matcher {
     }
 
     fn mask(&mut self) -> Result<Mask, Error> {
-        Ok(Mask::Set(Self::mask(self)?))
+        Ok(Mask::Set(Self::mask(self)?.clone()))
     }
 
     fn accept(&mut self, token: TokenId) -> Result<(), Error> {

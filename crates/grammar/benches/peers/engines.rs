@@ -103,7 +103,7 @@ struct OurRun {
 
 impl Run for OurRun {
     fn mask(&mut self) -> Result<(), String> {
-        self.mask = Some(self.matcher.mask().map_err(|error| error.to_string())?);
+        self.mask = Some(self.matcher.mask().cloned().map_err(|error| error.to_string())?);
         Ok(())
     }
 

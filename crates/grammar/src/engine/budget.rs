@@ -136,7 +136,7 @@ impl Budgeted {
     /// # Errors
     /// [`Kind::Limit`].
     pub fn mask(&mut self) -> Result<Arc<TokenSet>, Error> {
-        let mask = self.matcher.mask()?;
+        let mask = Arc::clone(self.matcher.mask()?);
         let Some(left) = self.left else { return Ok(mask) };
         self.draw_plan(left)?;
         let planned = self.plan.last().copied();
@@ -171,7 +171,7 @@ impl Budgeted {
     /// # Errors
     /// [`Kind::Limit`].
     pub fn grammar_mask(&mut self) -> Result<Arc<TokenSet>, Error> {
-        self.matcher.mask()
+        self.matcher.mask().cloned()
     }
 
     /// As [`Matcher::forced`].

@@ -82,10 +82,10 @@ pub(crate) fn mask_bytes(mask: &TokenSet) -> usize {
 
 impl Machine {
     /// All tokens that can come next.
-    pub(crate) fn mask(&self, id: ConfigId) -> Result<Arc<TokenSet>, Stop> {
+    pub(crate) fn mask(&self, id: ConfigId) -> Result<&Arc<TokenSet>, Stop> {
         let configuration = self.get(id)?;
         if let Some(known) = configuration.mask.get() {
-            return Ok(Arc::clone(known));
+            return Ok(known);
         }
         if !self.held.has_room(self.vocabulary.len() / 8 + 128) {
             return Err(Stop::Full);
@@ -98,11 +98,10 @@ impl Machine {
             self.add_tokens(expansion, ends, &mut mask);
             text.tokens = Arc::new(mask);
         }
-        let mask = configuration.mask.get_or_init(|| {
+        Ok(configuration.mask.get_or_init(|| {
             self.held.overdraw(mask_bytes(&text.tokens));
             text.tokens
-        });
-        Ok(Arc::clone(mask))
+        }))
     }
 
     /// Adds what is allowed as a whole token: end tokens and token terminals.

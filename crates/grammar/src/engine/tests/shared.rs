@@ -104,7 +104,7 @@ proptest! {
         let automaton = automaton(&compiled.grammar, vocabulary.clone()).unwrap();
         let mut matcher = automaton.matcher();
         for choice in choices {
-            let mask = matcher.mask().unwrap();
+            let mask = matcher.mask().unwrap().clone();
             for token in 0..vocabulary.len() as TokenId {
                 prop_assert_eq!(mask.contains(token), matcher.allows(token).unwrap(),
                     "token {} {:?} of {}", token, String::from_utf8_lossy(vocabulary.bytes(token)), schema);

@@ -38,7 +38,7 @@ pub(crate) fn walk(grammar: &Grammar, u: &mut Unstructured<'_>) -> u64 {
     let mut steps = 0;
     while !u.is_empty() && steps < 64 {
         steps += 1;
-        let mask = match matcher.mask() {
+        let mask = match matcher.mask().cloned() {
             Ok(mask) => mask,
             Err(error) => {
                 assert_eq!(error.kind(), Kind::Limit, "{error}\n{grammar}");
@@ -75,7 +75,7 @@ pub(crate) fn walk(grammar: &Grammar, u: &mut Unstructured<'_>) -> u64 {
         if back.rollback(1).is_ok()
             && let Ok(again) = back.mask()
         {
-            assert_eq!(again, mask, "undone after {taken} steps of\n{grammar}");
+            assert_eq!(again, &mask, "undone after {taken} steps of\n{grammar}");
         }
     }
     steps
