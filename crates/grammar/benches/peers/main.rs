@@ -328,6 +328,9 @@ fn verify(engine: &dyn Engine, cases: &[Case], every: usize) -> (usize, usize) {
     (masks, wrong)
 }
 
+/// How often each thread goes through all traces.
+const PASSES: usize = 200;
+
 /// Tokens a second over shared automata, on one thread and on two.
 fn threads(ours: &Ours, cases: &[Case]) -> Value {
     let automata: Vec<_> = cases
@@ -337,7 +340,8 @@ fn threads(ours: &Ours, cases: &[Case]) -> Value {
         .collect();
     let run = || {
         let mut tokens = 0usize;
-        for _ in 0..5 {
+        // Long enough for the threads to have found a core each.
+        for _ in 0..PASSES {
             for (automaton, traces) in &automata {
                 for trace in *traces {
                     let mut matcher = automaton.matcher();

@@ -1,6 +1,7 @@
 //! A matcher written for clarity alone: it keeps every stack of things still to match, and advances all of them by
 //! one byte at a time. It shares no code with the engine, which is compared with it.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
@@ -18,6 +19,8 @@ pub(crate) struct Language {
     possible: Vec<bool>,
     /// Whether the empty text does.
     nullable: Vec<bool>,
+    /// Whether a reference over it has met more stacks than it follows.
+    gave_up: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -36,7 +39,14 @@ impl Language {
         let mut nodes = Vec::new();
         let bodies: Vec<usize> = grammar.rules().iter().map(|rule| add(&mut nodes, &rule.body)).collect();
         let (possible, nullable) = (vec![false; nodes.len()], vec![false; nodes.len()]);
-        let mut new = Self { nodes, bodies, root: grammar.root().index(), possible, nullable };
+        let mut new = Self {
+            nodes,
+            bodies,
+            root: grammar.root().index(),
+            possible,
+            nullable,
+            gave_up: Cell::new(false),
+        };
         // Both start from "no" and only ever turn to "yes": repeating until nothing changes finds the least answer.
         loop {
             let possible: Vec<bool> = new.nodes.iter().map(|node| new.can_match(node)).collect();
@@ -165,6 +175,9 @@ enum Todo {
 /// What is still to match, and the bytes of a character that is not whole yet.
 type Stack = (Vec<Todo>, Vec<u8>);
 
+/// More stacks than this are not followed: each letter of a long token may multiply them.
+const MOST_STACKS: usize = 20_000;
+
 /// Where a text stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Reference<'l> {
@@ -179,6 +192,11 @@ impl<'l> Reference<'l> {
         let new = Self { language, stacks: BTreeSet::new(), ended: false };
         let stacks = new.closed([(vec![Todo::Node(language.bodies[language.root])], Vec::new())]);
         Self { stacks, ..new }
+    }
+
+    /// Whether there were too many stacks at some step, so that nothing said since then counts.
+    pub(crate) fn gave_up(&self) -> bool {
+        self.language.gave_up.get()
     }
 
     /// How many stacks are alive.
@@ -236,6 +254,10 @@ impl<'l> Reference<'l> {
         let mut work: Vec<Stack> = stacks.into_iter().collect();
         let (mut seen, mut closed) = (BTreeSet::new(), BTreeSet::new());
         while let Some(stack) = work.pop() {
+            if seen.len() > MOST_STACKS {
+                self.language.gave_up.set(true);
+                return closed;
+            }
             if !seen.insert(stack.clone()) {
                 continue;
             }
