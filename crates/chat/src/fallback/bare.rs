@@ -18,7 +18,7 @@ pub(crate) fn object(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let mut inside = cursor;
     inside.next();
     inside.skip_blank();
-    if !inside.peek().is_some_and(|c| c == '"' || c == '\'' || c == '/' || c.is_alphabetic()) {
+    if !inside.peek().is_some_and(|c| matches!(c, '"' | '\'' | '/' | '{') || c.is_alphabetic()) {
         return Found::Text;
     }
     json(cursor, tools)
@@ -30,7 +30,8 @@ pub(crate) fn list(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     inside.next();
     inside.skip_blank();
     match inside.peek() {
-        Some('{') => json(cursor, tools),
+        // What a list of other things holds is no call either.
+        Some('{' | '"' | '-' | '0'..='9') => json(cursor, tools),
         Some(c) if c.is_alphabetic() || c == '_' => python(cursor),
         _ => Found::Text,
     }

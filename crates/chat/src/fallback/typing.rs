@@ -218,7 +218,8 @@ pub(crate) fn needs_mask(text: &str) -> bool {
 pub(crate) const MARKS: &[&str] =
     &["</", "<param", "<function", "<invoke", "<arg_", "<|", "<｜", "]<]", "<![CDATA[", "<item"];
 
-fn mended(text: &str) -> Option<Value> {
+/// The value that a text is in JSON or Python, and nothing else.
+pub(crate) fn mended(text: &str) -> Option<Value> {
     let source = Source::new(text, true);
     let mut reader = Reader::new(source.at(0), Dialect::Python);
     let value = reader.value()?;

@@ -283,8 +283,9 @@ fn raw_value<'a>(
         return Some(raw);
     }
     // One line break on either side sets the value off from its tags.
-    let Some(inner) = raw.strip_prefix('\n') else { return Some(raw) };
-    Some(inner.strip_suffix('\n').unwrap_or(inner))
+    let breaks = ["\r\n", "\n"];
+    let Some(inner) = breaks.iter().find_map(|line| raw.strip_prefix(line)) else { return Some(raw) };
+    Some(breaks.iter().find_map(|line| inner.strip_suffix(line)).unwrap_or(inner))
 }
 
 fn skip(cursor: &mut Cursor<'_, '_>) {

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::family::Family;
 use super::syntax::{Arguments, Syntax, Text};
-use super::{Generic, Hermes, ToolFormat, families, learn};
+use super::{Family, ToolFormat, families, learn};
 use crate::model::ToolCall;
 use crate::template::{Ending, Render, Template};
 
@@ -56,7 +55,7 @@ pub fn derive(template: &Template) -> Derived {
     let knows_tools = told.contains("probe_tool");
     let opens_reasoning = probe.opened_reasoning();
     let generic = |why: &str| Derived {
-        format: Arc::new(Generic),
+        format: Arc::new(Family::generic()),
         why: why.to_owned(),
         knows_tools: false,
         knows_results: false,
@@ -70,25 +69,17 @@ pub fn derive(template: &Template) -> Derived {
     for wants_text in [false, true] {
         let Some((syntax, knows_results)) = probe.written(wants_text) else { continue };
         let shape = syntax.arguments.describe();
-        let (format, why): (Arc<dyn ToolFormat>, _) = match known(&syntax) {
-            Some(family) if family.name == "hermes" => {
-                (Arc::new(Hermes), "the template writes calls as JSON between <tool_call> tags".to_owned())
-            }
-            family => {
-                let mut syntax = syntax;
-                let why = match &family {
-                    Some(family) => {
-                        syntax.name = family.name.clone();
-                        format!("the template writes calls as {} does: {shape}", family.name)
-                    }
-                    None => {
-                        format!("the template writes calls in a form of its own, learned from it: {shape}")
-                    }
-                };
-                syntax.reasoning = probe.reasoning().or_else(|| family.and_then(|family| family.reasoning));
-                (Arc::new(Family::new(syntax)), why)
-            }
+        let family = known(&syntax);
+        let why = match &family {
+            Some(family) => format!("the template writes calls as {} does: {shape}", family.name),
+            None => format!("the template writes calls in a form of its own, learned from it: {shape}"),
         };
+        let mut syntax = syntax;
+        if let Some(family) = &family {
+            syntax.name = family.name.clone();
+        }
+        syntax.reasoning = probe.reasoning().or_else(|| family.and_then(|family| family.reasoning));
+        let format: Arc<dyn ToolFormat> = Arc::new(Family::new(syntax));
         return Derived {
             format,
             why,
@@ -103,9 +94,7 @@ pub fn derive(template: &Template) -> Derived {
         Some(family) => {
             let why =
                 format!("the template tells of calls as {} writes them, and never writes one", family.name);
-            let format: Arc<dyn ToolFormat> =
-                if family.name == "hermes" { Arc::new(Hermes) } else { Arc::new(Family::new(family)) };
-            Derived { format, knows_tools: true, ..generic(&why) }
+            Derived { format: Arc::new(Family::new(family)), knows_tools: true, ..generic(&why) }
         }
         None => generic(
             "the template writes calls in a form that is not known here, so they are asked for in our own",

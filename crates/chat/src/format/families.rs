@@ -11,8 +11,7 @@ const THINK: (&str, &str) = ("<think>", "</think>");
 pub(crate) fn all() -> Vec<Syntax> {
     let named = |name, begin, head, tail, between, end| json(name, begin, head, tail, between, end);
     vec![
-        named("hermes", "", "<tool_call>\n{\"name\": \"$\", \"arguments\": ", "}\n</tool_call>", "\n", "")
-            .thinking(THINK),
+        hermes(),
         named("llama3_json", "", "{\"name\": \"$\", \"parameters\": ", "}", "; ", ""),
         named("llama3_function", "", "<function=$>", "</function>", "\n", ""),
         named("mistral", "[TOOL_CALLS][", "{\"name\": \"$\", \"arguments\": ", ", \"id\": \"@\"}", ", ", "]"),
@@ -259,6 +258,12 @@ pub(crate) fn all() -> Vec<Syntax> {
         form("gemma4", "", "<|tool_call>call:$", "<tool_call|>", "", "", Arguments::Gemma("<|\"|>".into()))
             .thinking(("<|channel>thought\n", "<channel|>")),
     ]
+}
+
+/// Hermes 2/3, Qwen2.5 and Qwen3, and what models are asked for whose template knows no tools.
+pub(crate) fn hermes() -> Syntax {
+    json("hermes", "", "<tool_call>\n{\"name\": \"$\", \"arguments\": ", "}\n</tool_call>", "\n", "")
+        .thinking(THINK)
 }
 
 /// The family of a name.

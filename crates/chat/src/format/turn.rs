@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use toolgate_grammar::{Contract, Expr, Grammar, GrammarBuilder, Whitespace};
 
 use super::syntax::{Arguments, Close, Elements, Part, Spacing, Syntax};
-use super::{TurnGrammar, TurnRequest, dialects, free, tagged};
+use super::{Reasoning, TurnGrammar, TurnRequest, compile, dialects, free};
 use crate::error::Error;
 use crate::fallback::typing::Schema;
 use crate::model::{ToolChoice, ToolName};
@@ -24,7 +24,7 @@ pub(crate) struct Field {
 impl Syntax {
     /// The grammars of a turn.
     pub(crate) fn turn(&self, tools: &[ToolSpec], request: &TurnRequest) -> Result<TurnGrammar, Error> {
-        let callable = tagged::callable(tools, &request.choice)?;
+        let callable = compile::callable(tools, &request.choice)?;
         let mut contracts = Vec::with_capacity(callable.len());
         let call = match callable.as_slice() {
             [] => None,
@@ -115,22 +115,26 @@ impl Syntax {
         let root = builder.declare("root");
         let call = builder.declare("call");
         let mut shared = Shared::default();
+        // What stands before and after all that differs between tools is written once.
+        let differs = |part: &Part| matches!(part, Part::Name | Part::Arguments);
+        let first = self.call.iter().position(differs).unwrap_or(0);
+        let last = self.call.iter().rposition(differs).map_or(first, |last| last + 1);
+        let (head, rest) = self.call.split_at_checked(first).unwrap_or((&[], &self.call));
+        let (own, tail) = rest.split_at_checked(last - first).unwrap_or((rest, &[]));
         let mut choices = Vec::with_capacity(tools.len());
         for tool in tools {
             let (arguments, contract) = self.arguments_of(tool, &mut builder, &mut shared)?;
-            let parts = self.call.iter().map(|part| match part {
-                Part::Text(text) => Expr::literal(text.to_string()),
+            let own = own.iter().map(|part| match part {
                 Part::Name => Expr::literal(tool.name.as_str()),
                 Part::Arguments => arguments.clone(),
-                Part::Id => Expr::class([('a', 'z'), ('A', 'Z'), ('0', '9'), ('_', '_'), ('-', '-')])
-                    .repeat(1, Some(64)),
-                Part::Index(_) => Expr::class([('0', '9')]).repeat(1, Some(4)),
+                other => slot(other),
             });
-            let rule = builder.rule(tool.name.as_str(), Expr::sequence(parts));
+            let rule = builder.rule(tool.name.as_str(), Expr::sequence(own));
             choices.push(Expr::Rule(rule));
             contracts.push((tool.name.clone(), contract));
         }
-        builder.define(call, Expr::choice(choices));
+        let whole = head.iter().map(slot).chain([Expr::choice(choices)]).chain(tail.iter().map(slot));
+        builder.define(call, Expr::sequence(whole));
         let parallel = if self.is_single { Some(NonZeroUsize::MIN) } else { parallel };
         let more = match parallel.map(|most| most.get() as u64 - 1) {
             Some(0) => Expr::empty(),
@@ -145,7 +149,7 @@ impl Syntax {
             Expr::literal(self.end.to_string()),
         ];
         builder.define(root, Expr::sequence(parts));
-        tagged::built(builder, root)
+        compile::built(builder, root)
     }
 
     fn arguments_of(
@@ -163,11 +167,11 @@ impl Syntax {
             _ => self.fields(tool),
         };
         let Some(fields) = fields else {
-            let (rule, contract) = tagged::compile_arguments(tool, builder, whitespace)?;
+            let (rule, contract) = compile::compile_arguments(tool, builder, whitespace)?;
             return Ok((Expr::Rule(rule), contract));
         };
         // The contract is that of the whole schema; what bare texts cannot be held to is taken back from it.
-        let (_, mut contract) = tagged::compile_arguments(tool, &mut Grammar::builder(), whitespace)?;
+        let (_, mut contract) = compile::compile_arguments(tool, &mut Grammar::builder(), whitespace)?;
         let mut writer = Writer { tool, builder, shared, contract: &mut contract };
         let mut members = Vec::with_capacity(fields.len());
         for field in &fields {
@@ -196,18 +200,26 @@ impl Syntax {
         let not_first: Vec<char> =
             if mark.is_none() { self.opening().trim_start().chars().take(1).collect() } else { Vec::new() };
         let mut builder = Grammar::builder();
-        let root = free::text_not_opening(&mut builder, "root", &forbidden, &not_first);
-        tagged::built(builder, root)
+        let root = free::text_without(&mut builder, "root", &forbidden, &not_first);
+        compile::built(builder, root)
     }
 
-    fn thoughts(&self) -> Result<Option<Grammar>, Error> {
+    fn thoughts(&self) -> Result<Option<Reasoning>, Error> {
         let Some((open, close)) = &self.reasoning else { return Ok(None) };
-        let mut builder = Grammar::builder();
-        let root = builder.declare("root");
-        let text = free::any_text_without(&mut builder, "thought", &[close]);
-        let parts = [Expr::literal(open.to_string()).optional(), text, Expr::literal(close.to_string())];
-        builder.define(root, Expr::sequence(parts));
-        tagged::built(builder, root).map(Some)
+        let grammar = |open: &str| {
+            let mut builder = Grammar::builder();
+            let root = builder.declare("root");
+            let text = free::any_text_without(&mut builder, "thought", &[close]);
+            builder
+                .define(root, Expr::sequence([Expr::literal(open), text, Expr::literal(close.to_string())]));
+            compile::built(builder, root)
+        };
+        Ok(Some(Reasoning {
+            open: open.to_string(),
+            close: close.to_string(),
+            whole: grammar(open)?,
+            inside: grammar("")?,
+        }))
     }
 
     /// The tag or token that opens calls, which no answer may hold; `None` for bare JSON and the like.
@@ -223,6 +235,18 @@ impl Syntax {
         // MiniMax-M3 writes a mark before each tag.
         let end = if opening.starts_with("]<]") { "]<]minimax[>[".len() } else { end };
         opening.get(..end).filter(|mark| mark.len() >= 3).map(str::to_owned)
+    }
+}
+
+/// A part of a call that is the same for all tools.
+fn slot(part: &Part) -> Expr {
+    match part {
+        Part::Text(text) => Expr::literal(text.to_string()),
+        Part::Id => {
+            Expr::class([('a', 'z'), ('A', 'Z'), ('0', '9'), ('_', '_'), ('-', '-')]).repeat(1, Some(64))
+        }
+        Part::Index(_) => Expr::class([('0', '9')]).repeat(1, Some(4)),
+        Part::Name | Part::Arguments => Expr::empty(),
     }
 }
 
@@ -270,7 +294,7 @@ impl Writer<'_> {
 
     fn json(&mut self, field: &Field, schema: &Value) -> Result<Expr, Error> {
         let name = format!("{}-{}", self.tool.name, field.name);
-        let (rule, _) = tagged::compile_schema(self.tool, schema, self.builder, Whitespace::Spaced, &name)?;
+        let (rule, _) = compile::compile_schema(self.tool, schema, self.builder, Whitespace::Spaced, &name)?;
         Ok(Expr::Rule(rule))
     }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::json;
-use toolgate_chat::format::Generic;
+use toolgate_chat::format::Family;
 use toolgate_chat::template::Ending;
 use toolgate_chat::{Message, Prompt, PromptOptions, ToolReply, ToolSpec, Transcript};
 
@@ -63,7 +63,7 @@ fn a_template_in_a_form_of_its_own_is_learned() {
 #[test]
 fn a_family_may_be_asked_for_over_the_templates_own() {
     let template = dialogue(TAGGED).template().clone();
-    let asked = toolgate_chat::Dialogue::new(template.clone(), std::sync::Arc::new(Generic));
+    let asked = toolgate_chat::Dialogue::new(template.clone(), std::sync::Arc::new(Family::generic()));
     assert_eq!((asked.format().name(), asked.knowledge().knows_tools), ("generic", false));
     let own = toolgate_chat::Dialogue::derived(template);
     assert_eq!((own.format().name(), own.knowledge().knows_tools), ("hermes", true));

@@ -3,8 +3,10 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
-use toolgate_chat::fallback::{Event, Extraction, RepairKind, Stream, extract, extract_typed};
-use toolgate_chat::{ToolCall, ToolSpec};
+use toolgate_chat::ToolSpec;
+use toolgate_chat::fallback::{Extraction, RepairKind, Stream, extract, extract_typed};
+
+use crate::support::streamed;
 
 fn calls(found: &Extraction) -> Vec<Value> {
     found.calls.iter().map(|call| json!([call.name, call.arguments])).collect()
@@ -24,35 +26,6 @@ fn check(text: &str, tools: &[ToolSpec], expected: Value, content: Option<&str>)
 /// Without ids, which are random.
 fn same_ids(found: &Extraction) -> (Vec<Value>, Option<String>) {
     (calls(found), found.content.clone())
-}
-
-/// What the events add up to.
-fn streamed(text: &str, tools: &[ToolSpec], size: usize) -> (Vec<Value>, Option<String>) {
-    let mut stream = Stream::new(tools);
-    let mut events = Vec::new();
-    for piece in text.as_bytes().chunks(size) {
-        events.extend(stream.push(piece));
-    }
-    let (last, whole) = stream.finish();
-    events.extend(last);
-    let (mut shown, mut called): (String, Vec<ToolCall>) = Default::default();
-    for event in events {
-        match event {
-            Event::Text(text) => shown.push_str(&text),
-            Event::Call(call) => called.push(call),
-            Event::Reasoned(text) => {
-                shown = text;
-                called.clear();
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    let content = if called.is_empty() && whole.dropped.is_empty() {
-        Some(shown)
-    } else {
-        Some(shown.trim().to_owned()).filter(|text| !text.is_empty())
-    };
-    (called.iter().map(|call| json!([call.name, call.arguments])).collect(), content)
 }
 
 #[test]

@@ -16,5 +16,8 @@ mod families;
 mod laws;
 mod leaked;
 mod prompt;
+mod random;
 mod spec;
+mod streams;
 mod support;
+mod variants;
