@@ -42,11 +42,24 @@ pub struct PromptOptions {
     pub now: Option<DateTime>,
     /// Further template variables, such as `enable_thinking`; an object or null.
     pub extra: Value,
+    /// What becomes of reasoning that the template opens at the end of a prompt.
+    pub reasoning: Opened,
+}
+
+/// What becomes of reasoning that the template opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Opened {
+    /// It is closed at once: the model's text begins with its call or answer.
+    #[default]
+    Close,
+    /// It stays open: the model's text begins inside it (see [`Derived::opens_reasoning`] and
+    /// [`Start::Reasoning`](crate::format::Start::Reasoning)).
+    Keep,
 }
 
 impl Default for PromptOptions {
     fn default() -> Self {
-        Self { ending: Ending::Generation, now: None, extra: Value::Null }
+        Self { ending: Ending::Generation, now: None, extra: Value::Null, reasoning: Opened::Close }
     }
 }
 
@@ -154,8 +167,9 @@ impl Dialogue {
             extra: options.extra.clone(),
         })?;
         let mut prompt = Prompt { pieces: guard.pieces(&rendered) };
-        if let (Some(close), Ending::Generation) = (&self.derived.opens_reasoning, options.ending) {
-            // A turn's grammar begins with the call or the answer: reasoning that the template began ends here.
+        if let (Some(close), Ending::Generation, Opened::Close) =
+            (&self.derived.opens_reasoning, options.ending, options.reasoning)
+        {
             prompt.pieces.push(format!("\n{close}\n\n"));
         }
         Ok(prompt)

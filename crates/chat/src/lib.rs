@@ -22,7 +22,7 @@ mod prompt;
 mod spec;
 pub mod template;
 
-pub use dialogue::{Dialogue, Prompt, PromptOptions};
+pub use dialogue::{Dialogue, Opened, Prompt, PromptOptions};
 pub use error::{Error, Kind, Place};
 pub use event::Event;
 pub use format::{Derived, ToolFormat, TurnGrammar, TurnRequest};

@@ -134,20 +134,30 @@ pub(crate) fn may_open_text(source: &Source<'_>) -> bool {
     source.at(0).peek().is_some_and(|c| c.is_alphabetic() || c == '_')
 }
 
-/// A text that is a tool's name, a line break and an object, and nothing else.
+/// A text that is a tool's name, a line break and an object, and nothing else, or several of them with `>>>` between.
 pub(crate) fn named_at_start(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
-    let item = named(cursor.place(), cursor)?;
+    let mut item = named(cursor.place(), cursor)?;
     let mut after = cursor.moved_to(item.span.end);
     after.skip_blank();
-    let name = &item.calls.first()?.name;
-    let is_name = if tools.is_empty() { name.contains('_') } else { typing::tool(tools, name).is_some() };
-    (is_name && after.is_end()).then_some(item)
+    while after.eat(">>>") {
+        let next = named(item.span.start, after)?;
+        after = after.moved_to(next.span.end);
+        after.skip_blank();
+        item.span = next.span;
+        item.calls.extend(next.calls);
+        item.repairs.extend(next.repairs);
+    }
+    let is_name = |call: &ToolCall| match tools {
+        [] => call.name.contains('_'),
+        tools => typing::tool(tools, &call.name).is_some(),
+    };
+    (item.calls.iter().all(is_name) && after.is_end()).then_some(item)
 }
 
 fn named(start: usize, cursor: Cursor<'_, '_>) -> Option<Item> {
     let mut at = cursor;
     let name = pythonic::identifier(&mut at)?;
-    at.take_while(|c| c == ' ');
+    at.take_while(|c| c == ' ' || c == '\r');
     if !at.eat("\n") {
         return None;
     }

@@ -115,14 +115,10 @@ fn element(cursor: &mut Cursor<'_, '_>, name: &str, schema: Schema<'_>, depth: u
     }
     let raw = cursor.take_until(&closing)?;
     let raw = raw.strip_suffix(NOISE).unwrap_or(raw);
-    if raw.is_empty() && schema.is_known() {
-        let kinds = schema.kinds();
-        if kinds.array && !kinds.string {
-            return Some(Value::Array(Vec::new()));
-        }
-        if kinds.object && !kinds.string {
-            return Some(Value::Object(Map::new()));
-        }
+    if raw.is_empty()
+        && let Some(nothing) = schema.value_of_nothing()
+    {
+        return Some(nothing);
     }
     Some(schema.value(raw))
 }

@@ -14,6 +14,7 @@ pub(crate) fn all() -> Vec<Syntax> {
         hermes(),
         named("llama3_json", "", "{\"name\": \"$\", \"parameters\": ", "}", "; ", ""),
         named("llama3_function", "", "<function=$>", "</function>", "\n", ""),
+        named("functionary_v3_2", "", "$\n", "", ">>>", "").answering("all\n"),
         named("mistral", "[TOOL_CALLS][", "{\"name\": \"$\", \"arguments\": ", ", \"id\": \"@\"}", ", ", "]"),
         named("mistral_args", "", "[TOOL_CALLS]$[ARGS]", "", "", "").thinking(("[THINK]", "[/THINK]")),
         named("mistral_call_id", "", "[TOOL_CALLS]$[CALL_ID]@[ARGS]", "", "", ""),
@@ -43,7 +44,8 @@ pub(crate) fn all() -> Vec<Syntax> {
             ",\n",
             "\n]<|END_ACTION|>",
         )
-        .thinking(("<|START_THINKING|>", "<|END_THINKING|>")),
+        .thinking(("<|START_THINKING|>", "<|END_THINKING|>"))
+        .answering("<|START_RESPONSE|>"),
         named("granite", "<|tool_call|>[", "{\"name\": \"$\", \"arguments\": ", "}", ", ", "]"),
         named(
             "phi4_mini",
@@ -109,7 +111,8 @@ pub(crate) fn all() -> Vec<Syntax> {
             "<|call|><|start|>assistant",
             "",
         )
-        .thinking(("<|channel|>analysis<|message|>", "<|end|><|start|>assistant")),
+        .thinking(("<|channel|>analysis<|message|>", "<|end|><|start|>assistant"))
+        .answering("<|channel|>final<|message|>"),
         named(
             "solar",
             "<|tool_calls|>",
@@ -239,7 +242,8 @@ pub(crate) fn all() -> Vec<Syntax> {
                 ..element("<|open|>argument key=\"", Middle::same(""), "<|close|>argument<|sep|>")
             },
         )
-        .thinking(("<|open|>think<|sep|>", "<|close|>think<|sep|>")),
+        .thinking(("<|open|>think<|sep|>", "<|close|>think<|sep|>"))
+        .answering("<|open|>response<|sep|>"),
         form("lfm2", "<|tool_call_start|>[", "$(", ")", ", ", "]<|tool_call_end|>", Arguments::Pythonic)
             .thinking(THINK),
         form("pythonic", "[", "$(", ")", ", ", "]", Arguments::Pythonic),
@@ -272,6 +276,11 @@ pub(crate) fn named(name: &str) -> Option<Syntax> {
 }
 
 impl Syntax {
+    fn answering(mut self, head: &'static str) -> Self {
+        self.answer = head.into();
+        self
+    }
+
     fn thinking(mut self, (open, close): (&'static str, &'static str)) -> Self {
         self.reasoning = Some((open.into(), close.into()));
         self
@@ -337,6 +346,7 @@ fn form(
         between: between.into(),
         end: end.into(),
         arguments,
+        answer: "".into(),
         reasoning: None,
         is_single: false,
     }

@@ -83,8 +83,10 @@ impl Family {
         if let Some((open, close)) = &syntax.reasoning {
             own.extend([open.trim().to_owned(), close.trim().to_owned()]);
         }
+        own.push(syntax.answer.trim().to_owned());
         for marker in own {
-            if !marker.is_empty() && !markers.contains(&marker) {
+            // A word alone is no markup.
+            if marker.starts_with(['<', '[', ']']) && !markers.contains(&marker) {
                 markers.push(marker);
             }
         }

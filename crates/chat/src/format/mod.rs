@@ -11,6 +11,7 @@ mod family;
 mod free;
 mod instructions;
 mod learn;
+mod nested;
 mod parts;
 mod stream;
 mod syntax;

@@ -158,6 +158,8 @@ enum State {
     /// Nothing was said yet.
     Start,
     Reasoning,
+    /// Before what a turn of calls or an answer begins with.
+    Head,
     Text,
     /// After the head of a call.
     Call(Box<Open>),
@@ -210,6 +212,7 @@ impl TurnReader {
             let goes_on = match std::mem::replace(&mut self.state, State::Text) {
                 State::Start => self.start(syntax, source),
                 State::Reasoning => self.reasoning(syntax, source, told),
+                State::Head => self.head(syntax, source),
                 State::Text => self.text(syntax, source, tools, told),
                 State::Call(open) => self.call(syntax, source, tools, open, told),
                 State::Between => self.between(syntax, source, told),
@@ -222,6 +225,7 @@ impl TurnReader {
 
     /// Whether reasoning opens the turn.
     fn start(&mut self, syntax: &Syntax, source: &Source<'_>) -> bool {
+        self.state = State::Head;
         let Some((open, _)) = &syntax.reasoning else { return true };
         let mut at = source.at(self.at);
         at.skip_blank();
@@ -248,7 +252,10 @@ impl TurnReader {
             told.events.push(Event::Reasoning(thought.to_owned()));
         }
         match found {
-            Some(end) => self.at = end + close.len(),
+            Some(end) => {
+                self.at = end + close.len();
+                self.state = State::Head;
+            }
             None if source.is_whole() => {
                 told.defect(DefectKind::Unclosed, self.at, "reasoning that never ends");
                 self.at = source.len();
@@ -258,6 +265,27 @@ impl TurnReader {
                 self.state = State::Reasoning;
                 return false;
             }
+        }
+        true
+    }
+
+    /// Steps over the header of an answer.
+    fn head(&mut self, syntax: &Syntax, source: &Source<'_>) -> bool {
+        let head = syntax.answer.trim();
+        if head.is_empty() {
+            return true;
+        }
+        let mut at = source.at(self.at);
+        at.skip_blank();
+        let answers = at.eat(head);
+        if source.looked_past() {
+            self.state = State::Head;
+            return false;
+        }
+        if answers {
+            self.at = at.place();
+            // Where nothing marks a call, an answer holds none.
+            self.has_text |= syntax.mark().is_none();
         }
         true
     }
@@ -291,6 +319,7 @@ impl TurnReader {
             self.at = end + close.len();
             self.has_text = false;
             self.may_have_reasoned = false;
+            self.state = State::Head;
             return true;
         }
         let Some(call) = call else {
@@ -507,16 +536,15 @@ impl TurnReader {
                 told.events.extend(calls.into_iter().flat_map(Event::whole_call));
                 self.at = span.end;
             }
-            None if is_cut => {
+            None if is_cut && !opening.is_empty() => {
                 told.defect(DefectKind::Unclosed, mark, "a call that never ends");
                 self.at = source.len();
             }
             None => {
-                told.defect(
-                    DefectKind::NotACall,
-                    mark,
-                    format!("a call opened with {opening} cannot be read"),
-                );
+                if !opening.is_empty() {
+                    let message = format!("a call opened with {opening} cannot be read");
+                    told.defect(DefectKind::NotACall, mark, message);
+                }
                 match syntax.mark() {
                     Some(text) => self.at = mark + text.len(),
                     None => self.tell(source, source.len(), told),

@@ -21,6 +21,12 @@ pub(crate) struct Field {
     is_required: bool,
 }
 
+impl Field {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 impl Syntax {
     /// The grammars of a turn.
     pub(crate) fn turn(&self, tools: &[ToolSpec], request: &TurnRequest) -> Result<TurnGrammar, Error> {
@@ -160,6 +166,10 @@ impl Syntax {
     ) -> Result<(Expr, Contract), Error> {
         let whitespace = match self.arguments {
             Arguments::Json(Spacing::Compact) => Whitespace::Compact,
+            // Any layout is taken, to the depth that arguments usually have.
+            Arguments::Json(Spacing::Indented { step, base }) => {
+                Whitespace::Flexible { max: u32::try_from(base + 6 * step + 1).unwrap_or(64).min(64) }
+            }
             _ => Whitespace::Spaced,
         };
         let fields = match self.arguments {
@@ -200,7 +210,14 @@ impl Syntax {
         let not_first: Vec<char> =
             if mark.is_none() { self.opening().trim_start().chars().take(1).collect() } else { Vec::new() };
         let mut builder = Grammar::builder();
-        let root = free::text_without(&mut builder, "root", &forbidden, &not_first);
+        if self.answer.is_empty() {
+            let root = free::text_without(&mut builder, "root", &forbidden, &not_first);
+            return compile::built(builder, root);
+        }
+        let root = builder.declare("root");
+        let text = free::text_without(&mut builder, "answer", &forbidden, &[]);
+        let head = Expr::literal(self.answer.to_string());
+        builder.define(root, Expr::sequence([head, Expr::Rule(text)]));
         compile::built(builder, root)
     }
 
@@ -252,14 +269,14 @@ fn slot(part: &Part) -> Expr {
 
 /// Rules that all tools share.
 #[derive(Default)]
-struct Shared {
+pub(super) struct Shared {
     texts: Vec<(String, Expr)>,
     gemma: Option<Expr>,
 }
 
 impl Shared {
     /// Any text without `end`.
-    fn text(&mut self, builder: &mut GrammarBuilder, end: &str) -> Expr {
+    pub(super) fn text(&mut self, builder: &mut GrammarBuilder, end: &str) -> Expr {
         if let Some((_, expr)) = self.texts.iter().find(|(known, _)| known == end) {
             return expr.clone();
         }
@@ -270,10 +287,10 @@ impl Shared {
 }
 
 /// Writes the members of one tool.
-struct Writer<'w> {
-    tool: &'w ToolSpec,
-    builder: &'w mut GrammarBuilder,
-    shared: &'w mut Shared,
+pub(super) struct Writer<'w> {
+    pub(super) tool: &'w ToolSpec,
+    pub(super) builder: &'w mut GrammarBuilder,
+    pub(super) shared: &'w mut Shared,
     contract: &'w mut Contract,
 }
 
@@ -292,7 +309,7 @@ impl Writer<'_> {
         }
     }
 
-    fn json(&mut self, field: &Field, schema: &Value) -> Result<Expr, Error> {
+    pub(super) fn json(&mut self, field: &Field, schema: &Value) -> Result<Expr, Error> {
         let name = format!("{}-{}", self.tool.name, field.name);
         let (rule, _) = compile::compile_schema(self.tool, schema, self.builder, Whitespace::Spaced, &name)?;
         Ok(Expr::Rule(rule))
@@ -315,6 +332,14 @@ impl Writer<'_> {
         ] {
             if !kind {
                 continue;
+            }
+            let nested = if names.contains(&"array") || names.contains(&"object") {
+                self.nested(elements, field, schema)
+            } else {
+                None
+            };
+            if let Some(nested) = nested {
+                alternatives.push(Expr::sequence([Expr::literal(text.to_string()), nested]));
             }
             let value = if kinds.is_boolean() && elements.python_literals {
                 Expr::choice([Expr::literal("True"), Expr::literal("False")])
@@ -416,7 +441,7 @@ impl Writer<'_> {
     }
 
     /// Takes back the promise of keywords of a field; `""` stands for all that lies beneath it.
-    fn unenforced(&mut self, field: &Field, keywords: &[&str]) {
+    pub(super) fn unenforced(&mut self, field: &Field, keywords: &[&str]) {
         let pointer = format!("/properties/{}", field.name.replace('~', "~0").replace('/', "~1"));
         let weak: Vec<_> = self
             .contract
@@ -436,7 +461,7 @@ impl Writer<'_> {
 }
 
 /// The values a schema lists.
-fn listed(schema: &Value) -> Option<Vec<Value>> {
+pub(super) fn listed(schema: &Value) -> Option<Vec<Value>> {
     if let Some(constant) = schema.get("const") {
         return Some(vec![constant.clone()]);
     }
@@ -444,7 +469,12 @@ fn listed(schema: &Value) -> Option<Vec<Value>> {
 }
 
 /// The members in order, optional ones left out or not, with `separator` between those that are there.
-fn separated(builder: &mut GrammarBuilder, name: &str, members: &[(Expr, bool)], separator: &str) -> Expr {
+pub(super) fn separated(
+    builder: &mut GrammarBuilder,
+    name: &str,
+    members: &[(Expr, bool)],
+    separator: &str,
+) -> Expr {
     // From the last to the first: what may follow when nothing stands before it yet, and when something does.
     let (mut first, mut later) = (Expr::empty(), Expr::empty());
     for (member, is_required) in members.iter().rev() {

@@ -86,7 +86,7 @@ proptest! {
 
 /// Whether calls have no mark, so that text before them makes them text.
 fn bare(family: &Family) -> bool {
-    matches!(family.name(), "llama3_json" | "pythonic")
+    matches!(family.name(), "llama3_json" | "pythonic" | "functionary_v3_2")
 }
 
 #[test]

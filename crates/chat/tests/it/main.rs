@@ -10,6 +10,7 @@
 )]
 
 mod corpus;
+mod derived;
 mod dialogue;
 mod fallback;
 mod families;

