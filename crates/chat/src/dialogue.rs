@@ -159,12 +159,20 @@ impl Dialogue {
         if !self.derived.knows_system {
             fold_system(&mut messages);
         }
-        let rendered = self.template.render(&Render {
-            messages: &messages,
-            tools: &shown,
-            ending: options.ending,
-            now: options.now,
-            extra: options.extra.clone(),
+        let render = |tools: &[Value]| {
+            let extra = options.extra.clone();
+            self.template.render(&Render {
+                messages: &messages,
+                tools,
+                ending: options.ending,
+                now: options.now,
+                extra,
+            })
+        };
+        // Some templates fail where a parameter says less than theirs did.
+        let rendered = render(&shown).or_else(|error| match shown.as_slice() {
+            [] => Err(error),
+            tools => render(&tools.iter().map(described).collect::<Vec<_>>()).map_err(|_| error),
         })?;
         let mut prompt = Prompt { pieces: guard.pieces(&rendered) };
         if let (Some(close), Ending::Generation, Opened::Close) =
@@ -297,6 +305,18 @@ impl CallNumbers {
 
 fn guarded_call(call: &ToolCall, guard: &Guard<'_>) -> ToolCall {
     ToolCall { id: call.id.clone(), name: guard.text(&call.name), arguments: guard.object(&call.arguments) }
+}
+
+/// The definition with an empty description wherever a parameter has none.
+fn described(tool: &Value) -> Value {
+    let mut tool = tool.clone();
+    let properties = tool.pointer_mut("/function/parameters/properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(|all| all.values_mut()) {
+        if let Some(property) = property.as_object_mut() {
+            property.entry("description").or_insert_with(|| "".into());
+        }
+    }
+    tool
 }
 
 fn guarded_spec(tool: &ToolSpec, guard: &Guard<'_>) -> ToolSpec {

@@ -49,7 +49,7 @@ fn json(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     };
     let mut after = end;
     after.skip_blank();
-    let stands_alone = cursor.source().slice(0, cursor.place()).trim().is_empty() && after.is_end();
+    let stands_alone = cursor.source().slice(0, cursor.place()).trim_end().is_empty() && after.is_end();
     // A separator between two calls belongs to them.
     let mut next = after;
     if next.eat(";") || next.eat(",") {
@@ -71,7 +71,7 @@ fn python(cursor: Cursor<'_, '_>) -> Found {
     let Some((calls, repairs)) = pythonic::list(&mut at) else { return Found::Text };
     let mut after = at;
     after.take_while(|c| c != '\n' && c.is_whitespace());
-    let is_all = before.trim().is_empty() && after.is_end();
+    let is_all = before.trim_end().is_empty() && after.is_end();
     let ends_line = after.is_end() || after.sees("\n") || after.sees("<");
     let has_arguments = calls.iter().any(|call| !call.arguments.is_empty());
     if !ends_line || !(has_arguments || is_all) {

@@ -143,6 +143,8 @@ struct TurnReader {
     at: usize,
     state: State,
     calls: usize,
+    /// Where the reasoning began.
+    thought: usize,
     /// Whether the end of reasoning that nothing opened may still come.
     may_have_reasoned: bool,
     /// Whether there was text that is not blank.
@@ -190,6 +192,7 @@ impl TurnReader {
             at: 0,
             state,
             calls: 0,
+            thought: 0,
             may_have_reasoned: has_reasoning && start == Start::Turn,
             has_text: false,
             blank: String::new(),
@@ -236,6 +239,7 @@ impl TurnReader {
         }
         if opens {
             self.at = at.place();
+            self.thought = self.at;
             self.state = State::Reasoning;
             self.may_have_reasoned = false;
         }
@@ -257,7 +261,7 @@ impl TurnReader {
                 self.state = State::Head;
             }
             None if source.is_whole() => {
-                told.defect(DefectKind::Unclosed, self.at, "reasoning that never ends");
+                told.defect(DefectKind::Unclosed, self.thought, "reasoning that never ends");
                 self.at = source.len();
             }
             None => {

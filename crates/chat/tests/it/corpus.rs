@@ -122,7 +122,19 @@ pub(crate) fn turn_is_accepted(template: &Template, derived: &Derived, by_fallba
             json!({"role": "assistant", "content": "", "tool_calls": made}),
         ];
         let given = tools();
-        let rendered = template.render(&Render { messages: &messages, tools: &given, ..Render::default() });
+        let render =
+            |tools: &[Value]| template.render(&Render { messages: &messages, tools, ..Render::default() });
+        // Some templates fail where a parameter has no description.
+        let described = || {
+            let mut tools = given.clone();
+            for property in
+                tools[0]["function"]["parameters"]["properties"].as_object_mut().unwrap().values_mut()
+            {
+                property["description"] = "A parameter".into();
+            }
+            tools
+        };
+        let rendered = render(&given).or_else(|_| render(&described()));
         let Ok(rendered) = rendered else {
             println!("  {n} calls: {}", rendered.unwrap_err());
             continue;

@@ -21,4 +21,7 @@ mod random;
 mod spec;
 mod streams;
 mod support;
+#[allow(dead_code, reason = "the fuzz target itself is run by its own test")]
+#[path = "../fuzz/targets/mod.rs"]
+mod targets;
 mod variants;

@@ -3,105 +3,12 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
-use toolgate_chat::format::{Family, Start, TurnStream};
-use toolgate_chat::{Event, ParsedTurn, ToolCall, ToolFormat, ToolSpec};
+use toolgate_chat::format::{Family, Start};
+use toolgate_chat::{Event, ToolFormat};
 
 use crate::random::{text, tools_and_calls};
 use crate::support::{call, tools};
-
-/// What events say, put together by someone who knows nothing else.
-#[derive(Debug, Default)]
-struct Seen {
-    text: String,
-    reasoning: String,
-    calls: Vec<ToolCall>,
-    /// The arguments of each call as they were told.
-    told: Vec<String>,
-    started: Option<(String, String)>,
-}
-
-impl Seen {
-    fn add(&mut self, event: Event) {
-        match event {
-            Event::Text(text) => {
-                assert!(self.started.is_none(), "text inside a call: {text:?}");
-                self.text.push_str(&text);
-            }
-            Event::Reasoning(text) => self.reasoning.push_str(&text),
-            Event::CallStarted(name) => {
-                assert!(self.started.is_none(), "a call inside a call");
-                self.started = Some((name, String::new()));
-            }
-            Event::Arguments(more) => self.started.as_mut().unwrap().1.push_str(&more),
-            Event::Call(call) => {
-                let (name, told) = self.started.take().unwrap();
-                assert_eq!(name, call.name);
-                self.told.push(told);
-                self.calls.push(call);
-            }
-            Event::CallBroken => assert!(self.started.take().is_some()),
-            Event::Reasoned(text) => {
-                self.text.clear();
-                self.calls.clear();
-                self.told.clear();
-                self.reasoning = text;
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-fn streamed(mut stream: TurnStream, text: &str, cuts: &[usize]) -> (Seen, ParsedTurn) {
-    let mut seen = Seen::default();
-    let mut rest = text.as_bytes();
-    for cut in cuts.iter().cycle().take(text.len()) {
-        let (piece, after) = rest.split_at((*cut).min(rest.len()));
-        rest = after;
-        stream.push(piece).into_iter().for_each(|event| seen.add(event));
-    }
-    stream.push(rest).into_iter().for_each(|event| seen.add(event));
-    let (last, turn) = stream.finish();
-    last.into_iter().for_each(|event| seen.add(event));
-    (seen, turn)
-}
-
-fn without_ids(calls: &[ToolCall]) -> Vec<Value> {
-    calls.iter().map(|call| json!([call.name, call.arguments])).collect()
-}
-
-fn some(text: &str) -> Option<&str> {
-    Some(text.trim()).filter(|text| !text.is_empty())
-}
-
-/// Checks a text of a family in pieces against the whole; says what is wrong.
-fn check(family: &Family, text: &str, tools: &[ToolSpec], cuts: &[usize]) -> Result<(), String> {
-    let whole = family.parse(text, tools);
-    let (seen, turn) = streamed(family.stream(tools, Start::Turn), text, cuts);
-    let name = family.name();
-    let differ = |what: &str, seen: String, whole: String| {
-        if seen == whole { Ok(()) } else { Err(format!("{name} {what}: {text:?}\n  {seen}\n  {whole}")) }
-    };
-    for (read, source) in [(&turn, "turn"), (&whole, "whole")] {
-        let calls = |calls: &[ToolCall]| format!("{:?}", without_ids(calls));
-        differ(&format!("calls of the {source}"), calls(&seen.calls), calls(&read.calls))?;
-        differ("text", format!("{:?}", some(&seen.text)), format!("{:?}", read.content.as_deref()))?;
-        differ(
-            "reasoning",
-            format!("{:?}", some(&seen.reasoning)),
-            format!("{:?}", read.reasoning.as_deref()),
-        )?;
-    }
-    differ("defects", format!("{:?}", turn.defects), format!("{:?}", whole.defects))?;
-    if whole.defects.is_empty() {
-        for (told, call) in seen.told.iter().zip(&seen.calls) {
-            // Arguments that had to be mended are told up to there.
-            if let Ok(told) = serde_json::from_str::<Value>(told) {
-                differ("arguments", told.to_string(), json!(call.arguments).to_string())?;
-            }
-        }
-    }
-    Ok(())
-}
+use crate::targets::{some, streamed, turn_in_pieces};
 
 fn families() -> Vec<Family> {
     Family::names().iter().map(|name| Family::named(name).unwrap()).collect()
@@ -127,7 +34,7 @@ proptest! {
             let said = family.render_calls(&calls, &tools);
             let thought = thought.as_ref().map_or(String::new(), |thought| format!("<think>{thought}</think>"));
             for text in [said.clone(), format!("{thought}{before}{said}"), format!("{before}{said}{after}{said}")] {
-                wrong.extend(check(&family, &text, &tools, &cuts).err());
+                wrong.extend(turn_in_pieces(&family, &text, &tools, &cuts).err());
             }
             // Whole arguments are told as they arrive, as JSON.
             let (seen, _) = streamed(family.stream(&tools, Start::Turn), &said, &cuts);
@@ -155,7 +62,7 @@ proptest! {
                 said.splice(at..end, put.chars());
             }
             let said = String::from_iter(said);
-            wrong.extend(check(&family, &said, &tools, &cuts).err());
+            wrong.extend(turn_in_pieces(&family, &said, &tools, &cuts).err());
         }
         prop_assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong[..wrong.len().min(6)].join("\n"));
     }

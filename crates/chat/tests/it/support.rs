@@ -3,7 +3,6 @@
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
-use toolgate_chat::fallback::{Event, Stream};
 use toolgate_chat::{Dialogue, Template, TemplateTokens, ToolCall, ToolSpec};
 use toolgate_grammar::{Automaton, Grammar, Limits, Vocabulary};
 
@@ -45,36 +44,6 @@ pub(crate) fn tools() -> Vec<ToolSpec> {
         .unwrap(),
         ToolSpec::new("now", "Tell the time", Value::Null).unwrap(),
     ]
-}
-
-/// What the events add up to.
-pub(crate) fn streamed(text: &str, tools: &[ToolSpec], size: usize) -> (Vec<Value>, Option<String>) {
-    let mut stream = Stream::new(tools);
-    let mut events = Vec::new();
-    for piece in text.as_bytes().chunks(size) {
-        events.extend(stream.push(piece));
-    }
-    let (last, whole) = stream.finish();
-    events.extend(last);
-    let (mut shown, mut called): (String, Vec<ToolCall>) = Default::default();
-    for event in events {
-        match event {
-            Event::Text(text) => shown.push_str(&text),
-            Event::CallStarted(_) | Event::Arguments(_) => {}
-            Event::Call(call) => called.push(call),
-            Event::Reasoned(text) => {
-                shown = text;
-                called.clear();
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    let content = if called.is_empty() && whole.dropped.is_empty() {
-        Some(shown)
-    } else {
-        Some(shown.trim().to_owned()).filter(|text| !text.is_empty())
-    };
-    (called.iter().map(|call| json!([call.name, call.arguments])).collect(), content)
 }
 
 static BYTES: LazyLock<Arc<Vocabulary>> = LazyLock::new(|| Arc::new(Vocabulary::bytes_only()));

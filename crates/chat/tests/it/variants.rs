@@ -6,7 +6,8 @@ use toolgate_chat::fallback::{Extraction, extract_typed};
 use toolgate_chat::format::Family;
 use toolgate_chat::{ToolCall, ToolFormat, ToolSpec};
 
-use crate::support::{call, streamed};
+use crate::support::call;
+use crate::targets::extracted;
 
 /// Wrappers of JSON: what stands before and after it, and whether they hold a list.
 const WRAPPERS: &[(&str, &str, bool)] = &[
@@ -100,7 +101,7 @@ impl Failures {
             self.0.push(format!("{what}: {text:?}\n    calls {}\n    content {shown:?}", calls_of(&found)));
         }
         for size in [1, 5] {
-            let streamed = streamed(text, tools, size);
+            let streamed = extracted(text, tools, &[size]);
             if streamed != (calls_of(&found).as_array().unwrap().clone(), found.content.clone()) {
                 self.0.push(format!("{what}: {text:?} streamed by {size}\n    {streamed:?}"));
             }
