@@ -32,7 +32,7 @@ pub(crate) fn list(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     match inside.peek() {
         // What a list of other things holds is no call either.
         Some('{' | '"' | '-' | '0'..='9') => json(cursor, tools),
-        Some(c) if c.is_alphabetic() || c == '_' => python(cursor),
+        Some(c) if c.is_alphabetic() || c == '_' => python(cursor, tools),
         _ => Found::Text,
     }
 }
@@ -61,14 +61,20 @@ fn json(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     Found::Item(Item { span, calls, pattern: Some(pattern), repairs: reader.repairs })
 }
 
-/// `[f(a=1)]` on lines of its own: in prose such brackets are links and notes.
-fn python(cursor: Cursor<'_, '_>) -> Found {
+/// `[f(a=1)]` at the end of a line: in prose such brackets are links and notes, so the tools must be known or the line
+/// hold nothing else.
+fn python(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let before = cursor.source().slice(0, cursor.place());
-    if !cursor.begins_line() && !before.ends_with('>') {
+    let sets_off = cursor.begins_line() || before.ends_with('>');
+    if !sets_off && tools.is_empty() {
         return Found::Text;
     }
     let mut at = cursor;
     let Some((calls, repairs)) = pythonic::list(&mut at) else { return Found::Text };
+    let are_known = calls.iter().all(|call| typing::tool(tools, &call.name).is_some());
+    if !sets_off && !are_known {
+        return Found::Text;
+    }
     let mut after = at;
     after.take_while(|c| c != '\n' && c.is_whitespace());
     let is_all = before.trim_end().is_empty() && after.is_end();
@@ -147,11 +153,23 @@ pub(crate) fn named_at_start(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Opti
         item.calls.extend(next.calls);
         item.repairs.extend(next.repairs);
     }
-    let is_name = |call: &ToolCall| match tools {
-        [] => call.name.contains('_'),
-        tools => typing::tool(tools, &call.name).is_some(),
-    };
-    (item.calls.iter().all(is_name) && after.is_end()).then_some(item)
+    let is_known = item.calls.iter().all(|call| typing::tool(tools, &call.name).is_some());
+    // A tool that nobody knows is one only if nothing else is said.
+    let is_all = tools.is_empty() && after.is_end() && item.calls.iter().all(|call| call.name.contains('_'));
+    (is_known || is_all).then_some(item)
+}
+
+/// The name of a known tool on a line, and an object on the next ones.
+pub(crate) fn named_on_a_line(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+    let mut at = cursor;
+    at.next();
+    at.take_while(|c| c == ' ' || c == '\t');
+    match named(at.place(), at) {
+        Some(item) if item.calls.iter().all(|call| typing::tool(tools, &call.name).is_some()) => {
+            Found::Item(item)
+        }
+        _ => Found::Text,
+    }
 }
 
 fn named(start: usize, cursor: Cursor<'_, '_>) -> Option<Item> {

@@ -95,7 +95,7 @@ fn named(
     at.skip_blank();
     let arguments = if at.sees("{") {
         payload::object(&mut at, repairs)?
-    } else if at.is_end() && (tools.is_empty() || typing::tool(tools, name).is_some()) {
+    } else if typing::tool(tools, name).is_some() || (tools.is_empty() && at.is_end()) {
         Map::new()
     } else {
         return None;

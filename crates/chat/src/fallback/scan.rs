@@ -81,7 +81,7 @@ impl Scan {
     fn text(&mut self, source: &Source<'_>, tools: &[ToolSpec]) -> bool {
         let mut cursor = source.at(self.at);
         if self.at > 0 || !bare::may_open_text(source) {
-            cursor.take_while(|c| !is_mark(c));
+            cursor.take_while(|c| !is_mark(c) && (tools.is_empty() || c != '\n'));
             self.at = cursor.place();
             source.reset();
         }
@@ -156,12 +156,15 @@ impl Scan {
         source.reset();
         let items = if closes { None } else { ending_calls(cursor, tools) };
         let sees = cursor.sees(closing);
-        if source.looked_past() && (items.is_some() || !sees) {
+        // The closing may still come.
+        let waits = items.is_some() && !source.is_whole();
+        if waits || (source.looked_past() && !sees) {
             return true;
         }
         match items {
             Some(items) => {
-                self.at = source.len();
+                self.at = items.last().map_or(self.at, |item| item.span.end);
+                self.mode = Mode::Text;
                 self.items.extend(items);
             }
             None => self.at += cursor.peek().map_or(1, char::len_utf8),
@@ -204,9 +207,11 @@ fn is_mark(c: char) -> bool {
     matches!(c, '<' | '[' | '{' | '`' | ']' | '>' | 'f' | 't')
 }
 
-/// Marked calls from here to the end of the text, with nothing but blanks between and after them.
+/// Marked calls from here to the end of the text, with nothing but blanks between and after them. What tokens mark is no
+/// thought even where text follows.
 fn ending_calls(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Vec<Item>> {
-    let mut items = Vec::new();
+    let is_token = cursor.sees("<|") || cursor.sees("<｜");
+    let mut items: Vec<Item> = Vec::new();
     let mut at = cursor;
     loop {
         at.skip_blank();
@@ -216,14 +221,16 @@ fn ending_calls(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Vec<Item>>
         let found = match at.peek()? {
             '<' => tagged(at, tools),
             '[' => mistral::found(at, tools),
-            _ => return None,
+            _ => Found::Text,
         };
-        let Found::Item(item) = found else { return None };
-        if item.calls.is_empty() {
-            return None;
+        match found {
+            Found::Item(mut item) if !item.calls.is_empty() => {
+                item.span.end = after_end_of_turn(at.moved_to(item.span.end));
+                at = at.moved_to(item.span.end);
+                items.push(item);
+            }
+            _ => return (is_token && !items.is_empty()).then_some(items),
         }
-        at = at.moved_to(item.span.end);
-        items.push(item);
     }
 }
 
@@ -262,6 +269,7 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
             }
         }
         '>' => bare::functionary(cursor),
+        '\n' => bare::named_on_a_line(cursor, tools),
         'f' => bare::functools(cursor, tools),
         't' => harmony::recipient(cursor, tools),
         _ => Found::Text,
