@@ -16,6 +16,7 @@ pub mod format;
 mod guard;
 mod json;
 pub mod model;
+mod offered;
 mod parameters;
 mod pieces;
 mod prompt;

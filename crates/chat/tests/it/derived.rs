@@ -119,3 +119,29 @@ fn thoughts_between_tags_of_their_own() {
     let reasoning = derived.format.turn(&[], &Default::default()).unwrap().reasoning.unwrap();
     assert_eq!((reasoning.open.as_str(), reasoning.close.as_str()), ("<mull>", "</mull>"));
 }
+
+#[test]
+fn tools_under_other_names() {
+    let body = "{%- for m in messages %}{{ '<|' + m.role + '|>' }}SYSTEM{{ m.content or '' }}\
+        {%- if m.tool_calls %} functools[{% for c in m.tool_calls %}{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}\
+        {%- if not loop.last %}, {% endif %}{% endfor %}]{% endif %}<|end|>\n{%- endfor %}{%- if add_generation_prompt %}<|assistant|>{%- endif %}";
+    for (name, head, system) in [
+        ("functions", "{% if functions %}At {{ datetime }}: {{ functions }}{% endif %}", ""),
+        ("xml_tools", "{% for t in xml_tools %}{{ t.function.name }}: {{ t | tojson }}{% endfor %}", ""),
+        (
+            "the system message",
+            "",
+            "{% if 'tools' in m and m['tools'] %}{{ m['content'] + '<|tool|>' + m['tools'] + '<|/tool|>' }}{% endif %}",
+        ),
+    ] {
+        let source = format!("{head}{}", body.replace("SYSTEM", system));
+        let template = Template::new(source, TemplateTokens::default()).unwrap();
+        let derived = derive(&template);
+        assert!(
+            derived.knows_tools && turn_is_accepted(&template, &derived, true),
+            "{name}: {}",
+            derived.why
+        );
+        assert_eq!(derived.format.name(), "functools", "{name}");
+    }
+}
