@@ -1,10 +1,12 @@
-//! The fallback parser over a mebibyte: prose, calls, and texts that ask much of a careless reader.
+//! The fallback parser and a family's reader over a mebibyte: prose, calls, and texts that ask much of a careless reader.
 #![allow(missing_docs, reason = "a bench")]
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use toolgate_chat::ToolFormat;
 use toolgate_chat::fallback::{Stream, extract};
+use toolgate_chat::format::{Family, Start};
 
 const SIZE: usize = 1 << 20;
 
@@ -19,7 +21,10 @@ const TEXTS: &[(&str, &str)] = &[
         "<tool_call>\n<function=f>\n<parameter=a>\nsome text\n</parameter>\n</function>\n</tool_call>\n",
     ),
     ("hostile-open", "<tool_call>"),
-    ("hostile-braces", "{\"a\":"),
+    ("hostile-braces", "{"),
+    ("hostile-nesting", "{\"a\":"),
+    ("hostile-quotes", "\""),
+    ("hostile-fences", "```json\n{"),
     ("hostile-cut", "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \""),
     ("hostile-elements", "<function=f><parameter=a>"),
     ("hostile-pairs", "<tool_call>f<arg_key>a</arg_key><arg_value>"),
@@ -35,6 +40,16 @@ fn fallback(c: &mut Criterion) {
         group.bench_function(format!("stream/{name}"), |b| {
             b.iter(|| {
                 let mut stream = Stream::new(&[]);
+                for piece in text.as_bytes().chunks(64) {
+                    black_box(stream.push(piece));
+                }
+                stream.finish()
+            });
+        });
+        let hermes = Family::hermes();
+        group.bench_function(format!("turn/{name}"), |b| {
+            b.iter(|| {
+                let mut stream = hermes.stream(&[], Start::Turn);
                 for piece in text.as_bytes().chunks(64) {
                     black_box(stream.push(piece));
                 }

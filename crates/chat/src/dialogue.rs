@@ -42,11 +42,24 @@ pub struct PromptOptions {
     pub now: Option<DateTime>,
     /// Further template variables, such as `enable_thinking`; an object or null.
     pub extra: Value,
+    /// What becomes of reasoning that the template opens at the end of a prompt.
+    pub reasoning: Opened,
+}
+
+/// What becomes of reasoning that the template opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Opened {
+    /// It is closed at once: the model's text begins with its call or answer.
+    #[default]
+    Close,
+    /// It stays open: the model's text begins inside it (see [`Derived::opens_reasoning`] and
+    /// [`Start::Reasoning`](crate::format::Start::Reasoning)).
+    Keep,
 }
 
 impl Default for PromptOptions {
     fn default() -> Self {
-        Self { ending: Ending::Generation, now: None, extra: Value::Null }
+        Self { ending: Ending::Generation, now: None, extra: Value::Null, reasoning: Opened::Close }
     }
 }
 
@@ -146,16 +159,25 @@ impl Dialogue {
         if !self.derived.knows_system {
             fold_system(&mut messages);
         }
-        let rendered = self.template.render(&Render {
-            messages: &messages,
-            tools: &shown,
-            ending: options.ending,
-            now: options.now,
-            extra: options.extra.clone(),
+        let render = |tools: &[Value]| {
+            let extra = options.extra.clone();
+            self.template.render(&Render {
+                messages: &messages,
+                tools,
+                ending: options.ending,
+                now: options.now,
+                extra,
+            })
+        };
+        // Some templates fail where a parameter says less than theirs did.
+        let rendered = render(&shown).or_else(|error| match shown.as_slice() {
+            [] => Err(error),
+            tools => render(&tools.iter().map(described).collect::<Vec<_>>()).map_err(|_| error),
         })?;
         let mut prompt = Prompt { pieces: guard.pieces(&rendered) };
-        if let (Some(close), Ending::Generation) = (&self.derived.opens_reasoning, options.ending) {
-            // A turn's grammar begins with the call or the answer: reasoning that the template began ends here.
+        if let (Some(close), Ending::Generation, Opened::Close) =
+            (&self.derived.opens_reasoning, options.ending, options.reasoning)
+        {
             prompt.pieces.push(format!("\n{close}\n\n"));
         }
         Ok(prompt)
@@ -283,6 +305,18 @@ impl CallNumbers {
 
 fn guarded_call(call: &ToolCall, guard: &Guard<'_>) -> ToolCall {
     ToolCall { id: call.id.clone(), name: guard.text(&call.name), arguments: guard.object(&call.arguments) }
+}
+
+/// The definition with an empty description wherever a parameter has none.
+fn described(tool: &Value) -> Value {
+    let mut tool = tool.clone();
+    let properties = tool.pointer_mut("/function/parameters/properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(|all| all.values_mut()) {
+        if let Some(property) = property.as_object_mut() {
+            property.entry("description").or_insert_with(|| "".into());
+        }
+    }
+    tool
 }
 
 fn guarded_spec(tool: &ToolSpec, guard: &Guard<'_>) -> ToolSpec {

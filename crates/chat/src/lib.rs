@@ -10,18 +10,22 @@
 
 mod dialogue;
 mod error;
+mod event;
 pub mod fallback;
 pub mod format;
 mod guard;
 mod json;
 pub mod model;
+mod offered;
 mod parameters;
+mod pieces;
 mod prompt;
 mod spec;
 pub mod template;
 
-pub use dialogue::{Dialogue, Prompt, PromptOptions};
+pub use dialogue::{Dialogue, Opened, Prompt, PromptOptions};
 pub use error::{Error, Kind, Place};
+pub use event::Event;
 pub use format::{Derived, ToolFormat, TurnGrammar, TurnRequest};
 pub use model::{
     Defect, DefectKind, Message, ParsedTurn, ToolCall, ToolChoice, ToolName, ToolReply, Transcript,

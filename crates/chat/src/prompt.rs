@@ -22,10 +22,10 @@ pub enum Style {
 /// Which parts the system prompt has.
 ///
 /// ```
-/// # use toolgate_chat::{SystemPrompt, ToolSpec, format::Hermes}; use serde_json::json;
+/// # use toolgate_chat::{SystemPrompt, ToolSpec, format::Family}; use serde_json::json;
 /// let schema = json!({"properties": {"city": {"type": "string"}}, "required": ["city"]});
 /// let tools = [ToolSpec::new("get_weather", "Forecast for a city", schema)?];
-/// let text = SystemPrompt { examples: true, ..SystemPrompt::default() }.render(&tools, &Hermes);
+/// let text = SystemPrompt { examples: true, ..SystemPrompt::default() }.render(&tools, &Family::hermes());
 /// assert!(text.contains("You can and should call your tools"));
 /// assert!(text.contains("{\"name\": \"get_weather\", \"arguments\": {\"city\": \"alpha\"}}"));
 /// # Ok::<(), toolgate_chat::Error>(())

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Kind, Place};
 use crate::json;
+use crate::offered::{self, Offered};
 
 /// Steps a rendering may take; a prompt of 300 tools and 1,000 messages takes under a million.
 const FUEL: u64 = 20_000_000;
@@ -44,6 +45,8 @@ pub struct Template {
     source: Arc<str>,
     tokens: TemplateTokens,
     environment: Arc<Environment<'static>>,
+    /// Where it looks for tools.
+    offered: Offered,
 }
 
 /// What a template is given.
@@ -95,7 +98,9 @@ impl Template {
             Err(JinjaError::new(ErrorKind::InvalidOperation, message))
         });
         environment.add_template_owned(NAME, translated(&source)).map_err(error_of)?;
-        Ok(Self { source: source.into(), tokens, environment: Arc::new(environment) })
+        let variables = environment.get_template(NAME).map_err(error_of)?.undeclared_variables(false);
+        let offered = Offered::of(&variables, &source);
+        Ok(Self { source: source.into(), tokens, environment: Arc::new(environment), offered })
     }
 
     /// The same template with pieces of its source replaced: a catalogue's repair of a faulty one.
@@ -149,13 +154,27 @@ impl Template {
                 .map_err(|error| JinjaError::new(ErrorKind::InvalidOperation, error.to_string()))
         });
         let tools = if render.tools.is_empty() { Jinja::from(()) } else { Jinja::from(Serde(render.tools)) };
+        let messages = self.offered.messages(render.messages, render.tools);
         let given = context! {
-            messages => Jinja::from(Serde(render.messages)),
+            messages => Jinja::from(Serde(&messages)),
             tools => tools,
             add_generation_prompt => render.ending == Ending::Generation,
             bos_token => self.tokens.bos.as_str(),
             eos_token => self.tokens.eos.as_str(),
             strftime_now => strftime_now,
+        };
+        let given = match self.offered {
+            Offered::Functions => {
+                let functions = if render.tools.is_empty() {
+                    String::new()
+                } else {
+                    offered::text(render.tools, Some(4))
+                };
+                let datetime = jiff::fmt::strtime::format("%b %d %Y %H:%M:%S GMT", now).unwrap_or_default();
+                context! { functions => functions, datetime => datetime, ..given }
+            }
+            Offered::XmlTools => context! { xml_tools => Jinja::from(Serde(render.tools)), ..given },
+            Offered::Tools | Offered::SystemMessage => given,
         };
         let context = match &render.extra {
             Value::Object(extra) if !extra.is_empty() => context! { ..given, ..Jinja::from(Serde(extra)) },

@@ -18,7 +18,7 @@ pub(crate) fn object(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let mut inside = cursor;
     inside.next();
     inside.skip_blank();
-    if !inside.peek().is_some_and(|c| c == '"' || c == '\'' || c == '/' || c.is_alphabetic()) {
+    if !inside.peek().is_some_and(|c| matches!(c, '"' | '\'' | '/' | '{') || c.is_alphabetic()) {
         return Found::Text;
     }
     json(cursor, tools)
@@ -30,8 +30,9 @@ pub(crate) fn list(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     inside.next();
     inside.skip_blank();
     match inside.peek() {
-        Some('{') => json(cursor, tools),
-        Some(c) if c.is_alphabetic() || c == '_' => python(cursor),
+        // What a list of other things holds is no call either.
+        Some('{' | '"' | '-' | '0'..='9') => json(cursor, tools),
+        Some(c) if c.is_alphabetic() || c == '_' => python(cursor, tools),
         _ => Found::Text,
     }
 }
@@ -48,7 +49,7 @@ fn json(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     };
     let mut after = end;
     after.skip_blank();
-    let stands_alone = cursor.source().slice(0, cursor.place()).trim().is_empty() && after.is_end();
+    let stands_alone = cursor.source().slice(0, cursor.place()).trim_end().is_empty() && after.is_end();
     // A separator between two calls belongs to them.
     let mut next = after;
     if next.eat(";") || next.eat(",") {
@@ -60,17 +61,23 @@ fn json(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     Found::Item(Item { span, calls, pattern: Some(pattern), repairs: reader.repairs })
 }
 
-/// `[f(a=1)]` on lines of its own: in prose such brackets are links and notes.
-fn python(cursor: Cursor<'_, '_>) -> Found {
+/// `[f(a=1)]` at the end of a line: in prose such brackets are links and notes, so the tools must be known or the line
+/// hold nothing else.
+fn python(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let before = cursor.source().slice(0, cursor.place());
-    if !cursor.begins_line() && !before.ends_with('>') {
+    let sets_off = cursor.begins_line() || before.ends_with('>');
+    if !sets_off && tools.is_empty() {
         return Found::Text;
     }
     let mut at = cursor;
     let Some((calls, repairs)) = pythonic::list(&mut at) else { return Found::Text };
+    let are_known = calls.iter().all(|call| typing::tool(tools, &call.name).is_some());
+    if !sets_off && !are_known {
+        return Found::Text;
+    }
     let mut after = at;
     after.take_while(|c| c != '\n' && c.is_whitespace());
-    let is_all = before.trim().is_empty() && after.is_end();
+    let is_all = before.trim_end().is_empty() && after.is_end();
     let ends_line = after.is_end() || after.sees("\n") || after.sees("<");
     let has_arguments = calls.iter().any(|call| !call.arguments.is_empty());
     if !ends_line || !(has_arguments || is_all) {
@@ -133,20 +140,42 @@ pub(crate) fn may_open_text(source: &Source<'_>) -> bool {
     source.at(0).peek().is_some_and(|c| c.is_alphabetic() || c == '_')
 }
 
-/// A text that is a tool's name, a line break and an object, and nothing else.
+/// A text that is a tool's name, a line break and an object, and nothing else, or several of them with `>>>` between.
 pub(crate) fn named_at_start(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
-    let item = named(cursor.place(), cursor)?;
+    let mut item = named(cursor.place(), cursor)?;
     let mut after = cursor.moved_to(item.span.end);
     after.skip_blank();
-    let name = &item.calls.first()?.name;
-    let is_name = if tools.is_empty() { name.contains('_') } else { typing::tool(tools, name).is_some() };
-    (is_name && after.is_end()).then_some(item)
+    while after.eat(">>>") {
+        let next = named(item.span.start, after)?;
+        after = after.moved_to(next.span.end);
+        after.skip_blank();
+        item.span = next.span;
+        item.calls.extend(next.calls);
+        item.repairs.extend(next.repairs);
+    }
+    let is_known = item.calls.iter().all(|call| typing::tool(tools, &call.name).is_some());
+    // A tool that nobody knows is one only if nothing else is said.
+    let is_all = tools.is_empty() && after.is_end() && item.calls.iter().all(|call| call.name.contains('_'));
+    (is_known || is_all).then_some(item)
+}
+
+/// The name of a known tool on a line, and an object on the next ones.
+pub(crate) fn named_on_a_line(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+    let mut at = cursor;
+    at.next();
+    at.take_while(|c| c == ' ' || c == '\t');
+    match named(at.place(), at) {
+        Some(item) if item.calls.iter().all(|call| typing::tool(tools, &call.name).is_some()) => {
+            Found::Item(item)
+        }
+        _ => Found::Text,
+    }
 }
 
 fn named(start: usize, cursor: Cursor<'_, '_>) -> Option<Item> {
     let mut at = cursor;
     let name = pythonic::identifier(&mut at)?;
-    at.take_while(|c| c == ' ');
+    at.take_while(|c| c == ' ' || c == '\r');
     if !at.eat("\n") {
         return None;
     }

@@ -8,8 +8,24 @@ use super::typing;
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
-const NAMES: [&str; 5] = ["name", "tool", "function", "tool_name", "recipient_name"];
-const ARGUMENTS: [&str; 5] = ["arguments", "parameters", "params", "args", "input"];
+const NAMES: [&str; 6] = ["name", "tool", "function", "tool_name", "function_name", "recipient_name"];
+const ARGUMENTS: [&str; 13] = [
+    "arguments",
+    "parameters",
+    "params",
+    "args",
+    "input",
+    "kwargs",
+    "tool_input",
+    "tool_args",
+    "tool_arguments",
+    "tool_parameters",
+    "function_args",
+    "function_arguments",
+    "function_parameters",
+];
+/// What agents of another school write: plain words, and a call only where both stand.
+const ACTION: (&str, &str) = ("action", "action_input");
 const BATCHES: [&str; 5] = ["tool_calls", "calls", "function_calls", "tool_uses", "invocations"];
 const IDS: [&str; 3] = ["id", "tool_call_id", "call_id"];
 /// Objects that hold one call and nothing else of meaning.
@@ -72,11 +88,14 @@ fn of_object(object: &Map<String, Value>, known: Known<'_>) -> Option<Vec<ToolCa
 }
 
 fn call_of(object: &Map<String, Value>, known: Known<'_>) -> Option<ToolCall> {
-    let name = NAMES.iter().find_map(|key| object.get(*key)?.as_str())?.trim();
+    let (action, input) = (object.get(ACTION.0).and_then(Value::as_str), object.get(ACTION.1));
+    let named = NAMES.iter().find_map(|key| object.get(*key)?.as_str());
+    let name = named.or(action.filter(|_| input.is_some()))?.trim();
     if name.is_empty() || name.len() > 256 {
         return None;
     }
-    let arguments = match ARGUMENTS.iter().find_map(|key| Some((*key, object.get(*key)?))) {
+    let given = ARGUMENTS.iter().find_map(|key| Some((*key, object.get(*key)?)));
+    let arguments = match given.or(input.map(|input| (ACTION.1, input))) {
         Some((key, Value::Object(arguments))) => {
             if key != "arguments" && is_schema(arguments) {
                 return None;
@@ -84,7 +103,7 @@ fn call_of(object: &Map<String, Value>, known: Known<'_>) -> Option<ToolCall> {
             arguments.clone()
         }
         Some((_, Value::String(text))) if text.trim().is_empty() => Map::new(),
-        Some((_, Value::String(text))) => serde_json::from_str(text).ok()?,
+        Some((_, Value::String(text))) => typing::mended(text)?.as_object()?.clone(),
         Some((_, Value::Null)) => Map::new(),
         Some(_) => return None,
         None => {

@@ -35,8 +35,7 @@ pub(crate) fn recipient(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     }
     let mut at = cursor;
     let Some(name) = header(&mut at).and_then(addressee) else { return Found::Text };
-    let start = cursor.place() - usize::from(before.ends_with(' '));
-    call(start, at, &name, tools)
+    call(cursor.place(), at, &name, tools)
 }
 
 /// The header up to its `<|message|>`, which is stepped past.

@@ -104,6 +104,10 @@ impl<'s, 'a> Reader<'s, 'a> {
 
     fn object(&mut self, depth: usize) -> Option<Map<String, Value>> {
         self.cursor.next()?;
+        self.skip_blank();
+        if self.cursor.sees("{") && self.dialect == Dialect::Json {
+            return self.doubled(depth);
+        }
         let mut object = Map::new();
         let mut after_comma = false;
         loop {
@@ -115,7 +119,10 @@ impl<'s, 'a> Reader<'s, 'a> {
                 return Some(object);
             }
             if !object.is_empty() && !after_comma {
-                return None;
+                if !self.cursor.sees("\"") || self.dialect == Dialect::Python {
+                    return None;
+                }
+                self.note(RepairKind::MissingComma);
             }
             if object.is_empty() && self.at_end() {
                 return None;
@@ -132,6 +139,15 @@ impl<'s, 'a> Reader<'s, 'a> {
             }
             after_comma = self.cursor.eat(",");
         }
+    }
+
+    /// `{{"a": 1}}`: a template's doubled braces, taken at their word.
+    fn doubled(&mut self, depth: usize) -> Option<Map<String, Value>> {
+        let object = self.object(depth.checked_sub(1)?)?;
+        self.note(RepairKind::ExtraBracket);
+        self.skip_blank();
+        self.cursor.eat("}");
+        Some(object)
     }
 
     fn list(&mut self, open: char, close: char, depth: usize) -> Option<Vec<Value>> {
@@ -162,7 +178,7 @@ impl<'s, 'a> Reader<'s, 'a> {
     fn ends_here(&mut self, close: char) -> bool {
         self.skip_blank();
         let next = self.cursor.peek();
-        if next == Some(close) || next == Some(',') {
+        if next == Some(close) || next == Some(',') || next == Some('"') {
             return false;
         }
         if self.at_end() {
@@ -199,11 +215,18 @@ impl<'s, 'a> Reader<'s, 'a> {
     fn number(&mut self) -> Option<Value> {
         let text =
             self.cursor.take_while(|c| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E' | '_'));
+        if text == "-" && self.cursor.eat("Infinity") {
+            self.note_in_json(RepairKind::PythonLiteral);
+            return Some(Value::Null);
+        }
         number(text).or_else(|| {
             let python = text.replace('_', "");
             let python = python.strip_prefix('+').unwrap_or(&python);
+            let (sign, digits) = python.strip_prefix('-').map_or(("", python), |digits| ("-", digits));
+            let plain = digits.trim_start_matches('0');
+            let zero = if plain.starts_with(|c: char| c.is_ascii_digit()) { "" } else { "0" };
+            let python = &format!("{sign}{zero}{plain}");
             let python = if python.ends_with('.') { format!("{python}0") } else { python.to_owned() };
-            let python = if python.starts_with('.') { format!("0{python}") } else { python };
             self.note_in_json(RepairKind::PythonLiteral);
             number(&python)
         })
@@ -221,7 +244,9 @@ impl<'s, 'a> Reader<'s, 'a> {
         match word {
             "True" => Some(Value::Bool(true)),
             "False" => Some(Value::Bool(false)),
-            "None" => Some(Value::Null),
+            "None" | "undefined" => Some(Value::Null),
+            // JSON has no word for them.
+            "NaN" | "nan" | "Infinity" | "inf" => Some(Value::Null),
             _ => None,
         }
     }
@@ -233,13 +258,12 @@ impl<'s, 'a> Reader<'s, 'a> {
         if quote == '\'' {
             self.note_in_json(RepairKind::SingleQuotes);
         }
-        if self.dialect == Dialect::Python {
-            let triple = if quote == '"' { "\"\"\"" } else { "'''" };
-            let mut cursor = start;
-            if cursor.eat(triple) {
-                self.cursor = cursor;
-                return self.triple_quoted(triple);
-            }
+        let triple = if quote == '"' { "\"\"\"" } else { "'''" };
+        let mut cursor = start;
+        if cursor.eat(triple) {
+            self.note_in_json(RepairKind::UnescapedQuote);
+            self.cursor = cursor;
+            return self.triple_quoted(triple);
         }
         let mut out = String::new();
         loop {
@@ -283,6 +307,7 @@ impl<'s, 'a> Reader<'s, 'a> {
             None | Some(',' | ':' | '}' | ']' | '<') => true,
             Some(')') => self.dialect == Dialect::Python,
             Some('#') => self.dialect == Dialect::Json,
+            Some('"') => self.dialect == Dialect::Json && opens_member(after),
             Some(_) => ["//", "/*", "```", "[/"].iter().any(|literal| after.sees(literal)),
         }
     }
@@ -341,6 +366,19 @@ impl<'s, 'a> Reader<'s, 'a> {
     fn hex(&mut self, digits: usize) -> Option<u32> {
         (0..digits).try_fold(0_u32, |number, _| Some(number * 16 + self.cursor.next()?.to_digit(16)?))
     }
+}
+
+/// Whether a key and its colon stand here: the comma before them is missing.
+fn opens_member(mut cursor: Cursor<'_, '_>) -> bool {
+    cursor.eat("\"");
+    let mut left = 64;
+    let key = cursor.take_while(|c| {
+        left -= 1;
+        left > 0 && (c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '$'))
+    });
+    let is_key = !key.is_empty() && cursor.eat("\"");
+    cursor.skip_blank();
+    is_key && cursor.sees(":")
 }
 
 /// The number a text is in JSON, whole numbers beyond 64 bits as the nearest float.

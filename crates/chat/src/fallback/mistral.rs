@@ -9,7 +9,7 @@ use super::pythonic::identifier;
 use super::repair::Repair;
 use super::scan::{Found, Item, Mode};
 use super::source::Cursor;
-use super::{Pattern, Span};
+use super::{Pattern, Span, typing};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -40,7 +40,7 @@ pub(crate) fn found(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         return Found::Text;
     }
     let mut repairs = Vec::new();
-    let calls = listed(&mut at, tools, &mut repairs).or_else(|| named(&mut at, &mut repairs));
+    let calls = listed(&mut at, tools, &mut repairs).or_else(|| named(&mut at, tools, &mut repairs));
     let Some(calls) = calls else { return Found::Text };
     at.eat("[/TOOL_CALLS]");
     let span = Span { start: cursor.place(), end: at.place() };
@@ -76,7 +76,11 @@ fn listed(
 }
 
 /// `f[ARGS]{…}`, `f[CALL_ID]id[ARGS]{…}`, `f{…}`, or `f` alone at the end.
-fn named(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>) -> Option<Vec<ToolCall>> {
+fn named(
+    cursor: &mut Cursor<'_, '_>,
+    tools: &[ToolSpec],
+    repairs: &mut Vec<Repair>,
+) -> Option<Vec<ToolCall>> {
     let mut at = *cursor;
     at.skip_blank();
     let name = identifier(&mut at)?;
@@ -91,7 +95,7 @@ fn named(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>) -> Option<Vec<T
     at.skip_blank();
     let arguments = if at.sees("{") {
         payload::object(&mut at, repairs)?
-    } else if at.is_end() {
+    } else if typing::tool(tools, name).is_some() || (tools.is_empty() && at.is_end()) {
         Map::new()
     } else {
         return None;

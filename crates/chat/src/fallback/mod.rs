@@ -36,10 +36,13 @@ use serde::Serialize;
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
+pub use crate::event::Event;
 pub use repair::{Repair, RepairKind};
-pub use stream::{Event, Stream};
+pub use stream::Stream;
 
 pub(crate) use xml::NOISE;
+
+pub(crate) use scan::{Item, item_at};
 
 use scan::Scan;
 use source::Source;

@@ -267,6 +267,9 @@ fn named(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload)
     if let Some(call) = gemma::call(cursor, &mut payload.repairs) {
         return add(payload, vec![call], Pattern::Gemma);
     }
+    if cursor.sees("call:") {
+        return None;
+    }
     if around.takes_python {
         let mut python = *cursor;
         if let Some((mut calls, mut repairs)) = pythonic::sequence(&mut python) {

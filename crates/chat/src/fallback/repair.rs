@@ -22,6 +22,8 @@ pub enum RepairKind {
     PythonLiteral,
     /// A comma before a closing bracket.
     TrailingComma,
+    /// No comma between two members.
+    MissingComma,
     /// A comment.
     Comment,
     /// A key without quotes.
@@ -51,6 +53,7 @@ impl RepairKind {
             Self::SingleQuotes => "single_quotes",
             Self::PythonLiteral => "python_literal",
             Self::TrailingComma => "trailing_comma",
+            Self::MissingComma => "missing_comma",
             Self::Comment => "comment",
             Self::UnquotedKey => "unquoted_key",
             Self::UnquotedString => "unquoted_string",

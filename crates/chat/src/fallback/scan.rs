@@ -81,7 +81,7 @@ impl Scan {
     fn text(&mut self, source: &Source<'_>, tools: &[ToolSpec]) -> bool {
         let mut cursor = source.at(self.at);
         if self.at > 0 || !bare::may_open_text(source) {
-            cursor.take_while(|c| !is_mark(c));
+            cursor.take_while(|c| !is_mark(c) && (tools.is_empty() || c != '\n'));
             self.at = cursor.place();
             source.reset();
         }
@@ -95,7 +95,13 @@ impl Scan {
         match found {
             Found::Text => self.at += cursor.peek().map_or(1, char::len_utf8),
             Found::Skip(end) => self.at = end,
-            Found::Item(item) => {
+            Found::Item(mut item) => {
+                if !item.calls.is_empty() {
+                    item.span.end = after_end_of_turn(source.at(item.span.end));
+                    if source.looked_past() {
+                        return true;
+                    }
+                }
                 self.at = item.span.end;
                 self.items.push(item);
             }
@@ -125,7 +131,7 @@ impl Scan {
                 false
             }
             None => {
-                self.at = before_partial(source.text(), self.at, closing, source.is_whole());
+                self.at = source.before_partial(self.at, closing);
                 true
             }
         }
@@ -150,12 +156,15 @@ impl Scan {
         source.reset();
         let items = if closes { None } else { ending_calls(cursor, tools) };
         let sees = cursor.sees(closing);
-        if source.looked_past() && (items.is_some() || !sees) {
+        // The closing may still come.
+        let waits = items.is_some() && !source.is_whole();
+        if waits || (source.looked_past() && !sees) {
             return true;
         }
         match items {
             Some(items) => {
-                self.at = source.len();
+                self.at = items.last().map_or(self.at, |item| item.span.end);
+                self.mode = Mode::Text;
                 self.items.extend(items);
             }
             None => self.at += cursor.peek().map_or(1, char::len_utf8),
@@ -164,24 +173,45 @@ impl Scan {
     }
 }
 
-/// The last place up to which `text[at..]` cannot hold the beginning of `closing`.
-fn before_partial(text: &str, at: usize, closing: &str, whole: bool) -> usize {
-    if whole {
-        return text.len();
+/// What models end a turn with, written out.
+const ENDS: [&str; 14] = [
+    "</s>",
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|eot|>",
+    "<|eom|>",
+    "<eos>",
+    "<end_of_turn>",
+    "<｜end▁of▁sentence｜>",
+];
+
+/// Past the tokens that end a turn after its calls, if there are any.
+fn after_end_of_turn(cursor: Cursor<'_, '_>) -> usize {
+    let (mut at, mut end) = (cursor, cursor.place());
+    loop {
+        at.skip_blank();
+        if at.eat_any(&ENDS).is_none() {
+            return end;
+        }
+        end = at.place();
     }
-    let rest = text.get(at..).unwrap_or_default();
-    let partial =
-        (1..closing.len()).rev().find(|&n| closing.get(..n).is_some_and(|head| rest.ends_with(head)));
-    text.len() - partial.unwrap_or(0)
 }
 
 fn is_mark(c: char) -> bool {
     matches!(c, '<' | '[' | '{' | '`' | ']' | '>' | 'f' | 't')
 }
 
-/// Marked calls from here to the end of the text, with nothing but blanks between and after them.
+/// Marked calls from here to the end of the text, with nothing but blanks between and after them. What tokens mark is no
+/// thought even where text follows.
 fn ending_calls(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Vec<Item>> {
-    let mut items = Vec::new();
+    let is_token = cursor.sees("<|") || cursor.sees("<｜");
+    let mut items: Vec<Item> = Vec::new();
     let mut at = cursor;
     loop {
         at.skip_blank();
@@ -191,14 +221,24 @@ fn ending_calls(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Vec<Item>>
         let found = match at.peek()? {
             '<' => tagged(at, tools),
             '[' => mistral::found(at, tools),
-            _ => return None,
+            _ => Found::Text,
         };
-        let Found::Item(item) = found else { return None };
-        if item.calls.is_empty() {
-            return None;
+        match found {
+            Found::Item(mut item) if !item.calls.is_empty() => {
+                item.span.end = after_end_of_turn(at.moved_to(item.span.end));
+                at = at.moved_to(item.span.end);
+                items.push(item);
+            }
+            _ => return (is_token && !items.is_empty()).then_some(items),
         }
-        at = at.moved_to(item.span.end);
-        items.push(item);
+    }
+}
+
+/// The calls here, or a wrapper that holds none.
+pub(crate) fn item_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
+    match found_at(cursor, tools) {
+        Found::Item(item) => Some(item),
+        _ => None,
     }
 }
 
@@ -229,6 +269,7 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
             }
         }
         '>' => bare::functionary(cursor),
+        '\n' => bare::named_on_a_line(cursor, tools),
         'f' => bare::functools(cursor, tools),
         't' => harmony::recipient(cursor, tools),
         _ => Found::Text,
@@ -316,7 +357,9 @@ fn wrapped(start: usize, inside: Cursor<'_, '_>, tag: &Tag<'_>, name: &str, tool
         let source = inside.source();
         let end = inside.find("<|e").unwrap_or(source.len());
         let program = source.slice(inside.place(), end).trim();
-        let is_code = !program.is_empty() && !program.starts_with(['{', '[']);
+        // In the middle of a line the token is spoken of.
+        let is_code =
+            !program.is_empty() && !program.starts_with(['{', '[']) && source.at(start).begins_line();
         let span = Span { start, end };
         return if is_code { Found::Item(bare::python_call(program, span)) } else { Found::Text };
     }

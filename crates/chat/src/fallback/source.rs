@@ -35,10 +35,6 @@ impl<'a> Source<'a> {
         Self { text, whole, looked_past: Cell::new(false), fuel: Cell::new(fuel), places: RefCell::default() }
     }
 
-    pub(crate) fn text(&self) -> &'a str {
-        self.text
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.text.len()
     }
@@ -50,6 +46,11 @@ impl<'a> Source<'a> {
     /// Whether a decision since the last [`reset`](Self::reset) would look at bytes that have not arrived.
     pub(crate) fn looked_past(&self) -> bool {
         self.looked_past.get() && !self.whole
+    }
+
+    /// Whether a decision since the last [`reset`](Self::reset) reached the end of the text, be it the whole text or not.
+    pub(crate) fn reached_end(&self) -> bool {
+        self.looked_past.get()
     }
 
     pub(crate) fn reset(&self) {
@@ -73,6 +74,16 @@ impl<'a> Source<'a> {
     /// `text[start..end]`, empty for places that are none.
     pub(crate) fn slice(&self, start: usize, end: usize) -> &'a str {
         self.text.get(start..end).unwrap_or_default()
+    }
+
+    /// The last place up to which the text from `from` on cannot hold the beginning of `mark`.
+    pub(crate) fn before_partial(&self, from: usize, mark: &str) -> usize {
+        if self.whole {
+            return self.text.len();
+        }
+        let rest = self.slice(from, self.text.len());
+        let partial = (1..mark.len()).rev().find(|&n| mark.get(..n).is_some_and(|head| rest.ends_with(head)));
+        self.text.len() - partial.unwrap_or(0)
     }
 
     fn spend(&self, bytes: usize) {
@@ -122,6 +133,22 @@ impl<'s, 'a> Cursor<'s, 'a> {
 
     pub(crate) fn is_end(&self) -> bool {
         self.peek().is_none()
+    }
+
+    /// The next `bytes` of the text, or as many as there are up to a character's end; asking for more is left to
+    /// [`needs`](Self::needs).
+    pub(crate) fn window(&self, bytes: usize) -> &'a str {
+        let rest = self.rest();
+        let end = rest.floor_char_boundary(bytes);
+        self.source.spend(end / 8 + 1);
+        rest.get(..end).unwrap_or_default()
+    }
+
+    /// Notes that a decision here takes the next `bytes`.
+    pub(crate) fn needs(&self, bytes: usize) {
+        if self.rest().len() < bytes {
+            self.source.looked_past.set(true);
+        }
     }
 
     /// Whether nothing but blanks stands before this place on its line.

@@ -65,6 +65,11 @@ impl Kinds {
         self == Self { boolean: true, ..Self::default() }
     }
 
+    /// Whether no text, list or object is let through.
+    pub(crate) fn is_scalar(self) -> bool {
+        !self.string && !self.array && !self.object && !self.null
+    }
+
     /// Whether only strings are let through.
     pub(crate) fn is_text(self) -> bool {
         self == Self { string: true, ..Self::default() }
@@ -150,6 +155,61 @@ impl<'t> Schema<'t> {
         Self { root: self.root, own: self.own.and_then(|own| find_items(self.root, own, DEPTH)) }
     }
 
+    /// The schema itself, if anything is known.
+    pub(crate) fn own(self) -> Option<&'t Value> {
+        self.own.map(|own| resolve(self.root, own, DEPTH))
+    }
+
+    /// The schema as a document of its own: with the definitions that its references lead to.
+    pub(crate) fn document(self) -> Value {
+        let mut document = self.own().cloned().unwrap_or(Value::Bool(true));
+        if let Some(object) = document.as_object_mut() {
+            for keyword in ["$schema", "$defs", "definitions"] {
+                if let Some(found) = self.root.get(keyword).filter(|_| !object.contains_key(keyword)) {
+                    object.insert(keyword.to_owned(), found.clone());
+                }
+            }
+        }
+        document
+    }
+
+    /// The declared members of an object whose schema says no more: name, schema, and whether it must be there.
+    pub(crate) fn members(self) -> Option<Vec<(String, Self, bool)>> {
+        let own = self.own()?.as_object()?;
+        let plain = ["type", "properties", "required", "additionalProperties", "title", "description"];
+        let is_plain = own.keys().all(|key| plain.contains(&key.as_str()));
+        let properties = own.get("properties").filter(|_| is_plain)?.as_object()?;
+        let required = own.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let is_word = |key: &str| {
+            !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+        };
+        properties
+            .iter()
+            .map(|(key, schema)| {
+                let member = Self { root: self.root, own: Some(schema) };
+                is_word(key).then(|| (key.clone(), member, required.iter().any(|name| name == key)))
+            })
+            .collect()
+    }
+
+    /// The schema of the items of a list that has those alone.
+    pub(crate) fn items(self) -> Option<Self> {
+        let own = self.own()?.as_object()?;
+        let plain = ["type", "items", "title", "description"];
+        let items = own.get("items").filter(|_| own.keys().all(|key| plain.contains(&key.as_str())))?;
+        Some(Self { root: self.root, own: Some(items) })
+    }
+
+    /// What an element that holds nothing stands for, where only a list or only an object can be.
+    pub(crate) fn value_of_nothing(self) -> Option<Value> {
+        let kinds = self.kinds();
+        match (self.is_known() && !kinds.string, kinds.array, kinds.object) {
+            (true, true, _) => Some(Value::Array(Vec::new())),
+            (true, false, true) => Some(Value::Object(Map::new())),
+            _ => None,
+        }
+    }
+
     /// The types it lets through: all of them, where it says nothing.
     pub(crate) fn kinds(self) -> Kinds {
         self.own.map_or(Kinds::ALL, |own| kinds_of(self.root, own, DEPTH))
@@ -218,7 +278,8 @@ pub(crate) fn needs_mask(text: &str) -> bool {
 pub(crate) const MARKS: &[&str] =
     &["</", "<param", "<function", "<invoke", "<arg_", "<|", "<｜", "]<]", "<![CDATA[", "<item"];
 
-fn mended(text: &str) -> Option<Value> {
+/// The value that a text is in JSON or Python, and nothing else.
+pub(crate) fn mended(text: &str) -> Option<Value> {
     let source = Source::new(text, true);
     let mut reader = Reader::new(source.at(0), Dialect::Python);
     let value = reader.value()?;

@@ -115,14 +115,10 @@ fn element(cursor: &mut Cursor<'_, '_>, name: &str, schema: Schema<'_>, depth: u
     }
     let raw = cursor.take_until(&closing)?;
     let raw = raw.strip_suffix(NOISE).unwrap_or(raw);
-    if raw.is_empty() && schema.is_known() {
-        let kinds = schema.kinds();
-        if kinds.array && !kinds.string {
-            return Some(Value::Array(Vec::new()));
-        }
-        if kinds.object && !kinds.string {
-            return Some(Value::Object(Map::new()));
-        }
+    if raw.is_empty()
+        && let Some(nothing) = schema.value_of_nothing()
+    {
+        return Some(nothing);
     }
     Some(schema.value(raw))
 }
@@ -283,8 +279,9 @@ fn raw_value<'a>(
         return Some(raw);
     }
     // One line break on either side sets the value off from its tags.
-    let Some(inner) = raw.strip_prefix('\n') else { return Some(raw) };
-    Some(inner.strip_suffix('\n').unwrap_or(inner))
+    let breaks = ["\r\n", "\n"];
+    let Some(inner) = breaks.iter().find_map(|line| raw.strip_prefix(line)) else { return Some(raw) };
+    Some(breaks.iter().find_map(|line| inner.strip_suffix(line)).unwrap_or(inner))
 }
 
 fn skip(cursor: &mut Cursor<'_, '_>) {

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::family::Family;
 use super::syntax::{Arguments, Syntax, Text};
-use super::{Generic, Hermes, ToolFormat, families, learn};
+use super::{Family, ToolFormat, families, learn};
 use crate::model::ToolCall;
 use crate::template::{Ending, Render, Template};
 
@@ -56,7 +55,7 @@ pub fn derive(template: &Template) -> Derived {
     let knows_tools = told.contains("probe_tool");
     let opens_reasoning = probe.opened_reasoning();
     let generic = |why: &str| Derived {
-        format: Arc::new(Generic),
+        format: Arc::new(Family::generic()),
         why: why.to_owned(),
         knows_tools: false,
         knows_results: false,
@@ -70,25 +69,18 @@ pub fn derive(template: &Template) -> Derived {
     for wants_text in [false, true] {
         let Some((syntax, knows_results)) = probe.written(wants_text) else { continue };
         let shape = syntax.arguments.describe();
-        let (format, why): (Arc<dyn ToolFormat>, _) = match known(&syntax) {
-            Some(family) if family.name == "hermes" => {
-                (Arc::new(Hermes), "the template writes calls as JSON between <tool_call> tags".to_owned())
-            }
-            family => {
-                let mut syntax = syntax;
-                let why = match &family {
-                    Some(family) => {
-                        syntax.name = family.name.clone();
-                        format!("the template writes calls as {} does: {shape}", family.name)
-                    }
-                    None => {
-                        format!("the template writes calls in a form of its own, learned from it: {shape}")
-                    }
-                };
-                syntax.reasoning = probe.reasoning().or_else(|| family.and_then(|family| family.reasoning));
-                (Arc::new(Family::new(syntax)), why)
-            }
+        let family = known(&syntax);
+        let why = match &family {
+            Some(family) => format!("the template writes calls as {} does: {shape}", family.name),
+            None => format!("the template writes calls in a form of its own, learned from it: {shape}"),
         };
+        let mut syntax = syntax;
+        if let Some(family) = &family {
+            syntax.name = family.name.clone();
+        }
+        syntax.reasoning = probe.reasoning().or_else(|| family.and_then(|family| family.reasoning));
+        syntax.answer = probe.answer_head().unwrap_or_default();
+        let format: Arc<dyn ToolFormat> = Arc::new(Family::new(syntax));
         return Derived {
             format,
             why,
@@ -103,9 +95,7 @@ pub fn derive(template: &Template) -> Derived {
         Some(family) => {
             let why =
                 format!("the template tells of calls as {} writes them, and never writes one", family.name);
-            let format: Arc<dyn ToolFormat> =
-                if family.name == "hermes" { Arc::new(Hermes) } else { Arc::new(Family::new(family)) };
-            Derived { format, knows_tools: true, ..generic(&why) }
+            Derived { format: Arc::new(Family::new(family)), knows_tools: true, ..generic(&why) }
         }
         None => generic(
             "the template writes calls in a form that is not known here, so they are asked for in our own",
@@ -129,7 +119,7 @@ impl<'t> Probe<'t> {
         let render = Render { messages: &both, ..Render::default() };
         let knows_system = template.render(&render).is_ok_and(|text| text.contains(SYSTEM));
         let opening = if knows_system { both.to_vec() } else { vec![user] };
-        let tools = learn::probes().iter().map(definition).collect();
+        let tools = learn::probes().iter().map(learn::definition).collect();
         Self { template, knows_system, opening, tools }
     }
 
@@ -170,12 +160,9 @@ impl<'t> Probe<'t> {
             let (one_said, two_said) = (cut(&one)?, two.as_deref().and_then(cut));
             let mut syntax = learn::learn(&one_said, two_said.as_deref())?;
             // Thoughts that the template leaves blank are no part of the calls.
-            for (open, close) in REASONING {
-                if let Some((_, rest)) =
-                    syntax.begin.split_once(close).filter(|(before, _)| before.trim() == open.trim())
-                {
-                    syntax.begin = rest.to_owned().into();
-                }
+            let known = REASONING.iter().map(|(open, close)| (Text::from(*open), Text::from(*close)));
+            for (open, close) in known.chain(self.reasoning()) {
+                syntax.drop_before_calls(&open, &close);
             }
             let history = [
                 turn(&[&first], content),
@@ -200,6 +187,17 @@ impl<'t> Probe<'t> {
                     || (shown.contains(open.trim()) && shown.contains(close.trim()))
             })
             .map(|(open, close)| ((*open).into(), (*close).into()))
+            .or_else(|| tags_around(&shown, thought))
+    }
+
+    /// What a turn writes before an answer that the prompt for it does not: the header of a channel, ….
+    fn answer_head(&self) -> Option<Text> {
+        let prompt = self.ending(&[], true, Ending::Generation)?;
+        let answer = self.render(&[json!({"role": "assistant", "content": ANSWER})], true)?;
+        let (before, _) = answer.rsplit_once(ANSWER)?;
+        let head = before.strip_prefix(&prompt)?;
+        let thinks = self.reasoning().is_some_and(|(_, close)| head.contains(close.trim()));
+        (!head.trim().is_empty() && !thinks && !head.contains("think")).then(|| head.to_owned().into())
     }
 
     /// What ends the reasoning that the prompt for a turn begins.
@@ -210,6 +208,19 @@ impl<'t> Probe<'t> {
         let prompt = prompt.trim_end();
         REASONING.iter().find(|(open, _)| prompt.ends_with(open.trim())).map(|(_, close)| (*close).to_owned())
     }
+}
+
+/// The tags next to a text, if it stands between two.
+fn tags_around(shown: &str, text: &str) -> Option<(Text, Text)> {
+    let (before, after) = shown.split_once(text)?;
+    let (before, after) = (before.trim_end(), after.trim_start());
+    let pairs = [('<', '>'), ('[', ']')];
+    let (open, close) =
+        pairs.into_iter().find(|(open, close)| before.ends_with(*close) && after.starts_with(*open))?;
+    let opening = before.get(before.rfind(open)?..)?;
+    let closing = after.get(..=after.find(close)?)?;
+    (opening != closing && opening.len() < 64 && closing.len() < 64)
+        .then(|| (opening.to_owned().into(), closing.to_owned().into()))
 }
 
 /// What stands around reasoning in one family or another.
@@ -225,23 +236,6 @@ const REASONING: &[(&str, &str)] = &[
     ("<|inner_prefix|>", "<|inner_suffix|>"),
     ("<thinking>", "</thinking>"),
 ];
-
-fn definition(call: &ToolCall) -> Value {
-    let kind = |value: &Value| match value {
-        Value::Number(_) => json!({"type": "integer", "description": "A number"}),
-        Value::Bool(_) => json!({"type": "boolean", "description": "A flag"}),
-        Value::Array(_) => json!({"type": "array", "description": "A list", "items": {"type": "string"}}),
-        Value::Object(_) => {
-            json!({"type": "object", "description": "A map", "properties": {"zinner": {"type": "integer", "description": "A number"}}})
-        }
-        _ => json!({"type": "string", "description": "A text"}),
-    };
-    let properties: serde_json::Map<String, Value> =
-        call.arguments.iter().map(|(name, value)| (name.clone(), kind(value))).collect();
-    let required: Vec<&String> = call.arguments.keys().collect();
-    json!({"type": "function", "function": {"name": call.name, "description": "A probe", "parameters": {
-        "type": "object", "properties": properties, "required": required}}})
-}
 
 fn wire(call: &ToolCall, wants_text: bool) -> Value {
     let arguments = if wants_text {

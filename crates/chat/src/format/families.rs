@@ -11,10 +11,10 @@ const THINK: (&str, &str) = ("<think>", "</think>");
 pub(crate) fn all() -> Vec<Syntax> {
     let named = |name, begin, head, tail, between, end| json(name, begin, head, tail, between, end);
     vec![
-        named("hermes", "", "<tool_call>\n{\"name\": \"$\", \"arguments\": ", "}\n</tool_call>", "\n", "")
-            .thinking(THINK),
+        hermes(),
         named("llama3_json", "", "{\"name\": \"$\", \"parameters\": ", "}", "; ", ""),
         named("llama3_function", "", "<function=$>", "</function>", "\n", ""),
+        named("functionary_v3_2", "", "$\n", "", ">>>", "").answering("all\n"),
         named("mistral", "[TOOL_CALLS][", "{\"name\": \"$\", \"arguments\": ", ", \"id\": \"@\"}", ", ", "]"),
         named("mistral_args", "", "[TOOL_CALLS]$[ARGS]", "", "", "").thinking(("[THINK]", "[/THINK]")),
         named("mistral_call_id", "", "[TOOL_CALLS]$[CALL_ID]@[ARGS]", "", "", ""),
@@ -44,7 +44,8 @@ pub(crate) fn all() -> Vec<Syntax> {
             ",\n",
             "\n]<|END_ACTION|>",
         )
-        .thinking(("<|START_THINKING|>", "<|END_THINKING|>")),
+        .thinking(("<|START_THINKING|>", "<|END_THINKING|>"))
+        .answering("<|START_RESPONSE|>"),
         named("granite", "<|tool_call|>[", "{\"name\": \"$\", \"arguments\": ", "}", ", ", "]"),
         named(
             "phi4_mini",
@@ -110,7 +111,8 @@ pub(crate) fn all() -> Vec<Syntax> {
             "<|call|><|start|>assistant",
             "",
         )
-        .thinking(("<|channel|>analysis<|message|>", "<|end|><|start|>assistant")),
+        .thinking(("<|channel|>analysis<|message|>", "<|end|><|start|>assistant"))
+        .answering("<|channel|>final<|message|>"),
         named(
             "solar",
             "<|tool_calls|>",
@@ -240,7 +242,8 @@ pub(crate) fn all() -> Vec<Syntax> {
                 ..element("<|open|>argument key=\"", Middle::same(""), "<|close|>argument<|sep|>")
             },
         )
-        .thinking(("<|open|>think<|sep|>", "<|close|>think<|sep|>")),
+        .thinking(("<|open|>think<|sep|>", "<|close|>think<|sep|>"))
+        .answering("<|open|>response<|sep|>"),
         form("lfm2", "<|tool_call_start|>[", "$(", ")", ", ", "]<|tool_call_end|>", Arguments::Pythonic)
             .thinking(THINK),
         form("pythonic", "[", "$(", ")", ", ", "]", Arguments::Pythonic),
@@ -261,12 +264,23 @@ pub(crate) fn all() -> Vec<Syntax> {
     ]
 }
 
+/// Hermes 2/3, Qwen2.5 and Qwen3, and what models are asked for whose template knows no tools.
+pub(crate) fn hermes() -> Syntax {
+    json("hermes", "", "<tool_call>\n{\"name\": \"$\", \"arguments\": ", "}\n</tool_call>", "\n", "")
+        .thinking(THINK)
+}
+
 /// The family of a name.
 pub(crate) fn named(name: &str) -> Option<Syntax> {
     all().into_iter().find(|syntax| syntax.name == name)
 }
 
 impl Syntax {
+    fn answering(mut self, head: &'static str) -> Self {
+        self.answer = head.into();
+        self
+    }
+
     fn thinking(mut self, (open, close): (&'static str, &'static str)) -> Self {
         self.reasoning = Some((open.into(), close.into()));
         self
@@ -332,6 +346,7 @@ fn form(
         between: between.into(),
         end: end.into(),
         arguments,
+        answer: "".into(),
         reasoning: None,
         is_single: false,
     }

@@ -1,11 +1,12 @@
 //! A family as a [`ToolFormat`]: its syntax, known by name or learned from a template.
 
+use std::sync::Arc;
+
+use super::stream::{Start, TurnStream};
 use super::syntax::Syntax;
-use super::{ToolFormat, TurnGrammar, TurnRequest, dialects, families};
+use super::{ToolFormat, TurnGrammar, TurnRequest, dialects, families, instructions};
 use crate::error::Error;
-use crate::json;
 use crate::model::{ParsedTurn, ToolCall};
-use crate::prompt::example_calls;
 use crate::spec::ToolSpec;
 
 /// A family of models that write calls in one form.
@@ -22,15 +23,45 @@ use crate::spec::ToolSpec;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Family {
-    syntax: Syntax,
+    syntax: Arc<Syntax>,
+    tells: Tells,
     openings: Vec<String>,
     markers: Vec<String>,
+}
+
+/// How tools are told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tells {
+    Definitions,
+    Signatures,
 }
 
 impl Family {
     /// The family of a name: `hermes`, `mistral`, `glm`, ….
     pub fn named(name: &str) -> Option<Self> {
         families::named(name).map(Self::new)
+    }
+
+    /// Hermes 2/3, Qwen2.5 and Qwen3: `<tool_call>\n{"name": "f", "arguments": {…}}\n</tool_call>`, several calls with a
+    /// line break between them.
+    pub fn hermes() -> Self {
+        Self::new(families::hermes())
+    }
+
+    /// For models whose template knows no tools: calls as in [`hermes`](Self::hermes), tools as one-line signatures, for
+    /// such models are small.
+    ///
+    /// ```
+    /// # use toolgate_chat::format::{Family, ToolFormat}; use toolgate_chat::ToolSpec; use serde_json::json;
+    /// let schema = json!({"properties": {"path": {"type": "string"}, "depth": {"type": "integer"}}, "required": ["path"]});
+    /// let tools = [ToolSpec::new("list_directory", "List a directory", schema)?];
+    /// let told = Family::generic().instructions(&tools);
+    /// assert!(told.contains("- list_directory(path: string, depth?: integer): List a directory"));
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    pub fn generic() -> Self {
+        let syntax = Syntax { name: "generic".into(), ..families::hermes() };
+        Self { tells: Tells::Signatures, ..Self::new(syntax) }
     }
 
     /// The names of all families that are known beforehand.
@@ -42,19 +73,24 @@ impl Family {
         let mut openings: Vec<String> = dialects::OPENINGS.iter().map(|text| (*text).to_owned()).collect();
         let mut markers: Vec<String> = dialects::TAGS.iter().map(|text| (*text).to_owned()).collect();
         let opening = syntax.opening();
-        if !opening.trim().is_empty() && !openings.contains(&opening) {
+        // A listed opening that this one begins with stands for it already.
+        let is_listed =
+            dialects::OPENINGS.iter().any(|listed| listed.len() > 2 && opening.starts_with(listed));
+        if !opening.trim().is_empty() && !is_listed {
             openings.insert(0, opening);
         }
         let mut own: Vec<String> = syntax.mark().into_iter().collect();
         if let Some((open, close)) = &syntax.reasoning {
             own.extend([open.trim().to_owned(), close.trim().to_owned()]);
         }
+        own.push(syntax.answer.trim().to_owned());
         for marker in own {
-            if !marker.is_empty() && !markers.contains(&marker) {
+            // A word alone is no markup.
+            if marker.starts_with(['<', '[', ']']) && !markers.contains(&marker) {
                 markers.push(marker);
             }
         }
-        Self { syntax, openings, markers }
+        Self { syntax: Arc::new(syntax), tells: Tells::Definitions, openings, markers }
     }
 }
 
@@ -64,17 +100,10 @@ impl ToolFormat for Family {
     }
 
     fn instructions(&self, tools: &[ToolSpec]) -> String {
-        let mut out = "# Tools\n\nYou can call these functions:".to_owned();
-        for tool in tools {
-            out.push('\n');
-            out.push_str(&json::spaced(&tool.shown()));
+        match self.tells {
+            Tells::Definitions => instructions::definitions(tools, &self.syntax),
+            Tells::Signatures => instructions::signatures(tools),
         }
-        let example = example_calls(tools).next();
-        let shown = self.syntax.render(example.as_slice(), tools);
-        if example.is_some() {
-            out.push_str(&format!("\n\nTo call one, write only the call, such as:\n{shown}"));
-        }
-        out
     }
 
     fn render_calls(&self, calls: &[ToolCall], tools: &[ToolSpec]) -> String {
@@ -83,6 +112,10 @@ impl ToolFormat for Family {
 
     fn turn(&self, tools: &[ToolSpec], request: &TurnRequest) -> Result<TurnGrammar, Error> {
         self.syntax.turn(tools, request)
+    }
+
+    fn stream(&self, tools: &[ToolSpec], start: Start) -> TurnStream {
+        TurnStream::new(self.syntax.clone(), tools, start)
     }
 
     fn parse(&self, text: &str, tools: &[ToolSpec]) -> ParsedTurn {

@@ -11,15 +11,11 @@ use toolgate_grammar::{Expr, GrammarBuilder, RuleId};
 const LEADING_BLANKS: u64 = 4;
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// Defines text that is not blank and holds none of `forbidden`; rule names start with `name`.
+/// Defines text that is not blank, holds none of `forbidden` and whose first character is none of `not_first`; rule names
+/// start with `name`.
 ///
 /// No forbidden text may be empty or begin with a blank.
-pub(crate) fn text_without(builder: &mut GrammarBuilder, name: &str, forbidden: &[&str]) -> RuleId {
-    text_not_opening(builder, name, forbidden, &[])
-}
-
-/// As [`text_without`], for text whose first character is none of `not_first` either.
-pub(crate) fn text_not_opening(
+pub(crate) fn text_without(
     builder: &mut GrammarBuilder,
     name: &str,
     forbidden: &[&str],
@@ -183,7 +179,7 @@ mod tests {
 
     fn grammar(forbidden: &[&str]) -> Grammar {
         let mut builder = Grammar::builder();
-        let root = text_without(&mut builder, "root", forbidden);
+        let root = text_without(&mut builder, "root", forbidden, &[]);
         builder.build(root).unwrap()
     }
 

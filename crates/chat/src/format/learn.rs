@@ -11,6 +11,7 @@ use crate::fallback::json::{Dialect, Reader};
 use crate::fallback::source::Source;
 use crate::json as form;
 use crate::model::ToolCall;
+use crate::spec::ToolSpec;
 
 /// The calls that are rendered: names, ids and values that occur nowhere else.
 pub(crate) fn probes() -> [ToolCall; 2] {
@@ -19,11 +20,29 @@ pub(crate) fn probes() -> [ToolCall; 2] {
         ToolCall::new(
             "probe_tool",
             object(json!({"zkey_text": "ztext", "zkey_number": 7301, "zkey_flag": true,
-                "zkey_list": ["zitem", 2], "zkey_map": {"zinner": 5}})),
+                "zkey_list": ["zitem", "zmore"], "zkey_map": {"zinner": 5}})),
         )
         .with_id("callprob1"),
         ToolCall::new("second_probe", object(json!({"zkey_other": "zother"}))).with_id("callprob2"),
     ]
+}
+
+/// The tool that a probe calls, in OpenAI's form.
+pub(crate) fn definition(call: &ToolCall) -> Value {
+    let kind = |value: &Value| match value {
+        Value::Number(_) => json!({"type": "integer", "description": "A number"}),
+        Value::Bool(_) => json!({"type": "boolean", "description": "A flag"}),
+        Value::Array(_) => json!({"type": "array", "description": "A list", "items": {"type": "string"}}),
+        Value::Object(_) => {
+            json!({"type": "object", "description": "A map", "properties": {"zinner": {"type": "integer", "description": "A number"}}, "additionalProperties": {"type": "integer"}})
+        }
+        _ => json!({"type": "string", "description": "A text"}),
+    };
+    let properties: serde_json::Map<String, Value> =
+        call.arguments.iter().map(|(name, value)| (name.clone(), kind(value))).collect();
+    let required: Vec<&String> = call.arguments.keys().collect();
+    json!({"type": "function", "function": {"name": call.name, "description": "A probe", "parameters": {
+        "type": "object", "properties": properties, "required": required}}})
 }
 
 /// Stand for a call's name and id, and its number.
@@ -49,6 +68,7 @@ pub(crate) fn learn(one: &str, two: Option<&str>) -> Option<Syntax> {
                 between,
                 end,
                 arguments,
+                answer: "".into(),
                 reasoning: None,
                 is_single: false,
             }
@@ -65,6 +85,7 @@ pub(crate) fn learn(one: &str, two: Option<&str>) -> Option<Syntax> {
                 between: none(),
                 end: none(),
                 arguments,
+                answer: "".into(),
                 reasoning: None,
                 is_single: true,
             }
@@ -72,7 +93,9 @@ pub(crate) fn learn(one: &str, two: Option<&str>) -> Option<Syntax> {
     };
     // A template may print lists as Python does, which no family is asked to write.
     let plain = |text: &str| text.trim().replace('\'', "\"").replace("True", "true");
-    let writes = |calls: &[ToolCall], text: &str| plain(&syntax.render(calls, &[])) == plain(text);
+    let tools: Vec<ToolSpec> =
+        [&first, &second].iter().filter_map(|call| ToolSpec::from_openai(&definition(call)).ok()).collect();
+    let writes = |calls: &[ToolCall], text: &str| plain(&syntax.render(calls, &tools)) == plain(text);
     let is_true = writes(std::slice::from_ref(&first), one)
         && (syntax.is_single || two.is_some_and(|two| writes(&[first, second], two)));
     is_true.then_some(syntax)
@@ -99,8 +122,15 @@ fn parted(
     };
     let middle = normal(rest.get(..start)?, second);
     let middle = middle.replace(&second.id, &ID.to_string()).replace("callprob1", &ID.to_string());
-    let (own_head, shared) = common_end(head, &middle)?;
-    let begin = head.get(..head.len() - own_head.replace(INDEX, "").len())?;
+    let (mut own_head, mut shared) = common_end(head, &middle)?;
+    let mut begin = head.get(..head.len() - own_head.replace(INDEX, "").len())?;
+    // A tag is of one piece: the end of another one is no part of the call.
+    if begin.rfind('<') > begin.rfind('>') {
+        let piece = own_head.find('>').map(|at| at + 1).filter(|at| *at < own_head.len())?;
+        begin = head.get(..begin.len() + piece)?;
+        own_head.drain(..piece);
+        shared -= piece;
+    }
     if begin.contains([NAME, ID]) {
         return None;
     }
@@ -112,7 +142,6 @@ fn parted(
         .map(|((i, a), _)| i + a.len_utf8())
         .last()
         .unwrap_or(0);
-    // A tag is of one piece.
     let common = before.get(..length)?;
     if common.rfind('<') > common.rfind('>') && common.contains('<') {
         length = common.rfind('<')?;
@@ -187,7 +216,7 @@ fn arguments_in(text: &str, call: &ToolCall) -> Option<(Arguments, usize, usize)
     if let Some((start, end)) = json_in(text, &call.arguments) {
         let value = Value::Object(call.arguments.clone());
         let written = text.get(start..end)?;
-        let spacing = if written == form::spaced(&value) { Spacing::Spaced } else { Spacing::Compact };
+        let spacing = spacing(written, &value);
         return Some((Arguments::Json(spacing), start, end));
     }
     if let Some((start, end)) = gemma_in(text, &call.arguments) {
@@ -198,7 +227,12 @@ fn arguments_in(text: &str, call: &ToolCall) -> Option<(Arguments, usize, usize)
     let text_at = pair(text, 0, "zkey_text", &["ztext"])?;
     let number = pair(text, text_at.end, "zkey_number", &["7301"])?;
     let flag = pair(text, number.end, "zkey_flag", &["true", "True"])?;
-    let list = pair(text, flag.end, "zkey_list", &["[\"zitem\", 2]", "[\"zitem\",2]", "['zitem', 2]"]);
+    let list = pair(
+        text,
+        flag.end,
+        "zkey_list",
+        &["[\"zitem\", \"zmore\"]", "[\"zitem\",\"zmore\"]", "['zitem', 'zmore']"],
+    );
     if number.middle == "=" {
         let start = text_at.key;
         let rest = text.get(start..)?;
@@ -254,6 +288,17 @@ fn arguments_in(text: &str, call: &ToolCall) -> Option<(Arguments, usize, usize)
         is_nested: nested,
     };
     Some((Arguments::Elements(elements), start, end))
+}
+
+/// The blanks of an object as it was written.
+fn spacing(written: &str, value: &Value) -> Spacing {
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let mut lines = written.lines().skip(1).map(indent);
+    match (lines.next(), lines.last()) {
+        (Some(inner), Some(base)) if inner > base => Spacing::Indented { step: inner - base, base },
+        _ if written == form::spaced(value) => Spacing::Spaced,
+        _ => Spacing::Compact,
+    }
 }
 
 /// A close that names the key again.

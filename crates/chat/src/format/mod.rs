@@ -1,19 +1,20 @@
-//! The forms tool calls take, one family a file: how calls are written, which grammar a turn has, how a turn is read.
+//! The forms tool calls take, each family as data: how calls are written, which grammar a turn has, how a turn is read.
 //!
 //! Two laws tie the directions together and are property-tested for every family: the turn grammar accepts
 //! `render_calls(calls)`, and `parse(render_calls(calls))` gives the calls back.
 
+mod compile;
 mod derive;
 mod dialects;
 mod families;
 mod family;
 mod free;
-mod generic;
-mod hermes;
+mod instructions;
 mod learn;
-mod read;
+mod nested;
+mod parts;
+mod stream;
 mod syntax;
-mod tagged;
 mod turn;
 
 use std::num::NonZeroUsize;
@@ -26,8 +27,7 @@ use crate::spec::ToolSpec;
 
 pub use derive::{Derived, derive};
 pub use family::Family;
-pub use generic::Generic;
-pub use hermes::Hermes;
+pub use stream::{Start, TurnStream};
 
 /// One family's way to write, constrain and read tool calls.
 pub trait ToolFormat: Send + Sync + std::fmt::Debug {
@@ -48,6 +48,9 @@ pub trait ToolFormat: Send + Sync + std::fmt::Debug {
     /// [`Kind::Schema`](crate::Kind::Schema) naming the tool and the place in its parameters;
     /// [`Kind::Request`](crate::Kind::Request) for a choice that leaves nothing to say.
     fn turn(&self, tools: &[ToolSpec], request: &TurnRequest) -> Result<TurnGrammar, Error>;
+
+    /// Reads a turn that arrives in pieces; `start` says whether the prompt opened the reasoning.
+    fn stream(&self, tools: &[ToolSpec], start: Start) -> TurnStream;
 
     /// Reads a turn; `tools` tell the types of values that the family writes as bare text. Never fails: what is wrong
     /// with the text is listed in the turn's defects.
@@ -78,8 +81,25 @@ pub struct TurnGrammar {
     pub call: Option<Grammar>,
     /// Text that holds no call marker and is not blank; `None` if the request demands a call.
     pub answer: Option<Grammar>,
-    /// Reasoning, its closing mark included, for families that have it; it comes before either half.
-    pub reasoning: Option<Grammar>,
+    /// Reasoning, for families that have it; it comes before either half, or is left out.
+    pub reasoning: Option<Reasoning>,
     /// What became of every keyword of the tools that may be called.
     pub contracts: Vec<(ToolName, Contract)>,
+}
+
+/// Reasoning before a turn's calls or answer: its marks and its grammars. Call or answer is decided where it ends.
+///
+/// Where the prompt opened it, the model's text begins inside, and [`Start::Reasoning`] tells the reader so. A model that
+/// thinks for too long is stopped by writing `close` for it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Reasoning {
+    /// What opens it: the third thing a turn can begin with.
+    pub open: String,
+    /// What ends it.
+    pub close: String,
+    /// From its opening mark to its closing one.
+    pub whole: Grammar,
+    /// From inside it to its closing mark.
+    pub inside: Grammar,
 }

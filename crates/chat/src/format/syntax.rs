@@ -28,6 +28,8 @@ pub(crate) struct Syntax {
     /// After the last call.
     pub(crate) end: Text,
     pub(crate) arguments: Arguments,
+    /// Before an answer, where the prompt for a turn does not write it.
+    pub(crate) answer: Text,
     /// What stands around reasoning.
     pub(crate) reasoning: Option<(Text, Text)>,
     /// Whether a turn can have one call alone.
@@ -67,6 +69,8 @@ pub(crate) enum Spacing {
     Spaced,
     /// `{"a":1,"b":2}`.
     Compact,
+    /// A member a line, `step` blanks further in than the brackets, which stand `base` blanks in.
+    Indented { step: usize, base: usize },
 }
 
 /// Arguments as elements: `open`, the key, a text by the kind of value, the value, `close`.
@@ -150,6 +154,10 @@ impl Spacing {
         match self {
             Self::Spaced => json::spaced(value),
             Self::Compact => value.to_string(),
+            Self::Indented { step, base } => {
+                let style = json::Style { item: ",", key: ": ", indent: Some(step) };
+                json::write(value, &style).replace('\n', &format!("\n{}", " ".repeat(base)))
+            }
         }
     }
 }
@@ -172,6 +180,17 @@ impl Syntax {
         }
         out.push_str(&self.end);
         out
+    }
+
+    /// Takes thoughts that were left blank from what stands before the calls.
+    pub(crate) fn drop_before_calls(&mut self, open: &str, close: &str) {
+        let rest = |text: &str| {
+            let (before, rest) = text.split_once(close.trim())?;
+            (before.trim() == open.trim()).then(|| rest.to_owned())
+        };
+        if let Some(rest) = rest(&self.begin) {
+            self.begin = rest.into();
+        }
     }
 
     /// Its texts without blanks, slots as single characters: what tells families apart.
@@ -278,11 +297,11 @@ impl Elements {
                     "False".to_owned()
                 }
             }
-            other => json::spaced(other),
+            other => self.nested_text(other, schema).unwrap_or_else(|| json::spaced(other)),
         }
     }
 
-    fn would_end(&self, text: &str) -> bool {
+    pub(crate) fn would_end(&self, text: &str) -> bool {
         match &self.close {
             Close::Text(close) => !close.trim().is_empty() && text.contains(close.trim()),
             Close::Keyed(before, _) => text.contains(before.trim()),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use toolgate_grammar::{Contract, Expr, Grammar, GrammarBuilder, Whitespace};
 
 use super::syntax::{Arguments, Close, Elements, Part, Spacing, Syntax};
-use super::{TurnGrammar, TurnRequest, dialects, free, tagged};
+use super::{Reasoning, TurnGrammar, TurnRequest, compile, dialects, free};
 use crate::error::Error;
 use crate::fallback::typing::Schema;
 use crate::model::{ToolChoice, ToolName};
@@ -21,10 +21,16 @@ pub(crate) struct Field {
     is_required: bool,
 }
 
+impl Field {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 impl Syntax {
     /// The grammars of a turn.
     pub(crate) fn turn(&self, tools: &[ToolSpec], request: &TurnRequest) -> Result<TurnGrammar, Error> {
-        let callable = tagged::callable(tools, &request.choice)?;
+        let callable = compile::callable(tools, &request.choice)?;
         let mut contracts = Vec::with_capacity(callable.len());
         let call = match callable.as_slice() {
             [] => None,
@@ -115,22 +121,26 @@ impl Syntax {
         let root = builder.declare("root");
         let call = builder.declare("call");
         let mut shared = Shared::default();
+        // What stands before and after all that differs between tools is written once.
+        let differs = |part: &Part| matches!(part, Part::Name | Part::Arguments);
+        let first = self.call.iter().position(differs).unwrap_or(0);
+        let last = self.call.iter().rposition(differs).map_or(first, |last| last + 1);
+        let (head, rest) = self.call.split_at_checked(first).unwrap_or((&[], &self.call));
+        let (own, tail) = rest.split_at_checked(last - first).unwrap_or((rest, &[]));
         let mut choices = Vec::with_capacity(tools.len());
         for tool in tools {
             let (arguments, contract) = self.arguments_of(tool, &mut builder, &mut shared)?;
-            let parts = self.call.iter().map(|part| match part {
-                Part::Text(text) => Expr::literal(text.to_string()),
+            let own = own.iter().map(|part| match part {
                 Part::Name => Expr::literal(tool.name.as_str()),
                 Part::Arguments => arguments.clone(),
-                Part::Id => Expr::class([('a', 'z'), ('A', 'Z'), ('0', '9'), ('_', '_'), ('-', '-')])
-                    .repeat(1, Some(64)),
-                Part::Index(_) => Expr::class([('0', '9')]).repeat(1, Some(4)),
+                other => slot(other),
             });
-            let rule = builder.rule(tool.name.as_str(), Expr::sequence(parts));
+            let rule = builder.rule(tool.name.as_str(), Expr::sequence(own));
             choices.push(Expr::Rule(rule));
             contracts.push((tool.name.clone(), contract));
         }
-        builder.define(call, Expr::choice(choices));
+        let whole = head.iter().map(slot).chain([Expr::choice(choices)]).chain(tail.iter().map(slot));
+        builder.define(call, Expr::sequence(whole));
         let parallel = if self.is_single { Some(NonZeroUsize::MIN) } else { parallel };
         let more = match parallel.map(|most| most.get() as u64 - 1) {
             Some(0) => Expr::empty(),
@@ -145,7 +155,7 @@ impl Syntax {
             Expr::literal(self.end.to_string()),
         ];
         builder.define(root, Expr::sequence(parts));
-        tagged::built(builder, root)
+        compile::built(builder, root)
     }
 
     fn arguments_of(
@@ -156,6 +166,10 @@ impl Syntax {
     ) -> Result<(Expr, Contract), Error> {
         let whitespace = match self.arguments {
             Arguments::Json(Spacing::Compact) => Whitespace::Compact,
+            // Any layout is taken, to the depth that arguments usually have.
+            Arguments::Json(Spacing::Indented { step, base }) => {
+                Whitespace::Flexible { max: u32::try_from(base + 6 * step + 1).unwrap_or(64).min(64) }
+            }
             _ => Whitespace::Spaced,
         };
         let fields = match self.arguments {
@@ -163,11 +177,11 @@ impl Syntax {
             _ => self.fields(tool),
         };
         let Some(fields) = fields else {
-            let (rule, contract) = tagged::compile_arguments(tool, builder, whitespace)?;
+            let (rule, contract) = compile::compile_arguments(tool, builder, whitespace)?;
             return Ok((Expr::Rule(rule), contract));
         };
         // The contract is that of the whole schema; what bare texts cannot be held to is taken back from it.
-        let (_, mut contract) = tagged::compile_arguments(tool, &mut Grammar::builder(), whitespace)?;
+        let (_, mut contract) = compile::compile_arguments(tool, &mut Grammar::builder(), whitespace)?;
         let mut writer = Writer { tool, builder, shared, contract: &mut contract };
         let mut members = Vec::with_capacity(fields.len());
         for field in &fields {
@@ -196,18 +210,33 @@ impl Syntax {
         let not_first: Vec<char> =
             if mark.is_none() { self.opening().trim_start().chars().take(1).collect() } else { Vec::new() };
         let mut builder = Grammar::builder();
-        let root = free::text_not_opening(&mut builder, "root", &forbidden, &not_first);
-        tagged::built(builder, root)
+        if self.answer.is_empty() {
+            let root = free::text_without(&mut builder, "root", &forbidden, &not_first);
+            return compile::built(builder, root);
+        }
+        let root = builder.declare("root");
+        let text = free::text_without(&mut builder, "answer", &forbidden, &[]);
+        let head = Expr::literal(self.answer.to_string());
+        builder.define(root, Expr::sequence([head, Expr::Rule(text)]));
+        compile::built(builder, root)
     }
 
-    fn thoughts(&self) -> Result<Option<Grammar>, Error> {
+    fn thoughts(&self) -> Result<Option<Reasoning>, Error> {
         let Some((open, close)) = &self.reasoning else { return Ok(None) };
-        let mut builder = Grammar::builder();
-        let root = builder.declare("root");
-        let text = free::any_text_without(&mut builder, "thought", &[close]);
-        let parts = [Expr::literal(open.to_string()).optional(), text, Expr::literal(close.to_string())];
-        builder.define(root, Expr::sequence(parts));
-        tagged::built(builder, root).map(Some)
+        let grammar = |open: &str| {
+            let mut builder = Grammar::builder();
+            let root = builder.declare("root");
+            let text = free::any_text_without(&mut builder, "thought", &[close]);
+            builder
+                .define(root, Expr::sequence([Expr::literal(open), text, Expr::literal(close.to_string())]));
+            compile::built(builder, root)
+        };
+        Ok(Some(Reasoning {
+            open: open.to_string(),
+            close: close.to_string(),
+            whole: grammar(open)?,
+            inside: grammar("")?,
+        }))
     }
 
     /// The tag or token that opens calls, which no answer may hold; `None` for bare JSON and the like.
@@ -226,16 +255,28 @@ impl Syntax {
     }
 }
 
+/// A part of a call that is the same for all tools.
+fn slot(part: &Part) -> Expr {
+    match part {
+        Part::Text(text) => Expr::literal(text.to_string()),
+        Part::Id => {
+            Expr::class([('a', 'z'), ('A', 'Z'), ('0', '9'), ('_', '_'), ('-', '-')]).repeat(1, Some(64))
+        }
+        Part::Index(_) => Expr::class([('0', '9')]).repeat(1, Some(4)),
+        Part::Name | Part::Arguments => Expr::empty(),
+    }
+}
+
 /// Rules that all tools share.
 #[derive(Default)]
-struct Shared {
+pub(super) struct Shared {
     texts: Vec<(String, Expr)>,
     gemma: Option<Expr>,
 }
 
 impl Shared {
     /// Any text without `end`.
-    fn text(&mut self, builder: &mut GrammarBuilder, end: &str) -> Expr {
+    pub(super) fn text(&mut self, builder: &mut GrammarBuilder, end: &str) -> Expr {
         if let Some((_, expr)) = self.texts.iter().find(|(known, _)| known == end) {
             return expr.clone();
         }
@@ -246,10 +287,10 @@ impl Shared {
 }
 
 /// Writes the members of one tool.
-struct Writer<'w> {
-    tool: &'w ToolSpec,
-    builder: &'w mut GrammarBuilder,
-    shared: &'w mut Shared,
+pub(super) struct Writer<'w> {
+    pub(super) tool: &'w ToolSpec,
+    pub(super) builder: &'w mut GrammarBuilder,
+    pub(super) shared: &'w mut Shared,
     contract: &'w mut Contract,
 }
 
@@ -268,9 +309,9 @@ impl Writer<'_> {
         }
     }
 
-    fn json(&mut self, field: &Field, schema: &Value) -> Result<Expr, Error> {
+    pub(super) fn json(&mut self, field: &Field, schema: &Value) -> Result<Expr, Error> {
         let name = format!("{}-{}", self.tool.name, field.name);
-        let (rule, _) = tagged::compile_schema(self.tool, schema, self.builder, Whitespace::Spaced, &name)?;
+        let (rule, _) = compile::compile_schema(self.tool, schema, self.builder, Whitespace::Spaced, &name)?;
         Ok(Expr::Rule(rule))
     }
 
@@ -291,6 +332,14 @@ impl Writer<'_> {
         ] {
             if !kind {
                 continue;
+            }
+            let nested = if names.contains(&"array") || names.contains(&"object") {
+                self.nested(elements, field, schema)
+            } else {
+                None
+            };
+            if let Some(nested) = nested {
+                alternatives.push(Expr::sequence([Expr::literal(text.to_string()), nested]));
             }
             let value = if kinds.is_boolean() && elements.python_literals {
                 Expr::choice([Expr::literal("True"), Expr::literal("False")])
@@ -392,7 +441,7 @@ impl Writer<'_> {
     }
 
     /// Takes back the promise of keywords of a field; `""` stands for all that lies beneath it.
-    fn unenforced(&mut self, field: &Field, keywords: &[&str]) {
+    pub(super) fn unenforced(&mut self, field: &Field, keywords: &[&str]) {
         let pointer = format!("/properties/{}", field.name.replace('~', "~0").replace('/', "~1"));
         let weak: Vec<_> = self
             .contract
@@ -412,7 +461,7 @@ impl Writer<'_> {
 }
 
 /// The values a schema lists.
-fn listed(schema: &Value) -> Option<Vec<Value>> {
+pub(super) fn listed(schema: &Value) -> Option<Vec<Value>> {
     if let Some(constant) = schema.get("const") {
         return Some(vec![constant.clone()]);
     }
@@ -420,7 +469,12 @@ fn listed(schema: &Value) -> Option<Vec<Value>> {
 }
 
 /// The members in order, optional ones left out or not, with `separator` between those that are there.
-fn separated(builder: &mut GrammarBuilder, name: &str, members: &[(Expr, bool)], separator: &str) -> Expr {
+pub(super) fn separated(
+    builder: &mut GrammarBuilder,
+    name: &str,
+    members: &[(Expr, bool)],
+    separator: &str,
+) -> Expr {
     // From the last to the first: what may follow when nothing stands before it yet, and when something does.
     let (mut first, mut later) = (Expr::empty(), Expr::empty());
     for (member, is_required) in members.iter().rev() {

@@ -68,7 +68,7 @@ fn real_templates_render() {
         };
         let derived = derive(&template);
         println!("{name}: {} ({})", derived.format.name(), derived.why);
-        if derived.knows_tools && !turn_is_accepted(&template, &derived) {
+        if derived.knows_tools && !turn_is_accepted(&template, &derived, true) {
             refused.push(name.clone());
         }
         for (kind, messages, tools) in conversations() {
@@ -101,7 +101,7 @@ fn real_templates_render() {
 
 /// Whether the grammar of a turn takes the calls as the template itself writes them into the history, and the family and
 /// the fallback parser read them back from the whole prompt.
-fn turn_is_accepted(template: &Template, derived: &Derived) -> bool {
+pub(crate) fn turn_is_accepted(template: &Template, derived: &Derived, by_fallback: bool) -> bool {
     let specs: Vec<ToolSpec> = tools().iter().map(|tool| ToolSpec::from_openai(tool).unwrap()).collect();
     let calls = [
         ToolCall::new("get_weather", json!({"city": "Łódź", "days": 2}).as_object().unwrap().clone())
@@ -122,7 +122,19 @@ fn turn_is_accepted(template: &Template, derived: &Derived) -> bool {
             json!({"role": "assistant", "content": "", "tool_calls": made}),
         ];
         let given = tools();
-        let rendered = template.render(&Render { messages: &messages, tools: &given, ..Render::default() });
+        let render =
+            |tools: &[Value]| template.render(&Render { messages: &messages, tools, ..Render::default() });
+        // Some templates fail where a parameter has no description.
+        let described = || {
+            let mut tools = given.clone();
+            for property in
+                tools[0]["function"]["parameters"]["properties"].as_object_mut().unwrap().values_mut()
+            {
+                property["description"] = "A parameter".into();
+            }
+            tools
+        };
+        let rendered = render(&given).or_else(|_| render(&described()));
         let Ok(rendered) = rendered else {
             println!("  {n} calls: {}", rendered.unwrap_err());
             continue;
@@ -150,7 +162,8 @@ fn turn_is_accepted(template: &Template, derived: &Derived) -> bool {
             complete && read.calls.len() == n && read.calls.iter().zip(&calls).all(|(a, b)| a.same_request(b))
         });
         let found = extract_typed(said, &specs);
-        let leaked = found.calls.len() == n && found.calls.iter().zip(&calls).all(|(a, b)| a.same_request(b));
+        let leaked = !by_fallback
+            || found.calls.len() == n && found.calls.iter().zip(&calls).all(|(a, b)| a.same_request(b));
         if !whole || !leaked {
             println!("  {n} calls: accepted {whole}, read by the fallback parser {leaked}: {said:?}");
         }

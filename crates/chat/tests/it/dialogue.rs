@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::json;
-use toolgate_chat::format::Generic;
+use toolgate_chat::format::Family;
 use toolgate_chat::template::Ending;
-use toolgate_chat::{Message, Prompt, PromptOptions, ToolReply, ToolSpec, Transcript};
+use toolgate_chat::{Message, Opened, Prompt, PromptOptions, ToolReply, ToolSpec, Transcript};
 
 use crate::support::{FOREIGN, PLAIN, SYSTEMLESS, TAGGED, call, dialogue, tools};
 
@@ -63,7 +63,7 @@ fn a_template_in_a_form_of_its_own_is_learned() {
 #[test]
 fn a_family_may_be_asked_for_over_the_templates_own() {
     let template = dialogue(TAGGED).template().clone();
-    let asked = toolgate_chat::Dialogue::new(template.clone(), std::sync::Arc::new(Generic));
+    let asked = toolgate_chat::Dialogue::new(template.clone(), std::sync::Arc::new(Family::generic()));
     assert_eq!((asked.format().name(), asked.knowledge().knows_tools), ("generic", false));
     let own = toolgate_chat::Dialogue::derived(template);
     assert_eq!((own.format().name(), own.knowledge().knows_tools), ("hermes", true));
@@ -194,4 +194,32 @@ proptest! {
             prop_assert_eq!(guarded, free);
         }
     }
+}
+
+#[test]
+fn parameters_without_a_description_get_an_empty_one_where_the_template_fails_without() {
+    let source = "{% for t in tools %}{{ t.function.name }}: {% for k, v in t.function.parameters.properties|items %}{{ k + ': ' + v.description }};{% endfor %}{% endfor %}\
+        {% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>\n{{ c.function | tojson }}\n</tool_call>{% endfor %}{% endfor %}";
+    let text = prompt(source, &Transcript::new().with(Message::User("hi".into())), &tools()).text();
+    assert!(
+        text.starts_with("read_file: path: Path in the workspace;max_lines: ;set_mode: mode: ;now: "),
+        "{text}"
+    );
+    // Where it does not fail, nothing is added.
+    let shown = prompt(TAGGED, &conversation(), &tools()).text();
+    assert!(!shown.contains("\"description\": \"\""), "{shown}");
+}
+
+#[test]
+fn reasoning_that_the_template_opens_is_closed_or_kept() {
+    let source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|><think>\n{% endif %}";
+    let question = Transcript::new().with(Message::User("hi".into()));
+    let dialogue = dialogue(source);
+    let text = |reasoning| {
+        let options = PromptOptions { reasoning, ..PromptOptions::default() };
+        dialogue.prompt(&question, &[], &options).unwrap().text()
+    };
+    assert_eq!(dialogue.knowledge().opens_reasoning.as_deref(), Some("</think>"));
+    assert_eq!(text(Opened::Close), "<|user|>hi<|assistant|><think>\n\n</think>\n\n");
+    assert_eq!(text(Opened::Keep), "<|user|>hi<|assistant|><think>\n");
 }

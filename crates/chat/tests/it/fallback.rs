@@ -3,8 +3,10 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
-use toolgate_chat::fallback::{Event, Extraction, RepairKind, Stream, extract, extract_typed};
-use toolgate_chat::{ToolCall, ToolSpec};
+use toolgate_chat::ToolSpec;
+use toolgate_chat::fallback::{Extraction, RepairKind, Stream, extract, extract_typed};
+
+use crate::targets::extracted;
 
 fn calls(found: &Extraction) -> Vec<Value> {
     found.calls.iter().map(|call| json!([call.name, call.arguments])).collect()
@@ -16,7 +18,7 @@ fn check(text: &str, tools: &[ToolSpec], expected: Value, content: Option<&str>)
     assert_eq!(Value::from(calls(&found)), expected, "{text}");
     assert_eq!(found.content.as_deref(), content, "{text}");
     for size in [1, 7] {
-        assert_eq!(streamed(text, tools, size), same_ids(&found), "{text} in pieces of {size}");
+        assert_eq!(extracted(text, tools, &[size]), same_ids(&found), "{text} in pieces of {size}");
     }
     found
 }
@@ -24,35 +26,6 @@ fn check(text: &str, tools: &[ToolSpec], expected: Value, content: Option<&str>)
 /// Without ids, which are random.
 fn same_ids(found: &Extraction) -> (Vec<Value>, Option<String>) {
     (calls(found), found.content.clone())
-}
-
-/// What the events add up to.
-fn streamed(text: &str, tools: &[ToolSpec], size: usize) -> (Vec<Value>, Option<String>) {
-    let mut stream = Stream::new(tools);
-    let mut events = Vec::new();
-    for piece in text.as_bytes().chunks(size) {
-        events.extend(stream.push(piece));
-    }
-    let (last, whole) = stream.finish();
-    events.extend(last);
-    let (mut shown, mut called): (String, Vec<ToolCall>) = Default::default();
-    for event in events {
-        match event {
-            Event::Text(text) => shown.push_str(&text),
-            Event::Call(call) => called.push(call),
-            Event::Reasoned(text) => {
-                shown = text;
-                called.clear();
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    let content = if called.is_empty() && whole.dropped.is_empty() {
-        Some(shown)
-    } else {
-        Some(shown.trim().to_owned()).filter(|text| !text.is_empty())
-    };
-    (called.iter().map(|call| json!([call.name, call.arguments])).collect(), content)
 }
 
 #[test]
@@ -371,25 +344,30 @@ proptest! {
 
     #[test]
     fn cutting_a_text_changes_nothing(text in hostile(), size in 1..9_usize) {
-        prop_assert_eq!(streamed(&text, &[], size), same_ids(&extract(&text)), "{:?}", text);
+        prop_assert_eq!(extracted(&text, &[], &[size]), same_ids(&extract(&text)), "{:?}", text);
     }
 }
 
-#[test]
-fn a_mebibyte_of_anything_is_read_soon() {
-    for unit in hostile_units::UNITS {
-        let text = unit.repeat((1 << 20) / unit.len());
-        let start = std::time::Instant::now();
-        let _ = extract(&text);
-        let whole = start.elapsed();
+/// The bytes looked at when a text of this size is read, in one piece and in many.
+fn work(unit: &str, size: usize) -> [u64; 2] {
+    let text = unit.repeat(size / unit.len());
+    [text.len(), 64].map(|piece| {
         let mut stream = Stream::new(&[]);
-        for piece in text.as_bytes().chunks(64) {
+        for piece in text.as_bytes().chunks(piece) {
             stream.push(piece);
         }
-        stream.finish();
-        println!("{unit:?}: {whole:?} whole, {:?} with the stream", start.elapsed());
-        // Quadratic reading of a MiB takes minutes; this bound has room for a busy machine and a build for tests.
-        assert!(start.elapsed().as_secs() < 20, "{unit:?} took {:?}", start.elapsed());
+        stream.work()
+    })
+}
+
+#[test]
+fn work_grows_with_the_text_and_no_faster() {
+    for unit in hostile_units::UNITS {
+        let [once, twice, four] = [1, 2, 4].map(|times| work(unit, times << 15));
+        println!("{unit:?}: {once:?} {twice:?} {four:?}");
+        for ((once, twice), four) in once.into_iter().zip(twice).zip(four) {
+            assert!(twice <= once * 5 / 2 && four <= twice * 5 / 2, "{unit:?}: {once}, {twice}, {four}");
+        }
     }
 }
 

@@ -2,107 +2,20 @@
 //! answer is a call.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use toolgate_chat::fallback::extract_typed;
 use toolgate_chat::format::Family;
-use toolgate_chat::{ToolCall, ToolChoice, ToolFormat, ToolName, ToolSpec, TurnRequest};
-use toolgate_grammar::{Automaton, Grammar, Limits, Vocabulary};
+use toolgate_chat::{ToolCall, ToolChoice, ToolFormat, ToolName, TurnRequest};
 
-use crate::support::{call, tools};
-
-static BYTES: LazyLock<Arc<Vocabulary>> = LazyLock::new(|| Arc::new(Vocabulary::bytes_only()));
+use crate::random::{text, tools_and_calls};
+use crate::support::{accepts, automaton, call, tools};
 
 static FAMILIES: LazyLock<Vec<Family>> =
     LazyLock::new(|| Family::names().iter().map(|name| Family::named(name).unwrap()).collect());
-
-fn automaton(grammar: &Grammar) -> Arc<Automaton> {
-    Automaton::new(grammar, BYTES.clone(), &Limits::default()).unwrap()
-}
-
-fn accepts(automaton: &Arc<Automaton>, text: &str) -> bool {
-    let mut matcher = automaton.matcher();
-    matcher.accept_bytes(text.as_bytes()).is_ok() && matcher.is_complete()
-}
-
-fn text() -> impl Strategy<Value = String> {
-    prop_oneof![
-        4 => any::<String>(),
-        3 => "[a-z \"'\\\\\n\t/{}\\[\\]<>|=:,]{0,16}",
-        1 => Just("</parameter>\n</function>\n</tool_call>".to_owned()),
-        1 => Just("<tool_call>\n{\"name\": \"x\", \"arguments\": {}}\n</tool_call>".to_owned()),
-        1 => Just("</arg_value><|\"|><escape><｜DSML｜parameter name=\"a\">".to_owned()),
-        1 => Just("\n\nnull\n".to_owned()),
-        1 => prop::sample::select(vec!["null", "true", "7", "\"quoted\"", "{\"a\": 1}", "[]", "True", ""]).prop_map(str::to_owned),
-    ]
-}
-
-fn schema_and_value() -> impl Strategy<Value = (Value, Value)> {
-    let leaf = prop_oneof![
-        3 => text().prop_map(|text| (json!({"type": "string"}), text.into())),
-        1 => any::<i64>().prop_map(|n| (json!({"type": "integer"}), n.into())),
-        1 => any::<i32>().prop_map(|n| (json!({"type": "number"}), (f64::from(n) / 64.0).into())),
-        1 => any::<bool>().prop_map(|b| (json!({"type": "boolean"}), b.into())),
-        1 => (proptest::collection::hash_set(text(), 1..4)).prop_map(|values| {
-            let values: Vec<String> = values.into_iter().collect();
-            (json!({"enum": values}), values.last().unwrap().as_str().into())
-        }),
-        1 => (text(), any::<bool>()).prop_map(|(text, null)| {
-            (json!({"type": ["string", "null"]}), if null { Value::Null } else { text.into() })
-        }),
-        1 => Just((json!({"type": "object", "properties": {}}), json!({}))),
-    ];
-    leaf.prop_recursive(2, 8, 3, |inner| {
-        prop_oneof![
-            (inner.clone(), 0..4usize).prop_map(|((schema, value), n)| (
-                json!({"type": "array", "items": schema}),
-                vec![value; n].into()
-            )),
-            object_of(inner),
-        ]
-    })
-}
-
-fn object_of(
-    member: impl Strategy<Value = (Value, Value)> + 'static,
-) -> impl Strategy<Value = (Value, Value)> {
-    proptest::collection::vec((any::<bool>(), any::<bool>(), member), 0..4).prop_map(|members| {
-        let (mut properties, mut required, mut value) = (Map::new(), Vec::new(), Map::new());
-        for (i, (is_required, is_present, (schema, member))) in members.into_iter().enumerate() {
-            let name = format!("p{i}");
-            properties.insert(name.clone(), schema);
-            if is_required {
-                required.push(Value::from(name.clone()));
-            }
-            if is_required || is_present {
-                value.insert(name, member);
-            }
-        }
-        (json!({"type": "object", "properties": properties, "required": required}), Value::Object(value))
-    })
-}
-
-fn tools_and_calls() -> impl Strategy<Value = (Vec<ToolSpec>, Vec<ToolCall>)> {
-    let tools = proptest::collection::vec(object_of(schema_and_value()), 1..3);
-    (tools, proptest::collection::vec(any::<prop::sample::Index>(), 1..4)).prop_map(|(tools, picks)| {
-        let specs: Vec<ToolSpec> = tools
-            .iter()
-            .enumerate()
-            .map(|(i, (schema, _))| ToolSpec::new(&format!("tool_{i}"), "", schema.clone()).unwrap())
-            .collect();
-        let calls = picks
-            .iter()
-            .map(|pick| {
-                let i = pick.index(specs.len());
-                call(specs[i].name.as_str(), tools[i].1.clone())
-            })
-            .collect();
-        (specs, calls)
-    })
-}
 
 fn same(read: &[ToolCall], written: &[ToolCall]) -> bool {
     read.len() == written.len() && read.iter().zip(written).all(|(read, written)| read.same_request(written))
@@ -173,7 +86,7 @@ proptest! {
 
 /// Whether calls have no mark, so that text before them makes them text.
 fn bare(family: &Family) -> bool {
-    matches!(family.name(), "llama3_json" | "pythonic")
+    matches!(family.name(), "llama3_json" | "pythonic" | "functionary_v3_2")
 }
 
 #[test]

@@ -1,131 +1,26 @@
 //! The laws of every format: its grammar takes what it renders, it reads back what it renders, and no answer is a call.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use serde_json::{Map, Value, json};
-use toolgate_chat::format::{Generic, Hermes};
+use serde_json::json;
+use toolgate_chat::format::Family;
 use toolgate_chat::{DefectKind, Kind, ToolCall, ToolChoice, ToolFormat, ToolName, ToolSpec, TurnRequest};
-use toolgate_grammar::{Automaton, Grammar, Limits, Vocabulary};
+use toolgate_grammar::Grammar;
 
-use crate::support::{call, tools};
+use crate::random::{text, tools_and_calls};
+use crate::support::{accepts, automaton, call, tools};
 
-const FORMATS: [&dyn ToolFormat; 2] = [&Hermes, &Generic];
-
-static BYTES: LazyLock<Arc<Vocabulary>> = LazyLock::new(|| Arc::new(Vocabulary::bytes_only()));
-
-fn automaton(grammar: &Grammar) -> Arc<Automaton> {
-    Automaton::new(grammar, BYTES.clone(), &Limits::default()).unwrap()
-}
-
-fn accepts(automaton: &Arc<Automaton>, text: &str) -> bool {
-    let mut matcher = automaton.matcher();
-    matcher.accept_bytes(text.as_bytes()).is_ok() && matcher.is_complete()
-}
-
-fn text() -> impl Strategy<Value = String> {
-    prop_oneof![
-        4 => any::<String>(),
-        2 => "[a-z \"\\\\\n\t/{}\\[\\]<>]{0,16}",
-        1 => Just("</tool_call>".to_owned()),
-        1 => Just("<tool_call>\n{\"name\": \"x\", \"arguments\": {}}\n</tool_call>".to_owned()),
-        1 => Just("<think>\u{7f}\u{0}\u{2028}😀".to_owned()),
-    ]
-}
-
-/// Any JSON, a few levels deep.
-fn json_value() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i32>().prop_map(Value::from),
-        text().prop_map(Value::from),
-    ];
-    leaf.prop_recursive(6, 24, 4, |inner| {
-        prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            proptest::collection::vec((text(), inner), 0..4)
-                .prop_map(|members| Value::Object(Map::from_iter(members))),
-        ]
-    })
-}
-
-/// A schema and a value of it.
-fn schema_and_value() -> impl Strategy<Value = (Value, Value)> {
-    let leaf = prop_oneof![
-        text().prop_map(|text| (json!({"type": "string"}), text.into())),
-        any::<i32>().prop_map(|n| (json!({"type": "integer"}), n.into())),
-        any::<i32>().prop_map(|n| (json!({"type": "number"}), (f64::from(n) / 64.0).into())),
-        any::<bool>().prop_map(|b| (json!({"type": "boolean"}), b.into())),
-        (proptest::collection::hash_set(text(), 1..4)).prop_map(|values| {
-            let values: Vec<String> = values.into_iter().collect();
-            (json!({"enum": values}), values.last().unwrap().as_str().into())
-        }),
-        (text(), any::<bool>()).prop_map(|(text, null)| {
-            (json!({"type": ["string", "null"]}), if null { Value::Null } else { text.into() })
-        }),
-        Just((json!({"type": "object", "properties": {}}), json!({}))),
-        json_value().prop_map(|value| (json!({}), value)),
-    ];
-    leaf.prop_recursive(3, 12, 4, |inner| {
-        prop_oneof![
-            (inner.clone(), 0..4usize).prop_map(|((schema, value), n)| (
-                json!({"type": "array", "items": schema}),
-                vec![value; n].into()
-            )),
-            object_of(inner),
-        ]
-    })
-}
-
-fn object_of(
-    member: impl Strategy<Value = (Value, Value)> + 'static,
-) -> impl Strategy<Value = (Value, Value)> {
-    // Each member: required, left out where it is not, and what it is.
-    proptest::collection::vec((any::<bool>(), any::<bool>(), member), 0..5).prop_map(|members| {
-        let (mut properties, mut required, mut value) = (Map::new(), Vec::new(), Map::new());
-        for (i, (is_required, is_present, (schema, member))) in members.into_iter().enumerate() {
-            let name = format!("p{i}");
-            properties.insert(name.clone(), schema);
-            if is_required {
-                required.push(Value::from(name.clone()));
-            }
-            if is_required || is_present {
-                value.insert(name, member);
-            }
-        }
-        (json!({"type": "object", "properties": properties, "required": required}), Value::Object(value))
-    })
-}
-
-/// Tools of random schemas, and calls of them.
-fn tools_and_calls() -> impl Strategy<Value = (Vec<ToolSpec>, Vec<ToolCall>)> {
-    let tools = proptest::collection::vec(object_of(schema_and_value()), 1..4);
-    (tools, proptest::collection::vec(any::<prop::sample::Index>(), 1..4)).prop_map(|(tools, picks)| {
-        let specs: Vec<ToolSpec> = tools
-            .iter()
-            .enumerate()
-            .map(|(i, (schema, _))| ToolSpec::new(&format!("tool.{i}-x_y"), "", schema.clone()).unwrap())
-            .collect();
-        let calls = picks
-            .iter()
-            .map(|pick| {
-                let i = pick.index(specs.len());
-                call(specs[i].name.as_str(), tools[i].1.clone())
-            })
-            .collect();
-        (specs, calls)
-    })
-}
+static FORMATS: LazyLock<[Family; 2]> = LazyLock::new(|| [Family::hermes(), Family::generic()]);
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_turn_grammar_accepts_what_is_rendered((tools, calls) in tools_and_calls()) {
-        for format in FORMATS {
+        for format in FORMATS.iter() {
             let rendered = format.render_calls(&calls, &[]);
             let turn = format.turn(&tools, &TurnRequest::default()).unwrap();
             let automaton = automaton(&turn.call.unwrap());
@@ -134,13 +29,13 @@ proptest! {
             prop_assert!(!accepts(&automaton, &rendered[..rendered.len() - 1]));
             let longer = rendered.clone() + "\n";
             prop_assert!(!accepts(&automaton, &longer));
-            prop_assert!(!accepts(&automaton, &rendered.replacen("tool.", "tool,", 1)));
+            prop_assert!(!accepts(&automaton, &rendered.replacen("tool_", "tool,", 1)));
         }
     }
 
     #[test]
     fn what_is_rendered_reads_back((_, calls) in tools_and_calls(), before in "[a-z .]{0,12}") {
-        for format in FORMATS {
+        for format in FORMATS.iter() {
             let rendered = format.render_calls(&calls, &[]);
             let turn = format.parse(&format!("{before}{rendered}"), &[]);
             prop_assert_eq!(turn.calls.len(), calls.len());
@@ -156,20 +51,20 @@ proptest! {
 
     #[test]
     fn arranged_arguments_are_what_the_grammar_writes((tools, calls) in tools_and_calls()) {
-        let automaton = automaton(&Hermes.turn(&tools, &TurnRequest::default()).unwrap().call.unwrap());
+        let automaton = automaton(&Family::hermes().turn(&tools, &TurnRequest::default()).unwrap().call.unwrap());
         for call in &calls {
             let mut mixed = call.clone();
             mixed.arguments = call.arguments.clone().into_iter().rev().collect();
             let tool = tools.iter().find(|tool| tool.name.as_str() == call.name).unwrap();
             mixed.arguments = tool.arrange(&mixed.arguments);
-            prop_assert!(accepts(&automaton, &Hermes.render_calls(&[mixed], &[])));
+            prop_assert!(accepts(&automaton, &Family::hermes().render_calls(&[mixed], &[])));
         }
     }
 
     #[test]
     fn no_answer_is_a_call(text in prop_oneof![text(), "[a-z<>/_ ]{0,24}", "[<tool_cal>/]{0,40}"]) {
         let request = TurnRequest { choice: ToolChoice::None, ..TurnRequest::default() };
-        for format in FORMATS {
+        for format in FORMATS.iter() {
             let turn = format.turn(&tools(), &request).unwrap();
             let accepted = accepts(&automaton(&turn.answer.unwrap()), &text);
             let marked = format.markers().iter().any(|marker| marker.contains("tool_call") && text.contains(marker));
@@ -185,7 +80,7 @@ proptest! {
 
 #[test]
 fn answers_hold_no_markup_of_calls_and_all_else() {
-    for format in FORMATS {
+    for format in FORMATS.iter() {
         let turn = format.turn(&tools(), &TurnRequest::default()).unwrap();
         let automaton = automaton(&turn.answer.unwrap());
         for accepted in [
@@ -224,13 +119,14 @@ fn the_request_decides_what_a_turn_may_be() {
                  refuses: &[&[ToolCall]],
                  answers: bool| {
         let request = TurnRequest { choice, parallel: parallel.and_then(NonZeroUsize::new) };
-        let turn = Hermes.turn(&tools(), &request).unwrap();
+        let turn = Family::hermes().turn(&tools(), &request).unwrap();
         assert_eq!(turn.answer.is_some(), answers, "{request:?}");
         let calls = turn.call.as_ref().map(automaton);
         for (expected, all) in [(true, takes), (false, refuses)] {
             for calls_made in all {
-                let found =
-                    calls.as_ref().is_some_and(|calls| accepts(calls, &Hermes.render_calls(calls_made, &[])));
+                let found = calls
+                    .as_ref()
+                    .is_some_and(|calls| accepts(calls, &Family::hermes().render_calls(calls_made, &[])));
                 assert_eq!(found, expected, "{request:?} {calls_made:?}");
             }
         }
@@ -259,14 +155,14 @@ fn the_request_decides_what_a_turn_may_be() {
 
 #[test]
 fn turn_grammars_print_as_plain_gbnf() {
-    let turn = Hermes.turn(&tools(), &TurnRequest::default()).unwrap();
+    let turn = Family::hermes().turn(&tools(), &TurnRequest::default()).unwrap();
     let (call, answer) = (turn.call.unwrap(), turn.answer.unwrap());
     // Our own rules; those of the arguments are the schema compiler's.
     let printed = call.to_gbnf();
     for rule in [
         r#"root ::= call ("\n" call)*"#,
         r#"call ::= "<tool_call>\n{\"name\": \"" (read-file | set-mode | now) "}\n</tool_call>""#,
-        r#"set-mode ::= "set_mode\", \"arguments\": " set-mode-arguments"#,
+        r#"set-mode ::= "set_mode" "\", \"arguments\": " set-mode-arguments"#,
     ] {
         assert!(printed.lines().any(|line| line == rule), "{rule}\n---\n{printed}");
     }
@@ -285,7 +181,7 @@ fn turn_grammars_print_as_plain_gbnf() {
 #[test]
 fn impossible_requests_are_errors() {
     let check = |tools: &[ToolSpec], choice: ToolChoice, expected: &str| {
-        let error = Hermes.turn(tools, &TurnRequest { choice, parallel: None }).unwrap_err();
+        let error = Family::hermes().turn(tools, &TurnRequest { choice, parallel: None }).unwrap_err();
         assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Request, expected));
     };
     check(&[], ToolChoice::Required, "a call is required, but there are no tools");
@@ -296,7 +192,7 @@ fn impossible_requests_are_errors() {
         "there is no tool \"nope\" to choose",
     );
     check(&[tools(), tools()].concat(), ToolChoice::Auto, "two tools are called \"read_file\"");
-    let turn = Hermes.turn(&[], &TurnRequest::default()).unwrap();
+    let turn = Family::hermes().turn(&[], &TurnRequest::default()).unwrap();
     assert!(turn.call.is_none() && turn.answer.is_some());
 }
 
@@ -304,7 +200,7 @@ fn impossible_requests_are_errors() {
 fn a_schema_without_a_grammar_names_its_tool() {
     let schema = json!({"properties": {"when": {"$ref": "#/$defs/missing"}}});
     let tools = [ToolSpec::new("remind", "", schema).unwrap()];
-    let error = Hermes.turn(&tools, &TurnRequest::default()).unwrap_err();
+    let error = Family::hermes().turn(&tools, &TurnRequest::default()).unwrap_err();
     assert_eq!(error.kind(), Kind::Schema);
     assert!(error.to_string().ends_with("in the parameters of tool \"remind\""), "{error}");
     assert!(error.to_string().contains("/properties/when"), "{error}");
@@ -313,7 +209,7 @@ fn a_schema_without_a_grammar_names_its_tool() {
 #[test]
 fn broken_turns_are_read_with_their_defects() {
     let check = |text: &str, calls: usize, content: Option<&str>, defects: &[DefectKind]| {
-        for format in FORMATS {
+        for format in FORMATS.iter() {
             let turn = format.parse(text, &[]);
             let kinds: Vec<DefectKind> = turn.defects.iter().map(|defect| defect.kind).collect();
             assert_eq!(
@@ -334,19 +230,19 @@ fn broken_turns_are_read_with_their_defects() {
     check("<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}</tool_call>", 1, None, &[]);
     check("<tool_call>\n{\"name\": \"now\", \"arguments\": {}}", 1, None, &[DefectKind::Unclosed]);
     check("<tool_call>\n{\"name\": \"now\", \"argum", 0, None, &[DefectKind::Unclosed]);
-    check(
-        "<tool_call>\n{\"name\": \"now\", \"arguments\": []}\n</tool_call>",
-        0,
-        None,
-        &[DefectKind::NotACall],
-    );
+    let not = "<tool_call>\n{\"name\": \"now\", \"arguments\": []}\n</tool_call>";
+    check(not, 0, None, &[DefectKind::NotACall]);
     check("<tool_call>\n{\"name\": \"now\"}\n</tool_call>", 0, None, &[DefectKind::NotACall]);
-    check(&format!("<tool_call>now()</tool_call>\n{good}"), 1, None, &[DefectKind::NotJson]);
-    check(&format!("<tool_call></tool_call>{good}"), 1, None, &[DefectKind::NotJson]);
+    check(&format!("<tool_call>{{oops]</tool_call>\n{good}"), 1, None, &[DefectKind::NotACall]);
+    check(&format!("<tool_call></tool_call>\n{good}"), 1, None, &[DefectKind::NotACall]);
+    // Written as another family does, and read all the same.
+    check("<tool_call>now()</tool_call>", 1, None, &[]);
+    check("<tool_call>\n<function=now>\n</function>\n</tool_call>", 1, None, &[]);
+    check("A <tool_call> is a call.", 0, Some("A  is a call."), &[DefectKind::NotACall]);
     check("<think>\nhm\n</think>\nHello.", 0, Some("Hello."), &[]);
     check("<think>and on and on", 0, None, &[DefectKind::Unclosed]);
-    assert_eq!(Hermes.parse("<think>\nhm\n</think>\nHello.", &[]).reasoning.as_deref(), Some("hm"));
-    let given =
-        Hermes.parse("<tool_call>{\"id\": \"x1\", \"name\": \"f\", \"arguments\": {}}</tool_call>", &[]);
+    assert_eq!(Family::hermes().parse("<think>\nhm\n</think>\nHello.", &[]).reasoning.as_deref(), Some("hm"));
+    let given = Family::hermes()
+        .parse("<tool_call>{\"id\": \"x1\", \"name\": \"f\", \"arguments\": {}}</tool_call>", &[]);
     assert_eq!(given.calls[0].id, "x1");
 }

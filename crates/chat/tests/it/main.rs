@@ -10,11 +10,18 @@
 )]
 
 mod corpus;
+mod derived;
 mod dialogue;
 mod fallback;
 mod families;
 mod laws;
 mod leaked;
 mod prompt;
+mod random;
 mod spec;
+mod streams;
 mod support;
+#[allow(dead_code, reason = "the fuzz target itself is run by its own test")]
+#[path = "../fuzz/targets/mod.rs"]
+mod targets;
+mod variants;

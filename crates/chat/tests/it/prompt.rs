@@ -1,7 +1,7 @@
 //! The system prompt: what it permits, how long it is, and that its examples are calls the grammar would take.
 
 use serde_json::json;
-use toolgate_chat::format::{Generic, Hermes};
+use toolgate_chat::format::Family;
 use toolgate_chat::{Style, SystemPrompt, ToolFormat, ToolSpec};
 
 use crate::support::tools;
@@ -19,7 +19,7 @@ fn many() -> Vec<ToolSpec> {
 #[test]
 fn the_full_form_says_it_all() {
     insta::assert_snapshot!(
-        SystemPrompt { examples: true, ..SystemPrompt::default() }.render(&tools(), &Hermes)
+        SystemPrompt { examples: true, ..SystemPrompt::default() }.render(&tools(), &Family::hermes())
     );
 }
 
@@ -28,7 +28,7 @@ fn the_minimal_form_stays_under_700_characters() {
     for examples in [false, true] {
         for tools in [tools(), many()] {
             let prompt = SystemPrompt { style: Style::Minimal, examples, base: None };
-            let text = prompt.render(&tools, &Generic);
+            let text = prompt.render(&tools, &Family::generic());
             assert!(text.chars().count() < 700, "{text}");
             assert!(text.contains("can and should call tools") && text.contains("missing, ask"), "{text}");
             assert_eq!(text.contains("<tool_call>"), examples, "{text}");
@@ -39,7 +39,7 @@ fn the_minimal_form_stays_under_700_characters() {
 #[test]
 fn without_tools_there_is_no_talk_of_them() {
     let prompt = SystemPrompt { base: Some("Be kind.".into()), examples: true, ..SystemPrompt::default() };
-    assert_eq!(prompt.render(&[], &Hermes), "Be kind.");
+    assert_eq!(prompt.render(&[], &Family::hermes()), "Be kind.");
 }
 
 #[test]
@@ -47,14 +47,15 @@ fn examples_take_nothing_that_could_be_copied_or_is_not_plain() {
     let check = |property: serde_json::Value, expected: Option<&str>| {
         let schema = json!({"properties": {"p": property}, "required": ["p"]});
         let tools = [ToolSpec::new("f", "", schema).unwrap()];
-        let text = SystemPrompt { examples: true, ..SystemPrompt::default() }.render(&tools, &Hermes);
+        let text =
+            SystemPrompt { examples: true, ..SystemPrompt::default() }.render(&tools, &Family::hermes());
         match expected {
             Some(value) => {
                 assert!(text.contains(&format!("\"arguments\": {{\"p\": {value}}}")), "{property}: {text}");
             }
             None => assert!(!text.contains("<tool_call>"), "{property}: {text}"),
         }
-        let turn = Hermes.parse(&text, &[]);
+        let turn = Family::hermes().parse(&text, &[]);
         assert_eq!(turn.calls.len(), usize::from(expected.is_some()), "{text}");
     };
     check(json!({"type": "string"}), Some("\"alpha\""));

@@ -1,7 +1,10 @@
 //! Templates and tools shared by the tests.
 
+use std::sync::{Arc, LazyLock};
+
 use serde_json::{Map, Value, json};
 use toolgate_chat::{Dialogue, Template, TemplateTokens, ToolCall, ToolSpec};
+use toolgate_grammar::{Automaton, Grammar, Limits, Vocabulary};
 
 pub(crate) const TAGGED: &str = include_str!("../fixtures/tagged.jinja");
 pub(crate) const PLAIN: &str = include_str!("../fixtures/plain.jinja");
@@ -41,4 +44,15 @@ pub(crate) fn tools() -> Vec<ToolSpec> {
         .unwrap(),
         ToolSpec::new("now", "Tell the time", Value::Null).unwrap(),
     ]
+}
+
+static BYTES: LazyLock<Arc<Vocabulary>> = LazyLock::new(|| Arc::new(Vocabulary::bytes_only()));
+
+pub(crate) fn automaton(grammar: &Grammar) -> Arc<Automaton> {
+    Automaton::new(grammar, BYTES.clone(), &Limits::default()).unwrap()
+}
+
+pub(crate) fn accepts(automaton: &Arc<Automaton>, text: &str) -> bool {
+    let mut matcher = automaton.matcher();
+    matcher.accept_bytes(text.as_bytes()).is_ok() && matcher.is_complete()
 }
