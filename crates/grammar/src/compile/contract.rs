@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
 use crate::schema::{Class, KeywordEntry, Schema};
@@ -55,12 +55,50 @@ impl Contract {
         Self { entries: schema.entries.iter().map(entry).collect() }
     }
 
+    /// Lists as checked what is decided by subschemas that the grammar does not decide: a union with a checked keyword
+    /// in a branch, a negation or condition of one. `references` leads from the pointers of references to where
+    /// they lead.
+    pub(crate) fn settle(&mut self, references: &[(String, String)]) {
+        let mut open: FxHashSet<&str> = FxHashSet::default();
+        for entry in self.entries.iter().filter(|entry| entry.class == Class::Checked) {
+            open.extend(places_above(&entry.pointer));
+        }
+        let mut before = usize::MAX;
+        while open.len() != before {
+            before = open.len();
+            for (from, to) in references {
+                if open.contains(to.as_str()) {
+                    open.extend(places_above(from));
+                }
+            }
+        }
+        let open: Vec<bool> = self
+            .entries
+            .iter()
+            .map(|entry| {
+                let beside =
+                    |keyword| format!("{}/{keyword}", entry.pointer.rsplit_once('/').map_or("", |p| p.0));
+                match entry.keyword() {
+                    "anyOf" | "oneOf" | "not" | "if" => open.contains(entry.pointer.as_str()),
+                    "then" | "else" => open.contains(beside("if").as_str()),
+                    _ => false,
+                }
+            })
+            .collect();
+        for (entry, open) in self.entries.iter_mut().zip(open) {
+            if open && entry.class == Class::Enforced {
+                entry.class = Class::Checked;
+                entry.reason = Some("depends on a keyword that is checked".into());
+            }
+        }
+    }
+
     /// Lists keywords, by JSON pointer and with a reason, as checked that a grammar could not enforce after all.
     pub fn weaken(&mut self, weakened: Vec<(String, Cow<'static, str>)>) {
         let mut places: FxHashMap<String, usize> =
             self.entries.iter().enumerate().map(|(i, entry)| (entry.pointer.clone(), i)).collect();
         for (pointer, reason) in weakened {
-            match places.get(&pointer).and_then(|i| self.entries.get_mut(*i)) {
+            match written(&pointer, &places).and_then(|i| self.entries.get_mut(i)) {
                 Some(entry) if entry.class == Class::Checked => {}
                 Some(entry) => {
                     entry.class = Class::Checked;
@@ -104,4 +142,18 @@ impl Contract {
         };
         Value::Array(self.entries.iter().map(entry).collect())
     }
+}
+
+/// The entry of a keyword; of the negation it stands for, where it was made up to say the contrary of another one.
+fn written(pointer: &str, places: &FxHashMap<String, usize>) -> Option<usize> {
+    let mut at = pointer;
+    while places.get(at).is_none_or(|_| at != pointer && !at.ends_with("/not") && !at.ends_with("/if")) {
+        at = at.rsplit_once('/')?.0;
+    }
+    places.get(at).copied()
+}
+
+/// A pointer and those of everything that holds it.
+fn places_above(pointer: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(pointer), |at| at.rsplit_once('/').map(|(outer, _)| outer))
 }

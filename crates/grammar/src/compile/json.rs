@@ -5,6 +5,8 @@
 
 use crate::{Expr, GrammarBuilder, RuleId};
 
+use super::decimals::PLACES;
+use super::number::integers;
 use super::{Whitespace, sequence};
 
 /// The shared rules of one grammar, made when first asked for.
@@ -137,27 +139,40 @@ impl Json {
         })
     }
 
-    /// Any integer of 64 bits with its sign, and those of up to 19 digits without.
+    /// Any integer of bounded length.
     pub(super) fn integer(&mut self, builder: &mut GrammarBuilder) -> Expr {
-        self.made(builder, "json-integer", |_, _| {
-            let digits = |first: char, min, max| {
-                sequence([Expr::class([('1', first)]), digit().repeat(min, Some(max))])
-            };
-            // The last of 64 bits, whose neighbours a float does not tell apart.
-            let last = sequence([Expr::literal("922337203685477580"), Expr::class([('0', '8')])]);
-            let below = Expr::choice([digits('9', 0, 17), digits('8', 18, 18), last]);
-            let below = sequence([Expr::literal("-"), below]);
-            Expr::choice([Expr::literal("0"), digits('9', 0, 18), below])
+        self.made(builder, "json-integer", |_, _| integers(None, None).unwrap_or_else(Expr::empty))
+    }
+
+    /// A number above 0 and below 10^-7.
+    pub(super) fn tiny(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.made(builder, "json-tiny", |_, _| {
+            let tens = sequence([Expr::class([('1', '9')]), digit()]);
+            let exponent = Expr::choice([Expr::class([('8', '9')]), tens, hundreds()]);
+            scientific(sequence([Expr::literal("-"), exponent]))
+        })
+    }
+
+    /// A finite number with more digits than are written otherwise.
+    pub(super) fn vast(&mut self, builder: &mut GrammarBuilder) -> Expr {
+        self.made(builder, "json-vast", |_, _| {
+            let from_64 = sequence([Expr::literal("6"), Expr::class([('4', '9')])]);
+            let from_70 = sequence([Expr::class([('7', '9')]), digit()]);
+            let exponent = Expr::choice([from_64, from_70, hundreds()]);
+            scientific(sequence([Expr::literal("+").optional(), exponent]))
         })
     }
 
     /// Any number from 0 of bounded length whose value a float can hold.
     pub(super) fn magnitude(&mut self, builder: &mut GrammarBuilder) -> Expr {
         self.made(builder, "json-magnitude", |_, _| {
-            // 19 digits times 10^289 is still a finite float; 10^-999 is zero.
+            // 20 digits times 10^288 is still a finite float; 10^-999 is zero.
             let hundreds = sequence([Expr::literal("1"), digit(), digit()]);
-            let more = sequence([Expr::literal("2"), Expr::class([('0', '8')]), digit()]);
+            let tens = sequence([Expr::class([('0', '7')]), digit()]);
+            let last = sequence([Expr::literal("8"), Expr::class([('0', '8')])]);
+            let more = sequence([Expr::literal("2"), Expr::choice([tens, last])]);
             let high = Expr::choice([
+                Expr::literal("289"),
                 sequence([Expr::literal("29"), digit()]),
                 sequence([Expr::literal("30"), Expr::class([('0', '7')])]),
             ]);
@@ -169,9 +184,10 @@ impl Json {
     /// Any number that 32 bits of floating point can hold.
     pub(super) fn single(&mut self, builder: &mut GrammarBuilder) -> Expr {
         self.made(builder, "json-single", |_, _| {
-            // 19 digits times 10^19 is below 3.4 times 10^38.
-            let up = Expr::choice([digit(), sequence([Expr::literal("1"), digit()])]);
+            // 20 digits times 10^18 is below 3.4 times 10^38.
+            let up = Expr::choice([digit(), sequence([Expr::literal("1"), Expr::class([('0', '8')])])]);
             let high = Expr::choice([
+                Expr::literal("19"),
                 sequence([Expr::literal("2"), digit()]),
                 sequence([Expr::literal("3"), Expr::class([('0', '7')])]),
             ]);
@@ -253,14 +269,29 @@ fn digit() -> Expr {
     Expr::class([('0', '9')])
 }
 
+/// Exponents from 100 to 307.
+fn hundreds() -> Expr {
+    Expr::choice([
+        sequence([Expr::class([('1', '2')]), digit().repeat(2, Some(2))]),
+        sequence([Expr::literal("30"), Expr::class([('0', '7')])]),
+    ])
+}
+
+/// One digit that is not zero, a fraction, and this exponent.
+fn scientific(exponent: Expr) -> Expr {
+    let fraction = sequence([Expr::literal("."), digit().repeat(1, Some(17))]).optional();
+    sequence([Expr::class([('1', '9')]), fraction, Expr::class([('e', 'e'), ('E', 'E')]), exponent])
+}
+
 /// A number from 0 with the exponents `up`, with those of `high` behind a single digit, and negative ones of up to
 /// `down` digits.
 fn magnitude(up: Expr, high: Expr, down: u64) -> Expr {
     let whole = Expr::choice([
         Expr::literal("0"),
-        sequence([Expr::class([('1', '9')]), digit().repeat(0, Some(18))]),
+        // As many digits as 64 bits take.
+        sequence([Expr::class([('1', '9')]), digit().repeat(0, Some(19))]),
     ]);
-    let fraction = sequence([Expr::literal("."), digit().repeat(1, Some(17))]);
+    let fraction = sequence([Expr::literal("."), digit().repeat(1, Some(PLACES as u64))]);
     let e = Expr::class([('e', 'e'), ('E', 'E')]);
     let plus = Expr::literal("+").optional();
     let up = sequence([plus.clone(), up]);

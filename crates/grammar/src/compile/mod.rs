@@ -6,6 +6,7 @@
 mod array;
 mod automaton;
 mod contract;
+mod decimals;
 mod json;
 mod names;
 mod number;
@@ -23,7 +24,8 @@ use std::sync::Arc;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::engine::{Automaton, Vocabulary};
-use crate::schema::{Arena, Conjunct, Key, Leaf, Types};
+use crate::gbnf::analysis::{Classes, Flat, costs};
+use crate::schema::{Arena, Class, Conjunct, Key, Leaf, Types};
 use crate::{Error, Expr, Grammar, GrammarBuilder, Kind, Place, RuleId, Schema};
 
 pub use contract::{Contract, Entry};
@@ -109,8 +111,15 @@ impl Compiled {
 /// ```
 pub fn compile(schema: &Schema, options: &Options) -> Result<Compiled, Error> {
     let mut builder = GrammarBuilder::default();
-    let (root, contract) = compile_into(schema, options, &mut builder, "root")?;
-    Ok(Compiled { grammar: builder.build(root)?, contract })
+    let (root, contract, recursive) = compile_named(schema, options, &mut builder, "root")?;
+    let grammar = builder.build(root)?;
+    // What needs itself without end is found out only when all of it is there.
+    if recursive {
+        let flat = Flat::new(&grammar);
+        let costs = costs(&flat, Classes::Matching);
+        flat.body(root).and_then(|body| costs.into_iter().nth(body as usize)?).ok_or_else(impossible)?;
+    }
+    Ok(Compiled { grammar, contract })
 }
 
 /// Compiles `schema` into a grammar under construction, for envelopes around several schemas; rule names start
@@ -124,6 +133,16 @@ pub fn compile_into(
     builder: &mut GrammarBuilder,
     name: &str,
 ) -> Result<(RuleId, Contract), Error> {
+    compile_named(schema, options, builder, name).map(|(root, contract, _)| (root, contract))
+}
+
+/// As [`compile_into`], with whether some rule refers to itself.
+fn compile_named(
+    schema: &Schema,
+    options: &Options,
+    builder: &mut GrammarBuilder,
+    name: &str,
+) -> Result<(RuleId, Contract, bool), Error> {
     let root = builder.declare(name);
     let json = Json::new(options.whitespace);
     let mut compiler = Compiler {
@@ -140,26 +159,30 @@ pub fn compile_into(
         classes: FxHashMap::default(),
         unguarded: Vec::new(),
         cut: false,
+        recursive: false,
         weakened: Vec::new(),
         depth: 0,
         rules: 0,
         product_states: options.limits.pattern_states.saturating_mul(PRODUCTS),
-        states: options.limits.pattern_states,
+        states: options.limits.pattern_states / 2,
     };
     let key = compiler.arena.resolved(vec![Conjunct::Whole(schema.root)]);
     // The root may refer to itself, so its rule is declared before its body is known.
     compiler.memo.insert(key.clone(), Slot::Pending(Some(root)));
     let body = compiler.body(&key, name)?;
-    let Some(body) = body else {
-        return Err(Error::new(Kind::InvalidSchema, "nothing can match this schema")
-            .at(Place::Pointer(String::new()))
-            .hint("two of its keywords contradict each other, or a required property is impossible"));
-    };
+    let body = body.ok_or_else(impossible)?;
     compiler.builder.define(root, body);
     let mut contract = Contract::new(schema);
     let weakened = std::mem::take(&mut compiler.weakened);
     contract.weaken(weakened);
-    Ok((root, contract))
+    contract.settle(&schema.references);
+    Ok((root, contract, compiler.recursive))
+}
+
+fn impossible() -> Error {
+    Error::new(Kind::InvalidSchema, "nothing can match this schema")
+        .at(Place::Pointer(String::new()))
+        .hint("two of its keywords contradict each other, or a required property is impossible")
 }
 
 /// Automata as large as the limit allows that one schema may make or try to make.
@@ -195,6 +218,8 @@ struct Compiler<'a, 's> {
     unguarded: Vec<Key>,
     /// Whether such a key was met again, so that what is compiled above it is not whole.
     cut: bool,
+    /// Whether some rule refers to itself.
+    recursive: bool,
     weakened: Vec<(String, Cow<'static, str>)>,
     depth: usize,
     rules: usize,
@@ -214,8 +239,12 @@ impl Compiler<'_, '_> {
         }
         match self.memo.get(&key) {
             Some(Slot::Done(expr)) => return Ok(expr.clone()),
-            Some(Slot::Pending(Some(id))) => return Ok(Some(Expr::Rule(*id))),
+            Some(Slot::Pending(Some(id))) => {
+                self.recursive = true;
+                return Ok(Some(Expr::Rule(*id)));
+            }
             Some(Slot::Pending(None)) => {
+                self.recursive = true;
                 let name = self.definition(&key).unwrap_or_else(|| name.to_owned());
                 let id = self.declare(&name)?;
                 self.memo.insert(key, Slot::Pending(Some(id)));
@@ -264,11 +293,8 @@ impl Compiler<'_, '_> {
         let normal = self.arena.normal(key);
         let body = if normal.open.is_empty() {
             let (leaf, undecided) = self.arena.leaf(&normal);
-            if let Some(pointer) = undecided {
-                self.weaken(
-                    format!("{pointer}/enum"),
-                    "its values were too large to test against the other keywords",
-                );
+            if undecided {
+                self.weaken_undecided(&leaf);
             }
             self.leaf(&leaf, name)
         } else {
@@ -334,6 +360,21 @@ impl Compiler<'_, '_> {
     fn compound_exclusions(&mut self, leaf: &Leaf, kind: Types) {
         if leaf.not_values.iter().any(|value| kind.has(Types::of(value))) {
             self.weaken_exclusions(leaf, "a list or object cannot be left out by a grammar");
+        }
+    }
+
+    /// Lists what may refuse some of the listed values, but could not be decided.
+    fn weaken_undecided(&mut self, leaf: &Leaf) {
+        let pointers: Vec<&str> =
+            leaf.own.iter().filter_map(|id| self.arena.part(*id)).map(|part| part.pointer.as_str()).collect();
+        let entries = &self.arena.schema.entries;
+        let undecided = entries.iter().filter(|entry| {
+            let (above, keyword) = entry.pointer.rsplit_once('/').unwrap_or_default();
+            entry.class == Class::Enforced && keyword != "type" && pointers.contains(&above)
+        });
+        let undecided: Vec<String> = undecided.map(|entry| entry.pointer.clone()).collect();
+        for pointer in undecided {
+            self.weaken(pointer, "some of the listed values were too large to test");
         }
     }
 

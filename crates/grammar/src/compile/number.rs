@@ -1,30 +1,32 @@
 //! Numbers: bounds and multiples read off the digits, without floats.
 //!
 //! Invariant: every number is of bounded length, so that a model cannot run on in digits, and none is so close to
-//! an excluded bound that reading it as a float would land on the bound.
+//! an excluded bound that reading it as a float would land on the bound. See `decimals` for numbers with fractions.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::schema::{Bound, Decimal, Leaf, NumberShape, Types};
 use crate::{Error, Expr};
 
+use super::decimals::{Decimals, PLACES};
 use super::{Compiler, choice, sequence};
 
-/// Digits of an integer without an upper bound, all of which 64 bits hold.
-const DIGITS: u32 = 19;
-/// Digits after the point, more than a float tells apart.
-const PLACES: usize = 17;
-/// Digits that a float always keeps apart.
-const EXACT: usize = 15;
+/// Digits of an integer that no bound ends.
+pub(super) const DIGITS: usize = 64;
+/// Digits of a multiple that no bound ends, all of which 64 bits hold.
+const MULTIPLE_DIGITS: u32 = 19;
 /// Multiples up to which they are listed one by one.
 const LISTED: i128 = 64;
 /// Bounds beyond this are outside of what a float holds, or of what the grammar of numbers writes.
 const VAST: &str = "1e307";
+/// Bounds up to this are told by their digits.
+const BOUND: i128 = 10_i128.pow(37);
 
 impl Compiler<'_, '_> {
     /// A number; `None` if none satisfies.
     pub(super) fn number(&mut self, leaf: &Leaf, name: &str) -> Result<Option<Expr>, Error> {
-        let shape = self.arena.number(leaf);
+        let mut shape = self.arena.number(leaf);
+        self.reachable(leaf, &mut shape);
         let units_are_whole = shape.multiple_of.iter().any(|(unit, _)| unit.is_integral());
         if !leaf.types.has(Types::FRACTION) || (units_are_whole && leaf.types.has(Types::INTEGER)) {
             return self.integer(leaf, &shape, name);
@@ -57,45 +59,63 @@ impl Compiler<'_, '_> {
         if from_zero && max.is_none() && places == PLACES && !shape.single {
             return Ok(Some(self.json.magnitude(self.builder)));
         }
-        Ok(decimal(min.as_ref(), max.as_ref(), places))
+        let most = if shape.single { Some(i128::from(u64::MAX)) } else { None };
+        Ok(Decimals { compiler: self, places, most }.between(min.as_ref(), max.as_ref()))
+    }
+
+    /// Moves bounds whose digits are too many to where they are told, and lists them as checked.
+    fn reachable(&mut self, leaf: &Leaf, shape: &mut NumberShape) {
+        let bound = Decimal::integer(BOUND);
+        let (far, low) = (bound.clone(), bound.negated());
+        let high_min = shape.min.as_ref().is_some_and(|min| min.value > bound);
+        let low_max = shape.max.as_ref().is_some_and(|max| max.value < low);
+        if high_min {
+            shape.min = Some(Bound { value: far, exclusive: false });
+        }
+        if low_max {
+            shape.max = Some(Bound { value: low, exclusive: false });
+        }
+        if high_min || low_max {
+            self.weaken_bounds(leaf, "bounds of more than 37 digits are not told by digits");
+        }
     }
 
     /// Numbers that are not whole: what `number` without `integer` leaves.
     fn fraction_only(&mut self, leaf: &Leaf, shape: &NumberShape) -> Option<Expr> {
         if shape.min.is_some() || shape.max.is_some() {
-            self.weaken_bounds(leaf);
+            self.weaken_bounds(leaf, "bounds of numbers that must not be whole are not told by digits");
         }
         let digit = || Expr::class([('0', '9')]);
-        let whole = Expr::choice([
-            Expr::literal("0"),
-            sequence([Expr::class([('1', '9')]), digit().repeat(0, Some(8))]),
-        ]);
+        let first = || Expr::class([('1', '9')]);
         // Few enough digits that the fraction survives as a float.
-        let fraction = sequence([Expr::literal("."), digit().repeat(0, Some(4)), Expr::class([('1', '9')])]);
-        Some(sequence([Expr::literal("-").optional(), whole, fraction]))
+        let fraction = |places| sequence([Expr::literal("."), digit().repeat(0, Some(places)), first()]);
+        let magnitude = Expr::choice([
+            sequence([Expr::literal("0"), fraction(14)]),
+            sequence([first(), digit().repeat(0, Some(4)), fraction(9)]),
+            sequence([first(), digit().repeat(5, Some(8)), fraction(5)]),
+        ]);
+        Some(sequence([Expr::literal("-").optional(), magnitude]))
     }
 
-    fn weaken_bounds(&mut self, leaf: &Leaf) {
+    fn weaken_bounds(&mut self, leaf: &Leaf, reason: &'static str) {
         let parts = leaf.own.iter().filter_map(|id| self.arena.part(*id));
-        let bounded = parts.filter(|part| !part.number.min.is_empty() || !part.number.max.is_empty());
-        let pointers: Vec<String> = bounded.map(|part| part.pointer.clone()).collect();
-        for pointer in pointers {
-            for keyword in ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"] {
-                self.weaken(
-                    format!("{pointer}/{keyword}"),
-                    "bounds of numbers that must not be whole are not told by digits",
-                );
+        let mut pointers = Vec::new();
+        for part in parts {
+            let mut add = |keyword: &str| pointers.push(format!("{}/{keyword}", part.pointer));
+            for bound in &part.number.min {
+                add(if bound.exclusive { "exclusiveMinimum" } else { "minimum" });
             }
+            for bound in &part.number.max {
+                add(if bound.exclusive { "exclusiveMaximum" } else { "maximum" });
+            }
+        }
+        for pointer in pointers {
+            self.weaken(pointer, reason);
         }
     }
 
     fn integer(&mut self, leaf: &Leaf, shape: &NumberShape, name: &str) -> Result<Option<Expr>, Error> {
-        let min = shape.min.as_ref().map(|bound| {
-            if bound.exclusive { bound.value.floor().saturating_add(1) } else { bound.value.ceil() }
-        });
-        let max = shape.max.as_ref().map(|bound| {
-            if bound.exclusive { bound.value.ceil().saturating_sub(1) } else { bound.value.floor() }
-        });
+        let (min, max) = (shape.min.as_ref().map(least), shape.max.as_ref().map(most));
         let mut excluded: Vec<i128> = Vec::new();
         for value in &leaf.not_values {
             if let (Value::Number(number), true) = (value, Types::INTEGER.has(Types::of(value))) {
@@ -112,39 +132,55 @@ impl Compiler<'_, '_> {
         if min.is_none() && max.is_none() && excluded.is_empty() && unit == 1 {
             return Ok(Some(self.json.integer(self.builder)));
         }
-        let (low, high) = finite(min, max);
         excluded.sort_unstable();
         excluded.dedup();
+        let outside = |hole: &i128| min.is_some_and(|min| *hole < min) || max.is_some_and(|max| *hole > max);
+        excluded.retain(|hole| !outside(hole));
         let mut branches = Vec::new();
-        let mut from = low;
-        for hole in excluded.into_iter().filter(|hole| (low..=high).contains(hole)) {
-            branches.extend(self.multiples(from, hole - 1, unit, shape, name)?);
-            from = hole + 1;
+        let mut from = min;
+        for hole in excluded {
+            branches.extend(self.multiples(from, Some(before(hole)), unit, shape, name)?);
+            from = Some(after(hole));
         }
-        branches.extend(self.multiples(from, high, unit, shape, name)?);
+        branches.extend(self.multiples(from, max, unit, shape, name)?);
         Ok(choice(branches))
     }
 
     /// Multiples of `unit` from `low` to `high`.
     fn multiples(
         &mut self,
-        low: i128,
-        high: i128,
+        low: Option<i128>,
+        high: Option<i128>,
         unit: i128,
         shape: &NumberShape,
         name: &str,
     ) -> Result<Option<Expr>, Error> {
-        if low > high {
+        if low.zip(high).is_some_and(|(low, high)| low > high) {
             return Ok(None);
         }
         if unit == 1 {
             return Ok(integers(low, high));
         }
+        // What 64 bits do not hold is read as a float, which is no multiple of what its digits were.
+        let (least, most) = (i128::from(i64::MIN), i128::from(u64::MAX));
+        if low.is_some_and(|low| low > most) || high.is_some_and(|high| high < least) {
+            self.weaken_multiples(shape, "multiples of more than 64 bits are not told by their digits");
+            return Ok(integers(low, high));
+        }
+        let (from, to) = (low, high);
+        let unbounded = low.is_none_or(|low| low < least) || high.is_none_or(|high| high > most);
+        let low = low.unwrap_or(least).max(least);
+        let high = high.unwrap_or(10_i128.pow(MULTIPLE_DIGITS) - 1).min(most);
         // Counted in units, the bounds are those of any integer.
         let (first, last) =
             (low.div_euclid(unit) + i128::from(low.rem_euclid(unit) != 0), high.div_euclid(unit));
         if first > last {
-            return Ok(None);
+            return if unbounded {
+                self.weaken_multiples(shape, "multiples of more than 64 bits are not told by their digits");
+                Ok(integers(from, to))
+            } else {
+                Ok(None)
+            };
         }
         if last - first < LISTED {
             return Ok(choice((first..=last).map(|n| Expr::literal((n * unit).to_string()))));
@@ -155,15 +191,11 @@ impl Compiler<'_, '_> {
             zeros.push('0');
         }
         let known = self.remainders.contains_key(&(core, 1, 0));
-        let states = usize::try_from(core.saturating_mul(i128::from(DIGITS))).unwrap_or(usize::MAX);
+        let states = usize::try_from(core.saturating_mul(i128::from(MULTIPLE_DIGITS))).unwrap_or(usize::MAX);
         let states = if known { 0 } else { states };
         if core > 1 && states > self.states {
-            let pointers: Vec<String> =
-                shape.multiple_of.iter().map(|(_, pointer)| pointer.clone()).collect();
-            for pointer in pointers {
-                self.weaken(format!("{pointer}/multipleOf"), "its automaton has too many states");
-            }
-            return Ok(integers(low, high));
+            self.weaken_multiples(shape, "its automaton has too many states");
+            return Ok(integers(Some(low), Some(high)));
         }
         if core > 1 {
             self.states -= states;
@@ -182,6 +214,12 @@ impl Compiler<'_, '_> {
         Ok(choice(branches))
     }
 
+    fn weaken_multiples(&mut self, shape: &NumberShape, reason: &'static str) {
+        for (_, pointer) in &shape.multiple_of {
+            self.weaken(format!("{pointer}/multipleOf"), reason);
+        }
+    }
+
     /// Multiples of `unit` from `low`, at least 1, to `high`, by the remainder of the digits so far.
     fn digit_multiples(
         &mut self,
@@ -194,7 +232,7 @@ impl Compiler<'_, '_> {
             return Ok(None);
         }
         if unit == 1 {
-            return Ok(integers(low, high));
+            return Ok(integers(Some(low), Some(high)));
         }
         let (low, high) = (digits_of(low), digits_of(high));
         let automaton = Remainders { unit, name };
@@ -230,6 +268,9 @@ impl Remainders<'_> {
         if length == 0 {
             return Ok((remainder == 0).then(Expr::empty));
         }
+        // Digits that rule nothing out any more leave the rest free, so that it is shared.
+        let low = low.filter(|digits| digits.iter().any(|digit| *digit != 0));
+        let high = high.filter(|digits| digits.iter().any(|digit| *digit != 9));
         let free = low.is_none() && high.is_none();
         if let (true, Some(known)) = (free, compiler.remainders.get(&(self.unit, length, remainder))) {
             return Ok(known.clone());
@@ -259,22 +300,49 @@ impl Remainders<'_> {
     }
 }
 
-/// Bounds where there are none, so that digits end.
-fn finite(min: Option<i128>, max: Option<i128>) -> (i128, i128) {
-    let (least, usual) = (i128::from(i64::MIN), 10_i128.pow(DIGITS) - 1);
-    let beyond = |bound: i128| {
-        let digits = u32::try_from(bound.unsigned_abs().to_string().len()).unwrap_or(37);
-        10_i128.pow((digits + 1).min(38)) - 1
-    };
-    let low = min.unwrap_or_else(|| match max {
-        Some(max) if max <= least / 10 => -beyond(max),
-        _ => least,
-    });
-    let high = max.unwrap_or_else(|| match min {
-        Some(min) if min >= usual / 10 => beyond(min),
-        _ => usual,
-    });
-    (low, high)
+/// The least integer that a lower bound allows.
+pub(super) fn least(bound: &Bound) -> i128 {
+    if bound.exclusive { after(bound.value.floor()) } else { bound.value.ceil() }
+}
+
+/// The greatest integer that an upper bound allows.
+pub(super) fn most(bound: &Bound) -> i128 {
+    if bound.exclusive { before(bound.value.ceil()) } else { bound.value.floor() }
+}
+
+/// The integer after one. Beyond 64 bits, where integers are read as floats, that is the next one read as another.
+fn after(value: i128) -> i128 {
+    if in_64_bits(value) { value + 1 } else { float_above(value, true).ceil() }
+}
+
+/// The integer before one.
+fn before(value: i128) -> i128 {
+    if in_64_bits(value) { value - 1 } else { float_below(value, true).floor() }
+}
+
+fn in_64_bits(value: i128) -> bool {
+    (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value)
+}
+
+/// The least float from `value` on, or past it.
+pub(super) fn float_above(value: i128, past: bool) -> Decimal {
+    float_below(-value, past).negated()
+}
+
+/// The greatest float up to `value`, or before it; a float that is spelled as `value` is it.
+pub(super) fn float_below(value: i128, before: bool) -> Decimal {
+    let decimal = |float| Number::from_f64(float).map(|number| Decimal::of(&number)).unwrap_or_default();
+    let float = value as f64;
+    let same = is_float(value);
+    let beyond = if same { before } else { float as i128 > value };
+    decimal(if beyond { float.next_down() } else { float })
+}
+
+/// Whether a float stands for an integer, exactly or as it is spelled.
+pub(super) fn is_float(value: i128) -> bool {
+    let float = value as f64;
+    let spelled = || Number::from_f64(float).map(|number| Decimal::of(&number));
+    float as i128 == value || spelled() == Some(Decimal::integer(value))
 }
 
 /// The integers that are multiples of a decimal are the multiples of this.
@@ -293,21 +361,24 @@ fn greatest_common_divisor(a: i128, b: i128) -> i128 {
 }
 
 fn least_common_multiple(a: i128, b: i128) -> Option<i128> {
-    (a / greatest_common_divisor(a, b)).checked_mul(b).filter(|common| *common < 10_i128.pow(30))
+    (a / greatest_common_divisor(a, b)).checked_mul(b).filter(|common| *common < 10_i128.pow(18))
 }
 
 fn digits_of(value: i128) -> Vec<u8> {
     value.unsigned_abs().to_string().bytes().map(|byte| byte - b'0').collect()
 }
 
-/// The integers from `low` to `high`; none if that is empty. Zero has no sign.
-fn integers(low: i128, high: i128) -> Option<Expr> {
+/// The integers from `low` to `high`, of at most [`DIGITS`] where there is no bound; none if that is empty. Zero has
+/// no sign.
+pub(super) fn integers(low: Option<i128>, high: Option<i128>) -> Option<Expr> {
+    let (up, down) = (high.is_none_or(|high| high > 0), low.is_none_or(|low| low < 0));
     let mut branches = Vec::new();
-    if low <= 0 && high >= 0 {
+    if low.is_none_or(|low| low <= 0) && high.is_none_or(|high| high >= 0) {
         branches.push(Expr::literal("0"));
     }
-    let positive = magnitudes(low.max(1), high);
-    let negative = magnitudes((-high).max(1), -low);
+    let positive = if up { magnitudes(low.unwrap_or(1).max(1), high) } else { None };
+    let negative =
+        if down { magnitudes(high.map_or(1, |high| (-high).max(1)), low.map(|low| -low)) } else { None };
     match (positive, negative) {
         (Some(positive), Some(negative)) if positive == negative => {
             branches.push(sequence([Expr::literal("-").optional(), positive]));
@@ -321,11 +392,11 @@ fn integers(low: i128, high: i128) -> Option<Expr> {
 }
 
 /// The integers from `low`, at least 1, to `high`.
-fn magnitudes(low: i128, high: i128) -> Option<Expr> {
-    if low > high {
+fn magnitudes(low: i128, high: Option<i128>) -> Option<Expr> {
+    if high.is_some_and(|high| low > high) {
         return None;
     }
-    let (low, high) = (digits_of(low), digits_of(high));
+    let (low, high) = (digits_of(low), high.map_or_else(|| vec![9; DIGITS], digits_of));
     let full_low = low.first() == Some(&1) && low.iter().skip(1).all(|digit| *digit == 0);
     let full_high = high.iter().all(|digit| *digit == 9);
     if low.len() == high.len() && !(full_low && full_high) {
@@ -351,7 +422,7 @@ fn magnitudes(low: i128, high: i128) -> Option<Expr> {
     Some(Expr::choice(branches))
 }
 
-fn digits(min: u64, max: u64) -> Expr {
+pub(super) fn digits(min: u64, max: u64) -> Expr {
     match (min, max) {
         (_, 0) => Expr::empty(),
         (1, 1) => Expr::class([('0', '9')]),
@@ -359,7 +430,7 @@ fn digits(min: u64, max: u64) -> Expr {
     }
 }
 
-fn digit_class(low: u8, high: u8) -> Expr {
+pub(super) fn digit_class(low: u8, high: u8) -> Expr {
     let (low, high) = (char::from(b'0' + low), char::from(b'0' + high));
     if low == high { Expr::literal(low.to_string()) } else { Expr::class([(low, high)]) }
 }
@@ -388,161 +459,4 @@ fn between(low: &[u8], high: &[u8]) -> Expr {
         branches.push(sequence([digit_class(*b, *b), between(&zeros, high_rest)]));
     }
     Expr::choice(branches)
-}
-
-/// Decimals between two bounds, written without an exponent.
-fn decimal(min: Option<&Bound>, max: Option<&Bound>, places: usize) -> Option<Expr> {
-    let zero = Bound { value: Decimal::default(), exclusive: false };
-    let mirrored = |bound: &Bound| Bound { value: bound.value.negated(), exclusive: bound.exclusive };
-    let mut branches = Vec::new();
-    if max.is_none_or(|max| max.value > zero.value || (max.value.is_zero() && !max.exclusive)) {
-        let low = min.filter(|min| !min.value.is_negative()).unwrap_or(&zero);
-        branches.extend(magnitude(low, max, places));
-    }
-    if min.is_none_or(|min| min.value.is_negative()) {
-        let low = max.filter(|max| max.value.is_negative() || max.value.is_zero()).map(mirrored);
-        let high = min.map(mirrored);
-        let negative = magnitude(low.as_ref().unwrap_or(&zero), high.as_ref(), places);
-        branches.extend(negative.map(|expr| sequence([Expr::literal("-"), expr])));
-    }
-    choice(branches)
-}
-
-/// Decimals from `low`, at least 0, to `high`.
-fn magnitude(low: &Bound, high: Option<&Bound>, places: usize) -> Option<Expr> {
-    if high.is_some_and(|high| {
-        high.value < low.value || (high.value == low.value && (high.exclusive || low.exclusive))
-    }) {
-        return None;
-    }
-    let strict = |bound: &Bound| bound.exclusive && !bound.value.is_zero();
-    let mut budget = places;
-    if places == PLACES {
-        let longest = low.value.fraction().len().max(high.map_or(0, |high| high.value.fraction().len()));
-        if strict(low) || high.is_some_and(strict) {
-            let whole = low.value.whole().len().max(high.map_or(0, |high| high.value.whole().len()));
-            budget = EXACT.saturating_sub(whole).max(1);
-        }
-        budget = budget.max(longest + usize::from(strict(low)));
-    }
-    let (low_whole, low_part) = (low.value.floor(), low.value.fraction());
-    let cap = finite(Some(low_whole), None).1;
-    let any = || point(Some(digits(1, budget as u64)), true);
-    let fits_above = Edge { digits: low_part, exclusive: low.exclusive };
-    let (mut branches, mut from) = (Vec::new(), low_whole);
-    let high_whole = high.map(|high| high.value.floor());
-    if let (Some(high), true) = (high, high_whole == Some(low_whole)) {
-        let fits_below = Edge { digits: high.value.fraction(), exclusive: high.exclusive };
-        let rest = places_between(Some(fits_above), Some(fits_below), budget);
-        let bare = fits_above.ends_here_from_below() && fits_below.ends_here_from_above();
-        return rest_of(low_whole, rest, bare);
-    }
-    if !low_part.is_empty() || low.exclusive {
-        let rest = places_between(Some(fits_above), None, budget);
-        branches.extend(rest_of(low_whole, rest, fits_above.ends_here_from_below()));
-        from += 1;
-    }
-    let to = high_whole.map_or(cap, |whole| whole - 1);
-    if let Some(whole) = integers(from, to) {
-        branches.push(sequence([whole, any()?]));
-    }
-    if let (Some(high), Some(whole)) = (high, high_whole) {
-        let fits_below = Edge { digits: high.value.fraction(), exclusive: high.exclusive };
-        let rest = places_between(None, Some(fits_below), budget);
-        branches.extend(rest_of(whole, rest, fits_below.ends_here_from_above()));
-    }
-    choice(branches)
-}
-
-/// A whole part and what may follow it.
-fn rest_of(whole: i128, places: Option<Expr>, bare: bool) -> Option<Expr> {
-    Some(sequence([Expr::literal(whole.to_string()), point(places, bare)?]))
-}
-
-/// A point and digits; `bare` allows neither.
-fn point(places: Option<Expr>, bare: bool) -> Option<Expr> {
-    let with = places.map(|places| sequence([Expr::literal("."), places]));
-    match (with, bare) {
-        (Some(with), true) => Some(with.optional()),
-        (Some(with), false) => Some(with),
-        (None, true) => Some(Expr::empty()),
-        (None, false) => None,
-    }
-}
-
-/// Digits of a bound that are still to be compared.
-#[derive(Clone, Copy)]
-struct Edge<'a> {
-    digits: &'a [u8],
-    exclusive: bool,
-}
-
-impl<'a> Edge<'a> {
-    /// Whether a number that ends here, compared from above with this lower bound, satisfies it.
-    fn ends_here_from_below(self) -> bool {
-        self.digits.is_empty() && !self.exclusive
-    }
-
-    /// The same for an upper bound.
-    fn ends_here_from_above(self) -> bool {
-        !self.digits.is_empty() || !self.exclusive
-    }
-
-    fn first(self) -> u8 {
-        self.digits.first().copied().unwrap_or(0)
-    }
-
-    fn after(self) -> Self {
-        Self { digits: self.digits.get(1..).unwrap_or_default(), ..self }
-    }
-}
-
-/// One to `budget` digits after the point that stay within the bounds; `None` for a bound already cleared.
-fn places_between(low: Option<Edge<'_>>, high: Option<Edge<'_>>, budget: usize) -> Option<Expr> {
-    if budget == 0 {
-        return None;
-    }
-    if low.is_none() && high.is_none() {
-        return Some(digits(1, budget as u64));
-    }
-    if let (None, Some(Edge { digits: [], exclusive: false })) = (low, high) {
-        return Some(Expr::literal("0").repeat(1, Some(budget as u64)));
-    }
-    let bottom = low.map_or(0, Edge::first);
-    let top = high.map_or(9, Edge::first);
-    let mut branches = Vec::new();
-    let mut digit = bottom;
-    while digit <= top {
-        let next_low = low.filter(|_| digit == bottom).map(Edge::after);
-        let next_high = high.filter(|_| digit == top).map(Edge::after);
-        // Digits strictly between leave nothing to compare, so they are one class.
-        let last = if next_low.is_none() && next_high.is_none() && high.is_some() && top > digit {
-            top - 1
-        } else if next_low.is_none() && next_high.is_none() {
-            top
-        } else {
-            digit
-        };
-        let more = places_between(next_low, next_high, budget - 1);
-        let may_end = next_low.is_none_or(Edge::ends_here_from_below)
-            && next_high.is_none_or(Edge::ends_here_from_above);
-        let rest = match (more, may_end) {
-            (Some(more), true) => Some(optional(more)),
-            (Some(more), false) => Some(more),
-            (None, true) => Some(Expr::empty()),
-            (None, false) => None,
-        };
-        branches.extend(rest.map(|rest| sequence([digit_class(digit, last), rest])));
-        digit = last + 1;
-    }
-    choice(branches)
-}
-
-/// The expression or nothing, as a counter where it is one.
-fn optional(expr: Expr) -> Expr {
-    match expr {
-        Expr::Repeat { item, min: 1, max } => Expr::Repeat { item, min: 0, max },
-        Expr::Class(class) => Expr::Class(class).repeat(0, Some(1)),
-        other => other.optional(),
-    }
 }

@@ -39,7 +39,7 @@ impl Compiler<'_, '_> {
         let Some(members) = self.members(&shape, name)? else { return Ok(None) };
         let needed = members.iter().filter(|member| member.required).count() as u64;
         let declared = members.len() as u64;
-        if shape.max.is_some_and(|max| max < needed) {
+        if shape.max.is_some_and(|max| max < needed.max(shape.min)) {
             return Ok(None);
         }
         let free =
@@ -47,7 +47,7 @@ impl Compiler<'_, '_> {
         if free.is_none() && shape.min > declared {
             return Ok(None);
         }
-        if free.is_some() && shape.min > declared && shape.min > 1 {
+        if free.is_some() && shape.min > needed + 1 {
             self.weaken_own(own, "minProperties", "undeclared keys may be written twice, and count once");
         }
         // With no free keys a maximum is met by itself when all properties fit.

@@ -9,6 +9,8 @@ use crate::schema::pattern::Pattern;
 use crate::schema::{Arena, Conjunct, Decimal, Draft, Key, Normal, Types, same};
 
 use super::Whitespace;
+use super::decimals::PLACES;
+use super::number::DIGITS;
 
 /// Branches of a union looked at to find the one a value was written for.
 const BRANCHES: usize = 4_096;
@@ -112,16 +114,23 @@ impl Writer<'_> {
         }
         let (arena, normal) = self.leaf(value, key)?;
         let leaf = arena.leaf(&normal).0;
+        // One that the schema lists is written like any other.
+        if leaf.values.is_some() {
+            return None;
+        }
         let shape = arena.number(&leaf);
-        let integer = leaf.values.is_none() && !leaf.types.has(Types::FRACTION);
+        let integer = !leaf.types.has(Types::FRACTION);
         let digits = || plain_digits(&Decimal::of(number));
-        if integer && leaf.types.has(Types::INTEGER) && arena.schema.draft == Draft::Four {
+        // Past what integers hold, all are floats.
+        let fits = number.as_f64().is_some_and(|float| float.abs() < u64::MAX as f64);
+        if integer && leaf.types.has(Types::INTEGER) && arena.schema.draft == Draft::Four && fits {
             return Some(format!("{}.0", digits()));
         }
-        // Exponents are written where nothing but the sign is bounded.
+        // Exponents are written where nothing but the sign is bounded, and where digits would be too many.
         let from_zero = shape.min.is_none_or(|min| min.value.is_zero() && !min.exclusive);
         let free = from_zero && shape.max.is_none() && shape.multiple_of.is_empty();
-        (integer || !free).then(digits)
+        let few = Decimal::of(number).whole().len() <= DIGITS;
+        (integer || (few && !free)).then(digits)
     }
 
     fn listed(&self, value: &Value, key: Option<Key>) -> Option<Value> {
@@ -152,7 +161,7 @@ impl Writer<'_> {
 pub(super) fn number_text(number: &Number) -> String {
     let decimal = Decimal::of(number);
     let (whole, fraction) = (decimal.whole(), decimal.fraction());
-    if whole.len() > 18 && !number.is_i64() && !number.is_u64() || fraction.len() > 17 {
+    if whole.len() > 18 && !number.is_i64() && !number.is_u64() || fraction.len() > PLACES {
         return number.to_string();
     }
     plain_digits(&decimal)

@@ -17,7 +17,7 @@ mod source;
 mod parse;
 mod print;
 
-mod analysis;
+pub(crate) mod analysis;
 mod check;
 mod sample;
 

@@ -12,6 +12,8 @@ use super::part::{PartId, Types};
 
 /// How deep a common property is compared.
 const DEPTH: usize = 3;
+/// What comparing two keys costs, in steps.
+const STEPS: u64 = 20;
 /// Leaves looked at on each side.
 const LEAVES: usize = 32;
 
@@ -22,7 +24,7 @@ impl Arena<'_> {
     }
 
     fn disjoint_at(&self, a: &Key, b: &Key, depth: usize) -> bool {
-        if depth > DEPTH {
+        if depth > DEPTH || !self.spend(STEPS) {
             return false;
         }
         // A value of both satisfies the intersection, which may be impossible for reasons the pairs do not show.
@@ -95,7 +97,7 @@ impl Arena<'_> {
                     .own
                     .iter()
                     .filter_map(|id| self.part(*id))
-                    .any(|part| self.schema.evaluate_own(part, value) == super::evaluate::Verdict::No)
+                    .any(|part| self.evaluate_own(part, value) == super::evaluate::Verdict::No)
         })
     }
 

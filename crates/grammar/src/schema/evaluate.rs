@@ -2,11 +2,12 @@
 //!
 //! Invariant: `Yes` and `No` are certain; whatever cannot be decided here is `Maybe`.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
+use super::Decimal;
 use super::decimal::same;
+use super::merge::Arena;
 use super::part::{Part, PartId, Types};
-use super::{Decimal, Schema};
 
 /// A verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ use Verdict::{Maybe, No, Yes};
 
 /// Nesting followed before the verdict is `Maybe`.
 const DEPTH: usize = 64;
+/// Parts looked at before the verdict is `Maybe`: references that branch would double them at each level.
+const STEPS: u64 = 100_000;
 
 impl Verdict {
     fn when(holds: bool) -> Self {
@@ -32,6 +35,10 @@ impl Verdict {
             (Maybe, _) | (_, Maybe) => Maybe,
             _ => Yes,
         }
+    }
+
+    fn and_then(self, other: impl FnOnce() -> Self) -> Self {
+        if self == No { No } else { self.and(other()) }
     }
 
     fn not(self) -> Self {
@@ -47,28 +54,35 @@ impl Verdict {
     }
 }
 
-impl Schema {
+impl Arena<'_> {
     /// Whether `value` satisfies the part at `id` and all it refers to.
     pub(crate) fn evaluate(&self, id: PartId, value: &Value) -> Verdict {
+        self.steps.set(STEPS);
         self.evaluate_at(id, value, 0)
     }
 
     /// As [`evaluate`](Self::evaluate), without the part's references, unions and conditions.
     pub(crate) fn evaluate_own(&self, part: &Part, value: &Value) -> Verdict {
-        self.own(part, value, 0)
+        self.steps.set(STEPS);
+        Verdict::when(admits(part, value)).and_then(|| self.inner(part, value, 0))
+    }
+
+    /// As [`evaluate_own`](Self::evaluate_own), but for the values that the part lists.
+    pub(crate) fn evaluate_unlisted(&self, part: &Part, value: &Value) -> Verdict {
+        self.steps.set(STEPS);
+        Verdict::when(fits(part, value)).and_then(|| self.inner(part, value, 0))
     }
 
     fn evaluate_at(&self, id: PartId, value: &Value, depth: usize) -> Verdict {
-        let Some(part) = self.parts.get(id.index()) else { return Maybe };
-        if depth > DEPTH {
+        let Some(part) = self.part(id) else { return Maybe };
+        let left = self.steps.get();
+        if depth > DEPTH || left == 0 || !self.spend(1) {
             return Maybe;
         }
-        let mut verdict = self.own(part, value, depth);
+        self.steps.set(left - 1);
+        let mut verdict = Verdict::when(admits(part, value)).and_then(|| self.inner(part, value, depth));
         for also in &part.also {
-            if verdict == No {
-                return No;
-            }
-            verdict = verdict.and(self.evaluate_at(*also, value, depth + 1));
+            verdict = verdict.and_then(|| self.evaluate_at(*also, value, depth + 1));
         }
         for choice in &part.choices {
             if verdict == No {
@@ -97,22 +111,29 @@ impl Schema {
         }
     }
 
-    fn own(&self, part: &Part, value: &Value, depth: usize) -> Verdict {
-        let among = |values: &[Value]| values.iter().any(|allowed| same(allowed, value));
-        if part.never
-            || part.types.is_some_and(|types| !types.has(Types::of(value)))
-            || part.values.iter().any(|values| !among(values))
-            || part.not_values.iter().any(|values| among(values))
-        {
-            return No;
-        }
+    /// What a part says of the inside of a value.
+    fn inner(&self, part: &Part, value: &Value, depth: usize) -> Verdict {
         match value {
             Value::Null | Value::Bool(_) => Yes,
-            Value::String(text) => text_verdict(part, text),
-            Value::Number(number) => number_verdict(part, &Decimal::of(number)),
+            Value::String(text) if part.constrains_text() => self.text_verdict(part, text),
+            Value::String(_) => Yes,
+            Value::Number(number) if part.constrains_numbers() => number_verdict(part, number),
+            Value::Number(_) => Yes,
             Value::Array(items) => self.array_verdict(part, items, depth),
             Value::Object(map) => self.object_verdict(part, map, depth),
         }
+    }
+
+    fn text_verdict(&self, part: &Part, text: &str) -> Verdict {
+        let n = text.chars().count() as u64;
+        let mut verdict = Verdict::when(n >= part.text.min && part.text.max.is_none_or(|max| n <= max));
+        for used in &part.text.patterns {
+            let held =
+                if self.spend(used.pattern.match_steps(text)) { used.pattern.is_match(text) } else { None };
+            let held = held.map_or(Maybe, Verdict::when);
+            verdict = verdict.and(if used.negated { held.not() } else { held });
+        }
+        verdict
     }
 
     fn array_verdict(&self, part: &Part, items: &[Value], depth: usize) -> Verdict {
@@ -167,23 +188,36 @@ impl Schema {
     }
 }
 
-fn text_verdict(part: &Part, text: &str) -> Verdict {
-    let n = text.chars().count() as u64;
-    let mut verdict = Verdict::when(n >= part.text.min && part.text.max.is_none_or(|max| n <= max));
-    for used in &part.text.patterns {
-        let held = used.pattern.is_match(text).map_or(Maybe, Verdict::when);
-        verdict = verdict.and(if used.negated { held.not() } else { held });
-    }
-    verdict
+/// Whether a part lists a value, or lists none, and does not exclude it.
+fn admits(part: &Part, value: &Value) -> bool {
+    fits(part, value) && part.values.iter().all(|values| among(values, value))
 }
 
-fn number_verdict(part: &Part, value: &Decimal) -> Verdict {
-    let number = &part.number;
-    let above = number.min.iter().all(|b| if b.exclusive { *value > b.value } else { *value >= b.value });
-    let below = number.max.iter().all(|b| if b.exclusive { *value < b.value } else { *value <= b.value });
+/// Whether a value is of a part's types, and not among those it excludes.
+fn fits(part: &Part, value: &Value) -> bool {
+    !part.never
+        && part.types.is_none_or(|types| types.has(Types::of(value)))
+        && !part.not_values.iter().any(|values| among(values, value))
+}
+
+fn among(values: &[Value], value: &Value) -> bool {
+    values.iter().any(|other| same(other, value))
+}
+
+fn number_verdict(part: &Part, given: &Number) -> Verdict {
+    let (number, value) = (&part.number, Decimal::of(given));
+    // Beyond 64 bits a number is a float, whose shortest spelling is not all of its digits.
+    let exact = match given.as_f64() {
+        Some(float) if given.is_f64() && (1e16..1e38).contains(&float.abs()) => {
+            Decimal::integer(float as i128)
+        }
+        _ => value.clone(),
+    };
+    let above = number.min.iter().all(|b| if b.exclusive { value > b.value } else { value >= b.value });
+    let below = number.max.iter().all(|b| if b.exclusive { value < b.value } else { value <= b.value });
     let divides = match &number.multiple_of {
         None => Yes,
-        Some(unit) => value.is_multiple_of(unit).map_or(Maybe, Verdict::when),
+        Some(unit) => exact.is_multiple_of(unit).map_or(Maybe, Verdict::when),
     };
     Verdict::when(above && below).and(divides)
 }

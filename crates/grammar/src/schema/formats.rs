@@ -43,7 +43,11 @@ const NUMBERS: [&str; 11] =
 /// What becomes of each format that is known, with what is left to check or how it is done.
 pub(crate) fn table() -> Vec<KeywordRule> {
     let enforced = sources().into_iter().map(|(name, _, left)| match left {
-        None => KeywordRule { keyword: name, class: Class::Enforced, note: "" },
+        None => {
+            let seconds = matches!(name, "time" | "date-time");
+            let note = if seconds { "a leap second is written in UTC alone" } else { "" };
+            KeywordRule { keyword: name, class: Class::Enforced, note }
+        }
         Some(left) => KeywordRule { keyword: name, class: Class::Checked, note: left },
     });
     let numbers = NUMBERS.iter().map(|name| KeywordRule {

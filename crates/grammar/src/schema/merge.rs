@@ -3,8 +3,10 @@
 //! Invariant: a key allows exactly the values that every conjunct of it allows. The keys reachable from a schema
 //! are finitely many, so recursion through references ends wherever it starts.
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
 use super::decimal::same;
@@ -123,19 +125,64 @@ pub(crate) struct FreeKeys {
 
 /// Key patterns of one object that are combined exactly; each doubles the kinds of keys.
 const PATTERNS: usize = 5;
+/// Steps that the proofs of one schema may take; what is not proven by then counts as not provable.
+const WORK: u64 = 4_000_000;
+/// Listed values up to which what is left of a list is remembered.
+const KEPT: usize = 20_000;
 /// How deep an impossible value is looked for.
 const NEVER_DEPTH: usize = 4;
+/// What a look at one key costs, in steps.
+const NEVER_STEPS: u64 = 20;
 
 /// A schema, and parts made up during compilation.
 #[derive(Debug)]
 pub(crate) struct Arena<'s> {
     pub(crate) schema: &'s Schema,
     extra: Vec<Part>,
+    /// Steps that proofs may still take, all in all: a bound on time.
+    work: Cell<u64>,
+    /// Parts that the evaluation at hand may still look at.
+    pub(super) steps: Cell<u64>,
+    /// What is left of lists of values, and whether all of it is certain.
+    kept: RefCell<FxHashMap<Vec<PartId>, (Arc<Vec<Value>>, bool)>>,
+}
+
+/// A list of values to be looked up in, however long it is.
+struct Listed<'v> {
+    texts: FxHashSet<&'v str>,
+    others: Vec<&'v Value>,
+}
+
+impl<'v> Listed<'v> {
+    fn new(values: &'v [Value]) -> Self {
+        let texts = values.iter().filter_map(Value::as_str).collect();
+        Self { texts, others: values.iter().filter(|value| !value.is_string()).collect() }
+    }
+
+    fn has(&self, value: &Value) -> bool {
+        match value.as_str() {
+            Some(text) => self.texts.contains(text),
+            None => self.others.iter().any(|other| same(other, value)),
+        }
+    }
 }
 
 impl<'s> Arena<'s> {
     pub(crate) fn new(schema: &'s Schema) -> Self {
-        Self { schema, extra: Vec::new() }
+        Self {
+            schema,
+            extra: Vec::new(),
+            work: Cell::new(WORK),
+            steps: Cell::new(0),
+            kept: RefCell::default(),
+        }
+    }
+
+    /// Takes steps from what is left for proofs; false when there are none left.
+    pub(super) fn spend(&self, steps: u64) -> bool {
+        let left = self.work.get();
+        self.work.set(left.saturating_sub(steps));
+        left > 0
     }
 
     pub(crate) fn part(&self, id: PartId) -> Option<&Part> {
@@ -175,33 +222,29 @@ impl<'s> Arena<'s> {
     /// Follows the references of a key.
     pub(crate) fn normal(&self, key: &[Conjunct]) -> Normal {
         let mut normal = Normal::default();
-        let mut whole: Vec<PartId> = Vec::new();
+        let mut seen: FxHashSet<Conjunct> = FxHashSet::default();
         let mut stack: Vec<Conjunct> = key.iter().rev().copied().collect();
         for conjunct in key {
             if let Conjunct::Made(id, choice) = conjunct {
                 normal.made.push((*id, *choice));
+                // A choice that is made is not open again, wherever it is met.
+                seen.insert(Conjunct::Open(*id, *choice));
             }
         }
         while let Some(conjunct) = stack.pop() {
+            if !seen.insert(conjunct) {
+                continue;
+            }
             match conjunct {
                 Conjunct::Own(id) => {
-                    if !normal.own.contains(&id) && self.part(id).is_some_and(|part| !part.says_nothing()) {
+                    if self.part(id).is_some_and(|part| !part.says_nothing()) {
                         normal.own.push(id);
                     }
                 }
-                Conjunct::Open(id, choice) => {
-                    let pair = (id, choice);
-                    if !normal.open.contains(&pair) && !normal.made.contains(&pair) {
-                        normal.open.push(pair);
-                    }
-                }
+                Conjunct::Open(id, choice) => normal.open.push((id, choice)),
                 Conjunct::Made(..) => {}
                 Conjunct::Whole(id) => {
                     let Some(part) = self.part(id) else { continue };
-                    if whole.contains(&id) {
-                        continue;
-                    }
-                    whole.push(id);
                     let choices = u32::try_from(part.choices.len()).unwrap_or(u32::MAX);
                     stack.extend((0..choices).rev().map(|choice| Conjunct::Open(id, choice)));
                     stack.extend(part.also.iter().rev().map(|also| Conjunct::Whole(*also)));
@@ -235,40 +278,53 @@ impl<'s> Arena<'s> {
             .collect()
     }
 
-    /// What a key without open choices says; `Err` holds the pointer of an enumeration not wholly decided.
-    pub(crate) fn leaf(&self, normal: &Normal) -> (Leaf, Option<String>) {
+    /// What a key without open choices says, and whether some of the values it lists could not be decided.
+    pub(crate) fn leaf(&self, normal: &Normal) -> (Leaf, bool) {
         let mut types = Types::ALL;
         let mut lists: Vec<&Arc<Vec<Value>>> = Vec::new();
         let mut not_values: Vec<Value> = Vec::new();
-        let mut undecided = None;
+        let mut undecided = false;
         for part in self.parts(&normal.own) {
             types = if part.never { Types::NONE } else { types.and(part.types.unwrap_or(Types::ALL)) };
             lists.extend(&part.values);
             not_values.extend(part.not_values.iter().flat_map(|values| values.iter().cloned()));
         }
         let values = lists.split_first().map(|(first, others)| {
-            let mut kept: Vec<Value> = Vec::new();
-            for value in first.iter() {
-                let listed = others.iter().all(|list| list.iter().any(|other| same(other, value)));
-                if !listed
-                    || not_values.iter().any(|other| same(other, value))
-                    || !types.has(Types::of(value))
-                {
-                    continue;
+            let known = self.kept.borrow().get(&normal.own).cloned();
+            let (kept, open) = known.unwrap_or_else(|| {
+                let others: Vec<Listed<'_>> = others.iter().map(|list| Listed::new(list)).collect();
+                let excluded = Listed::new(&not_values);
+                let candidates = first.iter().filter(|value| {
+                    types.has(Types::of(value))
+                        && others.iter().all(|list| list.has(value))
+                        && !excluded.has(value)
+                });
+                let made = self.kept(candidates, &normal.own);
+                let mut known = self.kept.borrow_mut();
+                if known.values().map(|(kept, _)| kept.len()).sum::<usize>() > KEPT {
+                    known.clear();
                 }
-                match self.verdict(&normal.own, value) {
-                    Verdict::No => continue,
-                    Verdict::Maybe => {
-                        undecided =
-                            self.parts(&normal.own).find(|p| !p.values.is_empty()).map(|p| p.pointer.clone());
-                    }
-                    Verdict::Yes => {}
-                }
-                kept.push(value.clone());
-            }
-            kept
+                known.insert(normal.own.clone(), made.clone());
+                made
+            });
+            undecided = open;
+            Vec::clone(&kept)
         });
         (Leaf { types, values, not_values, own: normal.own.clone() }, undecided)
+    }
+
+    /// The values that the own keywords of parts do not refuse, and whether some of them are not certain.
+    fn kept<'v>(&self, values: impl Iterator<Item = &'v Value>, own: &[PartId]) -> (Arc<Vec<Value>>, bool) {
+        let mut open = false;
+        let mut kept = Vec::new();
+        for value in values {
+            let verdict = self.verdict(own, value);
+            open |= verdict == Verdict::Maybe;
+            if verdict != Verdict::No {
+                kept.push(value.clone());
+            }
+        }
+        (Arc::new(kept), open)
     }
 
     /// Whether a value satisfies the own keywords of parts, their lists of values aside.
@@ -280,9 +336,7 @@ impl<'s> Arena<'s> {
                 || part.constrains_arrays()
                 || part.constrains_objects()
             {
-                let mut rest = part.clone();
-                rest.values.clear();
-                verdict = match (verdict, self.schema.evaluate_own(&rest, value)) {
+                verdict = match (verdict, self.evaluate_unlisted(part, value)) {
                     (_, Verdict::No) => return Verdict::No,
                     (Verdict::Maybe, _) | (_, Verdict::Maybe) => Verdict::Maybe,
                     _ => Verdict::Yes,
@@ -295,14 +349,12 @@ impl<'s> Arena<'s> {
     /// How far a value is from satisfying a key: 0 if it does, 1 if it may, 2 if it does not.
     pub(crate) fn distance(&self, key: &[Conjunct], value: &Value) -> u8 {
         let verdict = |conjunct: &Conjunct| match conjunct {
-            Conjunct::Whole(id) => self.schema.evaluate(*id, value),
-            Conjunct::Own(id) => {
-                self.part(*id).map_or(Verdict::Maybe, |part| self.schema.evaluate_own(part, value))
-            }
+            Conjunct::Whole(id) => self.evaluate(*id, value),
+            Conjunct::Own(id) => self.part(*id).map_or(Verdict::Maybe, |part| self.evaluate_own(part, value)),
             Conjunct::Open(id, choice) => {
                 let choice = self.part(*id).and_then(|part| part.choices.get(*choice as usize));
                 let branches = choice.map(|choice| choice.branches.as_slice()).unwrap_or_default();
-                let refused = |branch: &PartId| self.schema.evaluate(*branch, value) == Verdict::No;
+                let refused = |branch: &PartId| self.evaluate(*branch, value) == Verdict::No;
                 if branches.iter().all(refused) { Verdict::No } else { Verdict::Yes }
             }
             Conjunct::Made(..) => Verdict::Yes,
@@ -323,7 +375,7 @@ impl<'s> Arena<'s> {
     }
 
     fn is_never_at(&self, key: &[Conjunct], depth: usize) -> bool {
-        if depth > NEVER_DEPTH {
+        if depth > NEVER_DEPTH || !self.spend(NEVER_STEPS) {
             return false;
         }
         let normal = self.normal(key);
@@ -431,9 +483,9 @@ impl<'s> Arena<'s> {
         // Names that are required are written with the declared ones, after them.
         let declared = parts.iter().flat_map(|part| part.object.properties.iter().map(|(name, _)| name));
         let required = parts.iter().flat_map(|part| part.object.required.iter());
-        let mut seen: rustc_hash::FxHashSet<&str> = rustc_hash::FxHashSet::default();
-        let needed: rustc_hash::FxHashSet<&str> = required.clone().map(|name| &**name).collect();
-        let lookup: Vec<rustc_hash::FxHashMap<&str, PartId>> = parts
+        let mut seen: FxHashSet<&str> = FxHashSet::default();
+        let needed: FxHashSet<&str> = required.clone().map(|name| &**name).collect();
+        let lookup: Vec<FxHashMap<&str, PartId>> = parts
             .iter()
             .map(|part| part.object.properties.iter().map(|(name, id)| (&**name, *id)).collect())
             .collect();
@@ -456,11 +508,11 @@ impl<'s> Arena<'s> {
         &self,
         name: &str,
         parts: &[&Part],
-        lookup: &[rustc_hash::FxHashMap<&str, PartId>],
+        lookup: &[FxHashMap<&str, PartId>],
         names: &[PartId],
     ) -> Option<Key> {
         let text = Value::String(name.to_owned());
-        if names.iter().any(|id| self.schema.evaluate(*id, &text) == Verdict::No) {
+        if names.iter().any(|id| self.evaluate(*id, &text) == Verdict::No) {
             return None;
         }
         let mut key: Key = Vec::new();

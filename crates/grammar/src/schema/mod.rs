@@ -44,6 +44,8 @@ pub struct Schema {
     pub(crate) root: PartId,
     pub(crate) draft: Draft,
     pub(crate) entries: Vec<KeywordEntry>,
+    /// Pointers of references, and where each leads.
+    pub(crate) references: Vec<(String, String)>,
 }
 
 /// How a document is read.

@@ -34,6 +34,7 @@ pub(super) fn parse(root: &Value, options: &SchemaOptions) -> Result<Schema, Err
         stack: Vec::new(),
         found: Vec::new(),
         entries: Vec::new(),
+        references: Vec::new(),
     };
     let id = parser.part(String::new())?;
     parser.flush();
@@ -44,7 +45,13 @@ pub(super) fn parse(root: &Value, options: &SchemaOptions) -> Result<Schema, Err
         }
         parser.flush();
     }
-    let mut schema = Schema { parts: parser.parts, root: id, draft, entries: parser.entries };
+    let mut schema = Schema {
+        parts: parser.parts,
+        root: id,
+        draft,
+        entries: parser.entries,
+        references: parser.references,
+    };
     negate::rewrite(&mut schema);
     Ok(schema)
 }
@@ -82,6 +89,11 @@ struct Parser<'a> {
     /// Children of the part at hand, in document order; they move to the stack reversed.
     found: Vec<(PartId, String, &'a Value)>,
     entries: Vec<KeywordEntry>,
+    references: Vec<(String, String)>,
+}
+
+fn is_reference(keyword: &str) -> bool {
+    matches!(keyword, "$ref" | "$dynamicRef" | "$recursiveRef")
 }
 
 fn invalid(pointer: &str, keyword: &str, message: impl Into<String>) -> Error {
@@ -137,7 +149,10 @@ impl<'a> Parser<'a> {
             }
         };
         let lone_reference = self.draft <= Draft::Seven && map.contains_key("$ref");
-        for (keyword, value) in map {
+        // References come first wherever they are written: the order of keywords means nothing.
+        let (references, others): (Vec<_>, Vec<_>) =
+            map.iter().partition(|(keyword, _)| is_reference(keyword));
+        for (keyword, value) in references.into_iter().chain(others) {
             if lone_reference && keyword != "$ref" {
                 let class = Class::Annotation;
                 self.note(pointer, keyword, class, Some("ignored beside $ref before draft 2019-09".into()));
@@ -145,6 +160,10 @@ impl<'a> Parser<'a> {
                 self.keyword(&mut part, map, keyword, value)?;
             }
         }
+        // So does that of keys, but for declared properties.
+        part.choices.sort_by_key(|choice| choice.keyword);
+        part.text.patterns.sort_by_key(|used| used.kind != TextKind::Pattern);
+        part.object.patterns.sort_by(|(a, _), (b, _)| a.source.cmp(&b.source));
         Ok(part)
     }
 
@@ -222,7 +241,8 @@ impl<'a> Parser<'a> {
             }
             "oneOf" => {
                 let branches = self.branches(pointer, keyword, value)?;
-                part.choices.push(Choice { keyword: "oneOf", exclusive: true, branches });
+                let exclusive = branches.len() > 1;
+                part.choices.push(Choice { keyword: "oneOf", exclusive, branches });
             }
             "not" => part.not = Some(self.child(pointer, keyword)?),
             "if" => {
@@ -300,6 +320,7 @@ impl<'a> Parser<'a> {
             )
             .hint("put the schema it means into $defs"));
         };
+        self.references.push((join_pointer(pointer, keyword), target.clone()));
         let id = self.part(target)?;
         part.also.push(id);
         Ok(())
@@ -487,7 +508,9 @@ impl<'a> Parser<'a> {
                 }
             }
             "dependentRequired" | "dependentSchemas" | "dependencies" => {
-                for (key, value) in schemas(pointer, keyword, value)? {
+                let mut dependencies: Vec<_> = schemas(pointer, keyword, value)?.iter().collect();
+                dependencies.sort_by_key(|(key, _)| key.as_str());
+                for (key, value) in dependencies {
                     self.dependency(part, keyword, key, value)?;
                 }
             }

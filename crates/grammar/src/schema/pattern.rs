@@ -114,6 +114,12 @@ impl Pattern {
         self.nfa.get_or_init(|| Nfa::search(self, NFA_STATES)).as_ref()
     }
 
+    /// What finding it in a text takes, in steps of about a part looked at.
+    pub(crate) fn match_steps(&self, text: &str) -> u64 {
+        let states = self.nfa().map_or(0, |nfa| nfa.states.len() as u64);
+        (text.len() as u64).saturating_mul(states / 8 + 4)
+    }
+
     /// Whether it is found in a text; none if the text would be run through too many states to tell.
     pub(crate) fn is_match(&self, text: &str) -> Option<bool> {
         let nfa = self.nfa().filter(|nfa| nfa.states.len() <= MATCH_STATES)?;

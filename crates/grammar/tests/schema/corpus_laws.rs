@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::corpus::{id, list, rows, validator};
+use crate::drawn::Random;
 use serde_json::{Map, Value, json};
 use toolgate_grammar::conformance::{Trial, Verdict};
 use toolgate_grammar::gbnf::{SampleOptions, Sampler};
@@ -94,16 +95,6 @@ fn changed_instances_of_a_corpus_are_told_apart_as_a_validator_tells_them() {
     }
     eprintln!("{valid_ones} valid, {invalid_ones} invalid, {} faults", faults.len());
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-}
-
-/// A small generator, the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % bound.max(1)
-    }
 }
 
 /// Changes one place of a value; `other` lends parts.

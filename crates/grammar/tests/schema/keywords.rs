@@ -18,6 +18,15 @@ What becomes of each JSON Schema keyword, from the table the compiler classifies
 A keyword that is enforced is listed as checked, with the reason, where the note says so, where it stands under a
 checked keyword, and where an automaton or the number of combinations would grow past its limit. A keyword whose value
 has the wrong form, a reference that leads nowhere, and a schema that nothing can match are refused.
+
+A grammar has one spelling of most things, so an instance is first written in its order (`compile::render`): declared
+keys in declared order, undeclared ones after them. A declared key is written at most once, and never as an undeclared
+one. A grammar does not remember undeclared keys, so one of them may be written twice. Readers of JSON keep the last;
+it obeys what holds for its name, and only `minProperties` can be missed by that, which is then listed as checked.
+
+Numbers end: integers without a bound after 64 digits, fractions after 24, multiples after 19. Larger and smaller
+numbers are written with an exponent where the schema takes fractions. A bound holds both for the digits and for the
+float they are read as.
 ";
 
 fn table(out: &mut String, title: &str, first: &str, rules: &[KeywordRule]) {

@@ -1,9 +1,10 @@
 //! Objects, lists, references and combinations of schemas.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{check, check_unwritten, compact, compiled};
+use super::{check, check_unwritten, compact, compiled, refusal};
 use crate::compile::Entry;
+use crate::{Kind, Place};
 
 #[test]
 fn declared_properties_come_in_order_and_optional_ones_may_be_left_out() {
@@ -264,4 +265,143 @@ fn dynamic_references_are_followed_where_they_lead_one_way() {
     check(list(json!(true)), &["[1]"], &["[\"a\"]"]);
     let contract = compiled(&list(json!({"$dynamicAnchor": "item", "type": "string"})), &compact()).contract;
     assert_eq!(contract.checked().map(Entry::pointer).collect::<Vec<_>>(), ["/$defs/list/items/$dynamicRef"]);
+}
+
+#[test]
+fn a_minimum_that_repeated_keys_may_make_up_is_checked() {
+    for (schema, complete) in [
+        (json!({"properties": {"a": true, "b": true}, "minProperties": 2, "type": "object"}), false),
+        (json!({"minProperties": 2, "type": "object"}), false),
+        (json!({"minProperties": 1, "type": "object"}), true),
+        (json!({"required": ["a", "b"], "minProperties": 3, "type": "object"}), true),
+        (
+            json!({"properties": {"a": true, "b": true}, "minProperties": 2, "additionalProperties": false}),
+            true,
+        ),
+    ] {
+        let result = compiled(&schema, &compact());
+        let checked: Vec<&str> = result.contract.checked().map(Entry::pointer).collect();
+        assert_eq!(checked.is_empty(), complete, "{schema}: {checked:?}");
+        if complete {
+            assert!(!result.accepts("{}").unwrap(), "{schema}");
+        } else {
+            assert_eq!(checked, ["/minProperties"], "{schema}");
+            assert!(result.accepts(r#"{"x":1,"x":2}"#).unwrap(), "{schema}");
+        }
+    }
+    // What counts in every other way holds for the key that is kept, and declared keys come once.
+    let result = compiled(
+        &json!({"properties": {"a": {"const": 1}}, "additionalProperties": {"const": 2}, "maxProperties": 2}),
+        &compact(),
+    );
+    for (text, accepted) in [
+        (r#"{"a":1,"x":2}"#, true),
+        (r#"{"x":2,"x":2}"#, true),
+        (r#"{"a":1,"a":1}"#, false),
+        (r#"{"x":2,"a":1}"#, false),
+        (r#"{"a":1,"\u0061":2}"#, false),
+        (r#"{"a":1,"x":2,"x":2}"#, false),
+    ] {
+        assert_eq!(result.accepts(text).unwrap(), accepted, "{text}\n{}", result.grammar);
+    }
+}
+
+#[test]
+fn what_a_checked_keyword_decides_is_checked_itself() {
+    let pointers = |schema: Value| -> Vec<String> {
+        compiled(&schema, &compact()).contract.checked().map(|entry| entry.pointer().to_owned()).collect()
+    };
+    assert_eq!(
+        pointers(
+            json!({"anyOf": [{"$ref": "#/$defs/d"}, {"type": "null"}], "$defs": {"d": {"contains": true}}})
+        ),
+        ["/anyOf", "/$defs/d/contains"]
+    );
+    assert_eq!(
+        pointers(json!({"if": {"enum": [{}]}, "then": {"type": "integer"}, "type": ["object", "integer"]})),
+        ["/if", "/then"]
+    );
+    assert_eq!(pointers(json!({"properties": {"a": {"contains": true}}})), ["/properties/a/contains"]);
+}
+
+#[test]
+fn what_needs_itself_without_end_is_refused_or_left_out() {
+    let endless = json!({"type": "array", "prefixItems": [{"$ref": "#"}], "minItems": 1});
+    assert_eq!(refusal(endless).kind(), Kind::InvalidSchema);
+    let endless = json!({"type": "array", "prefixItems": [{"$ref": "#/properties/a"}], "minItems": 1});
+    let within = json!({"type": "object", "properties": {"a": endless}, "additionalProperties": false});
+    check(within, &["{}"], &["{\"a\":[]}", "{\"a\":[[]]}"]);
+    assert_eq!(
+        refusal(json!({"type": "object", "minProperties": 3, "maxProperties": 2})).kind(),
+        Kind::InvalidSchema
+    );
+}
+
+#[test]
+fn habits_of_tool_schemas_are_understood_or_refused_with_their_place() {
+    // An address that is no draft leaves the newest one.
+    check(
+        json!({"$schema": "https://json-schema.org/draft/2020-12/schema#", "prefixItems": [{"type": "null"}], "type": "array"}),
+        &["[null]"],
+        &["[1]"],
+    );
+    let unknown =
+        json!({"$schema": "https://example.com/our-own", "prefixItems": [{"type": "null"}], "type": "array"});
+    let result = compiled(&unknown, &compact());
+    assert!(result.accepts("[null]").unwrap() && !result.accepts("[1]").unwrap());
+    for (schema, pointer) in [
+        (json!({"properties": {"a": {"type": "any"}}}), "/properties/a/type"),
+        (json!({"properties": {"a": {"type": "string", "required": true}}}), "/properties/a/required"),
+        (json!({"properties": {"a": {"$ref": "#/$defs/missing"}}}), "/properties/a/$ref"),
+        (json!({"properties": {"a": {"pattern": "("}}}), "/properties/a/pattern"),
+        (json!({"properties": {"a": 1}}), "/properties/a"),
+    ] {
+        let error = refusal(schema);
+        assert_eq!(error.place(), Some(&Place::Pointer(pointer.to_owned())), "{error}");
+    }
+}
+
+#[test]
+fn size_grows_with_the_number_of_properties_and_no_faster() {
+    let size = |n: usize, required: usize| {
+        let properties: serde_json::Map<String, Value> =
+            (0..n).map(|i| (format!("property-{i:03}"), json!({"type": "integer"}))).collect();
+        let needed: Vec<&String> = properties.keys().take(required).collect();
+        let schema = json!({"type": "object", "properties": properties, "required": needed, "additionalProperties": false});
+        compiled(&schema, &compact()).grammar.to_string().len()
+    };
+    for required in [0, 1, 50] {
+        let sizes = [50, 100, 200].map(|n| size(n, required));
+        let (first, second) = (sizes[1] - sizes[0], sizes[2] - sizes[1]);
+        // Twice as many more take twice the room, but for the digits in names.
+        assert!(second <= first * 21 / 10, "{required} required: {sizes:?}");
+    }
+}
+
+#[test]
+fn the_order_of_keywords_means_nothing() {
+    let one = json!({
+        "type": "object", "minProperties": 1,
+        "properties": {"a": {"type": "string", "minLength": 1, "pattern": "^x", "format": "uri-reference"}, "b": {"$ref": "#/$defs/n", "maximum": 9}},
+        "patternProperties": {"^y": {"type": "null"}, "^z": {"type": "boolean"}},
+        "dependentRequired": {"a": ["b"], "b": ["c"]},
+        "anyOf": [{"required": ["a"]}, {"required": ["b"]}], "allOf": [{"properties": {"c": true}}],
+        "$defs": {"n": {"type": "integer", "minimum": 1}, "m": {}}
+    });
+    fn turned(value: &Value, named: bool) -> Value {
+        match value {
+            Value::Object(map) => {
+                let turn =
+                    |(key, inner): (&String, &Value)| (key.clone(), turned(inner, key == "properties"));
+                // Declared properties are written in the order they are declared in.
+                if named { map.iter().map(turn).collect() } else { map.iter().rev().map(turn).collect() }
+            }
+            Value::Array(items) => items.iter().map(|item| turned(item, false)).collect(),
+            other => other.clone(),
+        }
+    }
+    let other = turned(&one, false);
+    assert_ne!(one.to_string(), other.to_string());
+    let [one, other] = [one, other].map(|schema| compiled(&schema, &compact()).grammar.to_string());
+    assert_eq!(one, other);
 }

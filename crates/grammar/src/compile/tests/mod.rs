@@ -190,7 +190,75 @@ fn integers_keep_their_bounds_exactly() {
         &["9.5"],
     );
     check_unwritten(json!({"type": "integer", "format": "uint8"}), &["256", "-1"]);
-    check_unwritten(json!({"type": "integer"}), &["-0", "1.0", "1e3", "12345678901234567890"]);
+}
+
+#[test]
+fn numbers_beyond_64_bits_are_bounded_by_their_digits_and_as_floats() {
+    let integer = json!({"type": "integer"});
+    check(
+        integer.clone(),
+        &[
+            "18446744073709551615",
+            "-9223372036854775809",
+            "12345678910111213141516171819202122232425262728293031",
+        ],
+        &["1.5", "\"1\""],
+    );
+    check_unwritten(integer, &[&"9".repeat(65), "1e3", "1.0", "-0"]);
+    check(json!({"type": "integer", "minimum": 0}), &["18446744073709551615", "0"], &["-1"]);
+    check(
+        json!({"type": "integer", "maximum": u64::MAX}),
+        &["18446744073709551615", "-100000000000000000000"],
+        &["18446744073709551617"],
+    );
+    check(
+        json!({"type": "integer", "exclusiveMinimum": 1e20}),
+        &["100000000000000020000"],
+        &["100000000000000000000"],
+    );
+    // Read as a float this is the excluded bound.
+    check_unwritten(json!({"type": "integer", "exclusiveMinimum": 1e20}), &["100000000000000000001"]);
+    check(
+        json!({"type": "number", "maximum": u64::MAX}),
+        &["18446744073709551615", "0.5"],
+        &["18446744073709551615.0"],
+    );
+    check(
+        json!({"type": "number", "exclusiveMinimum": 9_007_199_254_740_993_u64}),
+        &["9007199254740994"],
+        &["9007199254740993"],
+    );
+    check(
+        json!({"enum": [u64::MAX, 1e300, 1e-300]}),
+        &["18446744073709551615", "1e+300", "1e-300"],
+        &["1", "1e+299"],
+    );
+    check(json!({"type": "number", "minimum": 1}), &["1e+100", "1.5e300", &"9".repeat(60)], &["0.5", "1e-9"]);
+    check(json!({"type": "number", "maximum": -1}), &["-1e+100", "-7"], &["1e+100", "-0.5"]);
+    check(
+        json!({"type": "number", "minimum": 0, "maximum": 1}),
+        &["0.0012345678901234567", "1.2345678901234567e-10", "5e-300"],
+        &["1e+100", "-1e-9", "1.0000000001"],
+    );
+    check(
+        json!({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+        &["0.12345678901234567", "1e-300", "0.99999999999999"],
+        &["0", "1", "0.99999999999999999"],
+    );
+    check(
+        json!({"type": "number", "not": {"type": "integer"}}),
+        &["0.123456789", "-12345.5"],
+        &["1", "2.0", "0.99999999999999999"],
+    );
+    check(
+        json!({"type": "integer", "multipleOf": 3}),
+        &["9999999999999999999", "-9223372036854775806"],
+        &["9999999999999999998"],
+    );
+    let far = compiled(&json!({"type": "integer", "minimum": 1e60}), &compact());
+    assert!(far.contract.checked().any(|entry| entry.pointer() == "/minimum"));
+    let huge = compiled(&json!({"type": "integer", "multipleOf": 1e25}), &compact());
+    assert!(huge.contract.checked().any(|entry| entry.pointer() == "/multipleOf"));
 }
 
 #[test]
