@@ -2,10 +2,14 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use serde_json::{Map, Value, json};
 use toolgate_grammar::{GrammarBuilder, Options, Schema, compile, compile_into};
+
+#[path = "../tests/hostile/cases.rs"]
+mod hostile;
 
 /// `read_file`, as the built-in tool declares it.
 fn small_tool() -> Value {
@@ -51,6 +55,17 @@ fn benches(c: &mut Criterion) {
             b.iter(|| compile(&Schema::parse(black_box(&document)).unwrap(), &options).unwrap());
         });
     }
+    // Schemas made to exhaust the compiler: each is to take less than a second.
+    let mut group = c.benchmark_group("hostile");
+    group.sample_size(10).warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(1));
+    for (name, document, _) in hostile::cases() {
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                Schema::parse(black_box(&document)).and_then(|schema| compile(&schema, &options)).is_ok()
+            });
+        });
+    }
+    group.finish();
     let tools: Vec<Value> = (0..100).map(|i| if i % 2 == 0 { small_tool() } else { large_tool(i) }).collect();
     c.bench_function("compile/100 tools into one grammar", |b| {
         b.iter(|| {

@@ -157,6 +157,7 @@ fn compile_named(
         strings: FxHashMap::default(),
         remainders: FxHashMap::default(),
         classes: FxHashMap::default(),
+        lists: Vec::new(),
         unguarded: Vec::new(),
         cut: false,
         recursive: false,
@@ -214,6 +215,8 @@ struct Compiler<'a, 's> {
     remainders: FxHashMap<(i128, usize, i128), Option<Expr>>,
     /// Sets of code points that have been written before, as patterns repeat a few.
     classes: FxHashMap<Vec<(u32, u32)>, Expr>,
+    /// Long lists of values that have been written before.
+    lists: Vec<(Arc<Vec<serde_json::Value>>, Option<Expr>)>,
     /// Keys entered since the last object or array: meeting one again adds nothing.
     unguarded: Vec<Key>,
     /// Whether such a key was met again, so that what is compiled above it is not whole.

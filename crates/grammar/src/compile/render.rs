@@ -138,7 +138,7 @@ impl Writer<'_> {
             return None;
         }
         let (arena, normal) = self.leaf(value, key)?;
-        arena.leaf(&normal).0.values?.into_iter().find(|listed| same(listed, value))
+        arena.leaf(&normal).0.values?.iter().find(|listed| same(listed, value)).cloned()
     }
 
     /// The parts that hold for this value: of the branches, those it satisfies, or does least to refute.

@@ -2,6 +2,8 @@
 //!
 //! Invariant: each value is written as [`render`](super::render) writes it, up to white space.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::{Error, Expr};
@@ -17,24 +19,43 @@ const NESTED: usize = 12;
 
 impl Compiler<'_, '_> {
     /// One of these values; `None` if there are none.
-    pub(super) fn values(&mut self, values: &[Value], name: &str) -> Result<Option<Expr>, Error> {
-        if values.len() > PLAIN {
-            let mut texts: Vec<String> = Vec::new();
-            let mut others = Vec::new();
-            for value in values {
-                match self.literal(value) {
-                    Expr::Literal(text) => texts.push(text),
-                    other => others.push(other),
-                }
-            }
-            texts.sort_unstable();
-            texts.dedup();
-            let list = texts.iter().map(String::as_str).collect::<Vec<_>>();
-            let tree = if list.is_empty() { None } else { Some(self.prefix_tree(&list, 0, name)?) };
-            return Ok(choice(tree.into_iter().chain(others)));
+    pub(super) fn values(&mut self, values: &Arc<Vec<Value>>, name: &str) -> Result<Option<Expr>, Error> {
+        if values.len() <= PLAIN {
+            return Ok(self.listed(values));
         }
+        if let Some((_, known)) = self.lists.iter().find(|(list, _)| Arc::ptr_eq(list, values)) {
+            return Ok(known.clone());
+        }
+        let written = self.tree(values, name)?;
+        // The root has its rule already, and is written once.
+        if name == self.prefix {
+            return Ok(written);
+        }
+        let written = written.map(|tree| self.shared(name, tree)).transpose()?;
+        self.lists.push((Arc::clone(values), written.clone()));
+        Ok(written)
+    }
+
+    fn listed(&mut self, values: &[Value]) -> Option<Expr> {
         let literals: Vec<Expr> = values.iter().map(|value| self.literal(value)).collect();
-        Ok(choice(literals))
+        choice(literals)
+    }
+
+    /// Many values, those that begin alike together.
+    fn tree(&mut self, values: &[Value], name: &str) -> Result<Option<Expr>, Error> {
+        let mut texts: Vec<String> = Vec::new();
+        let mut others = Vec::new();
+        for value in values {
+            match self.literal(value) {
+                Expr::Literal(text) => texts.push(text),
+                other => others.push(other),
+            }
+        }
+        texts.sort_unstable();
+        texts.dedup();
+        let list = texts.iter().map(String::as_str).collect::<Vec<_>>();
+        let tree = if list.is_empty() { None } else { Some(self.prefix_tree(&list, 0, name)?) };
+        Ok(choice(tree.into_iter().chain(others)))
     }
 
     /// A value, with white space where the options allow it.

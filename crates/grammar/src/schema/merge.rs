@@ -54,7 +54,7 @@ impl Normal {
 pub(crate) struct Leaf {
     pub(crate) types: Types,
     /// The only values allowed, each checked against the other keywords.
-    pub(crate) values: Option<Vec<Value>>,
+    pub(crate) values: Option<Arc<Vec<Value>>>,
     pub(crate) not_values: Vec<Value>,
     pub(crate) own: Vec<PartId>,
 }
@@ -299,7 +299,12 @@ impl<'s> Arena<'s> {
                         && others.iter().all(|list| list.has(value))
                         && !excluded.has(value)
                 });
-                let made = self.kept(candidates, &normal.own);
+                let (kept, open) = self.kept(candidates, &normal.own);
+                // What nothing refuses is the list itself, which then is neither copied nor written twice.
+                let whole = kept.len() == first.len();
+                let kept =
+                    if whole { Arc::clone(first) } else { Arc::new(kept.into_iter().cloned().collect()) };
+                let made = (kept, open);
                 let mut known = self.kept.borrow_mut();
                 if known.values().map(|(kept, _)| kept.len()).sum::<usize>() > KEPT {
                     known.clear();
@@ -308,23 +313,23 @@ impl<'s> Arena<'s> {
                 made
             });
             undecided = open;
-            Vec::clone(&kept)
+            kept
         });
         (Leaf { types, values, not_values, own: normal.own.clone() }, undecided)
     }
 
     /// The values that the own keywords of parts do not refuse, and whether some of them are not certain.
-    fn kept<'v>(&self, values: impl Iterator<Item = &'v Value>, own: &[PartId]) -> (Arc<Vec<Value>>, bool) {
+    fn kept<'v>(&self, values: impl Iterator<Item = &'v Value>, own: &[PartId]) -> (Vec<&'v Value>, bool) {
         let mut open = false;
         let mut kept = Vec::new();
         for value in values {
             let verdict = self.verdict(own, value);
             open |= verdict == Verdict::Maybe;
             if verdict != Verdict::No {
-                kept.push(value.clone());
+                kept.push(value);
             }
         }
-        (Arc::new(kept), open)
+        (kept, open)
     }
 
     /// Whether a value satisfies the own keywords of parts, their lists of values aside.
@@ -383,7 +388,7 @@ impl<'s> Arena<'s> {
             return true;
         }
         let (leaf, _) = self.leaf(&normal);
-        if leaf.types.is_empty() || leaf.values.as_ref().is_some_and(Vec::is_empty) {
+        if leaf.types.is_empty() || leaf.values.as_ref().is_some_and(|values| values.is_empty()) {
             return true;
         }
         if leaf.types == Types::OBJECT && leaf.values.is_none() {

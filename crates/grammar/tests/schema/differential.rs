@@ -10,8 +10,8 @@ use toolgate_grammar::gbnf::{SampleOptions, Sampler};
 use toolgate_grammar::schema::{Draft, Formats};
 use toolgate_grammar::{Kind, Options, SchemaOptions, Vocabulary, Whitespace};
 
-use crate::corpus::validator;
-use crate::drawn::{Random, any_value, document, instance, is_circular};
+use crate::corpus::{id, list, rows, validator};
+use crate::drawn::{Random, any_value, changed, document, instance, is_circular};
 
 /// Schemas drawn; `TOOLGATE_DRAWN` asks for another number, and `TOOLGATE_SEED` for others.
 const SCHEMAS: u64 = 300;
@@ -19,6 +19,11 @@ const SCHEMAS: u64 = 300;
 const TEXTS: u64 = 10;
 /// Instances of each schema.
 const INSTANCES: usize = 30;
+
+/// Smaller schemas tried to explain one fault.
+const TRIES: usize = 20_000;
+
+const LINE_ENDS: [char; 3] = ['\r', '\u{2028}', '\u{2029}'];
 
 /// What should not be.
 #[derive(Clone, Debug)]
@@ -60,7 +65,7 @@ pub(crate) fn first_fault(document: &Value, instances: &[Value], seed: u64) -> O
             let why = trial.refusal(&rendered).unwrap_or_default();
             return Some(fault("valid, but refused", format!("{rendered} (of {text}): {why}")));
         }
-        if valid || !accepted {
+        if valid || !accepted || beyond(document, value) {
             return None;
         }
         let broken = validator
@@ -103,24 +108,31 @@ pub(crate) fn first_fault(document: &Value, instances: &[Value], seed: u64) -> O
     None
 }
 
-/// Whether a value holds what the grammars do not write: a multiple of more than 19 digits, an integer of more
-/// than 64 digits.
+/// Whether a value holds what the grammars do not write, a multiple of more than 19 digits or an integer of more than
+/// 64, or a line end that the validator's dot matches and the standard's does not.
 fn beyond(document: &Value, value: &Value) -> bool {
     let mut pending = vec![value];
-    let (mut vast, mut long) = (false, false);
+    let (mut vast, mut long, mut ends, mut wide) = (false, false, false, false);
     while let Some(value) = pending.pop() {
         match value {
             Value::Number(number) => {
                 let size = number.as_f64().unwrap_or_default().abs();
                 vast |= size >= 1e19;
                 long |= size >= 1e64;
+                // Validators do not know the formats of integers.
+                wide |= size >= 2_147_483_648.0;
             }
+            Value::String(text) => ends |= text.contains(LINE_ENDS),
             Value::Array(items) => pending.extend(items),
-            Value::Object(map) => pending.extend(map.values()),
+            Value::Object(map) => {
+                ends |= map.keys().any(|key| key.contains(LINE_ENDS));
+                pending.extend(map.values());
+            }
             _ => {}
         }
     }
-    long || vast && document.to_string().contains("\"multipleOf\"")
+    let bounded = document.to_string().contains("\"format\":\"int");
+    ends || long || wide && bounded || vast && document.to_string().contains("\"multipleOf\"")
 }
 
 /// The places in the document that the way of an evaluation leads through, the last one last.
@@ -157,9 +169,13 @@ pub(crate) fn smallest(
     kind: &str,
 ) -> (Value, Option<Fault>) {
     let mut best = document;
-    let mut found = None;
+    let (mut found, mut tries) = (None, 0);
     'again: loop {
         for smaller in smaller(&best) {
+            tries += 1;
+            if tries > TRIES {
+                return (best, found);
+            }
             match first_fault(&smaller, instances, seed) {
                 Some(fault) if fault.kind == kind => {
                     (best, found) = (smaller, Some(fault));
@@ -233,6 +249,36 @@ fn drawn_schemas_fare_with_the_compiler_as_with_a_validator() {
             faults.push(format!("seed {seed}: {}: {} for {small}", what.kind, what.what));
             if faults.len() >= 20 {
                 break;
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+#[test]
+fn changed_schemas_of_a_corpus_fare_as_with_a_validator() {
+    let Some(rows) = rows("TOOLGATE_SCHEMA_CORPUS") else { return };
+    let first = number("TOOLGATE_SEED", 0);
+    let mut faults = Vec::new();
+    for (i, row) in rows.iter().enumerate() {
+        let instances: Vec<Value> =
+            list(row, "valid_instances").iter().chain(list(row, "invalid_instances")).cloned().collect();
+        // What large schemas show, small ones show too.
+        if row["schema"].to_string().len() > 6_000 || faults.len() >= 20 {
+            continue;
+        }
+        for seed in first..first + number("TOOLGATE_CHANGES", 1) {
+            let mut random = Random::seeded(seed * 1_000_003 + i as u64);
+            let document = changed(&row["schema"], &mut random);
+            let mut instances = instances.clone();
+            instances.extend((0..6).map(|_| instance(&document, &document, &mut random, 8)));
+            if std::env::var_os("TOOLGATE_VERBOSE").is_some() {
+                eprintln!("{}, seed {seed}", id(row));
+            }
+            if let Some(fault) = first_fault(&document, &instances, seed) {
+                let (small, smaller) = smallest(document, &instances, seed, fault.kind);
+                let what = smaller.unwrap_or(fault);
+                faults.push(format!("{}, seed {seed}: {}: {} for {small}", id(row), what.kind, what.what));
             }
         }
     }

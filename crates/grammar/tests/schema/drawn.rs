@@ -123,6 +123,72 @@ pub(crate) fn document(random: &mut Random) -> Value {
     root
 }
 
+/// A document with one to three of its subschemas said more or less of.
+pub(crate) fn changed(document: &Value, random: &mut Random) -> Value {
+    let name = document["$schema"].as_str().unwrap_or_default();
+    let known = [
+        ("draft-04", Draft::Four),
+        ("draft-06", Draft::Six),
+        ("draft-07", Draft::Seven),
+        ("2019", Draft::Y2019),
+    ];
+    let draft =
+        known.into_iter().find(|(part, _)| name.contains(part)).map_or(Draft::Y2020, |(_, draft)| draft);
+    let mut changed = document.clone();
+    for _ in 0..=random.below(3) {
+        let mut places = Vec::new();
+        subschemas(&changed, String::new(), &mut places);
+        let place = random.of(&places);
+        let mut drawing = Drawing { random, draft, definitions: 0 };
+        let Some(Value::Object(map)) = changed.pointer_mut(&place) else { continue };
+        match drawing.random.below(6) {
+            0 | 1 => drawing.combination(map, 1),
+            2 => {
+                let drawn = drawing.schema(1);
+                map.extend(drawn.as_object().cloned().unwrap_or_default());
+            }
+            3 => {
+                let keys: Vec<String> = map.keys().filter(|key| *key != "$schema").cloned().collect();
+                if !keys.is_empty() {
+                    map.shift_remove(&drawing.random.of(&keys));
+                }
+            }
+            4 => {
+                let _: &str = drawing.object(map, 1);
+            }
+            _ => {
+                let _: &str = drawing.string(map);
+            }
+        }
+    }
+    changed
+}
+
+/// The pointers of what are certainly subschemas.
+fn subschemas(schema: &Value, pointer: String, out: &mut Vec<String>) {
+    let Some(map) = schema.as_object() else { return };
+    for (keyword, value) in map {
+        match (keyword.as_str(), value) {
+            ("properties" | "$defs" | "definitions" | "patternProperties", Value::Object(inner)) => {
+                for (key, value) in inner {
+                    let key = key.replace('~', "~0").replace('/', "~1");
+                    subschemas(value, format!("{pointer}/{keyword}/{key}"), out);
+                }
+            }
+            ("items" | "additionalProperties" | "not" | "if" | "then" | "else", Value::Object(_)) => {
+                subschemas(value, format!("{pointer}/{keyword}"), out);
+            }
+            ("anyOf" | "oneOf" | "allOf", Value::Array(list)) => {
+                for (i, value) in list.iter().enumerate() {
+                    subschemas(value, format!("{pointer}/{keyword}/{i}"), out);
+                }
+            }
+            _ => {}
+        }
+    }
+    out.push(pointer);
+}
+
 impl Drawing<'_> {
     fn schema(&mut self, depth: usize) -> Value {
         if self.random.percent(5) {
@@ -387,7 +453,7 @@ pub(crate) fn any_value(random: &mut Random, depth: usize) -> Value {
 pub(crate) fn is_circular(document: &Value) -> bool {
     fn below<'d>(root: &'d Value, schema: &'d Value, above: &mut Vec<&'d Value>) -> bool {
         let Some(map) = schema.as_object() else { return false };
-        if above.iter().any(|other| std::ptr::eq(*other, schema)) {
+        if above.len() > 40 || above.iter().any(|other| std::ptr::eq(*other, schema)) {
             return true;
         }
         above.push(schema);
