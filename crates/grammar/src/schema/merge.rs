@@ -143,9 +143,12 @@ pub(crate) struct Arena<'s> {
     work: Cell<u64>,
     /// Parts that the evaluation at hand may still look at.
     pub(super) steps: Cell<u64>,
-    /// What is left of lists of values, and whether all of it is certain.
-    kept: RefCell<FxHashMap<Vec<PartId>, (Arc<Vec<Value>>, bool)>>,
+    /// What is left of lists of values, by the parts that hold.
+    kept: RefCell<FxHashMap<Vec<PartId>, Kept>>,
 }
+
+/// What is left of a list of values, and whether some of it is not certain.
+type Kept = (Arc<Vec<Value>>, bool);
 
 /// A list of values to be looked up in, however long it is.
 struct Listed<'v> {
