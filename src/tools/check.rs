@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 use serde_json::Value;
+use toolgate_grammar::schema::Draft;
 
 /// A schema compiled for checking; formats count as assertions.
 #[derive(Debug)]
@@ -48,9 +49,16 @@ impl Check {
     /// # Ok::<(), String>(())
     /// ```
     pub fn new(schema: &Value) -> Result<Self, String> {
-        let validator =
-            jsonschema::options().should_validate_formats(true).build(schema).map_err(|e| e.to_string())?;
-        Ok(Self { validator, schema: schema.clone() })
+        let options = jsonschema::options().should_validate_formats(true);
+        let validator = if jsonschema::Draft::default().detect(schema) == jsonschema::Draft::Unknown {
+            // The validator refuses a dialect that it has no description of; its keywords are read all the same.
+            let mut plain = schema.clone();
+            plain.as_object_mut().map(|object| object.shift_remove("$schema"));
+            options.with_draft(draft(schema)).build(&plain)
+        } else {
+            options.build(schema)
+        };
+        Ok(Self { validator: validator.map_err(|error| error.to_string())?, schema: schema.clone() })
     }
 
     /// Whether nothing is wrong with a value.
@@ -87,6 +95,17 @@ impl Check {
             rule_pointer,
             message,
         }
+    }
+}
+
+/// The draft that the compiler takes a document for.
+fn draft(schema: &Value) -> jsonschema::Draft {
+    match Draft::of(schema).unwrap_or_default() {
+        Draft::Four => jsonschema::Draft::Draft4,
+        Draft::Six => jsonschema::Draft::Draft6,
+        Draft::Seven => jsonschema::Draft::Draft7,
+        Draft::Y2019 => jsonschema::Draft::Draft201909,
+        Draft::Y2020 => jsonschema::Draft::Draft202012,
     }
 }
 
@@ -146,6 +165,16 @@ mod tests {
             assert_eq!((&wrong.given, &wrong.allowed), (&given, &allowed), "{value}");
         }
         assert!(check.is_valid(&json!({"count": 10})) && check.violations(&json!({"count": 10})).is_empty());
+    }
+
+    #[test]
+    fn a_dialect_nobody_knows_is_checked_as_the_compiler_reads_it() {
+        for dialect in ["https://example.com/our-own", "http://json-schema.org/draft-03/schema#", "urn:x"] {
+            let check = Check::new(&json!({"$schema": dialect, "uniqueItems": true, "maximum": 3})).unwrap();
+            assert!(check.is_valid(&json!([1, 2])) && !check.is_valid(&json!([1, 1])), "{dialect}");
+        }
+        let old = json!({"$schema": "http://json-schema.org/draft-05/schema#", "maximum": 3, "exclusiveMaximum": true});
+        assert!(!Check::new(&old).unwrap().is_valid(&json!(3)), "a boolean, as in draft 4");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The drafts that differ for the compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Draft {
-    /// Draft 4, and 3 as far as it is the same.
+    /// Draft 4, of which 5 is a new edition, and 3 as far as it is the same.
     Four,
     /// Draft 6.
     Six,
@@ -22,11 +22,18 @@ pub enum Draft {
 
 impl Draft {
     /// The draft a document names in `$schema`, if it names one of them.
-    pub(super) fn of(root: &Value) -> Option<Self> {
+    ///
+    /// ```
+    /// # use toolgate_grammar::schema::Draft; use serde_json::json;
+    /// assert_eq!(Draft::of(&json!({"$schema": "http://json-schema.org/draft-07/schema"})), Some(Draft::Seven));
+    /// assert_eq!(Draft::of(&json!({"$schema": "https://example.com/our-own"})), None);
+    /// ```
+    pub fn of(root: &Value) -> Option<Self> {
         let name = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
         let known = [
             ("draft-03", Self::Four),
             ("draft-04", Self::Four),
+            ("draft-05", Self::Four),
             ("draft-06", Self::Six),
             ("draft-07", Self::Seven),
             ("2019-09", Self::Y2019),
