@@ -174,9 +174,12 @@ pub(crate) fn named_on_a_line(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Fou
 
 fn named(start: usize, cursor: Cursor<'_, '_>) -> Option<Item> {
     let mut at = cursor;
+    // Agents of another school: `Action: f\nAction Input: {…}`.
+    let is_action = at.eat("Action:");
+    at.take_while(|c| is_action && c == ' ');
     let name = pythonic::identifier(&mut at)?;
     at.take_while(|c| c == ' ' || c == '\r');
-    if !at.eat("\n") {
+    if !at.eat("\n") || (is_action && !at.eat("Action Input:")) {
         return None;
     }
     let mut repairs = Vec::new();
