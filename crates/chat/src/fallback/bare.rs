@@ -18,7 +18,9 @@ pub(crate) fn object(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let mut inside = cursor;
     inside.next();
     inside.skip_blank();
-    if !inside.peek().is_some_and(|c| matches!(c, '"' | '\'' | '/' | '{') || c.is_alphabetic()) {
+    // Two braces are one that a template doubled; more of them are no object.
+    let opens = |c| matches!(c, '"' | '\'' | '/' | '{') || c.is_alphabetic();
+    if !inside.peek().is_some_and(opens) || inside.sees("{{") {
         return Found::Text;
     }
     json(cursor, tools)
