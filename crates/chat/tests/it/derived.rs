@@ -77,7 +77,7 @@ fn every_form_is_learned_or_said_to_be_unknown() {
         check("one call a turn", "{%- set call = message.tool_calls[0].function %}{{ '<act>{\"name\": \"' + call.name + '\", \"arguments\": ' }}{{ call.arguments | tojson }}{{ '}</act>' }}", "learned"),
         check("arguments as they come", &calls("{{ '<act>{\"name\": \"' + call.name + '\", \"arguments\": ' }}{{ call.arguments }}{{ '}</act>' }}"), "learned"),
         check("arguments put together", &calls("{{ '<act>{\"name\": \"' + call.name + '\", \"arguments\": ' + call.arguments + '}</act>' }}"), "learned"),
-        check("python in single quotes", &calls(&format!("{{{{ '<py>' + call.name + '(' }}}}{{%- for k, v in call.arguments | items %}}{{{{ k + '=' }}}}{{% if v is string %}}'{{{{ v }}}}'{{% else %}}{{{{ v }}}}{{% endif %}}{{% if not loop.last %}}{{{{ ', ' }}}}{{% endif %}}{{%- endfor %}}{{{{ ')</py>' }}}}")), "generic"),
+        check("python in single quotes", &calls("{{ '<py>' + call.name + '(' }}{%- for k, v in call.arguments | items %}{{ k + '=' }}{% if v is string %}'{{ v }}'{% else %}{{ v }}{% endif %}{% if not loop.last %}{{ ', ' }}{% endif %}{%- endfor %}{{ ')</py>' }}"), "generic"),
         check("the name twice", &calls("{{ '<act name=' + call.name + '>{\"name\": \"' + call.name + '\", \"arguments\": ' }}{{ call.arguments | tojson }}{{ '}</act>' }}"), "learned"),
         check("lines of objects", &format!("{{{{ '<acts>\n' }}}}{}{{{{ '</acts>' }}}}", calls("{{ {'name': call.name, 'arguments': call.arguments} | tojson }}{{ '\n' }}")), "learned"),
         check("a comma after each", &format!("{{{{ '<acts>[' }}}}{}{{{{ ']</acts>' }}}}", calls("{{ {'name': call.name, 'arguments': call.arguments} | tojson }}{{ ', ' }}")), "learned"),
