@@ -18,7 +18,9 @@ pub(crate) fn object(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let mut inside = cursor;
     inside.next();
     inside.skip_blank();
-    if !inside.peek().is_some_and(|c| matches!(c, '"' | '\'' | '/' | '{') || c.is_alphabetic()) {
+    // Two braces are one that a template doubled; more of them are no object.
+    let opens = |c| matches!(c, '"' | '\'' | '/' | '{') || c.is_alphabetic();
+    if !inside.peek().is_some_and(opens) || inside.sees("{{") {
         return Found::Text;
     }
     json(cursor, tools)
@@ -174,9 +176,12 @@ pub(crate) fn named_on_a_line(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Fou
 
 fn named(start: usize, cursor: Cursor<'_, '_>) -> Option<Item> {
     let mut at = cursor;
+    // Agents of another school: `Action: f\nAction Input: {…}`.
+    let is_action = at.eat("Action:");
+    at.take_while(|c| is_action && c == ' ');
     let name = pythonic::identifier(&mut at)?;
     at.take_while(|c| c == ' ' || c == '\r');
-    if !at.eat("\n") {
+    if !at.eat("\n") || (is_action && !at.eat("Action Input:")) {
         return None;
     }
     let mut repairs = Vec::new();

@@ -105,7 +105,7 @@ impl<'s, 'a> Reader<'s, 'a> {
     fn object(&mut self, depth: usize) -> Option<Map<String, Value>> {
         self.cursor.next()?;
         self.skip_blank();
-        if self.cursor.sees("{") && self.dialect == Dialect::Json {
+        if self.cursor.sees("{") && !self.cursor.sees("{{") && self.dialect == Dialect::Json {
             return self.doubled(depth);
         }
         let mut object = Map::new();

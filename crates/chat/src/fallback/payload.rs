@@ -170,6 +170,10 @@ fn tagged(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload
         let call = solar(cursor, &mut payload.repairs)?;
         return add(payload, vec![call], Pattern::NamedJson);
     }
+    let call = own_tag(cursor, &tag, around.tools).or_else(|| spelled_out(cursor, &tag, around));
+    if let Some(call) = call {
+        return add(payload, vec![call], Pattern::Elements);
+    }
     let name = tag.plain();
     if !is_wrapper(&name) {
         return None;
@@ -178,6 +182,54 @@ fn tagged(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload
     payload.repairs.extend(inner.repairs);
     closings(cursor, &tag, &mut payload.repairs);
     add(payload, inner.calls, inner.pattern?)
+}
+
+/// `<f><key>value</key></f>` of a known tool, from after its opening on.
+pub(crate) fn own_tag(cursor: &mut Cursor<'_, '_>, tag: &Tag<'_>, tools: &[ToolSpec]) -> Option<ToolCall> {
+    let tool = typing::tool(tools, tag.name).filter(|_| tag.attributes.is_empty() && !tag.is_special)?;
+    let mut at = *cursor;
+    let arguments = members(&mut at, Some(tool))?;
+    let are_known = arguments.keys().all(|key| typing::property(Some(tool), key).is_known());
+    if !are_known || !at.eat(&format!("</{}>", tag.name)) {
+        return None;
+    }
+    *cursor = at;
+    Some(ToolCall::new(tag.name, arguments))
+}
+
+/// `<name>f</name><arguments>{…}</arguments>`, from after the first tag on.
+fn spelled_out(cursor: &mut Cursor<'_, '_>, tag: &Tag<'_>, around: Around<'_>) -> Option<ToolCall> {
+    if !["name", "tool_name", "function_name", "tool", "function"].contains(&tag.name) {
+        return None;
+    }
+    let mut at = *cursor;
+    let name = at.take_while(|c| c != '<' && c != '{' && c != '\n').trim();
+    if name.is_empty() || name.len() > 256 || !at.eat(&format!("</{}>", tag.name)) {
+        return None;
+    }
+    skip(&mut at);
+    let inner = Tag::read(&mut at).filter(|tag| !tag.is_closing)?;
+    if !["arguments", "parameters", "params", "args", "input"].contains(&inner.name) {
+        return None;
+    }
+    let arguments = members(&mut at, typing::tool(around.tools, name))?;
+    if !at.eat(&format!("</{}>", inner.name)) {
+        return None;
+    }
+    *cursor = at;
+    Some(ToolCall::new(name, arguments))
+}
+
+/// Arguments as an object of JSON, or an element each; blanks after them included.
+fn members(cursor: &mut Cursor<'_, '_>, tool: Option<&ToolSpec>) -> Option<Map<String, Value>> {
+    skip(cursor);
+    let arguments = if cursor.sees("{") {
+        object(cursor, &mut Vec::new())?
+    } else {
+        xml::elements(cursor, typing::parameters(tool))?
+    };
+    skip(cursor);
+    Some(arguments)
 }
 
 /// `id<|tool_call:name|>f<|tool_call:args|>{…}<|tool_call:end|>`, from after its opening on.

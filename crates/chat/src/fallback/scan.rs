@@ -321,6 +321,10 @@ fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         let span = Span { start, end: end.place() };
         return Found::Item(Item { span, calls: vec![call], pattern: Some(Pattern::Elements), repairs });
     }
+    if let Some(call) = payload::own_tag(&mut end, &tag, tools) {
+        let span = Span { start, end: end.place() };
+        return Found::Item(Item { span, calls: vec![call], pattern: Some(Pattern::Elements), repairs });
+    }
     if payload::is_wrapper(&name)
         || matches!(name.as_str(), "response" | "xml" | "json" | "start_function_call")
     {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::syntax::{Arguments, Syntax, Text};
+use super::syntax::{Arguments, Spacing, Syntax, Text};
 use super::{Family, ToolFormat, families, learn};
 use crate::model::ToolCall;
 use crate::template::{Ending, Render, Template};
@@ -79,6 +79,9 @@ pub fn derive(template: &Template) -> Derived {
             syntax.name = family.name.clone();
         }
         syntax.reasoning = probe.reasoning().or_else(|| family.and_then(|family| family.reasoning));
+        if wants_text && syntax.arguments == Arguments::Json(Spacing::Spaced) {
+            syntax.arguments = Arguments::Json(Spacing::Given);
+        }
         syntax.answer = probe.answer_head().unwrap_or_default();
         let format: Arc<dyn ToolFormat> = Arc::new(Family::new(syntax));
         return Derived {

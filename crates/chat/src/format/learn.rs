@@ -234,6 +234,10 @@ fn arguments_in(text: &str, call: &ToolCall) -> Option<(Arguments, usize, usize)
         &["[\"zitem\", \"zmore\"]", "[\"zitem\",\"zmore\"]", "['zitem', 'zmore']"],
     );
     if number.middle == "=" {
+        // Strings in single quotes are JSON to no one.
+        if text_at.middle != "=\"" {
+            return None;
+        }
         let start = text_at.key;
         let rest = text.get(start..)?;
         let length = rest.rfind(')')?;

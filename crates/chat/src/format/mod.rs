@@ -8,6 +8,7 @@ mod derive;
 mod dialects;
 mod families;
 mod family;
+mod follow;
 mod free;
 mod instructions;
 mod learn;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::follow::Follower;
 use super::parts::{Slots, eat};
 use super::syntax::{Arguments, Syntax};
 use crate::event::Event;
@@ -179,6 +180,16 @@ struct Open {
     /// Elements read so far.
     elements: Map<String, Value>,
     follower: Follower,
+}
+
+/// How far the arguments of a call were read.
+enum Read {
+    /// More of the text is needed.
+    Wait,
+    /// There may be more of them.
+    More,
+    /// They are over; `None` if they cannot be read.
+    Done(Option<Map<String, Value>>),
 }
 
 impl TurnReader {
@@ -399,46 +410,18 @@ impl TurnReader {
         mut open: Box<Open>,
         told: &mut Told,
     ) -> bool {
-        let tool = open.slots.name.as_deref().and_then(|name| typing::tool(tools, name));
         let mut at = source.at(self.at);
-        let mut inside = at;
-        inside.skip_blank();
-        let is_json = inside.sees("{") && !matches!(syntax.arguments, Arguments::Gemma(_));
-        if source.looked_past() {
-            self.state = State::Call(open);
-            return false;
-        }
-        let read = if is_json && open.elements.is_empty() {
-            if open.slots.name.is_some() {
-                let more = open.follower.follow(source, inside.place());
-                told.events.extend(more.map(|more| Event::Arguments(more.to_owned())));
-                if open.follower.is_inside() && !source.is_whole() {
-                    self.state = State::Call(open);
-                    return false;
-                }
+        let read = match self.arguments(syntax, &mut at, tools, &mut open, told) {
+            Read::More => {
+                self.at = at.place();
+                self.state = State::Call(open);
+                return true;
             }
-            syntax.arguments(&mut at)
-        } else if let Arguments::Elements(elements) = &syntax.arguments {
-            match elements.read(&mut at, tool) {
-                element if source.looked_past() && !matches!(element, Some(None)) => {
-                    self.state = State::Call(open);
-                    return false;
-                }
-                Some(Some((key, value))) => {
-                    let before = if open.elements.is_empty() { "{" } else { ", " };
-                    let key_text = Value::String(key.clone());
-                    told.events
-                        .push(Event::Arguments(format!("{before}{key_text}: {}", json::spaced(&value))));
-                    open.elements.insert(key, value);
-                    self.at = at.place();
-                    self.state = State::Call(open);
-                    return true;
-                }
-                Some(None) => Some(open.elements.clone()),
-                None => None,
+            Read::Wait => {
+                self.state = State::Call(open);
+                return false;
             }
-        } else {
-            syntax.arguments(&mut at)
+            Read::Done(read) => read,
         };
         let mut slots = open.slots.clone();
         let whole = read.and_then(|arguments| {
@@ -449,19 +432,7 @@ impl TurnReader {
             self.state = State::Call(open);
             return false;
         }
-        let Some(call) = whole else {
-            if open.slots.name.is_some() {
-                told.events.push(Event::CallBroken);
-            }
-            self.at = open.mark;
-            if open.is_first {
-                return self.otherwise(syntax, source, tools, open.mark, told);
-            }
-            let mut at = source.at(open.mark);
-            eat(&mut at, &syntax.end);
-            self.at = at.place();
-            return true;
-        };
+        let Some(call) = whole else { return self.broken(syntax, source, tools, &open, told) };
         let call = match slots.id.take() {
             Some(id) => call.with_id(id),
             None => call,
@@ -469,6 +440,72 @@ impl TurnReader {
         self.done(call, &open, told);
         self.at = at.place();
         self.state = State::Between;
+        true
+    }
+
+    /// Reads arguments, or the next one of them, and tells what is certain.
+    fn arguments(
+        &self,
+        syntax: &Syntax,
+        at: &mut Cursor<'_, '_>,
+        tools: &[ToolSpec],
+        open: &mut Open,
+        told: &mut Told,
+    ) -> Read {
+        let source = at.source();
+        let mut inside = *at;
+        inside.skip_blank();
+        let is_json = inside.sees("{") && !matches!(syntax.arguments, Arguments::Gemma(_));
+        if source.looked_past() {
+            return Read::Wait;
+        }
+        if is_json && open.elements.is_empty() {
+            if open.slots.name.is_some() {
+                let more = open.follower.follow(source, inside.place());
+                told.events.extend(more.map(|more| Event::Arguments(more.to_owned())));
+                if open.follower.is_inside() && !source.is_whole() {
+                    return Read::Wait;
+                }
+            }
+            return Read::Done(syntax.arguments(at));
+        }
+        let Arguments::Elements(elements) = &syntax.arguments else {
+            return Read::Done(syntax.arguments(at));
+        };
+        let tool = open.slots.name.as_deref().and_then(|name| typing::tool(tools, name));
+        match elements.read(at, tool) {
+            Some(None) => Read::Done(Some(open.elements.clone())),
+            _ if source.looked_past() => Read::Wait,
+            None => Read::Done(None),
+            Some(Some((key, value))) => {
+                let before = if open.elements.is_empty() { "{" } else { ", " };
+                let name = Value::String(key.clone());
+                told.events.push(Event::Arguments(format!("{before}{name}: {}", json::spaced(&value))));
+                open.elements.insert(key, value);
+                Read::More
+            }
+        }
+    }
+
+    /// What was started is no call: it is read in another form, or the section ends before it.
+    fn broken(
+        &mut self,
+        syntax: &Syntax,
+        source: &Source<'_>,
+        tools: &[ToolSpec],
+        open: &Open,
+        told: &mut Told,
+    ) -> bool {
+        if open.slots.name.is_some() {
+            told.events.push(Event::CallBroken);
+        }
+        self.at = open.mark;
+        if open.is_first {
+            return self.otherwise(syntax, source, tools, open.mark, told);
+        }
+        let mut at = source.at(open.mark);
+        eat(&mut at, &syntax.end);
+        self.at = at.place();
         true
     }
 
@@ -556,64 +593,5 @@ impl TurnReader {
             }
         }
         true
-    }
-}
-
-/// Follows an object of JSON as it arrives, so that it can be told before it is read.
-#[derive(Clone, Debug, Default)]
-struct Follower {
-    /// After what was told; 0 before anything was.
-    at: usize,
-    depth: usize,
-    in_string: bool,
-    is_escaped: bool,
-    /// The object is over, or is none that needs no mending.
-    is_over: bool,
-}
-
-impl Follower {
-    fn is_inside(&self) -> bool {
-        self.depth > 0 && !self.is_over
-    }
-
-    fn told_any(&self) -> bool {
-        self.at > 0
-    }
-
-    /// What arrived of the object that begins at `start`.
-    fn follow<'a>(&mut self, source: &Source<'a>, start: usize) -> Option<&'a str> {
-        if self.is_over {
-            return None;
-        }
-        let from = self.at.max(start);
-        let arrived = source.slice(from, source.len());
-        let length = arrived.char_indices().find(|(_, c)| self.passes(*c)).map(|(i, _)| i);
-        // The bracket that closes the object still belongs to it.
-        let length = length.map_or(arrived.len(), |i| i + usize::from(self.depth == 0));
-        self.at = from + length;
-        arrived.get(..length).filter(|more| !more.is_empty())
-    }
-
-    /// Whether the object is over at this character.
-    fn passes(&mut self, c: char) -> bool {
-        if self.in_string {
-            match c {
-                _ if self.is_escaped => self.is_escaped = false,
-                '\\' => self.is_escaped = true,
-                '"' => self.in_string = false,
-                c if c < ' ' => self.is_over = true,
-                _ => {}
-            }
-            return self.is_over;
-        }
-        match c {
-            '"' => self.in_string = true,
-            '{' | '[' => self.depth += 1,
-            '}' | ']' => self.depth = self.depth.saturating_sub(1),
-            ' ' | '\t' | '\r' | '\n' | ',' | ':' | '-' | '+' | '.' | '0'..='9' | 'a'..='z' | 'E' => {}
-            _ => self.is_over = true,
-        }
-        self.is_over |= self.depth == 0;
-        self.is_over
     }
 }

@@ -69,6 +69,8 @@ pub(crate) enum Spacing {
     Spaced,
     /// `{"a":1,"b":2}`.
     Compact,
+    /// As [`Spaced`](Self::Spaced), but any layout is taken: the template shows the text that it is given.
+    Given,
     /// A member a line, `step` blanks further in than the brackets, which stand `base` blanks in.
     Indented { step: usize, base: usize },
 }
@@ -152,7 +154,7 @@ impl Close {
 impl Spacing {
     pub(crate) fn write(self, value: &Value) -> String {
         match self {
-            Self::Spaced => json::spaced(value),
+            Self::Spaced | Self::Given => json::spaced(value),
             Self::Compact => value.to_string(),
             Self::Indented { step, base } => {
                 let style = json::Style { item: ",", key: ": ", indent: Some(step) };

@@ -166,6 +166,7 @@ impl Syntax {
     ) -> Result<(Expr, Contract), Error> {
         let whitespace = match self.arguments {
             Arguments::Json(Spacing::Compact) => Whitespace::Compact,
+            Arguments::Json(Spacing::Given) => Whitespace::Flexible { max: 1 },
             // Any layout is taken, to the depth that arguments usually have.
             Arguments::Json(Spacing::Indented { step, base }) => {
                 Whitespace::Flexible { max: u32::try_from(base + 6 * step + 1).unwrap_or(64).min(64) }

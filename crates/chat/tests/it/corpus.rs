@@ -67,7 +67,12 @@ fn real_templates_render() {
             }
         };
         let derived = derive(&template);
-        println!("{name}: {} ({})", derived.format.name(), derived.why);
+        println!(
+            "{name}: {} ({}){}",
+            derived.format.name(),
+            derived.why,
+            if derived.wants_text { ", arguments as text" } else { "" }
+        );
         if derived.knows_tools && !turn_is_accepted(&template, &derived, true) {
             refused.push(name.clone());
         }

@@ -75,6 +75,14 @@ fn every_form_is_learned_or_said_to_be_unknown() {
         check("python between tokens", &format!("{{{{ '<|py|>[' }}}}{}{{{{ ']<|/py|>' }}}}", calls("{{ call.name + '(' }}{%- for k, v in call.arguments | items %}{{ k + '=' }}{{ v | tojson }}{% if not loop.last %}{{ ', ' }}{% endif %}{%- endfor %}{{ ')' }}{% if not loop.last %}{{ ', ' }}{% endif %}")), "learned"),
         check("with an id", &calls("{{ '<act>' + message.tool_calls[loop.index0].id + ' ' + call.name + ' ' }}{{ call.arguments | tojson }}{{ '</act>' }}"), "learned"),
         check("one call a turn", "{%- set call = message.tool_calls[0].function %}{{ '<act>{\"name\": \"' + call.name + '\", \"arguments\": ' }}{{ call.arguments | tojson }}{{ '}</act>' }}", "learned"),
+        check("arguments as they come", &calls("{{ '<act>{\"name\": \"' + call.name + '\", \"arguments\": ' }}{{ call.arguments }}{{ '}</act>' }}"), "learned"),
+        check("arguments put together", &calls("{{ '<act>{\"name\": \"' + call.name + '\", \"arguments\": ' + call.arguments + '}</act>' }}"), "learned"),
+        check("python in single quotes", &calls("{{ '<py>' + call.name + '(' }}{%- for k, v in call.arguments | items %}{{ k + '=' }}{% if v is string %}'{{ v }}'{% else %}{{ v }}{% endif %}{% if not loop.last %}{{ ', ' }}{% endif %}{%- endfor %}{{ ')</py>' }}"), "generic"),
+        check("the name twice", &calls("{{ '<act name=' + call.name + '>{\"name\": \"' + call.name + '\", \"arguments\": ' }}{{ call.arguments | tojson }}{{ '}</act>' }}"), "learned"),
+        check("lines of objects", &format!("{{{{ '<acts>\n' }}}}{}{{{{ '</acts>' }}}}", calls("{{ {'name': call.name, 'arguments': call.arguments} | tojson }}{{ '\n' }}")), "learned"),
+        check("a comma after each", &format!("{{{{ '<acts>[' }}}}{}{{{{ ']</acts>' }}}}", calls("{{ {'name': call.name, 'arguments': call.arguments} | tojson }}{{ ', ' }}")), "learned"),
+        check("elements with types", &calls(&format!("{{{{ '<run>' + call.name + '\n' }}}}{}{{{{ '</run>' }}}}", arguments(&format!("<with key=\"{{{{ k }}}}\" kind=\"{{{{ 'text' if v is string else 'json' }}}}\">{VALUE}</with>\n")))), "learned"),
+        check("elements in an element", &calls(&format!("{{{{ '<run>\n<name>' + call.name + '</name>\n<with>\n' }}}}{}{{{{ '</with>\n</run>\n' }}}}", arguments(&format!("<{{{{ k }}}}>{VALUE}</{{{{ k }}}}>\n")))), "learned"),
         check("nothing", "", "generic"),
     ]
     .into_iter()

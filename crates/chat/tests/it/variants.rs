@@ -405,6 +405,42 @@ fn every_family_with_text_around_it() {
 }
 
 #[test]
+fn forms_of_other_schools() {
+    let mut failures = Failures::default();
+    let one = call("find_notes", json!({"query": "green tea", "limit": 3}));
+    let json = "{\"query\": \"green tea\", \"limit\": 3}";
+    let elements = "<query>green tea</query>\n<limit>3</limit>";
+    for said in [
+        format!("<find_notes>\n{elements}\n</find_notes>"),
+        format!("<find_notes>{json}</find_notes>"),
+        format!("<tool_call>\n<name>find_notes</name>\n<arguments>{json}</arguments>\n</tool_call>"),
+        format!("<tool_use>\n  <tool_name>find_notes</tool_name>\n  <parameters>\n{elements}\n  </parameters>\n</tool_use>"),
+        format!("<function_call><find_notes>\n{elements}\n</find_notes></function_call>"),
+        format!("Action: find_notes\nAction Input: {json}"),
+        format!("find_notes\n{json}"),
+        "<function_calls>\n<invoke name=\"find_notes\">\n<parameter name=\"query\">green tea</parameter>\n<parameter name=\"limit\">3</parameter>\n</invoke>\n</function_calls>".to_owned(),
+        "[find_notes(query='green tea', limit=3)]".to_owned(),
+        "<tool_call>find_notes(query='green tea', limit=3)</tool_call>".to_owned(),
+        "```tool_code\nfind_notes(query=\"green tea\", limit=3)\n```".to_owned(),
+    ] {
+        failures.check("alone", &said, &tools(), std::slice::from_ref(&one), None);
+        let longer = format!("I look.\n\n{said}\n\nOne moment.");
+        failures.check("in text", &longer, &tools(), std::slice::from_ref(&one), Some("I look.\n\nOne moment."));
+    }
+    // What names no known tool, or no parameter of it, is markup like any other.
+    for text in [
+        "<notes>\n<query>green tea</query>\n</notes>",
+        "<find_notes>\n<colour>green</colour>\n</find_notes>",
+        "The tag <find_notes> finds notes.",
+        "Action: look\nAction Input: {\"a\": 1}",
+        "Action: find_notes\nInput: {\"a\": 1}",
+    ] {
+        failures.check("markup", text, &tools(), &[], Some(text));
+    }
+    failures.none();
+}
+
+#[test]
 fn what_is_no_call_stays_text() {
     let mut failures = Failures::default();
     for text in [
