@@ -2,6 +2,7 @@
 //!
 //! Results go to stdout and everything else to stderr; colour and progress bars only on a terminal.
 
+mod bench;
 mod conformance;
 mod doctor;
 mod eval;
@@ -64,6 +65,8 @@ enum Command {
     Eval(Box<eval::EvalArgs>),
     /// Run a corpus of cases through one part of the program and count the outcomes.
     Conformance(conformance::ConformanceArgs),
+    /// Measure on this machine what can be repeated on any other.
+    Bench(bench::BenchArgs),
     /// Print a completion script for a shell.
     #[command(
         after_help = "Example:\n  toolgate completions bash > ~/.local/share/bash-completion/completions/toolgate"
@@ -100,6 +103,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Parse(args) => parse::run(&args, &mut out),
         Command::Eval(args) => eval::run(*args, &mut out),
         Command::Conformance(args) => conformance::run(args, &mut out),
+        Command::Bench(args) => bench::run(args, &mut out),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "toolgate", &mut out);
             Ok(Exit::Done)

@@ -137,7 +137,7 @@ fn an_unwritable_workspace_is_refused_in_edit_mode_only() {
 fn help_of_every_subcommand_has_examples() {
     let dir = workspace();
     for subcommand in
-        ["run", "model", "tool", "doctor", "schema", "grammar", "conformance", "eval", "completions"]
+        ["run", "model", "tool", "doctor", "schema", "grammar", "conformance", "eval", "bench", "completions"]
     {
         let help = check(dir.path(), &[subcommand, "--help"], 0, "");
         assert!(help.contains("Example"), "{subcommand}: {help}");
@@ -228,4 +228,61 @@ fn parse_prints_what_it_found() {
     assert_eq!(found["dropped"], serde_json::json!([]));
     let nothing = parse(" just text\n");
     assert_eq!((&nothing["content"], &nothing["pattern"]), (&Value::from(" just text\n"), &Value::Null));
+}
+
+#[test]
+fn bench_names_the_model_or_the_line_that_it_cannot_use() {
+    let dir = workspace();
+    check(dir.path(), &["bench", "mask", "--model", "no-such-model"], 2, "no-such-model");
+    check(dir.path(), &["bench", "mask", "--model", "smollm2-135m"], 4, "toolgate model pull smollm2-135m");
+    check(dir.path(), &["bench", "mask", "--model", "missing.gguf"], 4, "missing.gguf");
+    std::fs::write(dir.path().join("not.gguf"), "this is no model").unwrap();
+    check(dir.path(), &["bench", "mask", "--model", "not.gguf"], 4, "not a GGUF file");
+    check(dir.path(), &["bench", "mask", "--tools", "1,0"], 2, "at least 1");
+    check(dir.path(), &["bench", "mask", "--limit", "3"], 2, "--schemas");
+    check(dir.path(), &["bench", "mask", "--schemas", "missing.jsonl"], 2, "missing.jsonl");
+}
+
+#[test]
+fn bench_measures_masks_with_a_vocabulary_alone() {
+    let dir = workspace();
+    let row = r#"{"id": "a", "schema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, "valid_instances": [{"n": 17}]}"#;
+    std::fs::write(dir.path().join("schemas.jsonl"), format!("{row}\n{{\"id\": 1}}\n")).unwrap();
+    let files = crate::vocabularies::files();
+    for path in files.iter().filter(|path| {
+        ["smollm2-135m", "ggml-vocab-llama-spm"].contains(&path.file_stem().unwrap().to_str().unwrap())
+    }) {
+        let model = path.to_str().unwrap();
+        let common = ["bench", "mask", "--model", model, "--tools", "1,5", "--rounds", "1", "--json"];
+        let arguments =
+            [&common[..], &["--peer-masks", "4", "--schemas", "schemas.jsonl", "--limit", "1"]].concat();
+        let report: Value = serde_json::from_str(&check(dir.path(), &arguments, 0, "")).unwrap();
+        let workloads = report["workloads"].as_array().unwrap();
+        let names: Vec<&str> = workloads.iter().map(|workload| workload["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["1 tool", "5 tools", "generic JSON", "1 schema"]);
+        for workload in workloads {
+            let masks = workload["tokens"].as_u64().unwrap() + workload["texts"].as_u64().unwrap();
+            assert_eq!(
+                (&workload["refused"], &workload["rejected"]),
+                (&Value::from(0), &Value::from(0)),
+                "{workload}"
+            );
+            for (times, n) in [
+                (&workload["toolgate"]["first_visit_us"], masks),
+                (&workload["toolgate"]["steady_us"], masks),
+                (&workload["llama_cpp"]["mask_us"], masks.min(4)),
+            ] {
+                let at = |figure: &str| times[figure].as_f64().unwrap();
+                assert_eq!(times["n"], n, "{workload}");
+                assert!(0.0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max"), "{workload}");
+            }
+            assert_eq!(
+                (&workload["llama_cpp"]["refused"], &workload["llama_cpp"]["rejected"]),
+                (&Value::from(0), &Value::from(0))
+            );
+        }
+        // The second row is read only when it is wanted, and then it is named.
+        let arguments = [&common[..], &["--schemas", "schemas.jsonl"]].concat();
+        check(dir.path(), &arguments, 2, "schemas.jsonl:2: field \"schema\" is not there");
+    }
 }

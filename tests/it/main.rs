@@ -10,6 +10,9 @@
 
 mod agent;
 mod cli;
+mod forced;
 mod models;
 mod tidy;
 mod tools;
+#[path = "../../crates/llama/tests/it/vocabularies.rs"]
+mod vocabularies;

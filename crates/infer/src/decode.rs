@@ -10,13 +10,10 @@ use std::time::{Duration, Instant};
 use toolgate_grammar::{TokenId, TokenKind};
 
 use crate::constraint::{Constraint, Forced, Mask};
-use crate::forced::canonical;
+use crate::forced::{CONTEXT, canonical};
 use crate::stats::ms;
 use crate::stream::TextStream;
 use crate::{Backend, Cancel, Error, Kind, Rows, Sampler, Session, Stats};
-
-/// Tokens of history that forced text is joined to.
-const RECENT: usize = 8;
 
 /// How a turn is decoded.
 #[derive(Clone, Debug)]
@@ -247,7 +244,7 @@ impl<B: Backend> Turn<'_, B> {
         } else {
             let held = self.session.tokens();
             let recent: Vec<TokenId> = held
-                .get(held.len().saturating_sub(RECENT)..)
+                .get(held.len().saturating_sub(CONTEXT)..)
                 .unwrap_or_default()
                 .iter()
                 .chain(&self.pending)

@@ -1,7 +1,26 @@
 //! Forced text becomes tokens as the model's own tokenizer would have written them.
 //!
-//! Invariant: the tokens are text tokens whose bytes are a prefix of the forced text, and no text that may follow
-//! would have been tokenized otherwise (checked against the followers, or against a set of probes).
+//! Invariant: the tokens are text tokens whose bytes are a prefix of the forced text, and the tokenizer begins every
+//! text that may come of it with them. What could still become something else is held back.
+//!
+//! Why that is so. Take a text that goes on behind what is known of it, and in its tokens the last boundary that lies
+//! within the known part.
+//!
+//! 1. The token behind this boundary reaches beyond the known part, so the rest of the known part is the beginning of
+//!    a token of the vocabulary. There are few such places, and the vocabulary knows them.
+//! 2. Tokens before a boundary do not depend on what is behind it: the text cut off there has the same tokens.
+//!
+//! So what the texts cut at all these places have in common is certain, whatever follows; and where it is known what
+//! may follow, it counts as known, which leaves fewer places.
+//!
+//! The second sentence holds for merges by rank (BPE, SentencePiece): a boundary that is left in the end was never
+//! crossed by a merge, so those before it happen alike without what is behind. It holds for cheapest paths (Unigram)
+//! and for longest matches (RWKV). The patterns that split a text into words keep it but where they look ahead, which
+//! is at blanks: `\s+(?!\S)` leaves the last of several to the word behind them, and what a later pattern splits off
+//! this word leaves the blank alone. Hence no text is cut behind a blank; the last boundary before it stands in.
+//! `crates/llama/tests/it/canonical.rs` tests the sentence, and what follows from it, on real vocabularies.
+
+use std::collections::BTreeSet;
 
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 
@@ -9,10 +28,7 @@ use crate::constraint::{Follow, Forced};
 use crate::{Backend, Error, Specials};
 
 /// Tokens of context looked at: enough to hold any word the forced text may continue.
-const CONTEXT: usize = 8;
-
-/// What may stand after forced text when anything may: a character of each class tokenizers tell apart.
-const PROBES: [&str; 14] = ["a", "s", "E", "1", " ", "  a", "\n", "\"", ",", "}", "/", "_", ".", "é"];
+pub(crate) const CONTEXT: usize = 8;
 
 /// The canonical tokens of `forced` after `history`, without those at the end that following text could change.
 /// Empty where nothing is certain: then the next token is drawn, under the constraint.
@@ -21,47 +37,22 @@ const PROBES: [&str; 14] = ["a", "s", "E", "1", " ", "  a", "\n", "\"", ",", "}"
 ///
 /// # Errors
 /// [`Kind::Backend`](crate::Kind::Backend) from the tokenizer.
-pub fn canonical<B: Backend>(
+pub fn canonical<B: Backend + ?Sized>(
     backend: &B,
     history: &[TokenId],
     forced: &Forced,
 ) -> Result<Vec<TokenId>, Error> {
-    let vocabulary = backend.vocabulary();
-    // A code point cut off at the end is left for the next draw.
-    let text = match std::str::from_utf8(&forced.bytes) {
-        Ok(text) => text,
-        Err(error) => match forced.bytes.get(..error.valid_up_to()).map(std::str::from_utf8) {
-            Some(Ok(text)) => text,
-            _ => return Ok(Vec::new()),
-        },
-    };
-    let cut = text.len() < forced.bytes.len();
-    let context = context(vocabulary, history);
-    let run = Run { backend, context: &context, text };
-    let Some(mut tokens) = run.tokens("")? else { return Ok(Vec::new()) };
-    let mut stable = tokens.len();
-    let mut probe = |follower: &str| -> Result<(), Error> {
-        let probed = run.tokens(follower)?.unwrap_or_default();
-        stable = stable.min(tokens.iter().zip(&probed).take_while(|(a, b)| a == b).count());
-        Ok(())
-    };
-    match &forced.follow {
-        Follow::End if !cut => {}
-        Follow::Tokens(followers) if !cut => {
-            for &follower in followers.iter().filter(|&&token| vocabulary.kind(token) == TokenKind::Text) {
-                // A follower that begins inside a code point says as little as an unknown one.
-                probe(std::str::from_utf8(vocabulary.bytes(follower)).unwrap_or("é"))?;
-            }
-        }
-        _ => {
-            for follower in PROBES {
-                probe(follower)?;
-            }
-            stable = stable.min(tokens.len().saturating_sub(1));
+    let context = context(backend.vocabulary(), history);
+    // Where the model's earlier draws are not what the tokenizer would write in front of this text, it is tokenized
+    // by itself.
+    for context in [context.as_str(), ""] {
+        let text = [context.as_bytes(), &forced.bytes].concat();
+        let known = Known { backend, start: context.len(), text: &text };
+        if let Some(tokens) = known.certain(&forced.follow)? {
+            return Ok(tokens);
         }
     }
-    tokens.truncate(stable);
-    Ok(tokens)
+    Ok(Vec::new())
 }
 
 /// The text of the last few text tokens of `history`; empty after a control token, or inside a code point.
@@ -86,48 +77,136 @@ fn context(vocabulary: &Vocabulary, history: &[TokenId]) -> String {
     String::new()
 }
 
-struct Run<'a, B> {
+/// What is known of a text: some of what stands in front, and the forced text.
+struct Known<'a, B: ?Sized> {
     backend: &'a B,
-    context: &'a str,
-    text: &'a str,
+    text: &'a [u8],
+    /// Where the forced text begins, which is a boundary of tokens.
+    start: usize,
 }
 
-impl<B: Backend> Run<'_, B> {
-    /// Tokens of the text when `follower` stands after it, as far as they lie inside the text. The context in
-    /// front counts where a token ends with it; where the model's earlier draws do not let that be, the text is
-    /// tokenized by itself. None where the tokenizer does not give the text back.
-    fn tokens(&self, follower: &str) -> Result<Option<Vec<TokenId>>, Error> {
-        for context in [self.context, ""] {
-            let whole = [context, self.text, follower].concat();
-            let tokens = self.backend.tokenize(&whole, Specials::Plain)?;
-            if let Some(inside) = self.inside(&tokens, context.len(), whole.as_bytes()) {
-                return Ok(Some(inside));
+/// What the tokens of a text are within the forced text.
+enum Inside {
+    Tokens(Vec<TokenId>),
+    /// A token crosses into the forced text: it is not this text that is being written.
+    NoBoundary,
+    /// They do not spell the text: some tokenizers replace what they do not know, or add spaces.
+    Unfaithful,
+}
+
+impl<B: Backend + ?Sized> Known<'_, B> {
+    /// The tokens of the forced text that are the same whatever follows; none where the tokenizer does not begin a
+    /// token with it.
+    fn certain(&self, follow: &Follow) -> Result<Option<Vec<TokenId>>, Error> {
+        let mut certain: Option<Vec<TokenId>> = None;
+        for cut in self.cuts(follow) {
+            let tokens = match self.inside(&cut)? {
+                Inside::Tokens(tokens) => tokens,
+                Inside::NoBoundary => continue,
+                Inside::Unfaithful => return Ok(None),
+            };
+            match &mut certain {
+                None => certain = Some(tokens),
+                Some(certain) => {
+                    let same = certain.iter().zip(&tokens).take_while(|(a, b)| a == b).count();
+                    certain.truncate(same);
+                }
             }
         }
-        Ok(None)
+        Ok(certain)
     }
 
-    fn inside(&self, tokens: &[TokenId], start: usize, whole: &[u8]) -> Option<Vec<TokenId>> {
+    /// The text, cut at each place where the last boundary of its tokens may be.
+    fn cuts(&self, follow: &Follow) -> BTreeSet<Vec<u8>> {
         let vocabulary = self.backend.vocabulary();
-        let end = start + self.text.len();
-        let (mut at, mut boundary, mut out) = (0, start == 0, Vec::new());
-        for &token in tokens {
+        let mut cuts = BTreeSet::new();
+        match follow {
+            Follow::End if std::str::from_utf8(self.text).is_ok() => {
+                cuts.insert(self.text.to_vec());
+            }
+            // Some text of the tokens' bytes follows only if they are enough to write any.
+            Follow::Tokens(followers) if vocabulary.writes_every_byte() => {
+                for follower in shortest(vocabulary, followers) {
+                    self.add_cuts(&[self.text, follower].concat(), &mut cuts);
+                }
+                // The text ends here, or a control token splits it.
+                if followers.iter().any(|&token| vocabulary.kind(token) != TokenKind::Text) {
+                    cuts.insert(self.text.to_vec());
+                }
+            }
+            _ => self.add_cuts(self.text, &mut cuts),
+        }
+        cuts
+    }
+
+    /// Adds the cuts of `known`, behind which anything may follow.
+    fn add_cuts(&self, known: &[u8], cuts: &mut BTreeSet<Vec<u8>>) {
+        let vocabulary = self.backend.vocabulary();
+        // Ends before which the last boundary is wanted.
+        let (mut ends, mut done) = (vec![known.len()], BTreeSet::new());
+        while let Some(end) = ends.pop() {
+            if !done.insert(end) {
+                continue;
+            }
+            let first = end.saturating_sub(vocabulary.longest()).max(self.start);
+            for at in first..=end {
+                let (Some(before), Some(behind)) = (known.get(..at), known.get(at..)) else { continue };
+                if at < end && !vocabulary.reaches_beyond(behind, end - at) {
+                    continue;
+                }
+                match unfit(before) {
+                    Some(earlier) if at > self.start => ends.push(earlier.max(self.start)),
+                    _ => {
+                        cuts.insert(before.to_vec());
+                    }
+                }
+            }
+        }
+    }
+
+    /// The tokens of a text that begins as the known one does, as far as they lie in the forced text.
+    fn inside(&self, text: &[u8]) -> Result<Inside, Error> {
+        let Ok(whole) = std::str::from_utf8(text) else { return Ok(Inside::Unfaithful) };
+        let vocabulary = self.backend.vocabulary();
+        let (mut at, mut boundary, mut inside) = (0, self.start == 0, Vec::new());
+        for token in self.backend.tokenize(whole, Specials::Plain)? {
             let bytes = vocabulary.bytes(token);
-            // Some tokenizers add a space in front, or replace what they do not know: not this text's tokens.
-            if vocabulary.kind(token) != TokenKind::Text || !whole.get(at..)?.starts_with(bytes) {
-                return None;
+            let spelled = text.get(at..).is_some_and(|rest| rest.starts_with(bytes));
+            if vocabulary.kind(token) != TokenKind::Text || !spelled {
+                return Ok(Inside::Unfaithful);
             }
             let next = at + bytes.len();
-            if at >= start && next <= end {
-                boundary |= at == start;
-                out.push(token);
+            if at >= self.start && next <= self.text.len() {
+                inside.push(token);
             }
-            boundary |= next == start;
             at = next;
-            if at >= end {
+            boundary |= at == self.start;
+            if at >= self.text.len() {
                 break;
             }
         }
-        boundary.then_some(out)
+        Ok(if boundary { Inside::Tokens(inside) } else { Inside::NoBoundary })
+    }
+}
+
+/// The bytes of the text tokens among `followers`, without those that begin with others of them.
+fn shortest<'a>(vocabulary: &'a Vocabulary, followers: &[TokenId]) -> Vec<&'a [u8]> {
+    let texts = followers.iter().filter(|&&token| vocabulary.kind(token) == TokenKind::Text);
+    let mut texts: Vec<&[u8]> = texts.map(|&token| vocabulary.bytes(token)).collect();
+    // In order, a text stands directly behind its beginnings and others that begin so.
+    texts.sort_unstable();
+    texts.dedup_by(|text, before| text.starts_with(before));
+    texts
+}
+
+/// Where a text cannot be cut at its end, an earlier place before which the last boundary has to be found: inside a
+/// code point, and behind a blank.
+fn unfit(text: &[u8]) -> Option<usize> {
+    match std::str::from_utf8(text) {
+        Err(error) => Some(error.valid_up_to()),
+        Ok(text) => {
+            let blank = text.trim_end().len();
+            (blank < text.len()).then_some(blank)
+        }
     }
 }

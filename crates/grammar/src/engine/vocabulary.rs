@@ -189,6 +189,35 @@ impl Vocabulary {
         found
     }
 
+    /// Whether a text token of more than `length` bytes agrees with `text` as far as both of them go: whether the first
+    /// `length` bytes of `text`, followed by the rest and then by anything, can be inside one token.
+    ///
+    /// ```
+    /// # use toolgate_grammar::{TokenKind, Vocabulary};
+    /// # let text = |s: &str| (s.as_bytes().to_vec(), TokenKind::Text);
+    /// let vocabulary = Vocabulary::new([text("a"), text("abc")])?;
+    /// assert!(vocabulary.reaches_beyond(b"ab", 2) && vocabulary.reaches_beyond(b"abc", 2));
+    /// assert!(!vocabulary.reaches_beyond(b"abx", 2) && !vocabulary.reaches_beyond(b"abc", 3));
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
+    pub fn reaches_beyond(&self, text: &[u8], length: usize) -> bool {
+        let mut bytes = text.iter();
+        let mut node = bytes.next().and_then(|&first| self.trie.root(first));
+        let mut depth = 1;
+        while let Some(data) = node.and_then(|index| self.trie.node(index)) {
+            if depth > length && data.token != NO_TOKEN {
+                return true;
+            }
+            let Some(&byte) = bytes.next() else {
+                // The tokens below this node are longer than the text.
+                return depth >= length && node.is_some_and(|index| data.end as usize > index + 1);
+            };
+            node = node.and_then(|index| self.trie.child(index, byte));
+            depth += 1;
+        }
+        false
+    }
+
     /// Bytes of the longest text token.
     pub fn longest(&self) -> usize {
         self.longest
@@ -375,6 +404,22 @@ mod tests {
         assert_eq!(vocabulary.beginning(b""), [0_u32; 0]);
         assert_eq!(vocabulary.special("ab"), Some(5));
         assert_eq!(vocabulary.special("abc"), None);
+    }
+
+    #[test]
+    fn reaching_beyond_a_length_is_what_a_look_at_every_token_says() {
+        let tokens: [&[u8]; 8] = [b"a", b"ab", b"abcd", b"b", b"bx", b"\xc3\xa9", b"cab", b""];
+        let vocabulary = Vocabulary::new(tokens.map(|token| (token.to_vec(), TokenKind::Text))).unwrap();
+        for text in
+            [&b"a"[..], b"ab", b"abc", b"abcd", b"abcde", b"b", b"bc", b"\xc3", b"c", b"ca", b"x", b""]
+        {
+            for length in 0..=text.len() {
+                let agrees = |token: &[u8]| token.iter().zip(text).all(|(a, b)| a == b);
+                let expected =
+                    !text.is_empty() && tokens.iter().any(|token| token.len() > length && agrees(token));
+                assert_eq!(vocabulary.reaches_beyond(text, length), expected, "{text:?} {length}");
+            }
+        }
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use toolgate_infer::scripted::Scripted;
 use toolgate_infer::{
-    Backend, DecodeOptions, Decoded, Forcing, Sampler, Session, Source, Specials, StopReason, Vocabulary,
-    decode,
+    Backend, DecodeOptions, Decoded, Follow, Forced, Forcing, Sampler, Session, Source, Specials, StopReason,
+    Vocabulary, canonical, decode,
 };
 
 use crate::language::{Language, vocabulary};
@@ -91,6 +91,36 @@ fn token_that_following_text_could_extend_is_left_to_the_model() {
     let texts = ["xad".to_owned(), "xae".to_owned()];
     let decoded = run(&vocabulary, "<|start|>", "xad", &texts, Forcing::On);
     assert_eq!((decoded.stats.forced_tokens, decoded.stats.sampled_tokens), (2, 1));
+}
+
+#[test]
+fn only_what_no_continuation_can_change_is_written() {
+    let vocabulary = vocabulary();
+    let tokenizer = Scripted::new(vocabulary.clone());
+    let token = |text: &str| tokenizer.tokenize(text, Specials::Parse).unwrap();
+    let check = |behind: &str, forced: &[u8], follow: Follow, expected: &str| {
+        let forced = Forced { bytes: forced.to_vec(), follow };
+        let written = canonical(&tokenizer, &token(behind), &forced).unwrap();
+        let bytes: Vec<u8> = written.iter().flat_map(|&token| vocabulary.bytes(token)).copied().collect();
+        assert_eq!(String::from_utf8_lossy(&bytes), expected, "{forced:?} behind {behind:?}");
+    };
+    let before = |texts: &[&str]| Follow::Tokens(texts.iter().flat_map(|text| token(text)).collect());
+    // `argu` may become `arguments`, unless what follows forbids it.
+    check("", b"{\"argu", Follow::Any, "{\"");
+    check("", b"{\"argu", before(&["m"]), "{\"");
+    check("", b"{\"argu", before(&["x", "m"]), "{\"");
+    check("", b"{\"argu", before(&["x"]), "{\"argu");
+    check("", b"{\"argu", before(&["<|end|>"]), "{\"argu");
+    check("", b"{\"argu", Follow::End, "{\"argu");
+    check("", b"{\"arguments", Follow::Any, "{\"arguments");
+    // A blank may go with what follows it, and a part of a code point is no text yet.
+    check("", b"x ", Follow::Any, "x");
+    check("", b"x ", Follow::End, "x ");
+    check("", b"x\xc3", Follow::Any, "x");
+    check("", b"x\xc3", Follow::End, "x");
+    // What stands in front counts where the tokenizer would have written it so: `ab` and `c` are one token.
+    check("x", b"bc", Follow::End, "bc");
+    check("ab", b"cab", Follow::End, "cab");
 }
 
 #[test]

@@ -16,3 +16,4 @@ mod files;
 mod forcing;
 mod grammars;
 mod support;
+mod vocabularies;

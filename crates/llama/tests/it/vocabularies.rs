@@ -1,0 +1,81 @@
+//! Vocabularies for tests of what tokenizers do: those of the test models, and a directory of others.
+//!
+//! `TOOLGATE_VOCABULARIES` names a directory of GGUF files, of which only the vocabulary is read: llama.cpp's own
+//! tests have vocabulary-only files of many families. Shared by path with the tests of the root package.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use toolgate_infer::{Backend, Error, Kind, Rows, Specials, TokenId, Vocabulary};
+use toolgate_llama::{Load, Model, ModelOptions};
+
+/// Runs `check` on each vocabulary there is, in the order of their paths; says what is skipped.
+pub(crate) fn each(mut check: impl FnMut(&str, &Tokenizer)) {
+    for path in files() {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        match Model::load(&path, ModelOptions { load: Load::Vocabulary, ..ModelOptions::default() }) {
+            Ok(model) => check(&name, &Tokenizer(model)),
+            Err(error) => eprintln!("skipped: {name} does not load: {error}"),
+        }
+    }
+}
+
+/// The files of vocabularies, in the order of their paths.
+pub(crate) fn files() -> Vec<PathBuf> {
+    let models = std::env::var_os("TOOLGATE_MODELS").map(PathBuf::from);
+    let own = ["smollm2-135m.gguf", "qwen2.5-coder-0.5b.gguf"];
+    let mut files: Vec<PathBuf> =
+        models.iter().flat_map(|models| own.map(|name| models.join(name))).collect();
+    files.retain(|file| file.is_file());
+    if files.len() < own.len() {
+        eprintln!("skipped: set TOOLGATE_MODELS to a directory that holds {}", own.join(" and "));
+    }
+    match std::env::var_os("TOOLGATE_VOCABULARIES") {
+        Some(directory) => {
+            let found =
+                std::fs::read_dir(Path::new(&directory)).expect("TOOLGATE_VOCABULARIES is a directory");
+            files.extend(found.map(|entry| entry.unwrap().path()));
+        }
+        None => eprintln!("skipped: set TOOLGATE_VOCABULARIES to a directory of GGUF files"),
+    }
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "gguf"));
+    files.sort();
+    files
+}
+
+/// A model that has a tokenizer and nothing else.
+pub(crate) struct Tokenizer(Model);
+
+impl Backend for Tokenizer {
+    fn vocabulary(&self) -> &Arc<Vocabulary> {
+        self.0.vocabulary()
+    }
+
+    fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error> {
+        self.0.tokenize(text, specials)
+    }
+
+    fn context_len(&self) -> usize {
+        0
+    }
+
+    fn batch_len(&self) -> usize {
+        1
+    }
+
+    fn evaluated(&self) -> usize {
+        0
+    }
+
+    fn truncate(&mut self, _len: usize) -> Result<usize, Error> {
+        Ok(0)
+    }
+
+    fn eval(&mut self, _tokens: &[TokenId], _rows: Rows) -> Result<(), Error> {
+        Err(Error::new(Kind::Backend, "there are no weights"))
+    }
+
+    fn logits(&self, _row: usize) -> Result<&[f32], Error> {
+        Err(Error::new(Kind::Backend, "there are no weights"))
+    }
+}
