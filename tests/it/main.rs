@@ -13,3 +13,4 @@ mod cli;
 mod models;
 mod tidy;
 mod tools;
+mod turns;
