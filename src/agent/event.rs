@@ -85,7 +85,7 @@ pub enum Event {
         /// The turn as the model wrote it.
         text: String,
     },
-    /// A turn was taken back and is made again.
+    /// A turn, or a value in a call, was taken back and is written again.
     Retry {
         /// Why.
         why: String,

@@ -1,7 +1,8 @@
 //! The loop: ask the engine for a turn, run its calls, put the results back, until there is an answer.
 //!
 //! Invariant: a run ends. It has at most [`Options::max_iterations`] turns, the last of which can only be an
-//! answer, and no call is made whose result is already there and would be the same again.
+//! answer, and no call is made whose result is already there and would be the same again. A call that was cut short
+//! at the token budget is never run: it is not what the model wanted to do.
 
 mod approval;
 mod context;
@@ -18,7 +19,7 @@ use std::time::Instant;
 use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, Transcript};
 use toolgate_infer::Stats;
 
-use crate::engine::{Cancel, Engine, Sampling, Turn, TurnEvent, TurnRequest};
+use crate::engine::{CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
 use crate::tools::{Registry, Status, ToolResult};
 use crate::{Error, Kind};
 use settled::Settled;
@@ -145,6 +146,7 @@ impl Run<'_> {
         let options = &self.agent.options;
         let specs = self.agent.registry.specs();
         let mut choice = options.choice.clone();
+        let mut was_cut = false;
         for iteration in 1..=options.max_iterations {
             let last = iteration == options.max_iterations;
             if last {
@@ -155,9 +157,14 @@ impl Run<'_> {
                 Err(error) if error.kind() == Kind::Cancelled => {
                     return Ok((String::new(), StopReason::Cancelled, iteration));
                 }
+                // The call that was cut, and what was said about it, fill the context.
+                Err(error) if error.kind() == Kind::Overflow && was_cut => {
+                    return Ok((String::new(), StopReason::Budget, iteration));
+                }
                 Err(error) => return Err(error),
             };
             let stopped = turn.stop.clone();
+            let budget = turn.budget;
             let calls = turn.parsed.calls.clone();
             self.transcript.push(Message::Assistant {
                 content: turn.parsed.content.clone(),
@@ -169,20 +176,28 @@ impl Run<'_> {
             }
             if calls.is_empty() {
                 let reason = match stopped {
-                    toolgate_infer::StopReason::MaxTokens | toolgate_infer::StopReason::ContextFull => {
-                        StopReason::Budget
-                    }
+                    toolgate_infer::StopReason::MaxTokens
+                    | toolgate_infer::StopReason::ContextFull
+                    | toolgate_infer::StopReason::Budget => StopReason::Budget,
                     _ if last && options.max_iterations > 1 => StopReason::MaxIterations,
                     _ => StopReason::Final,
                 };
                 return Ok((turn.parsed.content.unwrap_or_default(), reason, iteration));
             }
-            self.execute(&calls);
+            let is_cut = stopped == toolgate_infer::StopReason::Budget;
+            self.execute(&calls, is_cut.then_some(budget));
             if self.cancel.is_cancelled() {
                 return Ok((String::new(), StopReason::Cancelled, iteration));
             }
-            // A call was required of the first turn; from here on the model decides.
-            choice = ToolChoice::Auto;
+            if is_cut && was_cut {
+                // Told once, the model still wants to write more than it can.
+                return Ok((String::new(), StopReason::Budget, iteration));
+            }
+            was_cut = is_cut;
+            if !is_cut {
+                // A call was required of the first turn; from here on the model decides.
+                choice = ToolChoice::Auto;
+            }
         }
         Ok((String::new(), StopReason::MaxIterations, options.max_iterations))
     }
@@ -196,6 +211,7 @@ impl Run<'_> {
                 choice: choice.clone(),
                 parallel: self.agent.options.parallel,
                 settled: self.settled.calls(),
+                check: Some(&Checked(&self.agent.registry)),
                 sampling: &self.agent.options.sampling,
             };
             let events = &mut *self.events;
@@ -216,8 +232,9 @@ impl Run<'_> {
         }
     }
 
-    /// Runs the calls of a turn in order and puts all results into one message.
-    fn execute(&mut self, calls: &[ToolCall]) {
+    /// Runs the calls of a turn in order and puts all results into one message. With a budget they were cut short at
+    /// so many tokens, and none is run.
+    fn execute(&mut self, calls: &[ToolCall], budget: Option<usize>) {
         let mut replies = Vec::with_capacity(calls.len());
         for call in calls {
             (self.events)(Event::ToolCall {
@@ -227,6 +244,8 @@ impl Run<'_> {
             });
             let result = if self.cancel.is_cancelled() {
                 ToolResult::denied("the run was cancelled before this call")
+            } else if let Some(budget) = budget {
+                self.cut(budget)
             } else {
                 self.call(call)
             };
@@ -254,6 +273,22 @@ impl Run<'_> {
         self.transcript.push(Message::Tool(replies));
     }
 
+    /// The result of a call that was cut short at a budget of tokens.
+    fn cut(&self, budget: usize) -> ToolResult {
+        let reason = if budget < self.agent.options.sampling.max_tokens {
+            "the model's context has room for no more"
+        } else {
+            "the user can raise it with --max-tokens"
+        };
+        ToolResult::new(
+            Status::Limit,
+            format!(
+                "not run: the call was cut short at the budget of {budget} tokens a turn ({reason}); \
+                 write less in one call, and the rest in further calls"
+            ),
+        )
+    }
+
     fn call(&mut self, call: &ToolCall) -> ToolResult {
         let registry = &self.agent.registry;
         let approved = match &self.agent.options.approval {
@@ -276,6 +311,16 @@ impl Run<'_> {
     }
 }
 
+/// The check of the tools, as an engine asks for it.
+struct Checked<'a>(&'a Registry);
+
+impl CallCheck for Checked<'_> {
+    fn fault(&self, call: &ToolCall) -> Option<Fault> {
+        let violation = self.0.violations(call).into_iter().next()?;
+        Some(Fault { pointer: violation.place(), why: violation.to_string() })
+    }
+}
+
 fn forward(event: TurnEvent, events: &mut dyn FnMut(Event)) {
     match event {
         TurnEvent::Prefill { done, tokens, cached } if done == tokens => {
@@ -288,6 +333,7 @@ fn forward(event: TurnEvent, events: &mut dyn FnMut(Event)) {
             call: decision.call,
         }),
         TurnEvent::Text(delta) => events(Event::Text { delta }),
+        TurnEvent::Reasoning(delta) => events(Event::Reasoning { delta }),
         TurnEvent::Recovered(text) => events(Event::Recovered { text }),
         TurnEvent::Retry(why) => events(Event::Retry { why }),
     }

@@ -20,6 +20,9 @@ pub(super) struct ModelOptions {
     /// Tokens the model's context holds [default: 8192 or the model's own, whichever is less].
     #[arg(long, value_name = "N")]
     context: Option<u32>,
+    /// Let a model whose template begins its turns with reasoning reason, within half of a turn's tokens.
+    #[arg(long)]
+    reasoning: bool,
     /// Evaluate every token on its own instead of forced ones in one batch: slower, for comparison.
     #[arg(long)]
     no_forcing: bool,
@@ -48,6 +51,7 @@ impl ModelOptions {
                 ConstraintArg::None => engine::Constraint::None,
             },
             context: self.context,
+            reasoning: self.reasoning,
             forcing: if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On },
             ..engine::Options::for_model(model)
         };

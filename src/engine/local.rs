@@ -5,15 +5,16 @@
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use toolgate_chat::fallback::{self, Stream};
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, PromptOptions, SystemPrompt, ToolCall, ToolChoice, ToolSpec, Transcript,
+    Dialogue, Message, Opened, ParsedTurn, PromptOptions, SystemPrompt, ToolCall, ToolChoice, ToolSpec,
+    Transcript,
 };
-use toolgate_grammar::Grammar;
+use toolgate_grammar::{Budgeted, Grammar, Vocabulary};
 use toolgate_infer::{
-    Backend, Constraint as Limit, DecodeOptions, Decoded, Forcing, Free, Openings, Piece, Sampler,
+    Backend, Budget, Constraint as Limit, DecodeOptions, Decoded, Forcing, Free, Openings, Piece, Sampler,
     SamplerOptions, Session, Specials, Stats, StopReason, TurnDecision, decode,
 };
 
@@ -41,6 +42,13 @@ pub struct Options {
     /// Calls a turn at most, where the request leaves it open. Default 1: small models that may go on calling in
     /// the same turn go through all the tools there are.
     pub parallel: NonZeroUsize,
+    /// Whether a model whose template begins a turn with reasoning may go on with it, within half of the turn's tokens.
+    /// Default: the reasoning is closed in the prompt. It stays closed where its end is a control token, which a
+    /// grammar of text does not write, and where nothing constrains the turn.
+    pub reasoning: bool,
+    /// How often a value that the grammar admits and [`TurnRequest::check`] does not is written again, within a turn.
+    /// Default 5. Where that does not help, the call is what the model wrote first.
+    pub retries: usize,
     /// Tokens the context holds; `None` is 8,192 or what the model was trained on, whichever is less.
     pub context: Option<u32>,
 }
@@ -75,6 +83,8 @@ impl Default for Options {
             parameters: Parameters::All,
             answer_view: AnswerView::Compact,
             parallel: NonZeroUsize::MIN,
+            reasoning: false,
+            retries: 5,
             context: None,
         }
     }
@@ -86,8 +96,10 @@ pub(super) type Reference = Box<dyn Fn(&Grammar) -> Result<Box<dyn Limit + Send>
 /// A model on this machine. One turn at a time; others wait.
 pub struct LocalEngine<B> {
     name: String,
-    dialogue: Dialogue,
-    options: Options,
+    pub(super) dialogue: Dialogue,
+    pub(super) options: Options,
+    /// Whether a control token ends the model's reasoning.
+    pub(super) closes_by_token: bool,
     openings: Openings,
     /// llama.cpp's own grammar sampler, where the backend has it.
     reference: Option<Reference>,
@@ -96,8 +108,8 @@ pub struct LocalEngine<B> {
 }
 
 /// What a turn changes.
-struct State<B> {
-    session: Session<B>,
+pub(super) struct State<B> {
+    pub(super) session: Session<B>,
     automata: Cache,
 }
 
@@ -105,11 +117,14 @@ impl<B: Backend + Send> LocalEngine<B> {
     /// An engine over any backend, such as the scripted one in tests.
     pub fn new(name: impl Into<String>, backend: B, dialogue: Dialogue, options: Options) -> Self {
         let openings = Openings::new(backend.vocabulary(), &dialogue.format().openings());
+        let close = dialogue.knowledge().opens_reasoning.as_deref();
+        let closes_by_token = close.is_some_and(|close| backend.vocabulary().special(close.trim()).is_some());
         let state = State { session: Session::new(backend), automata: Cache::default() };
         Self {
             name: name.into(),
             dialogue,
             options,
+            closes_by_token,
             openings,
             reference: None,
             state: Mutex::new(state),
@@ -132,6 +147,22 @@ impl<B: Backend + Send> LocalEngine<B> {
     /// Milliseconds that loading the model took.
     pub fn load_ms(&self) -> u64 {
         self.load_ms
+    }
+
+    /// A side's constraint, where a turn begins; `None` is none.
+    pub(super) fn constraint(
+        &self,
+        vocabulary: &Arc<Vocabulary>,
+        side: Option<&Side>,
+    ) -> Result<Box<dyn Limit>, Error> {
+        Ok(match (side, self.options.constraint) {
+            (None, _) | (_, Constraint::None) => Box::new(Free::new(vocabulary.clone())),
+            (Some(side), Constraint::Grammar) => Box::new(Budgeted::new(side.automaton.matcher())),
+            (Some(side), Constraint::Llama) => match &self.reference {
+                Some(reference) => reference(&side.grammar)?,
+                None => return Err(Error::input("this engine has no llama.cpp to run the grammar with")),
+            },
+        })
     }
 }
 
@@ -157,18 +188,33 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
             }
         };
         let request = &TurnRequest { tools, ..request.clone() };
-        let mut making = Making { engine: self, request, cancel, events, stats: Stats::default() };
+        let mut making = Making {
+            engine: self,
+            request,
+            cancel,
+            events,
+            stats: Stats::default(),
+            budget: 0,
+            thought: None,
+            spent: 0,
+        };
         making.turn(&mut state)
     }
 }
 
 /// One turn being made.
-struct Making<'a, B> {
-    engine: &'a LocalEngine<B>,
-    request: &'a TurnRequest<'a>,
+pub(super) struct Making<'a, B> {
+    pub(super) engine: &'a LocalEngine<B>,
+    pub(super) request: &'a TurnRequest<'a>,
     cancel: &'a Cancel,
-    events: &'a mut dyn FnMut(TurnEvent),
-    stats: Stats,
+    pub(super) events: &'a mut dyn FnMut(TurnEvent),
+    pub(super) stats: Stats,
+    /// Tokens the text being written can have.
+    budget: usize,
+    /// What the model thought before it spoke.
+    pub(super) thought: Option<String>,
+    /// Tokens of the turn that the thought took.
+    pub(super) spent: usize,
 }
 
 impl<B: Backend + Send> Making<'_, B> {
@@ -180,7 +226,8 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let automata = self.automata(state, offered, &self.request.choice)?;
         let Some(call) = &automata.call else { return self.answer(state, &automata, None) };
-        self.prefill(state, &self.transcript(), offered)?;
+        self.prefill(state, &self.transcript(), offered, engine.reasons())?;
+        self.reason(state)?;
         // Where both sides are open, the model's own probabilities decide between them.
         let decision = match &automata.answer {
             None => None,
@@ -195,13 +242,13 @@ impl<B: Backend + Send> Making<'_, B> {
                 Some(decision)
             }
         };
-        let decoded = self.decode(state, Some(call), false)?;
-        let mut parsed = engine.dialogue.format().parse(&decoded.text, self.request.tools);
+        let (decoded, mut parsed) = self.call(state, call)?;
         let made = !parsed.calls.is_empty();
         drop_repeats(&mut parsed.calls, self.request.settled);
         if made && parsed.calls.is_empty() {
             let why = "the model repeated a call whose result it already has, so this turn is an answer";
             (self.events)(TurnEvent::Retry(why.to_owned()));
+            (self.thought, self.spent) = (None, 0);
             let answer = self.automata(state, &[], &ToolChoice::None)?;
             return self.answer(state, &answer, decision);
         }
@@ -221,15 +268,19 @@ impl<B: Backend + Send> Making<'_, B> {
         let Some(side) = &automata.answer else {
             return Err(Error::input("a call is required here, so there is no answer to give"));
         };
-        let transcript = self.transcript();
-        let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
-        if after_calls && engine.options.answer_view == AnswerView::Compact {
-            self.prefill(state, &engine.dialogue.answer_view(&transcript), &[])?;
-        } else {
-            // After a decision this prompt is there already: nothing but a call that was taken back is cut off.
-            self.prefill(state, &transcript, self.request.tools)?;
+        // An answer that was thought about follows the thought.
+        if self.thought.is_none() {
+            let transcript = self.transcript();
+            let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
+            if after_calls && engine.options.answer_view == AnswerView::Compact {
+                self.prefill(state, &engine.dialogue.answer_view(&transcript), &[], engine.reasons())?;
+            } else {
+                // After a decision this prompt is there already: nothing but a call that was taken back is cut off.
+                self.prefill(state, &transcript, self.request.tools, engine.reasons())?;
+            }
+            self.reason(state)?;
         }
-        let decoded = self.decode(state, Some(side), true)?;
+        let decoded = self.decode(state, Some(side), &mut self.sampler()?, true)?;
         let content = (!decoded.text.trim().is_empty()).then(|| decoded.text.trim().to_owned());
         let parsed = ParsedTurn { content, ..ParsedTurn::default() };
         Ok(self.finish(decoded, parsed, decision))
@@ -237,8 +288,8 @@ impl<B: Backend + Send> Making<'_, B> {
 
     /// A turn without any constraint, read as it comes.
     fn unconstrained(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<Turn, Error> {
-        self.prefill(state, &self.transcript(), offered)?;
-        let decoded = self.decode(state, None, true)?;
+        self.prefill(state, &self.transcript(), offered, false)?;
+        let decoded = self.decode(state, None, &mut self.sampler()?, true)?;
         let read = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
         let written_well = !read.calls.is_empty();
         let mut parsed = recover(read, self.request.tools);
@@ -284,14 +335,17 @@ impl<B: Backend + Send> Making<'_, B> {
         transcript
     }
 
-    /// Renders and evaluates a prompt, reusing what is evaluated already.
+    /// Renders and evaluates a prompt, reusing what is evaluated already; with reasoning left open or closed.
     fn prefill(
         &mut self,
         state: &mut State<B>,
         transcript: &Transcript,
         tools: &[ToolSpec],
+        reasoning: bool,
     ) -> Result<(), Error> {
-        let prompt = self.engine.dialogue.prompt(transcript, tools, &PromptOptions::default())?;
+        let opened = if reasoning { Opened::Keep } else { Opened::Close };
+        let options = PromptOptions { reasoning: opened, ..PromptOptions::default() };
+        let prompt = self.engine.dialogue.prompt(transcript, tools, &options)?;
         let mut tokens = Vec::new();
         for piece in &prompt.pieces {
             tokens.extend(state.session.backend().tokenize(piece, Specials::Parse)?);
@@ -311,35 +365,21 @@ impl<B: Backend + Send> Making<'_, B> {
     }
 
     /// Decodes under a side's constraint (`None`: under none); `shown` text goes out as it comes.
-    fn decode(&mut self, state: &mut State<B>, side: Option<&Side>, shown: bool) -> Result<Decoded, Error> {
-        let engine = self.engine;
-        let mut constraint: Box<dyn Limit> = match (side, engine.options.constraint) {
-            (None, _) | (_, Constraint::None) => Box::new(Free::new(state.session.vocabulary().clone())),
-            (Some(side), Constraint::Grammar) => Box::new(side.automaton.matcher()),
-            (Some(side), Constraint::Llama) => match &engine.reference {
-                Some(reference) => reference(&side.grammar)?,
-                None => return Err(Error::input("this engine has no llama.cpp to run the grammar with")),
-            },
-        };
-        let sampling = self.request.sampling;
-        let mut sampler = Sampler::new(&SamplerOptions {
-            temperature: sampling.temperature,
-            top_k: sampling.top_k,
-            top_p: sampling.top_p,
-            min_p: sampling.min_p,
-            seed: sampling.seed,
-        })?;
-        let options = DecodeOptions {
-            max_tokens: sampling.max_tokens,
-            forcing: engine.options.forcing,
-            cancel: self.cancel.clone(),
-            ..DecodeOptions::default()
-        };
+    pub(super) fn decode(
+        &mut self,
+        state: &mut State<B>,
+        side: Option<&Side>,
+        sampler: &mut Sampler,
+        shown: bool,
+    ) -> Result<Decoded, Error> {
+        let mut constraint = self.engine.constraint(state.session.vocabulary(), side)?;
+        let options = self.decode_options();
+        self.budget = self.spent + options.max_tokens.min(state.session.room());
         // Without a constraint the text may hold a call in any dialect: only what is none is shown.
         let mut leaks = (shown && side.is_none()).then(|| Stream::new(self.request.tools));
         let events = &mut *self.events;
         let decoded =
-            decode(&mut state.session, &mut constraint, &mut sampler, &options, &mut |piece: Piece<'_>| {
+            decode(&mut state.session, &mut constraint, sampler, &options, &mut |piece: Piece<'_>| {
                 match &mut leaks {
                     Some(leaks) => show(leaks.push(piece.text.as_bytes()), events),
                     None if shown => events(TurnEvent::Text(piece.text.to_owned())),
@@ -350,6 +390,32 @@ impl<B: Backend + Send> Making<'_, B> {
         if let Some(leaks) = leaks {
             show(leaks.finish().0, events);
         }
+        self.counted(decoded)
+    }
+
+    pub(super) fn sampler(&self) -> Result<Sampler, Error> {
+        let sampling = self.request.sampling;
+        Ok(Sampler::new(&SamplerOptions {
+            temperature: sampling.temperature,
+            top_k: sampling.top_k,
+            top_p: sampling.top_p,
+            min_p: sampling.min_p,
+            seed: sampling.seed,
+        })?)
+    }
+
+    pub(super) fn decode_options(&self) -> DecodeOptions {
+        DecodeOptions {
+            max_tokens: self.request.sampling.max_tokens.saturating_sub(self.spent),
+            budget: Budget::Whole,
+            forcing: self.engine.options.forcing,
+            cancel: self.cancel.clone(),
+            ..DecodeOptions::default()
+        }
+    }
+
+    /// Counts what a decoded text cost; one whose constraint failed is an error.
+    pub(super) fn counted(&mut self, decoded: Decoded) -> Result<Decoded, Error> {
         self.stats += &decoded.stats;
         match &decoded.stop {
             StopReason::ConstraintFailed(why) => Err(Error::new(
@@ -360,9 +426,10 @@ impl<B: Backend + Send> Making<'_, B> {
         }
     }
 
-    fn finish(&mut self, decoded: Decoded, parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
+    fn finish(&mut self, decoded: Decoded, mut parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
+        parsed.reasoning = self.thought.take().or(parsed.reasoning);
         let stats = std::mem::take(&mut self.stats);
-        Turn { parsed, text: decoded.text, stop: decoded.stop, decision, stats }
+        Turn { parsed, text: decoded.text, stop: decoded.stop, budget: self.budget, decision, stats }
     }
 }
 

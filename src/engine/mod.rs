@@ -5,11 +5,16 @@
 //! grammar, or an answer without any call marker in it; a constraint that fails ends the turn with an error.
 
 mod automata;
+mod check;
 mod load;
 mod local;
+mod mend;
+mod place;
 mod policy;
+mod reason;
 mod recover;
 
+pub use check::{CallCheck, Fault};
 pub use local::{AnswerView, LocalEngine, Options, Parameters};
 pub use policy::Thresholds;
 
@@ -52,6 +57,9 @@ pub struct TurnRequest<'a> {
     pub parallel: Option<NonZeroUsize>,
     /// Calls whose answer is in the transcript and would be the same again: the turn cannot consist of these.
     pub settled: &'a [ToolCall],
+    /// What finished calls are held to beyond their grammar; an engine that can writes a value again that does not
+    /// fit ([`Options::retries`]).
+    pub check: Option<&'a dyn CallCheck>,
     /// How tokens are drawn and bounded.
     pub sampling: &'a Sampling,
 }
@@ -108,9 +116,11 @@ pub enum TurnEvent {
     Decided(TurnDecision),
     /// A piece of the answer.
     Text(String),
+    /// A piece of what the model thinks before it speaks.
+    Reasoning(String),
     /// Calls were found in a turn that the family's own form does not cover: the turn as the model wrote it.
     Recovered(String),
-    /// The turn was taken back and is made again.
+    /// The turn, or a value in it, was taken back and is written again; nothing of it was shown.
     Retry(String),
 }
 
@@ -121,8 +131,10 @@ pub struct Turn {
     pub parsed: ParsedTurn,
     /// The text as the model wrote it.
     pub text: String,
-    /// Why it ended.
+    /// Why it ended. After [`StopReason::Budget`] its calls are whole, but not what the model wanted to write.
     pub stop: StopReason,
+    /// Tokens it could have: [`Sampling::max_tokens`], or what the context had room for.
+    pub budget: usize,
     /// How it was decided between call and answer, where that was open.
     pub decision: Option<TurnDecision>,
     /// What it cost.

@@ -197,6 +197,7 @@ fn run_question(
         choice: ToolChoice::Auto,
         parallel: options.parallel,
         settled: &[],
+        check: None,
         sampling: &Sampling { max_tokens: options.max_tokens, ..Sampling::default() },
     };
     match engine.turn(&request, cancel, &mut |_| {}) {

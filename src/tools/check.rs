@@ -109,6 +109,31 @@ fn draft(schema: &Value) -> jsonschema::Draft {
     }
 }
 
+impl Violation {
+    /// JSON pointer of the value that is to be another one: the violation's own, and of a list whose elements are not
+    /// unique the first that was there before.
+    ///
+    /// ```
+    /// # use toolgate::tools::Check; use serde_json::json;
+    /// let check = Check::new(&json!({"properties": {"ids": {"uniqueItems": true}}}))?;
+    /// assert_eq!(check.violations(&json!({"ids": [3, 4, 3]})).remove(0).place(), "/ids/2");
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn place(&self) -> String {
+        let repeated = match (self.rule.as_str(), &self.given) {
+            ("uniqueItems", Value::Array(items)) => items
+                .iter()
+                .enumerate()
+                .position(|(index, item)| items.iter().take(index).any(|earlier| earlier == item)),
+            _ => None,
+        };
+        match repeated {
+            Some(index) => format!("{}/{index}", self.pointer),
+            None => self.pointer.clone(),
+        }
+    }
+}
+
 /// A model cannot use more corrections than this at once.
 const MAX_VIOLATIONS: usize = 4;
 

@@ -130,6 +130,12 @@ impl Registry {
         self.entry(&call.name).is_some_and(|entry| entry.tool.needs_approval_of(call))
     }
 
+    /// What is wrong with a call's arguments; nothing for a tool that is not there.
+    pub fn violations(&self, call: &ToolCall) -> Vec<Violation> {
+        let checked = self.entry(&call.name).map(|entry| entry.check.check(&call.arguments));
+        checked.and_then(Result::err).unwrap_or_default()
+    }
+
     /// Runs a call: finds the tool, checks the arguments, calls it, times it.
     /// Whatever is wrong becomes a result the model can act on.
     pub fn call(&self, call: &ToolCall) -> ToolResult {

@@ -12,7 +12,7 @@ use toolgate_infer::Vocabulary;
 use toolgate_infer::scripted::Scripted;
 
 /// A template of the Hermes family.
-const TEMPLATE: &str = r#"
+pub(crate) const TEMPLATE: &str = r#"
 {%- for m in messages %}
 {%- if m.role == "tool" %}<user><tool_response>{{ m.content }}</tool_response>
 {%- elif m.tool_calls %}<assistant>{% for c in m.tool_calls %}<tool_call>

@@ -14,5 +14,6 @@ mod forced;
 mod models;
 mod tidy;
 mod tools;
+mod turns;
 #[path = "../../crates/llama/tests/it/vocabularies.rs"]
 mod vocabularies;

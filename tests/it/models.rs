@@ -184,6 +184,7 @@ fn every_turn_is_valid_under_noise() {
             choice: ToolChoice::Required,
             parallel: None,
             settled: &[],
+            check: None,
             sampling: &sampling,
         };
         let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
@@ -222,6 +223,7 @@ fn greedy_turns_read_the_same_with_and_without_forced_batches() {
                     choice: ToolChoice::Required,
                     parallel: None,
                     settled: &[],
+                    check: None,
                     sampling: &sampling,
                 };
                 engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap().text

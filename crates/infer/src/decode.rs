@@ -131,6 +131,8 @@ impl StopReason {
 /// A turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
+    /// Tokens of the session in front of it.
+    pub start: usize,
     /// Its text: the pieces in order. Control tokens appear by name.
     pub text: String,
     /// Its tokens, without the one that ended it.
@@ -153,29 +155,18 @@ pub fn decode<B: Backend>(
     options: &DecodeOptions,
     sink: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
 ) -> Result<Decoded, Error> {
-    let start = Instant::now();
-    let mut turn = Turn {
-        session,
-        constraint: Timed { inner: constraint, elapsed: Duration::ZERO },
-        options,
-        sink,
-        pending: Vec::new(),
-        stream: TextStream::new(&options.stop_texts),
-        tokens: Vec::new(),
-        stats: Stats::default(),
-        busy: Duration::ZERO,
-    };
-    let stop = match turn.run(sampler) {
-        Ok(StopReason::End | StopReason::Finished) if turn.constraint.is_steered() => StopReason::Budget,
-        Ok(stop) => stop,
-        Err(error) if error.kind() == Kind::Constraint => StopReason::ConstraintFailed(error.to_string()),
-        Err(error) => return Err(error),
-    };
-    Ok(turn.finish(stop, start))
+    let start = session.tokens().len();
+    let mut turn = Turn::new(session, constraint, options, sink, start);
+    let stop = turn.run(sampler);
+    turn.finish(stop)
 }
 
-struct Turn<'a, B> {
+/// A turn being decoded.
+pub(crate) struct Turn<'a, B> {
     session: &'a mut Session<B>,
+    /// Tokens of the session in front of the turn.
+    start: usize,
+    began: Instant,
     constraint: Timed<'a>,
     options: &'a DecodeOptions,
     sink: &'a mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
@@ -188,17 +179,76 @@ struct Turn<'a, B> {
     busy: Duration,
 }
 
-impl<B: Backend> Turn<'_, B> {
+impl<'a, B: Backend> Turn<'a, B> {
+    pub(crate) fn new(
+        session: &'a mut Session<B>,
+        constraint: &'a mut dyn Constraint,
+        options: &'a DecodeOptions,
+        sink: &'a mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
+        start: usize,
+    ) -> Self {
+        Self {
+            session,
+            start,
+            began: Instant::now(),
+            constraint: Timed { inner: constraint, elapsed: Duration::ZERO },
+            options,
+            sink,
+            pending: Vec::new(),
+            stream: TextStream::new(&options.stop_texts),
+            tokens: Vec::new(),
+            stats: Stats::default(),
+            busy: Duration::ZERO,
+        }
+    }
+
     fn run(&mut self, sampler: &mut Sampler) -> Result<StopReason, Error> {
         if self.options.max_tokens == 0 {
             return Ok(StopReason::MaxTokens);
         }
-        if self.options.budget == Budget::Whole {
-            self.constraint.limit(self.options.max_tokens.min(self.session.room()))?;
-        }
+        self.limit()?;
         if self.constraint.is_finished()? {
             return Ok(StopReason::Finished);
         }
+        self.go_on(sampler)
+    }
+
+    /// Goes on behind tokens of an earlier turn, which the session holds and nobody is shown, with `next`. None if
+    /// the constraint has no place for these.
+    pub(crate) fn run_from(
+        &mut self,
+        sampler: &mut Sampler,
+        kept: &[DecodedToken],
+        next: &[TokenId],
+    ) -> Result<Option<StopReason>, Error> {
+        for token in kept {
+            self.constraint.accept(token.token)?;
+            self.stream.push(self.session.vocabulary().bytes(token.token));
+        }
+        self.stream.delta();
+        self.tokens.extend_from_slice(kept);
+        self.limit()?;
+        for &token in next {
+            if !self.constraint.allows(token)? {
+                return Ok(None);
+            }
+            if let Some(stop) = self.take(token, Source::Sampled)? {
+                return Ok(Some(stop));
+            }
+        }
+        self.go_on(sampler).map(Some)
+    }
+
+    /// Tells the constraint how many tokens there can be.
+    fn limit(&mut self) -> Result<(), Error> {
+        if self.options.budget == Budget::Whole {
+            let left = self.options.max_tokens.saturating_sub(self.tokens.len());
+            self.constraint.limit(left.min(self.session.room()))?;
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self, sampler: &mut Sampler) -> Result<StopReason, Error> {
         loop {
             for token in self.forced()? {
                 // Near the end of a budget the canonical tokens may be too many where fewer and longer ones do.
@@ -292,7 +342,14 @@ impl<B: Backend> Turn<'_, B> {
         })
     }
 
-    fn finish(mut self, stop: StopReason, start: Instant) -> Decoded {
+    /// The turn, once it has come to its end.
+    pub(crate) fn finish(mut self, stop: Result<StopReason, Error>) -> Result<Decoded, Error> {
+        let stop = match stop {
+            Ok(StopReason::End | StopReason::Finished) if self.constraint.is_steered() => StopReason::Budget,
+            Ok(stop) => stop,
+            Err(error) if error.kind() == Kind::Constraint => StopReason::ConstraintFailed(error.to_string()),
+            Err(error) => return Err(error),
+        };
         let text = self.stream.finish();
         if !text.is_empty() && stop != StopReason::SinkStopped {
             let source = self.tokens.last().map_or(Source::Sampled, |token| token.source);
@@ -301,8 +358,9 @@ impl<B: Backend> Turn<'_, B> {
         }
         self.stats.ms.mask = ms(self.constraint.elapsed);
         self.stats.ms.decode = ms(self.busy.saturating_sub(self.constraint.elapsed));
-        self.stats.ms.total = ms(start.elapsed());
-        Decoded { text: self.stream.into_text(), tokens: self.tokens, stop, stats: self.stats }
+        self.stats.ms.total = ms(self.began.elapsed());
+        let Self { start, tokens, stats, .. } = self;
+        Ok(Decoded { start, text: self.stream.into_text(), tokens, stop, stats })
     }
 }
 

@@ -247,7 +247,7 @@ fn likelier(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
 }
 
 /// The token with the greatest logit, the lowest number among equals; none where no logit is finite.
-fn argmax(logits: &[f32], mask: Option<&Mask>) -> Option<TokenId> {
+pub(crate) fn argmax(logits: &[f32], mask: Option<&Mask>) -> Option<TokenId> {
     let mut best: Option<(f32, TokenId)> = None;
     let mut consider = |logit: f32, token: TokenId| {
         if logit.is_finite() && best.is_none_or(|(greatest, _)| logit > greatest) {

@@ -12,6 +12,8 @@ use crate::{Backend, Error, Kind, Rows, Specials};
 
 /// Logit of the token the script wants. With [`NOISE`] on all others it has nearly all the probability.
 const WANTED: f32 = 24.0;
+/// What each further text of a turn is wanted less than the one before.
+const LESS: f32 = 2.0;
 /// Logits of unwanted tokens lie between 0 and this, by a hash of the position and the token.
 const NOISE: f32 = 1.0;
 /// Added to the wanted logit for a stray token.
@@ -23,13 +25,14 @@ const MEMORY: usize = 48;
 ///
 /// A turn begins with [`Session::set_prompt`](crate::Session::set_prompt). Its script is the first
 /// [`on`](Self::on) whose text the prompt contains, else the next [`say`](Self::say), else to end at once.
-/// Within a turn it wants the script's text, longest token first, then to end. Where a constraint made it write
-/// something else, it goes on after the place in the script that reads like what was written last.
+/// Within a turn it wants the script's text, longest token first, then to end; next, what [`or_say`](Self::or_say)
+/// added. Where a constraint made it write something else, it goes on after the place in the script that reads like
+/// what was written last.
 #[derive(Clone, Debug)]
 pub struct Scripted {
     vocabulary: Arc<Vocabulary>,
     rules: Vec<(String, String)>,
-    queue: VecDeque<String>,
+    queue: VecDeque<Vec<String>>,
     stray: Option<(usize, TokenId)>,
     context: usize,
     batch: usize,
@@ -42,7 +45,8 @@ pub struct Scripted {
 #[derive(Clone, Debug)]
 struct Script {
     start: usize,
-    text: Vec<u8>,
+    /// What it wants to say, what it would say otherwise, and so on.
+    texts: Vec<Vec<u8>>,
 }
 
 impl Scripted {
@@ -65,7 +69,17 @@ impl Scripted {
     /// Adds what the next turn without a script of its own wants to say; each is used once, in order.
     #[must_use]
     pub fn say(mut self, text: impl Into<String>) -> Self {
-        self.queue.push_back(text.into());
+        self.queue.push_back(vec![text.into()]);
+        self
+    }
+
+    /// Adds what the turn added last would say where it must not say what it wants; each text is less likely by the
+    /// same factor than the one before.
+    #[must_use]
+    pub fn or_say(mut self, text: impl Into<String>) -> Self {
+        if let Some(texts) = self.queue.back_mut() {
+            texts.push(text.into());
+        }
         self
     }
 
@@ -106,6 +120,22 @@ impl Scripted {
         tokens.iter().flat_map(|&token| self.vocabulary.bytes(token)).copied().collect()
     }
 
+    /// What is left of the texts that begin with what was written, each with the logit of its next token; where none
+    /// does, what follows the place in the first that reads like it.
+    fn rests<'s>(&self, script: &'s Script, held: &[TokenId]) -> Vec<(&'s [u8], f32)> {
+        let written = self.bytes_of(held.get(script.start..).unwrap_or_default());
+        let wanted = (0_u8..).map(|rank| WANTED - LESS * f32::from(rank));
+        let texts = script.texts.iter().zip(wanted);
+        let rests: Vec<_> = texts
+            .filter_map(|(text, wanted)| Some((text.strip_prefix(written.as_slice())?, wanted)))
+            .collect();
+        if !rests.is_empty() {
+            return rests;
+        }
+        let first = script.texts.first().map(Vec::as_slice).unwrap_or_default();
+        vec![(first.get(resume(first, &written)..).unwrap_or_default(), WANTED)]
+    }
+
     /// Logits after the first `len` tokens.
     fn row(&self, len: usize) -> Vec<f32> {
         let held = self.held.get(..len).unwrap_or_default();
@@ -122,24 +152,19 @@ impl Scripted {
             }
         };
         let script = self.turn.as_ref().filter(|script| script.start <= len);
-        let (text, written) = match script {
-            Some(script) => {
-                (script.text.as_slice(), self.bytes_of(held.get(script.start..).unwrap_or_default()))
+        for (rest, wanted) in script.map_or(vec![(&[][..], WANTED)], |script| self.rests(script, held)) {
+            if rest.is_empty() {
+                self.vocabulary.end_tokens().iter().for_each(|&token| want(token, wanted));
             }
-            None => (&[][..], Vec::new()),
-        };
-        let rest = text.get(resume(text, &written)..).unwrap_or_default();
-        if rest.is_empty() {
-            self.vocabulary.end_tokens().iter().for_each(|&token| want(token, WANTED));
-        }
-        // A control token the script names by its text is wanted most, then text tokens, the longer the more.
-        for token in (0_u32..).take(self.vocabulary.len()) {
-            let bytes = self.vocabulary.bytes(token);
-            if !bytes.is_empty() && rest.starts_with(bytes) {
-                match self.vocabulary.kind(token) {
-                    TokenKind::Special => want(token, WANTED + 2.0),
-                    TokenKind::Text => want(token, WANTED - 1.0 / bytes.len() as f32),
-                    TokenKind::EndOfGeneration | TokenKind::Unused => {}
+            // A control token the script names by its text is wanted most, then text tokens, the longer the more.
+            for token in (0_u32..).take(self.vocabulary.len()) {
+                let bytes = self.vocabulary.bytes(token);
+                if !bytes.is_empty() && rest.starts_with(bytes) {
+                    match self.vocabulary.kind(token) {
+                        TokenKind::Special => want(token, wanted + 2.0),
+                        TokenKind::Text => want(token, wanted - 1.0 / bytes.len() as f32),
+                        TokenKind::EndOfGeneration | TokenKind::Unused => {}
+                    }
                 }
             }
         }
@@ -227,9 +252,11 @@ impl Backend for Scripted {
 
     fn begin_turn(&mut self) {
         let prompt = String::from_utf8_lossy(&self.bytes_of(&self.held)).into_owned();
-        let rule = self.rules.iter().find(|(when, _)| prompt.contains(when)).map(|(_, text)| text.clone());
-        let text = rule.or_else(|| self.queue.pop_front()).unwrap_or_default();
-        self.turn = Some(Script { start: self.held.len(), text: text.into_bytes() });
+        let rule = self.rules.iter().find(|(when, _)| prompt.contains(when));
+        let rule = rule.map(|(_, text)| vec![text.clone()]);
+        let texts = rule.or_else(|| self.queue.pop_front()).unwrap_or_default();
+        let texts = texts.into_iter().map(String::into_bytes).collect();
+        self.turn = Some(Script { start: self.held.len(), texts });
         // The prompt's logits were made before its script was known.
         if let Some(last) = self.logits.len().checked_sub(1) {
             let row = self.row(self.held.len());
@@ -240,12 +267,9 @@ impl Backend for Scripted {
     }
 }
 
-/// Where the script goes on after `written`: behind it if it is a beginning of the script, else behind the place
-/// that shares the most with its end, else where it stands.
+/// Where the script goes on after `written`, which is no beginning of it: behind the place that shares the most with
+/// its end, else where it stands.
 fn resume(script: &[u8], written: &[u8]) -> usize {
-    if script.starts_with(written) {
-        return written.len();
-    }
     let longest = MEMORY.min(written.len()).min(script.len());
     for len in (1..=longest).rev() {
         let tail = written.get(written.len() - len..).unwrap_or_default();

@@ -24,6 +24,9 @@ pub struct Stats {
     pub accepted_tokens: usize,
     /// Evaluations of the model after the prompts.
     pub decode_calls: usize,
+    /// Values written again because they did not fit what is checked when they are whole.
+    #[serde(default)]
+    pub retries: usize,
     /// Time by stage.
     pub ms: Milliseconds,
     /// Probability the constraint took away.
@@ -97,6 +100,7 @@ impl AddAssign<&Self> for Stats {
         self.drafted_tokens += other.drafted_tokens;
         self.accepted_tokens += other.accepted_tokens;
         self.decode_calls += other.decode_calls;
+        self.retries += other.retries;
         self.ms += other.ms;
         self.constraint_pressure += other.constraint_pressure;
     }

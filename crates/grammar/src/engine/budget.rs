@@ -73,7 +73,7 @@ impl Budgeted {
     /// Whether [`allows`](Self::allows) has refused a token since the budget was set that the grammar allows, or the
     /// budget is used up where the text could go on.
     pub fn is_steered(&self) -> bool {
-        self.steered || self.left == Some(0)
+        self.steered
     }
 
     /// The run itself.
@@ -126,6 +126,9 @@ impl Budgeted {
             self.plan.pop();
         } else {
             self.plan.clear();
+        }
+        if self.left == Some(0) {
+            self.steered |= !self.matcher.is_finished()?;
         }
         Ok(())
     }

@@ -197,6 +197,8 @@ fn budget_that_suffices_changes_nothing_and_one_below_the_shortest_text_cuts() {
     assert_eq!((free.text.as_str(), &free.stop), (script, &StopReason::Finished));
     let roomy = turn(200, Budget::Whole);
     assert_eq!((&roomy.tokens, &roomy.stop), (&free.tokens, &StopReason::Finished));
+    let exact = turn(free.tokens.len(), Budget::Whole);
+    assert_eq!((&exact.tokens, &exact.stop), (&free.tokens, &StopReason::Finished), "nothing was cut");
     let tight = turn(5, Budget::Whole);
     assert_eq!((tight.tokens.len(), &tight.stop), (5, &StopReason::MaxTokens));
 }

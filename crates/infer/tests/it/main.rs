@@ -4,5 +4,6 @@
 mod decode;
 mod forcing;
 mod language;
+mod retry;
 mod sampler;
 mod session;
