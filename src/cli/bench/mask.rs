@@ -34,6 +34,7 @@ Only the vocabulary of the model is read, and its chat template, whose form the 
 grammar are replayed as tokens, a full mask computed before every token and at the end: once on a new automaton (first
 visit), and once more (steady). ready is compilation and the first mask. check asks about single tokens. For llama.cpp
 a mask is its grammar sampler applied to the whole vocabulary; ratio is its mean over ours at the same tokens.
+What is computed once for a vocabulary shows in the first round only, of which nothing is left with --rounds 2 or more.
 One thread; run it on an idle machine. A row of --schemas is {\"schema\", \"valid_instances\"}.
 
 --json prints {model, tokens, format, rounds, workloads: [{name, grammars, texts, tokens, refused, rejected,
@@ -260,7 +261,7 @@ fn table(report: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
     let format = report.get("format").and_then(Value::as_str).unwrap_or_default();
     writeln!(
         out,
-        "{model}: {} tokens, calls in the form of {format}, least of {} rounds",
+        "{model}: {} tokens, calls in the form of {format}; rounds: {}",
         text("/tokens"),
         text("/rounds")
     )?;
@@ -318,15 +319,18 @@ fn table(report: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
     row(out, "", &["masks", "first", "max", "steady", "llama.cpp"].map(str::to_owned))?;
     for workload in workloads {
         for place in Place::ALL.map(Place::name) {
-            let at = |engine: &str, figure: &str| {
-                cell(workload.pointer(&format!("/{engine}/places/{place}/{figure}")), 1.0)
+            let at = |engine: &str, figure: &str, share: &str| {
+                let times = workload.pointer(&format!("/{engine}/places/{place}/{figure}"));
+                // Where nothing was measured the figures are no times.
+                let measured = times.filter(|times| times.get("n").is_some_and(|n| *n != 0));
+                cell(measured.and_then(|times| times.get(share)), 1.0)
             };
             let cells = [
-                at("toolgate", "first_visit_us/n"),
-                at("toolgate", "first_visit_us/mean"),
-                at("toolgate", "first_visit_us/max"),
-                at("toolgate", "steady_us/mean"),
-                at("llama_cpp", "mask_us/mean"),
+                at("toolgate", "first_visit_us", "n"),
+                at("toolgate", "first_visit_us", "mean"),
+                at("toolgate", "first_visit_us", "max"),
+                at("toolgate", "steady_us", "mean"),
+                at("llama_cpp", "mask_us", "mean"),
             ];
             row(out, &format!("{} {place}", name_of(workload)), &cells)?;
         }
@@ -403,7 +407,7 @@ mod tests {
         check_times(&result, "/toolgate/check_us", 2.0 * tokens);
         check_times(&result, "/toolgate/compile_ms", 1.0);
         check_times(&result, "/llama_cpp/mask_us", 50.0);
-        assert!(number(&result, "/toolgate/ready_ms/mean") > number(&result, "/toolgate/compile_ms/mean"));
+        assert!(number(&result, "/toolgate/ready_ms/mean") >= number(&result, "/toolgate/compile_ms/mean"));
         assert!(number(&result, "/toolgate/memory_bytes/max") > 0.0);
         for ratio in ["first_visit", "steady", "check"] {
             assert!(number(&result, &format!("/ratio/{ratio}")) > 0.0);
