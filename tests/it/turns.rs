@@ -75,11 +75,12 @@ fn scripted() -> Scripted {
 }
 
 fn retries(run: &Run) -> Vec<&str> {
-    let why = |event| match event {
-        &Event::Retry { ref why } => Some(why.as_str()),
+    let events = run.events.iter();
+    let retries = events.filter_map(|event| match event {
+        Event::Retry { why } => Some(why.as_str()),
         _ => None,
-    };
-    run.events.iter().filter_map(why).collect()
+    });
+    retries.collect()
 }
 
 fn arguments(run: &Run) -> Vec<String> {
