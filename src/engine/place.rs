@@ -24,22 +24,25 @@ pub(super) fn of_arguments(text: &str, from: usize, arguments: &Map<String, Valu
 /// that the list may end there instead. Of a list or object that is wrong as a whole it is the last element with its
 /// comma, up to the closing bracket, so that there may be more of them.
 pub(super) fn of_value(text: &str, at: usize, pointer: &str) -> Option<Range<usize>> {
-    let mut range = at..end_of(text, at)?;
-    let mut in_list = false;
+    let mut value = at..end_of(text, at)?;
+    let mut with_comma = None;
     for step in pointer.split('/').skip(1) {
         let key = step.replace("~1", "/").replace("~0", "~");
-        in_list = text.get(range.start..)?.starts_with('[');
-        let found = elements(text, range.start)?
+        let in_list = text.get(value.start..)?.starts_with('[');
+        let (_, element) = elements(text, value.start)?
             .into_iter()
             .enumerate()
-            .find(|(index, element)| if in_list { index.to_string() == key } else { element.key == key });
-        range = found.map(|(_, element)| if in_list { element.with_comma } else { element.value })?;
+            .find(|(index, element)| if in_list { index.to_string() == key } else { element.key == key })?;
+        value = element.value;
+        with_comma = in_list.then_some(element.with_comma);
     }
-    let is_whole = !in_list && text.get(range.start..)?.starts_with(['{', '[']);
-    if is_whole && let Some(last) = elements(text, range.start)?.pop() {
-        range.start = last.with_comma.start;
+    if with_comma.is_some() {
+        return with_comma;
     }
-    Some(range)
+    if let Some(last) = elements(text, value.start)?.pop() {
+        value.start = last.with_comma.start;
+    }
+    Some(value)
 }
 
 /// An element of a list, or a member of an object.

@@ -75,11 +75,12 @@ fn scripted() -> Scripted {
 }
 
 fn retries(run: &Run) -> Vec<&str> {
-    let why = |event| match event {
-        &Event::Retry { ref why } => Some(why.as_str()),
+    let events = run.events.iter();
+    let retries = events.filter_map(|event| match event {
+        Event::Retry { why } => Some(why.as_str()),
         _ => None,
-    };
-    run.events.iter().filter_map(why).collect()
+    });
+    retries.collect()
 }
 
 fn arguments(run: &Run) -> Vec<String> {
@@ -100,6 +101,9 @@ fn faults() -> Vec<(Value, [&'static str; 2])> {
         "required": ["kind"],
         "if": {"properties": {"kind": {"pattern": "^(?=web)"}}}, "then": {"required": ["place"]}
     });
+    let items = json!({"type": "array", "items": {"type": "object", "properties":
+        {"n": {"type": "number", "multipleOf": 2.5, "minimum": 0, "maximum": 9}}, "required": ["n"]}});
+    let within = json!({"type": "object", "properties": {"items": items}, "required": ["items"]});
     let looking = json!({
         "type": "object", "properties": {"text": {"type": "string", "pattern": "^(?!secret).*$"}},
         "required": ["text"]
@@ -111,6 +115,10 @@ fn faults() -> Vec<(Value, [&'static str; 2])> {
         ),
         (with("uniqueItems", json!(true)), [r#"{"ids": [1, 2, 2]}"#, r#"{"ids": [1, 2]}"#]),
         (with("contains", json!({"const": 5})), [r#"{"ids": [3]}"#, r#"{"ids": [3, 5]}"#]),
+        (
+            within,
+            [r#"{"items": [{"n": 5}, {"n": 7}, {"n": 5}]}"#, r#"{"items": [{"n": 5}, {"n": 5}, {"n": 5}]}"#],
+        ),
         (conditional, [r#"{"kind": "web"}"#, r#"{"kind": "web", "place": "x"}"#]),
         (looking, [r#"{"text": "secret plan"}"#, r#"{"text": "plan"}"#]),
     ]
