@@ -298,6 +298,8 @@ impl Run<'_> {
             Approval::Ask(ask) => ask(&Request::new(registry, call)),
         };
         if !approved {
+            // Asked again, the answer would be the same.
+            self.settled.record(call, false);
             return ToolResult::denied(format!(
                 "the user did not allow this {} call; do not repeat it, and say what you would have done",
                 call.name

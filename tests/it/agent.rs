@@ -244,24 +244,26 @@ fn a_cancelled_run_ends_in_order() {
     assert!(matches!(transcript.last(), Some(Message::Tool(_))), "what was done is kept");
 }
 
+/// A tool that changes something and asks first.
+struct Ask;
+impl toolgate::tools::Tool for Ask {
+    fn spec(&self) -> &toolgate_chat::ToolSpec {
+        static SPEC: std::sync::OnceLock<toolgate_chat::ToolSpec> = std::sync::OnceLock::new();
+        SPEC.get_or_init(|| toolgate_chat::ToolSpec::of::<City>("burn", "Burns a city.").unwrap())
+    }
+    fn effect(&self) -> toolgate::tools::Effect {
+        toolgate::tools::Effect::Writes
+    }
+    fn needs_approval(&self) -> bool {
+        true
+    }
+    fn call(&self, _: &toolgate::tools::Args) -> toolgate::tools::ToolResult {
+        toolgate::tools::ToolResult::ok("burnt")
+    }
+}
+
 #[test]
 fn a_write_that_is_not_approved_is_denied() {
-    struct Ask;
-    impl toolgate::tools::Tool for Ask {
-        fn spec(&self) -> &toolgate_chat::ToolSpec {
-            static SPEC: std::sync::OnceLock<toolgate_chat::ToolSpec> = std::sync::OnceLock::new();
-            SPEC.get_or_init(|| toolgate_chat::ToolSpec::of::<City>("burn", "Burns a city.").unwrap())
-        }
-        fn effect(&self) -> toolgate::tools::Effect {
-            toolgate::tools::Effect::Writes
-        }
-        fn needs_approval(&self) -> bool {
-            true
-        }
-        fn call(&self, _: &toolgate::tools::Args) -> toolgate::tools::ToolResult {
-            toolgate::tools::ToolResult::ok("burnt")
-        }
-    }
     for (approval, status) in [
         (Approval::Never, Status::Denied),
         (Approval::Auto, Status::Ok),
@@ -276,4 +278,26 @@ fn a_write_that_is_not_approved_is_denied() {
         let agent = Agent::new(Arc::new(engine), registry, Options { approval, ..Options::default() });
         assert_eq!(calls(&agent.ask("burn it").unwrap()), [("burn", status)]);
     }
+}
+
+#[test]
+fn a_call_that_was_not_allowed_is_not_asked_for_again() {
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    let approval = Approval::Ask(Arc::new(move |_| {
+        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        false
+    }));
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    let model = scripted().say(call("burn", "Oslo")).say(call("burn", "Oslo")).say("It was not allowed.");
+    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+    let mut registry = Registry::new();
+    registry.add(Ask).unwrap();
+    let agent = Agent::new(Arc::new(engine), registry, Options { approval, ..Options::default() });
+    let outcome = agent.ask("burn it").unwrap();
+    assert_eq!(calls(&outcome), [("burn", Status::Denied)]);
+    assert_eq!(
+        (outcome.answer.as_str(), asked.load(std::sync::atomic::Ordering::Relaxed)),
+        ("It was not allowed.", 1)
+    );
 }
