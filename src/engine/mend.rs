@@ -100,14 +100,19 @@ fn is_ended(decoded: &Decoded) -> bool {
 
 /// The first thing wrong with calls, which stand in `text` in this order.
 fn wrong(check: &dyn CallCheck, text: &str, calls: &[ToolCall]) -> Option<Wrong> {
-    let mut from = Some(0);
+    let mut from = 0;
     for call in calls {
-        let arguments = from.and_then(|from| place::of_arguments(text, from, &call.arguments));
+        let arguments = place::of_arguments(text, from, &call.arguments);
         if let Some(fault) = check.fault(call) {
-            let place = arguments.and_then(|at| place::of_value(text, at.start, &fault.pointer));
+            let place = match &arguments {
+                Some(at) => place::of_value(text, at.start, &fault.pointer),
+                None => place::of_spelled(text, from, &call.arguments, &fault.pointer),
+            };
             return Some(Wrong { why: format!("{}: {}", call.name, fault.why), place });
         }
-        from = arguments.map(|arguments| arguments.end);
+        // The next call stands behind this one: behind its arguments, or where its last value is.
+        let last = || place::of_spelled(text, from, &call.arguments, "");
+        from = arguments.or_else(last).map_or(from, |place| place.end);
     }
     None
 }

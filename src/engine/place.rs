@@ -1,4 +1,5 @@
-//! Where in the text of a turn a value of a call's arguments stands, for arguments written as JSON.
+//! Where in the text of a turn a value of a call's arguments stands: exactly for arguments written as JSON, by the
+//! parameter's name and the value's own text for all others.
 
 use std::ops::Range;
 
@@ -26,8 +27,7 @@ pub(super) fn of_arguments(text: &str, from: usize, arguments: &Map<String, Valu
 pub(super) fn of_value(text: &str, at: usize, pointer: &str) -> Option<Range<usize>> {
     let mut value = at..end_of(text, at)?;
     let mut with_comma = None;
-    for step in pointer.split('/').skip(1) {
-        let key = step.replace("~1", "/").replace("~0", "~");
+    for key in steps(pointer) {
         let in_list = text.get(value.start..)?.starts_with('[');
         let (_, element) = elements(text, value.start)?
             .into_iter()
@@ -43,6 +43,47 @@ pub(super) fn of_value(text: &str, at: usize, pointer: &str) -> Option<Range<usi
         value.start = last.with_comma.start;
     }
     Some(value)
+}
+
+/// The bytes to write again where the value at `pointer` is wrong, for arguments in another form than JSON (elements,
+/// lines, Python), which begin at byte `from` or later: the value as it is written behind its parameter's name. Lists
+/// and objects are JSON there too. Where no parameter is to blame it is the last one.
+///
+/// A wrong guess does no harm: what is written instead is read and checked like the first text.
+pub(super) fn of_spelled(
+    text: &str,
+    from: usize,
+    arguments: &Map<String, Value>,
+    pointer: &str,
+) -> Option<Range<usize>> {
+    let named = steps(pointer).next().and_then(|key| arguments.get_key_value(&key));
+    let (name, value) = named.or_else(|| arguments.iter().next_back())?;
+    let behind = from + text.get(from..)?.find(name.as_str())? + name.len();
+    let rest = text.get(behind..)?;
+    let spellings = match value {
+        Value::Array(_) | Value::Object(_) => {
+            let is_value = |at: usize| {
+                let json = end_of(text, at).and_then(|end| text.get(at..end));
+                json.and_then(|json| serde_json::from_str::<Value>(json).ok()).as_ref() == Some(value)
+            };
+            let at = rest.match_indices(['[', '{']).map(|(at, _)| behind + at).find(|&at| is_value(at))?;
+            let within = pointer.splitn(3, '/').nth(2).map(|rest| format!("/{rest}"));
+            return of_value(text, at, &within.unwrap_or_default());
+        }
+        Value::String(text) => [text.clone(), value.to_string()],
+        Value::Null => ["null", "None"].map(str::to_owned),
+        Value::Bool(true) => ["true", "True"].map(str::to_owned),
+        Value::Bool(false) => ["false", "False"].map(str::to_owned),
+        Value::Number(number) => [number.to_string(), number.to_string()],
+    };
+    let places =
+        spellings.iter().filter_map(|spelling| Some((rest.find(spelling.as_str())?, spelling.len())));
+    places.min().map(|(at, len)| behind + at..behind + at + len)
+}
+
+/// The names and positions that a JSON pointer goes by.
+fn steps(pointer: &str) -> impl Iterator<Item = String> {
+    pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))
 }
 
 /// An element of a list, or a member of an object.
@@ -138,6 +179,24 @@ mod tests {
         for pointer in ["/x", "/a~1b/3", "/n/0", "/a~1b/01"] {
             assert_eq!(of_value(TEXT, range.start, pointer), None, "{pointer}");
         }
+    }
+
+    #[test]
+    fn values_in_other_forms_are_found_behind_their_names() {
+        let arguments = json!({"path": "a path", "ids": [1, {"n": 2}], "deep": true, "n": 12});
+        let arguments = arguments.as_object().unwrap();
+        let elements = "<function=f>\n<parameter=path>\na path\n</parameter>\n<parameter=ids>\n[1, {\"n\": 2}]\n\
+                        </parameter>\n<parameter=deep>\ntrue\n</parameter>\n<parameter=n>\n12\n</parameter>";
+        let python = "[f(path='a path', ids=[1, {\"n\": 2}], deep=True, n=12)]";
+        for text in [elements, python] {
+            let place = |pointer: &str| of_spelled(text, 0, arguments, pointer).map(|place| &text[place]);
+            assert_eq!(place("/path"), Some("a path"), "{text}");
+            assert_eq!(place("/ids/1/n"), Some("2"), "{text}");
+            assert_eq!(place("/ids/1"), Some(", {\"n\": 2}"), "{text}");
+            assert!(place("/deep").is_some_and(|place| place.eq_ignore_ascii_case("true")), "{text}");
+            assert_eq!((place("/n"), place("")), (Some("12"), Some("12")), "{text}");
+        }
+        assert_eq!(of_spelled("f()", 0, arguments, "/n"), None);
     }
 
     #[test]

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use toolgate::agent::{Agent, Event, Final, Options, StopReason};
 use toolgate::engine::{self, Cancel, LocalEngine, Sampling};
 use toolgate::tools::{Args, Effect, Registry, Status, Tool, ToolResult};
-use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, ToolChoice, ToolSpec, Transcript};
+use toolgate_chat::{
+    Dialogue, Message, Template, TemplateTokens, ToolCall, ToolChoice, ToolSpec, Transcript,
+};
 use toolgate_infer::Vocabulary;
 use toolgate_infer::scripted::Scripted;
 
@@ -142,6 +144,34 @@ fn a_value_that_does_not_fit_is_written_again_before_anything_runs() {
         assert_eq!((arguments(&run), run.called), (vec![compact(bad)], 0));
         assert_eq!((run.outcome.stats.retries, run.outcome.calls[0].status), (0, Status::Failed));
     }
+}
+
+/// A template whose calls are elements, with the values as they are.
+const ELEMENTS: &str = "{%- for tool in tools or [] %}{{ tool | tojson }}\n{% endfor %}\
+    {%- for message in messages %}<|im_start|>{{ message.role }}\n\
+    {%- for call in message.tool_calls or [] %}<tool_call>\n<function={{ call.function.name }}>\n\
+    {%- for name, value in call.function.arguments | items %}<parameter={{ name }}>\n\
+    {{- value if value is string else value | tojson }}\n</parameter>\n{% endfor %}</function>\n</tool_call>{% endfor %}\
+    {{- message.content or '' }}<|im_end|>\n{% endfor %}\
+    {%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+#[test]
+fn a_value_in_an_element_is_written_again_too() {
+    let parameters = json!({
+        "type": "object", "properties": {"text": {"type": "string", "pattern": "^(?!secret).*$"}},
+        "required": ["text"]
+    });
+    let dialogue = Dialogue::derived(Template::new(ELEMENTS, TemplateTokens::default()).unwrap());
+    let written = |text: &str| {
+        let arguments = json!({"text": text}).as_object().unwrap().clone();
+        dialogue.format().render_calls(&[ToolCall::new("note", arguments)], &[])
+    };
+    let (bad, good) = (written("secret plan"), written("plan"));
+    assert!(bad.contains("<parameter=text>"), "{bad}");
+    let model = scripted().say(bad).or_say(good).say("Done.").say("Done.");
+    let run = run_with(ELEMENTS, model, parameters, Options::default(), engine::Options::default());
+    assert_eq!(arguments(&run), [r#"{"text":"plan"}"#], "{:?}", run.events);
+    assert_eq!((run.called, run.outcome.stats.retries), (1, 1));
 }
 
 #[test]
