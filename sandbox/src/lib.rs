@@ -32,6 +32,8 @@ pub mod output;
 mod patterns;
 pub mod policy;
 mod report;
+#[cfg(feature = "wasm")]
+pub mod wasm;
 
 pub use cap_std::{AmbientAuthority, ambient_authority};
 

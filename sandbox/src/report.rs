@@ -17,14 +17,17 @@ pub struct Enforced {
     /// The file system: `capability:read`, `capability:read+write` or `none`; for a command `mounts:read`,
     /// `mounts:read+write`.
     pub fs: String,
-    /// The network: `none`. A file operation opens no connection; a command has a network namespace with nothing in it.
+    /// The network: `none`. A file operation opens no connection; a command has a network namespace with nothing in it; a
+    /// component's sockets all refuse.
     pub net: String,
-    /// Where the work ran: `in-process`, without code that the caller brought; or `confined`, by `layers`.
+    /// Where the work ran: `in-process`, without code that the caller brought; `confined`, by `layers`; or `component`,
+    /// WebAssembly in a fresh instance under bounds of time, instructions, memory, output and disk.
     pub process: String,
     /// How paths were held inside the workspace, where files were touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolver: Option<Resolver>,
-    /// The layers that confined a command, each seen to hold before it started: `landlock 6`, `seccomp`, …
+    /// The layers that confined a command, each seen to hold before it started: `landlock 6`, `seccomp`, …; for a
+    /// component its engine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<String>,
     /// Bounds that are watched and may be passed for a moment, and layers that a test left out.

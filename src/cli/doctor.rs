@@ -8,6 +8,7 @@ use serde::Serialize;
 use toolgate_sandbox::command::{Commands, LayerState, Setup};
 use toolgate_sandbox::{Resolver, Root, ambient_authority};
 
+use super::components;
 use super::exit::Exit;
 use crate::models::{Presence, Store};
 
@@ -44,6 +45,15 @@ struct Sandbox {
     files: Resolver,
     commands: bool,
     layers: Vec<LayerState>,
+    components: Components,
+}
+
+/// WebAssembly tools.
+#[derive(Serialize)]
+struct Components {
+    works: bool,
+    /// The engine, or why there is none.
+    found: String,
 }
 
 #[derive(Serialize)]
@@ -76,7 +86,7 @@ pub(super) fn run(args: DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
     let layers = Commands::layers(&root, &Setup::default());
     let commands = layers.iter().all(|state| state.works || !state.required);
     let report = Report {
-        sandbox: Sandbox { files: root.resolver(), commands, layers },
+        sandbox: Sandbox { files: root.resolver(), commands, layers, components: components(&root) },
         processor: processor(),
         models: models(),
         build: Build {
@@ -114,6 +124,9 @@ fn print(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
             }
         }
     }
+    let components = &sandbox.components;
+    let word = if components.works { "works" } else { "refused" };
+    writeln!(out, "  components    {word:<9}{}", components.found)?;
     let processor = &report.processor;
     writeln!(out, "processor")?;
     writeln!(
@@ -144,6 +157,13 @@ fn print(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "build")?;
     let Build { version, profile, system } = &report.build;
     writeln!(out, "  toolgate {version}, {profile}, {system}")
+}
+
+fn components(root: &Root) -> Components {
+    match components::tried(root) {
+        Ok(found) => Components { works: true, found },
+        Err(why) => Components { works: false, found: why.to_string() },
+    }
 }
 
 fn processor() -> Processor {

@@ -3,6 +3,8 @@
 //! Results go to stdout and everything else to stderr; colour and progress bars only on a terminal.
 
 mod bench;
+#[cfg_attr(not(feature = "wasm"), path = "no_components.rs")]
+mod components;
 mod conformance;
 mod doctor;
 mod eval;

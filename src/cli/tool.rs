@@ -11,7 +11,7 @@ use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits, Tier};
 use toolgate_sandbox::{Root, ambient_authority};
 
 use super::exit::Exit;
-use super::{terminal, tool_serve};
+use super::{components, terminal, tool_serve};
 use crate::memory::Memory;
 use crate::tools::{CommandTool, Effect, Registry, Status, Tool as _, file_tools, memory_tools};
 
@@ -114,6 +114,31 @@ pub(super) fn registry_with(
     limits: &ProcessLimits,
     memory: Memory,
 ) -> anyhow::Result<Registry> {
+    let (root, policy, mode) = ground(args, limits)?;
+    let mut command = command_tool(&root, &policy, mode)?;
+    let mut registry = Registry::new();
+    for tool in file_tools(&root, &policy, mode)? {
+        // What looks comes first, then commands, then what writes.
+        if tool.effect() == Effect::Writes
+            && let Some(command) = command.take()
+        {
+            registry.add(command)?;
+        }
+        registry.add(tool)?;
+    }
+    if let Some(command) = command {
+        registry.add(command)?;
+    }
+    for tool in memory_tools(&Arc::new(memory))? {
+        registry.add_boxed(tool)?;
+    }
+    let beside = args.policy.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+    components::add(&mut registry, &root, &policy, mode, beside);
+    Ok(registry.under(format!("{mode:?} {policy:?}")))
+}
+
+/// The workspace, what is allowed there under the tighter of the policy's bounds and `limits`, and what for.
+pub(super) fn ground(args: &Workspace, limits: &ProcessLimits) -> anyhow::Result<(Root, Policy, Mode)> {
     let mode = match args.mode {
         None | Some(ModeArg::Intel) => Mode::Intel,
         Some(ModeArg::Edit) => Mode::Edit,
@@ -134,24 +159,7 @@ pub(super) fn registry_with(
     if policy.grants(mode).can_write() {
         root.check_writable().map_err(crate::Error::from)?;
     }
-    let mut command = command_tool(&root, &policy, mode)?;
-    let mut registry = Registry::new();
-    for tool in file_tools(&root, &policy, mode)? {
-        // What looks comes first, then commands, then what writes.
-        if tool.effect() == Effect::Writes
-            && let Some(command) = command.take()
-        {
-            registry.add(command)?;
-        }
-        registry.add(tool)?;
-    }
-    if let Some(command) = command {
-        registry.add(command)?;
-    }
-    for tool in memory_tools(&Arc::new(memory))? {
-        registry.add_boxed(tool)?;
-    }
-    Ok(registry.under(format!("{mode:?} {policy:?}")))
+    Ok((root, policy, mode))
 }
 
 /// `run_command`, if the policy grants it and this machine can confine it.

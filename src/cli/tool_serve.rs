@@ -15,6 +15,7 @@ use toolgate_chat::{
 use toolgate_sandbox::output;
 use toolgate_sandbox::policy::ProcessLimits;
 
+use super::components;
 use super::exit::Exit;
 use super::tool::{self, ModeArg, Workspace};
 use crate::tools::{Registry, Status, ToolResult};
@@ -38,7 +39,7 @@ pub(super) struct ServeArgs {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Protocol {
-    /// {"id", "tool", "params"} in; {"id", "ok", "model", "terminal", …} out.
+    /// {"id", "tool", "params"} in; {"id", "ok", "model", "terminal", …} out. Adds the tool wasm, which runs any program.
     Escapes,
 }
 
@@ -110,7 +111,12 @@ pub(super) fn run(mut args: ServeArgs, out: &mut dyn Write) -> anyhow::Result<Ex
             serde_json::from_str(text).map_err(|why| crate::Error::input(format!("--limits: {why}")))?
         }
     };
-    let registry = tool::registry(&args.workspace, &limits.into())?;
+    let limits = limits.into();
+    let mut registry = tool::registry(&args.workspace, &limits)?;
+    if args.protocol == Some(Protocol::Escapes) {
+        let (root, policy, mode) = tool::ground(&args.workspace, &limits)?;
+        components::add_program(&mut registry, &root, &policy, mode)?;
+    }
     let counter = Specials::new()?;
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();

@@ -13,6 +13,8 @@ mod preview;
 mod registry;
 mod result;
 mod typed;
+#[cfg(feature = "wasm")]
+mod wasm;
 
 pub use args::Args;
 pub use canned::CannedTool;
@@ -23,6 +25,8 @@ pub use memory::{MEMORY_TOOLS, memory_tools};
 pub use registry::Registry;
 pub use result::{Status, ToolResult};
 pub use typed::{TypedTool, typed};
+#[cfg(feature = "wasm")]
+pub use wasm::{ComponentTool, ProgramTool};
 
 use toolgate_chat::{ToolCall, ToolSpec};
 

@@ -10,6 +10,8 @@
 
 mod agent;
 mod cli;
+#[cfg(feature = "wasm")]
+mod components;
 mod forced;
 mod models;
 mod tidy;

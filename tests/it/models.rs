@@ -234,3 +234,21 @@ fn greedy_turns_read_the_same_with_and_without_forced_batches() {
         assert_eq!(answer(Forcing::On), answer(Forcing::Off), "{id}");
     }
 }
+
+#[cfg(feature = "wasm")]
+#[test]
+fn a_small_model_chooses_between_components() {
+    let Some(engine) = load("qwen2.5-coder-0.5b", |_| {}) else { return };
+    let engine: Arc<dyn Engine> = Arc::new(engine);
+    for (task, tool, argument, value) in [
+        ("Calculate 12.5 * 4 with the calculator.", "calculator", "expression", "12.5 * 4"),
+        ("Count the words of the file notes/todo.txt.", "text_statistics", "path", "notes/todo.txt"),
+    ] {
+        let (_dir, registry) = crate::components::sample();
+        let options = Options { choice: ToolChoice::Required, max_iterations: 2, ..Options::default() };
+        let outcome = Agent::new(Arc::clone(&engine), registry, options).ask(task).unwrap();
+        let call = outcome.calls.first().unwrap_or_else(|| panic!("{task}: {outcome:?}"));
+        assert_eq!((call.name.as_str(), call.status), (tool, Status::Ok), "{task}: {outcome:?}");
+        assert_eq!(call.arguments[argument], value, "{task}: {outcome:?}");
+    }
+}

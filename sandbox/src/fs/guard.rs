@@ -16,7 +16,7 @@ use crate::names::{fold, lossy};
 const BARE_REPOSITORY: [&str; 3] = ["HEAD", "objects", "refs"];
 
 /// Whether `resolved` may be written under `grants`.
-pub(super) fn check_write(grants: &Grants, resolved: &Resolved<'_>) -> Result<(), Error> {
+pub(crate) fn check_write(grants: &Grants, resolved: &Resolved<'_>) -> Result<(), Error> {
     let inside = resolved.inside();
     grants.check_write(&inside)?;
     if grants.protect.sources().any(|source| source == "@vcs") {

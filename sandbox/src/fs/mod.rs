@@ -3,9 +3,9 @@
 //! Invariant: after [`Root::open`] no path is given to the operating system but single names below an open
 //! handle, never followed if they are links.
 
-mod resolve;
+pub(crate) mod resolve;
 
-mod open;
+pub(crate) mod open;
 
 mod read;
 
@@ -19,7 +19,7 @@ mod write;
 
 mod edit;
 
-mod guard;
+pub(crate) mod guard;
 
 mod nearest;
 
@@ -143,6 +143,12 @@ impl Root {
     /// The absolute path the workspace had when it was opened, for people; nothing is opened by it.
     pub fn shown(&self) -> String {
         self.0.own_paths.last().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Whether `path`, which is absolute and real, is in the workspace or above it.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn overlaps(&self, path: &Path) -> bool {
+        self.0.own_paths.iter().any(|own| path.starts_with(own) || own.starts_with(path))
     }
 
     fn dir(&self) -> &Dir {

@@ -44,7 +44,7 @@ pub(super) fn open(root: &Root, grants: &Grants, path: &str) -> Result<Opened, E
 }
 
 /// Opens one name below `dir`, which must not be a link. It may still be anything but a link.
-pub(super) fn open_name(dir: &Dir, name: &std::path::Path) -> std::io::Result<File> {
+pub(crate) fn open_name(dir: &Dir, name: &std::path::Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
     #[cfg(unix)]

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path};
+use std::sync::Arc;
 
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::{Dir, Metadata};
@@ -45,26 +46,77 @@ pub(super) fn available(dir: &Dir) -> Resolver {
 
 /// Where a path leads.
 #[derive(Debug)]
-pub(super) struct Resolved<'r> {
+pub(crate) struct Resolved<'r> {
     root: &'r Root,
     /// The directories on the way, outermost first, without the root.
-    above: Vec<(OsString, Dir)>,
+    above: Vec<(OsString, Arc<Dir>)>,
     /// Directories on the way that do not exist yet, below the last one of `above`.
-    pub(super) missing: Vec<OsString>,
+    pub(crate) missing: Vec<OsString>,
     /// The last name; nothing if the path leads to the last directory of `above` itself.
-    pub(super) last: Option<OsString>,
+    pub(crate) last: Option<OsString>,
     /// What is there.
-    pub(super) found: Found,
+    pub(crate) found: Found,
+}
+
+/// A directory of the workspace that is held open, with those on the way to it: where a component's paths start.
+#[cfg(feature = "wasm")]
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    root: Root,
+    above: Vec<(OsString, Arc<Dir>)>,
+}
+
+#[cfg(feature = "wasm")]
+impl Place {
+    /// The directory at `path` of the workspace.
+    pub(crate) fn open(root: &Root, path: &str) -> Result<Self, Error> {
+        resolve(root, path)?.into_place(path)
+    }
+
+    /// Its handle.
+    pub(crate) fn dir(&self) -> &Dir {
+        self.above.last().map_or(self.root.dir(), |(_, dir)| dir)
+    }
+
+    /// Its path in the workspace.
+    pub(crate) fn inside(&self) -> Inside {
+        Inside::from_names(self.above.iter().map(|(name, _)| name.as_os_str()))
+    }
+
+    /// How many directories are held for it.
+    pub(crate) fn depth(&self) -> usize {
+        self.above.len()
+    }
+
+    /// Resolves a relative `path` below it. Nothing leads above it again: neither `..` nor a link, and an absolute
+    /// path is outside whatever it names. With `follow` a link at the end is followed, else it is what is found.
+    pub(crate) fn resolve(&self, path: &str, follow: bool) -> Result<Resolved<'_>, Error> {
+        check_text(path)?;
+        if Path::new(path).has_root() {
+            return Err(Error::outside(path));
+        }
+        let walk = Walk {
+            root: &self.root,
+            path,
+            above: self.above.clone(),
+            todo: VecDeque::new(),
+            wants_directory: ends_in_directory(path),
+            links: 0,
+            floor: Some(self.above.len()),
+            follow_last: follow,
+        };
+        walk.start()
+    }
 }
 
 /// What a path leads to.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// A directory.
     Directory,
     /// A regular file.
     File(Metadata),
-    /// Anything else, with its name: reading it could wait for ever.
+    /// Anything else, with its name: reading it could wait for ever. A link, where it was not to be followed.
     Special(&'static str),
     /// Nothing; with a trailing slash, where only a directory would do.
     Missing { wants_directory: bool },
@@ -72,20 +124,21 @@ pub(super) enum Found {
 
 impl Resolved<'_> {
     /// The directory that holds the last name, or the one the path leads to if it has none.
-    pub(super) fn dir(&self) -> &Dir {
+    pub(crate) fn dir(&self) -> &Dir {
         self.above.last().map_or(self.root.dir(), |(_, dir)| dir)
     }
 
     /// The directories from the workspace down, each with the name that is looked up in it next.
-    pub(super) fn levels(&self) -> impl Iterator<Item = (&Dir, Option<&OsStr>)> {
-        let dirs = std::iter::once(self.root.dir()).chain(self.above.iter().map(|(_, dir)| dir));
+    pub(crate) fn levels(&self) -> impl Iterator<Item = (&Dir, Option<&OsStr>)> {
+        let above = self.above.iter().map(|(_, dir)| &**dir);
+        let dirs = std::iter::once(self.root.dir()).chain(above);
         let next = self.missing.first().or(self.last.as_ref());
         let names = self.above.iter().map(|(name, _)| name).map(Some).chain([next]);
         dirs.zip(names.map(|name| name.map(OsString::as_os_str)))
     }
 
     /// The path without links or `..`, as the rules see it.
-    pub(super) fn inside(&self) -> Inside {
+    pub(crate) fn inside(&self) -> Inside {
         let above = self.above.iter().map(|(name, _)| name);
         Inside::from_names(above.chain(&self.missing).chain(&self.last).map(OsString::as_os_str))
     }
@@ -99,6 +152,22 @@ impl Resolved<'_> {
         .map_err(|source| Error::io(path, "open the directory", source))
     }
 
+    /// The directory the path leads to, held with those on the way.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn into_place(mut self, path: &str) -> Result<Place, Error> {
+        match self.found {
+            Found::Directory => {}
+            Found::Missing { .. } => return Err(Error::new(Kind::NotFound, "no such directory").at(path)),
+            _ => return Err(Error::new(Kind::NotADirectory, "this is not a directory").at(path)),
+        }
+        if let Some(name) = self.last.take() {
+            let opened = self.dir().open_dir_nofollow(&name);
+            let opened = opened.map_err(|source| Error::io(path, "open the directory", source))?;
+            self.above.push((name, Arc::new(opened)));
+        }
+        Ok(Place { root: self.root.clone(), above: self.above })
+    }
+
     /// Makes the missing directories; the ones made are removed again if one cannot be.
     pub(super) fn make_missing(&mut self, path: &str) -> Result<usize, Error> {
         let names = std::mem::take(&mut self.missing);
@@ -110,7 +179,7 @@ impl Resolved<'_> {
                 made => made,
             };
             match made.and_then(|()| dir.open_dir_nofollow(&name)) {
-                Ok(opened) => self.above.push((name, opened)),
+                Ok(opened) => self.above.push((name, Arc::new(opened))),
                 Err(source) => {
                     self.remove_made(self.above.len() - start);
                     return Err(Error::io(path, "create the directory", source));
@@ -134,16 +203,17 @@ impl Resolved<'_> {
 /// Resolves `path`, following links as far as they stay inside.
 pub(super) fn resolve<'r>(root: &'r Root, path: &str) -> Result<Resolved<'r>, Error> {
     check_text(path)?;
-    let mut walk = Walk {
+    let walk = Walk {
         root,
         path,
         above: Vec::new(),
         todo: VecDeque::new(),
         wants_directory: ends_in_directory(path),
         links: 0,
+        floor: None,
+        follow_last: true,
     };
-    walk.push_front(Path::new(path))?;
-    walk.run()
+    walk.start()
 }
 
 /// What can be said of a path without looking at the disk.
@@ -168,10 +238,13 @@ pub(super) fn ends_in_directory(path: &str) -> bool {
 struct Walk<'r, 'p> {
     root: &'r Root,
     path: &'p str,
-    above: Vec<(OsString, Dir)>,
+    above: Vec<(OsString, Arc<Dir>)>,
     todo: VecDeque<Step>,
     wants_directory: bool,
     links: usize,
+    /// The directories that are not left again; with them, absolute paths lead outside.
+    floor: Option<usize>,
+    follow_last: bool,
 }
 
 enum Step {
@@ -180,16 +253,22 @@ enum Step {
 }
 
 impl<'r> Walk<'r, '_> {
+    fn start(mut self) -> Result<Resolved<'r>, Error> {
+        self.push_front(Path::new(self.path))?;
+        self.run()
+    }
+
     fn run(mut self) -> Result<Resolved<'r>, Error> {
         for _ in 0..MAX_STEPS {
             let Some(step) = self.todo.pop_front() else {
                 return Ok(self.finish(Vec::new(), None, Found::Directory));
             };
             let name = match step {
-                Step::Up => {
-                    self.above.pop().ok_or_else(|| Error::outside(self.path))?;
+                Step::Up if self.above.len() > self.floor.unwrap_or(0) => {
+                    self.above.pop();
                     continue;
                 }
+                Step::Up => return Err(Error::outside(self.path)),
                 Step::Down(name) => name,
             };
             let dir = self.above.last().map_or(self.root.dir(), |(_, dir)| dir);
@@ -197,13 +276,15 @@ impl<'r> Walk<'r, '_> {
                 match dir.symlink_metadata(&name) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return self.nothing_at(name),
                     Err(source) => return Err(Error::io(self.path, "look it up", source)),
-                    Ok(metadata) if metadata.is_symlink() => self.follow(&name)?,
+                    Ok(metadata) if metadata.is_symlink() && (self.follow_last || self.wants_directory) => {
+                        self.follow(&name)?;
+                    }
                     Ok(metadata) => return self.something_at(name, metadata),
                 }
                 continue;
             }
             match dir.open_dir_nofollow(&name) {
-                Ok(opened) if self.above.len() < MAX_LEVELS => self.above.push((name, opened)),
+                Ok(opened) if self.above.len() < MAX_LEVELS => self.above.push((name, Arc::new(opened))),
                 Ok(_) => return Err(Error::new(Kind::Invalid, "the path goes too deep").at(self.path)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return self.nothing_at(name),
                 Err(source) => match dir.symlink_metadata(&name) {
@@ -240,6 +321,9 @@ impl<'r> Walk<'r, '_> {
     /// Puts `path` in front of what is to do; an absolute one is rewritten if it names the workspace.
     fn push_front(&mut self, path: &Path) -> Result<(), Error> {
         let relative = if path.has_root() || path.is_absolute() {
+            if self.floor.is_some() {
+                return Err(Error::outside(self.path));
+            }
             self.above.clear();
             self.root.strip_own_path(path).ok_or_else(|| Error::outside(self.path))?
         } else {
@@ -311,6 +395,5 @@ pub(super) fn special(metadata: &Metadata) -> &'static str {
             return "a device";
         }
     }
-    let _ = metadata;
-    "not a regular file"
+    if metadata.is_symlink() { "a symbolic link" } else { "not a regular file" }
 }

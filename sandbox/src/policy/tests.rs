@@ -203,6 +203,7 @@ fn the_sample_policies_hold_what_they_expect() {
         ("notes", include_str!("../../policies/notes.toml"), Tier::Edit),
         ("coding", include_str!("../../policies/coding.toml"), Tier::Exec),
         ("locked-down", include_str!("../../policies/locked-down.toml"), Tier::Read),
+        ("components", include_str!("../../policies/components.toml"), Tier::Read),
     ] {
         let policy = Policy::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(policy.tier, tier, "{name}");

@@ -1,0 +1,122 @@
+//! One call: a fresh store and instance in a thread of its own, under every bound there is.
+//!
+//! Computing ends by fuel or by the clock: the caller's thread ticks an epoch, at which a component that computes
+//! gives way to the timer. A component that waits is in a host call, which the same timer ends.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use wasmtime::component::Instance;
+use wasmtime::{Engine, Store, Trap};
+use wasmtime_wasi::I32Exit;
+
+use super::host::State;
+use super::limits::Limits;
+use super::load::{Component, first_line};
+use super::{Bound, End};
+use crate::error::{Error, Kind};
+
+/// How often a component that computes looks at the clock.
+const TICK: Duration = Duration::from_millis(10);
+/// What a host call may take beyond the bound before it is given up.
+const GRACE: Duration = Duration::from_secs(2);
+/// Bytes of stack of a call's thread; the component has its own.
+const THREAD_STACK: usize = 1024 * 1024;
+/// Bytes that one host call takes from a component.
+const HOST_CALL: usize = 16 * 1024 * 1024;
+/// Handles of component values.
+const HANDLES: usize = 4096;
+
+/// What a call came to.
+pub(super) struct Ended<T> {
+    pub(super) value: Result<T, End>,
+    pub(super) refused: Option<String>,
+    pub(super) reached: Vec<Bound>,
+}
+
+/// Instantiates `component` and does `work` with it.
+pub(super) fn call<T, W>(
+    engine: &Engine,
+    component: &Component,
+    state: State,
+    limits: &Limits,
+    work: W,
+) -> Result<Ended<T>, Error>
+where
+    T: Send + 'static,
+    W: AsyncFnOnce(&mut Store<State>, Instance) -> wasmtime::Result<T> + Send + 'static,
+{
+    let (done, result) = mpsc::channel();
+    let (engine_too, component, limits_too) = (engine.clone(), component.clone(), limits.clone());
+    std::thread::Builder::new()
+        .name("component".into())
+        .stack_size(THREAD_STACK)
+        .spawn(move || {
+            // Nobody listens any more if it was given up.
+            let _ = done.send(run(&engine_too, &component, state, &limits_too, work));
+        })
+        .map_err(|source| Error::new(Kind::Failed, "cannot start a thread for the call").because(source))?;
+    let last = Instant::now() + limits.wall() + GRACE;
+    loop {
+        match result.recv_timeout(TICK) {
+            Ok(ended) => return ended,
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(Error::new(Kind::Failed, "the runtime failed during the call"));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() > last => {
+                return Err(Error::new(Kind::Limit, "the call did not end in time and was given up"));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => engine.increment_epoch(),
+        }
+    }
+}
+
+fn run<T, W>(
+    engine: &Engine,
+    component: &Component,
+    state: State,
+    limits: &Limits,
+    work: W,
+) -> Result<Ended<T>, Error>
+where
+    W: AsyncFnOnce(&mut Store<State>, Instance) -> wasmtime::Result<T>,
+{
+    let mut store = Store::new(engine, state);
+    store.limiter(|state| &mut state.meter);
+    store.epoch_deadline_async_yield_and_update(1);
+    store.set_hostcall_fuel(HOST_CALL);
+    store.set_max_component_handles(HANDLES);
+    store.set_fuel(limits.fuel).map_err(|why| Error::new(Kind::Failed, first_line(&why)))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime =
+        runtime.map_err(|source| Error::new(Kind::Failed, "cannot start the call").because(source))?;
+    let outcome = runtime.block_on(tokio::time::timeout(limits.wall(), async {
+        let instance = component.pre().instantiate_async(&mut store).await?;
+        work(&mut store, instance).await
+    }));
+    let state = store.data();
+    let mut reached: Vec<Bound> = state.meter.reached.into_iter().collect();
+    if state.files.disk_limit() {
+        reached.push(Bound::Disk);
+    }
+    let value = match outcome {
+        Err(_) => Err(End::Stopped(Bound::Time)),
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(why)) => Err(end(&why, state.meter.reached)),
+    };
+    Ok(Ended { value, refused: state.files.refused.clone(), reached })
+}
+
+/// Why a component ended early.
+fn end(why: &wasmtime::Error, reached: Option<Bound>) -> End {
+    if let Some(I32Exit(code)) = why.downcast_ref::<I32Exit>() {
+        return End::Exited(*code);
+    }
+    match (why.downcast_ref::<Trap>(), reached) {
+        (Some(Trap::OutOfFuel), _) => End::Stopped(Bound::Fuel),
+        (Some(Trap::StackOverflow), _) => End::Stopped(Bound::Stack),
+        (Some(Trap::Interrupt), _) => End::Stopped(Bound::Time),
+        (None, Some(bound)) => End::Stopped(bound),
+        (_, _) => End::Trapped(first_line(why)),
+    }
+}

@@ -1,0 +1,323 @@
+//! The component tier: tools as WebAssembly, which can do nothing but compute and call what they are handed.
+//!
+//! A component gets a fresh instance for each call, standard streams in memory, clocks, random numbers, and the
+//! directories it was granted: through the file tier, with its rules. It has no network and no environment. A preview 1
+//! module is made a component first.
+//!
+//! Invariant: a call ends within its bounds whatever the component does, and what it does not name in its grants it
+//! cannot reach.
+
+mod call;
+mod engine;
+mod files;
+mod host;
+mod limits;
+mod load;
+mod output;
+mod tool;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use wasmtime_wasi::p2::bindings::Command;
+
+pub use limits::Limits;
+pub use load::{Component, read_module};
+pub use tool::{Answer, Description};
+
+use crate::error::{Error, Kind};
+use crate::fs::Root;
+use crate::grants::Grants;
+use crate::policy::{DirMode, WasmTool};
+use crate::report::Enforced;
+use files::{Budget, Files};
+use host::State;
+use load::Loader;
+
+/// The engine in words, for reports.
+pub const ENGINE: &str = "wasmtime 48";
+
+/// How components are compiled.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Where compiled code is kept, outside every workspace; `None` keeps it in memory alone. What lies there is run as
+    /// code: nobody but this user may write to it.
+    pub cache: Option<PathBuf>,
+    /// Milliseconds that compiling one may take. Default 20,000.
+    pub compile_ms: u64,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { cache: None, compile_ms: 20_000 }
+    }
+}
+
+/// Largest module that is read: 16 MiB.
+pub const MAX_MODULE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// A directory of the workspace, as a component sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// Its path in the workspace.
+    pub host: String,
+    /// Its path for the component.
+    pub guest: String,
+    /// Whether it may be written, where the grants allow that too.
+    pub write: bool,
+}
+
+impl Directory {
+    /// The directories the policy grants `tool`.
+    pub fn of(tool: &WasmTool) -> Vec<Self> {
+        let directory = |dir: &crate::policy::Dir| Self {
+            host: dir.host.clone(),
+            guest: dir.guest.clone(),
+            write: dir.mode == DirMode::Rw,
+        };
+        tool.dirs.iter().map(directory).collect()
+    }
+}
+
+/// What a component may touch in a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach<'a> {
+    /// The workspace.
+    pub root: &'a Root,
+    /// What may be read and written of it.
+    pub grants: &'a Grants,
+    /// The part of it that the component sees.
+    pub directories: &'a [Directory],
+}
+
+/// A bound that a call ran into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Bound {
+    /// Milliseconds.
+    Time,
+    /// Instructions.
+    Fuel,
+    /// Memories and tables.
+    Memory,
+    /// The stack.
+    Stack,
+    /// Bytes written and files made.
+    Disk,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Time => "its time was over",
+            Self::Fuel => "it computed more than is allowed",
+            Self::Memory => "it asked for more memory than is allowed",
+            Self::Stack => "it called itself too deeply",
+            Self::Disk => "it wrote more than is allowed",
+        })
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum End {
+    /// By itself, with this exit code.
+    Exited(i32),
+    /// It was ended at a bound.
+    Stopped(Bound),
+    /// It did what WebAssembly does not allow, such as reading beyond its memory.
+    Trapped(String),
+}
+
+/// What running a program came to.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Ran {
+    /// How it ended.
+    pub end: End,
+    /// What it wrote, standard output and standard error in order; as it came, not made safe to show.
+    #[serde(skip)]
+    pub output: Vec<u8>,
+    /// How many bytes it wrote in all.
+    pub output_bytes: u64,
+    /// Whether a part of the output was left out.
+    pub truncated: bool,
+    /// The first thing that it was refused, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// Bounds that it ran into, and perhaps went on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reached: Vec<Bound>,
+    /// What held while it ran.
+    #[serde(skip)]
+    pub enforced: Enforced,
+}
+
+impl Ran {
+    /// The text for a model: the output, and a line about each thing that went wrong.
+    pub fn content(&self) -> Vec<u8> {
+        let mut out = self.output.clone();
+        let mut line = |text: String| {
+            if out.last().is_some_and(|last| *last != b'\n') {
+                out.push(b'\n');
+            }
+            out.extend_from_slice(text.as_bytes());
+        };
+        if self.truncated {
+            line(format!("[{} bytes of output in all; the rest is not shown]", self.output_bytes));
+        }
+        if let Some(refused) = &self.refused {
+            line(format!("[refused: {refused}]"));
+        }
+        for bound in self.reached.iter().filter(|bound| self.end != End::Stopped(**bound)) {
+            line(format!("[{bound}]"));
+        }
+        match &self.end {
+            End::Exited(0) if self.output.is_empty() => line("[no output]".to_owned()),
+            End::Exited(0) => {}
+            End::Exited(code) => line(format!("[exit code {code}]")),
+            End::Stopped(bound) => line(format!("[stopped: {bound}]")),
+            End::Trapped(why) => line(format!("[stopped: {why}]")),
+        }
+        out
+    }
+}
+
+/// Compiles and calls components; one serves a whole run.
+pub struct Components {
+    loader: Loader,
+}
+
+impl fmt::Debug for Components {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Components").finish_non_exhaustive()
+    }
+}
+
+impl Components {
+    /// Makes the engine. A cache that is within reach of `root`, the workspace, is not used.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] if components cannot be compiled on this machine.
+    ///
+    /// ```
+    /// use toolgate_sandbox::Kind;
+    /// use toolgate_sandbox::wasm::{Components, Setup};
+    /// let components = Components::new(&Setup::default(), None)?;
+    /// let error = components.load(b"no module".to_vec(), None, None).unwrap_err();
+    /// assert_eq!(error.kind(), Kind::Invalid);
+    /// # Ok::<(), toolgate_sandbox::Error>(())
+    /// ```
+    pub fn new(setup: &Setup, root: Option<&Root>) -> Result<Self, Error> {
+        let cache = setup.cache.as_ref().and_then(|directory| engine::cache(directory, root));
+        let engine = engine::engine(cache)?;
+        let linker =
+            host::linker(&engine).map_err(|why| Error::new(Kind::Unavailable, load::first_line(&why)))?;
+        Ok(Self { loader: Loader::new(engine, linker, Duration::from_millis(setup.compile_ms)) })
+    }
+
+    /// Whether components run here: compiles and calls the smallest one.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] with the reason.
+    pub fn check(&self) -> Result<(), Error> {
+        let empty = b"\0asm\x0d\0\x01\0".to_vec();
+        let tried = self.loader.load(empty, None, Duration::MAX).and_then(|component| {
+            let state = self.state_of_nothing(&Limits::default());
+            call::call(self.loader.engine(), &component, state, &Limits::default(), async |_, _| Ok(()))
+        });
+        match tried.map(|ended| ended.value) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(end)) => {
+                Err(Error::new(Kind::Unavailable, format!("components do not run here ({end:?})")))
+            }
+            Err(error) => Err(error.into_kind(Kind::Unavailable)),
+        }
+    }
+
+    /// The component in `bytes`, whose SHA-256 must be `pin` where there is one. It is compiled within the setup's
+    /// time, or within `wall_ms` if that is less.
+    ///
+    /// # Errors
+    /// [`Kind::Invalid`] for what is no component or asks for what is not offered, [`Kind::Denied`] for another digest,
+    /// [`Kind::Limit`] if compiling takes too long.
+    pub fn load(&self, bytes: Vec<u8>, pin: Option<&str>, wall_ms: Option<u64>) -> Result<Component, Error> {
+        if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_MODULE_BYTES {
+            return Err(Error::new(
+                Kind::Limit,
+                format!("the module is larger than {MAX_MODULE_BYTES} bytes"),
+            ));
+        }
+        self.loader.load(bytes, pin, wall_ms.map_or(Duration::MAX, Duration::from_millis))
+    }
+
+    /// Runs a component that is a program (`wasi:cli/run`) with these arguments, the first being its name.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`] for a directory that is not granted, [`Kind::Invalid`] for a component that is no program.
+    pub fn run(
+        &self,
+        component: &Component,
+        reach: &Reach<'_>,
+        limits: &Limits,
+        args: &[String],
+        stdin: Vec<u8>,
+    ) -> Result<Ran, Error> {
+        let files = self.files(reach, limits)?;
+        let enforced = enforced(&files, Some(reach.root));
+        let output = output::Capture::new(limits.output_bytes());
+        let state = State::new(files, limits, args, stdin, &output);
+        let ended = call::call(self.loader.engine(), component, state, limits, async |store, instance| {
+            let program = Command::new(&mut *store, &instance)?;
+            program.wasi_cli_run().call_run(store).await
+        })?;
+        let (kept, output_bytes) = output.take();
+        let end = match ended.value {
+            Ok(Ok(())) => End::Exited(0),
+            Ok(Err(())) => End::Exited(1),
+            Err(end) => end,
+        };
+        let truncated = u64::try_from(kept.len()).unwrap_or(u64::MAX) < output_bytes;
+        let (refused, reached) = (ended.refused, ended.reached);
+        Ok(Ran { end, output: kept, output_bytes, truncated, refused, reached, enforced })
+    }
+
+    /// Whether the directories of `reach` can be granted.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`] for one outside the workspace or the grants, and what opening it gives.
+    pub fn check_reach(&self, reach: &Reach<'_>) -> Result<(), Error> {
+        self.files(reach, &Limits::default()).map(drop)
+    }
+
+    fn files(&self, reach: &Reach<'_>, limits: &Limits) -> Result<Files, Error> {
+        let budget = Budget::new(limits.disk_bytes(), limits.files);
+        Files::new(reach.root, reach.grants, reach.directories, budget)
+    }
+
+    /// The state of a call that sees nothing of the workspace.
+    fn state_of_nothing(&self, limits: &Limits) -> State {
+        State::new(Files::none(Budget::new(0, 0)), limits, &[], Vec::new(), &output::Capture::new(0))
+    }
+}
+
+/// What holds while a component with these files runs.
+fn enforced(files: &Files, root: Option<&Root>) -> Enforced {
+    let fs = match files.granted() {
+        None => "none",
+        Some(false) => "capability:read",
+        Some(true) => "capability:read+write",
+    };
+    Enforced {
+        fs: fs.into(),
+        process: "component".into(),
+        resolver: files.granted().and(root).map(Root::resolver),
+        layers: vec![ENGINE.to_owned()],
+        ..Enforced::nothing()
+    }
+}
