@@ -90,10 +90,14 @@ where
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime =
         runtime.map_err(|source| Error::new(Kind::Failed, "cannot start the call").because(source))?;
-    let outcome = runtime.block_on(tokio::time::timeout(limits.wall(), async {
-        let instance = component.pre().instantiate_async(&mut store).await?;
-        work(&mut store, instance).await
-    }));
+    // The timer belongs to the runtime, so it is made within it.
+    let outcome = runtime.block_on(async {
+        let work = async {
+            let instance = component.pre().instantiate_async(&mut store).await?;
+            work(&mut store, instance).await
+        };
+        tokio::time::timeout(limits.wall(), work).await
+    });
     let state = store.data();
     let mut reached: Vec<Bound> = state.meter.reached.into_iter().collect();
     if state.files.disk_limit() {
