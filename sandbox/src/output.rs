@@ -22,6 +22,14 @@ pub struct Cleaned {
     pub truncated: bool,
 }
 
+/// Adds `text` to `out`, on a line of its own.
+pub(crate) fn push_line(out: &mut Vec<u8>, text: &str) {
+    if out.last().is_some_and(|last| *last != b'\n') {
+        out.push(b'\n');
+    }
+    out.extend_from_slice(text.as_bytes());
+}
+
 /// Makes `bytes` safe for a model's context: at most `max_bytes` of valid UTF-8, where characters that could
 /// hide or reorder text are spelled out as `\u{..}`.
 ///

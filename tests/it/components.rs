@@ -15,6 +15,8 @@ use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::wasm::{Components, Setup};
 use toolgate_sandbox::{Root, ambient_authority};
 
+use crate::agent::TEMPLATE;
+
 fn sandbox(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("sandbox").join(path)
 }
@@ -39,16 +41,6 @@ pub(crate) fn sample() -> (tempfile::TempDir, Registry) {
 
 #[test]
 fn a_model_calls_components_and_answers_with_their_results() {
-    const TEMPLATE: &str = r#"
-{%- for m in messages %}
-{%- if m.role == "tool" %}<user><tool_response>{{ m.content }}</tool_response>
-{%- elif m.tool_calls %}<assistant>{% for c in m.tool_calls %}<tool_call>
-{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
-</tool_call>{% endfor %}
-{%- else %}<{{ m.role }}>{{ m.content }}{% endif %}
-{%- if loop.first and tools %}<tools>{{ tools | tojson }}</tools> calls go into <tool_call></tool_call>{% endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}<assistant>{% endif %}"#;
     let call = |name: &str, arguments: Value| {
         format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {arguments}}}\n</tool_call>")
     };

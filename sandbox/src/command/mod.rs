@@ -102,12 +102,7 @@ impl Ran {
     /// The text for a model: the output, and a line about the end where it was not a plain success.
     pub fn content(&self) -> Vec<u8> {
         let mut out = self.output.clone();
-        let mut line = |text: &str| {
-            if out.last().is_some_and(|last| *last != b'\n') {
-                out.push(b'\n');
-            }
-            out.extend_from_slice(text.as_bytes());
-        };
+        let mut line = |text: &str| crate::output::push_line(&mut out, text);
         for name in &self.taken_back {
             line(&format!(
                 "[{} is protected: what the command did there was taken back]",

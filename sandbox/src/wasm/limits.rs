@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::command;
 use crate::policy::{ProcessLimits, WasmTool};
 
 /// Bounds of one call, beginning with its fresh instance.
@@ -30,29 +31,16 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            wall_ms: 30_000,
-            memory_mb: 256,
-            fuel: 10_000_000_000,
-            disk_mb: 256,
-            files: 20_000,
-            output_kb: 256,
-        }
+        Self::from(&ProcessLimits::default())
     }
 }
 
 impl From<&ProcessLimits> for Limits {
-    /// The policy's bounds; the defaults for what it does not name.
+    /// The policy's bounds; for what it does not name those of a command, but for the memory.
     fn from(given: &ProcessLimits) -> Self {
-        let default = Self::default();
-        Self {
-            wall_ms: given.wall_ms.unwrap_or(default.wall_ms),
-            memory_mb: given.memory_mb.unwrap_or(default.memory_mb),
-            fuel: default.fuel,
-            disk_mb: given.disk_mb.unwrap_or(default.disk_mb),
-            files: given.files.unwrap_or(default.files),
-            output_kb: given.output_kb.unwrap_or(default.output_kb),
-        }
+        let command::Limits { wall_ms, disk_mb, files, output_kb, .. } = given.into();
+        let memory_mb = given.memory_mb.unwrap_or(256);
+        Self { wall_ms, memory_mb, fuel: 10_000_000_000, disk_mb, files, output_kb }
     }
 }
 

@@ -162,27 +162,22 @@ impl Ran {
     /// The text for a model: the output, and a line about each thing that went wrong.
     pub fn content(&self) -> Vec<u8> {
         let mut out = self.output.clone();
-        let mut line = |text: String| {
-            if out.last().is_some_and(|last| *last != b'\n') {
-                out.push(b'\n');
-            }
-            out.extend_from_slice(text.as_bytes());
-        };
+        let mut line = |text: &str| crate::output::push_line(&mut out, text);
         if self.truncated {
-            line(format!("[{} bytes of output in all; the rest is not shown]", self.output_bytes));
+            line(&format!("[{} bytes of output in all; the rest is not shown]", self.output_bytes));
         }
         if let Some(refused) = &self.refused {
-            line(format!("[refused: {refused}]"));
+            line(&format!("[refused: {refused}]"));
         }
         for bound in self.reached.iter().filter(|bound| self.end != End::Stopped(**bound)) {
-            line(format!("[{bound}]"));
+            line(&format!("[{bound}]"));
         }
         match &self.end {
-            End::Exited(0) if self.output.is_empty() => line("[no output]".to_owned()),
+            End::Exited(0) if self.output.is_empty() => line("[no output]"),
             End::Exited(0) => {}
-            End::Exited(code) => line(format!("[exit code {code}]")),
-            End::Stopped(bound) => line(format!("[stopped: {bound}]")),
-            End::Trapped(why) => line(format!("[stopped: {why}]")),
+            End::Exited(code) => line(&format!("[exit code {code}]")),
+            End::Stopped(bound) => line(&format!("[stopped: {bound}]")),
+            End::Trapped(why) => line(&format!("[stopped: {why}]")),
         }
         out
     }
