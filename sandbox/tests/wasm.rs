@@ -194,6 +194,7 @@ fn what_is_granted_works() {
             "links are removed, not followed"
         );
         assert_eq!(fs::read_to_string(field.ws.join("moved.txt")).unwrap(), "ONE t");
+        does(&["memory", "40"], "done");
     }
 }
 
