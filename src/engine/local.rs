@@ -226,13 +226,17 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let automata = self.automata(state, offered, &self.request.choice)?;
         let Some(call) = &automata.call else { return self.answer(state, &automata, None) };
+        let threshold = engine.options.thresholds.next(self.request.transcript);
+        if automata.answer.is_some() && threshold > 1.0 {
+            // No probability reaches it: the prompt that would give one need not be evaluated.
+            return self.answer(state, &automata, None);
+        }
         self.prefill(state, &self.transcript(), offered, engine.reasons())?;
         self.reason(state)?;
         // Where both sides are open, the model's own probabilities decide between them.
         let decision = match &automata.answer {
             None => None,
             Some(_) => {
-                let threshold = engine.options.thresholds.next(self.request.transcript);
                 let vocabulary = state.session.vocabulary().clone();
                 let decision = engine.openings.decide(state.session.logits()?, &vocabulary, threshold);
                 (self.events)(TurnEvent::Decided(decision.clone()));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use toolgate_grammar::{TokenId, Vocabulary};
 
-use crate::Error;
+use crate::{Error, Kind};
 
 /// Whether the names of control tokens in a text become those tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,9 @@ pub enum Rows {
     All,
 }
 
-/// A model with one sequence of evaluated tokens.
+/// A model and the tokens it has evaluated.
+///
+/// It may hold several sequences of tokens; all methods are about the current one, unless they name one.
 ///
 /// The trait can be made into an object; [`Session`](crate::Session) is the safe way to drive it.
 pub trait Backend {
@@ -76,8 +78,45 @@ pub trait Backend {
     /// [`Kind::Backend`](crate::Kind::Backend) for a row that was not asked for.
     fn logits(&self, row: usize) -> Result<&[f32], Error>;
 
+    /// Sequences of tokens it can hold beside each other, numbered from 0, the one it starts with; at least 1. Tokens
+    /// that sequences share count once, or at most as often as there are sequences, against
+    /// [`context_len`](Self::context_len).
+    fn sequences(&self) -> usize {
+        1
+    }
+
+    /// Makes the first `len` tokens of the current sequence another one, in place of what that held, and the current
+    /// one; returns how many it kept, as [`truncate`](Self::truncate) does. Logits are gone.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend), at once where there is no such sequence.
+    fn fork(&mut self, sequence: usize, len: usize) -> Result<usize, Error> {
+        let _ = len;
+        Err(no_sequence(sequence))
+    }
+
+    /// Makes another sequence the current one. Logits are gone.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend) where there is no such sequence.
+    fn switch(&mut self, sequence: usize) -> Result<(), Error> {
+        if sequence == 0 { Ok(()) } else { Err(no_sequence(sequence)) }
+    }
+
+    /// Forgets all tokens of a sequence.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend) where there is no such sequence.
+    fn forget(&mut self, sequence: usize) -> Result<(), Error> {
+        if sequence == 0 { self.truncate(0).map(drop) } else { Err(no_sequence(sequence)) }
+    }
+
     /// Tells that the tokens held now are the prompt of a turn. A hint; most backends have no use for it.
     fn begin_turn(&mut self) {}
+}
+
+fn no_sequence(sequence: usize) -> Error {
+    Error::new(Kind::Backend, format!("the backend has no sequence {sequence}"))
 }
 
 macro_rules! forward {
@@ -109,6 +148,18 @@ macro_rules! forward {
             }
             fn logits(&self, row: usize) -> Result<&[f32], Error> {
                 (**self).logits(row)
+            }
+            fn sequences(&self) -> usize {
+                (**self).sequences()
+            }
+            fn fork(&mut self, sequence: usize, len: usize) -> Result<usize, Error> {
+                (**self).fork(sequence, len)
+            }
+            fn switch(&mut self, sequence: usize) -> Result<(), Error> {
+                (**self).switch(sequence)
+            }
+            fn forget(&mut self, sequence: usize) -> Result<(), Error> {
+                (**self).forget(sequence)
             }
             fn begin_turn(&mut self) {
                 (**self).begin_turn();

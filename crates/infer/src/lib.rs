@@ -39,6 +39,7 @@ mod retry;
 mod sampler;
 pub mod scripted;
 mod session;
+mod shelf;
 mod stats;
 mod stream;
 

@@ -37,6 +37,9 @@ pub struct Scripted {
     context: usize,
     batch: usize,
     held: Vec<TokenId>,
+    /// What its other sequences hold; the current one's place is empty.
+    others: Vec<Vec<TokenId>>,
+    current: usize,
     turn: Option<Script>,
     logits: Vec<Vec<f32>>,
     batches: Vec<usize>,
@@ -60,6 +63,8 @@ impl Scripted {
             context: 8_192,
             batch: 512,
             held: Vec::new(),
+            others: vec![Vec::new()],
+            current: 0,
             turn: None,
             logits: Vec::new(),
             batches: Vec::new(),
@@ -108,6 +113,13 @@ impl Scripted {
     #[must_use]
     pub fn batch(mut self, tokens: usize) -> Self {
         self.batch = tokens.max(1);
+        self
+    }
+
+    /// Sets how many sequences it holds beside each other; one without this.
+    #[must_use]
+    pub fn holding(mut self, sequences: usize) -> Self {
+        self.others.resize(sequences.max(1), Vec::new());
         self
     }
 
@@ -231,7 +243,8 @@ impl Backend for Scripted {
     }
 
     fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), Error> {
-        if self.held.len() + tokens.len() > self.context || tokens.len() > self.batch {
+        let others: usize = self.others.iter().map(Vec::len).sum();
+        if others + self.held.len() + tokens.len() > self.context || tokens.len() > self.batch {
             return Err(Error::new(Kind::Backend, "batch exceeds the context or the batch length"));
         }
         self.batches.push(tokens.len());
@@ -248,6 +261,43 @@ impl Backend for Scripted {
     fn logits(&self, row: usize) -> Result<&[f32], Error> {
         let missing = || Error::new(Kind::Backend, format!("logits of row {row} were not asked for"));
         self.logits.get(row).map(Vec::as_slice).ok_or_else(missing)
+    }
+
+    fn sequences(&self) -> usize {
+        self.others.len()
+    }
+
+    fn fork(&mut self, sequence: usize, len: usize) -> Result<usize, Error> {
+        let copy = self.held.get(..len).unwrap_or(&self.held).to_vec();
+        self.switch(sequence)?;
+        self.held = copy;
+        Ok(self.held.len())
+    }
+
+    fn switch(&mut self, sequence: usize) -> Result<(), Error> {
+        let known = self.others.len();
+        let missing =
+            || Error::new(Kind::Backend, format!("there are {known} sequences, and none is {sequence}"));
+        let held = std::mem::take(self.others.get_mut(sequence).ok_or_else(missing)?);
+        let held = if sequence == self.current { std::mem::take(&mut self.held) } else { held };
+        let before = std::mem::replace(&mut self.held, held);
+        if sequence != self.current
+            && let Some(slot) = self.others.get_mut(self.current)
+        {
+            *slot = before;
+        }
+        self.current = sequence;
+        self.logits.clear();
+        Ok(())
+    }
+
+    fn forget(&mut self, sequence: usize) -> Result<(), Error> {
+        if sequence == self.current {
+            return self.truncate(0).map(drop);
+        }
+        let missing = || Error::new(Kind::Backend, format!("there is no sequence {sequence}"));
+        self.others.get_mut(sequence).ok_or_else(missing)?.clear();
+        Ok(())
     }
 
     fn begin_turn(&mut self) {

@@ -1,6 +1,10 @@
 //! A backend and the tokens it holds: prompts are evaluated after the longest prefix already there.
 //!
-//! Invariant: [`Session::tokens`] are exactly the tokens the backend has evaluated, whatever failed or was cancelled.
+//! Where the backend can hold several sequences, a prompt that would replace much of the current one leaves that where
+//! it is and goes on in another: two views of a conversation, or two conversations, are each evaluated once.
+//!
+//! Invariant: [`Session::tokens`] are exactly the tokens the backend has evaluated in its current sequence, and the
+//! shelf names those of the others, whatever failed or was cancelled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +12,7 @@ use std::time::Instant;
 
 use toolgate_grammar::{TokenId, Vocabulary};
 
+use crate::shelf::{Shelf, common};
 use crate::stats::ms;
 use crate::{Backend, Error, Kind, Overflow, Rows, Specials};
 
@@ -61,6 +66,10 @@ pub struct Prefill {
 pub struct Session<B> {
     backend: B,
     tokens: Vec<TokenId>,
+    /// The backend's current sequence.
+    current: usize,
+    /// What its other sequences hold.
+    shelf: Shelf,
     /// Row of the last evaluation that belongs to the last token, if its logits were asked for.
     row: Option<usize>,
 }
@@ -68,7 +77,7 @@ pub struct Session<B> {
 impl<B: Backend> Session<B> {
     /// A session that starts empty: whatever `backend` holds is forgotten with the first prompt.
     pub fn new(backend: B) -> Self {
-        Self { backend, tokens: Vec::new(), row: None }
+        Self { backend, tokens: Vec::new(), current: 0, shelf: Shelf::default(), row: None }
     }
 
     /// The backend.
@@ -117,9 +126,9 @@ impl<B: Backend> Session<B> {
         if total.saturating_add(reserve) > context {
             return Err(Error::overflow_of(Overflow { prompt: total, reserve, context }));
         }
-        let common = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        self.choose(prompt)?;
         // The last token is evaluated again if need be: its logits are those the turn starts from.
-        self.truncate(common.min(total - 1))?;
+        self.truncate(common(&self.tokens, prompt).min(total - 1))?;
         let cached = self.tokens.len();
         progress(Progress { cached, done: cached, total });
         let mut rest = prompt.get(cached..).unwrap_or_default();
@@ -200,8 +209,52 @@ impl<B: Backend> Session<B> {
         Ok(())
     }
 
+    /// Goes to the sequence that has most of `prompt`; to a new one with that much, if too much would be lost there.
+    fn choose(&mut self, prompt: &[TokenId]) -> Result<(), Error> {
+        let mut held = common(&self.tokens, prompt);
+        if let Some((kept, more)) = self.shelf.best(prompt).filter(|&(_, more)| more > held) {
+            self.row = None;
+            self.backend.switch(kept)?;
+            let tokens = self.shelf.take(kept);
+            self.shelf
+                .put(std::mem::replace(&mut self.current, kept), std::mem::replace(&mut self.tokens, tokens));
+            held = more;
+        }
+        let sequences = self.backend.sequences();
+        if self.tokens.len() - held < WORTH_KEEPING || sequences < 2 {
+            return Ok(());
+        }
+        let free = (0..sequences).find(|&sequence| sequence != self.current && !self.shelf.has(sequence));
+        let Some(target) = free.or_else(|| self.shelf.oldest()) else { return Ok(()) };
+        self.row = None;
+        let _ = self.shelf.take(target);
+        let kept = match self.backend.fork(target, held) {
+            Ok(kept) => kept,
+            Err(error) => {
+                self.backend.switch(self.current)?;
+                return Err(error);
+            }
+        };
+        let mut tokens = self.tokens.clone();
+        tokens.truncate(kept);
+        self.shelf
+            .put(std::mem::replace(&mut self.current, target), std::mem::replace(&mut self.tokens, tokens));
+        Ok(())
+    }
+
+    /// Forgets what is on the shelf, the oldest first, until `more` tokens fit.
+    fn make_room(&mut self, more: usize) -> Result<(), Error> {
+        while self.tokens.len() + more + self.shelf.tokens() > self.backend.context_len() {
+            let Some(oldest) = self.shelf.oldest() else { break };
+            let _ = self.shelf.take(oldest);
+            self.backend.forget(oldest)?;
+        }
+        Ok(())
+    }
+
     fn eval_batch(&mut self, batch: &[TokenId], rows: Rows) -> Result<(), Error> {
         self.row = None;
+        self.make_room(batch.len())?;
         let held = self.tokens.len();
         let result = self.backend.eval(batch, rows);
         let gained = self.backend.evaluated().saturating_sub(held).min(batch.len());
@@ -218,3 +271,6 @@ impl<B: Backend> Session<B> {
         Ok(())
     }
 }
+
+/// Tokens whose evaluation a sequence of its own is worth: a fraction of a second on two cores.
+const WORTH_KEEPING: usize = 32;

@@ -1,6 +1,7 @@
 //! A context of a model as a [`Backend`]: batches in, logits out, the KV cache cut where asked.
 //!
-//! Invariant: `held` tokens are in the cache, at positions 0 to `held`, of sequence 0, whatever failed before.
+//! Invariant: `held` says of each sequence how many tokens are in the cache, from position 0 on, whatever failed
+//! before. Sequences that were forked share the cells of what they begin with.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -56,7 +57,10 @@ impl Default for ContextOptions {
     }
 }
 
-/// A context with one sequence.
+/// Sequences of a context: a conversation as its calls see it, as its answers do, and the two before.
+const SEQUENCES: usize = 4;
+
+/// A context with a few sequences.
 pub struct LlamaBackend {
     /// Borrows the model below: declared before it, so that it is dropped first.
     context: LlamaContext<'static>,
@@ -64,14 +68,16 @@ pub struct LlamaBackend {
     batch: LlamaBatch<'static>,
     batch_len: usize,
     exact_len: usize,
-    held: usize,
+    /// Tokens of each sequence.
+    held: [usize; SEQUENCES],
+    current: usize,
     /// Index in the last batch of each row of logits.
     rows: Vec<i32>,
 }
 
 impl fmt::Debug for LlamaBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (model, held) = (&self.model, self.held);
+        let (model, held) = (&self.model, self.held());
         f.debug_struct("LlamaBackend").field("model", model).field("held", &held).finish_non_exhaustive()
     }
 }
@@ -88,6 +94,8 @@ impl LlamaBackend {
             .with_n_ctx(NonZeroU32::new(len))
             .with_n_batch(batch_len)
             .with_n_ubatch(batch_len)
+            .with_n_seq_max(SEQUENCES as u32)
+            .with_kv_unified(true)
             .with_n_threads(threads)
             .with_n_threads_batch(threads);
         let params = match options.numerics {
@@ -114,7 +122,16 @@ impl LlamaBackend {
             Numerics::Fast => batch_len,
         };
         let batch = LlamaBatch::new(batch_len, 1);
-        Ok(Self { context, model: model.clone(), batch, batch_len, exact_len, held: 0, rows: Vec::new() })
+        Ok(Self {
+            context,
+            model: model.clone(),
+            batch,
+            batch_len,
+            exact_len,
+            held: [0; SEQUENCES],
+            current: 0,
+            rows: Vec::new(),
+        })
     }
 
     /// The model it evaluates.
@@ -122,9 +139,42 @@ impl LlamaBackend {
         &self.model
     }
 
+    /// Tokens of the current sequence.
+    fn held(&self) -> usize {
+        self.held.get(self.current).copied().unwrap_or(0)
+    }
+
+    fn set_held(&mut self, tokens: usize) {
+        if let Some(held) = self.held.get_mut(self.current) {
+            *held = tokens;
+        }
+    }
+
+    /// Forgets the current sequence from a position on; all of it where a part cannot be forgotten, as with recurrent
+    /// models: the caller evaluates it again.
+    fn cut(&mut self, len: usize) -> Result<(), toolgate_infer::Error> {
+        let number =
+            |n: usize| u32::try_from(n).map_err(|error| failed("position is too large").because(error));
+        let sequence = Some(number(self.current)?);
+        let failed = |error| failed("cache could not be cut").because(error);
+        let is_cut =
+            len > 0 && self.context.clear_kv_cache_seq(sequence, Some(number(len)?), None).map_err(failed)?;
+        if !is_cut {
+            self.context.clear_kv_cache_seq(sequence, None, None).map_err(failed)?;
+        }
+        self.set_held(if is_cut { len } else { 0 });
+        Ok(())
+    }
+
+    fn known(sequence: usize) -> Result<i32, toolgate_infer::Error> {
+        let known = i32::try_from(sequence).ok().filter(|_| sequence < SEQUENCES);
+        known.ok_or_else(|| failed(format!("the context has no sequence {sequence}")))
+    }
+
     fn fill(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), toolgate_infer::Error> {
         self.batch.clear();
         self.rows.clear();
+        let (held, sequence) = (self.held(), [Self::known(self.current)?]);
         for (index, &token) in tokens.iter().enumerate() {
             let wanted = match rows {
                 Rows::None => false,
@@ -140,7 +190,7 @@ impl LlamaBackend {
                 return Err(failed(format!("token {token} is not in the vocabulary")));
             }
             self.batch
-                .add(LlamaToken(token as i32), number(self.held + index), &[0], wanted)
+                .add(LlamaToken(token as i32), number(held + index), &sequence, wanted)
                 .map_err(|error| failed("batch is full").because(error))?;
         }
         Ok(())
@@ -169,49 +219,68 @@ impl Backend for LlamaBackend {
     }
 
     fn evaluated(&self) -> usize {
-        self.held
+        self.held()
     }
 
     fn truncate(&mut self, len: usize) -> Result<usize, toolgate_infer::Error> {
-        if len < self.held {
+        if len < self.held() {
             self.rows.clear();
-            let from = u32::try_from(len).map_err(|error| failed("position is too large").because(error))?;
-            // Recurrent models cannot forget a part: all of it then, and the caller evaluates it again.
-            let cut = len > 0
-                && self
-                    .context
-                    .clear_kv_cache_seq(Some(0), Some(from), None)
-                    .map_err(|error| failed("cache could not be cut").because(error))?;
-            if cut {
-                self.held = len;
-            } else {
-                self.context.clear_kv_cache();
-                self.held = 0;
-            }
+            self.cut(len)?;
         }
-        Ok(self.held)
+        Ok(self.held())
     }
 
     fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), toolgate_infer::Error> {
         if tokens.is_empty() {
             return Ok(());
         }
-        if tokens.len() > self.batch_len || self.held + tokens.len() > self.context_len() {
+        let held = self.held();
+        if tokens.len() > self.batch_len || held + tokens.len() > self.context_len() {
             return Err(failed("batch exceeds the context or the batch length"));
         }
         self.fill(tokens, rows)?;
         if let Err(error) = self.context.decode(&mut self.batch) {
             self.rows.clear();
             // Part of the batch may have got in: positions after those held before must be empty again.
-            let held = u32::try_from(self.held).unwrap_or(0);
-            if !matches!(self.context.clear_kv_cache_seq(Some(0), Some(held), None), Ok(true)) {
-                self.context.clear_kv_cache();
-                self.held = 0;
-            }
+            self.cut(held)?;
             return Err(failed("llama.cpp could not evaluate a batch").because(error));
         }
-        self.held += tokens.len();
+        self.set_held(held + tokens.len());
         Ok(())
+    }
+
+    fn sequences(&self) -> usize {
+        SEQUENCES
+    }
+
+    fn fork(&mut self, sequence: usize, len: usize) -> Result<usize, toolgate_infer::Error> {
+        let (from, to) = (Self::known(self.current)?, Self::known(sequence)?);
+        if from != to {
+            self.forget(sequence)?;
+            // Whole, then cut: what a recurrent model holds cannot be copied in part.
+            self.context
+                .copy_kv_cache_seq(from, to, None, None)
+                .map_err(|error| failed("cache could not be copied").because(error))?;
+            let held = self.held();
+            self.switch(sequence)?;
+            self.set_held(held);
+        }
+        self.truncate(len)
+    }
+
+    fn switch(&mut self, sequence: usize) -> Result<(), toolgate_infer::Error> {
+        Self::known(sequence)?;
+        self.rows.clear();
+        self.current = sequence;
+        Ok(())
+    }
+
+    fn forget(&mut self, sequence: usize) -> Result<(), toolgate_infer::Error> {
+        let now = self.current;
+        self.switch(sequence)?;
+        let done = self.truncate(0);
+        self.switch(now)?;
+        done.map(drop)
     }
 
     fn logits(&self, row: usize) -> Result<&[f32], toolgate_infer::Error> {

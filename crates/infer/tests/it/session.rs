@@ -33,6 +33,65 @@ fn prompt_reuses_the_longest_common_prefix() {
     assert_eq!(set(&mut session, "two"), (0, 3));
 }
 
+/// Two texts of 50 tokens that begin alike for 10, and one that is like neither.
+fn views() -> [String; 3] {
+    let (a, b) = ("a".repeat(40), "b".repeat(40));
+    [format!("the system{a}"), format!("the system{b}"), "another conversation, nothing in common".to_owned()]
+}
+
+#[test]
+fn prompts_that_take_turns_are_each_evaluated_once() {
+    let mut session = Session::new(scripted().holding(3));
+    let [calls, answers, other] = views();
+    assert_eq!(set(&mut session, &calls), (0, 50));
+    assert_eq!(set(&mut session, &answers), (10, 40), "what they share is not evaluated again");
+    assert_eq!(set(&mut session, &other), (0, other.len()));
+    assert_eq!(set(&mut session, &format!("{calls} and on")), (50, 7));
+    assert_eq!(set(&mut session, &format!("{answers} and on")), (50, 7));
+    assert_eq!(set(&mut session, &"x".repeat(40)), (0, 40), "the oldest makes place");
+    assert_eq!(set(&mut session, &format!("{calls} and on!")), (57, 1));
+    assert_eq!(set(&mut session, &other), (0, other.len()));
+
+    let mut single = Session::new(scripted());
+    assert_eq!(set(&mut single, &calls), (0, 50));
+    assert_eq!(set(&mut single, &answers), (10, 40));
+    assert_eq!(set(&mut single, &calls), (10, 40), "without sequences each view costs the other");
+}
+
+#[test]
+fn sequences_make_room_for_the_current_one() {
+    let mut session = Session::new(scripted().holding(3).context(120));
+    let [calls, answers, _] = views();
+    set(&mut session, &calls);
+    set(&mut session, &answers);
+    assert_eq!(session.room(), 70, "what is put aside takes no room");
+    session.eval(&tokens(&"c".repeat(70)), Rows::Last).unwrap();
+    assert_eq!(session.room(), 0);
+    assert_eq!(set(&mut session, &calls), (10, 40), "it was forgotten for that");
+}
+
+#[test]
+fn sequences_change_nothing_but_what_is_evaluated() {
+    let mut state = 7_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut session = Session::new(scripted().holding(3).context(200));
+    let mut saved = 0;
+    for _ in 0..300 {
+        let prompt: String =
+            (0..=random(3)).map(|_| ["a", "b", "c"][random(3)].repeat(20 + random(25))).collect();
+        let mut fresh = Session::new(scripted());
+        let whole = set(&mut fresh, &prompt).1;
+        let (cached, evaluated) = set(&mut session, &prompt);
+        assert_eq!(cached + evaluated, whole);
+        assert_eq!(session.logits().unwrap(), fresh.logits().unwrap());
+        saved += cached;
+    }
+    assert!(saved > 5_000, "of some 15,000 tokens {saved} were there");
+}
+
 #[test]
 fn prompt_is_evaluated_in_batches_with_progress() {
     let mut session = Session::new(scripted().batch(4));
