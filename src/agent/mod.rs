@@ -1,12 +1,14 @@
 //! The loop: ask the engine for a turn, run its calls, put the results back, until there is an answer.
 //!
 //! Invariant: a run ends. It has at most [`Options::max_iterations`] turns, the last of which can only be an
-//! answer, and no call is made whose result is already there and would be the same again. A call that was cut short
-//! at the token budget is never run: it is not what the model wanted to do.
+//! answer, as is the first after its [`RunBudget`] is spent, and no call is made whose result is already there and
+//! would be the same again. A call that was cut short at the token budget is never run: it is not what the model
+//! wanted to do.
 
 mod approval;
 mod context;
 mod event;
+mod execute;
 mod settled;
 
 pub use approval::{Approval, Asked, Request};
@@ -14,7 +16,7 @@ pub use event::{CallRecord, Event, Final, StopReason};
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, Transcript};
 use toolgate_infer::Stats;
@@ -35,8 +37,26 @@ pub struct Options {
     pub parallel: Option<NonZeroUsize>,
     /// How tokens are drawn.
     pub sampling: Sampling,
+    /// What the run may take before its next turn has to be the answer. Default: nothing bounds it.
+    pub budget: RunBudget,
     /// Who is asked before changes.
     pub approval: Approval,
+}
+
+/// What a run may take before it has to come to its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunBudget {
+    /// Tokens written in all turns together; a turn alone is bounded by [`Sampling::max_tokens`].
+    pub tokens: Option<usize>,
+    /// Time, tools included. A turn or a call that has begun is not broken off: calls have limits of their own.
+    pub time: Option<Duration>,
+}
+
+impl RunBudget {
+    fn is_spent(&self, stats: &Stats, start: Instant) -> bool {
+        self.tokens.is_some_and(|most| stats.sampled_tokens + stats.forced_tokens >= most)
+            || self.time.is_some_and(|most| start.elapsed() >= most)
+    }
 }
 
 impl Default for Options {
@@ -46,6 +66,7 @@ impl Default for Options {
             choice: ToolChoice::Auto,
             parallel: None,
             sampling: Sampling::default(),
+            budget: RunBudget::default(),
             approval: Approval::Auto,
         }
     }
@@ -100,9 +121,10 @@ impl Agent {
             calls: Vec::new(),
             settled: Settled::default(),
             stats: Stats::default(),
+            began: Instant::now(),
         };
         run.start()?;
-        let start = Instant::now();
+        let start = run.began;
         let (answer, stop_reason, iterations) = run.turns()?;
         run.stats.ms.total = start.elapsed().as_secs_f64() * 1e3;
         let outcome = Final { answer, stop_reason, iterations, calls: run.calls, stats: run.stats };
@@ -120,6 +142,7 @@ struct Run<'a> {
     calls: Vec<CallRecord>,
     settled: Settled,
     stats: Stats,
+    began: Instant,
 }
 
 impl Run<'_> {
@@ -149,10 +172,12 @@ impl Run<'_> {
         let mut was_cut = false;
         for iteration in 1..=options.max_iterations {
             let last = iteration == options.max_iterations;
-            if last {
+            let spent = options.budget.is_spent(&self.stats, self.began);
+            let closing = last || spent;
+            if closing {
                 choice = ToolChoice::None;
             }
-            let turn = match self.turn(&specs, &choice) {
+            let turn = match self.turn(&specs, &choice, closing) {
                 Ok(turn) => turn,
                 Err(error) if error.kind() == Kind::Cancelled => {
                     return Ok((String::new(), StopReason::Cancelled, iteration));
@@ -179,6 +204,8 @@ impl Run<'_> {
                     toolgate_infer::StopReason::MaxTokens
                     | toolgate_infer::StopReason::ContextFull
                     | toolgate_infer::StopReason::Budget => StopReason::Budget,
+                    _ if turn.looped => StopReason::Loop,
+                    _ if spent => StopReason::Budget,
                     _ if last && options.max_iterations > 1 => StopReason::MaxIterations,
                     _ => StopReason::Final,
                 };
@@ -202,16 +229,23 @@ impl Run<'_> {
         Ok((String::new(), StopReason::MaxIterations, options.max_iterations))
     }
 
-    /// One turn of the engine; a prompt too long for the context is tried again with its tool results cut.
-    fn turn(&mut self, specs: &[toolgate_chat::ToolSpec], choice: &ToolChoice) -> Result<Turn, Error> {
+    /// One turn of the engine; a prompt too long for the context is tried again with less of what came before.
+    fn turn(
+        &mut self,
+        specs: &[toolgate_chat::ToolSpec],
+        choice: &ToolChoice,
+        closing: bool,
+    ) -> Result<Turn, Error> {
+        let mut shorter: Option<Transcript> = None;
         loop {
             let request = TurnRequest {
-                transcript: self.transcript,
+                transcript: shorter.as_ref().unwrap_or(self.transcript),
                 tools: specs,
                 choice: choice.clone(),
                 parallel: self.agent.options.parallel,
                 settled: self.settled.calls(),
                 check: Some(&Checked(&self.agent.registry)),
+                closing,
                 sampling: &self.agent.options.sampling,
             };
             let events = &mut *self.events;
@@ -222,55 +256,70 @@ impl Run<'_> {
                     return Ok(turn);
                 }
                 Err(error) if error.kind() == Kind::Overflow => {
-                    if !context::cut_longest_result(self.transcript) {
-                        return Err(error);
-                    }
-                    (self.events)(Event::Retry { why: format!("{error}; the longest tool result was cut") });
+                    let shown = shorter.get_or_insert_with(|| self.transcript.clone());
+                    let Some(how) = context::shorten(shown) else { return Err(error) };
+                    (self.events)(Event::Retry { why: format!("{error}; {how}") });
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Runs the calls of a turn in order and puts all results into one message. With a budget they were cut short at
-    /// so many tokens, and none is run.
+    /// Runs the calls of a turn in order, those that only look beside each other, and puts all results into one
+    /// message. With a budget they were cut short at so many tokens, and none is run.
     fn execute(&mut self, calls: &[ToolCall], budget: Option<usize>) {
         let mut replies = Vec::with_capacity(calls.len());
-        for call in calls {
-            (self.events)(Event::ToolCall {
-                id: call.id.clone(),
-                name: call.name.clone(),
-                arguments: call.arguments.clone(),
-            });
-            let result = if self.cancel.is_cancelled() {
-                ToolResult::denied("the run was cancelled before this call")
-            } else if let Some(budget) = budget {
-                self.cut(budget)
-            } else {
-                self.call(call)
+        let mut rest = calls;
+        while !rest.is_empty() {
+            let (next, after) = rest.split_at(execute::together(&self.agent.registry, rest));
+            rest = after;
+            for call in next {
+                (self.events)(Event::ToolCall {
+                    id: call.id.clone(),
+                    name: call.name.clone(),
+                    arguments: call.arguments.clone(),
+                });
+            }
+            let results = match (budget, next) {
+                _ if self.cancel.is_cancelled() => next
+                    .iter()
+                    .map(|_| ToolResult::denied("the run was cancelled before this call"))
+                    .collect(),
+                (Some(budget), _) => next.iter().map(|_| self.cut(budget)).collect(),
+                (None, [call]) => vec![self.call(call)],
+                (None, _) => {
+                    let results = execute::call_all(&self.agent.registry, next);
+                    next.iter().for_each(|call| self.settled.record(call, false));
+                    results
+                }
             };
-            (self.events)(Event::ToolResult {
-                id: call.id.clone(),
-                status: result.status,
-                content: result.content.clone(),
-                enforced: result.enforced.clone(),
-                ms: result.ms,
-            });
-            self.stats.ms.tools += result.ms as f64;
-            self.calls.push(CallRecord {
-                id: call.id.clone(),
-                name: call.name.clone(),
-                arguments: call.arguments.clone(),
-                status: result.status,
-            });
-            replies.push(ToolReply {
-                call_id: call.id.clone(),
-                name: call.name.clone(),
-                is_error: result.status != Status::Ok,
-                content: result.content,
-            });
+            replies.extend(next.iter().zip(results).map(|(call, result)| self.note(call, result)));
         }
         self.transcript.push(Message::Tool(replies));
+    }
+
+    /// Takes a call and its result into the record; what the model is told of it.
+    fn note(&mut self, call: &ToolCall, result: ToolResult) -> ToolReply {
+        (self.events)(Event::ToolResult {
+            id: call.id.clone(),
+            status: result.status,
+            content: result.content.clone(),
+            enforced: result.enforced,
+            ms: result.ms,
+        });
+        self.stats.ms.tools += result.ms as f64;
+        self.calls.push(CallRecord {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            status: result.status,
+        });
+        ToolReply {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            is_error: result.status != Status::Ok,
+            content: result.content,
+        }
     }
 
     /// The result of a call that was cut short at a budget of tokens.

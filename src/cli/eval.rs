@@ -26,6 +26,7 @@ Examples:
   toolgate eval tasks.jsonl --model qwen2.5-coder-1.5b --out runs.jsonl
   toolgate eval tasks.jsonl --category read,list --constraint none
   toolgate eval bfcl.jsonl --limit 100
+  toolgate eval tasks.jsonl --calibrate
 
 The file has a JSON object a line. With --out each record is written as it comes; what is there already is not run
 again, so a run that was stopped goes on where it was.";
@@ -53,6 +54,10 @@ pub(super) struct EvalArgs {
     /// Calls a turn at most [default: what suits the model].
     #[arg(long, value_name = "N")]
     parallel: Option<NonZeroUsize>,
+    /// Add how well the probability of a call tells cases that want one from those that do not, and the threshold that
+    /// parts them best.
+    #[arg(long)]
+    calibrate: bool,
     /// Tokens a turn at most.
     #[arg(long, default_value_t = 300, value_name = "N")]
     max_tokens: usize,
@@ -119,7 +124,12 @@ pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     bar.finish_and_clear();
     let summary = Summary::of(&records);
     terminal::table(&summary);
-    serde_json::to_writer_pretty(&mut *out, &summary)?;
+    let mut figures = serde_json::to_value(&summary)?;
+    if let (true, Some(figures)) = (args.calibrate, figures.as_object_mut()) {
+        let calibration = eval::Calibration::of(cases.iter().zip(&records));
+        figures.insert("calibration".to_owned(), serde_json::to_value(calibration)?);
+    }
+    serde_json::to_writer_pretty(&mut *out, &figures)?;
     writeln!(out)?;
     Ok(if cancel.is_cancelled() { Exit::Failed } else { Exit::Done })
 }

@@ -20,6 +20,10 @@ pub(super) struct ModelOptions {
     /// Tokens the model's context holds [default: 8192 or the model's own, whichever is less].
     #[arg(long, value_name = "N")]
     context: Option<u32>,
+    /// Move the decision between call and answer towards calling (above 0) or answering (below 0), in logarithms of
+    /// the odds: 0.7 doubles the odds of a call.
+    #[arg(long, default_value_t = 0.0, value_name = "B", allow_negative_numbers = true)]
+    call_bias: f64,
     /// Let a model whose template begins its turns with reasoning reason, within half of a turn's tokens.
     #[arg(long)]
     reasoning: bool,
@@ -44,7 +48,9 @@ impl ModelOptions {
     /// Loads the model, with a bar on a terminal; also how many milliseconds it took.
     pub(super) fn load(&self, model: &ResolvedModel) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
         let bar = terminal::bar("loading", 100, Unit::Count);
+        let suited = engine::Options::for_model(model);
         let options = engine::Options {
+            thresholds: suited.thresholds.biased(self.call_bias),
             constraint: match self.constraint {
                 ConstraintArg::Grammar => engine::Constraint::Grammar,
                 ConstraintArg::Llama => engine::Constraint::Llama,
@@ -53,7 +59,7 @@ impl ModelOptions {
             context: self.context,
             reasoning: self.reasoning,
             forcing: if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On },
-            ..engine::Options::for_model(model)
+            ..suited
         };
         let shown = bar.clone();
         let engine =

@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -17,7 +18,7 @@ use super::exit::Exit;
 use super::model_args::ModelOptions;
 use super::terminal::{self, Answer, Unit};
 use super::tool::{self, Workspace};
-use crate::agent::{Agent, Approval, Event, Final, Options, Request, StopReason};
+use crate::agent::{Agent, Approval, Event, Final, Options, Request, RunBudget, StopReason};
 use crate::engine::{Cancel, Sampling};
 use crate::models::ResolvedModel;
 use crate::tools::{CannedTool, MEMORY_TOOLS, Registry};
@@ -59,6 +60,12 @@ pub(super) struct RunArgs {
     /// Tokens a turn at most.
     #[arg(long, default_value_t = 1024, value_name = "N")]
     max_tokens: usize,
+    /// Tokens all turns may write together before the next one has to be the answer.
+    #[arg(long, value_name = "N")]
+    budget_tokens: Option<usize>,
+    /// Seconds the run may take before its next turn has to be the answer.
+    #[arg(long, value_name = "N")]
+    budget_seconds: Option<u64>,
     /// 0 takes the likeliest token every time.
     #[arg(long, default_value_t = 0.0, value_name = "T", allow_negative_numbers = true)]
     temperature: f32,
@@ -152,7 +159,9 @@ fn agent_options(args: &RunArgs) -> anyhow::Result<Options> {
         max_tokens: args.max_tokens,
         ..Sampling::default()
     };
-    Ok(Options { max_iterations: args.max_iterations, choice, parallel: args.parallel, sampling, approval })
+    let budget = RunBudget { tokens: args.budget_tokens, time: args.budget_seconds.map(Duration::from_secs) };
+    let (max_iterations, parallel) = (args.max_iterations, args.parallel);
+    Ok(Options { max_iterations, choice, parallel, sampling, budget, approval })
 }
 
 /// Asks on the terminal; an "always" counts for exactly that call, under that policy, for this run.

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use toolgate_chat::{Dialogue, Template, TemplateTokens};
+use toolgate_chat::{Dialogue, Primer, Template, TemplateTokens};
 use toolgate_grammar::{TokenKind, Vocabulary};
 use toolgate_llama::{ContextOptions, LlamaBackend, LlamaGrammar, Model, ModelOptions};
 
@@ -66,6 +66,10 @@ impl Options {
             if defaults.advanced_parameters == Some(false) {
                 options.parameters = Parameters::Plain;
             }
+            if defaults.primer == Some(true) {
+                options.primer = Primer::Talk;
+            }
+            options.tool_bias = defaults.tool_bias.unwrap_or(options.tool_bias);
             let parallel = defaults.parallel.and_then(|n| NonZeroUsize::new(n as usize));
             options.parallel = parallel.unwrap_or(options.parallel);
             options.thresholds = Thresholds {

@@ -9,16 +9,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use toolgate_chat::fallback::{self, Stream};
 use toolgate_chat::{
-    Dialogue, Message, Opened, ParsedTurn, PromptOptions, SystemPrompt, ToolCall, ToolChoice, ToolSpec,
-    Transcript,
+    Dialogue, Message, Opened, ParsedTurn, Primer, PromptOptions, SystemPrompt, ToolCall, ToolChoice,
+    ToolSpec, Transcript,
 };
-use toolgate_grammar::{Budgeted, Grammar, Vocabulary};
+use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
 use toolgate_infer::{
     Backend, Budget, Constraint as Limit, DecodeOptions, Decoded, Forcing, Free, Openings, Piece, Sampler,
     SamplerOptions, Session, Specials, Stats, StopReason, TurnDecision, decode,
 };
 
 use super::automata::{Cache, Side, TurnAutomata};
+use super::choose::Biases;
 use super::policy::Thresholds;
 use super::recover::recover;
 use super::{Cancel, Constraint, Engine, Turn, TurnEvent, TurnRequest};
@@ -35,6 +36,11 @@ pub struct Options {
     pub thresholds: Thresholds,
     /// The system prompt of transcripts that bring none.
     pub system: SystemPrompt,
+    /// What stands in front of the conversation where that system prompt is used and tools are offered.
+    pub primer: Primer,
+    /// How much of a model's bias towards some tools is taken off when it chooses one: the share of the logarithm of
+    /// the probability that each has with a request that says nothing. Default 0: none. Applies to turns of one call.
+    pub tool_bias: f64,
     /// Which parameters of the tools the model is offered.
     pub parameters: Parameters,
     /// What the model sees when it answers after calls.
@@ -80,6 +86,8 @@ impl Default for Options {
             forcing: Forcing::On,
             thresholds: Thresholds::default(),
             system: SystemPrompt::default(),
+            primer: Primer::None,
+            tool_bias: 0.0,
             parameters: Parameters::All,
             answer_view: AnswerView::Compact,
             parallel: NonZeroUsize::MIN,
@@ -111,6 +119,7 @@ pub struct LocalEngine<B> {
 pub(super) struct State<B> {
     pub(super) session: Session<B>,
     automata: Cache,
+    pub(super) biases: Biases,
 }
 
 impl<B: Backend + Send> LocalEngine<B> {
@@ -119,7 +128,8 @@ impl<B: Backend + Send> LocalEngine<B> {
         let openings = Openings::new(backend.vocabulary(), &dialogue.format().openings());
         let close = dialogue.knowledge().opens_reasoning.as_deref();
         let closes_by_token = close.is_some_and(|close| backend.vocabulary().special(close.trim()).is_some());
-        let state = State { session: Session::new(backend), automata: Cache::default() };
+        let state =
+            State { session: Session::new(backend), automata: Cache::default(), biases: Biases::default() };
         Self {
             name: name.into(),
             dialogue,
@@ -197,6 +207,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
             budget: 0,
             thought: None,
             spent: 0,
+            looped: false,
         };
         making.turn(&mut state)
     }
@@ -215,6 +226,8 @@ pub(super) struct Making<'a, B> {
     pub(super) thought: Option<String>,
     /// Tokens of the turn that the thought took.
     pub(super) spent: usize,
+    /// Whether nothing but settled calls was written.
+    looped: bool,
 }
 
 impl<B: Backend + Send> Making<'_, B> {
@@ -231,6 +244,7 @@ impl<B: Backend + Send> Making<'_, B> {
             // No probability reaches it: the prompt that would give one need not be evaluated.
             return self.answer(state, &automata, None);
         }
+        self.learn_bias(state, offered)?;
         self.prefill(state, &self.transcript(), offered, engine.reasons())?;
         self.reason(state)?;
         // Where both sides are open, the model's own probabilities decide between them.
@@ -246,7 +260,12 @@ impl<B: Backend + Send> Making<'_, B> {
                 Some(decision)
             }
         };
-        let (decoded, mut parsed) = self.call(state, call)?;
+        let chosen = self.choose(state, offered)?;
+        let only = match chosen {
+            Some(tool) => self.automata(state, offered, &ToolChoice::Only(vec![tool]))?.call,
+            None => None,
+        };
+        let (decoded, mut parsed) = self.call(state, only.as_ref().unwrap_or(call))?;
         let made = !parsed.calls.is_empty();
         drop_repeats(&mut parsed.calls, self.request.settled);
         if made && parsed.calls.is_empty() {
@@ -277,7 +296,12 @@ impl<B: Backend + Send> Making<'_, B> {
             let transcript = self.transcript();
             let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
             if after_calls && engine.options.answer_view == AnswerView::Compact {
-                self.prefill(state, &engine.dialogue.answer_view(&transcript), &[], engine.reasons())?;
+                self.prefill(
+                    state,
+                    &engine.dialogue.answer_view(&transcript, self.request.closing),
+                    &[],
+                    engine.reasons(),
+                )?;
             } else {
                 // After a decision this prompt is there already: nothing but a call that was taken back is cut off.
                 self.prefill(state, &transcript, self.request.tools, engine.reasons())?;
@@ -305,6 +329,7 @@ impl<B: Backend + Send> Making<'_, B> {
             if parsed.calls.is_empty() {
                 // Nothing can make this model answer instead: what it wrote is the answer, and the run ends.
                 parsed = ParsedTurn { content: Some(decoded.text.clone()), ..ParsedTurn::default() };
+                self.looped = true;
             }
         }
         Ok(self.finish(decoded, parsed, None))
@@ -326,17 +351,19 @@ impl<B: Backend + Send> Making<'_, B> {
 
     /// The transcript with a system prompt: its own, or the engine's.
     fn transcript(&self) -> Transcript {
-        let given = self.request.transcript;
+        self.introduced(self.request.transcript)
+    }
+
+    /// A transcript after the system prompt and the primer, unless it brings a system prompt of its own.
+    pub(super) fn introduced(&self, given: &Transcript) -> Transcript {
         if matches!(given.messages().first(), Some(Message::System(_))) {
             return given.clone();
         }
         let engine = self.engine;
         let system = engine.options.system.render(self.request.tools, engine.dialogue.format().as_ref());
-        let mut transcript = Transcript::new().with(Message::System(system));
-        for message in given.iter() {
-            transcript.push(message.clone());
-        }
-        transcript
+        let primer = if self.request.tools.is_empty() { Primer::None } else { engine.options.primer };
+        let front = [Message::System(system)].into_iter().chain(primer.messages());
+        front.chain(given.iter().cloned()).collect()
     }
 
     /// Renders and evaluates a prompt, reusing what is evaluated already; with reasoning left open or closed.
@@ -348,12 +375,7 @@ impl<B: Backend + Send> Making<'_, B> {
         reasoning: bool,
     ) -> Result<(), Error> {
         let opened = if reasoning { Opened::Keep } else { Opened::Close };
-        let options = PromptOptions { reasoning: opened, ..PromptOptions::default() };
-        let prompt = self.engine.dialogue.prompt(transcript, tools, &options)?;
-        let mut tokens = Vec::new();
-        for piece in &prompt.pieces {
-            tokens.extend(state.session.backend().tokenize(piece, Specials::Parse)?);
-        }
+        let tokens = self.prompt(state, transcript, tools, opened)?;
         let events = &mut *self.events;
         let prefill = state.session.set_prompt(&tokens, RESERVE, self.cancel, &mut |progress| {
             events(TurnEvent::Prefill {
@@ -366,6 +388,36 @@ impl<B: Backend + Send> Making<'_, B> {
         self.stats.cached_tokens += prefill.cached_tokens;
         self.stats.ms.prefill += prefill.ms;
         Ok(())
+    }
+
+    /// Evaluates a prompt that the model is asked about itself with, and that is no part of the conversation.
+    pub(super) fn probe(
+        &mut self,
+        state: &mut State<B>,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+    ) -> Result<(), Error> {
+        let tokens = self.prompt(state, transcript, tools, Opened::Close)?;
+        let prefill = state.session.set_prompt(&tokens, RESERVE, self.cancel, &mut |_| {})?;
+        self.stats.ms.prefill += prefill.ms;
+        Ok(())
+    }
+
+    /// The tokens of a prompt.
+    fn prompt(
+        &self,
+        state: &State<B>,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+        reasoning: Opened,
+    ) -> Result<Vec<TokenId>, Error> {
+        let options = PromptOptions { reasoning, ..PromptOptions::default() };
+        let prompt = self.engine.dialogue.prompt(transcript, tools, &options)?;
+        let mut tokens = Vec::new();
+        for piece in &prompt.pieces {
+            tokens.extend(state.session.backend().tokenize(piece, Specials::Parse)?);
+        }
+        Ok(tokens)
     }
 
     /// Decodes under a side's constraint (`None`: under none); `shown` text goes out as it comes.
@@ -433,7 +485,8 @@ impl<B: Backend + Send> Making<'_, B> {
     fn finish(&mut self, decoded: Decoded, mut parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
         parsed.reasoning = self.thought.take().or(parsed.reasoning);
         let stats = std::mem::take(&mut self.stats);
-        Turn { parsed, text: decoded.text, stop: decoded.stop, budget: self.budget, decision, stats }
+        let (text, stop, budget, looped) = (decoded.text, decoded.stop, self.budget, self.looped);
+        Turn { parsed, text, stop, budget, decision, looped, stats }
     }
 }
 

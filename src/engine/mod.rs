@@ -6,6 +6,7 @@
 
 mod automata;
 mod check;
+mod choose;
 mod load;
 mod local;
 mod mend;
@@ -60,6 +61,9 @@ pub struct TurnRequest<'a> {
     /// What finished calls are held to beyond their grammar; an engine that can writes a value again that does not
     /// fit ([`Options::retries`]).
     pub check: Option<&'a dyn CallCheck>,
+    /// Whether this turn ends the run although the model might have gone on: its answer is asked to say what is
+    /// missing.
+    pub closing: bool,
     /// How tokens are drawn and bounded.
     pub sampling: &'a Sampling,
 }
@@ -137,6 +141,8 @@ pub struct Turn {
     pub budget: usize,
     /// How it was decided between call and answer, where that was open.
     pub decision: Option<TurnDecision>,
+    /// Whether it holds nothing but calls that are settled, and nothing could make the model say something else.
+    pub looped: bool,
     /// What it cost.
     pub stats: Stats,
 }

@@ -25,6 +25,30 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
+    /// The same thresholds moved towards calling (above 0) or answering (below 0), by so much of the logarithm of the
+    /// odds; 0.7 doubles the odds of a call. What always or never calls stays so.
+    ///
+    /// ```
+    /// use toolgate::engine::Thresholds;
+    /// let biased = Thresholds { after_success: 2.0, ..Thresholds::default() }.biased(1.0);
+    /// assert!(biased.first < 0.1 && biased.after_success == 2.0);
+    /// ```
+    #[must_use]
+    pub fn biased(self, bias: f64) -> Self {
+        let moved = |threshold: f64| match threshold {
+            threshold if threshold > 0.0 && threshold < 1.0 => {
+                let odds = (threshold / (1.0 - threshold)).ln() - bias;
+                1.0 / (1.0 + (-odds).exp())
+            }
+            fixed => fixed,
+        };
+        Self {
+            first: moved(self.first),
+            after_success: moved(self.after_success),
+            after_failure: moved(self.after_failure),
+        }
+    }
+
     /// The threshold for the next turn of `transcript`: what matters is what came since the user last spoke.
     pub fn next(&self, transcript: &Transcript) -> f64 {
         match transcript.last() {

@@ -5,6 +5,7 @@
 //! [`Task`] and [`Question`].
 
 mod bfcl;
+mod calibrate;
 mod check;
 mod path;
 mod record;
@@ -14,8 +15,9 @@ mod task;
 mod text;
 
 pub use bfcl::{Expected, Question, Said};
+pub use calibrate::{Calibration, Point};
 pub use check::{Parts, Verdict, check};
-pub use record::{Call, Record};
+pub use record::{Call, Decided, Record};
 pub use run::{Builtin, Case, Options, run};
 pub use summary::{Row, Summary};
 pub use task::{CallSpec, Expect, FileAfter, Offered, OneOrMany, Remembered, Task};

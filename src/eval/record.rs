@@ -27,6 +27,9 @@ pub struct Record {
     pub stop_reason: String,
     /// How long it took.
     pub seconds: f64,
+    /// How it was decided between call and answer, turn by turn, where that was open.
+    #[serde(default)]
+    pub decisions: Vec<Decided>,
     /// Counts and times.
     pub stats: Stats,
     /// Whether the answer holds what looks like a tool call.
@@ -37,6 +40,17 @@ pub struct Record {
     pub pass: bool,
     /// Why not.
     pub reasons: Vec<String>,
+}
+
+/// A decision of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    /// Calls made before it.
+    pub calls_before: usize,
+    /// Probability that the model opens a call.
+    pub p_call: f64,
+    /// What it was held against.
+    pub threshold: f64,
 }
 
 /// A call of a record.

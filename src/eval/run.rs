@@ -12,11 +12,11 @@ use toolgate_chat::{Message, ToolChoice, Transcript};
 use toolgate_infer::Stats;
 use toolgate_sandbox::policy::Mode;
 
-use super::bfcl::Question;
+use super::bfcl::{Expected, Question};
 use super::check::check;
-use super::record::{Call, Record};
+use super::record::{Call, Decided, Record};
 use super::task::{Offered, Task};
-use crate::agent::{Agent, Final, Options as AgentOptions};
+use crate::agent::{Agent, Event, Final, Options as AgentOptions};
 use crate::engine::{Cancel, Engine, Sampling, TurnRequest};
 use crate::memory::{self, Memory};
 use crate::tools::{CannedTool, Registry, Status};
@@ -75,6 +75,14 @@ impl Case {
         match self {
             Self::Task(task) => &task.id,
             Self::Question(question) => &question.id,
+        }
+    }
+
+    /// Whether it wants a call at all.
+    pub fn wants_call(&self) -> bool {
+        match self {
+            Self::Task(task) => !task.expect.no_calls,
+            Self::Question(question) => question.expect != Expected::NoCall,
         }
     }
 
@@ -172,7 +180,17 @@ fn run_task(
     }
     transcript.push(Message::User(task.prompt.clone()));
     let mut record = blank(&task.id, &task.category);
-    match agent.run(&mut transcript, cancel, &mut |_| {}) {
+    let (mut decisions, mut calls_before) = (Vec::new(), 0);
+    let mut note = |event: Event| match event {
+        Event::Decision { p_call, threshold, .. } => {
+            decisions.push(Decided { calls_before, p_call, threshold });
+        }
+        Event::ToolCall { .. } => calls_before += 1,
+        _ => {}
+    };
+    let outcome = agent.run(&mut transcript, cancel, &mut note);
+    record.decisions = decisions;
+    match outcome {
         Ok(outcome) => record.fill(outcome),
         Err(error) if error.kind() == Kind::Overflow => record.stop_reason = format!("error: {error}"),
         Err(error) => return Err(error),
@@ -198,11 +216,17 @@ fn run_question(
         parallel: options.parallel,
         settled: &[],
         check: None,
+        closing: false,
         sampling: &Sampling { max_tokens: options.max_tokens, ..Sampling::default() },
     };
     match engine.turn(&request, cancel, &mut |_| {}) {
         Ok(turn) => {
             record.stop_reason = format!("{:?}", turn.stop);
+            record.decisions = turn
+                .decision
+                .map(|made| Decided { calls_before: 0, p_call: made.p_call, threshold: made.threshold })
+                .into_iter()
+                .collect();
             record.answer = turn.parsed.content.unwrap_or_default();
             let calls = turn.parsed.calls.into_iter();
             record.calls =
@@ -229,6 +253,7 @@ fn blank(id: &str, category: &str) -> Record {
         workspace: None,
         stop_reason: String::new(),
         seconds: 0.0,
+        decisions: Vec::new(),
         stats: Stats::default(),
         leak: false,
         no_access: false,

@@ -109,6 +109,10 @@ pub struct Defaults {
     /// Whether the memory tools are offered where nothing asks for them; `None` is yes. Small models call a tool
     /// because it is there.
     pub memory_tools: Option<bool>,
+    /// Whether conversations are begun with a greeting and a sum that are answered without a tool; `None` is no.
+    pub primer: Option<bool>,
+    /// How much of the model's bias towards some tools is taken off, 0 (none) to 1.
+    pub tool_bias: Option<f64>,
     /// Calls in one turn at most.
     pub parallel: Option<u32>,
     /// Tokens of context to allocate.
@@ -246,6 +250,9 @@ impl Entry {
             .any(|share| !(0.0..=2.0).contains(share))
         {
             return Err(self.fault("has a threshold outside 0 to 2"));
+        }
+        if self.defaults.tool_bias.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+            return Err(self.fault("has a tool_bias outside 0 to 1"));
         }
         Ok(())
     }

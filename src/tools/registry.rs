@@ -88,7 +88,7 @@ impl Registry {
     /// Leaves out the named tools, where they are there.
     #[must_use]
     pub fn without(self, names: &[&str]) -> Self {
-        let mut rest = Self::new();
+        let mut rest = Self::new().under(self.policy);
         for entry in self.entries {
             let name = entry.tool.spec().name.to_string();
             if !names.contains(&name.as_str()) {

@@ -185,6 +185,7 @@ fn every_turn_is_valid_under_noise() {
             parallel: None,
             settled: &[],
             check: None,
+            closing: false,
             sampling: &sampling,
         };
         let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
@@ -224,6 +225,7 @@ fn greedy_turns_read_the_same_with_and_without_forced_batches() {
                     parallel: None,
                     settled: &[],
                     check: None,
+                    closing: false,
                     sampling: &sampling,
                 };
                 engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap().text

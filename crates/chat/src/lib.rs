@@ -19,6 +19,7 @@ pub mod model;
 mod offered;
 mod parameters;
 mod pieces;
+mod primer;
 mod prompt;
 mod spec;
 pub mod template;
@@ -30,6 +31,7 @@ pub use format::{Derived, ToolFormat, TurnGrammar, TurnRequest};
 pub use model::{
     Defect, DefectKind, Message, ParsedTurn, ToolCall, ToolChoice, ToolName, ToolReply, Transcript,
 };
+pub use primer::Primer;
 pub use prompt::{Style, SystemPrompt};
 pub use spec::ToolSpec;
 pub use template::{Template, TemplateTokens};

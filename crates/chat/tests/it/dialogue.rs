@@ -132,16 +132,26 @@ fn an_answer_view_is_the_question_and_its_results() {
     let read = call("read_file", json!({"path": "b.txt"}));
     transcript.push(Message::calls([read.clone()]));
     transcript.push(Message::Tool(vec![ToolReply::error(&read, "not found")]));
-    let view = dialogue(TAGGED).answer_view(&transcript);
+    let view = dialogue(TAGGED).answer_view(&transcript, false);
     let text = prompt(TAGGED, &view, &[]).text();
     assert!(
         text.contains(
-            "user\nThanks\n\nFailure of read_file {\"path\": \"b.txt\"}:\nnot found\n\nAnswer the question: Thanks<|end|>"
+            "user\nThanks\n\nFailure of read_file {\"path\": \"b.txt\"}:\nnot found\n\nTell the user in one short sentence that this was not possible, and why.<|end|>"
         ),
         "{text}"
     );
     assert!(text.contains("user\nWhat is in the notes?<|end|>") && text.contains("Milk and eggs."), "{text}");
     assert!(!text.contains("<tool_call>") && !text.contains("milk & eggs"), "{text}");
+    transcript.push(Message::calls([read.clone()]));
+    transcript.push(Message::Tool(vec![ToolReply::ok(&read, "rice")]));
+    let text = prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, false), &[]).text();
+    assert!(text.contains("rice\n\nAnswer briefly from the results above: Thanks<|end|>"), "{text}");
+    let asks = |closing| {
+        prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, closing), &[])
+            .text()
+            .contains("say what is missing")
+    };
+    assert!(asks(true) && !asks(false));
 }
 
 /// Every place where text that is not the program's own enters a prompt.

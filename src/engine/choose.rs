@@ -1,0 +1,203 @@
+//! Which tool a call is of: what the model prefers, less what it would prefer whatever it was asked.
+//!
+//! A small model reads a file because `read_file` is there. How probable each tool is after a request that says
+//! nothing tells how much of that is bias (Zhao et al. 2021, "Calibrate Before Use"); a share of it is taken off before
+//! the likeliest tool is chosen. It costs two evaluations a call, one more for each beginning that names share, and two
+//! short prompts once for each set of tools.
+
+use toolgate_chat::{Message, ToolCall, ToolName, ToolSpec, Transcript};
+use toolgate_grammar::TokenId;
+use toolgate_infer::{Backend, Rows, Session, Specials};
+
+use super::local::{Making, State};
+use crate::Error;
+
+/// Requests that say nothing.
+const EMPTY: [&str; 2] = ["N/A", "Please help me."];
+
+/// Sets of tools whose bias is remembered.
+const KEPT: usize = 8;
+
+/// Tools above which a model's choice is left alone: the paths of their names would cost more than they tell.
+const MOST_TOOLS: usize = 64;
+
+/// The bias towards the tools of some sets, the one used last at the end.
+#[derive(Default)]
+pub(super) struct Biases(Vec<(Vec<ToolSpec>, Vec<f64>)>);
+
+impl Biases {
+    fn get(&self, tools: &[ToolSpec]) -> Option<&[f64]> {
+        self.0.iter().find(|(known, _)| known == tools).map(|(_, bias)| bias.as_slice())
+    }
+
+    fn put(&mut self, tools: &[ToolSpec], bias: Vec<f64>) {
+        if self.0.len() >= KEPT {
+            self.0.remove(0);
+        }
+        self.0.push((tools.to_vec(), bias));
+    }
+}
+
+impl<B: Backend + Send> Making<'_, B> {
+    /// Learns the model's bias towards the tools offered, where it is to be taken off and is not known yet.
+    pub(super) fn learn_bias(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<(), Error> {
+        if !self.weighs(offered) || state.biases.get(offered).is_some() {
+            return Ok(());
+        }
+        let mut bias = vec![0.0; offered.len()];
+        for request in EMPTY {
+            let transcript = Transcript::new().with(Message::User(request.to_owned()));
+            self.probe(state, &self.introduced(&transcript), offered)?;
+            for (sum, weight) in bias.iter_mut().zip(self.weights(state, offered)?) {
+                *sum += weight / EMPTY.len() as f64;
+            }
+        }
+        state.biases.put(offered, bias);
+        Ok(())
+    }
+
+    /// The tool to call after the prompt that was evaluated last; `None` leaves it to the decoding.
+    pub(super) fn choose(
+        &mut self,
+        state: &mut State<B>,
+        offered: &[ToolSpec],
+    ) -> Result<Option<ToolName>, Error> {
+        if !self.weighs(offered) || self.thought.is_some() {
+            return Ok(None);
+        }
+        let Some(bias) = state.biases.get(offered).map(<[f64]>::to_vec) else { return Ok(None) };
+        let share = self.engine.options.tool_bias;
+        let weights = self.weights(state, offered)?;
+        let scored = weights.iter().zip(bias).map(|(weight, bias)| weight - share * bias);
+        let best = offered.iter().zip(scored).max_by(|(_, a), (_, b)| a.total_cmp(b));
+        Ok(best.map(|(tool, _)| tool.name.clone()))
+    }
+
+    /// Whether the choice among these tools is weighed against the model's bias.
+    fn weighs(&self, offered: &[ToolSpec]) -> bool {
+        let single = self.request.parallel.unwrap_or(self.engine.options.parallel).get() == 1;
+        self.engine.options.tool_bias > 0.0 && single && (2..=MOST_TOOLS).contains(&offered.len())
+    }
+
+    /// The logarithm of each tool's probability where a call names its tool, up to what all share.
+    fn weights(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<Vec<f64>, Error> {
+        let mut openings = Vec::with_capacity(offered.len());
+        for tool in offered {
+            let text = opening(&self.engine.dialogue.format().render_calls(&[bare(tool)], offered), tool);
+            openings.push(state.session.backend().tokenize(&text, Specials::Plain)?);
+        }
+        let session = &mut state.session;
+        let prompt = session.tokens().to_vec();
+        let mut weights = vec![0.0; openings.len()];
+        let all: Vec<usize> = (0..openings.len()).collect();
+        let before = session.tokens().len();
+        self.stats.decode_calls += weigh(session, &openings, &all, 0, &mut weights)?;
+        session.truncate(before)?;
+        // The logits after the prompt, which the turn starts from, are gone: its last token gives them again.
+        if let Some((last, _)) = prompt.split_last() {
+            session.truncate(before.saturating_sub(1))?;
+            let rest = prompt.get(session.tokens().len()..).unwrap_or(std::slice::from_ref(last));
+            self.stats.decode_calls += session.eval(rest, Rows::Last)?;
+        }
+        Ok(weights)
+    }
+}
+
+/// Adds the logarithm of the probability of each opening of a group, from token `depth` on, as far as they differ;
+/// the number of evaluations it took.
+fn weigh<B: Backend>(
+    session: &mut Session<B>,
+    openings: &[Vec<TokenId>],
+    group: &[usize],
+    depth: usize,
+    weights: &mut [f64],
+) -> Result<usize, Error> {
+    let token = |index: usize, at: usize| openings.get(index).and_then(|opening| opening.get(at)).copied();
+    let Some(&first) = group.first() else { return Ok(0) };
+    let shared = (depth..).take_while(|&at| {
+        token(first, at).is_some() && group.iter().all(|&index| token(index, at) == token(first, at))
+    });
+    let differ = depth + shared.count();
+    let common = openings.get(first).and_then(|opening| opening.get(depth..differ)).unwrap_or_default();
+    let mut calls = session.eval(common, Rows::Last)?;
+    let mut next: Vec<TokenId> = group.iter().filter_map(|&index| token(index, differ)).collect();
+    next.sort_unstable();
+    next.dedup();
+    let logits = session.logits()?;
+    let total = log_sum(logits);
+    let shares: Vec<f64> = next
+        .iter()
+        .map(|&token| logits.get(token as usize).map_or(f64::NEG_INFINITY, |&logit| f64::from(logit) - total))
+        .collect();
+    let here = session.tokens().len();
+    for (chosen, share) in next.into_iter().zip(shares) {
+        let members: Vec<usize> =
+            group.iter().copied().filter(|&index| token(index, differ) == Some(chosen)).collect();
+        for &member in &members {
+            if let Some(weight) = weights.get_mut(member) {
+                *weight += share;
+            }
+        }
+        if members.len() > 1 {
+            calls += session.eval(&[chosen], Rows::Last)?;
+            calls += weigh(session, openings, &members, differ + 1, weights)?;
+            session.truncate(here)?;
+        }
+    }
+    Ok(calls)
+}
+
+/// The logarithm of the sum of the exponentials of logits.
+fn log_sum(logits: &[f32]) -> f64 {
+    let best = logits.iter().copied().filter(|logit| logit.is_finite()).fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 =
+        logits.iter().filter(|logit| logit.is_finite()).map(|&logit| f64::from(logit - best).exp()).sum();
+    f64::from(best) + sum.ln()
+}
+
+/// A call of the tool without arguments: all that matters is how a call of it begins.
+fn bare(tool: &ToolSpec) -> ToolCall {
+    ToolCall::new(tool.name.as_str(), serde_json::Map::new()).with_id("")
+}
+
+/// The beginning of a call, up to the character after the tool's name, which tells it from longer ones.
+fn opening(call: &str, tool: &ToolSpec) -> String {
+    let name = tool.name.as_str();
+    let end = call.find(name).map_or(call.len(), |at| at + name.len());
+    let after = call.get(end..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
+    call.get(..end + after).unwrap_or(call).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+    use std::sync::Arc;
+
+    use toolgate_infer::scripted::Scripted;
+    use toolgate_infer::{Cancel, Vocabulary};
+
+    use super::*;
+
+    #[test]
+    fn openings_are_weighed_where_they_differ() {
+        let backend = Scripted::new(Arc::new(Vocabulary::bytes_only())).say("get_b(");
+        let mut session = Session::new(backend);
+        session.set_prompt(&[65], 0, &Cancel::default(), &mut |_| ()).unwrap();
+        let tokens = |text: &str| text.bytes().map(u32::from).collect::<Vec<_>>();
+        let openings = ["get_a(", "get_b(", "get_bc(", "put("].map(tokens);
+        let mut weights = vec![0.0; 4];
+        let calls = weigh(&mut session, &openings, &[0, 1, 2, 3], 0, &mut weights).unwrap();
+        let likeliest = (0..4).max_by(|&a, &b| weights[a].total_cmp(&weights[b]));
+        assert_eq!(likeliest, Some(1), "{weights:?}");
+        assert!(weights[2] < weights[1] && weights[3] < weights[1] && weights[0] < weights[1], "{weights:?}");
+        assert!(calls < openings.iter().map(Vec::len).sum(), "what they share is evaluated once: {calls}");
+        assert_eq!(session.tokens().len(), 1 + "get_".len(), "the caller takes back the rest");
+    }
+
+    #[test]
+    fn an_opening_ends_behind_the_name() {
+        let tool = ToolSpec::new("read", "", serde_json::json!({"type": "object"})).unwrap();
+        assert_eq!(opening("<call>{\"name\": \"read\", \"x\": 1}", &tool), "<call>{\"name\": \"read\"");
+        assert_eq!(opening("read", &tool), "read");
+    }
+}
