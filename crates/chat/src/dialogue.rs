@@ -214,11 +214,11 @@ impl Dialogue {
             };
             text.push_str(&format!("\n\n{outcome} {} {arguments}:\n{}", call.name, content.trim_end()));
         }
-        // Asked before and after the results, and told apart by how the last call ended: of fifteen layouts the one whose
-        // answers a 0.5 B model got right. Asked the question again after a failure, it makes the answer up.
+        // Asked before and after the results: of fifteen layouts the one whose answers a 0.5 B model got right. Asked the
+        // question again after a failure, though, it makes the answer up.
         match Transcript::from_iter(current.iter().cloned()).calls_of_run().last() {
             Some((_, Some(ToolReply { is_error: true, .. }))) => text.push_str(FAILED),
-            _ => text.push_str(&format!("\n\nAnswer briefly from the results above: {question}")),
+            _ => text.push_str(&format!("\n\nAnswer the question: {question}")),
         }
         view.push(Message::User(text));
         view
