@@ -21,6 +21,7 @@ use wasmtime::component::{self, InstancePre, Linker};
 use wit_component::ComponentEncoder;
 
 use super::host::State;
+use super::pages::own_pages;
 use crate::error::{Error, Kind};
 use crate::output;
 
@@ -203,7 +204,7 @@ fn compiled(engine: &Engine, bytes: &[u8]) -> Result<component::Component, Error
                 .hint("build it as a WASI component"));
         }
     };
-    component::Component::from_binary(engine, &component)
+    component::Component::from_binary(engine, &own_pages(&component))
         .map_err(|why| Error::new(Kind::Invalid, format!("the module is not valid ({})", first_line(&why))))
 }
 
