@@ -358,9 +358,9 @@ fn a_program_is_told_of_its_own_pages_only() {
     let fails_unless = |condition: &str| format!("(if (i32.eqz {condition}) (then unreachable))");
     let program = |globals: &str| {
         let body = [
-            fails_unless("(i32.eq (memory.size) (i32.const 1))"),
             "(drop (call $args (i32.const 0) (i32.const 8)))".to_owned(),
-            // Somebody else has grown the memory: the control, without which the next line says nothing.
+            fails_unless("(i32.eq (memory.size) (i32.const 1))"),
+            // Somebody else has grown the memory: the control, without which the line above says nothing.
             "(global.set $was (memory.grow (i32.const 2)))".to_owned(),
             fails_unless("(i32.gt_u (global.get $was) (i32.const 1))"),
             // What it asked for reaches from there on, and is its own.
