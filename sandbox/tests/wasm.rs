@@ -312,6 +312,14 @@ fn protected_and_secret_names_hold_for_components() {
             let ran = run(&with_names(), probe, like_it);
             assert_eq!(ran.end, End::Exited(0), "the control {like_it:?}: {}", shown(&ran));
         }
+        // Where the directories are missing too; under another name the file is just not found.
+        for (path, refused) in [("/work/gone/.git/config", true), ("/work/gone/git/config", false)] {
+            for words in [["new", path, "x"], ["mkdir", path, ""]] {
+                let ran = run(&Field::new(), probe, &words);
+                assert_eq!(ran.end, End::Exited(1), "{words:?}");
+                assert_eq!(ran.refused.is_some(), refused, "{words:?}: {}", shown(&ran));
+            }
+        }
     }
 }
 
