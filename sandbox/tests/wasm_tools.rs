@@ -463,6 +463,24 @@ fn compiling_ends_in_time_and_others_are_compiled_after_it() {
 }
 
 #[test]
+fn modules_that_come_together_are_compiled_one_after_the_other() {
+    let components = Components::new(&Setup::default(), None).unwrap();
+    let module = |pages: u32| wat::parse_str(format!("(component (core module (memory {pages})))")).unwrap();
+    std::thread::scope(|scope| {
+        let loads: Vec<_> = (1..8)
+            .map(|pages| {
+                let bytes = module(pages);
+                let components = &components;
+                scope.spawn(move || components.load(bytes, None, None))
+            })
+            .collect();
+        for load in loads {
+            load.join().unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
 fn compiled_code_is_kept_out_of_reach() {
     let base = tempfile::tempdir().unwrap();
     let workspace = base.path().join("ws");
