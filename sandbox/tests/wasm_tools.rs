@@ -352,6 +352,87 @@ fn tables_and_first_memories_count_too() {
     assert_eq!(run(&starts_large, &Limits { memory_mb: 300, ..limits() }).end, End::Exited(0), "the control");
 }
 
+/// The adapter keeps its state in pages of the program's own memory, and adds them when it is first called.
+#[test]
+fn a_program_is_told_of_its_own_pages_only() {
+    let fails_unless = |condition: &str| format!("(if (i32.eqz {condition}) (then unreachable))");
+    let program = |globals: &str| {
+        let body = [
+            "(drop (call $args (i32.const 0) (i32.const 8)))".to_owned(),
+            fails_unless("(i32.eq (memory.size) (i32.const 1))"),
+            // Somebody else has grown the memory: the control, without which the line above says nothing.
+            "(global.set $was (memory.grow (i32.const 2)))".to_owned(),
+            fails_unless("(i32.gt_u (global.get $was) (i32.const 1))"),
+            // What it asked for reaches from there on, and is its own.
+            fails_unless("(i32.eq (memory.size) (i32.add (global.get $was) (i32.const 2)))"),
+            "(i32.store (i32.sub (i32.mul (memory.size) (i32.const 65536)) (i32.const 4)) (i32.const 7))"
+                .to_owned(),
+            // What it does not get changes nothing.
+            fails_unless("(i32.eq (memory.grow (i32.const 60000)) (i32.const -1))"),
+            fails_unless("(i32.eq (memory.size) (i32.add (global.get $was) (i32.const 2)))"),
+        ]
+        .concat();
+        text(&format!(
+            r#"(module
+                (import "wasi_snapshot_preview1" "args_sizes_get" (func $args (param i32 i32) (result i32)))
+                (memory (export "memory") 1)
+                {globals}
+                (func (export "_start") {body}))"#
+        ))
+        .unwrap()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::open(dir.path(), ambient_authority()).unwrap();
+    let reach = Reach { root: &root, grants: &Grants::default(), directories: &[] };
+    let small = Limits { memory_mb: 16, ..limits() };
+    for globals in [
+        "(global $was (mut i32) (i32.const 0))",
+        "(global i64 (i64.const 1)) (global $was (mut i32) (i32.const 0))",
+    ] {
+        let ran = COMPONENTS.run(&program(globals), &reach, &small, &[], Vec::new()).unwrap();
+        assert_eq!(ran.end, End::Exited(0), "{ran:?}");
+    }
+}
+
+/// The same without the adapter and without any global, within a component: one module grows what another defines.
+#[test]
+fn a_module_in_a_component_is_told_of_its_own_pages_only() {
+    let tool = |answer_if: &str| {
+        text(&format!(
+            r#"(component
+                (core module $m
+                    (memory (export "mem") 1)
+                    (data (i32.const 60) "x")
+                    (data (i32.const 40) "\00\00\00\00\3c\00\00\00\01\00\00\00")
+                    (func (export "realloc") (param i32 i32 i32 i32) (result i32) i32.const 1024)
+                    (func (export "size") (result i32) memory.size))
+                (core module $other
+                    (import "m" "mem" (memory 1))
+                    (import "m" "size" (func $size (result i32)))
+                    (func (export "call") (param i32 i32) (result i32)
+                        (drop (memory.grow (i32.const 3)))
+                        (if (i32.eqz {answer_if}) (then unreachable))
+                        i32.const 40))
+                (core instance $i (instantiate $m))
+                (core instance $o (instantiate $other (with "m" (instance $i))))
+                (func $call (param "arguments" string) (result (result string (error string)))
+                    (canon lift (core func $o "call") (memory (core memory $i "mem"))
+                        (realloc (core func $i "realloc"))))
+                (export "call" (func $call)))"#
+        ))
+        .unwrap()
+    };
+    for (condition, holds) in [
+        ("(i32.eq (call $size) (i32.const 1))", true),
+        // The one that does not define it sees all of it, as before.
+        ("(i32.eq (memory.size) (i32.const 4))", true),
+        ("(i32.eq (call $size) (i32.const 4))", false),
+    ] {
+        let answer = call_with(&tool(condition), &limits(), "{}");
+        assert_eq!(answer.result.is_ok(), holds, "{condition}: {answer:?}");
+    }
+}
+
 #[test]
 fn a_pin_holds() {
     let bytes = include_bytes!("../components/calculator.wasm").to_vec();
@@ -382,6 +463,24 @@ fn compiling_ends_in_time_and_others_are_compiled_after_it() {
 }
 
 #[test]
+fn modules_that_come_together_are_compiled_one_after_the_other() {
+    let components = Components::new(&Setup::default(), None).unwrap();
+    let module = |pages: u32| wat::parse_str(format!("(component (core module (memory {pages})))")).unwrap();
+    std::thread::scope(|scope| {
+        let loads: Vec<_> = (1..8)
+            .map(|pages| {
+                let bytes = module(pages);
+                let components = &components;
+                scope.spawn(move || components.load(bytes, None, None))
+            })
+            .collect();
+        for load in loads {
+            load.join().unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
 fn compiled_code_is_kept_out_of_reach() {
     let base = tempfile::tempdir().unwrap();
     let workspace = base.path().join("ws");
@@ -409,6 +508,10 @@ fn compiled_code_is_kept_out_of_reach() {
     {
         use std::os::unix::fs::PermissionsExt as _;
         assert_eq!(fs::metadata(&outside).unwrap().permissions().mode() & 0o777, 0o700);
+        let open = base.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(kept(&open), 0, "others may write there");
     }
 }
 

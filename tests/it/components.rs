@@ -47,10 +47,9 @@ fn a_model_calls_components_and_answers_with_their_results() {
     let (_dir, registry) = sample();
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
         .context(16_384)
-        .say(call("calculator", json!({"expression": "0.1 + 0.2"})))
-        .say(call("text_statistics", json!({"path": "notes/todo.txt"})))
-        .say("0.3, and 7 words.")
-        .say("0.3, and 7 words.");
+        .on("words: 7", "0.3, and 7 words.")
+        .on("<tool_response>0.3", call("text_statistics", json!({"path": "notes/todo.txt"})))
+        .on("What is 0.1", call("calculator", json!({"expression": "0.1 + 0.2"})));
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
     let agent = Agent::new(Arc::new(engine), registry, Options::default());

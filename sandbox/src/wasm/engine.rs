@@ -40,7 +40,7 @@ pub(super) fn engine(cache: Option<Cache>) -> Result<Engine, Error> {
 /// A cache of compiled code in `directory`; nothing where it cannot be had, which only costs time.
 ///
 /// What lies there is run as code, so it must be out of reach of every tool: a directory that is in the workspace, or
-/// holds it, is not used.
+/// holds it, is not used, nor is one that others may write to.
 pub(super) fn cache(directory: &Path, root: Option<&Root>) -> Option<Cache> {
     let directory = prepared(directory)?;
     if root.is_some_and(|root| root.overlaps(&directory)) {
@@ -60,5 +60,22 @@ fn prepared(directory: &Path) -> Option<std::path::PathBuf> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(directory).ok()?;
     #[expect(clippy::disallowed_methods, reason = "a door: only compared with the workspace's own path")]
-    std::fs::canonicalize(directory).ok()
+    let real = std::fs::canonicalize(directory).ok()?;
+    (!others_write(&real)).then_some(real)
+}
+
+/// Whether more than its owner may write to the directory.
+fn others_write(directory: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        #[expect(clippy::disallowed_methods, reason = "a door: the program's own cache, named by no model")]
+        let metadata = std::fs::metadata(directory);
+        metadata.map_or(true, |metadata| metadata.permissions().mode() & 0o022 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = directory;
+        false
+    }
 }

@@ -7,8 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use cap_std::AmbientAuthority;
@@ -21,6 +20,7 @@ use wasmtime::component::{self, InstancePre, Linker};
 use wit_component::ComponentEncoder;
 
 use super::host::State;
+use super::pages::own_pages;
 use crate::error::{Error, Kind};
 use crate::output;
 
@@ -98,13 +98,13 @@ pub(super) struct Loader {
     engine: Engine,
     linker: Linker<State>,
     compile: Duration,
-    busy: Arc<AtomicBool>,
+    compiler: Arc<Compiler>,
     known: Mutex<HashMap<String, Component>>,
 }
 
 impl Loader {
     pub(super) fn new(engine: Engine, linker: Linker<State>, compile: Duration) -> Self {
-        Self { engine, linker, compile, busy: Arc::default(), known: Mutex::default() }
+        Self { engine, linker, compile, compiler: Arc::default(), known: Mutex::default() }
     }
 
     pub(super) fn engine(&self) -> &Engine {
@@ -149,15 +149,13 @@ impl Loader {
         Ok(component)
     }
 
-    /// Compiles in a thread of its own, for `within` at most.
+    /// Compiles in a thread of its own, for `within` at most, after waiting that long at most for its turn.
     fn compile(&self, bytes: Vec<u8>, within: Duration) -> Result<component::Component, Error> {
-        if self.busy.swap(true, Ordering::AcqRel) {
-            return Err(
-                Error::new(Kind::Limit, "another module is still being compiled").hint("try again later")
-            );
-        }
+        let busy = self.compiler.take(within).ok_or_else(|| {
+            Error::new(Kind::Limit, "another module is still being compiled").hint("try again later")
+        })?;
         let (done, result) = mpsc::channel();
-        let (engine, busy) = (self.engine.clone(), Busy(Arc::clone(&self.busy)));
+        let engine = self.engine.clone();
         std::thread::Builder::new()
             .name("compile".into())
             .stack_size(COMPILER_STACK)
@@ -184,12 +182,30 @@ impl Loader {
     }
 }
 
-/// Marks the compiler as free when the thread ends, however it ends.
-struct Busy(Arc<AtomicBool>);
+/// The one place to compile in: given to one module at a time.
+#[derive(Default)]
+struct Compiler {
+    busy: Mutex<bool>,
+    free: Condvar,
+}
+
+impl Compiler {
+    /// Nothing if it is not free within that time.
+    fn take(self: &Arc<Self>, within: Duration) -> Option<Busy> {
+        let busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.free.wait_timeout_while(busy, within, |busy| *busy);
+        let (mut busy, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (!std::mem::replace(&mut *busy, true)).then(|| Busy(Arc::clone(self)))
+    }
+}
+
+/// Gives the compiler back when the thread ends, however it ends.
+struct Busy(Arc<Compiler>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        *self.0.busy.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.free.notify_one();
     }
 }
 
@@ -203,7 +219,7 @@ fn compiled(engine: &Engine, bytes: &[u8]) -> Result<component::Component, Error
                 .hint("build it as a WASI component"));
         }
     };
-    component::Component::from_binary(engine, &component)
+    component::Component::from_binary(engine, &own_pages(&component))
         .map_err(|why| Error::new(Kind::Invalid, format!("the module is not valid ({})", first_line(&why))))
 }
 

@@ -14,6 +14,7 @@ mod host;
 mod limits;
 mod load;
 mod output;
+mod pages;
 mod tool;
 
 use std::fmt;
@@ -126,7 +127,8 @@ impl fmt::Display for Bound {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum End {
-    /// By itself, with this exit code.
+    /// By itself: 0 if all went well, else 1. The other codes of a program do not arrive, since `wasi:cli/exit` carries
+    /// success or failure and no number.
     Exited(i32),
     /// It was ended at a bound.
     Stopped(Bound),

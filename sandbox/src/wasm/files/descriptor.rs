@@ -227,12 +227,15 @@ impl types::HostDescriptor for View<'_> {
         self.within(&fd, |files, directory| {
             let resolved = directory.place.resolve(&path, true)?;
             match (&resolved.found, &resolved.last) {
-                (Found::Missing { .. }, Some(name)) if resolved.missing.is_empty() => {
+                (Found::Missing { .. }, Some(name)) => {
                     files.check_write(directory, &resolved)?;
+                    if !resolved.missing.is_empty() {
+                        return Err(ErrorCode::NoEntry.into());
+                    }
                     files.budget.make()?;
                     Ok(resolved.dir().create_dir(name)?)
                 }
-                (Found::Missing { .. }, _) => Err(ErrorCode::NoEntry.into()),
+                (Found::Missing { .. }, None) => Err(ErrorCode::NoEntry.into()),
                 _ => Err(ErrorCode::Exist.into()),
             }
         })

@@ -235,6 +235,8 @@ impl Files {
 
     /// Makes a file under a name that is free.
     fn create(&self, from: &Opened, resolved: Resolved<'_>, wanted: Wanted) -> Result<Node, Refusal> {
+        // First, so that a protected name is refused whether its directory is there or not.
+        self.check_write(from, &resolved)?;
         if !resolved.missing.is_empty() {
             return Err(ErrorCode::NoEntry.into());
         }
@@ -243,7 +245,6 @@ impl Files {
         {
             return Err(ErrorCode::IsDirectory.into());
         }
-        self.check_write(from, &resolved)?;
         let name = resolved.last.as_ref().ok_or(ErrorCode::IsDirectory)?;
         self.budget.make()?;
         self.opened(open_writable(resolved.dir(), name.as_ref(), true, true)?, wanted)
