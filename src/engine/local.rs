@@ -36,7 +36,8 @@ pub struct Options {
     pub thresholds: Thresholds,
     /// The system prompt of transcripts that bring none.
     pub system: SystemPrompt,
-    /// What stands in front of the conversation where that system prompt is used and tools are offered.
+    /// What stands in front of a conversation that brings no system prompt, while it is decided whether its first turn
+    /// is a call and where that turn is an answer. Calls are written without it.
     pub primer: Primer,
     /// How much of a model's bias towards some tools is taken off when it chooses one: the share of the logarithm of
     /// the probability that each has with a request that says nothing. Default 0: none. Applies to turns of one call.
@@ -207,6 +208,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
             budget: 0,
             thought: None,
             spent: 0,
+            primer: Primer::None,
             looped: false,
         };
         making.turn(&mut state)
@@ -226,6 +228,8 @@ pub(super) struct Making<'a, B> {
     pub(super) thought: Option<String>,
     /// Tokens of the turn that the thought took.
     pub(super) spent: usize,
+    /// What the view that is evaluated begins with.
+    primer: Primer,
     /// Whether nothing but settled calls was written.
     looped: bool,
 }
@@ -245,6 +249,9 @@ impl<B: Backend + Send> Making<'_, B> {
             return self.answer(state, &automata, None);
         }
         self.learn_bias(state, offered)?;
+        if automata.answer.is_some() {
+            self.primer = self.primer();
+        }
         self.prefill(state, &self.transcript(), offered, engine.reasons())?;
         self.reason(state)?;
         // Where both sides are open, the model's own probabilities decide between them.
@@ -260,6 +267,10 @@ impl<B: Backend + Send> Making<'_, B> {
                 Some(decision)
             }
         };
+        if std::mem::take(&mut self.primer) != Primer::None {
+            // What tells requests from talk does not help to write the call.
+            self.prefill(state, &self.transcript(), offered, false)?;
+        }
         let chosen = self.choose(state, offered)?;
         let only = match chosen {
             Some(tool) => self.automata(state, offered, &ToolChoice::Only(vec![tool]))?.call,
@@ -349,7 +360,13 @@ impl<B: Backend + Send> Making<'_, B> {
         state.automata.get(self.engine.dialogue.format().as_ref(), offered, &request, &vocabulary)
     }
 
-    /// The transcript with a system prompt: its own, or the engine's.
+    /// What stands in front of the conversation while it is decided between call and answer.
+    fn primer(&self) -> Primer {
+        let opens = matches!(self.request.transcript.last(), Some(Message::User(_)));
+        if opens && !self.engine.reasons() { self.engine.options.primer } else { Primer::None }
+    }
+
+    /// The transcript as the model is shown it.
     fn transcript(&self) -> Transcript {
         self.introduced(self.request.transcript)
     }
@@ -361,8 +378,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let engine = self.engine;
         let system = engine.options.system.render(self.request.tools, engine.dialogue.format().as_ref());
-        let primer = if self.request.tools.is_empty() { Primer::None } else { engine.options.primer };
-        let front = [Message::System(system)].into_iter().chain(primer.messages());
+        let front = [Message::System(system)].into_iter().chain(self.primer.messages());
         front.chain(given.iter().cloned()).collect()
     }
 
