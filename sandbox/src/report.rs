@@ -15,12 +15,13 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub struct Enforced {
     /// The file system: `capability:read`, `capability:read+write` or `none`; for a command `mounts:read`,
-    /// `mounts:read+write`.
+    /// `mounts:read+write`, in the reduced tier `landlock:read`, `landlock:read+write`.
     pub fs: String,
     /// The network: `none`. A file operation opens no connection; a command has a network namespace with nothing in it; a
     /// component's sockets all refuse.
     pub net: String,
-    /// Where the work ran: `in-process`, without code that the caller brought; `confined`, by `layers`; or `component`,
+    /// Where the work ran: `in-process`, without code that the caller brought; `confined`, by `layers`;
+    /// `reduced`, by fewer of them, without namespaces; or `component`,
     /// WebAssembly in a fresh instance under bounds of time, instructions, memory, output and disk.
     pub process: String,
     /// How paths were held inside the workspace, where files were touched.
@@ -30,7 +31,8 @@ pub struct Enforced {
     /// component its engine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<String>,
-    /// Bounds that are watched and may be passed for a moment, and layers that a test left out.
+    /// Bounds that are watched and may be passed for a moment, what the reduced tier leaves open, and layers that a test left
+    /// out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weaker: Vec<String>,
 }

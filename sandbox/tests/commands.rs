@@ -13,91 +13,14 @@
 mod support;
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use support::CANARY;
-use toolgate_sandbox::command::{Commands, End, Layer, Ran, Setup};
-use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits};
-use toolgate_sandbox::{Error, Kind, Root, ambient_authority};
-
-const POLICY: &str =
-    "version = 1\ntier = \"exec\"\n[fs]\nread = [\"@workspace\", \"@system\"]\nwrite = [\"@workspace\"]\n";
-
-/// A workspace `ws` with a secret beside it, outside `/tmp`, which commands have one of their own of.
-struct Field {
-    base: tempfile::TempDir,
-    ws: PathBuf,
-    out: PathBuf,
-}
-
-impl Field {
-    fn new() -> Self {
-        let base = tempfile::Builder::new().prefix("toolgate-").tempdir_in("/var/tmp").unwrap();
-        let real = fs::canonicalize(base.path()).unwrap();
-        let (ws, out) = (real.join("ws"), real.join("out"));
-        fs::create_dir(&ws).unwrap();
-        fs::create_dir(&out).unwrap();
-        fs::write(out.join("secret.txt"), format!("{CANARY}\n")).unwrap();
-        fs::write(out.join("target.txt"), "intact\n").unwrap();
-        fs::write(ws.join("ok.txt"), "fine\n").unwrap();
-        Self { base, ws, out }
-    }
-
-    fn commands(
-        &self,
-        policy: &str,
-        mode: Mode,
-        limits: &ProcessLimits,
-        without: &[Layer],
-    ) -> Result<Commands, Error> {
-        let root = Root::open(&self.ws, ambient_authority()).unwrap();
-        let policy = Policy::parse(policy).unwrap().limited(limits);
-        Commands::new(&root, &policy, mode, &Setup { without: without.to_vec(), ..setup() })
-    }
-
-    fn script(&self, command: &str) -> String {
-        command.replace("$OUT", &self.out.to_string_lossy()).replace("$WS", &self.ws.to_string_lossy())
-    }
-
-    fn run_without(&self, command: &str, limits: &ProcessLimits, without: &[Layer]) -> Ran {
-        let commands = self.commands(POLICY, Mode::Edit, limits, without).unwrap();
-        commands.run(&self.script(command)).unwrap()
-    }
-
-    fn run(&self, command: &str) -> Ran {
-        self.run_without(command, &ProcessLimits::default(), &[])
-    }
-
-    /// The control: what an unconfined shell says.
-    fn plainly(&self, command: &str) -> String {
-        let output =
-            Command::new("/bin/bash").arg("-c").arg(self.script(command)).current_dir(&self.ws).output();
-        let output = output.unwrap();
-        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
-    }
-}
-
-fn setup() -> Setup {
-    Setup { stage: Some(env!("CARGO_BIN_EXE_toolgate-stage").into()), ..Setup::default() }
-}
-
-fn text(ran: &Ran) -> String {
-    String::from_utf8_lossy(&ran.output).into_owned()
-}
-
-/// Whether this machine can run commands at all; a machine that cannot is told so, once a test.
-fn available() -> bool {
-    match Field::new().commands(POLICY, Mode::Edit, &ProcessLimits::default(), &[]) {
-        Ok(_) => true,
-        Err(error) if std::env::var_os("TOOLGATE_REQUIRE_SANDBOX").is_some() => panic!("{error}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            false
-        }
-    }
-}
+use support::shell::{Field, POLICY, available, text};
+use toolgate_sandbox::Kind;
+use toolgate_sandbox::command::{End, Layer};
+use toolgate_sandbox::policy::{Mode, ProcessLimits};
 
 #[test]
 fn ordinary_work_goes_on() {
@@ -191,62 +114,6 @@ fn prints_an_environment_when_asked() {
         "WITHOUT{}",
         text(&field.run_without(command, &ProcessLimits::default(), &[Layer::Environment]))
     );
-}
-
-/// What a layer stops, and what it takes for it to get through.
-struct Ablation {
-    command: &'static str,
-    /// Printed if the attack got through.
-    through: &'static str,
-    /// All of these have to be left out.
-    layers: &'static [Layer],
-}
-
-const ABLATIONS: &[Ablation] = &[
-    Ablation {
-        command: "perl -e 'use Socket; socket(S,PF_INET,SOCK_DGRAM,0) and print \"GOT-SOCKET\\n\"'",
-        through: "GOT-SOCKET",
-        layers: &[Layer::Seccomp],
-    },
-    Ablation {
-        command: "cat /proc/net/dev | grep -v lo: | grep -q : && echo GOT-NETWORK",
-        through: "GOT-NETWORK",
-        layers: &[Layer::Network],
-    },
-    Ablation {
-        command: "touch /run/probe/x && echo GOT-RUN",
-        through: "GOT-RUN",
-        layers: &[Layer::Landlock],
-    },
-    Ablation {
-        command: "cp /bin/true t; chmod u+s t && echo GOT-SUID",
-        through: "GOT-SUID",
-        layers: &[Layer::Seccomp],
-    },
-    Ablation {
-        command: "unshare -U true && echo GOT-USERNS",
-        through: "GOT-USERNS",
-        layers: &[Layer::Seccomp],
-    },
-];
-
-#[test]
-fn each_layer_is_live() {
-    if !available() {
-        return;
-    }
-    for Ablation { command, through, layers } in ABLATIONS {
-        let field = Field::new();
-        let confined = field.run(command);
-        assert!(!text(&confined).contains(through), "{command}: {}", text(&confined));
-        let field = Field::new();
-        let open = field.run_without(command, &ProcessLimits::default(), layers);
-        assert!(text(&open).contains(through), "{command} without {layers:?}: {}", text(&open));
-        assert!(
-            open.enforced.weaker.iter().any(|line| line.contains(layers[0].name())),
-            "the report says so"
-        );
-    }
 }
 
 #[test]
@@ -372,10 +239,29 @@ fn time_memory_processes_and_disk_end() {
     assert!(!text(&ran).contains("300000000"), "{}", text(&ran));
     assert!(field.plainly(hog).contains("300000000"));
 
-    let many =
-        "for i in $(seq 20); do head -c 10000000 /dev/zero > f$i || exit 9; sleep 0.02; done; echo ALL";
-    let ran = field.run_without(many, &limits, &[]);
+    // Without a pause: what is written while the watcher counts would not count, were the command not stopped for it.
+    for writer in [
+        "for i in $(seq 40); do head -c 10000000 /dev/zero > f$i || exit 9; done; echo ALL",
+        "for j in 1 2 3 4; do (for i in $(seq 20); do head -c 10000000 /dev/zero > g$j-$i || exit 9; done) & done; wait; \
+         echo ALL",
+        // Space that is asked for in one call each, where the system has such a call.
+        "for i in $(seq 40); do fallocate -l 10000000 h$i || head -c 10000000 /dev/zero > h$i || exit 9; done; echo ALL",
+    ] {
+        let field = Field::new();
+        let ran = field.run_without(writer, &ProcessLimits { wall_ms: Some(20_000), ..limits.clone() }, &[]);
+        assert_eq!(ran.end, End::DiskLimit, "{}", text(&ran));
+        let names = fs::read_dir(&field.ws).unwrap();
+        let sizes = names.map(|entry| entry.unwrap().metadata().unwrap().len());
+        let written: u64 = sizes.sum();
+        assert!(written < 200_000_000, "{written} bytes of 32 MB were written");
+        assert!(field.plainly(writer).contains("ALL"), "the control writes them all");
+    }
+    let few = ProcessLimits { files: Some(500), wall_ms: Some(20_000), ..ProcessLimits::default() };
+    let files = "perl -e 'for (1..20000) { open F, \">\", \"s$_\" or die; close F } print \"ALL\"'";
+    let field = Field::new();
+    let ran = field.run_without(files, &few, &[]);
     assert_eq!(ran.end, End::DiskLimit, "{}", text(&ran));
+    assert!(fs::read_dir(&field.ws).unwrap().count() < 10_000);
     let output = field.run("yes 0123456789 | head -c 30000000; echo END");
     assert!(output.truncated && output.output.len() < 300_000 && text(&output).ends_with("END\n"));
     assert!(output.output_bytes > 30_000_000);
@@ -418,76 +304,4 @@ fn rules_refuse_and_the_shell_s_tricks_do_not_help() {
         assert_eq!(commands.run(command).unwrap_err().kind(), Kind::Denied, "{command}");
     }
     assert!(commands.run("ls").is_ok() && field.ws.join("ok.txt").exists());
-}
-
-#[test]
-fn a_missing_layer_is_refused_by_name() {
-    let field = Field::new();
-    let root = Root::open(&field.ws, ambient_authority()).unwrap();
-    let policy = Policy::parse(POLICY).unwrap();
-    let none = Setup { bubblewrap: Some("/nonexistent/bwrap".into()), ..setup() };
-    let error = Commands::new(&root, &policy, Mode::Edit, &none).unwrap_err();
-    assert_eq!(error.kind(), Kind::Unavailable);
-    assert!(error.to_string().contains("bubblewrap does not work here"), "{error}");
-    let error = Commands::new(&root, &policy, Mode::Edit, &Setup::default()).unwrap_err();
-    assert!(error.to_string().contains("no program for the inner stage"), "{error}");
-    if !available() {
-        return;
-    }
-    for (layer, number, says) in [
-        ("userns", libc_number("unshare"), "userns"),
-        ("landlock", libc_number("landlock_create_ruleset"), "landlock does not work here"),
-    ] {
-        let own = std::env::current_exe().unwrap();
-        let output = Command::new(own)
-            .args(["--exact", "says_what_is_missing_when_asked", "--nocapture"])
-            .env("TOOLGATE_TEST_REFUSE_CALL", number.to_string())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(said.contains("REFUSED") && said.contains(says), "{layer}: {said}");
-    }
-    // Landlock in a policy newer than any kernel.
-    let future = format!("{POLICY}[require]\nlayers = [\"landlock>=99\"]\n");
-    let error = field.commands(&future, Mode::Edit, &ProcessLimits::default(), &[]).unwrap_err();
-    assert!(error.to_string().contains("99 is needed"), "{error}");
-}
-
-fn libc_number(call: &str) -> i64 {
-    match call {
-        // Bubblewrap makes its namespaces by clone; a user namespace alone by this.
-        "unshare" => -1,
-        _ => 444,
-    }
-}
-
-#[test]
-fn says_what_is_missing_when_asked() {
-    use seccompiler::{
-        SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Op, SeccompCondition, SeccompFilter,
-        SeccompRule,
-    };
-    let Some(call) = std::env::var("TOOLGATE_TEST_REFUSE_CALL").ok().and_then(|n| n.parse::<i64>().ok())
-    else {
-        return;
-    };
-    const CLONE: i64 = if cfg!(target_arch = "x86_64") { 56 } else { 220 };
-    const UNSHARE: i64 = if cfg!(target_arch = "x86_64") { 272 } else { 97 };
-    const NEW_USER: u64 = 0x1000_0000;
-    let new_user = || {
-        let condition = SeccompCondition::new(0, Width::Dword, Op::MaskedEq(NEW_USER), NEW_USER).unwrap();
-        vec![SeccompRule::new(vec![condition]).unwrap()]
-    };
-    let rules = match call {
-        -1 => vec![(CLONE, new_user()), (UNSHARE, new_user())],
-        call => vec![(call, Vec::new())],
-    };
-    let arch = seccompiler::TargetArch::try_from(std::env::consts::ARCH).unwrap();
-    let refusal = SeccompAction::Errno(1);
-    let filter =
-        SeccompFilter::new(rules.into_iter().collect(), SeccompAction::Allow, refusal, arch).unwrap();
-    let program: seccompiler::BpfProgram = filter.try_into().unwrap();
-    seccompiler::apply_filter(&program).unwrap();
-    let error = Field::new().commands(POLICY, Mode::Edit, &ProcessLimits::default(), &[]).unwrap_err();
-    println!("REFUSED {error}");
 }

@@ -45,7 +45,18 @@ struct Sandbox {
     files: Resolver,
     commands: bool,
     layers: Vec<LayerState>,
+    reduced: Reduced,
     components: Components,
+}
+
+/// What commands could run under where a layer is missing, if the policy asks for it.
+#[derive(Serialize)]
+struct Reduced {
+    works: bool,
+    /// Its layers, or why there is none of it.
+    found: String,
+    /// What it leaves open.
+    weaker: Vec<String>,
 }
 
 /// WebAssembly tools.
@@ -86,7 +97,13 @@ pub(super) fn run(args: DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
     let layers = Commands::layers(&root, &Setup::default());
     let commands = layers.iter().all(|state| state.works || !state.required);
     let report = Report {
-        sandbox: Sandbox { files: root.resolver(), commands, layers, components: components(&root) },
+        sandbox: Sandbox {
+            files: root.resolver(),
+            commands,
+            layers,
+            reduced: reduced(&root),
+            components: components(&root),
+        },
         processor: processor(),
         models: models(),
         build: Build {
@@ -124,6 +141,7 @@ fn print(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
             }
         }
     }
+    print_reduced(sandbox, out)?;
     let components = &sandbox.components;
     let word = if components.works { "works" } else { "refused" };
     writeln!(out, "  components    {word:<9}{}", components.found)?;
@@ -157,6 +175,27 @@ fn print(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "build")?;
     let Build { version, profile, system } = &report.build;
     writeln!(out, "  toolgate {version}, {profile}, {system}")
+}
+
+/// The reduced tier; what it leaves open where nothing better works.
+fn print_reduced(sandbox: &Sandbox, out: &mut dyn Write) -> std::io::Result<()> {
+    let Reduced { works, found, weaker } = &sandbox.reduced;
+    let word = if *works { "works" } else { "refused" };
+    writeln!(out, "  reduced       {word:<9}{found}")?;
+    if *works && !sandbox.commands {
+        writeln!(out, "                a policy must ask for it: [require] confinement = \"reduced\"")?;
+        for open in weaker {
+            writeln!(out, "                open: {open}")?;
+        }
+    }
+    Ok(())
+}
+
+fn reduced(root: &Root) -> Reduced {
+    match Commands::reduced(root, &Setup::default()) {
+        Ok(held) => Reduced { works: true, found: held.layers.join(", "), weaker: held.weaker },
+        Err(why) => Reduced { works: false, found: why.to_string(), weaker: Vec::new() },
+    }
 }
 
 fn components(root: &Root) -> Components {

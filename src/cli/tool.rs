@@ -168,7 +168,12 @@ fn command_tool(root: &Root, policy: &Policy, mode: Mode) -> anyhow::Result<Opti
         return Ok(None);
     }
     match Commands::new(root, policy, mode, &Setup::default()) {
-        Ok(commands) => Ok(Some(CommandTool::new(commands, policy)?)),
+        Ok(commands) => {
+            if let Some(why) = commands.reduced_since() {
+                terminal::note(&format!("run_command is confined by the reduced tier only: {why}"));
+            }
+            Ok(Some(CommandTool::new(commands, policy)?))
+        }
         Err(why) => {
             // The other tools work without it; whoever misses it learns why it is not there.
             terminal::note(&format!("run_command is not offered: {why}"));

@@ -188,6 +188,42 @@ fn a_command_runs_confined_or_not_at_all() {
     assert!(layers.iter().any(|layer| layer == "seccomp"), "{edit}");
 }
 
+/// A shell in a user namespace that allows no more of them.
+#[cfg(target_os = "linux")]
+fn without_user_namespaces(directory: &std::path::Path, arguments: &str) -> Option<std::process::Output> {
+    let script = format!(
+        "echo 0 > /proc/sys/user/max_user_namespaces && echo READY && exec {} {arguments}",
+        env!("CARGO_BIN_EXE_toolgate")
+    );
+    let mut shell = Command::new("unshare");
+    let output = shell.current_dir(directory).args(["-Ur", "sh", "-c", &script]).output().ok()?;
+    output.stdout.starts_with(b"READY").then_some(output)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn without_user_namespaces_commands_are_refused_and_doctor_says_why() {
+    let dir = workspace();
+    if !commands_work(dir.path()) {
+        eprintln!("skipped: no command sandbox here");
+        return;
+    }
+    let doctor = without_user_namespaces(dir.path(), "doctor").expect("unshare works where commands do");
+    let said = String::from_utf8(doctor.stdout).unwrap();
+    assert_eq!(doctor.status.code(), Some(3), "{said}");
+    for says in ["run_command   refused", "userns      missing", "get it: allow user namespaces", "reduced "]
+    {
+        assert!(said.contains(says), "{said} lacks {says:?}");
+    }
+    let list = without_user_namespaces(dir.path(), "tool list").unwrap();
+    assert!(!String::from_utf8(list.stdout).unwrap().contains("run_command"));
+    let note = String::from_utf8(list.stderr).unwrap();
+    assert!(
+        note.contains("run_command is not offered") && note.contains("userns does not work here"),
+        "{note}"
+    );
+}
+
 #[test]
 fn serve_answers_line_by_line() {
     let dir = workspace();

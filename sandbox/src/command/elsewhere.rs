@@ -22,6 +22,20 @@ impl Commands {
         .hint("the file tools work; a Seatbelt profile of a policy can be printed for macOS"))
     }
 
+    /// Refuses.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`], always.
+    pub fn reduced(root: &Root, setup: &Setup) -> Result<crate::report::Enforced, Error> {
+        let policy = Policy::default_for(Mode::Intel);
+        Self::new(root, &policy, Mode::Intel, setup).map(|none| match none.0 {})
+    }
+
+    /// Never called: there is no value of this type.
+    pub fn reduced_since(&self) -> Option<&str> {
+        match self.0 {}
+    }
+
     /// Never called: there is no value of this type.
     ///
     /// # Errors

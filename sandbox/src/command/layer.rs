@@ -9,13 +9,19 @@ use serde::{Deserialize, Serialize};
 pub enum Layer {
     /// The program that sets up namespaces and mounts.
     Bubblewrap,
-    /// User namespaces, which bubblewrap needs where it is not installed set-user-id; with them mounts, processes,
-    /// network, IPC and host name of the sandbox's own.
+    /// User namespaces, which bubblewrap needs for all the others.
     Userns,
-    /// A network namespace with nothing in it but a loopback of its own.
-    Network,
+    /// A view of files made for the command: what is not granted is not there, and what is kept closed or protected is
+    /// at any depth.
+    Mounts,
     /// A process namespace: nobody else can be seen or signalled, and everything ends with its first process.
     Processes,
+    /// Shared memory, semaphores and message queues of its own.
+    Ipc,
+    /// A host name of its own, and control groups that look like the first ones.
+    Names,
+    /// A network namespace with nothing in it but a loopback of its own.
+    Network,
     /// Landlock: files by path, TCP, signals and abstract sockets across the boundary.
     Landlock,
     /// The system call filter.
@@ -26,6 +32,8 @@ pub enum Layer {
     Cgroup,
     /// A clean environment.
     Environment,
+    /// No open file but the output.
+    Descriptors,
     /// Where the runtime is root: a user of its own for commands, by mapping the workspace's owners.
     Owner,
 }
@@ -36,15 +44,26 @@ impl Layer {
         match self {
             Self::Bubblewrap => "bubblewrap",
             Self::Userns => "userns",
-            Self::Network => "network",
+            Self::Mounts => "mounts",
             Self::Processes => "processes",
+            Self::Ipc => "ipc",
+            Self::Names => "names",
+            Self::Network => "network",
             Self::Landlock => "landlock",
             Self::Seccomp => "seccomp",
             Self::Limits => "limits",
             Self::Cgroup => "cgroup",
             Self::Environment => "environment",
+            Self::Descriptors => "descriptors",
             Self::Owner => "owner",
         }
+    }
+
+    /// Whether it is made around the stage, by bubblewrap; without it there is no more than the reduced tier.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_outer(self) -> bool {
+        use Layer::{Bubblewrap, Ipc, Mounts, Names, Network, Owner, Processes, Userns};
+        matches!(self, Bubblewrap | Userns | Owner | Mounts | Processes | Ipc | Names | Network)
     }
 
     /// The layer of that name, as `[require] layers` may give it: a number after `>=` is the Landlock interface.
@@ -59,18 +78,28 @@ impl Layer {
 }
 
 /// Every layer, outermost first.
-pub const ALL: [Layer; 10] = [
+pub const ALL: [Layer; 14] = [
     Layer::Bubblewrap,
     Layer::Userns,
     Layer::Owner,
+    Layer::Mounts,
     Layer::Processes,
+    Layer::Ipc,
+    Layer::Names,
     Layer::Network,
     Layer::Environment,
+    Layer::Descriptors,
     Layer::Cgroup,
     Layer::Limits,
     Layer::Landlock,
     Layer::Seccomp,
 ];
+
+/// Whether a layer is to be there: always, but in a test that leaves it out.
+#[cfg(target_os = "linux")]
+pub(super) fn wanted(layer: Layer, left_out: &[Layer]) -> bool {
+    !(cfg!(feature = "ablation") && left_out.contains(&layer))
+}
 
 /// What the inner stage found to hold just before it started the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +108,6 @@ pub(super) struct Held {
     pub(super) landlock: u32,
     pub(super) seccomp: bool,
     pub(super) limits: bool,
-    pub(super) namespaces: bool,
 }
 
 /// The inner stage's one line to the runtime.

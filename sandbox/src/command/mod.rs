@@ -42,7 +42,7 @@ pub use elsewhere::Commands;
 
 use crate::report::Enforced;
 
-/// Where the stage is, and what a test may leave out.
+/// Where the programs of the sandbox are.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// The program that runs as the stage; `None` is the running program, which must have called
@@ -50,9 +50,21 @@ pub struct Setup {
     pub stage: Option<PathBuf>,
     /// Bubblewrap; `None` looks for `bwrap` in the system's own directories.
     pub bubblewrap: Option<PathBuf>,
-    /// Layers to leave out, so that a test can show what each of them stops. The report says so, and a policy that
-    /// requires one of them gets no commands.
+    /// Layers to leave out, so that a test can show what each of them stops. The report says so. Only with the feature
+    /// `ablation`, which no program turns on.
+    #[cfg(feature = "ablation")]
     pub without: Vec<Layer>,
+}
+
+#[cfg(target_os = "linux")]
+impl Setup {
+    fn left_out(&self) -> &[Layer] {
+        #[cfg(feature = "ablation")]
+        let left_out = &self.without;
+        #[cfg(not(feature = "ablation"))]
+        let left_out = &[];
+        left_out
+    }
 }
 
 /// Runs the stage of a confined command if this process was started as one, and then does not come back.

@@ -201,6 +201,19 @@ impl Root {
         metadata.map(|metadata| identity(&metadata)).map_err(|why| Error::io(".", "look at it", why))
     }
 
+    /// The entries of the directory `path` that are no links, and whether each is a directory; none where there is no such
+    /// directory, or a link on the way to it.
+    pub(crate) fn names(&self, path: &Path) -> Vec<(OsString, bool)> {
+        let dir = path.iter().try_fold(self.dir().try_clone().ok(), |dir, name| {
+            dir.map(|dir| dir.open_dir_nofollow(name).ok())
+        });
+        let Some((found, _)) = dir.flatten().and_then(|dir| entries(&dir, MAX_ENTRIES).ok()) else {
+            return Vec::new();
+        };
+        let real = found.into_iter().filter(|(_, kind)| *kind != ItemKind::Link);
+        real.map(|(name, kind)| (name, kind == ItemKind::Directory)).collect()
+    }
+
     /// Whether `path` is a directory or file below the workspace without a link on the way; its real form.
     pub(crate) fn real(&self, path: &str) -> Option<(PathBuf, bool)> {
         let path: PathBuf = Path::new(path).components().collect();

@@ -33,6 +33,17 @@ pub enum Tier {
     ExecNet,
 }
 
+/// What commands run under at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confinement {
+    /// Every layer that is required; where one is missing commands are refused.
+    Full,
+    /// Where bubblewrap or user namespaces are missing: Landlock and the system call filter, which leave some things open.
+    /// The report of each call lists them.
+    Reduced,
+}
+
 /// What a run is for; it caps what the policy grants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -83,6 +94,8 @@ pub struct Policy {
     pub limits: ProcessLimits,
     /// Sandbox layers without which no command is offered.
     pub require_layers: Vec<String>,
+    /// Whether less than full confinement will do; nothing means that it will not.
+    pub confinement: Option<Confinement>,
     /// WebAssembly tools by name. Naming one here grants it nothing beyond what it lists.
     pub wasm: BTreeMap<String, WasmTool>,
     /// MCP servers by name.
@@ -120,6 +133,7 @@ impl Policy {
             exec: Exec::default(),
             limits: ProcessLimits::default(),
             require_layers: Vec::new(),
+            confinement: None,
             wasm: BTreeMap::new(),
             mcp: BTreeMap::new(),
             ask: WRITING_TOOLS.iter().chain(&["run_command"]).map(|tool| (*tool).to_owned()).collect(),
@@ -158,6 +172,9 @@ impl Policy {
         }
         narrowed.env_pass.retain(|name| other.env_pass.contains(name));
         narrowed.limits = self.limits.min(&other.limits);
+        if other.confinement == Some(Confinement::Full) {
+            narrowed.confinement = other.confinement;
+        }
         // The strictest rule that fits decides, so that more rules only take away.
         narrowed.exec.rule.extend(other.exec.rule.iter().cloned());
         for (mine, theirs) in

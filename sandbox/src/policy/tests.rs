@@ -223,3 +223,18 @@ fn a_run_without_a_file_has_the_workspace_and_asks() {
     assert!(edit.grants(Mode::Edit).can_write() && edit.asks("write_file") && !edit.asks("read_file"));
     assert!(!edit.grants(Mode::Intel).can_write());
 }
+
+#[test]
+fn less_confinement_is_asked_for_by_name_and_a_workspace_cannot_ask() {
+    let with =
+        |confinement: &str| Policy::parse(&format!("version = 1\n[require]\n{confinement}\n")).unwrap();
+    let (silent, full, reduced) =
+        (with(""), with("confinement = \"full\""), with("confinement = \"reduced\""));
+    assert_eq!(silent.confinement, None);
+    assert_eq!(silent.narrow(&reduced).confinement, None);
+    assert_eq!(full.narrow(&reduced).confinement, Some(Confinement::Full));
+    assert_eq!(reduced.narrow(&silent).confinement, Some(Confinement::Reduced));
+    assert_eq!(reduced.narrow(&full).confinement, Some(Confinement::Full));
+    let error = Policy::parse("version = 1\n[require]\nconfinement = \"weak\"\n").unwrap_err();
+    assert!(error.to_string().contains("weak") && error.to_string().contains("reduced"), "{error}");
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Mode, Policy, Tier};
+use super::{Confinement, Mode, Policy, Tier};
 use crate::command::{LAYERS, Layer};
 use crate::error::{Error, Kind};
 use crate::grants::{Grants, Scope};
@@ -71,6 +71,7 @@ struct Env {
 struct Require {
     #[serde(default)]
     layers: Vec<toml::Spanned<String>>,
+    confinement: Option<Confinement>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -289,6 +290,7 @@ pub(super) fn parse(text: &str) -> Result<Policy, Error> {
         exec: file.exec,
         limits: file.limits,
         require_layers,
+        confinement: file.require.confinement,
         wasm: file.wasm,
         mcp: file.mcp,
         ask: file.approve.ask,

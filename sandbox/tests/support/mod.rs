@@ -5,6 +5,9 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+#[cfg(target_os = "linux")]
+pub(crate) mod shell;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -34,6 +34,9 @@ const SETTINGS: &[&str] = &[
     "/etc/timezone",
 ];
 
+/// Devices that every command may use.
+pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
 /// A part of `@system` as it is on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum System {
@@ -77,6 +80,25 @@ pub(super) fn program(name: &str) -> Option<PathBuf> {
 pub(super) fn own_program() -> Option<PathBuf> {
     // The link tells the path of the program's file, also where the program was started by a relative one.
     Path::new("/proc/self/exe").read_link().ok().filter(|path| path.is_file())
+}
+
+/// What tells one of this process's namespaces from others.
+pub(super) fn namespace(kind: &str) -> Option<String> {
+    let link = Path::new("/proc/self/ns").join(kind).read_link().ok()?;
+    link.into_os_string().into_string().ok()
+}
+
+/// How many processes and threads this user has.
+pub(super) fn tasks_of_this_user() -> u64 {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let status = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("status")).ok());
+    let own = super::sys::effective_uid().to_string();
+    let field = |status: &str, name: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+        value.split_whitespace().next().map(str::to_owned)
+    };
+    let mine = status.filter(|status| field(status, "Uid:").as_deref() == Some(&own));
+    mine.filter_map(|status| field(&status, "Threads:")?.parse::<u64>().ok()).sum()
 }
 
 /// Where an open directory is now.

@@ -2,6 +2,8 @@
 //!
 //! Invariant: what is handled is handled strictly; a right the kernel knows and the rules do not grant is refused.
 
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
     RestrictionStatus, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, RulesetStatus,
@@ -23,9 +25,22 @@ pub(super) struct Rules {
     pub(super) devices: Vec<String>,
     /// Trees whose names can be listed.
     pub(super) list: Vec<String>,
+    /// Trees and files of the workspace, by path below it and without a link on the way. With mounts around the command
+    /// there are none.
+    pub(super) workspace: Vec<(String, Access)>,
 }
 
-/// Confines this process and all it starts; gives back the interface that holds. Needs `no_new_privs`.
+/// What may be done with a part of the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Access {
+    List,
+    Read,
+    Write,
+}
+
+/// Confines this process, which is in the workspace, and all it starts; gives back the interface that holds. Needs
+/// `no_new_privs`.
 pub(super) fn confine(rules: &Rules, kernel: u32) -> Result<u32, RulesetError> {
     let (abi, number) = interface(kernel);
     let all = AccessFs::from_all(abi);
@@ -52,8 +67,32 @@ pub(super) fn confine(rules: &Rules, kernel: u32) -> Result<u32, RulesetError> {
             created = created.add_rule(PathBeneath::new(opened, fitting(path, access, abi)))?;
         }
     }
+    for (path, access) in &rules.workspace {
+        let Some((opened, directory)) = open_below(path) else { continue };
+        let access = match access {
+            Access::List => AccessFs::ReadDir.into(),
+            Access::Read => read,
+            Access::Write => all,
+        };
+        let access = if directory { access } else { access & AccessFs::from_file(abi) };
+        created = created.add_rule(PathBeneath::new(opened, access))?;
+    }
     let RestrictionStatus { ruleset, .. } = created.restrict_self()?;
     Ok(if ruleset == RulesetStatus::FullyEnforced { number } else { 0 })
+}
+
+/// A directory or file below the present one, reached by single names and never through a link, and which of both it is.
+fn open_below(path: &str) -> Option<(OwnedFd, bool)> {
+    use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+    let open = |at: BorrowedFd<'_>, name: &str| {
+        openat(at, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).ok()
+    };
+    let mut opened = open(CWD, ".")?;
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        opened = open(opened.as_fd(), name)?;
+    }
+    let kind = FileType::from_raw_mode(fstat(&opened).ok()?.st_mode);
+    (kind != FileType::Symlink).then_some((opened, kind == FileType::Directory))
 }
 
 /// A rule for a file may hold no right of directories.

@@ -7,6 +7,12 @@ mod sys;
 
 mod host;
 
+mod machine;
+
+mod spawn;
+
+mod held;
+
 mod mounts;
 
 mod owner;
@@ -23,42 +29,41 @@ mod cgroup;
 
 mod watch;
 
+mod freeze;
+
 mod capture;
+
+mod reduced;
+
+mod reaper;
 
 mod supervise;
 
 mod probe;
 
-use std::ffi::OsString;
-use std::os::fd::{AsRawFd as _, RawFd};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(crate) use host::path_of;
 
-use super::layer::{Held, Status};
+use super::layer::wanted;
 use super::rules::Decided;
 use super::{End, Layer, Limits, Ran, Setup, rules};
 use crate::error::{Error, Kind};
 use crate::fs::Root;
-use crate::fs::marks::Marks;
-use crate::grants::{Grants, Scope};
-use crate::policy::{Exec, Mode, NetMode, Policy, Tier};
+use crate::fs::marks::{Marks, Usage};
+use crate::grants::Grants;
+use crate::policy::{Confinement, Exec, Mode, NetMode, Policy, Tier};
 use crate::report::Enforced;
-use supervise::{Ended, Started, Stopped, Watch};
+use machine::{Machine, Outer};
+use reduced::Scratch;
+use supervise::{Ended, Stopped, Watch};
 use watch::Exceeded;
 
 #[expect(clippy::disallowed_types, reason = "the door: what starts here is the sandbox itself")]
 type Process = std::process::Command;
 type Child = std::process::Child;
-
-/// The user and group a command sees itself as.
-const USER: &str = "1000";
-/// Layers a policy requires that names none.
-const REQUIRED: [(Layer, Option<u32>); 3] =
-    [(Layer::Userns, None), (Layer::Landlock, None), (Layer::Seccomp, None)];
 
 /// Whether this program has said that it can be started as a stage.
 static CAN_BE_STAGE: AtomicBool = AtomicBool::new(false);
@@ -80,19 +85,7 @@ struct Inner {
     limits: Limits,
     environment: Vec<(String, String)>,
     machine: Machine,
-    without: Vec<Layer>,
-}
-
-/// What of this machine is used.
-#[derive(Debug)]
-struct Machine {
-    bubblewrap: PathBuf,
-    version: String,
-    stage: PathBuf,
-    landlock: u32,
-    groups: Result<cgroup::Place, String>,
-    /// Whether commands need a user of their own, since the runtime is root.
-    owner: bool,
+    left_out: Vec<Layer>,
 }
 
 impl Commands {
@@ -114,19 +107,60 @@ impl Commands {
             return Err(Error::new(Kind::Unavailable, "commands have no network in this version")
                 .hint("use tier = \"exec\" and [net] mode = \"none\""));
         }
-        let machine = Machine::find(setup)?;
-        machine.check(&required(policy)?, setup)?;
+        let tried = |machine| Self::tried(root, policy, mode, setup, machine);
+        match Machine::find(setup).and_then(tried) {
+            Err(full)
+                if policy.confinement == Some(Confinement::Reduced)
+                    && full.layer().is_some_and(Layer::is_outer) =>
+            {
+                let reduced = Machine::reduced(setup, full.to_string()).and_then(tried);
+                reduced.map_err(|reduced| {
+                    let both = Error::new(Kind::Unavailable, format!("{full}; reduced: {reduced}"));
+                    full.layer().into_iter().fold(both, Error::of_layer)
+                })
+            }
+            tried => tried,
+        }
+    }
+
+    /// Commands by what `machine` has, after one trial run.
+    fn tried(
+        root: &Root,
+        policy: &Policy,
+        mode: Mode,
+        setup: &Setup,
+        machine: Machine,
+    ) -> Result<Self, Error> {
+        machine.check(policy)?;
         let commands = Self(Arc::new(Inner {
             root: root.clone(),
             grants: policy.grants(mode),
             exec: policy.exec.clone(),
             limits: Limits::from(&policy.limits),
-            environment: environment(policy, setup),
+            environment: spawn::environment(policy, setup),
             machine,
-            without: setup.without.clone(),
+            left_out: setup.left_out().to_vec(),
         }));
-        commands.start(":", &Marks::default()).and_then(|ended| commands.0.held(&ended).map(drop))?;
-        Ok(commands)
+        commands.enforced().map(|_| commands)
+    }
+
+    /// What would hold in the reduced tier, which a policy asks for by `[require] confinement = "reduced"`.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] where not even that works.
+    pub fn reduced(root: &Root, setup: &Setup) -> Result<Enforced, Error> {
+        let mut policy = Policy::default_for(Mode::Intel);
+        policy.confinement = Some(Confinement::Reduced);
+        let machine = Machine::reduced(setup, "it was asked for alone".to_owned())?;
+        Self::tried(root, &policy, Mode::Intel, setup, machine)?.enforced()
+    }
+
+    /// Why these commands run in the reduced tier, if they do.
+    pub fn reduced_since(&self) -> Option<&str> {
+        match &self.0.machine.outer {
+            Outer::Nothing { why } => Some(why),
+            Outer::Bubblewrap { .. } => None,
+        }
     }
 
     /// Every layer on this machine, found by one trial run in the workspace `root`.
@@ -194,34 +228,43 @@ impl Commands {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn enforced(&self) -> Result<Enforced, Error> {
-        let ended = self.start(":", &Marks::default())?;
+        let marks = match self.0.machine.is_reduced() {
+            true => self.0.root.marks(&self.0.grants)?,
+            false => Marks::default(),
+        };
+        let ended = self.start(":", &marks)?;
         self.0.held(&ended)
     }
 
     /// Starts a command and follows it to its end.
     fn start(&self, command: &str, marks: &Marks) -> Result<Followed, Error> {
         let inner = &*self.0;
-        let fail = |why: std::io::Error| {
-            Error::new(Kind::Failed, format!("the command could not be started ({why})")).because(why)
-        };
         let group = match &inner.machine.groups {
             Ok(place) if inner.wants(Layer::Cgroup) => {
-                Some(cgroup::Group::new(place, &inner.limits).map_err(fail)?)
+                Some(cgroup::Group::new(place, &inner.limits).map_err(could_not_start)?)
             }
             _ => None,
         };
-        let started = inner.spawn(command, marks, group.as_ref())?;
-        let disk =
-            inner.grants.can_write().then(|| watch::Disk::new(&inner.root, marks.usage, &inner.limits));
+        let scratch = inner.machine.is_reduced().then(Scratch::new).transpose()?;
+        let started = inner.spawn(command, marks, group.as_ref(), scratch.as_ref())?;
+        let workspace = inner.grants.can_write().then_some((&inner.root, marks.usage));
+        let own = scratch.as_ref().map(|scratch| (&scratch.root, Usage::default()));
+        let disks = workspace.into_iter().chain(own);
         let watched = Watch {
             wall: Duration::from_millis(inner.limits.wall_ms),
             output: usize::try_from(inner.limits.output_kb.saturating_mul(1024)).unwrap_or(usize::MAX),
-            disk,
-            memory: (group.is_none() && inner.wants(Layer::Limits)).then_some(&inner.limits),
+            disks: disks.map(|(root, before)| watch::Disk::new(root, before, &inner.limits)).collect(),
+            memory: (group.is_none() && inner.wants(Layer::Cgroup)).then_some(&inner.limits),
         };
-        let ended = supervise::run(started, watched).map_err(fail)?;
+        let ended = supervise::run(started, watched).map_err(could_not_start)?;
         let starved = group.as_ref().is_some_and(cgroup::Group::ran_out_of_memory);
         Ok(Followed { ended, starved, grouped: group.is_some() })
+    }
+}
+
+impl Inner {
+    fn wants(&self, layer: Layer) -> bool {
+        wanted(layer, &self.left_out)
     }
 }
 
@@ -249,162 +292,8 @@ impl Followed {
     }
 }
 
-impl Inner {
-    fn wants(&self, layer: Layer) -> bool {
-        !self.without.contains(&layer)
-    }
-
-    fn spawn(&self, command: &str, marks: &Marks, group: Option<&cgroup::Group>) -> Result<Started, Error> {
-        let fail = |why: std::io::Error| {
-            Error::new(Kind::Failed, format!("the command could not be started ({why})")).because(why)
-        };
-        let unfit = || {
-            Error::new(
-                Kind::Denied,
-                "commands cannot run in this workspace: its path is not Unicode, or gone",
-            )
-        };
-        let workspace = self.root.present_path().ok_or_else(unfit)?;
-        let shown = workspace.to_str().ok_or_else(unfit)?.to_owned();
-        let stage_shown = self.machine.stage.to_str().ok_or_else(unfit)?.to_owned();
-        let (source, stage_source) = match self.machine.owner {
-            true => (Path::new(owner::WORKSPACE), Path::new(owner::STAGE)),
-            false => (workspace.as_path(), self.machine.stage.as_path()),
-        };
-        let plan = mounts::plan(&workspace, source, &self.root, &self.grants, marks, &self.limits)?;
-        let (status, status_writer) = std::io::pipe().map_err(fail)?;
-        let (info, info_writer) = std::io::pipe().map_err(fail)?;
-        let (output, output_writer) = std::io::pipe().map_err(fail)?;
-        let people =
-            host::memory_file("passwd", &format!("sandbox:x:{USER}:{USER}::{}:/bin/sh\n", mounts::HOME));
-        let groups = host::memory_file("group", &format!("sandbox:x:{USER}:\n"));
-        let (people, groups) = (people.map_err(fail)?, groups.map_err(fail)?);
-        let whole = self.grants.read == Scope::Everything;
-        let task = stage::Task {
-            shell: self.exec.shell.clone().unwrap_or_else(|| "/bin/sh".to_owned()),
-            command: command.to_owned(),
-            directory: shown.clone(),
-            identity: if whole { Some(self.root.identity()?) } else { None },
-            environment: self.environment.clone(),
-            limits: self.limits.clone(),
-            rules: plan.rules.clone(),
-            landlock: self.machine.landlock,
-            without: self.without.clone(),
-            status: status_writer.as_raw_fd(),
-            owner: self.machine.owner.then_some(owner::Task { workspace: shown, stage: stage_shown }),
-        };
-        let task = serde_json::to_string(&task).map_err(|why| fail(why.into()))?;
-        let task = host::memory_file("task", &task).map_err(fail)?;
-
-        let mut process = self.process();
-        let mut arguments: Vec<OsString> = self.namespaces().map(OsString::from).collect();
-        arguments.extend(["--info-fd".into(), info_writer.as_raw_fd().to_string().into()]);
-        arguments.extend(plan.arguments());
-        arguments.extend(["--ro-bind".into(), stage_source.into(), mounts::STAGE.into()]);
-        for (file, at) in [(&people, "/etc/passwd"), (&groups, "/etc/group")] {
-            let data = ["--perms".into(), "0444".into(), "--ro-bind-data".into()];
-            arguments.extend(data);
-            arguments.extend([file.as_raw_fd().to_string().into(), at.into()]);
-        }
-        arguments.extend(["--remount-ro", "/dev", "--remount-ro", "/", "--"].map(OsString::from));
-        arguments.extend([mounts::STAGE, stage::ARGUMENT, stage::INNER].map(OsString::from));
-        process.args(arguments);
-
-        let kept: Vec<RawFd> = [status_writer.as_raw_fd(), info_writer.as_raw_fd()]
-            .into_iter()
-            .chain([people.as_raw_fd(), groups.as_raw_fd()])
-            .collect();
-        let doors = group.map(cgroup::Group::doors).unwrap_or_default();
-        process.env_clear().current_dir("/").stdin(task);
-        process.stdout(output_writer.try_clone().map_err(fail)?).stderr(output_writer);
-        sys::before_exec(&mut process, move || {
-            sys::setsid()?;
-            for door in &doors {
-                sys::write_raw(*door, b"0")?;
-            }
-            sys::close_on_exec_from(3)?;
-            kept.iter().try_for_each(|fd| sys::keep_over_exec(*fd))
-        });
-        let child = process.spawn().map_err(fail)?;
-        // The writing ends that the process holds open too go here, so that the pipes end with their processes.
-        drop(process);
-        Ok(Started { child, output, status, info })
-    }
-
-    /// Bubblewrap, or the stage that becomes it.
-    fn process(&self) -> Process {
-        if !self.machine.owner {
-            return Process::new(&self.machine.bubblewrap);
-        }
-        let mut process = Process::new(&self.machine.stage);
-        process.args([stage::ARGUMENT, stage::OUTER]).arg(&self.machine.bubblewrap);
-        process
-    }
-
-    fn namespaces(&self) -> impl Iterator<Item = &'static str> {
-        let always =
-            ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"];
-        let settings = ["--uid", USER, "--gid", USER, "--hostname", "sandbox", "--die-with-parent"];
-        let less = ["--new-session", "--cap-drop", "ALL", "--clearenv"];
-        let network = self.wants(Layer::Network).then_some("--unshare-net");
-        always.into_iter().chain(network).chain(settings).chain(less)
-    }
-
-    /// The report of a command that has ended, or why it never started.
-    fn held(&self, followed: &Followed) -> Result<Enforced, Error> {
-        match &followed.ended.status {
-            Some(Status::Held(held)) => Ok(self.report(held, followed.grouped)),
-            Some(Status::Refused { layer, why }) => Err(missing(*layer, why)),
-            None => {
-                let said = followed.ended.output.beginning();
-                let said = crate::output::name(String::from_utf8_lossy(said).trim());
-                Err(missing(
-                    Layer::Userns,
-                    if said.is_empty() { "bubblewrap ended without a word" } else { &said },
-                ))
-            }
-        }
-    }
-
-    fn report(&self, held: &Held, grouped: bool) -> Enforced {
-        let mut layers = vec![format!("bubblewrap {}", self.machine.version)];
-        layers.extend(["userns", "processes"].map(str::to_owned));
-        let mut weaker: Vec<String> =
-            self.without.iter().map(|layer| format!("{} is left out for a test", layer.name())).collect();
-        for (layer, holds) in [
-            (Layer::Owner, self.machine.owner),
-            (Layer::Network, self.wants(Layer::Network)),
-            (Layer::Environment, self.wants(Layer::Environment)),
-            (Layer::Limits, held.limits),
-            (Layer::Cgroup, grouped),
-        ] {
-            if holds {
-                layers.push(layer.name().to_owned());
-            }
-        }
-        if held.landlock > 0 {
-            layers.push(format!("landlock {}", held.landlock));
-        }
-        if held.seccomp {
-            layers.push(Layer::Seccomp.name().to_owned());
-        }
-        if !grouped {
-            weaker.push("memory in total is watched, not bounded (no control group)".to_owned());
-        }
-        if self.grants.can_write() {
-            weaker.push("disk in total is watched, not bounded".to_owned());
-        }
-        let fs = if self.grants.can_write() { "mounts:read+write" } else { "mounts:read" };
-        let net = if self.wants(Layer::Network) || held.seccomp { "none" } else { "host" };
-        Enforced {
-            fs: fs.into(),
-            net: net.into(),
-            process: "confined".into(),
-            layers,
-            weaker,
-            ..Enforced::nothing()
-        }
-    }
+fn could_not_start(why: std::io::Error) -> Error {
+    Error::new(Kind::Failed, format!("the command could not be started ({why})")).because(why)
 }
 
 /// An error that names the layer.
@@ -415,100 +304,4 @@ fn missing(layer: Layer, why: &str) -> Error {
     )
     .hint(probe::remedy(layer).unwrap_or("run \"toolgate doctor\" for more"))
     .of_layer(layer)
-}
-
-/// The layers a policy requires.
-fn required(policy: &Policy) -> Result<Vec<(Layer, Option<u32>)>, Error> {
-    if policy.require_layers.is_empty() {
-        return Ok(REQUIRED.to_vec());
-    }
-    let parse =
-        |name: &String| Layer::parse(name).ok_or_else(|| Error::new(Kind::Policy, "unknown layer").at(name));
-    policy.require_layers.iter().map(parse).collect()
-}
-
-fn environment(policy: &Policy, setup: &Setup) -> Vec<(String, String)> {
-    let own = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    if setup.without.contains(&Layer::Environment) {
-        return own.collect();
-    }
-    let fixed = [
-        ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"),
-        ("HOME", mounts::HOME),
-        ("TMPDIR", "/tmp"),
-        ("USER", "sandbox"),
-        ("LOGNAME", "sandbox"),
-        ("LANG", "C.UTF-8"),
-    ];
-    let mut environment: Vec<(String, String)> =
-        fixed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    for (name, value) in own.filter(|(name, _)| policy.env_pass.contains(name)) {
-        // Where these lead is the sandbox's to say.
-        if !["PATH", "HOME", "TMPDIR"].contains(&name.as_str()) {
-            environment.retain(|(other, _)| *other != name);
-            environment.push((name, value));
-        }
-    }
-    environment
-}
-
-impl Machine {
-    fn find(setup: &Setup) -> Result<Self, Error> {
-        let bubblewrap = setup.bubblewrap.clone().or_else(|| host::program("bwrap"));
-        let bubblewrap = bubblewrap
-            .ok_or_else(|| missing(Layer::Bubblewrap, "there is no bwrap in the system's directories"))?;
-        let version = host::version_of(&bubblewrap).map_err(|why| missing(Layer::Bubblewrap, &why))?;
-        let own = || CAN_BE_STAGE.load(Ordering::Relaxed).then(host::own_program).flatten();
-        let Some(stage) = setup.stage.clone().or_else(own) else {
-            return Err(Error::new(
-                Kind::Unavailable,
-                "commands are refused: there is no program for the inner stage",
-            )
-            .hint("call command::enter_stage_if_asked first in main, or name one in Setup::stage"));
-        };
-        Ok(Self {
-            bubblewrap,
-            version,
-            stage,
-            landlock: sys::landlock_abi().unwrap_or(0),
-            groups: cgroup::place(),
-            owner: sys::effective_uid() == 0,
-        })
-    }
-
-    /// Whether what can be told without a trial run is there.
-    fn check(&self, required: &[(Layer, Option<u32>)], setup: &Setup) -> Result<(), Error> {
-        let mut required = required.to_vec();
-        // The stage relies on these whatever a policy leaves out.
-        required.extend(REQUIRED);
-        for (layer, least) in required {
-            if setup.without.contains(&layer) && !REQUIRED.contains(&(layer, None)) {
-                return Err(missing(layer, "it is left out for a test"));
-            }
-            let oldest = least.unwrap_or(landlock::OLDEST).max(landlock::OLDEST);
-            match layer {
-                Layer::Landlock if self.landlock == 0 => {
-                    return Err(missing(layer, "the kernel does not offer it"));
-                }
-                Layer::Landlock if self.landlock < oldest => {
-                    let found = self.landlock;
-                    return Err(missing(
-                        layer,
-                        &format!("the kernel has version {found}, {oldest} is needed"),
-                    ));
-                }
-                Layer::Seccomp if !sys::has_seccomp() => {
-                    return Err(missing(layer, "the kernel does not offer filters"));
-                }
-                Layer::Cgroup => {
-                    if let Err(why) = &self.groups {
-                        return Err(missing(layer, why));
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
 }

@@ -50,7 +50,8 @@ pub(super) struct Plan {
     pub(super) rules: landlock::Rules,
 }
 
-/// Lays out the sandbox of a workspace at `workspace` whose files are found under `source`.
+/// Lays out the sandbox of a workspace at `workspace` whose files are found under `source`. Without `around`, which only a
+/// test asks for, the whole machine is shown and nothing is covered.
 pub(super) fn plan(
     workspace: &Path,
     source: &Path,
@@ -58,6 +59,7 @@ pub(super) fn plan(
     grants: &Grants,
     marks: &Marks,
     limits: &Limits,
+    around: bool,
 ) -> Result<Plan, Error> {
     let Some(shown) = workspace.to_str() else {
         return Err(unfit("its path is not Unicode"));
@@ -66,9 +68,14 @@ pub(super) fn plan(
         return Err(unfit(&format!("it holds {place}, which commands need for themselves")));
     }
     let mut plan = Plan::default();
-    plan.system(limits);
+    if !around {
+        plan.mounts.push(Mount::Writable { source: "/".into(), target: "/".into() });
+    }
+    plan.system(limits, around);
     plan.workspace(workspace, shown, source, root, grants);
-    plan.marks(workspace, source, grants, marks);
+    if around {
+        plan.marks(workspace, source, grants, marks);
+    }
     Ok(plan)
 }
 
@@ -78,14 +85,16 @@ fn unfit(why: &str) -> Error {
 }
 
 impl Plan {
-    fn system(&mut self, limits: &Limits) {
+    fn system(&mut self, limits: &Limits, around: bool) {
         for part in host::system() {
-            match part {
-                System::Tree(path) => {
-                    self.mounts.push(Mount::ReadOnly { source: path.into(), target: path.into() });
-                    self.rules.read.push(path.to_owned());
-                }
-                System::Link(path, to) => self.mounts.push(Mount::Link { to, at: path.into() }),
+            if let System::Tree(path) = part {
+                self.rules.read.push(path.to_owned());
+            }
+            if around {
+                self.mounts.push(match part {
+                    System::Tree(path) => Mount::ReadOnly { source: path.into(), target: path.into() },
+                    System::Link(path, to) => Mount::Link { to, at: path.into() },
+                });
             }
         }
         let bytes = limits.disk_mb.saturating_mul(1024 * 1024);
@@ -103,9 +112,7 @@ impl Plan {
         self.rules.list.push("/".into());
         self.rules.read.extend([STAGE, "/proc", "/etc/passwd", "/etc/group"].map(str::to_owned));
         self.rules.write.extend(["/tmp", "/dev/shm"].map(str::to_owned));
-        self.rules.devices.extend(
-            ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"].map(str::to_owned),
-        );
+        self.rules.devices.extend(host::DEVICES.iter().map(|path| (*path).to_owned()));
     }
 
     fn workspace(&mut self, at: &Path, shown: &str, source: &Path, root: &Root, grants: &Grants) {

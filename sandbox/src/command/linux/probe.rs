@@ -1,6 +1,7 @@
 //! Which layers work on this machine, for people: what was found, how to get what is missing, what is refused without.
 
-use super::{Commands, Machine, landlock, sys};
+use super::machine::Machine;
+use super::{Commands, landlock, sys};
 use crate::command::{LAYERS, Layer, LayerState, Setup};
 use crate::error::Error;
 use crate::fs::Root;
@@ -14,11 +15,12 @@ pub(super) fn layers(root: &Root, setup: &Setup) -> Vec<LayerState> {
     LAYERS.iter().map(|layer| state(*layer, machine.as_ref(), &trial)).collect()
 }
 
+/// What is said of a layer that was not reached.
+const UNTRIED: &str = "not tried, since another layer is missing";
+
 fn state(layer: Layer, machine: Result<&Machine, &Error>, trial: &Result<(), Error>) -> LayerState {
     let looked = match (layer, machine) {
-        (Layer::Bubblewrap, Ok(machine)) => {
-            Ok(format!("version {} at {}", machine.version, machine.bubblewrap.display()))
-        }
+        (Layer::Bubblewrap, Ok(machine)) => Ok(machine.bubblewrap()),
         (Layer::Bubblewrap, Err(error)) => Err(error.to_string()),
         (Layer::Landlock, _) => match sys::landlock_abi() {
             None => Err("the kernel does not offer it".to_owned()),
@@ -39,7 +41,7 @@ fn state(layer: Layer, machine: Result<&Machine, &Error>, trial: &Result<(), Err
         _ => match trial {
             Ok(()) => Ok("seen to hold in a trial run".to_owned()),
             Err(error) if error.layer() == Some(layer) => Err(error.to_string()),
-            Err(_) => Err("not tried, since another layer is missing".to_owned()),
+            Err(_) => Err(UNTRIED.to_owned()),
         },
     };
     // A layer that is there and does not hold is not there.
@@ -52,7 +54,11 @@ fn state(layer: Layer, machine: Result<&Machine, &Error>, trial: &Result<(), Err
         Ok(found) => (true, found),
         Err(why) => (false, why),
     };
-    let without = if required {
+    // What is missing only for want of another layer is to be had by getting that one.
+    let untried = found == UNTRIED;
+    let without = if required && layer.is_outer() {
+        "run_command is refused, unless the policy says [require] confinement = \"reduced\"; file tools work"
+    } else if required {
         "run_command is refused; file tools work"
     } else {
         "memory in total is watched instead of bounded; each process stays bounded"
@@ -62,7 +68,7 @@ fn state(layer: Layer, machine: Result<&Machine, &Error>, trial: &Result<(), Err
         works,
         required,
         found,
-        remedy: (!works).then(|| remedy(layer)).flatten().map(str::to_owned),
+        remedy: (!works && !untried).then(|| remedy(layer)).flatten().map(str::to_owned),
         without: (!works).then(|| without.to_owned()),
     }
 }
@@ -73,12 +79,14 @@ pub(super) fn remedy(layer: Layer) -> Option<&'static str> {
         Layer::Bubblewrap => {
             "install bubblewrap (Debian, Ubuntu, Fedora, Alpine, Arch: the package is called bubblewrap)"
         }
-        Layer::Userns | Layer::Processes | Layer::Network => {
+        Layer::Userns | Layer::Mounts | Layer::Processes | Layer::Ipc | Layer::Names | Layer::Network => {
             "allow user namespaces: user.max_user_namespaces above 0; on Debian \
              kernel.unprivileged_userns_clone=1; on Ubuntu an AppArmor profile for bwrap; in a container, profiles \
              that allow them"
         }
-        Layer::Landlock => "use Linux 6.2 or later, with landlock among the security modules (lsm=)",
+        Layer::Landlock => {
+            "use Linux 6.2 or later (6.12 for the reduced tier), with landlock among the security modules (lsm=)"
+        }
         Layer::Seccomp => "use a kernel with CONFIG_SECCOMP_FILTER",
         Layer::Cgroup => {
             "run as root, or in a delegated control group (systemd-run --user --scope -p Delegate=yes)"
@@ -87,6 +95,6 @@ pub(super) fn remedy(layer: Layer) -> Option<&'static str> {
             "run as an ordinary user; or, as root, with CAP_SYS_ADMIN on Linux 5.12 or later and a file system that \
              maps owners (ext4, xfs, btrfs, tmpfs)"
         }
-        Layer::Environment | Layer::Limits => return None,
+        Layer::Environment | Layer::Descriptors | Layer::Limits => return None,
     })
 }

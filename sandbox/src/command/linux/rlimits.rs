@@ -8,15 +8,14 @@ use crate::command::limits::Limits;
 
 const MEGABYTE: u64 = 1024 * 1024;
 
-/// Sets them for this process and all it starts.
-pub(super) fn set(limits: &Limits) -> io::Result<()> {
+/// Sets them for this process and all it starts. Processes are counted with `others`: this user's in this user namespace.
+pub(super) fn set(limits: &Limits, others: u64) -> io::Result<()> {
     let memory = limits.memory_mb.saturating_mul(MEGABYTE);
     for (resource, most) in [
         (libc::RLIMIT_CPU, limits.cpu_s),
         (libc::RLIMIT_DATA, memory),
         (libc::RLIMIT_FSIZE, limits.disk_mb.saturating_mul(MEGABYTE)),
-        // Counted for this user in this user namespace alone, so that it bounds the command and nobody else.
-        (libc::RLIMIT_NPROC, limits.pids),
+        (libc::RLIMIT_NPROC, limits.pids.saturating_add(others)),
         (libc::RLIMIT_NOFILE, 1024),
         (libc::RLIMIT_CORE, 0),
         (libc::RLIMIT_MEMLOCK, 64 * 1024),

@@ -89,6 +89,10 @@ const REFUSED: &[i64] = &[
 /// every caller has another way.
 const UNKNOWN: &[i64] = &[libc::SYS_clone3, libc::SYS_openat2];
 
+/// Calls that fail with `EOPNOTSUPP`, as on file systems without them: one takes any amount of disk at once, before a watcher
+/// could look. Every caller then writes instead.
+const UNSUPPORTED: &[i64] = &[libc::SYS_fallocate];
+
 /// Each of these bits in `clone`'s flags makes a namespace.
 const NAMESPACES: &[i32] = &[
     libc::CLONE_NEWNS,
@@ -121,14 +125,49 @@ const MODES: &[(i64, u8)] = &[
 /// The same number on every architecture.
 const SYS_FCHMODAT2: i64 = 452;
 
+/// Refused in the reduced tier: what a namespace of processes or of IPC would keep apart.
+const SHARED: &[i64] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semctl,
+    libc::SYS_semtimedop,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
+/// Refused in the reduced tier for any process but the caller, which is 0: the argument that names it.
+const OTHERS: &[(i64, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_migrate_pages, 0),
+    (libc::SYS_move_pages, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+];
+
 /// Compiled filters, made before anything is given up.
 pub(super) struct Filters(Vec<BpfProgram>);
 
 /// Compiles the filters.
-pub(super) fn compile() -> Result<Filters, seccompiler::Error> {
-    let refused = filter(refused()?, libc::EPERM)?;
-    let unknown = filter(UNKNOWN.iter().map(|call| (*call, Vec::new())).collect(), libc::ENOSYS)?;
-    Ok(Filters(vec![refused, unknown]))
+pub(super) fn compile(reduced: bool) -> Result<Filters, seccompiler::Error> {
+    let mut rules = refused()?;
+    if reduced {
+        rules.extend(refused_without_namespaces()?);
+    }
+    let refused = filter(rules, libc::EPERM)?;
+    let all = |calls: &[i64]| calls.iter().map(|call| (*call, Vec::new())).collect();
+    let unsupported = filter(all(UNSUPPORTED), libc::EOPNOTSUPP)?;
+    Ok(Filters(vec![refused, filter(all(UNKNOWN), libc::ENOSYS)?, unsupported]))
 }
 
 impl Filters {
@@ -190,6 +229,24 @@ fn refused() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
     // Asking for the personality, and the usual one, are harmless.
     let other = vec![is(0, Op::Ne, 0)?, is(0, Op::Ne, 0xffff_ffff)?];
     rules.insert(libc::SYS_personality, vec![SeccompRule::new(other)?]);
+    Ok(rules)
+}
+
+fn refused_without_namespaces() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = SHARED.iter().map(|call| (*call, Vec::new())).collect();
+    let isnt = |argument: u8, value: u64| {
+        let condition = SeccompCondition::new(argument, Width::Dword, Op::Ne, value)?;
+        Ok::<_, seccompiler::Error>(SeccompRule::new(vec![condition])?)
+    };
+    for (call, argument) in OTHERS {
+        rules.insert(*call, vec![isnt(*argument, 0)?]);
+    }
+    // Not for the processes of a group or of a user either.
+    for (call, one_process) in
+        [(libc::SYS_setpriority, u64::from(libc::PRIO_PROCESS)), (libc::SYS_ioprio_set, 1)]
+    {
+        rules.entry(call).or_default().push(isnt(0, one_process)?);
+    }
     Ok(rules)
 }
 

@@ -20,8 +20,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{landlock, mounts, owner, rlimits, seccomp, sys};
-use crate::command::layer::{Held, Layer, Status};
+use super::{landlock, owner, reaper, rlimits, seccomp, sys};
+use crate::command::layer::{Held, Layer, Status, wanted};
 use crate::command::limits::Limits;
 
 /// The first argument of a stage.
@@ -30,6 +30,8 @@ pub(super) const ARGUMENT: &str = "__toolgate-stage";
 pub(super) const OUTER: &str = "outer";
 /// The second one, of the stage inside.
 pub(super) const INNER: &str = "inner";
+/// The second one, of the only stage of the reduced tier.
+pub(super) const REDUCED: &str = "reduced";
 
 /// What a stage is to do. It comes on standard input, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,12 +47,29 @@ pub(super) struct Task {
     pub(super) rules: landlock::Rules,
     /// The kernel's Landlock interface.
     pub(super) landlock: u32,
+    /// The machine's own namespaces, by the layers that keep the command out of them.
+    pub(super) outside: Vec<(Layer, String)>,
+    /// Where this user may make a file and Landlock's rules do not let it.
+    pub(super) probe: String,
     /// Layers to leave out, for tests that prove them live.
-    pub(super) without: Vec<Layer>,
+    pub(super) left_out: Vec<Layer>,
     /// Where the status goes.
     pub(super) status: RawFd,
     /// What the outer stage does first, where there is one.
     pub(super) owner: Option<owner::Task>,
+    /// What the reduced tier does itself, in place of bubblewrap.
+    pub(super) reduced: Option<Reduced>,
+}
+
+/// What the reduced tier's process above the command needs to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Reduced {
+    /// Where it tells its number.
+    pub(super) info: RawFd,
+    /// A pipe at whose end everything is to be ended.
+    pub(super) life: RawFd,
+    /// How many processes this user has beside the command's.
+    pub(super) others: u64,
 }
 
 /// Runs the stage that the program's arguments ask for, and does not come back; does nothing if they ask for none.
@@ -67,6 +86,10 @@ pub(super) fn enter(mut arguments: impl Iterator<Item = OsString>) {
         owner::run(&task, arguments)
     } else if stage == INNER {
         run(&task)
+    } else if stage == REDUCED
+        && let Some(own) = &task.reduced
+    {
+        reaper::run(&task, own)
     } else {
         sys::exit_now(125);
     };
@@ -90,7 +113,7 @@ fn tell(status: RawFd, what: &Status) {
 }
 
 /// Confines this process and becomes the command; what comes back is why not.
-fn run(task: &Task) -> Status {
+pub(super) fn run(task: &Task) -> Status {
     let held = match confine(task) {
         Ok(held) => held,
         Err(refused) => return refused,
@@ -109,17 +132,19 @@ fn run(task: &Task) -> Status {
 
 fn confine(task: &Task) -> Result<Held, Status> {
     let refuse = |layer: Layer| move |why: io::Error| refused(layer, &why.to_string());
-    let wanted = |layer: Layer| !task.without.contains(&layer);
+    let wanted = |layer: Layer| wanted(layer, &task.left_out);
     let null = File::open("/dev/null").map_err(refuse(Layer::Userns))?;
     sys::replace_stdin(null.as_fd()).map_err(refuse(Layer::Userns))?;
     enter_workspace(task)?;
-    let mut held = Held { namespaces: true, ..Held::default() };
+    let mut held = Held::default();
     sys::no_new_privs().map_err(refuse(Layer::Seccomp))?;
     if wanted(Layer::Limits) {
-        rlimits::set(&task.limits).map_err(refuse(Layer::Limits))?;
+        let others = task.reduced.as_ref().map_or(0, |reduced| reduced.others);
+        rlimits::set(&task.limits, others).map_err(refuse(Layer::Limits))?;
         held.limits = true;
     }
-    let filters = seccomp::compile().map_err(|why| refused(Layer::Seccomp, &why.to_string()))?;
+    let filters =
+        seccomp::compile(task.reduced.is_some()).map_err(|why| refused(Layer::Seccomp, &why.to_string()))?;
     if wanted(Layer::Landlock) {
         held.landlock = landlock::confine(&task.rules, task.landlock)
             .map_err(|why| refused(Layer::Landlock, &why.to_string()))?;
@@ -128,7 +153,9 @@ fn confine(task: &Task) -> Result<Held, Status> {
         filters.install().map_err(refuse(Layer::Seccomp))?;
         held.seccomp = true;
     }
-    sys::close_on_exec_from(3).map_err(refuse(Layer::Environment))?;
+    if wanted(Layer::Descriptors) {
+        sys::close_on_exec_from(3).map_err(refuse(Layer::Descriptors))?;
+    }
     check(task, &held)?;
     Ok(held)
 }
@@ -151,7 +178,7 @@ fn enter_workspace(task: &Task) -> Result<(), Status> {
 
 /// Looks from inside whether everything holds.
 fn check(task: &Task, held: &Held) -> Result<(), Status> {
-    let wanted = |layer: Layer| !task.without.contains(&layer);
+    let wanted = |layer: Layer| wanted(layer, &task.left_out);
     let own = std::fs::read_to_string("/proc/self/status")
         .map_err(|why| refused(Layer::Processes, &format!("/proc cannot be read: {why}")))?;
     let field = |name: &str| {
@@ -177,20 +204,34 @@ fn check(task: &Task, held: &Held) -> Result<(), Status> {
     if wanted(Layer::Landlock) && held.landlock == 0 {
         return Err(refused(Layer::Landlock, "the rules are not fully enforced"));
     }
-    let probe = Path::new(mounts::PROBE).join("file");
+    let probe = Path::new(&task.probe).join("file");
     if wanted(Layer::Landlock) && File::create(&probe).is_ok() {
         return Err(refused(Layer::Landlock, "a file can be made where no rule allows it"));
     }
     if File::create("/toolgate-probe").is_ok() {
-        return Err(refused(Layer::Userns, "the sandbox's own root can be written"));
+        return Err(refused(Layer::Mounts, "the root directory can be written"));
     }
-    if wanted(Layer::Processes) && !Path::new("/proc/1").exists() {
-        return Err(refused(Layer::Processes, "the sandbox's first process cannot be seen"));
+    check_namespaces(&task.outside)?;
+    if wanted(Layer::Descriptors) {
+        check_descriptors()?;
     }
-    if wanted(Layer::Network) {
-        check_network()?;
+    Ok(())
+}
+
+/// None of the machine's own namespaces is this process's.
+fn check_namespaces(outside: &[(Layer, String)]) -> Result<(), Status> {
+    for (layer, theirs) in outside {
+        let kind = theirs.split(':').next().unwrap_or_default();
+        match Path::new("/proc/self/ns").join(kind).read_link() {
+            Ok(own) if own != Path::new(theirs) => {}
+            Ok(_) => return Err(refused(*layer, &format!("the {kind} namespace is the machine's own"))),
+            Err(why) => return Err(refused(*layer, &format!("its namespace cannot be told: {why}"))),
+        }
+        if *layer == Layer::Network {
+            check_network()?;
+        }
     }
-    check_descriptors()
+    Ok(())
 }
 
 /// There is no interface but the loopback.
@@ -207,12 +248,12 @@ fn check_network() -> Result<(), Status> {
 
 /// Nothing that was open is open in the command, but its output.
 fn check_descriptors() -> Result<(), Status> {
-    let fail = |why: io::Error| refused(Layer::Environment, &format!("open files cannot be listed: {why}"));
+    let fail = |why: io::Error| refused(Layer::Descriptors, &format!("open files cannot be listed: {why}"));
     for entry in std::fs::read_dir("/proc/self/fd").map_err(fail)? {
         let name = entry.map_err(fail)?.file_name();
         let number = name.to_str().and_then(|name| name.parse::<RawFd>().ok()).unwrap_or(0);
         if number > 2 && sys::lives_on(number) {
-            return Err(refused(Layer::Environment, &format!("the open file {number} would be passed on")));
+            return Err(refused(Layer::Descriptors, &format!("the open file {number} would be passed on")));
         }
     }
     Ok(())

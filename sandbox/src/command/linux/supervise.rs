@@ -3,11 +3,12 @@
 //!
 //! Invariant: when [`run`] comes back, every process of the command has ended, or the machine refuses to end it.
 
-use std::io::{self, PipeReader, Read as _};
+use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::capture::Capture;
+use super::freeze::Frozen;
 use super::watch::{self, Exceeded};
 use super::{Child, sys};
 use crate::command::layer::Status;
@@ -26,15 +27,17 @@ pub(super) struct Started {
     /// Standard output and standard error, in the order they were written.
     pub(super) output: PipeReader,
     pub(super) status: PipeReader,
-    /// Where bubblewrap tells which process is the sandbox's first.
+    /// Where bubblewrap, or the reduced tier's reaper, tells which process is the sandbox's first.
     pub(super) info: PipeReader,
+    /// Closed when it is time for the reaper to end everything.
+    pub(super) life: Option<PipeWriter>,
 }
 
 /// What a command may take.
 pub(super) struct Watch<'a> {
     pub(super) wall: Duration,
     pub(super) output: usize,
-    pub(super) disk: Option<watch::Disk<'a>>,
+    pub(super) disks: Vec<watch::Disk<'a>>,
     /// Whether memory is watched, in place of a control group.
     pub(super) memory: Option<&'a Limits>,
 }
@@ -58,14 +61,19 @@ pub(super) struct Ended {
 
 /// Follows a command to its end.
 pub(super) fn run(started: Started, mut watched: Watch<'_>) -> io::Result<Ended> {
-    let Started { mut child, output, status, info } = started;
+    let Started { mut child, output, status, info, life } = started;
     let process = sys::pidfd(i32::try_from(child.id()).unwrap_or(-1))?;
-    let mut run = Run { output: Some(output), capture: Capture::new(watched.output), process };
+    let mut run = Run { output: Some(output), capture: Capture::new(watched.output), process, frozen: None };
     let first = run.first_process(info)?;
     let status = run.status(status)?;
     let mut stopped = None;
     if matches!(status, Some(Status::Held(_))) {
         stopped = run.follow(&mut watched, first.as_ref().map(|first| first.0))?;
+    }
+    if life.is_some() {
+        drop(life);
+        // It ends after all below it have; ended by force it would leave them behind.
+        run.wait_for_end(GRACE)?;
     }
     if let Some((_, first)) = &first {
         sys::kill(first.as_fd())?;
@@ -84,6 +92,8 @@ struct Run {
     output: Option<PipeReader>,
     capture: Capture,
     process: OwnedFd,
+    /// What was stopped to be ended.
+    frozen: Option<Frozen>,
 }
 
 impl Run {
@@ -95,6 +105,14 @@ impl Run {
             self.read()?;
         }
         Ok(ready.get(1) == Some(&true))
+    }
+
+    /// Reads output until the process ends, at most for `time`.
+    fn wait_for_end(&mut self, time: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + time;
+        let process = self.process.try_clone()?;
+        while Instant::now() < deadline && !self.wait(process.as_fd(), IDLE)? {}
+        Ok(())
     }
 
     /// Takes what is there, at most a pipe full.
@@ -148,44 +166,56 @@ impl Run {
     fn message(&mut self, mut pipe: PipeReader, end: u8) -> io::Result<Vec<u8>> {
         let deadline = Instant::now() + SETUP;
         let mut text = Vec::new();
-        let mut byte = [0; 1];
-        while text.len() < 65_536 && Instant::now() < deadline {
+        let mut buffer = [0; 4_096];
+        // A pipe carries one message and no more.
+        while text.len() < 65_536 && !text.contains(&end) && Instant::now() < deadline {
             if !self.wait(pipe.as_fd(), IDLE)? {
                 continue;
             }
-            // One byte at a time: what follows the message is none of ours.
-            if pipe.read(&mut byte)? == 0 {
-                break;
-            }
-            text.extend_from_slice(&byte);
-            if byte == [end] {
-                break;
+            match pipe.read(&mut buffer)? {
+                0 => break,
+                read => text.extend_from_slice(buffer.get(..read).unwrap_or_default()),
             }
         }
         Ok(text)
+    }
+
+    /// Looks at a directory, and stops the command for as long as it takes to count what may be too much; for good if it is.
+    fn look(&mut self, disk: &mut watch::Disk<'_>, first: Option<u32>) -> Option<Exceeded> {
+        let frozen = match disk.look() {
+            watch::Look::Calm => return None,
+            watch::Look::Due => None,
+            watch::Look::Suspicious => first.map(Frozen::below),
+        };
+        let exceeded = disk.count();
+        if exceeded.is_some() {
+            self.frozen = frozen;
+        }
+        exceeded
     }
 
     /// Until the command ends, or has to be ended.
     fn follow(&mut self, watched: &mut Watch<'_>, first: Option<u32>) -> io::Result<Option<Stopped>> {
         let deadline = Instant::now() + watched.wall;
         let mut memory = first.zip(watched.memory).map(|(first, limits)| watch::Memory::new(first, limits));
-        let tick = if watched.disk.is_some() { watch::DISK_EVERY } else { IDLE };
-        let tick = if memory.is_some() { tick.min(watch::MEMORY_EVERY) } else { tick };
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(Some(Stopped::Wall));
             }
+            let ticks = watched
+                .disks
+                .iter()
+                .map(watch::Disk::tick)
+                .chain(memory.as_ref().map(|_| watch::MEMORY_EVERY));
+            let tick = ticks.min().unwrap_or(IDLE);
             // Rounded up, so that the last millisecond is not spent asking.
             let process = self.process.try_clone()?;
             if self.wait(process.as_fd(), left.min(tick).max(Duration::from_millis(1)))? {
                 return Ok(None);
             }
-            let exceeded = watched
-                .disk
-                .as_mut()
-                .and_then(watch::Disk::exceeded)
-                .or_else(|| memory.as_mut().and_then(watch::Memory::exceeded));
+            let disk = watched.disks.iter_mut().find_map(|disk| self.look(disk, first));
+            let exceeded = disk.or_else(|| memory.as_mut().and_then(watch::Memory::exceeded));
             if let Some(exceeded) = exceeded {
                 return Ok(Some(Stopped::Exceeded(exceeded)));
             }

@@ -94,15 +94,17 @@ pub(super) fn pidfd(pid: i32) -> io::Result<OwnedFd> {
 
 /// Ends a process at once; one that is gone already is no error.
 pub(super) fn kill(pidfd: BorrowedFd<'_>) -> io::Result<()> {
+    match signal(pidfd, libc::SIGKILL) {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        sent => sent,
+    }
+}
+
+/// Sends a signal to a process.
+pub(super) fn signal(pidfd: BorrowedFd<'_>, number: libc::c_int) -> io::Result<()> {
     let info: *const libc::siginfo_t = std::ptr::null();
     // SAFETY: the call takes numbers and a null pointer, which it allows.
-    let sent = check(unsafe {
-        libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), libc::SIGKILL, info, 0)
-    });
-    match sent {
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
-        sent => sent.map(drop),
-    }
+    check(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), number, info, 0) }).map(drop)
 }
 
 /// Waits until one of `fds` can be read or is at its end, at most for `time`; says which.
@@ -163,6 +165,33 @@ pub(super) fn fork() -> io::Result<Option<i32>> {
 pub(super) fn exit_now(code: i32) -> ! {
     // SAFETY: the call takes a number and does not come back.
     unsafe { libc::_exit(code) }
+}
+
+/// Makes this process the parent of everything below it whose own parent has ended.
+pub(super) fn become_subreaper() -> io::Result<()> {
+    // SAFETY: the call takes numbers only.
+    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }.into()).map(drop)
+}
+
+/// A child that has ended, and its code as a shell tells it; `None` if all still run. An error if there are none.
+pub(super) fn reap() -> io::Result<Option<(i32, i32)>> {
+    let mut status = 0;
+    // SAFETY: the pointer is that of a live number.
+    let pid = check(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) }.into())?;
+    let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidData)?;
+    let code = match libc::WIFSIGNALED(status) {
+        true => 128 + libc::WTERMSIG(status),
+        false => libc::WEXITSTATUS(status),
+    };
+    Ok((pid != 0).then_some((pid, code)))
+}
+
+/// Ends a child of this process that was not waited for yet.
+pub(super) fn kill_child(pid: i32) {
+    if pid > 1 {
+        // SAFETY: the call takes numbers only. A child that has ended already is none to be ended.
+        let _ = unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
 }
 
 /// Waits for a child to end.

@@ -1,0 +1,262 @@
+//! The start of a command: what the stage is told, bubblewrap's arguments, and the descriptors that live on.
+//!
+//! Invariant: arguments, environment and descriptors are made here, none is inherited.
+
+use std::ffi::OsString;
+use std::io::{PipeReader, PipeWriter};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::path::Path;
+
+use super::machine::Outer;
+use super::reduced::Scratch;
+use super::supervise::Started;
+use super::{Inner, Process, cgroup, could_not_start, host, mounts, owner, reduced, stage, sys};
+use crate::command::layer::wanted;
+use crate::command::{Layer, Setup};
+use crate::error::{Error, Kind};
+use crate::fs::marks::Marks;
+use crate::grants::Scope;
+use crate::policy::Policy;
+
+/// The user and group a command sees itself as.
+const USER: &str = "1000";
+
+/// The reading ends of what a command is seen by, and the writing ends that it is given.
+struct Pipes {
+    output: (PipeReader, PipeWriter),
+    status: (PipeReader, PipeWriter),
+    info: (PipeReader, PipeWriter),
+}
+
+impl Pipes {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { output: std::io::pipe()?, status: std::io::pipe()?, info: std::io::pipe()? })
+    }
+}
+
+impl Inner {
+    /// Starts a command; `scratch` is where the reduced tier's temporary files go.
+    pub(super) fn spawn(
+        &self,
+        command: &str,
+        marks: &Marks,
+        group: Option<&cgroup::Group>,
+        scratch: Option<&Scratch>,
+    ) -> Result<Started, Error> {
+        let pipes = Pipes::new().map_err(could_not_start)?;
+        match (&self.machine.outer, scratch) {
+            (Outer::Nothing { .. }, Some(scratch)) => {
+                self.spawn_reduced(command, marks, group, scratch, pipes)
+            }
+            _ => self.spawn_in_namespaces(command, marks, group, pipes),
+        }
+    }
+
+    fn spawn_in_namespaces(
+        &self,
+        command: &str,
+        marks: &Marks,
+        group: Option<&cgroup::Group>,
+        pipes: Pipes,
+    ) -> Result<Started, Error> {
+        let workspace = self.root.present_path().ok_or_else(unfit)?;
+        let shown = workspace.to_str().ok_or_else(unfit)?.to_owned();
+        let stage_shown = self.machine.stage.to_str().ok_or_else(unfit)?.to_owned();
+        let owner = self.machine.has_owner();
+        let (source, stage_source) = match owner {
+            true => (Path::new(owner::WORKSPACE), Path::new(owner::STAGE)),
+            false => (workspace.as_path(), self.machine.stage.as_path()),
+        };
+        let around = self.wants(Layer::Mounts);
+        let plan = mounts::plan(&workspace, source, &self.root, &self.grants, marks, &self.limits, around)?;
+        let people =
+            host::memory_file("passwd", &format!("sandbox:x:{USER}:{USER}::{}:/bin/sh\n", mounts::HOME));
+        let groups = host::memory_file("group", &format!("sandbox:x:{USER}:\n"));
+        let (people, groups) = (people.map_err(could_not_start)?, groups.map_err(could_not_start)?);
+        let task = stage::Task {
+            rules: plan.rules.clone(),
+            outside: self.outside(),
+            owner: owner.then_some(owner::Task { workspace: shown.clone(), stage: stage_shown }),
+            ..self.task(command, shown, mounts::PROBE.to_owned(), &pipes)?
+        };
+        let mut process = match &self.machine.outer {
+            Outer::Bubblewrap { program, owner: false, .. } => Process::new(program),
+            Outer::Bubblewrap { program, owner: true, .. } => {
+                let mut process = Process::new(&self.machine.stage);
+                process.args([stage::ARGUMENT, stage::OUTER]).arg(program);
+                process
+            }
+            Outer::Nothing { .. } => return Err(unfit()),
+        };
+        let mut arguments: Vec<OsString> = self.namespaces().map(OsString::from).collect();
+        arguments.extend(["--info-fd".into(), pipes.info.1.as_raw_fd().to_string().into()]);
+        arguments.extend(plan.arguments());
+        arguments.extend(["--ro-bind".into(), stage_source.into(), mounts::STAGE.into()]);
+        for (file, at) in [(&people, "/etc/passwd"), (&groups, "/etc/group")] {
+            let data = ["--perms".into(), "0444".into(), "--ro-bind-data".into()];
+            arguments.extend(data);
+            arguments.extend([file.as_raw_fd().to_string().into(), at.into()]);
+        }
+        arguments.extend(["--remount-ro", "/dev", "--remount-ro", "/", "--"].map(OsString::from));
+        arguments.extend([mounts::STAGE, stage::ARGUMENT, stage::INNER].map(OsString::from));
+        process.args(arguments);
+        self.launch(process, &task, group, pipes, &[&people, &groups])
+    }
+
+    fn spawn_reduced(
+        &self,
+        command: &str,
+        marks: &Marks,
+        group: Option<&cgroup::Group>,
+        scratch: &Scratch,
+        pipes: Pipes,
+    ) -> Result<Started, Error> {
+        let workspace = self.root.present_path().ok_or_else(unfit)?;
+        let shown = workspace.to_str().ok_or_else(unfit)?.to_owned();
+        let (life, held) = std::io::pipe().map_err(could_not_start)?;
+        let life = OwnedFd::from(life);
+        let mut task = stage::Task {
+            rules: reduced::rules(&self.root, &self.grants, marks, scratch)?,
+            reduced: Some(stage::Reduced {
+                info: pipes.info.1.as_raw_fd(),
+                life: life.as_raw_fd(),
+                others: host::tasks_of_this_user(),
+            }),
+            ..self.task(command, shown, scratch.probe().to_owned(), &pipes)?
+        };
+        for (name, value) in &mut task.environment {
+            match name.as_str() {
+                "HOME" => scratch.home().clone_into(value),
+                "TMPDIR" => scratch.temporary().clone_into(value),
+                _ => {}
+            }
+        }
+        let mut process = Process::new(&self.machine.stage);
+        process.args([stage::ARGUMENT, stage::REDUCED]);
+        let started = self.launch(process, &task, group, pipes, &[&life])?;
+        Ok(Started { life: Some(held), ..started })
+    }
+
+    /// What every stage is told.
+    fn task(
+        &self,
+        command: &str,
+        directory: String,
+        probe: String,
+        pipes: &Pipes,
+    ) -> Result<stage::Task, Error> {
+        let whole = self.grants.read == Scope::Everything;
+        Ok(stage::Task {
+            shell: self.exec.shell.clone().unwrap_or_else(|| "/bin/sh".to_owned()),
+            command: command.to_owned(),
+            directory,
+            probe,
+            identity: if whole { Some(self.root.identity()?) } else { None },
+            environment: self.environment.clone(),
+            limits: self.limits.clone(),
+            rules: Default::default(),
+            landlock: self.machine.landlock,
+            outside: Vec::new(),
+            left_out: self.left_out.clone(),
+            status: pipes.status.1.as_raw_fd(),
+            owner: None,
+            reduced: None,
+        })
+    }
+
+    /// Starts `process`, which is told `task` and keeps the pipes' writing ends and the files of `kept` open.
+    fn launch(
+        &self,
+        mut process: Process,
+        task: &stage::Task,
+        group: Option<&cgroup::Group>,
+        pipes: Pipes,
+        kept: &[&OwnedFd],
+    ) -> Result<Started, Error> {
+        let task = serde_json::to_string(task).map_err(|why| could_not_start(why.into()))?;
+        let task = host::memory_file("task", &task).map_err(could_not_start)?;
+        let Pipes { output, status, info } = pipes;
+        let kept: Vec<RawFd> = [status.1.as_raw_fd(), info.1.as_raw_fd()]
+            .into_iter()
+            .chain(kept.iter().map(|fd| fd.as_raw_fd()))
+            .collect();
+        let doors = group.map(cgroup::Group::doors).unwrap_or_default();
+        let closes = self.wants(Layer::Descriptors);
+        process.env_clear().current_dir("/").stdin(task);
+        process.stdout(output.1.try_clone().map_err(could_not_start)?).stderr(output.1);
+        sys::before_exec(&mut process, move || {
+            sys::setsid()?;
+            for door in &doors {
+                sys::write_raw(*door, b"0")?;
+            }
+            if closes {
+                sys::close_on_exec_from(3)?;
+            }
+            kept.iter().try_for_each(|fd| sys::keep_over_exec(*fd))
+        });
+        let child = process.spawn().map_err(could_not_start)?;
+        // The writing ends go here, those in the process's description too, so that the pipes end with their processes.
+        drop((process, status.1, info.1));
+        Ok(Started { child, output: output.0, status: status.0, info: info.0, life: None })
+    }
+
+    fn namespaces(&self) -> impl Iterator<Item = &'static str> {
+        let made = [
+            (Layer::Processes, ["--unshare-pid"].as_slice()),
+            (Layer::Ipc, &["--unshare-ipc"]),
+            (Layer::Names, &["--unshare-uts", "--hostname", "sandbox", "--unshare-cgroup-try"]),
+            (Layer::Network, &["--unshare-net"]),
+        ];
+        let wanted = made.into_iter().filter(|(layer, _)| self.wants(*layer)).flat_map(|(_, flags)| flags);
+        let user = ["--unshare-user", "--uid", USER, "--gid", USER];
+        let less = ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"];
+        user.into_iter().chain(wanted.copied()).chain(less)
+    }
+
+    /// The machine's own namespaces, none of which the stage may find itself in.
+    fn outside(&self) -> Vec<(Layer, String)> {
+        [
+            (Layer::Userns, "user"),
+            (Layer::Mounts, "mnt"),
+            (Layer::Processes, "pid"),
+            (Layer::Ipc, "ipc"),
+            (Layer::Names, "uts"),
+            (Layer::Network, "net"),
+        ]
+        .into_iter()
+        .filter(|(layer, _)| self.wants(*layer))
+        .filter_map(|(layer, name)| Some((layer, host::namespace(name)?)))
+        .collect()
+    }
+}
+
+fn unfit() -> Error {
+    Error::new(Kind::Denied, "commands cannot run in this workspace: its path is not Unicode, or gone")
+}
+
+/// The environment of commands: what is said here, and what the policy passes on.
+pub(super) fn environment(policy: &Policy, setup: &Setup) -> Vec<(String, String)> {
+    let own = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    if !wanted(Layer::Environment, setup.left_out()) {
+        return own.collect();
+    }
+    let fixed = [
+        ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"),
+        ("HOME", mounts::HOME),
+        ("TMPDIR", "/tmp"),
+        ("USER", "sandbox"),
+        ("LOGNAME", "sandbox"),
+        ("LANG", "C.UTF-8"),
+    ];
+    let mut environment: Vec<(String, String)> =
+        fixed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    for (name, value) in own.filter(|(name, _)| policy.env_pass.contains(name)) {
+        // Where these lead is the sandbox's to say.
+        if !["PATH", "HOME", "TMPDIR"].contains(&name.as_str()) {
+            environment.retain(|(other, _)| *other != name);
+            environment.push((name, value));
+        }
+    }
+    environment
+}
