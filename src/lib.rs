@@ -31,9 +31,11 @@ pub mod cli;
 pub mod engine;
 mod error;
 pub mod eval;
+pub mod flight;
 pub mod memory;
 pub mod models;
 pub mod tools;
+pub mod undo;
 
 pub use error::{Error, Kind};
 

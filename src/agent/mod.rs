@@ -387,5 +387,7 @@ fn forward(event: TurnEvent, events: &mut dyn FnMut(Event)) {
         TurnEvent::Reasoning(delta) => events(Event::Reasoning { delta }),
         TurnEvent::Recovered(text) => events(Event::Recovered { text }),
         TurnEvent::Retry(why) => events(Event::Retry { why }),
+        // For the record of a run, which sees the engine's own events.
+        TurnEvent::Prompted(_) | TurnEvent::Decoded { .. } => {}
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
         parallel: args.parallel,
         builtin: &|directory, mode, memory| {
             let workspace = Workspace::of(directory, mode);
-            tool::registry_with(&workspace, &ProcessLimits::default(), memory)
+            tool::registry_with(&workspace, &ProcessLimits::default(), memory, None)
                 .map_err(|error| Error::input(format!("{error:#}")))
         },
     };

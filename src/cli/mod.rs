@@ -3,6 +3,7 @@
 //! Results go to stdout and everything else to stderr; colour and progress bars only on a terminal.
 
 mod bench;
+mod chat;
 #[cfg_attr(not(feature = "wasm"), path = "no_components.rs")]
 mod components;
 mod conformance;
@@ -14,11 +15,15 @@ mod jsonl;
 mod model;
 mod model_args;
 mod parse;
+mod replay;
 mod run;
 mod schema;
+mod state;
 mod terminal;
 mod tool;
 mod tool_serve;
+mod undo;
+mod view;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -55,6 +60,10 @@ enum Command {
     Model(model::ModelArgs),
     /// List the tools, run one under the policy, or serve them to another program.
     Tool(tool::ToolArgs),
+    /// Run a record again (`run --record`) and say where it first differs.
+    Replay(Box<replay::ReplayArgs>),
+    /// Take back what the newest run wrote to the files of a workspace.
+    Undo(undo::UndoArgs),
     /// Say what works on this machine: sandbox layers, processor, models, features.
     Doctor(doctor::DoctorArgs),
     /// Compile JSON Schema to GBNF and report its contract.
@@ -99,6 +108,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         }
         Command::Model(args) => model::run(args, &mut out),
         Command::Tool(args) => tool::run(args, &mut out),
+        Command::Replay(args) => replay::run(&args, &mut out),
+        Command::Undo(args) => undo::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(args, &mut out),
         Command::Schema(args) => schema::run(args, &mut out),
         Command::Grammar(args) => grammar::run(args, &mut out),

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use super::terminal::{self, Unit};
 use crate::engine::{self, Engine, LocalEngine};
 use crate::models::{self, ResolvedModel};
 
-/// Which model, and what holds its turns to their form.
-#[derive(Args)]
+/// Which model, and what holds its turns to their form. A record of a run keeps them, to load the model so again.
+#[derive(Args, Serialize, Deserialize)]
 pub(super) struct ModelOptions {
     /// A model's id (see `toolgate model list`), a path to a .gguf file, or a URL of one.
     #[arg(long, env = "TOOLGATE_MODEL", default_value = models::DEFAULT_MODEL, value_name = "ID|PATH|URL")]
@@ -32,7 +33,8 @@ pub(super) struct ModelOptions {
     no_forcing: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum ConstraintArg {
     Grammar,
     Llama,
@@ -40,6 +42,11 @@ enum ConstraintArg {
 }
 
 impl ModelOptions {
+    /// Names another model; the name before is returned.
+    pub(super) fn take(&mut self, model: String) -> String {
+        std::mem::replace(&mut self.model, model)
+    }
+
     /// The model's file and its entry in the catalogue.
     pub(super) fn resolve(&self) -> Result<ResolvedModel, models::Error> {
         models::resolve(&self.model)

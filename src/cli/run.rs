@@ -1,7 +1,7 @@
 //! `toolgate run`: one task with tools until a final answer, or a chat.
 
 use std::collections::HashSet;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Read};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -9,19 +9,22 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use indicatif::ProgressBar;
 use toolgate_chat::{Message, ToolChoice, ToolName, Transcript};
-use toolgate_sandbox::output;
 use toolgate_sandbox::policy::ProcessLimits;
 
 use super::exit::Exit;
 use super::model_args::ModelOptions;
-use super::terminal::{self, Answer, Unit};
+use super::terminal::{self, Answer};
 use super::tool::{self, Workspace};
+use super::view::View;
+use super::{chat, undo};
 use crate::agent::{Agent, Approval, Event, Final, Options, Request, RunBudget, StopReason};
-use crate::engine::{Cancel, Sampling};
-use crate::models::ResolvedModel;
+use crate::engine::{Cancel, Engine, Sampling};
+use crate::flight::{self, Header, Recorded, Recorder};
+use crate::memory::Memory;
+use crate::models::{self, ResolvedModel};
 use crate::tools::{CannedTool, MEMORY_TOOLS, Registry};
+use crate::undo::Journal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,9 +41,9 @@ pub(super) struct RunArgs {
     /// The task. Without it, and on a terminal, a chat begins. Piped standard input is appended to it.
     prompt: Option<String>,
     #[command(flatten)]
-    model: ModelOptions,
+    pub(super) model: ModelOptions,
     #[command(flatten)]
-    workspace: Workspace,
+    pub(super) workspace: Workspace,
     /// Offer only these tools, in this order.
     #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
     tools: Option<Vec<String>>,
@@ -75,9 +78,12 @@ pub(super) struct RunArgs {
     /// Whether to ask before a tool changes something [default: ask on a terminal, else never].
     #[arg(long, value_enum)]
     approve: Option<Approve>,
+    /// Write what happens, token by token, to this new file; `toolgate replay` runs it again.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Print what happens as one JSON object a line.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -92,26 +98,54 @@ enum Approve {
 
 /// Runs it.
 pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
-    let prompt = prompt(&args)?;
-    let agent_options = agent_options(&args)?;
-    let registry = registry(&args)?;
+    let Some(prompt) = prompt(&args)? else {
+        if args.record.is_some() {
+            anyhow::bail!("--record records one task: give it as an argument");
+        }
+        return chat::run(args);
+    };
+    let cancel = Cancel::default();
+    let options = agent_options(&args, &cancel)?;
+    let memory = Arc::new(args.workspace.memory()?);
+    let journal = undo::journal(&args.workspace)?;
+    if let Some(journal) = &journal {
+        journal.begin(&prompt);
+    }
+    let registry = registry(&args, &memory, journal.as_ref())?;
     let model = args.model.resolve()?;
     let registry = suited(registry, &args, &model);
-    let cancel = Cancel::default();
     stop_on_interrupt(&cancel)?;
     let mut view = View::new(args.json);
     let (engine, ms) = args.model.load(&model)?;
     view.show(&Event::ModelLoaded { ms });
-    let agent = Agent::new(engine, registry, agent_options);
-    let mut transcript = Transcript::new();
-    match prompt {
-        Some(prompt) => {
-            transcript.push(Message::User(prompt));
-            let outcome = agent.run(&mut transcript, &cancel, &mut |event| view.show(&event))?;
-            Ok(exit_of(&outcome))
+    let mut transcript = Transcript::new().with(Message::User(prompt));
+    let recorder = match &args.record {
+        None => None,
+        Some(file) => {
+            let digest = models::digest_of(&model.path)?.to_string();
+            let of = flight::Model { name: engine.name().to_owned(), sha256: Some(digest) };
+            let load = serde_json::to_value(&args.model)?;
+            let header = Header::new(of, load, engine.as_ref(), &registry, &options, &transcript);
+            let place = || format!("cannot write the record {}", file.display());
+            let out = std::fs::File::create_new(file).with_context(place)?;
+            Some(Arc::new(Recorder::new(out, header)))
         }
-        None => chat(&agent, &mut transcript, &cancel, &mut view),
+    };
+    let engine: Arc<dyn Engine> = match &recorder {
+        None => engine,
+        Some(recorder) => Arc::new(Recorded::new(engine, recorder.clone())),
+    };
+    let agent = Agent::new(engine, registry, options);
+    let outcome = agent.run(&mut transcript, &cancel, &mut |event| {
+        if let Some(recorder) = &recorder {
+            recorder.see(&event);
+        }
+        view.show(&event);
+    });
+    if let Some(recorder) = &recorder {
+        recorder.finish().context("the record is not whole")?;
     }
+    Ok(exit_of(&outcome?))
 }
 
 /// The task: the argument, then what is piped in. `None` asks for a chat.
@@ -130,7 +164,8 @@ fn prompt(args: &RunArgs) -> anyhow::Result<Option<String>> {
     }
 }
 
-fn agent_options(args: &RunArgs) -> anyhow::Result<Options> {
+/// How the run goes, by its arguments; who is asked can also ask to stop.
+pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<Options> {
     if args.max_iterations == 0 {
         anyhow::bail!("--max-iterations must be at least 1");
     }
@@ -148,7 +183,7 @@ fn agent_options(args: &RunArgs) -> anyhow::Result<Options> {
     let approval = match approve {
         Approve::Auto => Approval::Auto,
         Approve::Never => Approval::Never,
-        Approve::Ask if terminal => Approval::Ask(Arc::new(asker())),
+        Approve::Ask if terminal => Approval::Ask(Arc::new(asker(cancel.clone()))),
         Approve::Ask => {
             anyhow::bail!("--approve ask needs a terminal; use --approve auto or --approve never")
         }
@@ -165,7 +200,7 @@ fn agent_options(args: &RunArgs) -> anyhow::Result<Options> {
 }
 
 /// Asks on the terminal; an "always" counts for exactly that call, under that policy, for this run.
-fn asker() -> impl Fn(&Request) -> bool + Send + Sync {
+fn asker(cancel: Cancel) -> impl Fn(&Request) -> bool + Send + Sync {
     let always = Mutex::new(HashSet::new());
     move |request: &Request| {
         // A poisoned lock is one whose holder panicked: then nothing is remembered, and everybody is asked again.
@@ -179,6 +214,10 @@ fn asker() -> impl Fn(&Request) -> bool + Send + Sync {
         match terminal::confirm(&format!("allow {}?", request.name)) {
             Answer::Yes => true,
             Answer::No => false,
+            Answer::Stop => {
+                cancel.cancel();
+                false
+            }
             Answer::Always => {
                 if let Ok(mut always) = always.lock() {
                     always.insert(request.fingerprint.clone());
@@ -189,9 +228,14 @@ fn asker() -> impl Fn(&Request) -> bool + Send + Sync {
     }
 }
 
-fn registry(args: &RunArgs) -> anyhow::Result<Registry> {
+/// The tools of a run: those of its file, or of its workspace.
+pub(super) fn registry(
+    args: &RunArgs,
+    memory: &Arc<Memory>,
+    journal: Option<&Arc<Journal>>,
+) -> anyhow::Result<Registry> {
     let registry = match &args.tools_file {
-        None => tool::registry(&args.workspace, &ProcessLimits::default())?,
+        None => tool::registry_with(&args.workspace, &ProcessLimits::default(), memory.clone(), journal)?,
         Some(file) => {
             let place = file.display();
             let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {place}"))?;
@@ -209,7 +253,7 @@ fn registry(args: &RunArgs) -> anyhow::Result<Registry> {
 }
 
 /// The registry without the memory tools, where they do not suit the model and nothing asks for them.
-fn suited(registry: Registry, args: &RunArgs, model: &ResolvedModel) -> Registry {
+pub(super) fn suited(registry: Registry, args: &RunArgs, model: &ResolvedModel) -> Registry {
     let asked = args.tools.is_some() || args.tools_file.is_some() || args.workspace.keeps_memory();
     let unsuited = model.entry.as_ref().and_then(|entry| entry.defaults.memory_tools) == Some(false);
     if unsuited && !asked { registry.without(&MEMORY_TOOLS) } else { registry }
@@ -234,93 +278,5 @@ fn exit_of(outcome: &Final) -> Exit {
             Exit::Done
         }
         _ => Exit::Failed,
-    }
-}
-
-/// A conversation on the terminal: a line is a task, an empty input ends it.
-fn chat(
-    agent: &Agent,
-    transcript: &mut Transcript,
-    cancel: &Cancel,
-    view: &mut View,
-) -> anyhow::Result<Exit> {
-    terminal::note("Ask something; Ctrl-D ends the chat, Ctrl-C stops a turn.");
-    loop {
-        let Some(line) = terminal::read_line("> ")? else { return Ok(Exit::Done) };
-        if line.trim().is_empty() {
-            continue;
-        }
-        cancel.reset();
-        transcript.push(Message::User(line));
-        match agent.run(transcript, cancel, &mut |event| view.show(&event)) {
-            Ok(_) => {}
-            Err(error) => terminal::report(&error.into()),
-        }
-    }
-}
-
-/// Shows events: as JSON lines, or as streaming text on stdout with panels on stderr.
-struct View {
-    json: bool,
-    prefill: Option<ProgressBar>,
-    /// Whether the answer's last line is still open.
-    open_line: bool,
-}
-
-impl View {
-    fn new(json: bool) -> Self {
-        Self { json, prefill: None, open_line: false }
-    }
-
-    fn show(&mut self, event: &Event) {
-        if self.json {
-            // A reader that has gone away cannot be told anything; the run still ends in order.
-            if let Ok(line) = serde_json::to_string(event) {
-                let mut out = std::io::stdout().lock();
-                let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-            }
-            return;
-        }
-        match event {
-            Event::Prefill { .. } => {
-                if let Some(bar) = self.prefill.take() {
-                    bar.finish_and_clear();
-                }
-            }
-            Event::PrefillProgress { done, tokens } => {
-                let bar =
-                    self.prefill.get_or_insert_with(|| terminal::bar("reading", *tokens as u64, Unit::Count));
-                bar.set_position(*done as u64);
-            }
-            Event::Text { delta } => {
-                let mut out = std::io::stdout().lock();
-                let _ = write!(out, "{}", output::for_terminal(delta)).and_then(|()| out.flush());
-                self.open_line = !delta.ends_with('\n');
-            }
-            Event::ToolCall { name, arguments, .. } => {
-                self.end_line();
-                terminal::call(name, arguments);
-            }
-            Event::ToolResult { status, content, ms, .. } => terminal::result(*status, content, *ms),
-            Event::Recovered { text } => {
-                self.end_line();
-                terminal::written(text);
-            }
-            Event::Retry { why } => {
-                self.end_line();
-                terminal::note(&format!("again: {why}"));
-            }
-            Event::Final(outcome) => {
-                self.end_line();
-                terminal::summary(outcome);
-            }
-            _ => {}
-        }
-    }
-
-    fn end_line(&mut self) {
-        if std::mem::take(&mut self.open_line) {
-            let _ = writeln!(std::io::stdout().lock());
-        }
     }
 }

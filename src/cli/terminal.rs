@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Map, Value};
 use toolgate_sandbox::output;
 
+use super::chat::editor::ask_once;
 use crate::agent::{Final, StopReason};
 use crate::eval::Summary;
 use crate::tools::Status;
@@ -126,16 +127,10 @@ pub(super) enum Unit {
     Count,
 }
 
-/// Asks a yes-or-no question on the terminal; anything but yes is no.
+/// Asks a yes-or-no question on the terminal; anything but yes is no, and Ctrl-C more than that.
 pub(super) fn confirm(question: &str) -> Answer {
-    let mut err = anstream::stderr().lock();
-    let _ =
-        write!(err, "{YELLOW}?{YELLOW:#} {} [y/N/a(lways this very call)] ", output::for_terminal(question));
-    let _ = err.flush();
-    let mut answer = String::new();
-    if std::io::stdin().read_line(&mut answer).is_err() {
-        return Answer::No;
-    }
+    let question = format!("? {} [y/N/a(lways this very call)] ", output::for_terminal(question));
+    let Some(answer) = ask_once(&question) else { return Answer::Stop };
     match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Answer::Yes,
         "a" | "always" => Answer::Always,
@@ -150,6 +145,8 @@ pub(super) enum Answer {
     No,
     /// Yes, and the same again without asking.
     Always,
+    /// No, and the run is to stop.
+    Stop,
 }
 
 /// Shows what a call would change: lines that go in red, lines that come in green.
@@ -163,16 +160,6 @@ pub(super) fn changes(preview: &str) {
         };
         let _ = writeln!(err, "  {style}{}{style:#}", output::for_terminal(line));
     }
-}
-
-/// Reads a line after `prompt`; `None` at the end of input.
-pub(super) fn read_line(prompt: &str) -> std::io::Result<Option<String>> {
-    let mut err = anstream::stderr().lock();
-    write!(err, "{BOLD}{prompt}{BOLD:#}")?;
-    err.flush()?;
-    let mut line = String::new();
-    let read = std::io::stdin().read_line(&mut line)?;
-    Ok((read > 0).then(|| line.trim_end().to_owned()))
 }
 
 /// The figures of an evaluation, a line a category.

@@ -11,9 +11,10 @@ use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits, Tier};
 use toolgate_sandbox::{Root, ambient_authority};
 
 use super::exit::Exit;
-use super::{components, terminal, tool_serve};
+use super::{components, terminal, tool_serve, undo};
 use crate::memory::Memory;
 use crate::tools::{CommandTool, Effect, Registry, Status, Tool as _, file_tools, memory_tools};
+use crate::undo::Journal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,7 +87,8 @@ impl Workspace {
         self.db.is_some()
     }
 
-    fn memory(&self) -> Result<Memory, crate::Error> {
+    /// What is remembered: in its file, or until the program ends.
+    pub(super) fn memory(&self) -> Result<Memory, crate::Error> {
         match &self.db {
             None => Memory::in_process(),
             Some(file) => Memory::open(file),
@@ -94,7 +96,8 @@ impl Workspace {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// The modes, as a person names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ModeArg {
     Intel,
     Edit,
@@ -105,16 +108,19 @@ const WORKSPACE_POLICY: &str = ".toolgate.toml";
 
 /// The built-in tools over a workspace with its memory, under the tighter of the policy's bounds and `limits`.
 pub(super) fn registry(args: &Workspace, limits: &ProcessLimits) -> anyhow::Result<Registry> {
-    registry_with(args, limits, args.memory()?)
+    registry_with(args, limits, args.memory()?, None)
 }
 
-/// [`registry`] with the memory given.
+/// [`registry`] with the memory given, and a journal that keeps what the tools replace.
 pub(super) fn registry_with(
     args: &Workspace,
     limits: &ProcessLimits,
-    memory: Memory,
+    memory: impl Into<Arc<Memory>>,
+    journal: Option<&Arc<Journal>>,
 ) -> anyhow::Result<Registry> {
-    let (root, policy, mode) = ground(args, limits)?;
+    let (bare, policy, mode) = ground(args, limits)?;
+    let journal = journal.filter(|_| mode == Mode::Edit);
+    let root = journal.map_or(bare.clone(), |journal| journal.keep(&bare));
     let mut command = command_tool(&root, &policy, mode)?;
     let mut registry = Registry::new();
     for tool in file_tools(&root, &policy, mode)? {
@@ -129,12 +135,16 @@ pub(super) fn registry_with(
     if let Some(command) = command {
         registry.add(command)?;
     }
-    for tool in memory_tools(&Arc::new(memory))? {
+    for tool in memory_tools(&memory.into())? {
         registry.add_boxed(tool)?;
     }
     let beside = args.policy.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     components::add(&mut registry, &root, &policy, mode, beside);
-    Ok(registry.under(format!("{mode:?} {policy:?}")))
+    let registry = registry.under(format!("{mode:?} {policy:?}"));
+    Ok(match journal.cloned() {
+        None => registry,
+        Some(journal) => registry.telling(Arc::new(move |call| journal.note(&bare, &undo::shown(call)))),
+    })
 }
 
 /// The workspace, what is allowed there under the tighter of the policy's bounds and `limits`, and what for.
@@ -200,7 +210,13 @@ pub(super) fn run(args: ToolArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
             } else {
                 arguments
             };
-            let result = registry(&workspace, &ProcessLimits::default())?.call_json(&name, &arguments);
+            let journal = undo::journal(&workspace)?;
+            if let Some(journal) = &journal {
+                journal.begin(&format!("tool call {name}"));
+            }
+            let memory = workspace.memory()?;
+            let registry = registry_with(&workspace, &ProcessLimits::default(), memory, journal.as_ref())?;
+            let result = registry.call_json(&name, &arguments);
             serde_json::to_writer(&mut *out, &result)?;
             writeln!(out)?;
             Ok(match result.status {

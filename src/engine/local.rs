@@ -22,7 +22,7 @@ use super::automata::{Cache, Side, TurnAutomata};
 use super::choose::Biases;
 use super::policy::Thresholds;
 use super::recover::recover;
-use super::{Cancel, Constraint, Engine, Turn, TurnEvent, TurnRequest};
+use super::{Cancel, Constraint, Engine, Facts, Turn, TurnEvent, TurnRequest, sha256};
 use crate::{Error, Kind};
 
 /// How a local engine makes turns.
@@ -180,6 +180,22 @@ impl<B: Backend + Send> LocalEngine<B> {
 impl<B: Backend + Send> Engine for LocalEngine<B> {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            template: sha256(self.dialogue.template().source().as_bytes()),
+            options: format!("{:?}", self.options),
+        }
+    }
+
+    fn text_of(&self, tokens: &[TokenId]) -> String {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let vocabulary = state.session.vocabulary();
+        // A token that the vocabulary does not have can only come from a record of another model.
+        let known = tokens.iter().filter(|&&token| (token as usize) < vocabulary.len());
+        let bytes: Vec<u8> = known.flat_map(|&token| vocabulary.bytes(token)).copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     fn turn(
@@ -403,6 +419,7 @@ impl<B: Backend + Send> Making<'_, B> {
         self.stats.prompt_tokens += prefill.prompt_tokens;
         self.stats.cached_tokens += prefill.cached_tokens;
         self.stats.ms.prefill += prefill.ms;
+        (self.events)(TurnEvent::Prompted(tokens));
         Ok(())
     }
 
@@ -462,7 +479,7 @@ impl<B: Backend + Send> Making<'_, B> {
         if let Some(leaks) = leaks {
             show(leaks.finish().0, events);
         }
-        self.counted(decoded)
+        self.counted(decoded, side)
     }
 
     pub(super) fn sampler(&self) -> Result<Sampler, Error> {
@@ -487,8 +504,10 @@ impl<B: Backend + Send> Making<'_, B> {
     }
 
     /// Counts what a decoded text cost; one whose constraint failed is an error.
-    pub(super) fn counted(&mut self, decoded: Decoded) -> Result<Decoded, Error> {
+    pub(super) fn counted(&mut self, decoded: Decoded, side: Option<&Side>) -> Result<Decoded, Error> {
         self.stats += &decoded.stats;
+        let grammar = side.map(|side| side.digest.clone());
+        (self.events)(TurnEvent::Decoded { grammar, tokens: decoded.tokens.clone() });
         match &decoded.stop {
             StopReason::ConstraintFailed(why) => Err(Error::new(
                 Kind::Engine,

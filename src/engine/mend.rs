@@ -77,7 +77,7 @@ impl<B: Backend + Send> Making<'_, B> {
         let sampler = &mut writer.sampler;
         let silent = &mut |_: Piece<'_>| ControlFlow::Continue(());
         let decoded = decode_from(&mut state.session, &mut constraint, sampler, &options, &other, silent)?;
-        decoded.map(|decoded| self.counted(decoded)).transpose()
+        decoded.map(|decoded| self.counted(decoded, Some(side))).transpose()
     }
 
     fn read(&self, decoded: &Decoded) -> ParsedTurn {

@@ -20,10 +20,13 @@ pub use local::{AnswerView, LocalEngine, Options, Parameters};
 pub use policy::Thresholds;
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice, ToolSpec, Transcript};
 pub use toolgate_infer::{Cancel, Forcing};
-use toolgate_infer::{Stats, StopReason, TurnDecision};
+use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 
 use crate::Error;
 
@@ -31,6 +34,17 @@ use crate::Error;
 pub trait Engine: Send + Sync {
     /// The model's name, for people.
     fn name(&self) -> &str;
+
+    /// What its turns depend on beside the request, for a record of a run.
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    /// The text of tokens, as far as it is known.
+    fn text_of(&self, tokens: &[TokenId]) -> String {
+        let _ = tokens;
+        String::new()
+    }
 
     /// Makes one turn.
     ///
@@ -43,6 +57,15 @@ pub trait Engine: Send + Sync {
         cancel: &Cancel,
         events: &mut dyn FnMut(TurnEvent),
     ) -> Result<Turn, Error>;
+}
+
+/// What an engine's turns depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// SHA-256 of the chat template, in hexadecimal; empty where there is none.
+    pub template: String,
+    /// The engine's options, in words.
+    pub options: String,
 }
 
 /// What a turn is asked for.
@@ -69,7 +92,7 @@ pub struct TurnRequest<'a> {
 }
 
 /// How tokens are drawn.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// 0 takes the likeliest token; higher is more random. Default 0.
     pub temperature: f32,
@@ -126,6 +149,15 @@ pub enum TurnEvent {
     Recovered(String),
     /// The turn, or a value in it, was taken back and is written again; nothing of it was shown.
     Retry(String),
+    /// A prompt that was evaluated, as its tokens.
+    Prompted(Vec<TokenId>),
+    /// A text that was decoded, as its tokens, each with where it came from.
+    Decoded {
+        /// Digest of the grammar that held it, in hexadecimal; none where none did.
+        grammar: Option<Arc<str>>,
+        /// The tokens; of a text written again, those kept from before too.
+        tokens: Vec<DecodedToken>,
+    },
 }
 
 /// A finished turn.
@@ -145,4 +177,9 @@ pub struct Turn {
     pub looped: bool,
     /// What it cost.
     pub stats: Stats,
+}
+
+/// The SHA-256 of `bytes`, in hexadecimal.
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -48,7 +48,7 @@ impl<B: Backend + Send> Making<'_, B> {
             ControlFlow::Continue(())
         };
         let decoded = decode(&mut state.session, &mut automaton.matcher(), &mut sampler, &options, show)?;
-        let decoded = self.counted(decoded)?;
+        let decoded = self.counted(decoded, None)?;
         if decoded.stop == StopReason::Cancelled {
             return Err(Error::new(Kind::Cancelled, "cancelled while the model reasoned"));
         }

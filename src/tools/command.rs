@@ -51,6 +51,10 @@ impl Tool for CommandTool {
         if self.commands.can_write() { Effect::Writes } else { Effect::Reads }
     }
 
+    fn defies_undo(&self) -> bool {
+        self.commands.can_write()
+    }
+
     fn needs_approval(&self) -> bool {
         self.asks
     }

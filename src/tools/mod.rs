@@ -22,7 +22,7 @@ pub use check::{Check, Violation};
 pub use command::{CommandTool, RUN_COMMAND};
 pub use files::{FileTool, file_tools};
 pub use memory::{MEMORY_TOOLS, memory_tools};
-pub use registry::Registry;
+pub use registry::{Registry, Witness};
 pub use result::{Status, ToolResult};
 pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]
@@ -59,6 +59,11 @@ pub trait Tool: Send + Sync {
     fn needs_approval_of(&self, call: &ToolCall) -> bool {
         let _ = call;
         self.needs_approval()
+    }
+
+    /// Whether what a call changes cannot be taken back, because nobody knows what it is.
+    fn defies_undo(&self) -> bool {
+        false
     }
 
     /// What a call would change, for the person who is asked about it; nothing where the tool cannot tell.

@@ -1,6 +1,7 @@
 //! The tools of a run by name, with the check that stands before every call.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
@@ -16,7 +17,12 @@ pub struct Registry {
     by_name: BTreeMap<String, usize>,
     /// What the tools are allowed, as a text that differs where policies differ.
     policy: String,
+    /// Who is told of calls whose effects cannot be taken back.
+    witness: Option<Arc<Witness>>,
 }
+
+/// Whoever is told of a call before it is made; an error keeps it from being made.
+pub type Witness = dyn Fn(&ToolCall) -> Result<(), Error> + Send + Sync;
 
 struct Entry {
     tool: Box<dyn Tool>,
@@ -39,6 +45,18 @@ impl Registry {
     /// What [`under`](Self::under) was given.
     pub fn policy(&self) -> &str {
         &self.policy
+    }
+
+    /// The same registry, which tells `witness` of each call whose effects cannot be taken back, before it is made.
+    #[must_use]
+    pub fn telling(mut self, witness: Arc<Witness>) -> Self {
+        self.witness = Some(witness);
+        self
+    }
+
+    /// No tools, marked as this registry is.
+    fn emptied(&self) -> Self {
+        Self { policy: self.policy.clone(), witness: self.witness.clone(), ..Self::default() }
     }
 
     /// Adds a tool after the others.
@@ -71,10 +89,9 @@ impl Registry {
     /// A name that no tool has; the message lists those there are.
     pub fn select(self, names: &[String]) -> Result<Self, Error> {
         let known = self.names().collect::<Vec<_>>().join(", ");
-        let policy = self.policy.clone();
+        let mut selected = self.emptied();
         let mut by_name: BTreeMap<String, Entry> =
             self.entries.into_iter().map(|entry| (entry.tool.spec().name.to_string(), entry)).collect();
-        let mut selected = Self::new().under(policy);
         for name in names {
             let entry = by_name
                 .remove(name)
@@ -88,7 +105,7 @@ impl Registry {
     /// Leaves out the named tools, where they are there.
     #[must_use]
     pub fn without(self, names: &[&str]) -> Self {
-        let mut rest = Self::new().under(self.policy);
+        let mut rest = self.emptied();
         for entry in self.entries {
             let name = entry.tool.spec().name.to_string();
             if !names.contains(&name.as_str()) {
@@ -147,7 +164,13 @@ impl Registry {
                 self.names().collect::<Vec<_>>().join(", ")
             )),
             Some(entry) => match entry.check.check(&call.arguments) {
-                Ok(args) => entry.tool.call(&args),
+                Ok(args) => {
+                    match self.witness.as_deref().filter(|_| entry.tool.defies_undo()).map(|tell| tell(call))
+                    {
+                        Some(Err(why)) => ToolResult::failed(format!("not run: {why}")),
+                        _ => entry.tool.call(&args),
+                    }
+                }
                 Err(violations) => misfit(&call.name, &violations),
             },
         };

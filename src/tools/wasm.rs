@@ -73,6 +73,10 @@ impl Tool for ComponentTool {
         &self.spec
     }
 
+    fn defies_undo(&self) -> bool {
+        self.effect() == Effect::Writes
+    }
+
     fn effect(&self) -> Effect {
         let writes = self.grants.can_write() && self.directories.iter().any(|directory| directory.write);
         if writes { Effect::Writes } else { Effect::Reads }
@@ -182,6 +186,10 @@ fn read(path: &str) -> Result<Vec<u8>, toolgate_sandbox::Error> {
 impl Tool for ProgramTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn defies_undo(&self) -> bool {
+        true
     }
 
     fn effect(&self) -> Effect {

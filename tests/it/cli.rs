@@ -6,6 +6,8 @@ use serde_json::Value;
 fn toolgate() -> Command {
     let mut command = Command::cargo_bin("toolgate").unwrap();
     let empty = std::env::temp_dir().join("toolgate-tests-empty-cache");
+    let state = std::env::temp_dir().join("toolgate-tests-state");
+    command.env("TOOLGATE_STATE", state);
     command.env("TOOLGATE_CACHE", empty).env_remove("TOOLGATE_MODEL").env("NO_COLOR", "1");
     command
 }
@@ -321,4 +323,46 @@ fn bench_measures_masks_with_a_vocabulary_alone() {
         let arguments = [&common[..], &["--schemas", "schemas.jsonl"]].concat();
         check(dir.path(), &arguments, 2, "schemas.jsonl:2: field \"schema\" is not there");
     }
+}
+
+#[test]
+fn undo_takes_back_calls_newest_first_and_names_what_it_leaves() {
+    let (dir, state) = (workspace(), tempfile::tempdir().unwrap());
+    let run = |arguments: &[&str], code: i32| {
+        let mut command = toolgate();
+        command.current_dir(dir.path()).env("TOOLGATE_STATE", state.path()).args(arguments);
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+        String::from_utf8(output.stdout).unwrap() + &stderr
+    };
+    let write = |path: &str, content: &str| {
+        let arguments = serde_json::json!({"path": path, "content": content}).to_string();
+        run(&["tool", "call", "write_file", &arguments, "--mode", "edit"], 0);
+    };
+    let read = |path: &str| std::fs::read_to_string(dir.path().join(path)).ok();
+    assert!(run(&["undo"], 0).contains("nothing to take back"));
+    write("a.txt", "beta\n");
+    write("new/b.txt", "b\n");
+    let listed: Value = serde_json::from_str(&run(&["undo", "--list", "--json"], 0)).unwrap();
+    assert_eq!(listed[0]["files"], serde_json::json!(["new/b.txt"]));
+    assert!(run(&["undo"], 0).contains("put back \"new/b.txt\""));
+    assert!(!dir.path().join("new").exists());
+    std::fs::write(dir.path().join("a.txt"), "gamma\n").unwrap();
+    assert!(run(&["undo"], 1).contains("left \"a.txt\" alone: it was changed since"));
+    assert_eq!(read("a.txt").as_deref(), Some("gamma\n"));
+    std::fs::write(dir.path().join("a.txt"), "beta\n").unwrap();
+    run(&["undo"], 0);
+    assert_eq!(read("a.txt").as_deref(), Some("alpha\n"));
+    assert_eq!(run(&["undo", "--list"], 0), "");
+    run(&["undo", "--run", "99"], 2);
+    // A journal in the workspace could be written by the tools: there is none then.
+    let inside = toolgate()
+        .current_dir(dir.path())
+        .env("TOOLGATE_STATE", dir.path().join("state"))
+        .args(["tool", "call", "write_file", r#"{"path": "c", "content": ""}"#, "--mode", "edit"])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8(inside.stderr).unwrap().contains("cannot be undone"));
+    assert!(!dir.path().join("state/undo.db").exists());
 }

@@ -9,13 +9,18 @@
 )]
 
 mod agent;
+#[cfg(unix)]
+mod chat;
 mod cli;
 #[cfg(feature = "wasm")]
 mod components;
+mod flight;
 mod forced;
 mod models;
 mod tidy;
 mod tools;
 mod turns;
+#[cfg(unix)]
+mod undo;
 #[path = "../../crates/llama/tests/it/vocabularies.rs"]
 mod vocabularies;

@@ -25,7 +25,7 @@ fn weights(id: &str) -> Option<PathBuf> {
     }
 }
 
-fn load(id: &str, change: impl FnOnce(&mut engine::Options)) -> Option<LocalEngine<LlamaBackend>> {
+pub(crate) fn load(id: &str, change: impl FnOnce(&mut engine::Options)) -> Option<LocalEngine<LlamaBackend>> {
     let path = weights(id)?;
     let entry = Catalogue::builtin().unwrap().get(id).cloned();
     let model = toolgate::models::ResolvedModel::new(path, entry);
@@ -35,7 +35,7 @@ fn load(id: &str, change: impl FnOnce(&mut engine::Options)) -> Option<LocalEngi
     Some(LocalEngine::load(&model, &options, |_| {}).unwrap())
 }
 
-fn workspace() -> (tempfile::TempDir, Registry) {
+pub(crate) fn workspace() -> (tempfile::TempDir, Registry) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("notes")).unwrap();
     std::fs::write(

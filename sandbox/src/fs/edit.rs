@@ -9,7 +9,7 @@ use regex::bytes::Regex;
 use serde::Serialize;
 
 use super::resolve::{self, Found};
-use super::{Root, guard, nearest, open, write};
+use super::{Root, guard, keep, nearest, open, write};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
 use crate::output;
@@ -89,17 +89,17 @@ impl Root {
             )
             .at(path));
         }
-        let resolved = resolve::resolve(self, path)?;
+        let mut resolved = resolve::resolve(self, path)?;
         guard::check_write(grants, &resolved)?;
         grants.check_read(&resolved.inside())?;
         let name = match (&resolved.found, &resolved.last) {
-            (Found::File(_), Some(name)) => name,
+            (Found::File(_), Some(name)) => name.clone(),
             (Found::Missing { .. }, _) => return Err(nearest::not_found(self, grants, &resolved, path)),
             (Found::Special(what), _) => return Err(open::not_a_file(path, what)),
             _ => return Err(open::is_a_directory(path)),
         };
-        let dir = resolved.dir();
-        let file = open::open_name(dir, name.as_ref()).map_err(|e| Error::io(path, "open the file", e))?;
+        let file = open::open_name(resolved.dir(), name.as_ref())
+            .map_err(|e| Error::io(path, "open the file", e))?;
         let opened = open::regular(file, path)?;
         let bytes = open::read_all(&opened, path, grants.limits.max_file_bytes)?;
         if open::is_binary(&bytes) {
@@ -112,13 +112,16 @@ impl Root {
         let (before, rest) = (bytes.get(..at).unwrap_or_default(), bytes.get(after..).unwrap_or_default());
         let edited = [before, new.as_bytes(), rest].concat();
         write::check_length(grants, path, edited.len())?;
-        let now = dir.symlink_metadata(name).map_err(|e| Error::io(path, "look at the file", e))?;
-        if !same(&now, &opened.metadata) {
-            return Err(Error::new(Kind::Failed, "the file changed while it was edited")
-                .at(path)
-                .hint("read it again"));
-        }
-        write::replace(dir, name, &edited, &opened.metadata, path)?;
+        keep::kept(&mut resolved, path, grants.limits.max_file_bytes, &edited, |resolved| {
+            let dir = resolved.dir();
+            let now = dir.symlink_metadata(&name).map_err(|e| Error::io(path, "look at the file", e))?;
+            if !same(&now, &opened.metadata) {
+                return Err(Error::new(Kind::Failed, "the file changed while it was edited")
+                    .at(path)
+                    .hint("read it again"));
+            }
+            write::replace(dir, &name, &edited, &opened.metadata, path)
+        })?;
         Ok(Edited {
             path: resolved.inside().as_str().to_owned(),
             line: line_of(&bytes, at),
@@ -130,7 +133,7 @@ impl Root {
 }
 
 /// Whether it is still the same file with the same content, as far as its metadata tell.
-fn same(now: &cap_std::fs::Metadata, then: &cap_std::fs::Metadata) -> bool {
+pub(super) fn same(now: &cap_std::fs::Metadata, then: &cap_std::fs::Metadata) -> bool {
     #[cfg(unix)]
     {
         use cap_std::fs::MetadataExt as _;

@@ -19,6 +19,8 @@ mod write;
 
 mod edit;
 
+mod keep;
+
 pub(crate) mod guard;
 
 mod nearest;
@@ -33,6 +35,7 @@ use cap_std::AmbientAuthority;
 use cap_std::fs::Dir;
 
 pub use edit::Edited;
+pub use keep::{Before, Change, Image, Keeper};
 pub use list::{Entry, EntryKind, Listing};
 pub use read::{FileText, ReadOptions};
 pub use search::{CaseOf, Hit, Ignored, Query, SearchOptions, SearchResult};
@@ -52,7 +55,11 @@ use crate::report::{Enforced, Resolver};
 /// assert_eq!(error.kind(), Kind::NotFound);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Root(Arc<Inner>);
+pub struct Root {
+    inner: Arc<Inner>,
+    /// Who keeps what changes replace.
+    keeper: Option<Arc<dyn Keeper>>,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -96,7 +103,7 @@ impl Root {
         let real = std::fs::canonicalize(path).ok();
         let own_paths = [std::path::absolute(path).ok(), real].into_iter().flatten().collect();
         let resolver = resolve::available(&dir);
-        Ok(Self(Arc::new(Inner { dir, own_paths, resolver })))
+        Ok(Self { inner: Arc::new(Inner { dir, own_paths, resolver }), keeper: None })
     }
 
     /// Whether files can be created in the workspace's top directory, as far as permissions tell.
@@ -132,31 +139,36 @@ impl Root {
             (false, true) => "capability:write",
             (true, true) => "capability:read+write",
         };
-        Enforced { fs: fs.into(), resolver: Some(self.0.resolver), ..Enforced::nothing() }
+        Enforced { fs: fs.into(), resolver: Some(self.inner.resolver), ..Enforced::nothing() }
     }
 
     /// How paths are kept inside on this machine.
     pub fn resolver(&self) -> Resolver {
-        self.0.resolver
+        self.inner.resolver
     }
 
     /// The absolute path the workspace had when it was opened, for people; nothing is opened by it.
     pub fn shown(&self) -> String {
-        self.0.own_paths.last().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+        self.inner.own_paths.last().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
     /// Whether `path`, which is absolute and real, is in the workspace or above it.
     #[cfg(feature = "wasm")]
     pub(crate) fn overlaps(&self, path: &Path) -> bool {
-        self.0.own_paths.iter().any(|own| path.starts_with(own) || own.starts_with(path))
+        self.inner.own_paths.iter().any(|own| path.starts_with(own) || own.starts_with(path))
+    }
+
+    /// Whether `path`, which is absolute and real, is the workspace or in it.
+    pub fn holds(&self, path: &Path) -> bool {
+        self.inner.own_paths.iter().any(|own| path.starts_with(own))
     }
 
     fn dir(&self) -> &Dir {
-        &self.0.dir
+        &self.inner.dir
     }
 
     /// What remains of an absolute path below the workspace's own, or nothing if it is somewhere else.
     fn strip_own_path<'a>(&self, path: &'a Path) -> Option<&'a Path> {
-        self.0.own_paths.iter().find_map(|own| path.strip_prefix(own).ok())
+        self.inner.own_paths.iter().find_map(|own| path.strip_prefix(own).ok())
     }
 }

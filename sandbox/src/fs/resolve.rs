@@ -122,7 +122,12 @@ pub(crate) enum Found {
     Missing { wants_directory: bool },
 }
 
-impl Resolved<'_> {
+impl<'r> Resolved<'r> {
+    /// The workspace it lies in.
+    pub(super) fn root(&self) -> &'r Root {
+        self.root
+    }
+
     /// The directory that holds the last name, or the one the path leads to if it has none.
     pub(crate) fn dir(&self) -> &Dir {
         self.above.last().map_or(self.root.dir(), |(_, dir)| dir)

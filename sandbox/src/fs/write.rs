@@ -11,7 +11,7 @@ use cap_tempfile::TempFile;
 use serde::Serialize;
 
 use super::resolve::{self, Found, Resolved};
-use super::{Root, guard, open};
+use super::{Root, guard, keep, open};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
 use crate::output;
@@ -74,9 +74,12 @@ impl Root {
             Found::Directory => return Err(open::is_a_directory(path)),
             Found::Special(what) => return Err(open::not_a_file(path, what)),
         };
-        write(&mut resolved, path, |dir, name| match &old {
-            Some(old) => replace(dir, name, content.as_bytes(), old, path),
-            None => place(dir, name, content.as_bytes()).map_err(|e| Error::io(path, "write the file", e)),
+        let (bytes, max) = (content.as_bytes(), grants.limits.max_file_bytes);
+        keep::kept(&mut resolved, path, max, bytes, |resolved| {
+            write(resolved, path, |dir, name| match &old {
+                Some(old) => replace(dir, name, bytes, old, path),
+                None => place(dir, name, bytes).map_err(|e| Error::io(path, "write the file", e)),
+            })
         })?;
         Ok(written(&resolved, old.is_none(), content))
     }
@@ -97,10 +100,13 @@ impl Root {
             }
             Found::File(_) | Found::Special(_) => return Err(exists(path)),
         }
-        write(&mut resolved, path, |dir, name| {
-            create(dir, name, content.as_bytes()).map_err(|source| match source.kind() {
-                std::io::ErrorKind::AlreadyExists => exists(path),
-                _ => Error::io(path, "write the file", source),
+        let (bytes, max) = (content.as_bytes(), grants.limits.max_file_bytes);
+        keep::kept(&mut resolved, path, max, bytes, |resolved| {
+            write(resolved, path, |dir, name| {
+                create(dir, name, bytes).map_err(|source| match source.kind() {
+                    std::io::ErrorKind::AlreadyExists => exists(path),
+                    _ => Error::io(path, "write the file", source),
+                })
             })
         })?;
         Ok(written(&resolved, true, content))

@@ -1,0 +1,369 @@
+//! The record of a run, a JSON object a line, and its replay: without the model, to check the loop and the tools, or
+//! with it, to see where it first says something else.
+//!
+//! Invariant: a line is in the file when its step has happened, so that the record of a run that died tells how far it
+//! came; a replay stops at the first difference and names it.
+
+mod record;
+mod replay;
+mod watch;
+
+pub use record::{Recorded, Recorder};
+pub use replay::{Outcome, Replay};
+pub use watch::Difference;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use toolgate_chat::{Message, ToolCall, ToolChoice, ToolName};
+use toolgate_infer::{Source, Stats, StopReason, TokenId};
+
+use crate::engine::{Facts, Sampling};
+use crate::tools::{Effect, Status};
+use crate::{Error, Kind};
+
+/// The version of the format that this program writes.
+pub const VERSION: u32 = 1;
+
+/// A line of a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Line {
+    /// First: what the run was made with.
+    Header(Box<Header>),
+    /// A turn of the model.
+    Turn(Box<Turn>),
+    /// A call that was answered.
+    Tool(Tool),
+    /// Last: what came of it.
+    Final(Final),
+}
+
+/// What a run was made with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// The version of the format.
+    pub version: u32,
+    /// The program's own version.
+    pub program: String,
+    /// The model.
+    pub model: Model,
+    /// What the engine's turns depended on.
+    pub engine: Facts,
+    /// The options the engine was loaded with, for whoever loads it again.
+    pub load: Value,
+    /// How tokens were drawn.
+    pub sampling: Sampling,
+    /// Whether the first turn had to call: auto, none, required, or names of tools with commas between.
+    pub choice: String,
+    /// Calls a turn at most.
+    pub parallel: Option<usize>,
+    /// Turns at most.
+    pub max_iterations: usize,
+    /// Tokens after which the next turn had to be the answer.
+    pub budget_tokens: Option<usize>,
+    /// Seconds after which the next turn had to be the answer. A replay has no such bound: a run that met it differs
+    /// there.
+    pub budget_seconds: Option<f64>,
+    /// The tools that were offered, in order.
+    pub tools: Vec<OfferedTool>,
+    /// The conversation the run began with.
+    pub messages: Vec<Message>,
+}
+
+/// Which model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Model {
+    /// Its name.
+    pub name: String,
+    /// The SHA-256 of its file, in hexadecimal; none for an engine without a file.
+    pub sha256: Option<String>,
+}
+
+/// A tool of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfferedTool {
+    /// Its definition, in OpenAI form.
+    pub definition: Value,
+    /// Whether it may change something.
+    pub writes: bool,
+}
+
+/// A turn of the model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Which, counted from 1.
+    pub turn: usize,
+    /// A digest of each message of the conversation it went on from.
+    pub messages: Vec<String>,
+    /// Whether it had to call, as in [`Header::choice`].
+    pub choice: String,
+    /// Whether it had to be the run's last.
+    pub closing: bool,
+    /// Calls it could not consist of, each as name and arguments.
+    pub settled: Vec<(String, Map<String, Value>)>,
+    /// The prompts that were evaluated, each as tokens.
+    pub prompts: Vec<Vec<TokenId>>,
+    /// How it was decided between call and answer, where that was open.
+    pub decision: Option<Decision>,
+    /// The texts that were decoded, in order; each further one is a value, or a turn, written again.
+    pub texts: Vec<Text>,
+    /// What came of it.
+    pub end: End,
+}
+
+/// The decision between call and answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// Probability of a call.
+    pub p_call: f64,
+    /// What it was held against.
+    pub threshold: f64,
+    /// Whether the turn became a call.
+    pub call: bool,
+    /// The likeliest first tokens and their probability.
+    pub top: Vec<(String, f64)>,
+}
+
+/// Tokens that were decoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Text {
+    /// SHA-256 of the grammar that held them, in hexadecimal.
+    pub grammar: Option<String>,
+    /// The tokens.
+    pub tokens: Vec<TokenId>,
+    /// A letter for each: `s` sampled, `f` forced, `d` drafted.
+    pub sources: String,
+}
+
+/// What came of a turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// A turn.
+    Made {
+        /// Its text as the model wrote it.
+        text: String,
+        /// The answer, or text in front of calls.
+        content: Option<String>,
+        /// What the model thought.
+        reasoning: Option<String>,
+        /// Its calls.
+        calls: Vec<ToolCall>,
+        /// Why it ended.
+        stop: Stop,
+        /// Tokens it could have.
+        budget: usize,
+        /// Whether it only repeats what is settled.
+        looped: bool,
+        /// What it cost.
+        stats: Stats,
+    },
+    /// None, for this reason.
+    Failed {
+        /// Which kind: `overflow`, `cancelled`, `input` or `engine`.
+        kind: String,
+        /// What was said of it.
+        message: String,
+    },
+}
+
+/// Why a turn ended, as the record writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// The model ended it.
+    End,
+    /// Nothing could follow.
+    Finished,
+    /// It was steered to its end at the budget.
+    Budget,
+    /// A text that ends turns appeared.
+    StopText,
+    /// The tokens were used up.
+    MaxTokens,
+    /// The context was full.
+    ContextFull,
+    /// It was cancelled.
+    Cancelled,
+}
+
+/// A call that was answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tool {
+    /// The call's id.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+    /// How it ended.
+    pub status: Status,
+    /// What the model saw.
+    pub content: String,
+    /// What confined it.
+    pub enforced: Value,
+    /// Milliseconds it took.
+    pub ms: u64,
+}
+
+impl Tool {
+    /// Whether the user did not allow it.
+    fn is_refused(&self) -> bool {
+        self.status == Status::Denied && self.content.starts_with("the user did not allow this ")
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Final {
+    /// The answer.
+    pub answer: String,
+    /// Why it ended, as in `run --json`.
+    pub stop_reason: String,
+    /// How many turns it had.
+    pub iterations: usize,
+    /// What it cost.
+    pub stats: Stats,
+}
+
+/// A whole record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// What the run was made with.
+    pub header: Header,
+    /// Its turns.
+    pub turns: Vec<Turn>,
+    /// Its calls.
+    pub tools: Vec<Tool>,
+    /// What came of it; none where the record ends before.
+    pub end: Option<Final>,
+}
+
+impl Record {
+    /// Reads a record. A last line that was not written whole is left out: the run died there.
+    ///
+    /// # Errors
+    /// [`Kind::Input`] for a file that cannot be read or is no record, with its line.
+    pub fn read(file: &Path) -> Result<Self, Error> {
+        let place = file.display();
+        let unreadable = |error: std::io::Error| Error::input(format!("cannot read {place}: {error}"));
+        let lines: Vec<String> = BufReader::new(File::open(file).map_err(unreadable)?)
+            .lines()
+            .collect::<Result<_, _>>()
+            .map_err(unreadable)?;
+        let mut header = None;
+        let (mut turns, mut tools, mut end) = (Vec::new(), Vec::new(), None);
+        for (number, line) in (1..).zip(&lines) {
+            let line = match serde_json::from_str(line) {
+                Ok(line) => line,
+                Err(error) if error.is_eof() && number == lines.len() && number > 1 => break,
+                Err(error) => {
+                    return Err(Error::input(format!("{place}, line {number}: no record of a run: {error}")));
+                }
+            };
+            match line {
+                Line::Header(first) if header.is_none() => header = Some(*first),
+                Line::Header(_) => {
+                    return Err(Error::input(format!("{place}, line {number}: a second header")));
+                }
+                Line::Turn(turn) => turns.push(*turn),
+                Line::Tool(tool) => tools.push(tool),
+                Line::Final(last) => end = Some(last),
+            }
+        }
+        let header =
+            header.ok_or_else(|| Error::input(format!("{place}: no header, so no record of a run")))?;
+        if header.version != VERSION {
+            let message =
+                format!("{place}: a record of version {}, this program reads {VERSION}", header.version);
+            return Err(Error::input(message));
+        }
+        Ok(Self { header, turns, tools, end })
+    }
+}
+
+/// Takes the call of that id out of those that run.
+fn take(calls: &mut Vec<ToolCall>, id: &str) -> Option<ToolCall> {
+    let at = calls.iter().position(|call| call.id == id)?;
+    Some(calls.remove(at))
+}
+
+/// A choice as the record writes it.
+pub(crate) fn choice_text(choice: &ToolChoice) -> String {
+    match choice {
+        ToolChoice::Auto => "auto".to_owned(),
+        ToolChoice::None => "none".to_owned(),
+        ToolChoice::Required => "required".to_owned(),
+        ToolChoice::Only(names) => names.iter().map(ToolName::as_str).collect::<Vec<_>>().join(","),
+    }
+}
+
+/// The choice that the record wrote so.
+fn choice_of(text: &str) -> Result<ToolChoice, Error> {
+    Ok(match text {
+        "auto" => ToolChoice::Auto,
+        "none" => ToolChoice::None,
+        "required" => ToolChoice::Required,
+        names => ToolChoice::Only(names.split(',').map(ToolName::new).collect::<Result<_, _>>()?),
+    })
+}
+
+impl Stop {
+    fn of(stop: &StopReason) -> Self {
+        match stop {
+            StopReason::Finished => Self::Finished,
+            StopReason::Budget => Self::Budget,
+            StopReason::StopText(_) => Self::StopText,
+            StopReason::MaxTokens => Self::MaxTokens,
+            StopReason::ContextFull => Self::ContextFull,
+            StopReason::Cancelled | StopReason::SinkStopped => Self::Cancelled,
+            _ => Self::End,
+        }
+    }
+
+    fn reason(self) -> StopReason {
+        match self {
+            Self::End => StopReason::End,
+            Self::Finished => StopReason::Finished,
+            Self::Budget => StopReason::Budget,
+            Self::StopText => StopReason::StopText(0),
+            Self::MaxTokens => StopReason::MaxTokens,
+            Self::ContextFull => StopReason::ContextFull,
+            Self::Cancelled => StopReason::Cancelled,
+        }
+    }
+}
+
+fn kind_text(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Overflow => "overflow",
+        Kind::Cancelled => "cancelled",
+        Kind::Engine => "engine",
+        Kind::Input | Kind::Denied => "input",
+    }
+}
+
+fn kind_of(text: &str) -> Kind {
+    match text {
+        "overflow" => Kind::Overflow,
+        "cancelled" => Kind::Cancelled,
+        "engine" => Kind::Engine,
+        _ => Kind::Input,
+    }
+}
+
+fn letter(source: Source) -> char {
+    match source {
+        Source::Forced => 'f',
+        Source::Drafted => 'd',
+        _ => 's',
+    }
+}
+
+fn effect(writes: bool) -> Effect {
+    if writes { Effect::Writes } else { Effect::Reads }
+}

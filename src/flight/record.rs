@@ -1,0 +1,246 @@
+//! Writing a record while a run goes on: an engine that notes its turns, and the events that tell of calls.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sha2::{Digest as _, Sha256};
+use toolgate_chat::{Message, ToolCall, Transcript};
+use toolgate_infer::TokenId;
+
+use super::{
+    Decision, End, Final, Header, Line, Model, OfferedTool, Stop, Text, Tool, Turn, VERSION, choice_text,
+};
+use crate::Error;
+use crate::agent::{self, Event, Options};
+use crate::engine::{self, Cancel, Engine, Facts, TurnEvent, TurnRequest};
+use crate::tools::{Effect, Registry};
+
+/// Writes a record.
+pub struct Recorder {
+    state: Mutex<State>,
+}
+
+struct State {
+    out: Box<dyn Write + Send>,
+    /// What went wrong; then nothing more is written.
+    failed: Option<std::io::Error>,
+    /// The calls that run now.
+    calls: Vec<ToolCall>,
+}
+
+impl Recorder {
+    /// A recorder that writes to `out`, beginning with the header of a run.
+    pub fn new(out: impl Write + Send + 'static, header: Header) -> Self {
+        let recorder =
+            Self { state: Mutex::new(State { out: Box::new(out), failed: None, calls: Vec::new() }) };
+        recorder.write(&Line::Header(Box::new(header)));
+        recorder
+    }
+
+    /// Notes what an event tells of calls and the end.
+    pub fn see(&self, event: &Event) {
+        match event {
+            Event::ToolCall { id, name, arguments } => {
+                let call = ToolCall { id: id.clone(), name: name.clone(), arguments: arguments.clone() };
+                self.locked().calls.push(call);
+            }
+            Event::ToolResult { id, status, content, enforced, ms } => {
+                let Some(ToolCall { name, arguments, .. }) = super::take(&mut self.locked().calls, id) else {
+                    return;
+                };
+                self.write(&Line::Tool(Tool {
+                    id: id.clone(),
+                    name,
+                    arguments,
+                    status: *status,
+                    content: content.clone(),
+                    enforced: serde_json::to_value(enforced).unwrap_or_default(),
+                    ms: *ms,
+                }));
+            }
+            Event::Final(outcome) => self.write(&Line::Final(end_of(outcome))),
+            _ => {}
+        }
+    }
+
+    /// Whether all of it was written.
+    ///
+    /// # Errors
+    /// What went wrong first; nothing was written after that.
+    pub fn finish(&self) -> std::io::Result<()> {
+        match self.locked().failed.take() {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    fn write(&self, line: &Line) {
+        let mut state = self.locked();
+        if state.failed.is_some() {
+            return;
+        }
+        let written = serde_json::to_vec(line).map_err(std::io::Error::from).and_then(|mut line| {
+            line.push(b'\n');
+            state.out.write_all(&line)?;
+            state.out.flush()
+        });
+        state.failed = written.err();
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a run comes to, as the record writes it.
+pub(super) fn end_of(outcome: &agent::Final) -> Final {
+    Final {
+        answer: outcome.answer.clone(),
+        stop_reason: outcome.stop_reason.as_str().to_owned(),
+        iterations: outcome.iterations,
+        stats: outcome.stats.clone(),
+    }
+}
+
+impl Header {
+    /// The header of a run that goes on from `transcript`; `load` is what the engine was loaded with.
+    pub fn new(
+        model: Model,
+        load: serde_json::Value,
+        engine: &dyn Engine,
+        registry: &Registry,
+        options: &Options,
+        transcript: &Transcript,
+    ) -> Self {
+        let tools = registry.specs().into_iter().map(|spec| OfferedTool {
+            definition: spec.to_openai(),
+            writes: registry.effect(spec.name.as_str()) == Some(Effect::Writes),
+        });
+        Self {
+            version: VERSION,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            model,
+            engine: engine.facts(),
+            load,
+            sampling: options.sampling.clone(),
+            choice: choice_text(&options.choice),
+            parallel: options.parallel.map(std::num::NonZeroUsize::get),
+            max_iterations: options.max_iterations,
+            budget_tokens: options.budget.tokens,
+            budget_seconds: options.budget.time.map(|time| time.as_secs_f64()),
+            tools: tools.collect(),
+            messages: transcript.messages().to_vec(),
+        }
+    }
+}
+
+/// An engine whose turns are recorded.
+pub struct Recorded {
+    engine: Arc<dyn Engine>,
+    recorder: Arc<Recorder>,
+    turns: AtomicUsize,
+}
+
+impl Recorded {
+    /// `engine`, with its turns recorded by `recorder`.
+    pub fn new(engine: Arc<dyn Engine>, recorder: Arc<Recorder>) -> Self {
+        Self { engine, recorder, turns: AtomicUsize::new(0) }
+    }
+}
+
+impl Engine for Recorded {
+    fn name(&self) -> &str {
+        self.engine.name()
+    }
+
+    fn facts(&self) -> Facts {
+        self.engine.facts()
+    }
+
+    fn text_of(&self, tokens: &[TokenId]) -> String {
+        self.engine.text_of(tokens)
+    }
+
+    fn turn(
+        &self,
+        request: &TurnRequest<'_>,
+        cancel: &Cancel,
+        events: &mut dyn FnMut(TurnEvent),
+    ) -> Result<engine::Turn, Error> {
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
+        let (result, noted) = noted(self.engine.as_ref(), turn, request, cancel, events);
+        self.recorder.write(&Line::Turn(Box::new(noted)));
+        result
+    }
+}
+
+/// Makes a turn, with all a record says of it.
+pub(super) fn noted(
+    engine: &dyn Engine,
+    turn: usize,
+    request: &TurnRequest<'_>,
+    cancel: &Cancel,
+    events: &mut dyn FnMut(TurnEvent),
+) -> (Result<engine::Turn, Error>, Turn) {
+    let mut noted = asked(turn, request);
+    let result = engine.turn(request, cancel, &mut |event| {
+        match &event {
+            TurnEvent::Prompted(tokens) => noted.prompts.push(tokens.clone()),
+            TurnEvent::Decoded { grammar, tokens } => noted.texts.push(Text {
+                grammar: grammar.as_deref().map(str::to_owned),
+                tokens: tokens.iter().map(|token| token.token).collect(),
+                sources: tokens.iter().map(|token| super::letter(token.source)).collect(),
+            }),
+            TurnEvent::Decided(decision) => {
+                noted.decision = Some(Decision {
+                    p_call: decision.p_call,
+                    threshold: decision.threshold,
+                    call: decision.call,
+                    top: decision.top.clone(),
+                });
+            }
+            _ => {}
+        }
+        events(event);
+    });
+    noted.end = match &result {
+        Ok(turn) => End::Made {
+            text: turn.text.clone(),
+            content: turn.parsed.content.clone(),
+            reasoning: turn.parsed.reasoning.clone(),
+            calls: turn.parsed.calls.clone(),
+            stop: Stop::of(&turn.stop),
+            budget: turn.budget,
+            looped: turn.looped,
+            stats: turn.stats.clone(),
+        },
+        Err(error) => {
+            End::Failed { kind: super::kind_text(error.kind()).to_owned(), message: error.to_string() }
+        }
+    };
+    (result, noted)
+}
+
+/// What a turn was asked for, as the record writes it.
+pub(super) fn asked(turn: usize, request: &TurnRequest<'_>) -> Turn {
+    let settled = request.settled.iter().map(|call| (call.name.clone(), call.arguments.clone()));
+    Turn {
+        turn,
+        messages: request.transcript.iter().map(digest).collect(),
+        choice: choice_text(&request.choice),
+        closing: request.closing,
+        settled: settled.collect(),
+        prompts: Vec::new(),
+        decision: None,
+        texts: Vec::new(),
+        end: End::Failed { kind: "engine".to_owned(), message: String::new() },
+    }
+}
+
+/// The first half of a message's SHA-256: enough to tell messages of one run apart.
+fn digest(message: &Message) -> String {
+    // Messages are maps with texts for keys, which JSON can always write.
+    let json = serde_json::to_vec(message).unwrap_or_default();
+    Sha256::digest(json).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}

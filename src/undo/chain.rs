@@ -1,0 +1,128 @@
+//! Which of a file's changes can be taken back, from what the file holds now. Pure.
+//!
+//! Invariant: a file is only ever put back from a state that one of its changes left or found, so that what somebody
+//! else wrote into it stays.
+
+/// The SHA-256 of a file's bytes; none for no file.
+pub(super) type State = Option<[u8; 32]>;
+
+/// One change of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    /// Its number in the journal.
+    pub(super) id: i64,
+    /// What it found.
+    pub(super) before: State,
+    /// What it left.
+    pub(super) after: State,
+    /// Why what it found was not kept.
+    pub(super) lost: Option<String>,
+}
+
+impl Link {
+    /// Whether this is what it found, as far as that is known.
+    fn found(&self, state: State) -> bool {
+        self.lost.is_none() && self.before == state
+    }
+}
+
+/// What taking back comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// The change whose earlier file is put back; none where nothing has to be done.
+    pub(super) target: Option<i64>,
+    /// The changes that are then taken back.
+    pub(super) undone: Vec<i64>,
+    /// Why not all of them are, where that is so.
+    pub(super) why: Option<String>,
+}
+
+/// What can be done about `links`, oldest first, for a file that is in the state `now`.
+pub(super) fn plan(links: &[Link], now: State) -> Plan {
+    let mut plan = Plan { target: None, undone: Vec::new(), why: None };
+    let mut state = now;
+    let mut rest = links.iter().rev().peekable();
+    // What came after the state that the file is in did not happen, or was taken back before: a crash in between.
+    while let Some(link) = rest.next_if(|link| link.after != state) {
+        plan.undone.push(link.id);
+        if link.found(state) {
+            break;
+        }
+    }
+    let is_ours = links.iter().any(|link| link.found(state) || link.after == state);
+    if !is_ours {
+        plan.undone.clear();
+        plan.why = Some("it was changed since by something else".to_owned());
+        return plan;
+    }
+    for link in rest {
+        if link.after != state {
+            plan.why = Some("something else changed it between two changes of this run".to_owned());
+            break;
+        }
+        if let Some(lost) = &link.lost {
+            plan.why = Some(format!("what was there before was not kept: {lost}"));
+            break;
+        }
+        state = link.before;
+        plan.target = Some(link.id);
+        plan.undone.push(link.id);
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::indexing_slicing, reason = "tests")]
+
+    use super::*;
+
+    /// Changes from each state to the next; 0 is no file.
+    fn links(states: &[(u8, u8)]) -> Vec<Link> {
+        let state = |n: u8| (n > 0).then_some([n; 32]);
+        (1..)
+            .zip(states)
+            .map(|(id, &(before, after))| Link { id, before: state(before), after: state(after), lost: None })
+            .collect()
+    }
+
+    fn of(states: &[(u8, u8)], now: u8) -> (Option<i64>, Vec<i64>, bool) {
+        let plan = plan(&links(states), (now > 0).then_some([now; 32]));
+        (plan.target, plan.undone, plan.why.is_none())
+    }
+
+    #[test]
+    fn a_chain_is_taken_back_to_its_beginning() {
+        assert_eq!(of(&[(0, 1)], 1), (Some(1), vec![1], true));
+        assert_eq!(of(&[(0, 1), (1, 2), (2, 3)], 3), (Some(1), vec![3, 2, 1], true));
+        assert_eq!(of(&[(1, 2), (2, 1)], 1), (Some(1), vec![2, 1], true), "back to what it was by itself");
+        assert_eq!(of(&[(1, 1)], 1), (Some(1), vec![1], true));
+    }
+
+    #[test]
+    fn what_did_not_happen_needs_no_taking_back() {
+        assert_eq!(of(&[(0, 1)], 0), (None, vec![1], true), "a crash before the write");
+        assert_eq!(of(&[(0, 1), (1, 2)], 1), (Some(1), vec![2, 1], true), "a crash before the second write");
+        assert_eq!(of(&[(0, 1), (1, 2)], 0), (None, vec![2, 1], true), "a crash after it was taken back");
+    }
+
+    #[test]
+    fn what_something_else_wrote_stays() {
+        assert_eq!(of(&[(0, 1)], 9), (None, vec![], false));
+        assert_eq!(of(&[(1, 2)], 0), (None, vec![], false), "the file was removed");
+        assert_eq!(of(&[(0, 1), (5, 6)], 6), (Some(2), vec![2], false), "changed in between");
+    }
+
+    #[test]
+    fn what_was_not_kept_ends_the_chain() {
+        let mut links = links(&[(1, 2), (2, 3)]);
+        links[0].lost = Some("too large".to_owned());
+        let plan = plan(&links, Some([3; 32]));
+        assert_eq!((plan.target, plan.undone), (Some(2), vec![2]));
+        assert!(plan.why.is_some_and(|why| why.contains("too large")));
+        // It was not kept because it could not be read: that is not the same as no file.
+        links[0].before = None;
+        let plan = super::plan(&links[..1], None);
+        assert!(plan.undone.is_empty() && plan.why.is_some());
+    }
+}
