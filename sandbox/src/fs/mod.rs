@@ -23,6 +23,8 @@ pub(crate) mod guard;
 
 mod nearest;
 
+mod outline;
+
 #[cfg(target_os = "linux")]
 pub(crate) mod marks;
 
@@ -34,6 +36,7 @@ use cap_std::fs::Dir;
 
 pub use edit::Edited;
 pub use list::{Entry, EntryKind, Listing};
+pub use outline::{Outline, OutlineLimits};
 pub use read::{FileText, ReadOptions};
 pub use search::{CaseOf, Hit, Ignored, Query, SearchOptions, SearchResult};
 pub use write::Written;
