@@ -14,6 +14,7 @@ mod cli;
 mod components;
 mod forced;
 mod models;
+mod narrow;
 mod tidy;
 mod tools;
 mod turns;
