@@ -39,8 +39,8 @@ pub use cap_std::{AmbientAuthority, ambient_authority};
 
 pub use error::{Error, Kind};
 pub use fs::{
-    Before, CaseOf, Change, Edited, Entry, EntryKind, FileText, Hit, Ignored, Image, Keeper, Listing, Query,
-    ReadOptions, Root, SearchOptions, SearchResult, Written,
+    Before, CaseOf, Change, Edited, Entry, EntryKind, FileText, Hit, Ignored, Image, Keeper, Listing,
+    Outline, OutlineLimits, Query, ReadOptions, Root, SearchOptions, SearchResult, Written,
 };
 pub use grants::{Directories, Grants, Scope};
 pub use limits::FileLimits;

@@ -11,7 +11,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use support::Field;
 use toolgate_sandbox::{
-    CaseOf, Error, FileLimits, Grants, Ignored, Kind, Query, ReadOptions, Root, Scope, SearchOptions,
+    CaseOf, Error, FileLimits, Grants, Ignored, Kind, OutlineLimits, Query, ReadOptions, Root, Scope,
+    SearchOptions,
 };
 
 fn field(files: &[(&str, &str)]) -> Field {
@@ -364,4 +365,46 @@ fn a_workspace_is_opened_once_and_never_by_name_again() {
     assert!(open(&moved).unwrap().check_writable().is_ok());
     let enforced = field.root.enforced(&Grants::read_write());
     assert_eq!(serde_json::to_value(&enforced).unwrap()["fs"], "capability:read+write");
+}
+
+#[test]
+fn an_outline_names_what_may_be_read_and_what_may_be_changed() {
+    let mut field =
+        field(&[("a.txt", ""), ("docs/b.md", ""), ("docs/in/c", ""), (".env", ""), (".git/config", "")]);
+    symlink("docs", field.ws.join("link")).unwrap();
+    let outline = field.root.outline(&field.grants, false, &OutlineLimits::default());
+    assert_eq!(outline.files, ["a.txt", "link", "ok.txt", ".git/config", "docs/b.md", "docs/in/c"]);
+    assert_eq!(outline.directories, [".", ".git", "docs", "link", "docs/in"]);
+    assert_eq!(outline.open, ["link"], "where it leads is not looked at");
+
+    let outline = field.root.outline(&field.grants, true, &OutlineLimits::default());
+    assert!(!outline.files.iter().any(|path| path.starts_with(".git")), "{outline:?}");
+    field.grants.write = Scope::under(["docs/in", "a.txt", "later"]).unwrap();
+    let outline = field.root.outline(&field.grants, true, &OutlineLimits::default());
+    assert_eq!(outline.files, ["a.txt", "later", "docs/in/c"]);
+    assert_eq!((outline.directories, outline.open), (vec!["docs/in".to_owned()], vec!["later".to_owned()]));
+    for path in &outline.files[..2] {
+        assert!(field.root.write_file(&field.grants, path, "").is_ok(), "{path}");
+    }
+}
+
+#[test]
+fn an_outline_leaves_open_what_is_too_large() {
+    let field = field(&[("a.txt", ""), ("small/b", ""), ("small/deep/c", "")]);
+    fs::create_dir(field.ws.join("large")).unwrap();
+    for i in 0..100_000 {
+        fs::write(field.ws.join(format!("large/{i}")), "").unwrap();
+    }
+    let outline = field.root.outline(&field.grants, false, &OutlineLimits::default());
+    assert_eq!(outline.files, ["a.txt", "ok.txt", "small/b", "small/deep/c"]);
+    assert_eq!(outline.open, ["large"]);
+    let tight = [
+        (OutlineLimits { depth: 2, ..OutlineLimits::default() }, vec!["large", "small/deep"]),
+        (OutlineLimits { entries: 2, ..OutlineLimits::default() }, vec!["."]),
+        (OutlineLimits { bytes: 25, ..OutlineLimits::default() }, vec!["large", "small"]),
+        (OutlineLimits { time: std::time::Duration::ZERO, ..OutlineLimits::default() }, vec!["."]),
+    ];
+    for (limits, open) in tight {
+        assert_eq!(field.root.outline(&field.grants, false, &limits).open, open, "{limits:?}");
+    }
 }

@@ -22,7 +22,7 @@ use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, Transcript};
 use toolgate_infer::Stats;
 
 use crate::engine::{CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
-use crate::tools::{Registry, Status, ToolResult};
+use crate::tools::{Misplaced, Registry, Said, Status, ToolResult};
 use crate::{Error, Kind};
 use settled::Settled;
 
@@ -41,6 +41,9 @@ pub struct Options {
     pub budget: RunBudget,
     /// Who is asked before changes.
     pub approval: Approval,
+    /// Whether the grammar of a call holds its arguments to what the state at hand leaves of them
+    /// ([`Registry::narrowed`]): paths to those that are there. Default true.
+    pub narrow: bool,
 }
 
 /// What a run may take before it has to come to its answer.
@@ -68,6 +71,7 @@ impl Default for Options {
             sampling: Sampling::default(),
             budget: RunBudget::default(),
             approval: Approval::Auto,
+            narrow: true,
         }
     }
 }
@@ -167,7 +171,6 @@ impl Run<'_> {
     /// Turn after turn; the answer, why it ended, and how many turns there were.
     fn turns(&mut self) -> Result<(String, StopReason, usize), Error> {
         let options = &self.agent.options;
-        let specs = self.agent.registry.specs();
         let mut choice = options.choice.clone();
         let mut was_cut = false;
         for iteration in 1..=options.max_iterations {
@@ -177,7 +180,7 @@ impl Run<'_> {
             if closing {
                 choice = ToolChoice::None;
             }
-            let turn = match self.turn(&specs, &choice, closing) {
+            let turn = match self.turn(&choice, closing) {
                 Ok(turn) => turn,
                 Err(error) if error.kind() == Kind::Cancelled => {
                     return Ok((String::new(), StopReason::Cancelled, iteration));
@@ -230,21 +233,19 @@ impl Run<'_> {
     }
 
     /// One turn of the engine; a prompt too long for the context is tried again with less of what came before.
-    fn turn(
-        &mut self,
-        specs: &[toolgate_chat::ToolSpec],
-        choice: &ToolChoice,
-        closing: bool,
-    ) -> Result<Turn, Error> {
+    fn turn(&mut self, choice: &ToolChoice, closing: bool) -> Result<Turn, Error> {
+        let registry = &self.agent.registry;
+        let said = self.agent.options.narrow.then(|| Said::of(self.transcript));
+        let specs = said.as_ref().map_or_else(|| registry.specs(), |said| registry.narrowed(said));
         let mut shorter: Option<Transcript> = None;
         loop {
             let request = TurnRequest {
                 transcript: shorter.as_ref().unwrap_or(self.transcript),
-                tools: specs,
+                tools: &specs,
                 choice: choice.clone(),
                 parallel: self.agent.options.parallel,
                 settled: self.settled.calls(),
-                check: Some(&Checked(&self.agent.registry)),
+                check: Some(&Checked { registry, said: said.as_ref() }),
                 closing,
                 sampling: &self.agent.options.sampling,
             };
@@ -362,13 +363,33 @@ impl Run<'_> {
     }
 }
 
-/// The check of the tools, as an engine asks for it.
-struct Checked<'a>(&'a Registry);
+/// The check of the tools, as an engine asks for it; without what was said it looks at the schemas alone.
+struct Checked<'a> {
+    registry: &'a Registry,
+    said: Option<&'a Said>,
+}
+
+impl Checked<'_> {
+    fn misplaced(&self, call: &ToolCall) -> Option<Misplaced> {
+        self.registry.misplaced(call, self.said?)
+    }
+}
 
 impl CallCheck for Checked<'_> {
     fn fault(&self, call: &ToolCall) -> Option<Fault> {
-        let violation = self.0.violations(call).into_iter().next()?;
-        Some(Fault { pointer: violation.place(), why: violation.to_string() })
+        if let Some(violation) = self.registry.violations(call).into_iter().next() {
+            return Some(Fault { pointer: violation.place(), why: violation.to_string() });
+        }
+        let misplaced = self.misplaced(call)?;
+        Some(Fault { pointer: format!("/{}", misplaced.parameter), why: misplaced.why })
+    }
+
+    fn narrower(&self, call: &ToolCall) -> Option<(String, serde_json::Value)> {
+        if !self.registry.violations(call).is_empty() {
+            return None;
+        }
+        let misplaced = self.misplaced(call)?;
+        Some((misplaced.parameter.to_owned(), misplaced.choices.keywords()?))
     }
 }
 

@@ -75,6 +75,9 @@ pub(super) struct RunArgs {
     /// The same seed gives the same run.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
+    /// Let calls name what is not there: their grammar then holds arguments to the tools' schemas alone.
+    #[arg(long)]
+    plain_arguments: bool,
     /// Whether to ask before a tool changes something [default: ask on a terminal, else never].
     #[arg(long, value_enum)]
     approve: Option<Approve>,
@@ -195,8 +198,8 @@ pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<O
         ..Sampling::default()
     };
     let budget = RunBudget { tokens: args.budget_tokens, time: args.budget_seconds.map(Duration::from_secs) };
-    let (max_iterations, parallel) = (args.max_iterations, args.parallel);
-    Ok(Options { max_iterations, choice, parallel, sampling, budget, approval })
+    let (max_iterations, parallel, narrow) = (args.max_iterations, args.parallel, !args.plain_arguments);
+    Ok(Options { max_iterations, choice, parallel, sampling, budget, approval, narrow })
 }
 
 /// Asks on the terminal; an "always" counts for exactly that call, under that policy, for this run.

@@ -2,12 +2,20 @@
 
 use std::fmt;
 
+use serde_json::Value;
 use toolgate_chat::ToolCall;
 
 /// Tells whether a finished call fits what its grammar could not hold it to.
 pub trait CallCheck: Sync {
     /// The first thing that is wrong with a call's arguments.
     fn fault(&self, call: &ToolCall) -> Option<Fault>;
+
+    /// What the wrong value of a call could be, as the keywords of its parameter's `"x-grammar"`, where that can be
+    /// said: the value is then written again under them, and not only in another way.
+    fn narrower(&self, call: &ToolCall) -> Option<(String, Value)> {
+        let _ = call;
+        None
+    }
 }
 
 impl fmt::Debug for dyn CallCheck + '_ {

@@ -362,7 +362,7 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(self.finish(decoded, parsed, None))
     }
 
-    fn automata(
+    pub(super) fn automata(
         &self,
         state: &mut State<B>,
         offered: &[ToolSpec],

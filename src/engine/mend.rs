@@ -9,6 +9,7 @@ use toolgate_infer::{Backend, Decoded, Piece, Sampler, StopReason, Tried, decode
 
 use super::automata::Side;
 use super::local::{Making, State};
+use super::narrow::Narrower;
 use super::{CallCheck, TurnEvent, place};
 use crate::Error;
 
@@ -16,6 +17,7 @@ use crate::Error;
 struct Wrong {
     why: String,
     place: Option<Range<usize>>,
+    narrower: Option<Narrower>,
 }
 
 /// What is carried from one try to the next.
@@ -65,6 +67,9 @@ impl<B: Backend + Send> Making<'_, B> {
         wrong: Wrong,
     ) -> Result<Option<Decoded>, Error> {
         let Some(place) = wrong.place else { return Ok(None) };
+        if let Some(narrower) = wrong.narrower {
+            return self.narrowed(state, &mut writer.sampler, before, place.start, &narrower, &wrong.why);
+        }
         writer.tried.add(before.text.get(..place.end).unwrap_or_default());
         let options = self.decode_options();
         let (tried, stats) = (&writer.tried, &mut self.stats);
@@ -108,7 +113,8 @@ fn wrong(check: &dyn CallCheck, text: &str, calls: &[ToolCall]) -> Option<Wrong>
                 Some(at) => place::of_value(text, at.start, &fault.pointer),
                 None => place::of_spelled(text, from, &call.arguments, &fault.pointer),
             };
-            return Some(Wrong { why: format!("{}: {}", call.name, fault.why), place });
+            let narrower = Narrower::of(check, call, calls);
+            return Some(Wrong { why: format!("{}: {}", call.name, fault.why), place, narrower });
         }
         // The next call stands behind this one: behind its arguments, or where its last value is.
         let last = || place::of_spelled(text, from, &call.arguments, "");

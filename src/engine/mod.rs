@@ -10,6 +10,7 @@ mod choose;
 mod load;
 mod local;
 mod mend;
+mod narrow;
 mod place;
 mod policy;
 mod reason;

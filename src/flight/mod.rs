@@ -4,10 +4,12 @@
 //! Invariant: a line is in the file when its step has happened, so that the record of a run that died tells how far it
 //! came; a replay stops at the first difference and names it.
 
+mod checks;
 mod record;
 mod replay;
 mod watch;
 
+pub use checks::Found;
 pub use record::{Recorded, Recorder};
 pub use replay::{Outcome, Replay};
 pub use watch::Difference;
@@ -65,6 +67,8 @@ pub struct Header {
     pub max_iterations: usize,
     /// Tokens after which the next turn had to be the answer.
     pub budget_tokens: Option<usize>,
+    /// Whether calls were held to what was there, such as paths to files of the workspace.
+    pub narrow: bool,
     /// Seconds after which the next turn had to be the answer. A replay has no such bound: a run that met it differs
     /// there.
     pub budget_seconds: Option<f64>,
@@ -105,6 +109,12 @@ pub struct Turn {
     pub closing: bool,
     /// Calls it could not consist of, each as name and arguments.
     pub settled: Vec<(String, Map<String, Value>)>,
+    /// The tools as they were offered in this turn, in OpenAI form, where their arguments were held to what was there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub narrowed: Vec<Value>,
+    /// What was found wrong with finished calls while the turn was made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Found>,
     /// The prompts that were evaluated, each as tokens.
     pub prompts: Vec<Vec<TokenId>>,
     /// How it was decided between call and answer, where that was open.

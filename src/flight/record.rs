@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
-use toolgate_chat::{Message, ToolCall, Transcript};
+use toolgate_chat::{Message, ToolCall, ToolSpec, Transcript};
 use toolgate_infer::TokenId;
 
+use super::checks::Noting;
 use super::{
     Decision, End, Final, Header, Line, Model, OfferedTool, Stop, Text, Tool, Turn, VERSION, choice_text,
 };
 use crate::Error;
 use crate::agent::{self, Event, Options};
-use crate::engine::{self, Cancel, Engine, Facts, TurnEvent, TurnRequest};
-use crate::tools::{Effect, Registry};
+use crate::engine::{self, CallCheck, Cancel, Engine, Facts, TurnEvent, TurnRequest};
+use crate::tools::{CHOICES, Effect, Registry};
 
 /// Writes a record.
 pub struct Recorder {
@@ -128,6 +129,7 @@ impl Header {
             parallel: options.parallel.map(std::num::NonZeroUsize::get),
             max_iterations: options.max_iterations,
             budget_tokens: options.budget.tokens,
+            narrow: options.narrow,
             budget_seconds: options.budget.time.map(|time| time.as_secs_f64()),
             tools: tools.collect(),
             messages: transcript.messages().to_vec(),
@@ -184,7 +186,9 @@ pub(super) fn noted(
     events: &mut dyn FnMut(TurnEvent),
 ) -> (Result<engine::Turn, Error>, Turn) {
     let mut noted = asked(turn, request);
-    let result = engine.turn(request, cancel, &mut |event| {
+    let checking = request.check.map(Noting::new);
+    let check = checking.as_ref().map(|checking| checking as &dyn CallCheck);
+    let result = engine.turn(&TurnRequest { check, ..request.clone() }, cancel, &mut |event| {
         match &event {
             TurnEvent::Prompted(tokens) => noted.prompts.push(tokens.clone()),
             TurnEvent::Decoded { grammar, tokens } => noted.texts.push(Text {
@@ -204,6 +208,7 @@ pub(super) fn noted(
         }
         events(event);
     });
+    noted.faults = checking.map(Noting::into_found).unwrap_or_default();
     noted.end = match &result {
         Ok(turn) => End::Made {
             text: turn.text.clone(),
@@ -231,11 +236,19 @@ pub(super) fn asked(turn: usize, request: &TurnRequest<'_>) -> Turn {
         choice: choice_text(&request.choice),
         closing: request.closing,
         settled: settled.collect(),
+        narrowed: narrowed(request.tools),
+        faults: Vec::new(),
         prompts: Vec::new(),
         decision: None,
         texts: Vec::new(),
         end: End::Failed { kind: "engine".to_owned(), message: String::new() },
     }
+}
+
+/// The definitions that the state at hand narrowed.
+fn narrowed(tools: &[ToolSpec]) -> Vec<serde_json::Value> {
+    let definitions = tools.iter().map(ToolSpec::to_openai);
+    definitions.filter(|definition| definition.to_string().contains(CHOICES)).collect()
 }
 
 /// The first half of a message's SHA-256: enough to tell messages of one run apart.

@@ -7,11 +7,12 @@ use serde::Serialize;
 use toolgate_chat::{ParsedTurn, ToolCall, ToolSpec, Transcript};
 use toolgate_infer::TokenId;
 
+use super::checks::Answering;
 use super::record::{asked, noted};
 use super::watch::{Difference, Watch};
 use super::{End, Record, Turn, choice_of, effect, kind_of};
 use crate::agent::{Agent, Approval, Event, Options, RunBudget};
-use crate::engine::{self, Cancel, Engine, Facts, TurnEvent, TurnRequest};
+use crate::engine::{self, CallCheck, Cancel, Engine, Facts, TurnEvent, TurnRequest};
 use crate::tools::{Args, Effect, Registry, Tool, ToolResult};
 use crate::{Error, Kind};
 
@@ -63,6 +64,7 @@ impl<'a> Replay<'a> {
     pub fn run(self) -> Result<Outcome, Error> {
         let header = &self.record.header;
         let watch = Watch::new(self.record);
+        let reruns_tools = self.registry.is_some();
         let registry = match self.registry {
             Some(registry) => registry,
             None => recorded_tools(self.record, &watch)?,
@@ -78,9 +80,11 @@ impl<'a> Replay<'a> {
                 !refused.answer_to(&request.name, &request.arguments).is_some_and(|tool| tool.is_refused())
             })),
             budget: RunBudget { tokens: header.budget_tokens, time: None },
+            narrow: header.narrow,
         };
         let name = header.model.name.clone();
-        let engine: Arc<dyn Engine> = Arc::new(Replayed { name, engine: self.engine, watch: watch.clone() });
+        let engine: Arc<dyn Engine> =
+            Arc::new(Replayed { name, engine: self.engine, reruns_tools, watch: watch.clone() });
         let agent = Agent::new(engine, registry, options);
         let mut transcript: Transcript = header.messages.iter().cloned().collect();
         let ended = agent.run(&mut transcript, &watch.cancel, &mut |event: Event| watch.see(&event));
@@ -100,7 +104,23 @@ struct Replayed {
     name: String,
     /// Who makes the turns; the record where nobody does.
     engine: Option<Arc<dyn Engine>>,
+    /// Whether its tools are real ones, which know themselves what is there.
+    reruns_tools: bool,
     watch: Watch,
+}
+
+impl Replayed {
+    /// The tools of a turn as they were offered then.
+    fn offered(&self, expected: &Turn, now: &[ToolSpec]) -> Result<Vec<ToolSpec>, Error> {
+        let mut tools = now.to_vec();
+        if !self.reruns_tools {
+            for definition in &expected.narrowed {
+                let then = ToolSpec::from_any(definition)?;
+                tools.iter_mut().filter(|tool| tool.name == then.name).for_each(|tool| *tool = then.clone());
+            }
+        }
+        Ok(tools)
+    }
 }
 
 impl Engine for Replayed {
@@ -121,7 +141,11 @@ impl Engine for Replayed {
         let stopped = || Error::new(Kind::Cancelled, "the replay differs, or its record ends here");
         let expected = self.watch.next_turn(&asked(0, request)).ok_or_else(stopped)?;
         if let Some(engine) = &self.engine {
-            let (result, got) = noted(engine.as_ref(), 0, request, cancel, events);
+            let tools = self.offered(&expected, request.tools)?;
+            let then = Answering(&expected.faults);
+            let check = if self.reruns_tools { request.check } else { Some(&then as &dyn CallCheck) };
+            let request = TurnRequest { tools: &tools, check, ..request.clone() };
+            let (result, got) = noted(engine.as_ref(), 0, &request, cancel, events);
             if !self.watch.compare(&expected, &got, &|tokens: &[TokenId]| engine.text_of(tokens)) {
                 // What the engine says of a failure tells more than that it differs.
                 return Err(result.err().unwrap_or_else(stopped));

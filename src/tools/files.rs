@@ -3,11 +3,15 @@
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use toolgate_chat::ToolSpec;
 use toolgate_sandbox::policy::{Mode, Policy};
-use toolgate_sandbox::{self as sandbox, Grants, Kind, ReadOptions, Root, SearchOptions, output};
+use toolgate_sandbox::{
+    self as sandbox, Grants, Kind, OutlineLimits, ReadOptions, Root, Scope, SearchOptions, output,
+};
 
-use super::{Args, Effect, Status, Tool, ToolResult, preview};
+use super::narrow::{occurrences, text};
+use super::{Args, Choices, Effect, Misplaced, Said, Status, Tool, ToolResult, preview};
 use crate::Error;
 
 #[derive(Deserialize, JsonSchema)]
@@ -70,6 +74,9 @@ fn relative_path() -> serde_json::Value {
     serde_json::json!({"pattern": r#"^[^/\\"\x00-\x1f][^\\"\x00-\x1f]*$"#})
 }
 
+/// Bytes of a file whose pieces are offered as the text to replace.
+const EDITED: usize = 16 * 1024;
+
 /// A file operation as a tool.
 pub struct FileTool {
     spec: ToolSpec,
@@ -77,7 +84,23 @@ pub struct FileTool {
     asks: bool,
     root: Root,
     grants: Grants,
+    paths: Paths,
     run: Operation,
+}
+
+/// Which paths an operation takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Paths {
+    /// Files that are there.
+    Files,
+    /// Directories that are there.
+    Directories,
+    /// Either.
+    Entries,
+    /// Files that are there and may be changed.
+    Editable,
+    /// Files that may be written, be they there or not.
+    Writable,
 }
 
 type Operation = fn(&Root, &Grants, &Args) -> Result<Done, Stop>;
@@ -109,10 +132,18 @@ impl From<sandbox::Error> for Stop {
 /// None that input could cause; the definitions are checked like any others.
 pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTool>, Error> {
     let grants = policy.grants(mode);
-    let tool = |spec: Result<ToolSpec, toolgate_chat::Error>, effect, run: Operation| {
+    let tool = |spec: Result<ToolSpec, toolgate_chat::Error>, effect, paths, run: Operation| {
         let spec = spec?;
         let asks = policy.asks(spec.name.as_str());
-        Ok::<_, Error>(FileTool { spec, effect, asks, root: root.clone(), grants: grants.clone(), run })
+        Ok::<_, Error>(FileTool {
+            spec,
+            effect,
+            asks,
+            root: root.clone(),
+            grants: grants.clone(),
+            paths,
+            run,
+        })
     };
     let mut tools = Vec::new();
     if grants.can_read() {
@@ -123,9 +154,9 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
             "search_codebase",
             "Find the lines in all files that contain a text. Returns file, line number and line.",
         );
-        tools.push(tool(read, Effect::Reads, read_file)?);
-        tools.push(tool(list, Effect::Reads, list_directory)?);
-        tools.push(tool(search, Effect::Reads, search_codebase)?);
+        tools.push(tool(read, Effect::Reads, Paths::Files, read_file)?);
+        tools.push(tool(list, Effect::Reads, Paths::Directories, list_directory)?);
+        tools.push(tool(search, Effect::Reads, Paths::Entries, search_codebase)?);
     }
     if grants.can_write() {
         let write =
@@ -133,9 +164,9 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
         let create =
             ToolSpec::of::<WriteFile>("create_file", "Create a new file; fails if it already exists.");
         let edit = ToolSpec::of::<EditFile>("edit_file", "Replace one piece of text in a file with another.");
-        tools.push(tool(write, Effect::Writes, write_file)?);
-        tools.push(tool(create, Effect::Writes, create_file)?);
-        tools.push(tool(edit, Effect::Writes, edit_file)?);
+        tools.push(tool(write, Effect::Writes, Paths::Writable, write_file)?);
+        tools.push(tool(create, Effect::Writes, Paths::Writable, create_file)?);
+        tools.push(tool(edit, Effect::Writes, Paths::Editable, edit_file)?);
     }
     Ok(tools)
 }
@@ -173,6 +204,46 @@ impl Tool for FileTool {
             _ => return None,
         };
         Some(preview::diff(&old, &new))
+    }
+
+    fn narrow(&self, said: &Said) -> Vec<(&'static str, Choices)> {
+        // Where all of the workspace may be written, a new path may be any.
+        if self.paths == Paths::Writable && self.grants.write == Scope::Everything {
+            return Vec::new();
+        }
+        let writes = matches!(self.paths, Paths::Editable | Paths::Writable);
+        let outline = self.root.outline(&self.grants, writes, &OutlineLimits::default());
+        let mut open = outline.open;
+        let paths = match self.paths {
+            Paths::Files | Paths::Editable => outline.files,
+            Paths::Directories => outline.directories,
+            Paths::Entries => outline.files.into_iter().chain(outline.directories).collect(),
+            Paths::Writable => {
+                open.extend(outline.directories);
+                outline.files
+            }
+        };
+        // With no file there, every path is as wrong as any other.
+        if paths.is_empty() && open.is_empty() {
+            return Vec::new();
+        }
+        vec![("path", said.with_paths(paths, &open))]
+    }
+
+    fn misplaced(&self, arguments: &Map<String, Value>, said: &Said) -> Option<Misplaced> {
+        let (path, old) = (text(arguments, "path")?, text(arguments, "old_text")?);
+        if self.paths != Paths::Editable || said.holds(old) {
+            return None;
+        }
+        let file = self.root.read_file(&self.grants, path, &ReadOptions::default()).ok()?;
+        // The tool itself takes one kind of line end for the other.
+        let content = file.text.replace("\r\n", "\n");
+        let is_whole = !file.truncated && content.len() <= EDITED && !content.contains('\u{fffd}');
+        if !is_whole || content.is_empty() || occurrences(&content, &old.replace("\r\n", "\n")) == 1 {
+            return None;
+        }
+        let why = format!("old_text is not in \"{}\" exactly once", output::name(path));
+        Some(Misplaced { parameter: "old_text", why, choices: Choices::OnceIn(content) })
     }
 
     fn call(&self, args: &Args) -> ToolResult {

@@ -9,6 +9,7 @@ mod check;
 mod command;
 mod files;
 mod memory;
+mod narrow;
 mod preview;
 mod registry;
 mod result;
@@ -22,12 +23,14 @@ pub use check::{Check, Violation};
 pub use command::{CommandTool, RUN_COMMAND};
 pub use files::{FileTool, file_tools};
 pub use memory::{MEMORY_TOOLS, memory_tools};
+pub use narrow::{CHOICES, Choices, Misplaced, Said};
 pub use registry::{Registry, Witness};
 pub use result::{Status, ToolResult};
 pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]
 pub use wasm::{ComponentTool, ProgramTool};
 
+use serde_json::{Map, Value};
 use toolgate_chat::{ToolCall, ToolSpec};
 
 /// Whether a tool only looks, or leaves something changed behind.
@@ -69,6 +72,19 @@ pub trait Tool: Send + Sync {
     /// What a call would change, for the person who is asked about it; nothing where the tool cannot tell.
     fn preview(&self, args: &Args) -> Option<String> {
         let _ = args;
+        None
+    }
+
+    /// What the state at hand leaves of its text parameters, by name, before a call is written. Whatever `said` holds
+    /// should stay among it.
+    fn narrow(&self, said: &Said) -> Vec<(&'static str, Choices)> {
+        let _ = said;
+        Vec::new()
+    }
+
+    /// The first of a call's arguments that the state at hand does not admit, where that depends on the others.
+    fn misplaced(&self, arguments: &Map<String, Value>, said: &Said) -> Option<Misplaced> {
+        let _ = (arguments, said);
         None
     }
 

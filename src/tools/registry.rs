@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 use toolgate_chat::{ToolCall, ToolSpec};
 
-use super::{Check, Effect, Tool, ToolResult, Violation};
+use super::{Check, Effect, Misplaced, Said, Tool, ToolResult, Violation, narrow};
 use crate::Error;
 
 /// Tools in the order they are offered, each with its compiled schema.
@@ -119,6 +119,17 @@ impl Registry {
     /// The definitions, in the order offered.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.entries.iter().map(|entry| entry.tool.spec().clone()).collect()
+    }
+
+    /// The definitions with the parameters held to what the state at hand leaves of them ([`Tool::narrow`]).
+    pub fn narrowed(&self, said: &Said) -> Vec<ToolSpec> {
+        let tools = self.entries.iter().map(|entry| &entry.tool);
+        tools.map(|tool| narrow::narrowed(tool.spec(), &tool.narrow(said))).collect()
+    }
+
+    /// The first argument of a call that the state at hand does not admit ([`Tool::misplaced`]).
+    pub fn misplaced(&self, call: &ToolCall, said: &Said) -> Option<Misplaced> {
+        self.entry(&call.name)?.tool.misplaced(&call.arguments, said)
     }
 
     /// The names, in the order offered.

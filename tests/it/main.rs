@@ -17,6 +17,7 @@ mod components;
 mod flight;
 mod forced;
 mod models;
+mod narrow;
 mod tidy;
 mod tools;
 mod turns;

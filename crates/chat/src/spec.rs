@@ -183,6 +183,28 @@ impl ToolSpec {
         spec
     }
 
+    /// The definition with these keywords as the `"x-grammar"` of a parameter, in place of those it has there: what the
+    /// state of the world leaves of it. The prompt stays as it is.
+    ///
+    /// ```
+    /// # use toolgate_chat::ToolSpec; use serde_json::json;
+    /// let read = ToolSpec::new("read", "", json!({"properties": {"path": {"type": "string"}}}))?;
+    /// let narrowed = read.with_grammar("path", json!({"enum": ["a.txt"]}));
+    /// assert_eq!(narrowed.shown(), read.shown());
+    /// assert_eq!(narrowed.closed_parameters()["properties"]["path"]["enum"], json!(["a.txt"]));
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_grammar(&self, parameter: &str, keywords: Value) -> Self {
+        let mut spec = self.clone();
+        let properties = spec.parameters.get_mut("properties").and_then(Value::as_object_mut);
+        if let Some(schema) = properties.and_then(|all| all.get_mut(parameter)).and_then(Value::as_object_mut)
+        {
+            schema.insert("x-grammar".to_owned(), keywords);
+        }
+        spec
+    }
+
     /// The arguments with their keys in the order of the schema, as the turn's grammar writes them; keys the schema
     /// does not know come last, in the order given.
     ///

@@ -11,7 +11,7 @@
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 
-use toolgate_grammar::{TokenId, TokenKind};
+use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 
 use crate::constraint::{Constraint, Mask};
 use crate::decode::{Decoded, DecodedToken, Turn};
@@ -77,6 +77,26 @@ pub struct Other {
 }
 
 impl Other {
+    /// The turn `before` up to byte `at` of its text, to be gone on from under another constraint: of the tokens those
+    /// that end there or in front of it. None where there are none, and where the text is not that of the tokens.
+    pub fn up_to(vocabulary: &Vocabulary, before: &Decoded, at: usize) -> Option<Self> {
+        let mut bytes = Vec::with_capacity(at);
+        let mut kept = Vec::new();
+        for token in &before.tokens {
+            bytes.extend_from_slice(vocabulary.bytes(token.token));
+            if bytes.len() > at {
+                break;
+            }
+            kept.push(*token);
+        }
+        if !bytes.starts_with(before.text.as_bytes().get(..at)?) {
+            return None;
+        }
+        // The last of them is evaluated once more: its logits say what follows.
+        let last = kept.pop()?.token;
+        Some(Self { start: before.start, kept, next: vec![last] })
+    }
+
     /// Tokens of the turn that stay.
     pub fn kept(&self) -> usize {
         self.kept.len()

@@ -25,6 +25,8 @@ pub(crate) mod guard;
 
 mod nearest;
 
+mod outline;
+
 #[cfg(target_os = "linux")]
 pub(crate) mod marks;
 
@@ -37,6 +39,7 @@ use cap_std::fs::Dir;
 pub use edit::Edited;
 pub use keep::{Before, Change, Image, Keeper};
 pub use list::{Entry, EntryKind, Listing};
+pub use outline::{Outline, OutlineLimits};
 pub use read::{FileText, ReadOptions};
 pub use search::{CaseOf, Hit, Ignored, Query, SearchOptions, SearchResult};
 pub use write::Written;

@@ -295,6 +295,9 @@ pub(super) struct Writer<'w> {
     contract: &'w mut Contract,
 }
 
+/// The keyword that says which texts a parameter may be.
+const CHOICES: &str = "x-toolgate-choices";
+
 impl Writer<'_> {
     fn member(&mut self, arguments: &Arguments, field: &Field) -> Result<Expr, Error> {
         match arguments {
@@ -372,12 +375,31 @@ impl Writer<'_> {
             let texts = values.iter().filter(|value| value.is_string());
             return Expr::choice(texts.map(|value| Expr::literal(elements.value(value, schema))));
         }
-        self.unenforced(field, &["pattern", "format", "minLength", "maxLength"]);
         let end = match &elements.close {
             Close::Text(close) => close.trim().to_owned(),
             Close::Keyed(before, _) => before.trim().to_owned(),
         };
+        let spelled = |text: &str| Some(elements.value(&Value::String(text.to_owned()), schema));
+        if let Some(chosen) = self.chosen(field, &end, &spelled) {
+            return chosen;
+        }
+        self.unenforced(field, &["pattern", "format", "minLength", "maxLength", CHOICES]);
         self.shared.text(self.builder, &end)
+    }
+
+    /// Bare text that is among the choices of a field, each listed one `spelled` as the family writes it.
+    fn chosen(&mut self, field: &Field, end: &str, spelled: &dyn Fn(&str) -> Option<String>) -> Option<Expr> {
+        let mut choices = field.schema.get(CHOICES)?.clone();
+        if let Some(texts) = choices.get_mut("texts").and_then(Value::as_array_mut) {
+            *texts = texts.iter().filter_map(Value::as_str).filter_map(spelled).map(Value::String).collect();
+        }
+        let name = format!("{}-{}", self.tool.name, field.name);
+        let options = toolgate_grammar::Options::default();
+        // Where none can be written this way, any text may be, and the call is told what is wrong with it.
+        let rule =
+            toolgate_grammar::compile::choices_into(&choices, end, &options, self.builder, &name).ok()?;
+        self.unenforced(field, &["pattern", "format", "minLength", "maxLength"]);
+        Some(Expr::Rule(rule))
     }
 
     fn gemma(&mut self, field: &Field, quote: &str) -> Result<Expr, Error> {
@@ -391,13 +413,7 @@ impl Writer<'_> {
                     super::syntax::gemma(value, quote, &mut out);
                     Expr::literal(out)
                 })),
-                None => {
-                    self.unenforced(field, &["pattern", "format", "minLength", "maxLength"]);
-                    let text = self.shared.text(self.builder, quote);
-                    let quoted = Expr::sequence([Expr::literal(quote), text, Expr::literal(quote)]);
-                    let json = self.json(field, &json!({"type": "string"}))?;
-                    Expr::choice([quoted, json])
-                }
+                None => self.gemma_text(field, quote)?,
             };
             alternatives.push(text);
         }
@@ -412,6 +428,27 @@ impl Writer<'_> {
             alternatives.push(self.gemma_any(quote)?);
         }
         Ok(Expr::choice(alternatives))
+    }
+
+    fn gemma_text(&mut self, field: &Field, quote: &str) -> Result<Expr, Error> {
+        let quoted = |text| Expr::sequence([Expr::literal(quote), text, Expr::literal(quote)]);
+        // What holds an angle is written as JSON.
+        let plain = |text: &str| (!text.contains('<')).then(|| text.to_owned());
+        if let Some(chosen) = self.chosen(field, quote, &plain) {
+            let texts = field.schema.get(CHOICES).and_then(|choices| choices.get("texts"));
+            let texts = texts.and_then(Value::as_array).into_iter().flatten();
+            let angled =
+                texts.filter(|text| text.as_str().is_some_and(|text| text.contains('<'))).map(|text| {
+                    let mut out = String::new();
+                    super::syntax::gemma(text, quote, &mut out);
+                    Expr::literal(out)
+                });
+            return Ok(Expr::choice(std::iter::once(quoted(chosen)).chain(angled.collect::<Vec<_>>())));
+        }
+        self.unenforced(field, &["pattern", "format", "minLength", "maxLength", CHOICES]);
+        let text = self.shared.text(self.builder, quote);
+        let json = self.json(field, &json!({"type": "string"}))?;
+        Ok(Expr::choice([quoted(text), json]))
     }
 
     /// Any list or object.

@@ -9,7 +9,7 @@ use proptest::test_runner::RngSeed;
 use serde_json::json;
 use toolgate_chat::fallback::extract_typed;
 use toolgate_chat::format::Family;
-use toolgate_chat::{ToolCall, ToolChoice, ToolFormat, ToolName, TurnRequest};
+use toolgate_chat::{ToolCall, ToolChoice, ToolFormat, ToolName, ToolSpec, TurnRequest};
 
 use crate::random::{text, tools_and_calls};
 use crate::support::{accepts, automaton, call, tools};
@@ -111,5 +111,55 @@ fn the_request_decides_what_a_turn_may_be() {
         check(ToolChoice::Only(vec![name("now")]), None, &[now(), now()], &[mode()]);
         check(ToolChoice::Auto, None, &[mode()], &[call("set_mode", json!({"mode": "up"}))]);
         check(ToolChoice::Auto, None, &[mode()], &[call("set_mode", json!({"mode": "on", "x": 1}))]);
+    }
+}
+
+/// A tool whose path is one of these, and whose text to replace is a piece of this file.
+fn edit(paths: &[&str], file: &str) -> Vec<ToolSpec> {
+    let text = json!({"type": "string"});
+    let schema = json!({"properties": {"path": text, "old_text": text}, "required": ["path", "old_text"]});
+    let edit = ToolSpec::new("edit_file", "", schema).unwrap();
+    let edit =
+        edit.with_grammar("path", json!({"x-toolgate-choices": {"texts": paths, "beginnings": ["new/"]}}));
+    vec![edit.with_grammar("old_text", json!({"x-toolgate-choices": {"once_in": file}}))]
+}
+
+#[test]
+fn choices_hold_in_every_spelling() {
+    let paths = [
+        "a.txt",
+        "it's \"b\".txt",
+        "tab\tc",
+        "é/😀.md",
+        "back\\slash",
+        "new\nline",
+        "a</b",
+        "x<y",
+        "[0]",
+        " s ",
+    ];
+    let file = "port = 80\nname = \"é\"\n\tC:\\dir\nport = 81\n";
+    let tools = edit(&paths, file);
+    for family in FAMILIES.iter() {
+        let grammar = family.turn(&tools, &TurnRequest::default()).unwrap().call.unwrap();
+        let automaton = automaton(&grammar);
+        let said = |path: &str, old: &str| {
+            let rendered =
+                family.render_calls(&[call("edit_file", json!({"path": path, "old_text": old}))], &tools);
+            accepts(&automaton, &rendered)
+        };
+        let name = family.name();
+        for path in paths {
+            assert!(said(path, "port = 80"), "{name}: {path:?}");
+            assert!(!said(&format!("{path}x"), "port = 80"), "{name}: {path:?}");
+        }
+        assert!(said("new/any thing.txt", "80") && !said("new/", "80"), "{name}");
+        assert!(!said("", "80") && !said("a.tx", "80"), "{name}");
+        for piece in ["port = 80", "80\nname", "\"é\"", "\n\tC:\\dir", "81\n", "é", file] {
+            assert!(said("a.txt", piece), "{name}: {piece:?}");
+        }
+        for piece in ["", "port = ", "\n", "port = 82", "80\n\n"] {
+            assert!(!said("a.txt", piece), "{name}: {piece:?}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::schema::choices::Choices;
 use crate::schema::nfa::{Nfa, Side, State as NfaState, StateId};
 use crate::schema::pattern::{ANY, WORD};
 
@@ -64,6 +65,17 @@ impl Dfa {
             states.push(State { accepts: nfa.accepts(&kernel, before), edges: joined(edges) });
         }
         Some(Self { states }.trimmed().minimized())
+    }
+
+    /// The texts of `choices`.
+    pub(super) fn of(choices: &Choices) -> Self {
+        let states = choices.states.iter();
+        Self {
+            states: states
+                .map(|state| State { accepts: state.accepts, edges: joined(state.edges.clone()) })
+                .collect(),
+        }
+        .trimmed()
     }
 
     /// Exactly these texts.

@@ -5,6 +5,7 @@
 
 mod array;
 mod automaton;
+mod bare;
 mod contract;
 mod decimals;
 mod json;
@@ -28,6 +29,7 @@ use crate::gbnf::analysis::{Classes, Flat, costs};
 use crate::schema::{Arena, Class, Conjunct, Key, Leaf, Types};
 use crate::{Error, Expr, Grammar, GrammarBuilder, Kind, Place, RuleId, Schema};
 
+pub use bare::choices_into;
 pub use contract::{Contract, Entry};
 pub use render::render;
 
@@ -144,29 +146,7 @@ fn compile_named(
     name: &str,
 ) -> Result<(RuleId, Contract, bool), Error> {
     let root = builder.declare(name);
-    let json = Json::new(options.whitespace);
-    let mut compiler = Compiler {
-        arena: Arena::new(schema),
-        builder,
-        options,
-        json,
-        prefix: name.to_owned(),
-        memo: FxHashMap::default(),
-        bodies: FxHashMap::default(),
-        dfas: FxHashMap::default(),
-        strings: FxHashMap::default(),
-        remainders: FxHashMap::default(),
-        classes: FxHashMap::default(),
-        lists: Vec::new(),
-        unguarded: Vec::new(),
-        cut: false,
-        recursive: false,
-        weakened: Vec::new(),
-        depth: 0,
-        rules: 0,
-        product_states: options.limits.pattern_states.saturating_mul(PRODUCTS),
-        states: options.limits.pattern_states / 2,
-    };
+    let mut compiler = Compiler::new(schema, options, builder, name);
     let key = compiler.arena.resolved(vec![Conjunct::Whole(schema.root)]);
     // The root may refer to itself, so its rule is declared before its body is known.
     compiler.memo.insert(key.clone(), Slot::Pending(Some(root)));
@@ -201,6 +181,8 @@ enum Slot {
 struct Compiler<'a, 's> {
     arena: Arena<'s>,
     builder: &'a mut GrammarBuilder,
+    /// Whether characters stand for themselves, without what a JSON string escapes.
+    bare: bool,
     options: &'a Options,
     json: Json,
     prefix: String,
@@ -230,6 +212,34 @@ struct Compiler<'a, 's> {
     product_states: usize,
     /// States that automata with counts may still add; what comes after is checked instead.
     states: usize,
+}
+
+impl<'a, 's> Compiler<'a, 's> {
+    fn new(schema: &'s Schema, options: &'a Options, builder: &'a mut GrammarBuilder, name: &str) -> Self {
+        Self {
+            arena: Arena::new(schema),
+            builder,
+            bare: false,
+            options,
+            json: Json::new(options.whitespace),
+            prefix: name.to_owned(),
+            memo: FxHashMap::default(),
+            bodies: FxHashMap::default(),
+            dfas: FxHashMap::default(),
+            strings: FxHashMap::default(),
+            remainders: FxHashMap::default(),
+            classes: FxHashMap::default(),
+            lists: Vec::new(),
+            unguarded: Vec::new(),
+            cut: false,
+            recursive: false,
+            weakened: Vec::new(),
+            depth: 0,
+            rules: 0,
+            product_states: options.limits.pattern_states.saturating_mul(PRODUCTS),
+            states: options.limits.pattern_states / 2,
+        }
+    }
 }
 
 impl Compiler<'_, '_> {

@@ -135,13 +135,13 @@ impl Compiler<'_, '_> {
     fn class_written(&mut self, ranges: &[(u32, u32)]) -> Expr {
         let within = |code: u32| ranges.iter().any(|(low, high)| (*low..=*high).contains(&code));
         let special: Vec<u32> = (0..0x20).chain([0x22, 0x5C]).collect();
-        let escaped: Vec<u32> = special.iter().copied().filter(|code| within(*code)).collect();
+        let escaped: Vec<u32> = special.iter().copied().filter(|code| !self.bare && within(*code)).collect();
         if escaped.len() == special.len()
             && ranges.iter().map(|(low, high)| high - low + 1).sum::<u32>() > 0x10_F7FF
         {
             return self.json.plain(self.builder);
         }
-        let raw = without_special(ranges);
+        let raw = if self.bare { ranges.to_vec() } else { without_special(ranges) };
         let mut branches = Vec::new();
         match raw.as_slice() {
             [] => {}

@@ -127,9 +127,15 @@ impl Compiler<'_, '_> {
         if let Some(known) = self.dfas.get(pattern) {
             return known.clone();
         }
-        let limit = self.product_limit();
-        let dfa = pattern.nfa().and_then(|nfa| Dfa::new(nfa, limit));
-        let dfa = self.charged(dfa, limit).map(Arc::new);
+        let dfa = match &pattern.choices {
+            // Made already, and bounded by themselves.
+            Some(choices) => Some(Arc::new(Dfa::of(choices))),
+            None => {
+                let limit = self.product_limit();
+                let dfa = pattern.nfa().and_then(|nfa| Dfa::new(nfa, limit));
+                self.charged(dfa, limit).map(Arc::new)
+            }
+        };
         self.dfas.insert(Arc::clone(pattern), dfa.clone());
         dfa
     }
@@ -235,6 +241,7 @@ impl Compiler<'_, '_> {
 fn pointer_of(used: &PatternUse) -> String {
     let keyword = match used.kind {
         TextKind::Pattern => "pattern",
+        TextKind::Choices => "x-toolgate-choices",
         TextKind::Format(_) => "format",
         TextKind::Key => "patternProperties",
     };

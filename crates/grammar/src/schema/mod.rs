@@ -3,6 +3,7 @@
 //! Invariant: every keyword of every subschema reached from the root has exactly one entry, with its JSON
 //! pointer, and every reference has become the id of a part of the arena.
 
+pub(crate) mod choices;
 mod decimal;
 mod disjoint;
 mod draft;

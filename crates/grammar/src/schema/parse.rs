@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
+use super::choices::{self, Choices};
 use super::draft::Draft;
 use super::formats;
 use super::part::{Bound, Choice, Condition, PatternUse, TextKind};
@@ -260,6 +261,7 @@ impl<'a> Parser<'a> {
             "minLength" => part.text.min = count(pointer, keyword, value)?,
             "maxLength" => part.text.max = Some(count(pointer, keyword, value)?),
             "pattern" => self.pattern(part, value)?,
+            "x-toolgate-choices" => self.choices(part, value)?,
             "format" => self.format(part, value)?,
             "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => {
                 self.bound(part, map, keyword, value)?;
@@ -350,6 +352,21 @@ impl<'a> Parser<'a> {
                     format!("\"{source}\" is no regular expression: {why}"),
                 ));
             }
+        }
+        Ok(())
+    }
+
+    fn choices(&mut self, part: &mut Part, value: &'a Value) -> Result<(), Error> {
+        let keyword = "x-toolgate-choices";
+        match Choices::read(value) {
+            Ok(choices) => part.text.patterns.push(PatternUse {
+                pointer: part.pointer.as_str().into(),
+                kind: TextKind::Choices,
+                pattern: Arc::new(Pattern::among(choices, value.to_string())),
+                negated: false,
+            }),
+            Err(choices::Refusal::TooLarge) => self.checked(part, keyword, "there are too many of them"),
+            Err(choices::Refusal::Malformed(why)) => return Err(invalid(&part.pointer, keyword, why)),
         }
         Ok(())
     }

@@ -142,6 +142,8 @@ pub(crate) struct PatternUse {
 pub(crate) enum TextKind {
     /// `pattern`.
     Pattern,
+    /// `x-toolgate-choices`.
+    Choices,
     /// A key of `patternProperties`.
     Key,
     /// `format`, by its name.

@@ -8,20 +8,24 @@ use std::sync::OnceLock;
 
 use regex_syntax::hir::{Class, HirKind};
 
+use super::choices::Choices;
 use super::nfa::Nfa;
 
-/// A parsed pattern; equal ones have the same source.
+/// A parsed pattern, or a list of choices; equal ones have the same source.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     pub(crate) source: String,
+    /// Matches nothing where there are choices.
     pub(crate) node: Node,
+    /// The texts themselves, as an automaton that needs no making.
+    pub(crate) choices: Option<Choices>,
     /// Made when first asked for: some patterns are only written out.
     nfa: OnceLock<Option<Nfa>>,
 }
 
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
-        self.source == other.source
+        self.source == other.source && self.choices.is_some() == other.choices.is_some()
     }
 }
 
@@ -104,9 +108,20 @@ impl Pattern {
         }
         let node = parser.choice(0)?;
         match parser.peek() {
-            None => Ok(Self { source: source.to_owned(), node, nfa: OnceLock::new() }),
+            None => Ok(Self { source: source.to_owned(), node, choices: None, nfa: OnceLock::new() }),
             Some(_) => Err(Refusal::Malformed("a closing parenthesis without an opening one".to_owned())),
         }
+    }
+
+    /// The texts that are among `choices`, written as `source`.
+    pub(crate) fn among(choices: Choices, source: String) -> Self {
+        Self { source, node: Node::Class(Vec::new()), choices: Some(choices), nfa: OnceLock::new() }
+    }
+
+    /// The texts in which `text` is found anywhere.
+    pub(crate) fn literal(text: &str) -> Self {
+        let node = Node::Sequence(text.chars().map(|c| Node::Class(vec![(c as u32, c as u32)])).collect());
+        Self { source: text.to_owned(), node, choices: None, nfa: OnceLock::new() }
     }
 
     /// The texts in which it is found anywhere; none if that takes too many states.
@@ -116,12 +131,18 @@ impl Pattern {
 
     /// What finding it in a text takes, in steps of about a part looked at.
     pub(crate) fn match_steps(&self, text: &str) -> u64 {
+        if self.choices.is_some() {
+            return text.len() as u64;
+        }
         let states = self.nfa().map_or(0, |nfa| nfa.states.len() as u64);
         (text.len() as u64).saturating_mul(states / 8 + 4)
     }
 
     /// Whether it is found in a text; none if the text would be run through too many states to tell.
     pub(crate) fn is_match(&self, text: &str) -> Option<bool> {
+        if let Some(choices) = &self.choices {
+            return Some(choices.holds(text));
+        }
         let nfa = self.nfa().filter(|nfa| nfa.states.len() <= MATCH_STATES)?;
         Some(nfa.is_match(text))
     }

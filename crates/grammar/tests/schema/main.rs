@@ -13,6 +13,7 @@
 )]
 
 mod cases;
+mod choices;
 mod corpus;
 mod corpus_laws;
 mod corpus_schema;

@@ -93,15 +93,19 @@ mod tests {
 
     #[test]
     fn all_below_stop_and_go_on() {
-        let mut shell = Command::new("sh").args(["-c", "(sleep 60 & sleep 60) & wait"]).spawn().unwrap();
+        // Nothing may be left to do after the sleep that a shell could become it for.
+        let script = "(sleep 60 & sleep 60; true) & wait";
+        let mut shell = Command::new("sh").args(["-c", script]).spawn().unwrap();
         let below = || {
             let children = children(shell.id());
             let grandchildren: Vec<u32> = children.iter().flat_map(|pid| super::children(*pid)).collect();
             [children, grandchildren].concat()
         };
-        while below().len() < 3 {
+        let started = (0..2_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+            below().len() == 3
+        });
+        assert!(started, "{:?}", below());
         let frozen = Frozen::below(shell.id());
         assert_eq!(frozen.0.len(), 3);
         let settled = |wanted: fn(char) -> bool| {

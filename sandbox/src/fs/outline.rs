@@ -1,0 +1,181 @@
+//! The names there are, for whoever wants to offer them before a path is asked for.
+//!
+//! Invariant: it names nothing that the grants would not let the caller read, goes through no link, and ends: entries,
+//! bytes, depth and time are bounded. What a bound leaves out is told as a directory that may hold anything.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use cap_fs_ext::DirExt as _;
+use cap_std::fs::Dir;
+
+use super::Root;
+use super::walk::{self, ItemKind};
+use crate::grants::{Grants, Scope};
+use crate::names::Inside;
+
+/// What an outline may cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutlineLimits {
+    /// Names in all. Default 2,000; about 5 µs each.
+    pub entries: usize,
+    /// Bytes of all paths. Default 64 KiB.
+    pub bytes: usize,
+    /// Levels of directories. Default 12.
+    pub depth: usize,
+    /// Time until the rest is left open. Default 50 ms.
+    pub time: Duration,
+}
+
+impl Default for OutlineLimits {
+    fn default() -> Self {
+        Self { entries: 2_000, bytes: 64 * 1024, depth: 12, time: Duration::from_millis(50) }
+    }
+}
+
+/// Paths of a workspace, relative to it, in the order they were met: upper levels first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outline {
+    /// Files, and links, which may lead to one.
+    pub files: Vec<String>,
+    /// Directories, and links, which may lead to one; `.` is the workspace.
+    pub directories: Vec<String>,
+    /// Directories below which there may be more than is named: too large, too deep, or behind a link.
+    pub open: Vec<String>,
+}
+
+impl Root {
+    /// The files and directories that may be read, or, with `writable`, changed.
+    ///
+    /// A directory too large for the limits is named in [`Outline::open`] instead of what is in it, so that a large
+    /// directory costs no more than a small one.
+    ///
+    /// ```
+    /// # use toolgate_sandbox::{Grants, OutlineLimits, Root, ambient_authority};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let root = Root::open(dir.path(), ambient_authority())?;
+    /// let grants = Grants::read_write();
+    /// for path in ["a.txt", "notes/b.txt", ".env"] {
+    ///     let _ = root.write_file(&grants, path, "");
+    /// }
+    /// let outline = root.outline(&grants, false, &OutlineLimits::default());
+    /// assert_eq!(outline.files, ["a.txt", "notes/b.txt"]);
+    /// assert_eq!(outline.directories, [".", "notes"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn outline(&self, grants: &Grants, writable: bool, limits: &OutlineLimits) -> Outline {
+        let scope = if writable { &grants.write } else { &grants.read };
+        let mut walk = Walk {
+            grants,
+            writable,
+            limits,
+            entries: limits.entries,
+            bytes: limits.bytes,
+            until: Instant::now() + limits.time,
+            queue: VecDeque::new(),
+            outline: Outline::default(),
+        };
+        match scope {
+            Scope::Nothing => {}
+            Scope::Everything => walk.enter(Inside::default(), 0),
+            Scope::Under(directories) => {
+                for path in directories.paths() {
+                    let mut inside = Inside::default();
+                    path.split('/').for_each(|name| inside.push(name));
+                    walk.granted(self, inside);
+                }
+            }
+        }
+        while let Some((inside, depth)) = walk.queue.pop_front() {
+            walk.directory(self, &inside, depth);
+        }
+        walk.outline
+    }
+}
+
+struct Walk<'a> {
+    grants: &'a Grants,
+    writable: bool,
+    limits: &'a OutlineLimits,
+    /// Names and bytes there is still room for.
+    entries: usize,
+    bytes: usize,
+    until: Instant,
+    /// Directories to look into, with their level.
+    queue: VecDeque<(Inside, usize)>,
+    outline: Outline,
+}
+
+impl Walk<'_> {
+    /// What a scope names: a directory or a single file.
+    fn granted(&mut self, root: &Root, inside: Inside) {
+        if !self.is_granted(&inside) {
+            return;
+        }
+        let (above, name) = inside.as_str().rsplit_once('/').unwrap_or(("", inside.as_str()));
+        let mut parent = Inside::default();
+        above.split('/').filter(|name| !name.is_empty()).for_each(|name| parent.push(name));
+        let found = open(root, &parent).and_then(|dir| dir.symlink_metadata(Path::new(name)).ok());
+        match found {
+            Some(found) if found.is_dir() => self.enter(inside, 0),
+            Some(_) => self.outline.files.push(inside.as_str().to_owned()),
+            // A file or a directory may be made there.
+            None => {
+                self.outline.files.push(inside.as_str().to_owned());
+                self.outline.open.push(inside.as_str().to_owned());
+            }
+        }
+    }
+
+    fn enter(&mut self, inside: Inside, depth: usize) {
+        self.outline.directories.push(inside.shown().to_owned());
+        self.queue.push_back((inside, depth));
+    }
+
+    fn directory(&mut self, root: &Root, inside: &Inside, depth: usize) {
+        let left_open = |walk: &mut Self| walk.outline.open.push(inside.shown().to_owned());
+        if depth >= self.limits.depth || Instant::now() >= self.until {
+            return left_open(self);
+        }
+        let Some(dir) = open(root, inside) else { return left_open(self) };
+        let Ok((entries, true)) = walk::entries(&dir, self.entries) else { return left_open(self) };
+        let named: Vec<(Inside, ItemKind)> = entries
+            .iter()
+            // A name that is no text cannot be said.
+            .filter_map(|(name, kind)| Some((inside.join(name.to_str()?), *kind)))
+            .filter(|(path, kind)| *kind != ItemKind::Special && self.is_granted(path))
+            .collect();
+        let bytes = named.iter().map(|(path, _)| path.as_str().len()).sum::<usize>();
+        let Some(left) = self.bytes.checked_sub(bytes) else { return left_open(self) };
+        self.bytes = left;
+        self.entries = self.entries.saturating_sub(named.len());
+        for (path, kind) in named {
+            match kind {
+                ItemKind::File => self.outline.files.push(path.as_str().to_owned()),
+                ItemKind::Link => {
+                    for list in
+                        [&mut self.outline.files, &mut self.outline.directories, &mut self.outline.open]
+                    {
+                        list.push(path.as_str().to_owned());
+                    }
+                }
+                _ => self.enter(path, depth + 1),
+            }
+        }
+    }
+
+    fn is_granted(&self, path: &Inside) -> bool {
+        self.grants.check_read(path).is_ok() && !(self.writable && self.grants.check_write(path).is_err())
+    }
+}
+
+/// A directory, by its real names.
+fn open(root: &Root, inside: &Inside) -> Option<Dir> {
+    let mut dir = root.dir().try_clone().ok()?;
+    for name in inside.as_str().split('/').filter(|name| !name.is_empty()) {
+        dir = dir.open_dir_nofollow(Path::new(name)).ok()?;
+    }
+    Some(dir)
+}

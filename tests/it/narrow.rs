@@ -1,0 +1,182 @@
+//! Arguments that the sandbox would refuse cannot be written; what the user wrote can, and is told the truth about.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolgate::agent::{Agent, Event, Final, Options};
+use toolgate::engine::{self, Cancel, LocalEngine};
+use toolgate::tools::{Registry, Status, file_tools};
+use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, Transcript};
+use toolgate_infer::Vocabulary;
+use toolgate_infer::scripted::Scripted;
+use toolgate_sandbox::policy::{Mode, Policy};
+use toolgate_sandbox::{Root, ambient_authority};
+
+use crate::agent::TEMPLATE;
+
+const FILES: [(&str, &str); 4] = [
+    ("notes/todo.txt", "buy milk\n"),
+    ("notes/plan.txt", "none\n"),
+    ("config/app.toml", "port = 80\nhost = \"a\"\nport_of_b = 81\n"),
+    ("README.md", "# Read me\n"),
+];
+
+struct Run {
+    outcome: Final,
+    events: Vec<Event>,
+    transcript: Transcript,
+    workspace: tempfile::TempDir,
+}
+
+impl Run {
+    /// The first call: an argument of it, and how it went.
+    fn first(&self, argument: &str) -> (String, Status) {
+        let call = self.outcome.calls.first().expect("a call");
+        (call.arguments[argument].as_str().expect("a text").to_owned(), call.status)
+    }
+
+    fn result(&self) -> &str {
+        let replies = self.transcript.iter().find_map(|message| match message {
+            Message::Tool(replies) => replies.first(),
+            _ => None,
+        });
+        &replies.expect("a result").content
+    }
+
+    fn content(&self, path: &str) -> String {
+        std::fs::read_to_string(self.workspace.path().join(path)).unwrap()
+    }
+}
+
+fn workspace() -> tempfile::TempDir {
+    let workspace = tempfile::tempdir().unwrap();
+    for (path, text) in FILES {
+        let path = workspace.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    workspace
+}
+
+fn run_with(policy: &Policy, prompt: &str, name: &str, arguments: Value, narrow: bool) -> Run {
+    let workspace = workspace();
+    let root = Root::open(workspace.path(), ambient_authority()).unwrap();
+    let mut registry = Registry::new();
+    for tool in file_tools(&root, policy, Mode::Edit).unwrap() {
+        registry.add(tool).unwrap();
+    }
+    let call =
+        format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {}}}\n</tool_call>", spaced(&arguments));
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768).say(call);
+    // Once where a call or an answer is decided, once for the view that the answer is written from.
+    let model = model.say("That is all.").say("That is all.");
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+    let agent =
+        Agent::new(Arc::new(engine), registry, Options { narrow, max_iterations: 3, ..Options::default() });
+    let mut transcript = Transcript::new().with(Message::User(prompt.into()));
+    let mut events = Vec::new();
+    let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |event| events.push(event)).unwrap();
+    Run { outcome, events, transcript, workspace }
+}
+
+fn spaced(arguments: &Value) -> String {
+    let members = arguments.as_object().unwrap().iter();
+    let members: Vec<String> = members.map(|(key, value)| format!("\"{key}\": {value}")).collect();
+    format!("{{{}}}", members.join(", "))
+}
+
+fn run(prompt: &str, name: &str, arguments: Value) -> Run {
+    run_with(&Policy::default_for(Mode::Edit), prompt, name, arguments, true)
+}
+
+#[test]
+fn a_path_that_is_not_there_cannot_be_written() {
+    for (name, wanted, there) in [
+        ("read_file", "notes/todo.md", "notes/todo.txt"),
+        ("read_file", "./config/app.toml", "./config/app.toml"),
+        ("list_directory", "notes/old", "notes"),
+        ("list_directory", "config/", "config"),
+        ("list_directory", ".", "."),
+    ] {
+        let run = run("What is on my list?", name, json!({"path": wanted}));
+        assert_eq!(run.first("path"), (there.to_owned(), Status::Ok), "{name} {wanted}");
+    }
+    let policy = Policy::default_for(Mode::Edit);
+    let plain =
+        run_with(&policy, "What is on my list?", "read_file", json!({"path": "notes/todo.md"}), false);
+    assert_eq!(
+        plain.first("path"),
+        ("notes/todo.md".to_owned(), Status::Failed),
+        "the control: off by option"
+    );
+}
+
+#[test]
+fn a_missing_file_that_the_user_names_is_said_to_be_missing() {
+    for (prompt, path) in [
+        ("read missing.txt", "missing.txt"),
+        ("What is in ./docs/missing.txt?", "./docs/missing.txt"),
+        ("Open \"my list.txt\", please", "my list.txt"),
+    ] {
+        let run = run(prompt, "read_file", json!({"path": path}));
+        assert_eq!(run.first("path"), (path.to_owned(), Status::Failed), "{prompt}");
+        assert!(run.result().contains("no such file"), "{}", run.result());
+        assert_eq!(run.outcome.answer, "That is all.");
+    }
+    let run = run("read plan.md", "read_file", json!({"path": "plan.md"}));
+    assert_eq!(run.first("path").1, Status::Failed);
+    assert!(
+        run.result().contains("notes/plan.txt") || run.result().contains("README.md"),
+        "{}",
+        run.result()
+    );
+}
+
+#[test]
+fn the_text_to_replace_is_one_that_is_there_once() {
+    let edit = |old: &str| json!({"path": "config/app.toml", "old_text": old, "new_text": "x"});
+    for old in ["port = 8080", "port", "PORT = 80", "\nhost: \"a\"", "nothing of the kind"] {
+        let run = run("Change it.", "edit_file", edit(old));
+        let (written, status) = run.first("old_text");
+        let (_, file) = FILES[2];
+        assert_eq!((file.matches(&written).count(), status), (1, Status::Ok), "{old:?} became {written:?}");
+        assert_eq!(run.content("config/app.toml"), file.replacen(&written, "x", 1));
+        let retries = run.events.iter().filter(|event| matches!(event, Event::Retry { .. })).count();
+        assert_eq!(retries, 1, "{old:?}");
+    }
+    let right = run("Change it.", "edit_file", edit("port = 80\nhost = \"a\""));
+    assert_eq!(right.first("old_text"), ("port = 80\nhost = \"a\"".to_owned(), Status::Ok));
+    assert!(
+        !right.events.iter().any(|event| matches!(event, Event::Retry { .. })),
+        "what fits costs nothing"
+    );
+}
+
+#[test]
+fn a_text_that_the_user_quotes_is_not_made_another_one() {
+    let arguments = json!({"path": "config/app.toml", "old_text": "colour = 1", "new_text": "colour = 2"});
+    let run = run("In config/app.toml, replace \"colour = 1\" by \"colour = 2\".", "edit_file", arguments);
+    assert_eq!(run.first("old_text"), ("colour = 1".to_owned(), Status::Failed));
+    assert!(run.result().contains("does not occur"), "{}", run.result());
+    assert_eq!(run.content("config/app.toml"), FILES[2].1, "nothing was changed");
+}
+
+#[test]
+fn writes_go_where_they_are_granted() {
+    let policy =
+        "version = 1\ntier = \"edit\"\n[fs]\nread = [\"@workspace\"]\nwrite = [\"@workspace/notes\"]\n";
+    let policy = Policy::parse(policy).unwrap();
+    let write = |prompt: &str, path: &str| {
+        run_with(&policy, prompt, "write_file", json!({"path": path, "content": "c"}), true).first("path")
+    };
+    let (path, status) = write("Note it.", "config/new.txt");
+    assert!(path.starts_with("notes/") && status == Status::Ok, "{path} {status:?}");
+    assert_eq!(write("Note it.", "notes/new/a.txt"), ("notes/new/a.txt".to_owned(), Status::Ok));
+    let asked = write("Write c to config/new.txt", "config/new.txt");
+    assert_eq!(
+        asked,
+        ("config/new.txt".to_owned(), Status::Denied),
+        "what was asked for is refused, not moved"
+    );
+}
