@@ -202,6 +202,28 @@ fn expressions_are_tried_when_the_text_is_not_there() {
 }
 
 #[test]
+fn words_are_tried_when_neither_text_nor_expression_is_there() {
+    let field =
+        field(&[("prices.csv", "desk, oak, 120\ndesk (pine), 214\nlamp, 30\n"), ("b.txt", "a pine\n")]);
+    let all = SearchOptions::default();
+    assert_eq!(
+        search(&field, "pine desk", &all),
+        "prices.csv:2: desk (pine), 214\n[no line holds this text; these hold all of its words]"
+    );
+    assert_eq!(
+        search(&field, "Pine lamp?", &all),
+        "b.txt:1: a pine\nprices.csv:2: desk (pine), 214\nprices.csv:3: lamp, 30\n\
+         [no line holds this text; these hold some of its words]"
+    );
+    assert!(search(&field, "pinewood", &all).starts_with("(no match"), "one word has no parts");
+    let as_text = SearchOptions { query: Query::Literal, ..all };
+    assert!(search(&field, "pine desk", &as_text).starts_with("(no match"));
+    let many: String = (0..50).map(|n| format!("word {n}\n")).collect();
+    let field = self::field(&[("many.txt", many.as_str())]);
+    assert_eq!(search(&field, "some word", &SearchOptions::default()).matches("many.txt").count(), 20);
+}
+
+#[test]
 fn ignored_files_come_last() {
     let files = [
         (".gitignore", "target/\n*.log\n!keep.log\n"),

@@ -20,13 +20,17 @@ use crate::output;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Query {
-    /// As text; if no line holds it and it could be a regular expression, as that.
+    /// As text; if no line holds it, as a regular expression where it could be one; then by its words.
     #[default]
     Auto,
     /// As text.
     Literal,
     /// As a regular expression, in the syntax of the `regex` crate.
     Regex,
+    /// As words, each of which a line has to hold somewhere.
+    AllWords,
+    /// As words, one of which a line has to hold; at most 20 lines are given.
+    AnyWord,
 }
 
 /// Whether letters of different case are the same.
@@ -110,8 +114,13 @@ impl SearchResult {
         };
         if self.hits.is_empty() {
             let _ = write!(text, "(no match in {files})");
-        } else if self.read_as == Query::Regex {
-            text.push_str("[read as a regular expression]");
+        } else {
+            text.push_str(match self.read_as {
+                Query::Auto | Query::Literal => "",
+                Query::Regex => "[read as a regular expression]",
+                Query::AllWords => "[no line holds this text; these hold all of its words]",
+                Query::AnyWord => "[no line holds this text; these hold some of its words]",
+            });
         }
         if self.truncated {
             let _ = write!(
@@ -159,9 +168,9 @@ impl Root {
         if query.is_empty() {
             return Err(Error::new(Kind::Invalid, "the query is empty").hint("give the text to look for"));
         }
-        // Each pass is tried only if the one before found nothing: (how to read the query, ignored files).
+        // Each pass is tried only if those before found nothing: (how to read the query, ignored files).
         let mut passes = Vec::new();
-        let first = if options.query == Query::Regex { Query::Regex } else { Query::Literal };
+        let first = if options.query == Query::Auto { Query::Literal } else { options.query };
         let ignored = if options.ignored == Ignored::Later { Ignored::Skip } else { options.ignored };
         passes.push((first, ignored));
         let could_be_regex = options.query == Query::Auto && regex::escape(query) != query;
@@ -170,6 +179,9 @@ impl Root {
         }
         if options.ignored == Ignored::Later {
             passes.push((first, Ignored::Search));
+        }
+        if options.query == Query::Auto && words(query).len() > 1 {
+            passes.extend([(Query::AllWords, ignored), (Query::AnyWord, ignored)]);
         }
         let mut last = None;
         for (read_as, ignored) in passes {
@@ -206,7 +218,12 @@ impl Root {
             regex: compile(query, read_as, options.case)?,
             read_as,
             spans_lines: read_as == Query::Literal && query.contains('\n'),
-            max_hits: asked.min(grants.limits.max_hits),
+            words: if read_as == Query::AllWords { each(query, options.case)? } else { Vec::new() },
+            max_hits: asked.min(grants.limits.max_hits).min(if read_as == Query::AnyWord {
+                GUESSES
+            } else {
+                usize::MAX
+            }),
             bytes_left: grants.limits.max_search_bytes,
             output_left: grants.limits.max_output_bytes,
             result: SearchResult {
@@ -243,7 +260,11 @@ impl Root {
 }
 
 fn compile(query: &str, read_as: Query, case: CaseOf) -> Result<Regex, Error> {
-    let source = if read_as == Query::Regex { query.to_owned() } else { regex::escape(query) };
+    let source = match read_as {
+        Query::Regex => query.to_owned(),
+        Query::Auto | Query::Literal => regex::escape(query),
+        Query::AllWords | Query::AnyWord => words(query).join("|"),
+    };
     RegexBuilder::new(&source)
         .case_insensitive(case == CaseOf::Ignored)
         .size_limit(4 << 20)
@@ -259,10 +280,29 @@ fn compile(query: &str, read_as: Query, case: CaseOf) -> Result<Regex, Error> {
         })
 }
 
+/// Lines given where they only hold one of the words.
+const GUESSES: usize = 20;
+
+/// Words of a query that are looked for one by one.
+const WORDS: usize = 8;
+
+/// The words of a query: letters, digits and underscores, so that none needs an escape.
+fn words(query: &str) -> Vec<&str> {
+    let is_word = |word: &&str| word.chars().nth(1).is_some();
+    query.split(|c: char| !c.is_alphanumeric() && c != '_').filter(is_word).take(WORDS).collect()
+}
+
+/// An expression for each word of a query.
+fn each(query: &str, case: CaseOf) -> Result<Vec<Regex>, Error> {
+    words(query).into_iter().map(|word| compile(word, Query::Literal, case)).collect()
+}
+
 struct Search<'a> {
     grants: &'a Grants,
     regex: Regex,
     read_as: Query,
+    /// What each line has to hold besides.
+    words: Vec<Regex>,
     /// Whether the query itself holds a line end, so that no single line can hold it.
     spans_lines: bool,
     max_hits: usize,
@@ -294,7 +334,7 @@ impl Search<'_> {
         self.result.files += 1;
         self.bytes_left = self.bytes_left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         // A text is looked for in the whole file first: most files do not hold it, and that is quickly seen.
-        if self.read_as == Query::Literal && !self.regex.is_match(&bytes) {
+        if self.read_as != Query::Regex && !self.regex.is_match(&bytes) {
             return Go::On;
         }
         if self.spans_lines {
@@ -319,6 +359,9 @@ impl Search<'_> {
         for (i, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             let Some(found) = self.regex.find(line) else { continue };
+            if !self.words.iter().all(|word| word.is_match(line)) {
+                continue;
+            }
             if self.hit(inside, i + 1, line, found.start()) == Go::Stop {
                 return Go::Stop;
             }
