@@ -126,6 +126,7 @@ impl Agent {
             settled: Settled::default(),
             stats: Stats::default(),
             began: Instant::now(),
+            changed: false,
         };
         run.start()?;
         let start = run.began;
@@ -147,6 +148,8 @@ struct Run<'a> {
     settled: Settled,
     stats: Stats,
     began: Instant,
+    /// Whether the last calls changed something.
+    changed: bool,
 }
 
 impl Run<'_> {
@@ -246,6 +249,7 @@ impl Run<'_> {
                 parallel: self.agent.options.parallel,
                 settled: self.settled.calls(),
                 check: Some(&Checked { registry, said: said.as_ref() }),
+                changed: self.changed,
                 closing,
                 sampling: &self.agent.options.sampling,
             };
@@ -271,6 +275,7 @@ impl Run<'_> {
     fn execute(&mut self, calls: &[ToolCall], budget: Option<usize>) {
         let mut replies = Vec::with_capacity(calls.len());
         let mut rest = calls;
+        self.changed = false;
         while !rest.is_empty() {
             let (next, after) = rest.split_at(execute::together(&self.agent.registry, rest));
             rest = after;
@@ -359,6 +364,7 @@ impl Run<'_> {
         let changed =
             result.status == Status::Ok && registry.effect(&call.name) == Some(crate::tools::Effect::Writes);
         self.settled.record(call, changed);
+        self.changed |= changed;
         result
     }
 }

@@ -75,6 +75,7 @@ impl Options {
             options.thresholds = Thresholds {
                 first: defaults.thresholds.first.unwrap_or(options.thresholds.first),
                 after_success: defaults.thresholds.after_success.unwrap_or(options.thresholds.after_success),
+                after_change: defaults.thresholds.after_change.unwrap_or(options.thresholds.after_change),
                 after_failure: defaults.thresholds.after_failure.unwrap_or(options.thresholds.after_failure),
             };
         }

@@ -259,7 +259,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let automata = self.automata(state, offered, &self.request.choice)?;
         let Some(call) = &automata.call else { return self.answer(state, &automata, None) };
-        let threshold = engine.options.thresholds.next(self.request.transcript);
+        let threshold = engine.options.thresholds.next(self.request.transcript, self.request.changed);
         if automata.answer.is_some() && threshold > 1.0 {
             // No probability reaches it: the prompt that would give one need not be evaluated.
             return self.answer(state, &automata, None);

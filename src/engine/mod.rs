@@ -85,6 +85,8 @@ pub struct TurnRequest<'a> {
     /// What finished calls are held to beyond their grammar; an engine that can writes a value again that does not
     /// fit ([`Options::retries`]).
     pub check: Option<&'a dyn CallCheck>,
+    /// Whether the calls whose results come last changed something.
+    pub changed: bool,
     /// Whether this turn ends the run although the model might have gone on: its answer is asked to say what is
     /// missing.
     pub closing: bool,

@@ -11,8 +11,11 @@ use toolgate_chat::{Message, Transcript};
 pub struct Thresholds {
     /// Before any call.
     pub first: f64,
-    /// After a call that did what it should.
+    /// After a call that looked at something.
     pub after_success: f64,
+    /// After a call that changed something, as far as the caller tells ([`TurnRequest::changed`](super::TurnRequest)): small
+    /// models would rather make the change once more than say that it is made.
+    pub after_change: f64,
     /// After a call that failed or was denied.
     pub after_failure: f64,
 }
@@ -20,7 +23,7 @@ pub struct Thresholds {
 impl Default for Thresholds {
     /// Uncalibrated: the value DESIGN.md's measurements used for every state.
     fn default() -> Self {
-        Self { first: 0.2, after_success: 0.2, after_failure: 0.2 }
+        Self { first: 0.2, after_success: 0.2, after_change: 0.2, after_failure: 0.2 }
     }
 }
 
@@ -45,14 +48,17 @@ impl Thresholds {
         Self {
             first: moved(self.first),
             after_success: moved(self.after_success),
+            after_change: moved(self.after_change),
             after_failure: moved(self.after_failure),
         }
     }
 
-    /// The threshold for the next turn of `transcript`: what matters is what came since the user last spoke.
-    pub fn next(&self, transcript: &Transcript) -> f64 {
+    /// The threshold for the next turn of `transcript`, whose last calls `changed` something or not: what matters is
+    /// what came since the user last spoke.
+    pub fn next(&self, transcript: &Transcript, changed: bool) -> f64 {
         match transcript.last() {
             Some(Message::Tool(replies)) if replies.iter().any(|reply| reply.is_error) => self.after_failure,
+            Some(Message::Tool(_)) if changed => self.after_change,
             Some(Message::Tool(_)) => self.after_success,
             _ => self.first,
         }

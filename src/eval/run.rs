@@ -216,6 +216,7 @@ fn run_question(
         parallel: options.parallel,
         settled: &[],
         check: None,
+        changed: false,
         closing: false,
         sampling: &Sampling { max_tokens: options.max_tokens, ..Sampling::default() },
     };

@@ -126,8 +126,10 @@ pub struct Defaults {
 pub struct CallThresholds {
     /// Before any call.
     pub first: Option<f64>,
-    /// After a call that did what it should.
+    /// After a call that looked at something.
     pub after_success: Option<f64>,
+    /// After a call that changed something.
+    pub after_change: Option<f64>,
     /// After a call that failed or was denied.
     pub after_failure: Option<f64>,
 }
@@ -243,8 +245,8 @@ impl Entry {
         if self.wheels.iter().any(|wheel| !plain(&wheel.package) || !plain(&wheel.version)) {
             return Err(self.fault("has a wheel whose package or version is not a plain name"));
         }
-        let CallThresholds { first, after_success, after_failure } = &self.defaults.thresholds;
-        if [first, after_success, after_failure]
+        let CallThresholds { first, after_success, after_change, after_failure } = &self.defaults.thresholds;
+        if [first, after_success, after_change, after_failure]
             .into_iter()
             .flatten()
             .any(|share| !(0.0..=2.0).contains(share))

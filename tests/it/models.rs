@@ -185,6 +185,7 @@ fn every_turn_is_valid_under_noise() {
             parallel: None,
             settled: &[],
             check: None,
+            changed: false,
             closing: false,
             sampling: &sampling,
         };
@@ -225,6 +226,7 @@ fn greedy_turns_read_the_same_with_and_without_forced_batches() {
                     parallel: None,
                     settled: &[],
                     check: None,
+                    changed: false,
                     closing: false,
                     sampling: &sampling,
                 };
