@@ -309,8 +309,24 @@ fn search_codebase(root: &Root, grants: &Grants, args: &Args) -> Result<Done, St
     let SearchCodebase { query, path, max_results } = parse(args)?;
     let options = SearchOptions { path, max_results, ..SearchOptions::default() };
     let found = root.search_codebase(grants, &query, &options)?;
-    done(found.content(), &found, found.truncated)
+    let mut content = found.content();
+    if found.hits.is_empty() {
+        content.push_str(&named_like(root, grants, &query));
+    }
+    done(content, &found, found.truncated)
 }
+
+/// What is looked for in files may be the name of one, or of a directory above it.
+fn named_like(root: &Root, grants: &Grants, query: &str) -> String {
+    let wanted = query.trim().to_lowercase();
+    let files = root.outline(grants, false, &OutlineLimits::default()).files;
+    let found = files.iter().filter(|path| path.to_lowercase().contains(&wanted)).take(NAMED);
+    let names: Vec<String> = found.map(|path| output::name(path)).collect();
+    if names.is_empty() { String::new() } else { format!("\n[files named so: {}]", names.join(", ")) }
+}
+
+/// Files named at most where no line holds what was looked for.
+const NAMED: usize = 10;
 
 fn write_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
     let WriteFile { path, content } = parse(args)?;

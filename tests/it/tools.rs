@@ -73,6 +73,24 @@ fn result_json_has_the_fields_of_the_contract() {
 }
 
 #[test]
+fn a_search_that_finds_no_line_names_the_files_named_so() {
+    let (dir, registry) = workspace(Mode::Intel);
+    std::fs::create_dir(dir.path().join("Inbox")).unwrap();
+    std::fs::write(dir.path().join("Inbox/letter.txt"), "Dear all\n").unwrap();
+    check(
+        &registry,
+        "search_codebase",
+        json!({"query": "inbox"}),
+        Status::Ok,
+        "[files named so: Inbox/letter.txt]",
+    );
+    let found = registry.call_json("search_codebase", r#"{"query": "dear"}"#);
+    assert_eq!(found.content, "Inbox/letter.txt:1: Dear all\n");
+    let nothing = registry.call_json("search_codebase", r#"{"query": "outbox"}"#);
+    assert!(!nothing.content.contains("named so"), "{}", nothing.content);
+}
+
+#[test]
 fn canned_tools_answer_with_their_result() {
     let definitions = json!([
         {"type": "function", "function": {"name": "get_rate", "description": "A rate.", "parameters":

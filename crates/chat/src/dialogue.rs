@@ -214,11 +214,15 @@ impl Dialogue {
             };
             text.push_str(&format!("\n\n{outcome} {} {arguments}:\n{}", call.name, content.trim_end()));
         }
-        // Asked before and after the results: of fifteen layouts the one whose answers a 0.5 B model got right. Asked the
-        // question again after a failure, though, it makes the answer up.
+        // Said before and after the results: of fifteen layouts those whose answers a 0.5 B and a 1.5 B model got right. Asked
+        // the question again after a failure, they make the answer up; told to do what was done already, they explain how.
+        let asked = question.trim();
         match Transcript::from_iter(current.iter().cloned()).calls_of_run().last() {
             Some((_, Some(ToolReply { is_error: true, .. }))) => text.push_str(FAILED),
-            _ => text.push_str(&format!("\n\nAnswer the question: {question}")),
+            _ if asked.ends_with('?') => text.push_str(&format!("\n\nAnswer the question: {question}")),
+            _ => {
+                text.push_str(&format!("\n\nAnswer in one short sentence from the results above: {question}"))
+            }
         }
         view.push(Message::User(text));
         view

@@ -145,7 +145,10 @@ fn an_answer_view_is_the_question_and_its_results() {
     transcript.push(Message::calls([read.clone()]));
     transcript.push(Message::Tool(vec![ToolReply::ok(&read, "rice")]));
     let text = prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, false), &[]).text();
-    assert!(text.contains("rice\n\nAnswer the question: Thanks<|end|>"), "{text}");
+    assert!(
+        text.contains("rice\n\nAnswer in one short sentence from the results above: Thanks<|end|>"),
+        "{text}"
+    );
     let asks = |closing| {
         prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, closing), &[])
             .text()
