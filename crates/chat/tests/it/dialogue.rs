@@ -142,8 +142,9 @@ fn an_answer_view_is_the_question_and_its_results() {
     );
     assert!(text.contains("user\nWhat is in the notes?<|end|>") && text.contains("Milk and eggs."), "{text}");
     assert!(!text.contains("<tool_call>") && !text.contains("milk & eggs"), "{text}");
-    transcript.push(Message::calls([read.clone()]));
-    transcript.push(Message::Tool(vec![ToolReply::ok(&read, "rice")]));
+    let again = read.with_id("again");
+    transcript.push(Message::calls([again.clone()]));
+    transcript.push(Message::Tool(vec![ToolReply::ok(&again, "rice")]));
     let text = prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, false), &[]).text();
     assert!(
         text.contains("rice\n\nAnswer in one short sentence from the results above: Thanks<|end|>"),
