@@ -1,7 +1,7 @@
 //! A context of a model as a [`Backend`]: batches in, logits out, the KV cache cut where asked.
 //!
 //! Invariant: `held` says of each sequence how many tokens are in the cache, from position 0 on, whatever failed
-//! before. Sequences that were forked share the cells of what they begin with.
+//! before.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -22,7 +22,7 @@ use crate::{Error, Kind, Model};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextOptions {
     /// Tokens it holds; `None` is what the model was trained with, at most 8,192. Each costs memory for its keys and
-    /// values (12 KiB with a 0.5 B model, 28 KiB with a 1.5 B one).
+    /// values (12 KiB with a 0.5 B model, 28 KiB with a 1.5 B one) in each of two sequences.
     pub context: Option<u32>,
     /// Most tokens evaluated at once; between two batches, progress is reported and work can be cancelled.
     /// Default 256.
@@ -57,8 +57,11 @@ impl Default for ContextOptions {
     }
 }
 
-/// Sequences of a context: a conversation as its calls see it, as its answers do, and the two before.
-const SEQUENCES: usize = 4;
+/// Sequences of a context: a conversation as its calls see it, and as its answers do.
+///
+/// Each has cells of its own, from the first on. Sharing cells would cost no memory, but a token's logits would then
+/// depend, in their low bits, on where the cells of its sequence happen to lie among those of others.
+const SEQUENCES: usize = 2;
 
 /// A context with a few sequences.
 pub struct LlamaBackend {
@@ -91,11 +94,11 @@ impl LlamaBackend {
         let threads = options.threads.map_or_else(physical_cores, |threads| threads as usize).max(1);
         let threads = i32::try_from(threads).unwrap_or(i32::MAX);
         let params = LlamaContextParams::default()
-            .with_n_ctx(NonZeroU32::new(len))
+            .with_n_ctx(NonZeroU32::new(len.saturating_mul(SEQUENCES as u32)))
             .with_n_batch(batch_len)
             .with_n_ubatch(batch_len)
             .with_n_seq_max(SEQUENCES as u32)
-            .with_kv_unified(true)
+            .with_kv_unified(false)
             .with_n_threads(threads)
             .with_n_threads_batch(threads);
         let params = match options.numerics {
@@ -207,7 +210,7 @@ impl Backend for LlamaBackend {
     }
 
     fn context_len(&self) -> usize {
-        self.context.n_ctx() as usize
+        self.context.n_ctx() as usize / SEQUENCES
     }
 
     fn batch_len(&self) -> usize {
