@@ -28,6 +28,7 @@
 
 pub mod agent;
 pub mod cli;
+mod database;
 pub mod engine;
 mod error;
 pub mod eval;

@@ -10,25 +10,14 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command};
+use std::process::Command;
 
-use support::CANARY;
+use support::attack::{Attack, Target, names, script, through};
 use support::shell::{Field, available, text};
 use toolgate_sandbox::command::{LAYERS, Layer};
 use toolgate_sandbox::policy::ProcessLimits;
 
-/// An attack, and the layers that stop it: each of them alone is enough.
-struct Attack {
-    name: &'static str,
-    /// Succeeds if it gets through.
-    command: &'static str,
-    stopped_by: &'static [Layer],
-}
-
-/// `$FD` is an open file with the secret, `$VICTIM` a process with it in its arguments, `$QUEUE` a message queue.
 const ATTACKS: &[Attack] = &[
     Attack { name: "look-outside", command: "test -e $OUT/secret.txt", stopped_by: &[Layer::Mounts] },
     Attack {
@@ -107,59 +96,12 @@ const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// The workspace, and what there is to attack.
-struct Target {
-    field: Field,
-    secret: fs::File,
-    victim: Child,
-    queue: u64,
-}
-
-impl Target {
-    fn new() -> Self {
-        let field = Field::new();
-        fs::create_dir_all(field.ws.join(".git/hooks")).unwrap();
-        let name = Command::new("uname").arg("-n").output().unwrap();
-        fs::write(field.ws.join("name-of-the-machine"), name.stdout).unwrap();
-        let secret = fs::File::open(field.out.join("secret.txt")).unwrap();
-        // Not closed on exec: a careless embedder's descriptor.
-        rustix::io::fcntl_setfd(&secret, rustix::io::FdFlags::empty()).unwrap();
-        let victim = Command::new("sleep").arg0(CANARY).arg("600").spawn().unwrap();
-        let queue = support::shell::unused_key();
-        let made = format!("exit !defined msgget({queue}, 0666 | 01000)");
-        assert!(Command::new("perl").args(["-e", &made]).status().unwrap().success());
-        Self { field, secret, victim, queue }
-    }
-
-    fn script(&self, command: &str) -> String {
-        self.field
-            .script(command)
-            .replace("$FD", &self.secret.as_raw_fd().to_string())
-            .replace("$VICTIM", &self.victim.id().to_string())
-            .replace("$QUEUE", &self.queue.to_string())
-    }
-
-    /// The attacks that say that they got through.
-    fn through(&self, said: &str) -> BTreeSet<&'static str> {
-        let through = |attack: &&Attack| said.contains(&format!("GOT-{}\n", attack.name));
-        ATTACKS.iter().filter(through).map(|attack| attack.name).collect()
-    }
-
-    fn all(&self) -> String {
-        let one = |attack: &Attack| {
-            format!("({}) >/dev/null 2>&1 && echo GOT-{}\n", self.script(attack.command), attack.name)
-        };
-        ATTACKS.iter().map(one).collect()
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.victim.kill();
-        let _ = self.victim.wait();
-        let removed = format!("msgctl(msgget({}, 0), 0, 0)", self.queue);
-        let _ = Command::new("perl").args(["-e", &removed]).status();
-    }
+fn target() -> Target {
+    let field = Field::new();
+    fs::create_dir_all(field.ws.join(".git/hooks")).unwrap();
+    let name = Command::new("uname").arg("-n").output().unwrap();
+    fs::write(field.ws.join("name-of-the-machine"), name.stdout).unwrap();
+    Target::around(field)
 }
 
 fn limits() -> ProcessLimits {
@@ -186,13 +128,13 @@ fn expected(left_out: &[Layer]) -> BTreeSet<&'static str> {
 
 #[test]
 fn every_attack_succeeds_in_a_plain_shell() {
-    let target = Target::new();
-    let said = target.field.plainly(&target.all());
-    let mut all: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.name).collect();
+    let target = target();
+    let said = target.field.plainly(&script(ATTACKS, &target));
+    let mut all = names(ATTACKS);
     if !is_root() {
         all.remove("read-what-belongs-to-root");
     }
-    assert_eq!(target.through(&said), all, "{said}");
+    assert_eq!(through(ATTACKS, &said), all, "{said}");
 }
 
 #[test]
@@ -200,16 +142,16 @@ fn without_a_layer_what_it_stops_gets_through_and_nothing_else() {
     if !available() {
         return;
     }
-    let target = Target::new();
-    let confined = target.field.run_without(&target.all(), &limits(), &[]);
-    assert_eq!(target.through(&text(&confined)), BTreeSet::new(), "{}", text(&confined));
+    let target = target();
+    let confined = target.field.run_without(&script(ATTACKS, &target), &limits(), &[]);
+    assert_eq!(through(ATTACKS, &text(&confined)), BTreeSet::new(), "{}", text(&confined));
     for layer in LAYERS {
         // Without these two there is nothing for the others to be in: tests/reduced.rs is about that.
         if [Layer::Bubblewrap, Layer::Userns].contains(&layer) || layer == Layer::Owner && !is_root() {
             continue;
         }
-        let open = target.field.run_without(&target.all(), &limits(), &[layer]);
-        assert_eq!(target.through(&text(&open)), expected(&[layer]), "without {layer:?}: {}", text(&open));
+        let open = target.field.run_without(&script(ATTACKS, &target), &limits(), &[layer]);
+        assert_eq!(through(ATTACKS, &text(&open)), expected(&[layer]), "without {layer:?}: {}", text(&open));
         assert!(!expected(&[layer]).is_empty(), "nothing shows that {layer:?} is there");
         let named = |line: &String| line.starts_with(&format!("{} is left out", layer.name()));
         assert!(open.enforced.weaker.iter().any(named), "{:?}", open.enforced);
@@ -223,10 +165,10 @@ fn what_two_layers_stop_takes_both_to_be_left_out() {
     if !available() {
         return;
     }
-    let target = Target::new();
+    let target = target();
     let both = [Layer::Mounts, Layer::Landlock];
-    let open = target.field.run_without(&target.all(), &limits(), &both);
-    let through = target.through(&text(&open));
+    let open = target.field.run_without(&script(ATTACKS, &target), &limits(), &both);
+    let through = through(ATTACKS, &text(&open));
     assert!(through.contains("read-outside"), "{}", text(&open));
     assert_eq!(through, expected(&both));
 }

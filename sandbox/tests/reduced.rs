@@ -9,13 +9,12 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use support::CANARY;
+use support::attack::{Attack, Target, names, script, through};
 use support::shell::{
     Field, POLICY, available, if_started, refuse_user_namespaces, setup, start_as_ordinary_user, text,
 };
@@ -24,13 +23,6 @@ use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits};
 use toolgate_sandbox::{Error, Kind, Root, ambient_authority};
 
 const ASKED: &str = "[require]\nconfinement = \"reduced\"\n";
-
-/// An attack, and the layers that stop it: each of them alone is enough. Without any it is a hole that reports tell of.
-struct Attack {
-    name: &'static str,
-    command: &'static str,
-    stopped_by: &'static [Layer],
-}
 
 const ATTACKS: &[Attack] = &[
     Attack { name: "look-outside", command: "test -e $OUT/secret.txt", stopped_by: &[] },
@@ -135,63 +127,22 @@ const ATTACKS: &[Attack] = &[
     },
 ];
 
-struct Target {
-    field: Field,
-    secret: fs::File,
-    victim: Child,
-    queue: u64,
-}
-
-impl Target {
-    fn new() -> Self {
-        let field = Field::new();
-        for (path, content) in [
-            (".env", CANARY),
-            (".env.d/b", CANARY),
-            ("sub/.git/hooks/a", "a"),
-            ("sub/.git/config", "[core]\n"),
-            ("sub/x", "x\n"),
-            ("src/main.c", "int main(void) { return 7; }\n"),
-        ] {
-            let path = field.ws.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        }
-        std::os::unix::fs::symlink(&field.out, field.ws.join("trap")).unwrap();
-        let secret = fs::File::open(field.out.join("secret.txt")).unwrap();
-        rustix::io::fcntl_setfd(&secret, rustix::io::FdFlags::empty()).unwrap();
-        let victim = Command::new("sleep").arg0(CANARY).env("SECRET", CANARY).arg("600").spawn().unwrap();
-        let queue = support::shell::unused_key();
-        let made = format!("exit !defined msgget({queue}, 0600 | 01000)");
-        assert!(Command::new("perl").args(["-e", &made]).status().unwrap().success());
-        Self { field, secret, victim, queue }
+fn target() -> Target {
+    let field = Field::new();
+    for (path, content) in [
+        (".env", CANARY),
+        (".env.d/b", CANARY),
+        ("sub/.git/hooks/a", "a"),
+        ("sub/.git/config", "[core]\n"),
+        ("sub/x", "x\n"),
+        ("src/main.c", "int main(void) { return 7; }\n"),
+    ] {
+        let path = field.ws.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
     }
-
-    fn all(&self) -> String {
-        let one = |attack: &Attack| {
-            let command = attack
-                .command
-                .replace("$FD", &self.secret.as_raw_fd().to_string())
-                .replace("$VICTIM", &self.victim.id().to_string())
-                .replace("$QUEUE", &self.queue.to_string());
-            format!("({command}) >/dev/null 2>&1 && echo GOT-{}\n", attack.name)
-        };
-        self.field.script(&ATTACKS.iter().map(one).collect::<String>())
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.victim.kill();
-        let _ = self.victim.wait();
-        let removed = format!("msgctl(msgget({}, 0), 0, 0)", self.queue);
-        let _ = Command::new("perl").args(["-e", &removed]).status();
-    }
-}
-
-fn through(said: &str) -> BTreeSet<&'static str> {
-    let through = |attack: &&Attack| said.contains(&format!("GOT-{}\n", attack.name));
-    ATTACKS.iter().filter(through).map(|attack| attack.name).collect()
+    std::os::unix::fs::symlink(&field.out, field.ws.join("trap")).unwrap();
+    Target::around(field)
 }
 
 fn expected(left_out: &[Layer]) -> BTreeSet<&'static str> {
@@ -299,11 +250,10 @@ fn its_layers_stop_what_they_are_there_for_and_its_holes_are_the_ones_it_tells()
 #[test]
 fn started_attacks() {
     if_started(|| {
-        let target = Target::new();
-        let all: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.name).collect();
-        let control = Target::new();
-        let said = control.field.plainly(&control.all());
-        assert_eq!(through(&said), all, "the control: {said}");
+        let all = names(ATTACKS);
+        let (target, control) = (target(), target());
+        let said = control.field.plainly(&script(ATTACKS, &control));
+        assert_eq!(through(ATTACKS, &said), all, "the control: {said}");
         for left_out in [
             &[][..],
             &[Layer::Environment],
@@ -313,8 +263,14 @@ fn started_attacks() {
             &[Layer::Seccomp],
             &[Layer::Landlock],
         ] {
-            let ran = commands(&target.field, left_out, &limits()).unwrap().run(&target.all()).unwrap();
-            assert_eq!(through(&text(&ran)), expected(left_out), "without {left_out:?}: {}", text(&ran));
+            let ran =
+                commands(&target.field, left_out, &limits()).unwrap().run(&script(ATTACKS, &target)).unwrap();
+            assert_eq!(
+                through(ATTACKS, &text(&ran)),
+                expected(left_out),
+                "without {left_out:?}: {}",
+                text(&ran)
+            );
         }
     });
 }

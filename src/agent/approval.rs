@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use toolgate_chat::ToolCall;
 
+use crate::models::Sha256Digest;
 use crate::tools::Registry;
 
 /// Who is asked before a call that may change something.
@@ -51,7 +52,7 @@ impl Request {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        let fingerprint = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let fingerprint = Sha256Digest::from(hash).to_string();
         Self { name: call.name.clone(), arguments: call.arguments.clone(), preview, fingerprint }
     }
 }

@@ -238,7 +238,9 @@ impl Run<'_> {
     /// One turn of the engine; a prompt too long for the context is tried again with less of what came before.
     fn turn(&mut self, choice: &ToolChoice, closing: bool) -> Result<Turn, Error> {
         let registry = &self.agent.registry;
-        let said = self.agent.options.narrow.then(|| Said::of(self.transcript));
+        // Looking at what is there would be for nothing where no call can be made.
+        let narrows = self.agent.options.narrow && *choice != ToolChoice::None;
+        let said = narrows.then(|| Said::of(self.transcript));
         let specs = said.as_ref().map_or_else(|| registry.specs(), |said| registry.narrowed(said));
         let mut shorter: Option<Transcript> = None;
         loop {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use toolgate_chat::{ToolFormat, ToolSpec, TurnRequest};
 use toolgate_grammar::{Automaton, Grammar, Limits, Vocabulary};
 
-use super::sha256;
 use crate::Error;
 
 /// Sets of tools whose automata are kept; the one used longest ago goes first. An automaton takes a few MiB once
@@ -29,8 +28,6 @@ pub(super) struct Side {
     pub(super) grammar: Arc<Grammar>,
     /// The same, ready to run.
     pub(super) automaton: Arc<Automaton>,
-    /// SHA-256 of its text, in hexadecimal.
-    pub(super) digest: Arc<str>,
 }
 
 /// The automata made so far, most recently used last.
@@ -62,8 +59,7 @@ impl Cache {
         let side = |grammar: Option<Grammar>| -> Result<Option<Side>, Error> {
             let Some(grammar) = grammar else { return Ok(None) };
             let automaton = Automaton::new(&grammar, vocabulary.clone(), &Limits::default())?;
-            let digest = sha256(grammar.to_gbnf().as_bytes()).into();
-            Ok(Some(Side { grammar: Arc::new(grammar), automaton, digest }))
+            Ok(Some(Side { grammar: Arc::new(grammar), automaton }))
         };
         let automata = TurnAutomata { call: side(turn.call)?, answer: side(turn.answer)? };
         if self.0.len() >= KEPT {

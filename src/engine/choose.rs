@@ -3,11 +3,11 @@
 //! A small model reads a file because `read_file` is there. How probable each tool is after a request that says
 //! nothing tells how much of that is bias (Zhao et al. 2021, "Calibrate Before Use"); a share of it is taken off before
 //! the likeliest tool is chosen. It costs two evaluations a call, one more for each beginning that names share, and two
-//! short prompts once for each set of tools.
+//! short prompts for each set of tools, before its first call.
 
 use toolgate_chat::{Message, ToolCall, ToolName, ToolSpec, Transcript};
 use toolgate_grammar::TokenId;
-use toolgate_infer::{Backend, Rows, Session, Specials};
+use toolgate_infer::{Backend, Rows, Session, Specials, log_probabilities};
 
 use super::local::{Making, State};
 use crate::Error;
@@ -39,10 +39,11 @@ impl Biases {
 }
 
 impl<B: Backend + Send> Making<'_, B> {
-    /// Learns the model's bias towards the tools offered, where it is to be taken off and is not known yet.
-    pub(super) fn learn_bias(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<(), Error> {
+    /// Learns the model's bias towards the tools offered, where it is to be taken off and is not known yet; whether it did,
+    /// and so evaluated other prompts.
+    pub(super) fn learn_bias(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<bool, Error> {
         if !self.weighs(offered) || state.biases.get(offered).is_some() {
-            return Ok(());
+            return Ok(false);
         }
         let mut bias = vec![0.0; offered.len()];
         for request in EMPTY {
@@ -53,7 +54,7 @@ impl<B: Backend + Send> Making<'_, B> {
             }
         }
         state.biases.put(offered, bias);
-        Ok(())
+        Ok(true)
     }
 
     /// The tool to call after the prompt that was evaluated last; `None` leaves it to the decoding.
@@ -62,12 +63,17 @@ impl<B: Backend + Send> Making<'_, B> {
         state: &mut State<B>,
         offered: &[ToolSpec],
     ) -> Result<Option<ToolName>, Error> {
-        if !self.weighs(offered) || self.thought.is_some() {
+        if !self.weighs(offered) {
             return Ok(None);
         }
         let Some(bias) = state.biases.get(offered).map(<[f64]>::to_vec) else { return Ok(None) };
         let share = self.engine.options.tool_bias;
+        let prompt = state.session.tokens().to_vec();
         let weights = self.weights(state, offered)?;
+        // The logits that the turn starts from are gone: the prompt's last token gives them again.
+        state.session.truncate(prompt.len().saturating_sub(1))?;
+        let rest = prompt.get(state.session.tokens().len()..).unwrap_or_default();
+        self.stats.decode_calls += state.session.eval(rest, Rows::Last)?;
         let scored = weights.iter().zip(bias).map(|(weight, bias)| weight - share * bias);
         let best = offered.iter().zip(scored).max_by(|(_, a), (_, b)| a.total_cmp(b));
         Ok(best.map(|(tool, _)| tool.name.clone()))
@@ -76,10 +82,15 @@ impl<B: Backend + Send> Making<'_, B> {
     /// Whether the choice among these tools is weighed against the model's bias.
     fn weighs(&self, offered: &[ToolSpec]) -> bool {
         let single = self.request.parallel.unwrap_or(self.engine.options.parallel).get() == 1;
-        self.engine.options.tool_bias > 0.0 && single && (2..=MOST_TOOLS).contains(&offered.len())
+        // A call that was thought about follows the thought.
+        self.engine.options.tool_bias > 0.0
+            && self.thought.is_none()
+            && single
+            && (2..=MOST_TOOLS).contains(&offered.len())
     }
 
-    /// The logarithm of each tool's probability where a call names its tool, up to what all share.
+    /// The logarithm of each tool's probability where a call names its tool, up to what all share. The logits after the
+    /// prompt are gone then.
     fn weights(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<Vec<f64>, Error> {
         let mut openings = Vec::with_capacity(offered.len());
         for tool in offered {
@@ -87,18 +98,11 @@ impl<B: Backend + Send> Making<'_, B> {
             openings.push(state.session.backend().tokenize(&text, Specials::Plain)?);
         }
         let session = &mut state.session;
-        let prompt = session.tokens().to_vec();
+        let prompt = session.tokens().len();
         let mut weights = vec![0.0; openings.len()];
         let all: Vec<usize> = (0..openings.len()).collect();
-        let before = session.tokens().len();
         self.stats.decode_calls += weigh(session, &openings, &all, 0, &mut weights)?;
-        session.truncate(before)?;
-        // The logits after the prompt, which the turn starts from, are gone: its last token gives them again.
-        if let Some((last, _)) = prompt.split_last() {
-            session.truncate(before.saturating_sub(1))?;
-            let rest = prompt.get(session.tokens().len()..).unwrap_or(std::slice::from_ref(last));
-            self.stats.decode_calls += session.eval(rest, Rows::Last)?;
-        }
+        session.truncate(prompt)?;
         Ok(weights)
     }
 }
@@ -123,12 +127,7 @@ fn weigh<B: Backend>(
     let mut next: Vec<TokenId> = group.iter().filter_map(|&index| token(index, differ)).collect();
     next.sort_unstable();
     next.dedup();
-    let logits = session.logits()?;
-    let total = log_sum(logits);
-    let shares: Vec<f64> = next
-        .iter()
-        .map(|&token| logits.get(token as usize).map_or(f64::NEG_INFINITY, |&logit| f64::from(logit) - total))
-        .collect();
+    let shares = log_probabilities(session.logits()?, &next);
     let here = session.tokens().len();
     for (chosen, share) in next.into_iter().zip(shares) {
         let members: Vec<usize> =
@@ -145,14 +144,6 @@ fn weigh<B: Backend>(
         }
     }
     Ok(calls)
-}
-
-/// The logarithm of the sum of the exponentials of logits.
-fn log_sum(logits: &[f32]) -> f64 {
-    let best = logits.iter().copied().filter(|logit| logit.is_finite()).fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 =
-        logits.iter().filter(|logit| logit.is_finite()).map(|&logit| f64::from(logit - best).exp()).sum();
-    f64::from(best) + sum.ln()
 }
 
 /// A call of the tool without arguments: all that matters is how a call of it begins.

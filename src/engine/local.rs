@@ -22,7 +22,8 @@ use super::automata::{Cache, Side, TurnAutomata};
 use super::choose::Biases;
 use super::policy::Thresholds;
 use super::recover::recover;
-use super::{Cancel, Constraint, Engine, Facts, Turn, TurnEvent, TurnRequest, sha256};
+use super::{Cancel, Constraint, Engine, Facts, Turn, TurnEvent, TurnRequest};
+use crate::models::Sha256Digest;
 use crate::{Error, Kind};
 
 /// How a local engine makes turns.
@@ -184,7 +185,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
 
     fn facts(&self) -> Facts {
         Facts {
-            template: sha256(self.dialogue.template().source().as_bytes()),
+            template: Sha256Digest::of(self.dialogue.template().source().as_bytes()).to_string(),
             options: format!("{:?}", self.options),
         }
     }
@@ -264,7 +265,6 @@ impl<B: Backend + Send> Making<'_, B> {
             // No probability reaches it: the prompt that would give one need not be evaluated.
             return self.answer(state, &automata, None);
         }
-        self.learn_bias(state, offered)?;
         if automata.answer.is_some() {
             self.primer = self.primer();
         }
@@ -283,8 +283,9 @@ impl<B: Backend + Send> Making<'_, B> {
                 Some(decision)
             }
         };
-        if std::mem::take(&mut self.primer) != Primer::None {
-            // What tells requests from talk does not help to write the call.
+        // What tells requests from talk does not help to write the call.
+        let primed = std::mem::take(&mut self.primer) != Primer::None;
+        if self.learn_bias(state, offered)? || primed {
             self.prefill(state, &self.transcript(), offered, false)?;
         }
         let chosen = self.choose(state, offered)?;
@@ -506,7 +507,7 @@ impl<B: Backend + Send> Making<'_, B> {
     /// Counts what a decoded text cost; one whose constraint failed is an error.
     pub(super) fn counted(&mut self, decoded: Decoded, side: Option<&Side>) -> Result<Decoded, Error> {
         self.stats += &decoded.stats;
-        let grammar = side.map(|side| side.digest.clone());
+        let grammar = side.map(|side| side.grammar.clone());
         (self.events)(TurnEvent::Decoded { grammar, tokens: decoded.tokens.clone() });
         match &decoded.stop {
             StopReason::ConstraintFailed(why) => Err(Error::new(

@@ -5,7 +5,9 @@
 use std::ops::{ControlFlow, Range};
 
 use toolgate_chat::{ParsedTurn, ToolCall};
-use toolgate_infer::{Backend, Decoded, Piece, Sampler, StopReason, Tried, decode_from, likeliest_other};
+use toolgate_infer::{
+    Backend, Decoded, Other, Piece, Sampler, StopReason, Tried, decode_from, likeliest_other,
+};
 
 use super::automata::Side;
 use super::local::{Making, State};
@@ -78,10 +80,21 @@ impl<B: Backend + Send> Making<'_, B> {
         let other = likeliest_other(&mut state.session, &mut make, &options, before, place, tried, stats)?;
         let Some(other) = other else { return Ok(None) };
         (self.events)(TurnEvent::Retry(format!("{}; that value is written again", wrong.why)));
-        let mut constraint = self.engine.constraint(&vocabulary, Some(side))?;
-        let sampler = &mut writer.sampler;
+        self.go_on(state, side, &mut writer.sampler, &other)
+    }
+
+    /// The text from where another way begins, under a side's constraint; none where the tokens left do not suffice.
+    pub(super) fn go_on(
+        &mut self,
+        state: &mut State<B>,
+        side: &Side,
+        sampler: &mut Sampler,
+        other: &Other,
+    ) -> Result<Option<Decoded>, Error> {
+        let mut constraint = self.engine.constraint(state.session.vocabulary(), Some(side))?;
+        let options = self.decode_options();
         let silent = &mut |_: Piece<'_>| ControlFlow::Continue(());
-        let decoded = decode_from(&mut state.session, &mut constraint, sampler, &options, &other, silent)?;
+        let decoded = decode_from(&mut state.session, &mut constraint, sampler, &options, other, silent)?;
         decoded.map(|decoded| self.counted(decoded, Some(side))).transpose()
     }
 

@@ -24,8 +24,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice, ToolSpec, Transcript};
+use toolgate_grammar::Grammar;
 pub use toolgate_infer::{Cancel, Forcing};
 use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 
@@ -156,8 +156,8 @@ pub enum TurnEvent {
     Prompted(Vec<TokenId>),
     /// A text that was decoded, as its tokens, each with where it came from.
     Decoded {
-        /// Digest of the grammar that held it, in hexadecimal; none where none did.
-        grammar: Option<Arc<str>>,
+        /// The grammar that held it; none where none did.
+        grammar: Option<Arc<Grammar>>,
         /// The tokens; of a text written again, those kept from before too.
         tokens: Vec<DecodedToken>,
     },
@@ -180,9 +180,4 @@ pub struct Turn {
     pub looped: bool,
     /// What it cost.
     pub stats: Stats,
-}
-
-/// The SHA-256 of `bytes`, in hexadecimal.
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -5,11 +5,9 @@
 //! Invariant: what is in front of the value stays, and so the likeliest text is the one that a grammar which had known
 //! the choices from the start would have led to.
 
-use std::ops::ControlFlow;
-
 use serde_json::Value;
 use toolgate_chat::{ToolCall, ToolSpec};
-use toolgate_infer::{Backend, Decoded, Other, Piece, Sampler, decode_from};
+use toolgate_infer::{Backend, Decoded, Other, Sampler};
 
 use super::local::{Making, State};
 use super::{CallCheck, TurnEvent};
@@ -60,11 +58,7 @@ impl<B: Backend + Send> Making<'_, B> {
         let Ok(automata) = self.automata(state, &tools, &self.request.choice) else { return Ok(None) };
         let Some(side) = &automata.call else { return Ok(None) };
         (self.events)(TurnEvent::Retry(format!("{why}; that value is written again as one that is")));
-        let mut constraint = self.engine.constraint(&vocabulary, Some(side))?;
-        let options = self.decode_options();
-        let silent = &mut |_: Piece<'_>| ControlFlow::Continue(());
-        let decoded = decode_from(&mut state.session, &mut constraint, sampler, &options, &other, silent)?;
-        let decoded = decoded.map(|decoded| self.counted(decoded, Some(side))).transpose()?;
+        let decoded = self.go_on(state, side, sampler, &other)?;
         // Written like this before, it would be written like this each time.
         Ok(decoded.filter(|decoded| decoded.text != before.text))
     }

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sha2::{Digest as _, Sha256};
 use toolgate_chat::{Message, ToolCall, ToolSpec, Transcript};
 use toolgate_infer::TokenId;
 
@@ -15,6 +14,7 @@ use super::{
 use crate::Error;
 use crate::agent::{self, Event, Options};
 use crate::engine::{self, CallCheck, Cancel, Engine, Facts, TurnEvent, TurnRequest};
+use crate::models::Sha256Digest;
 use crate::tools::{CHOICES, Effect, Registry};
 
 /// Writes a record.
@@ -192,7 +192,9 @@ pub(super) fn noted(
         match &event {
             TurnEvent::Prompted(tokens) => noted.prompts.push(tokens.clone()),
             TurnEvent::Decoded { grammar, tokens } => noted.texts.push(Text {
-                grammar: grammar.as_deref().map(str::to_owned),
+                grammar: grammar
+                    .as_ref()
+                    .map(|grammar| Sha256Digest::of(grammar.to_gbnf().as_bytes()).to_string()),
                 tokens: tokens.iter().map(|token| token.token).collect(),
                 sources: tokens.iter().map(|token| super::letter(token.source)).collect(),
             }),
@@ -255,5 +257,5 @@ fn narrowed(tools: &[ToolSpec]) -> Vec<serde_json::Value> {
 fn digest(message: &Message) -> String {
     // Messages are maps with texts for keys, which JSON can always write.
     let json = serde_json::to_vec(message).unwrap_or_default();
-    Sha256::digest(json).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    Sha256Digest::of(&json).to_string().chars().take(32).collect()
 }

@@ -6,13 +6,12 @@ mod recall;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use rusqlite::{Connection, Row, TransactionBehavior};
+use rusqlite::{Connection, Row};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Error;
+use crate::{Error, database};
 
 /// A store of memories: a file, or the process's own memory.
 pub struct Memory {
@@ -63,10 +62,7 @@ pub struct Entry {
     pub created_at: String,
 }
 
-/// How long a process waits for another one that is writing.
-const BUSY: Duration = Duration::from_secs(10);
-
-/// The schema's steps; the database's `user_version` counts those it has taken.
+/// The schema's steps.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/1.sql")];
 
 impl Memory {
@@ -78,8 +74,7 @@ impl Memory {
         let open = || -> rusqlite::Result<Connection> {
             let connection = Connection::open(file)?;
             // Readers go on while one process writes, and a crash loses nothing that was committed.
-            connection.pragma_update(None, "journal_mode", "wal")?;
-            connection.pragma_update(None, "synchronous", "full")?;
+            database::share(&connection)?;
             Ok(connection)
         };
         open()
@@ -97,20 +92,7 @@ impl Memory {
     }
 
     fn prepare(mut connection: Connection) -> Result<Self, Error> {
-        connection.busy_timeout(BUSY)?;
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let taken: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        let taken = usize::try_from(taken).unwrap_or(usize::MAX);
-        if taken > MIGRATIONS.len() {
-            return Err(Error::input(
-                "the database was made by a newer toolgate; use that one, or another file",
-            ));
-        }
-        for step in MIGRATIONS.iter().skip(taken) {
-            transaction.execute_batch(step)?;
-        }
-        transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
-        transaction.commit()?;
+        database::migrate(&mut connection, &MIGRATIONS)?;
         Ok(Self { connection: Mutex::new(connection) })
     }
 

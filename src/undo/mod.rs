@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use serde::Serialize;
@@ -17,11 +17,9 @@ use sha2::{Digest, Sha256};
 use toolgate_sandbox::{self as sandbox, Before, Change, Image, Keeper, Root};
 
 use self::chain::{Link, plan};
-use crate::Error;
+use crate::{Error, database};
 
-/// How long a process waits for another one that is writing.
-const BUSY: Duration = Duration::from_secs(10);
-/// The schema's steps; the database's `user_version` counts those it has taken.
+/// The schema's steps.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/1.sql")];
 /// Characters of a task that are kept to know it by.
 const TASK: usize = 200;
@@ -92,9 +90,8 @@ impl Journal {
             let connection = Connection::open(file)?;
             // What is deleted is given back to the file system; this has to come before the first table.
             connection.pragma_update(None, "auto_vacuum", "full")?;
-            connection.pragma_update(None, "journal_mode", "wal")?;
             // What is replaced must be on the disk before it is replaced.
-            connection.pragma_update(None, "synchronous", "full")?;
+            database::share(&connection)?;
             Ok(connection)
         };
         open()
@@ -104,19 +101,8 @@ impl Journal {
     }
 
     fn prepare(mut connection: Connection, bounds: Bounds) -> Result<Self, Error> {
-        connection.busy_timeout(BUSY)?;
         connection.pragma_update(None, "foreign_keys", true)?;
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let taken: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        let taken = usize::try_from(taken).unwrap_or(usize::MAX);
-        if taken > MIGRATIONS.len() {
-            return Err(Error::input("it was made by a newer toolgate; use that one"));
-        }
-        for step in MIGRATIONS.iter().skip(taken) {
-            transaction.execute_batch(step)?;
-        }
-        transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
-        transaction.commit()?;
+        database::migrate(&mut connection, &MIGRATIONS)?;
         Ok(Self { connection: Mutex::new(connection), bounds, current: Mutex::default() })
     }
 

@@ -205,7 +205,9 @@ impl Dialogue {
         }
         let question = transcript.question().unwrap_or_default();
         let mut text = question.to_owned();
-        for (call, reply) in Transcript::from_iter(current.iter().cloned()).calls_of_run() {
+        let current = Transcript::from_iter(current.iter().cloned());
+        let calls = current.calls_of_run();
+        for (call, reply) in &calls {
             let arguments = json::spaced(&Value::Object(call.arguments.clone()));
             let (outcome, content) = match reply {
                 Some(ToolReply { is_error: true, content, .. }) => ("Failure of", content.as_str()),
@@ -216,10 +218,11 @@ impl Dialogue {
         }
         // Said before and after the results: of fifteen layouts those whose answers a 0.5 B and a 1.5 B model got right. Asked
         // the question again after a failure, they make the answer up; told to do what was done already, they explain how.
-        let asked = question.trim();
-        match Transcript::from_iter(current.iter().cloned()).calls_of_run().last() {
+        match calls.last() {
             Some((_, Some(ToolReply { is_error: true, .. }))) => text.push_str(FAILED),
-            _ if asked.ends_with('?') => text.push_str(&format!("\n\nAnswer the question: {question}")),
+            _ if question.trim_end().ends_with('?') => {
+                text.push_str(&format!("\n\nAnswer the question: {question}"))
+            }
             _ => {
                 text.push_str(&format!("\n\nAnswer in one short sentence from the results above: {question}"))
             }

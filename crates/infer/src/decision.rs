@@ -76,6 +76,17 @@ pub fn opening_mass(logits: &[f32], openings: &Openings) -> f64 {
     openings.tokens.iter().filter_map(logit).map(|logit| weight(logit, best)).sum::<f64>() / total
 }
 
+/// The logarithm of the softmax probability of each of these tokens, from logits without any mask.
+pub fn log_probabilities(logits: &[f32], tokens: &[TokenId]) -> Vec<f64> {
+    let (best, total) = normalizer(logits);
+    let total = f64::from(best) + total.ln();
+    let finite = |&token: &TokenId| logits.get(token as usize).copied().filter(|logit| logit.is_finite());
+    tokens
+        .iter()
+        .map(|token| finite(token).map_or(f64::NEG_INFINITY, |logit| f64::from(logit) - total))
+        .collect()
+}
+
 fn top(logits: &[f32], vocabulary: &Vocabulary) -> Vec<(String, f64)> {
     let (best, total) = normalizer(logits);
     let mut top: Vec<(f32, TokenId)> = Vec::with_capacity(TOP + 1);
@@ -141,6 +152,18 @@ mod tests {
         assert_eq!(decision.top[0].0, "To");
         assert!((decision.top[0].1 - 0.4).abs() < 1e-6);
         assert!(!openings.decide(&logits, &vocabulary, 0.6).call, "just above its mass it is an answer");
+    }
+
+    #[test]
+    fn logarithms_are_those_of_the_softmax() {
+        let logits = [0.25_f32.ln() + 7.0, f32::NEG_INFINITY, 0.75_f32.ln() + 7.0];
+        let found = log_probabilities(&logits, &[2, 0, 1, 9]);
+        assert!(
+            (found[0] - 0.75_f64.ln()).abs() < 1e-6 && (found[1] - 0.25_f64.ln()).abs() < 1e-6,
+            "{found:?}"
+        );
+        assert_eq!(found[2..], [f64::NEG_INFINITY; 2]);
+        assert_eq!(log_probabilities(&[f32::NAN], &[0]), [f64::NEG_INFINITY]);
     }
 
     #[test]

@@ -45,7 +45,7 @@ mod stream;
 
 pub use backend::{Backend, Rows, Specials};
 pub use constraint::{Constraint, Follow, Forced, Free, Mask};
-pub use decision::{Openings, TurnDecision, opening_mass};
+pub use decision::{Openings, TurnDecision, log_probabilities, opening_mass};
 pub use decode::{Budget, DecodeOptions, Decoded, DecodedToken, Forcing, Piece, Source, StopReason, decode};
 pub use error::{Error, Kind, Overflow};
 pub use forced::canonical;

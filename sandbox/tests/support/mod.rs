@@ -6,6 +6,8 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 #[cfg(target_os = "linux")]
+pub(crate) mod attack;
+#[cfg(target_os = "linux")]
 pub(crate) mod shell;
 
 use std::fs;
