@@ -9,6 +9,7 @@ mod approval;
 mod context;
 mod event;
 mod execute;
+mod open;
 mod settled;
 
 pub use approval::{Approval, Asked, Request};
@@ -22,8 +23,9 @@ use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, Transcript};
 use toolgate_infer::Stats;
 
 use crate::engine::{CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
-use crate::tools::{Misplaced, Registry, Said, Status, ToolResult};
+use crate::tools::{Fit, Misplaced, Registry, Said, Status, ToolResult};
 use crate::{Error, Kind};
+use open::Open;
 use settled::Settled;
 
 /// How a run goes.
@@ -127,6 +129,7 @@ impl Agent {
             stats: Stats::default(),
             began: Instant::now(),
             changed: false,
+            open: Open::default(),
         };
         run.start()?;
         let start = run.began;
@@ -150,6 +153,8 @@ struct Run<'a> {
     began: Instant,
     /// Whether the last calls changed something.
     changed: bool,
+    /// What the request named and no call had taken up before the last turn.
+    open: Open,
 }
 
 impl Run<'_> {
@@ -240,8 +245,18 @@ impl Run<'_> {
         let registry = &self.agent.registry;
         // Looking at what is there would be for nothing where no call can be made.
         let narrows = self.agent.options.narrow && *choice != ToolChoice::None;
-        let said = narrows.then(|| Said::of(self.transcript));
-        let specs = said.as_ref().map_or_else(|| registry.specs(), |said| registry.narrowed(said));
+        let open = open::of(self.transcript, registry.names());
+        let open = if self.changed { open.after_change() } else { open };
+        // What stays open whatever is called is no reason for a further call.
+        let advances = open != std::mem::replace(&mut self.open, open.clone());
+        let left = || (!self.calls.is_empty()).then(|| open.named.iter().cloned().collect());
+        let said = narrows.then(|| Said::of(self.transcript).with_open(left()));
+        let (specs, mut fits) = match &said {
+            Some(said) => registry.narrowed(said),
+            None => (registry.specs(), Vec::new()),
+        };
+        self.weigh_again(&mut fits, &open);
+        let fits: Vec<f64> = fits.into_iter().map(Fit::sign).collect();
         let mut shorter: Option<Transcript> = None;
         loop {
             let request = TurnRequest {
@@ -252,6 +267,8 @@ impl Run<'_> {
                 settled: self.settled.calls(),
                 check: Some(&Checked { registry, said: said.as_ref() }),
                 changed: self.changed,
+                open: advances && !open.is_empty(),
+                fits: &fits,
                 closing,
                 sampling: &self.agent.options.sampling,
             };
@@ -269,6 +286,19 @@ impl Run<'_> {
                 }
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// After a call, what is still open asks for another tool than the one called, unless that takes it, too.
+    fn weigh_again(&self, fits: &mut [Fit], open: &Open) {
+        for (name, fit) in self.agent.registry.names().zip(fits) {
+            let is_called = self.calls.iter().any(|made| made.name == name);
+            *fit = match *fit {
+                Fit::Unknown if open.asks_for(name) && !self.calls.is_empty() => Fit::Suits,
+                Fit::Unknown if is_called && !open.of_tools.is_empty() => Fit::Clashes,
+                Fit::Unnamed if is_called => Fit::Clashes,
+                fit => fit,
+            };
         }
     }
 

@@ -5,6 +5,7 @@
 //! the likeliest tool is chosen. It costs two evaluations a call, one more for each beginning that names share, and two
 //! short prompts for each set of tools, before its first call.
 
+use serde_json::Value;
 use toolgate_chat::{Message, ToolCall, ToolName, ToolSpec, Transcript};
 use toolgate_grammar::TokenId;
 use toolgate_infer::{Backend, Rows, Session, Specials, log_probabilities};
@@ -21,20 +22,21 @@ const KEPT: usize = 8;
 /// Tools above which a model's choice is left alone: the paths of their names would cost more than they tell.
 const MOST_TOOLS: usize = 64;
 
-/// The bias towards the tools of some sets, the one used last at the end.
+/// The bias towards the tools of some sets, as prompts show them, the one used last at the end.
 #[derive(Default)]
-pub(super) struct Biases(Vec<(Vec<ToolSpec>, Vec<f64>)>);
+pub(super) struct Biases(Vec<(Vec<Value>, Vec<f64>)>);
 
 impl Biases {
     fn get(&self, tools: &[ToolSpec]) -> Option<&[f64]> {
-        self.0.iter().find(|(known, _)| known == tools).map(|(_, bias)| bias.as_slice())
+        let shown: Vec<Value> = tools.iter().map(ToolSpec::shown).collect();
+        self.0.iter().find(|(known, _)| *known == shown).map(|(_, bias)| bias.as_slice())
     }
 
     fn put(&mut self, tools: &[ToolSpec], bias: Vec<f64>) {
         if self.0.len() >= KEPT {
             self.0.remove(0);
         }
-        self.0.push((tools.to_vec(), bias));
+        self.0.push((tools.iter().map(ToolSpec::shown).collect(), bias));
     }
 }
 
@@ -74,7 +76,9 @@ impl<B: Backend + Send> Making<'_, B> {
         state.session.truncate(prompt.len().saturating_sub(1))?;
         let rest = prompt.get(state.session.tokens().len()..).unwrap_or_default();
         self.stats.decode_calls += state.session.eval(rest, Rows::Last)?;
-        let scored = weights.iter().zip(bias).map(|(weight, bias)| weight - share * bias);
+        let unbiased = weights.iter().zip(bias).map(|(weight, bias)| weight - share * bias);
+        let fits = self.request.fits.iter().chain(std::iter::repeat(&0.0));
+        let scored = unbiased.zip(fits).map(|(weight, fit)| weight + self.engine.options.fit_weight * fit);
         let best = offered.iter().zip(scored).max_by(|(_, a), (_, b)| a.total_cmp(b));
         Ok(best.map(|(tool, _)| tool.name.clone()))
     }

@@ -9,7 +9,7 @@ use toolgate_grammar::{TokenKind, Vocabulary};
 use toolgate_llama::{ContextOptions, LlamaBackend, LlamaGrammar, Model, ModelOptions};
 
 use super::Thresholds;
-use super::local::{LocalEngine, Options, Parameters};
+use super::local::{AnswerView, LocalEngine, Options, Parameters};
 use crate::models::{self, ResolvedModel};
 use crate::{Error, Kind};
 
@@ -66,17 +66,28 @@ impl Options {
             if defaults.advanced_parameters == Some(false) {
                 options.parameters = Parameters::Plain;
             }
-            if defaults.primer == Some(true) {
-                options.primer = Primer::Talk;
-            }
+            options.primer = match defaults.primer {
+                None => options.primer,
+                Some(models::Primer::Talk) => Primer::Talk,
+                Some(models::Primer::Calls) => Primer::Calls,
+            };
+            options.answer_view = match defaults.answers {
+                None => options.answer_view,
+                Some(models::Answers::Compact) => AnswerView::Compact,
+                Some(models::Answers::Full) => AnswerView::Full,
+                Some(models::Answers::Results) => AnswerView::Results,
+            };
             options.tool_bias = defaults.tool_bias.unwrap_or(options.tool_bias);
+            options.fit_weight = defaults.fit_weight.unwrap_or(options.fit_weight);
             let parallel = defaults.parallel.and_then(|n| NonZeroUsize::new(n as usize));
             options.parallel = parallel.unwrap_or(options.parallel);
+            let (own, usual) = (&defaults.thresholds, options.thresholds);
             options.thresholds = Thresholds {
-                first: defaults.thresholds.first.unwrap_or(options.thresholds.first),
-                after_success: defaults.thresholds.after_success.unwrap_or(options.thresholds.after_success),
-                after_change: defaults.thresholds.after_change.unwrap_or(options.thresholds.after_change),
-                after_failure: defaults.thresholds.after_failure.unwrap_or(options.thresholds.after_failure),
+                first: own.first.unwrap_or(usual.first),
+                after_success: own.after_success.unwrap_or(usual.after_success),
+                after_change: own.after_change.unwrap_or(usual.after_change),
+                after_failure: own.after_failure.unwrap_or(usual.after_failure),
+                while_open: own.while_open.unwrap_or(usual.while_open),
             };
         }
         options

@@ -37,12 +37,15 @@ pub struct Options {
     pub thresholds: Thresholds,
     /// The system prompt of transcripts that bring none.
     pub system: SystemPrompt,
-    /// What stands in front of a conversation that brings no system prompt, while it is decided whether its first turn
-    /// is a call and where that turn is an answer. Calls are written without it.
+    /// What stands in front of a conversation that brings no system prompt. Talk is there only while it is decided whether
+    /// the first turn is a call and where that turn is an answer; calls are written without it.
     pub primer: Primer,
     /// How much of a model's bias towards some tools is taken off when it chooses one: the share of the logarithm of
     /// the probability that each has with a request that says nothing. Default 0: none. Applies to turns of one call.
     pub tool_bias: f64,
+    /// How much it counts for a tool, in logarithms of probability, that it takes what the user named
+    /// ([`TurnRequest::fits`]), and against it that it does not. Default 0. Counts where [`tool_bias`](Self::tool_bias) does.
+    pub fit_weight: f64,
     /// Which parameters of the tools the model is offered.
     pub parameters: Parameters,
     /// What the model sees when it answers after calls.
@@ -69,6 +72,8 @@ pub enum AnswerView {
     Compact,
     /// The whole conversation, as the call turns see it.
     Full,
+    /// The results are the answer, as they are: for models too small to retell them.
+    Results,
 }
 
 /// Which parameters of the tools the model is offered.
@@ -90,6 +95,7 @@ impl Default for Options {
             system: SystemPrompt::default(),
             primer: Primer::None,
             tool_bias: 0.0,
+            fit_weight: 0.0,
             parameters: Parameters::All,
             answer_view: AnswerView::Compact,
             parallel: NonZeroUsize::MIN,
@@ -260,14 +266,12 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let automata = self.automata(state, offered, &self.request.choice)?;
         let Some(call) = &automata.call else { return self.answer(state, &automata, None) };
-        let threshold = engine.options.thresholds.next(self.request.transcript, self.request.changed);
+        let threshold = self.threshold();
         if automata.answer.is_some() && threshold > 1.0 {
             // No probability reaches it: the prompt that would give one need not be evaluated.
             return self.answer(state, &automata, None);
         }
-        if automata.answer.is_some() {
-            self.primer = self.primer();
-        }
+        self.primer = self.primer(automata.answer.is_some());
         self.prefill(state, &self.transcript(), offered, engine.reasons())?;
         self.reason(state)?;
         // Where both sides are open, the model's own probabilities decide between them.
@@ -283,8 +287,9 @@ impl<B: Backend + Send> Making<'_, B> {
                 Some(decision)
             }
         };
-        // What tells requests from talk does not help to write the call.
-        let primed = std::mem::take(&mut self.primer) != Primer::None;
+        // What tells requests from talk does not help to write the call; examples do.
+        let written = self.primer(false);
+        let primed = std::mem::replace(&mut self.primer, written) != written;
         if self.learn_bias(state, offered)? || primed {
             self.prefill(state, &self.transcript(), offered, false)?;
         }
@@ -319,6 +324,20 @@ impl<B: Backend + Send> Making<'_, B> {
         let Some(side) = &automata.answer else {
             return Err(Error::input("a call is required here, so there is no answer to give"));
         };
+        if engine.options.answer_view == AnswerView::Results
+            && let Some(results) = results(self.request.transcript)
+        {
+            (self.events)(TurnEvent::Text(results.clone()));
+            let parsed = ParsedTurn { content: Some(results.clone()), ..ParsedTurn::default() };
+            let decoded = Decoded {
+                start: 0,
+                text: results,
+                tokens: Vec::new(),
+                stop: StopReason::End,
+                stats: Stats::default(),
+            };
+            return Ok(self.finish(decoded, parsed, decision));
+        }
         // An answer that was thought about follows the thought.
         if self.thought.is_none() {
             let transcript = self.transcript();
@@ -377,10 +396,23 @@ impl<B: Backend + Send> Making<'_, B> {
         state.automata.get(self.engine.dialogue.format().as_ref(), offered, &request, &vocabulary)
     }
 
-    /// What stands in front of the conversation while it is decided between call and answer.
-    fn primer(&self) -> Primer {
+    /// What the probability of a call is held against in this turn.
+    fn threshold(&self) -> f64 {
+        let TurnRequest { transcript, changed, open, .. } = *self.request;
+        self.engine.options.thresholds.next(transcript, changed, open)
+    }
+
+    /// What stands in front of the conversation while it is decided between call and answer, or a call is written.
+    fn primer(&self, decides: bool) -> Primer {
         let opens = matches!(self.request.transcript.last(), Some(Message::User(_)));
-        if opens && !self.engine.reasons() { self.engine.options.primer } else { Primer::None }
+        match self.engine.options.primer {
+            _ if self.engine.reasons() => Primer::None,
+            Primer::Calls if self.request.tools.iter().all(|tool| tool.example.is_none()) => {
+                if opens && decides { Primer::Talk } else { Primer::None }
+            }
+            Primer::Talk if !(opens && decides) => Primer::None,
+            primer => primer,
+        }
     }
 
     /// The transcript as the model is shown it.
@@ -395,7 +427,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let engine = self.engine;
         let system = engine.options.system.render(self.request.tools, engine.dialogue.format().as_ref());
-        let front = [Message::System(system)].into_iter().chain(self.primer.messages());
+        let front = [Message::System(system)].into_iter().chain(self.primer.messages(self.request.tools));
         front.chain(given.iter().cloned()).collect()
     }
 
@@ -523,6 +555,19 @@ impl<B: Backend + Send> Making<'_, B> {
         let stats = std::mem::take(&mut self.stats);
         let (text, stop, budget, looped) = (decoded.text, decoded.stop, self.budget, self.looped);
         Turn { parsed, text, stop, budget, decision, looped, stats }
+    }
+}
+
+/// What the calls since the user last spoke gave back: of those that did not fail, else of the last one. None without any.
+fn results(transcript: &Transcript) -> Option<String> {
+    let calls = transcript.calls_of_run();
+    let replies =
+        || calls.iter().filter_map(|(_, reply)| *reply).filter(|reply| !reply.content.trim().is_empty());
+    let good: Vec<&str> =
+        replies().filter(|reply| !reply.is_error).map(|reply| reply.content.trim()).collect();
+    match good.is_empty() {
+        true => replies().last().map(|reply| reply.content.trim().to_owned()),
+        false => Some(good.join("\n\n")),
     }
 }
 

@@ -12,7 +12,7 @@ use toolgate_infer::{
 use super::automata::Side;
 use super::local::{Making, State};
 use super::narrow::Narrower;
-use super::{CallCheck, TurnEvent, place};
+use super::{CallCheck, Fault, TurnEvent, place};
 use crate::Error;
 
 /// What is wrong with the calls of a text, and which of its bytes to write again.
@@ -42,7 +42,7 @@ impl<B: Backend + Send> Making<'_, B> {
             if !is_ended(decoded) {
                 break;
             }
-            let Some(wrong) = wrong(check, &decoded.text, &turn.calls) else { break };
+            let Some(wrong) = self.wrong(check, &decoded.text, &turn.calls) else { break };
             let Some(next) = self.again(state, side, &mut writer, decoded, wrong)? else { break };
             let turn = self.read(&next);
             again = Some((next, turn));
@@ -51,7 +51,7 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(match again {
             Some((decoded, turn)) if decoded.stop == StopReason::Cancelled => (decoded, turn),
             Some((decoded, turn))
-                if is_ended(&decoded) && wrong(check, &decoded.text, &turn.calls).is_none() =>
+                if is_ended(&decoded) && self.wrong(check, &decoded.text, &turn.calls).is_none() =>
             {
                 (decoded, turn)
             }
@@ -98,6 +98,37 @@ impl<B: Backend + Send> Making<'_, B> {
         decoded.map(|decoded| self.counted(decoded, Some(side))).transpose()
     }
 
+    /// The first thing wrong with calls, which stand in `text` in this order.
+    fn wrong(&self, check: &dyn CallCheck, text: &str, calls: &[ToolCall]) -> Option<Wrong> {
+        let mut from = 0;
+        for call in calls {
+            let arguments = place::of_arguments(text, from, &call.arguments);
+            if let Some(fault) = check.fault(call).or_else(|| self.repeated(call)) {
+                let place = match &arguments {
+                    Some(at) => place::of_value(text, at.start, &fault.pointer),
+                    None => place::of_spelled(text, from, &call.arguments, &fault.pointer),
+                };
+                let narrower = Narrower::of(check, call, calls);
+                return Some(Wrong { why: format!("{}: {}", call.name, fault.why), place, narrower });
+            }
+            // The next call stands behind this one: behind its arguments, or where its last value is.
+            let last = || place::of_spelled(text, from, &call.arguments, "");
+            from = arguments.or_else(last).map_or(from, |place| place.end);
+        }
+        None
+    }
+
+    /// A call that was made already is wrong where something else is still to be done: it is written in another way.
+    fn repeated(&self, call: &ToolCall) -> Option<Fault> {
+        let repeats = self.request.open && self.request.settled.iter().any(|made| made.same_request(call));
+        let (first, _) = call.arguments.iter().find(|_| repeats)?;
+        let pointer = format!("/{}", first.replace('~', "~0").replace('/', "~1"));
+        Some(Fault {
+            pointer,
+            why: "this call was made already, and something else was asked for".to_owned(),
+        })
+    }
+
     fn read(&self, decoded: &Decoded) -> ParsedTurn {
         let mut parsed = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
         // Nothing but calls is written here; what is left of one that was cut off is no answer.
@@ -114,24 +145,4 @@ fn failed(error: Error) -> toolgate_infer::Error {
 /// Whether the model ended a text itself.
 fn is_ended(decoded: &Decoded) -> bool {
     matches!(decoded.stop, StopReason::End | StopReason::Finished)
-}
-
-/// The first thing wrong with calls, which stand in `text` in this order.
-fn wrong(check: &dyn CallCheck, text: &str, calls: &[ToolCall]) -> Option<Wrong> {
-    let mut from = 0;
-    for call in calls {
-        let arguments = place::of_arguments(text, from, &call.arguments);
-        if let Some(fault) = check.fault(call) {
-            let place = match &arguments {
-                Some(at) => place::of_value(text, at.start, &fault.pointer),
-                None => place::of_spelled(text, from, &call.arguments, &fault.pointer),
-            };
-            let narrower = Narrower::of(check, call, calls);
-            return Some(Wrong { why: format!("{}: {}", call.name, fault.why), place, narrower });
-        }
-        // The next call stands behind this one: behind its arguments, or where its last value is.
-        let last = || place::of_spelled(text, from, &call.arguments, "");
-        from = arguments.or_else(last).map_or(from, |place| place.end);
-    }
-    None
 }

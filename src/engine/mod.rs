@@ -87,6 +87,12 @@ pub struct TurnRequest<'a> {
     pub check: Option<&'a dyn CallCheck>,
     /// Whether the calls whose results come last changed something.
     pub changed: bool,
+    /// Whether the request names what no call has taken up yet: then a further call is likelier to be wanted, and
+    /// none of [`settled`](Self::settled) is.
+    pub open: bool,
+    /// How each of [`tools`](Self::tools) goes with what the user named: 1 takes it, -1 does not, 0 where that cannot be
+    /// told; empty where nobody knows.
+    pub fits: &'a [f64],
     /// Whether this turn ends the run although the model might have gone on: its answer is asked to say what is
     /// missing.
     pub closing: bool,

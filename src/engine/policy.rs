@@ -18,12 +18,15 @@ pub struct Thresholds {
     pub after_change: f64,
     /// After a call that failed or was denied.
     pub after_failure: f64,
+    /// After a call that did not fail, where the request names what no call has taken up
+    /// ([`TurnRequest::open`](super::TurnRequest)) and this is lower than the threshold above.
+    pub while_open: f64,
 }
 
 impl Default for Thresholds {
     /// Uncalibrated: the value DESIGN.md's measurements used for every state.
     fn default() -> Self {
-        Self { first: 0.2, after_success: 0.2, after_change: 0.2, after_failure: 0.2 }
+        Self { first: 0.2, after_success: 0.2, after_change: 0.2, after_failure: 0.2, while_open: 0.2 }
     }
 }
 
@@ -50,16 +53,18 @@ impl Thresholds {
             after_success: moved(self.after_success),
             after_change: moved(self.after_change),
             after_failure: moved(self.after_failure),
+            while_open: moved(self.while_open),
         }
     }
 
-    /// The threshold for the next turn of `transcript`, whose last calls `changed` something or not: what matters is
-    /// what came since the user last spoke.
-    pub fn next(&self, transcript: &Transcript, changed: bool) -> f64 {
+    /// The threshold for the next turn of `transcript`, whose last calls `changed` something or not, and which leave
+    /// something `open` or not: what matters is what came since the user last spoke.
+    pub fn next(&self, transcript: &Transcript, changed: bool, open: bool) -> f64 {
+        let after = if changed { self.after_change } else { self.after_success };
         match transcript.last() {
             Some(Message::Tool(replies)) if replies.iter().any(|reply| reply.is_error) => self.after_failure,
-            Some(Message::Tool(_)) if changed => self.after_change,
-            Some(Message::Tool(_)) => self.after_success,
+            Some(Message::Tool(_)) if open => after.min(self.while_open),
+            Some(Message::Tool(_)) => after,
             _ => self.first,
         }
     }

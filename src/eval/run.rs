@@ -217,6 +217,8 @@ fn run_question(
         settled: &[],
         check: None,
         changed: false,
+        open: false,
+        fits: &[],
         closing: false,
         sampling: &Sampling { max_tokens: options.max_tokens, ..Sampling::default() },
     };

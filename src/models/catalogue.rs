@@ -109,14 +109,40 @@ pub struct Defaults {
     /// Whether the memory tools are offered where nothing asks for them; `None` is yes. Small models call a tool
     /// because it is there.
     pub memory_tools: Option<bool>,
-    /// Whether conversations are begun with a greeting and a sum that are answered without a tool; `None` is no.
-    pub primer: Option<bool>,
+    /// What conversations are begun with; `None` is nothing.
+    pub primer: Option<Primer>,
+    /// What answers after calls are written from; `None` is compact.
+    pub answers: Option<Answers>,
     /// How much of the model's bias towards some tools is taken off, 0 (none) to 1.
     pub tool_bias: Option<f64>,
+    /// How much it counts, in logarithms of probability, that a tool takes what the user named, or does not.
+    pub fit_weight: Option<f64>,
     /// Calls in one turn at most.
     pub parallel: Option<u32>,
     /// Tokens of context to allocate.
     pub context: Option<u32>,
+}
+
+/// What a model is shown before a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Primer {
+    /// A greeting and a sum that are answered without a tool.
+    Talk,
+    /// An example call of each tool, and the talk.
+    Calls,
+}
+
+/// What an answer after calls is written from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answers {
+    /// The question and the results.
+    Compact,
+    /// The whole conversation, with the tools.
+    Full,
+    /// Nothing: the results themselves are the answer.
+    Results,
 }
 
 /// When a turn is a call: shares of probability from 0 (always) to over 1 (never), by what came before it.
@@ -132,6 +158,8 @@ pub struct CallThresholds {
     pub after_change: Option<f64>,
     /// After a call that failed or was denied.
     pub after_failure: Option<f64>,
+    /// After a call that did not fail, while the request names what no call has taken up.
+    pub while_open: Option<f64>,
 }
 
 impl Catalogue {
@@ -245,8 +273,9 @@ impl Entry {
         if self.wheels.iter().any(|wheel| !plain(&wheel.package) || !plain(&wheel.version)) {
             return Err(self.fault("has a wheel whose package or version is not a plain name"));
         }
-        let CallThresholds { first, after_success, after_change, after_failure } = &self.defaults.thresholds;
-        if [first, after_success, after_change, after_failure]
+        let CallThresholds { first, after_success, after_change, after_failure, while_open } =
+            &self.defaults.thresholds;
+        if [first, after_success, after_change, after_failure, while_open]
             .into_iter()
             .flatten()
             .any(|share| !(0.0..=2.0).contains(share))

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 use toolgate_chat::{ToolCall, ToolSpec};
 use toolgate_sandbox::command::{Commands, End};
 use toolgate_sandbox::policy::{Decision, Policy};
@@ -37,7 +38,8 @@ impl CommandTool {
         } else {
             "Run a shell command in the workspace, which it can read but not change, and return its output."
         };
-        let spec = ToolSpec::of::<RunCommand>(RUN_COMMAND, description)?;
+        let spec = ToolSpec::of::<RunCommand>(RUN_COMMAND, description)?
+            .with_example("Run the command delta", json!({"command": "delta"}));
         Ok(Self { spec, commands, asks: policy.asks(RUN_COMMAND) })
     }
 }

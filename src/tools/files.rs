@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use toolgate_chat::ToolSpec;
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{
@@ -11,7 +11,9 @@ use toolgate_sandbox::{
 };
 
 use super::narrow::{occurrences, text};
-use super::{Args, Choices, Effect, Misplaced, Said, Status, Tool, ToolResult, preview};
+use super::{
+    Args, Choices, Effect, Fit, Misplaced, Named, Narrowed, Said, Status, Tool, ToolResult, preview,
+};
 use crate::Error;
 
 #[derive(Deserialize, JsonSchema)]
@@ -71,7 +73,7 @@ struct EditFile {
 /// What a model may say for a path: no path from the root of the file system, nothing that needs an escape in JSON.
 /// The tools themselves take the workspace's own absolute path, too.
 fn relative_path() -> serde_json::Value {
-    serde_json::json!({"pattern": r#"^[^/\\"\x00-\x1f][^\\"\x00-\x1f]*$"#})
+    json!({"pattern": r#"^[^/\\"\x00-\x1f][^\\"\x00-\x1f]*$"#})
 }
 
 /// Bytes of a file whose pieces are offered as the text to replace.
@@ -101,6 +103,25 @@ enum Paths {
     Editable,
     /// Files that may be written, be they there or not.
     Writable,
+}
+
+impl Paths {
+    /// How an operation on these goes with what a user named; once calls were made, what is missing is to be made.
+    fn fit(self, named: &Named, is_begun: bool) -> Fit {
+        let is_missing = !named.missing.is_empty();
+        match self {
+            Self::Entries if named.file => Fit::Unnamed,
+            Self::Entries if named.directory || named.identifier => Fit::Suits,
+            Self::Directories if named.file => Fit::Clashes,
+            Self::Directories if named.directory => Fit::Suits,
+            Self::Files | Self::Editable | Self::Writable if named.file => Fit::Suits,
+            Self::Writable if is_missing => Fit::Suits,
+            // A file that is not there is asked for by its name, too.
+            Self::Files | Self::Editable if is_missing && !is_begun => Fit::Suits,
+            Self::Files | Self::Editable | Self::Writable if named.directory => Fit::Clashes,
+            _ => Fit::Unnamed,
+        }
+    }
 }
 
 type Operation = fn(&Root, &Grants, &Args) -> Result<Done, Stop>;
@@ -147,23 +168,34 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
     };
     let mut tools = Vec::new();
     if grants.can_read() {
-        let read = ToolSpec::of::<ReadFile>("read_file", "Read a text file and return its contents.");
+        let read = ToolSpec::of::<ReadFile>("read_file", "Read a text file and return its contents.")
+            .map(|spec| spec.with_example("Read alpha.txt", json!({"path": "alpha.txt"})));
         let list =
-            ToolSpec::of::<ListDirectory>("list_directory", "List the files and folders in a directory.");
+            ToolSpec::of::<ListDirectory>("list_directory", "List the files and folders in a directory.")
+                .map(|spec| spec.with_example("What files are in beta?", json!({"path": "beta"})));
         let search = ToolSpec::of::<SearchCodebase>(
             "search_codebase",
             "Find the lines in all files that contain a text. Returns file, line number and line.",
-        );
+        )
+        .map(|spec| spec.with_example("Which file mentions gamma?", json!({"query": "gamma"})));
         tools.push(tool(read, Effect::Reads, Paths::Files, read_file)?);
         tools.push(tool(list, Effect::Reads, Paths::Directories, list_directory)?);
         tools.push(tool(search, Effect::Reads, Paths::Entries, search_codebase)?);
     }
     if grants.can_write() {
         let write =
-            ToolSpec::of::<WriteFile>("write_file", "Create a file, or replace it, with the given content.");
+            ToolSpec::of::<WriteFile>("write_file", "Create a file, or replace it, with the given content.")
+                .map(|spec| {
+                    let arguments = json!({"path": "epsilon.txt", "content": "zeta"});
+                    spec.with_example("Create epsilon.txt with the text zeta", arguments)
+                });
         let create =
             ToolSpec::of::<WriteFile>("create_file", "Create a new file; fails if it already exists.");
-        let edit = ToolSpec::of::<EditFile>("edit_file", "Replace one piece of text in a file with another.");
+        let edit = ToolSpec::of::<EditFile>("edit_file", "Replace one piece of text in a file with another.")
+            .map(|spec| {
+                let arguments = json!({"path": "iota.txt", "old_text": "eta", "new_text": "theta"});
+                spec.with_example("Change eta to theta in iota.txt", arguments)
+            });
         tools.push(tool(write, Effect::Writes, Paths::Writable, write_file)?);
         tools.push(tool(create, Effect::Writes, Paths::Writable, create_file)?);
         tools.push(tool(edit, Effect::Writes, Paths::Editable, edit_file)?);
@@ -206,44 +238,68 @@ impl Tool for FileTool {
         Some(preview::diff(&old, &new))
     }
 
-    fn narrow(&self, said: &Said) -> Vec<(&'static str, Choices)> {
-        // Where all of the workspace may be written, a new path may be any.
-        if self.paths == Paths::Writable && self.grants.write == Scope::Everything {
-            return Vec::new();
-        }
-        let writes = matches!(self.paths, Paths::Editable | Paths::Writable);
-        let outline = self.root.outline(&self.grants, writes, &OutlineLimits::default());
-        let mut open = outline.open;
-        let paths = match self.paths {
-            Paths::Files | Paths::Editable => outline.files,
-            Paths::Directories => outline.directories,
-            Paths::Entries => outline.files.into_iter().chain(outline.directories).collect(),
-            Paths::Writable => {
-                open.extend(outline.directories);
-                outline.files
-            }
+    fn narrow(&self, said: &Said) -> Narrowed {
+        let all = self.root.outline(&self.grants, false, &OutlineLimits::default());
+        let named = said.named(&all.files, &all.directories);
+        let fit = match self.paths {
+            Paths::Editable if all.files.is_empty() && all.open.is_empty() => Fit::Clashes,
+            paths => paths.fit(&named, said.is_begun()),
         };
-        // With no file there, every path is as wrong as any other.
-        if paths.is_empty() && open.is_empty() {
-            return Vec::new();
-        }
-        vec![("path", said.with_paths(paths, &open))]
+        let parameters = |paths: Vec<String>, open: &[String]| {
+            // With no file there and none named, every path is as wrong as any other.
+            let is_known = !(paths.is_empty() && open.is_empty() && named.missing.is_empty());
+            is_known.then(|| ("path", said.with_paths(paths, open))).into_iter().collect()
+        };
+        let parameters = match self.paths {
+            // Where all of the workspace may be written, a new path may be any, unless the user gave it.
+            Paths::Writable if self.grants.write == Scope::Everything => {
+                let is_given = !named.missing.is_empty() && !named.file;
+                is_given.then(|| ("path", named.places(&all.directories))).into_iter().collect()
+            }
+            Paths::Editable | Paths::Writable => {
+                let mut writable = self.root.outline(&self.grants, true, &OutlineLimits::default());
+                if self.paths == Paths::Writable {
+                    writable.open.extend(writable.directories);
+                }
+                parameters(writable.files, &writable.open)
+            }
+            Paths::Files => parameters(all.files, &all.open),
+            Paths::Directories => parameters(all.directories, &all.open),
+            Paths::Entries => parameters(all.files.into_iter().chain(all.directories).collect(), &all.open),
+        };
+        Narrowed { parameters, fit }
     }
 
     fn misplaced(&self, arguments: &Map<String, Value>, said: &Said) -> Option<Misplaced> {
         let (path, old) = (text(arguments, "path")?, text(arguments, "old_text")?);
-        if self.paths != Paths::Editable || said.holds(old) {
+        if self.paths != Paths::Editable {
             return None;
         }
         let file = self.root.read_file(&self.grants, path, &ReadOptions::default()).ok()?;
         // The tool itself takes one kind of line end for the other.
         let content = file.text.replace("\r\n", "\n");
         let is_whole = !file.truncated && content.len() <= EDITED && !content.contains('\u{fffd}');
-        if !is_whole || content.is_empty() || occurrences(&content, &old.replace("\r\n", "\n")) == 1 {
+        if !is_whole || content.is_empty() {
             return None;
         }
-        let why = format!("old_text is not in \"{}\" exactly once", output::name(path));
-        Some(Misplaced { parameter: "old_text", why, choices: Choices::OnceIn(content) })
+        let misplaced = |why: &str, choices| {
+            let why = format!("old_text {why} \"{}\"", output::name(path));
+            Some(Misplaced { parameter: "old_text", why, choices })
+        };
+        if occurrences(&content, &old.replace("\r\n", "\n")) != 1 {
+            // What the user wrote goes to the tool, which says that it is not there.
+            let is_asked = said.holds_beside(old, path);
+            return if is_asked {
+                None
+            } else {
+                misplaced("is not exactly once in", Choices::OnceIn(content))
+            };
+        }
+        let texts = said.pieces_about(&content, old, text(arguments, "new_text").unwrap_or_default());
+        let wider = Choices::Among { texts, beginnings: Vec::new() };
+        wider
+            .keywords()
+            .and_then(|_| misplaced("leaves out a value that was named, and is beside it in", wider))
     }
 
     fn call(&self, args: &Args) -> ToolResult {

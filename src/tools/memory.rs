@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Tool, typed};
 use crate::Error;
@@ -13,6 +13,7 @@ use crate::memory::{Entry, Kind, Memory};
 #[derive(Deserialize, JsonSchema)]
 struct Think {
     /// The thought.
+    #[allow(dead_code, reason = "a thought is only for the transcript")]
     content: String,
     /// Words to file it under.
     #[schemars(extend("x-advanced" = true))]
@@ -73,19 +74,23 @@ pub const MEMORY_TOOLS: [&str; 5] = ["store_memory", "recall_memory", "remember"
 pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
     let [facts, found, notes, recalled] = [(); 4].map(|()| memory.clone());
     Ok(vec![
-        Box::new(typed(
-            "store_memory",
-            "Remember something the user tells you, for later.",
-            move |note: StoreMemory| {
-                let id = notes.store(Kind::Note, &note.content, &note.tags.unwrap_or_default(), None)?;
-                Ok::<_, Error>(format!("remembered as number {id}"))
-            },
-        )?),
+        Box::new(
+            typed(
+                "store_memory",
+                "Remember something the user tells you, for later.",
+                move |note: StoreMemory| {
+                    let id = notes.store(Kind::Note, &note.content, &note.tags.unwrap_or_default(), None)?;
+                    Ok::<_, Error>(format!("remembered as number {id}"))
+                },
+            )?
+            .with_example("Keep in mind that kappa is blue", json!({"content": "kappa is blue"})),
+        ),
         Box::new(
             typed("recall_memory", "Recall what the user told you earlier.", move |wanted: RecallMemory| {
                 let limit = wanted.limit.and_then(|n| usize::try_from(n).ok()).unwrap_or(LIMIT);
                 Ok::<_, Error>(listing(&recalled.recall(&wanted.query, limit)?))
             })?
+            .with_example("What did I tell you about lambda?", json!({"query": "lambda"}))
             .read_only(),
         ),
         Box::new(typed(
@@ -112,10 +117,10 @@ pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
             typed(
                 "think",
                 "Think about the task before going on. Nothing else happens.",
-                |thought: Think| {
-                    Ok::<_, Error>(if thought.content.trim().is_empty() { "go on" } else { "noted; go on" })
-                },
+                // Whatever it said, a small model would take it for the result that the user asked for.
+                |_: Think| Ok::<_, Error>(""),
             )?
+            .with_example("Think first: what is 4 less 1?", json!({"content": "4 - 1 = 3"}))
             .read_only(),
         ),
     ])

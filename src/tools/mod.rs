@@ -16,6 +16,7 @@ mod result;
 mod typed;
 #[cfg(feature = "wasm")]
 mod wasm;
+pub(crate) mod words;
 
 pub use args::Args;
 pub use canned::CannedTool;
@@ -23,7 +24,7 @@ pub use check::{Check, Violation};
 pub use command::{CommandTool, RUN_COMMAND};
 pub use files::{FileTool, file_tools};
 pub use memory::{MEMORY_TOOLS, memory_tools};
-pub use narrow::{CHOICES, Choices, Misplaced, Said};
+pub use narrow::{CHOICES, Choices, Fit, Misplaced, Named, Narrowed, Said};
 pub use registry::{Registry, Witness};
 pub use result::{Status, ToolResult};
 pub use typed::{TypedTool, typed};
@@ -75,11 +76,10 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// What the state at hand leaves of its text parameters, by name, before a call is written. Whatever `said` holds
-    /// should stay among it.
-    fn narrow(&self, said: &Said) -> Vec<(&'static str, Choices)> {
+    /// What the state at hand leaves of it before a call is written. Whatever `said` holds should stay among it.
+    fn narrow(&self, said: &Said) -> Narrowed {
         let _ = said;
-        Vec::new()
+        Narrowed::default()
     }
 
     /// The first of a call's arguments that the state at hand does not admit, where that depends on the others.

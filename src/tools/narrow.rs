@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 use toolgate_chat::{Message, ToolSpec, Transcript};
 
+use super::words::{holds_word, is_identifier, is_pathlike, plain, values, words};
+
 /// The keyword of a grammar's schema that says which texts a string may be.
 pub const CHOICES: &str = "x-toolgate-choices";
 
@@ -15,8 +17,92 @@ pub const CHOICES: &str = "x-toolgate-choices";
 const WORDS: usize = 1_000;
 /// Words kept of what tools gave back, newest first.
 const RESULT_WORDS: usize = 200;
-/// Bytes of a word; a longer one is no name.
-const WORD_BYTES: usize = 255;
+
+/// What the state at hand leaves of a tool before a call of it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Narrowed {
+    /// What its text parameters may be, by name; those not named may be anything.
+    pub parameters: Vec<(&'static str, Choices)>,
+    /// How the tool goes with what the user named.
+    pub fit: Fit,
+}
+
+/// How a tool goes with the things a user named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fit {
+    /// The tool does not know things by name.
+    #[default]
+    Unknown,
+    /// Nothing was named that is its kind.
+    Unnamed,
+    /// Something was named that it takes.
+    Suits,
+    /// What was named is another kind.
+    Clashes,
+}
+
+impl Fit {
+    /// 1 for a tool that takes what was named, -1 for one that does not, 0 where nothing is told.
+    pub fn sign(self) -> f64 {
+        match self {
+            Self::Suits => 1.0,
+            Self::Unknown | Self::Unnamed => 0.0,
+            Self::Clashes => -1.0,
+        }
+    }
+}
+
+/// The paths that a user named, by what is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// A file.
+    pub file: bool,
+    /// A directory.
+    pub directory: bool,
+    /// Paths of nothing, as they were written.
+    pub missing: BTreeSet<String>,
+    /// Something that is no path but stands in files: `RetryBudget`, `max_size`, `LIMIT`.
+    pub identifier: bool,
+}
+
+impl Named {
+    /// Where a new file may go of which nothing but these paths is known: there, or by that name in a directory.
+    pub fn places(&self, directories: &[String]) -> Choices {
+        let names = self.missing.iter().filter(|path| !path.contains('/'));
+        let below =
+            names.flat_map(|name| directories.iter().map(move |directory| format!("{directory}/{name}")));
+        let all = self.missing.iter().cloned().chain(below);
+        Choices::Among { texts: all.filter(|path| !path.starts_with("./")).collect(), beginnings: Vec::new() }
+    }
+}
+
+/// Words that are no names of files, though a small model may take them for some.
+const NO_NAMES: [&str; 24] = [
+    "a",
+    "all",
+    "an",
+    "and",
+    "are",
+    "everything",
+    "file",
+    "files",
+    "folder",
+    "folders",
+    "here",
+    "i",
+    "in",
+    "is",
+    "it",
+    "list",
+    "me",
+    "my",
+    "of",
+    "please",
+    "that",
+    "the",
+    "there",
+    "this",
+];
 
 /// The texts that a parameter may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +149,8 @@ pub struct Said {
     words: BTreeSet<String>,
     /// What users wrote, newest first.
     texts: Vec<String>,
+    /// Of the newest, what no call has taken up; `None` is all of it.
+    open: Option<Vec<String>>,
 }
 
 impl Said {
@@ -90,19 +178,74 @@ impl Said {
         said
     }
 
+    /// The same, where of the newest request only these words are not taken up yet; `None` is all of them.
+    #[must_use]
+    pub fn with_open(self, open: Option<Vec<String>>) -> Self {
+        Self { open, ..self }
+    }
+
+    /// Whether calls for the newest request were made already.
+    pub fn is_begun(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// The words of the newest request, of what is not taken up yet.
+    fn asked(&self) -> Vec<String> {
+        let request = self.texts.first().map(String::as_str).unwrap_or_default();
+        self.open.clone().unwrap_or_else(|| words(request).collect())
+    }
+
+    /// What the newest request names, of what is not taken up yet, where these files and directories are there.
+    pub fn named(&self, files: &[String], directories: &[String]) -> Named {
+        let mut named = Named::default();
+        for asked in self.asked() {
+            let word = plain(&asked).to_lowercase();
+            let is = |path: &String| {
+                let path = path.to_lowercase();
+                let name = path.rsplit('/').next().unwrap_or(&path);
+                let ends = path.strip_suffix(&word).is_some_and(|front| front.ends_with('/'));
+                path == word || ends || name.rsplit_once('.').is_some_and(|(stem, _)| stem == word)
+            };
+            let (file, directory) = (files.iter().any(is), directories.iter().any(is));
+            named.file |= file;
+            named.directory |= directory;
+            if !file && !directory {
+                if is_pathlike(&word) {
+                    named.missing.insert(plain(&asked).to_owned());
+                }
+                named.identifier |= is_identifier(&asked);
+            }
+        }
+        named
+    }
+
     /// Whether a user wrote this text, not as a part of a word.
     pub fn holds(&self, text: &str) -> bool {
-        let inner = |c: Option<char>, edge: Option<char>| {
-            c.is_some_and(char::is_alphanumeric) && edge.is_some_and(char::is_alphanumeric)
+        self.texts.iter().any(|said| holds_word(said, text))
+    }
+
+    /// [`holds`](Self::holds), where the path of the file it is about, and the file's name, do not count.
+    pub fn holds_beside(&self, text: &str, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        self.texts.iter().any(|said| holds_word(&said.replace(path, " ").replace(name, " "), text))
+    }
+
+    /// What the piece of a text should be that is to be replaced, where a number or a quotation of the newest request
+    /// stands on its line and neither in it nor in what replaces it: "from 30 to 45" is about more than `timeout`.
+    pub fn pieces_about(&self, content: &str, piece: &str, new: &str) -> Vec<String> {
+        let Some(line) = content.lines().find(|line| line.contains(piece)).map(str::trim) else {
+            return Vec::new();
         };
-        !text.is_empty()
-            && self.texts.iter().any(|said| {
-                said.match_indices(text).any(|(at, _)| {
-                    let before = said.get(..at).and_then(|before| before.chars().next_back());
-                    let after = said.get(at + text.len()..).and_then(|after| after.chars().next());
-                    !inner(before, text.chars().next()) && !inner(after, text.chars().next_back())
-                })
-            })
+        let request = self.texts.first().map(String::as_str).unwrap_or_default();
+        let left_out = |value: &&str| {
+            holds_word(line, value) && ![piece, new].iter().any(|text| holds_word(text, value))
+        };
+        let mut pieces: Vec<String> = values(request).filter(left_out).map(str::to_owned).collect();
+        if !pieces.is_empty() {
+            pieces.push(line.to_owned());
+        }
+        pieces.retain(|piece| occurrences(content, piece) == 1);
+        pieces
     }
 
     /// Paths that are there and, of what was said, those that are not: a word for one that is there in other words
@@ -116,7 +259,13 @@ impl Said {
                 *names.entry(name).or_default() += 1;
             }
         }
-        let missing = self.words.iter().filter(|word| names.get(&word.to_lowercase()) != Some(&1));
+        // Who names a path does not mean another word by it.
+        let names_paths =
+            self.asked().iter().any(|word| is_pathlike(word) || paths.iter().any(|path| path == plain(word)));
+        let missing = self.words.iter().filter(|word| {
+            names.get(&word.to_lowercase()) != Some(&1)
+                && (is_pathlike(word) || !(names_paths || NO_NAMES.contains(&word.to_lowercase().as_str())))
+        });
         let missing: Vec<String> = missing.cloned().collect();
         // Some models begin every path so.
         let dotted = paths.iter().filter(|path| *path != ".").map(|path| format!("./{path}"));
@@ -127,24 +276,6 @@ impl Said {
         });
         Choices::Among { texts: texts.into_iter().collect(), beginnings: open.collect() }
     }
-}
-
-fn is_pathlike(word: &str) -> bool {
-    word.contains('/') || word.trim_matches('.').contains('.')
-}
-
-/// What could be a name in a text: words without the punctuation around them, what is quoted, and runs of the
-/// characters of names within scripts that write no blanks.
-fn words(text: &str) -> impl Iterator<Item = String> + '_ {
-    let separates = |c: char| c.is_whitespace() || "\"'`“”‘’«»„()[]{}<>,;|*".contains(c);
-    let spaced = text.split(separates).map(|word| word.trim_end_matches(['.', ':', '!', '?', '。', '，']));
-    let in_name = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
-    let runs = text.split(move |c| !in_name(c)).map(|run| run.trim_end_matches('.'));
-    let quoted = ['"', '`'].into_iter().flat_map(|quote| text.split(quote).skip(1).step_by(2));
-    let is_name = |word: &&str| {
-        !word.is_empty() && word.len() <= WORD_BYTES && !word.contains(|c: char| c.is_control())
-    };
-    spaced.chain(runs).chain(quoted).filter(is_name).map(str::to_owned)
 }
 
 /// How often a piece occurs in a text, overlapping occurrences counted, up to two.
@@ -248,6 +379,51 @@ mod tests {
         let said = said("Replace \"port = 80\" by 8080.");
         assert!(said.holds("port = 80") && said.holds("by 8080") && said.holds("80"));
         assert!(!said.holds("port = 8") && !said.holds("ort = 80") && !said.holds("") && !said.holds("x"));
+    }
+
+    #[test]
+    fn who_names_a_path_means_no_other_word_by_it() {
+        let choices = |message: &str| texts(said(message).with_paths(vec!["a.txt".into()], &[]));
+        assert_eq!(choices("In a.txt replace Acme by Zeta"), ["./a.txt", "a.txt"]);
+        assert_eq!(choices("list the files here please"), ["./a.txt", "a.txt"]);
+        assert!(choices("What is in backups?").contains(&"backups".to_owned()));
+    }
+
+    #[test]
+    fn what_is_named_is_told_apart_by_what_is_there() {
+        let (files, directories) = (vec!["docs/plan.md".to_owned()], vec![".".to_owned(), "docs".to_owned()]);
+        let named = |message: &str| said(message).named(&files, &directories);
+        assert!(
+            named("Show plan.md").file && named("Show the plan").file && named("see ./docs/plan.md").file
+        );
+        assert!(named("List docs/").directory && !named("List docs/").file);
+        let missing = named("Put 3.5 into new.txt and b/c");
+        assert_eq!(missing.missing.iter().collect::<Vec<_>>(), ["b/c", "new.txt"]);
+        assert_eq!(texts(missing.places(&directories)), ["b/c", "new.txt", "docs/new.txt"]);
+        assert!(named("Where is RetryBudget set?").identifier && !named("Where is Ana?").identifier);
+        let begun = said("Show plan.md, write new.txt").with_open(Some(vec!["new.txt".into()]));
+        assert!(
+            begun.is_begun() && !begun.named(&files, &directories).file,
+            "what was taken up does not count"
+        );
+    }
+
+    #[test]
+    fn a_value_beside_the_piece_to_replace_belongs_to_it() {
+        let said = said("Change the timeout in a.yaml from 30 to 45");
+        let pieces = |content: &str, piece: &str, new: &str| said.pieces_about(content, piece, new);
+        assert_eq!(pieces("a: 1\n  timeout: 30\n", "timeout", "45"), ["30", "timeout: 30"]);
+        assert!(pieces("timeout: 30\n", "30", "45").is_empty(), "it is in the piece");
+        assert!(pieces("timeout: 30\n", "timeout", "30 timeout").is_empty(), "it is in what replaces it");
+        assert!(pieces("timeout:\n30\n", "timeout", "45").is_empty(), "it is elsewhere");
+        assert_eq!(pieces("30: 30\n", ":", "45"), ["30: 30"], "what is there twice is no piece to replace");
+    }
+
+    #[test]
+    fn a_file_s_own_name_is_not_what_is_to_be_replaced_in_it() {
+        let said = said("In docs/letter.txt write dear for deer");
+        assert!(said.holds("letter") && !said.holds_beside("letter", "docs/letter.txt"));
+        assert!(said.holds_beside("deer", "docs/letter.txt"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 use toolgate_chat::{ToolCall, ToolSpec};
 
-use super::{Check, Effect, Misplaced, Said, Tool, ToolResult, Violation, narrow};
+use super::{Check, Effect, Fit, Misplaced, Said, Tool, ToolResult, Violation, narrow};
 use crate::Error;
 
 /// Tools in the order they are offered, each with its compiled schema.
@@ -121,10 +121,15 @@ impl Registry {
         self.entries.iter().map(|entry| entry.tool.spec().clone()).collect()
     }
 
-    /// The definitions with the parameters held to what the state at hand leaves of them ([`Tool::narrow`]).
-    pub fn narrowed(&self, said: &Said) -> Vec<ToolSpec> {
+    /// The definitions with the parameters held to what the state at hand leaves of them, and how each tool goes with
+    /// what the user named ([`Tool::narrow`]).
+    pub fn narrowed(&self, said: &Said) -> (Vec<ToolSpec>, Vec<Fit>) {
         let tools = self.entries.iter().map(|entry| &entry.tool);
-        tools.map(|tool| narrow::narrowed(tool.spec(), &tool.narrow(said))).collect()
+        let narrowed = tools.map(|tool| {
+            let left = tool.narrow(said);
+            (narrow::narrowed(tool.spec(), &left.parameters), left.fit)
+        });
+        narrowed.unzip()
     }
 
     /// The first argument of a call that the state at hand does not admit ([`Tool::misplaced`]).

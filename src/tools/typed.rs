@@ -57,6 +57,13 @@ where
 }
 
 impl<P, F> TypedTool<P, F> {
+    /// Adds an example of its use ([`ToolSpec::with_example`]).
+    #[must_use]
+    pub fn with_example(mut self, request: &str, arguments: serde_json::Value) -> Self {
+        self.spec = self.spec.with_example(request, arguments);
+        self
+    }
+
     /// Declares that calling it changes nothing, so that the same call is not made twice.
     #[must_use]
     pub fn read_only(mut self) -> Self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use toolgate::Kind;
 use toolgate::agent::{Agent, Approval, Event, Final, Options, StopReason};
-use toolgate::engine::{self, AnswerView, Cancel, Constraint, LocalEngine};
+use toolgate::engine::{self, AnswerView, Cancel, Constraint, LocalEngine, Thresholds};
 use toolgate::tools::{Registry, Status, typed};
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, ToolChoice, ToolName, Transcript};
 use toolgate_infer::Vocabulary;
@@ -300,4 +300,44 @@ fn a_call_that_was_not_allowed_is_not_asked_for_again() {
         (outcome.answer.as_str(), asked.load(std::sync::atomic::Ordering::Relaxed)),
         ("It was not allowed.", 1)
     );
+}
+
+/// The outcome of a request for two cities: the model has one result and would answer.
+fn of_two_cities(model: Scripted, while_open: f64) -> Final {
+    let thresholds = Thresholds { first: 0.0, after_success: 2.0, while_open, ..Thresholds::default() };
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    let options = engine::Options { thresholds, ..engine::Options::default() };
+    let engine = LocalEngine::new("scripted", model, dialogue, options);
+    Agent::new(Arc::new(engine), registry(), Options::default())
+        .ask("How is the weather in Oslo and in Rome?")
+        .unwrap()
+}
+
+#[test]
+fn what_the_request_names_and_no_call_has_taken_up_is_called_for() {
+    let model = || scripted().say(call("get_weather", "Oslo")).say(call("get_weather", "Rome")).say("Rain.");
+    let cities = |outcome: &Final| -> Vec<String> {
+        outcome.calls.iter().map(|call| call.arguments["city"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(cities(&of_two_cities(model(), 0.0)), ["Oslo", "Rome"]);
+    assert_eq!(cities(&of_two_cities(model(), 2.0)), ["Oslo"], "control: it is the threshold that goes on");
+}
+
+#[test]
+fn while_something_is_open_a_call_is_not_repeated_but_written_in_another_way() {
+    let again = scripted().say(call("get_weather", "Oslo")).say(call("get_weather", "Oslo"));
+    let outcome = of_two_cities(again, 0.0);
+    assert!(outcome.calls.len() >= 2, "{:?}", outcome.calls);
+    assert_ne!(outcome.calls[0].arguments, outcome.calls[1].arguments);
+}
+
+#[test]
+fn a_model_too_small_to_retell_results_gives_them_as_they_are() {
+    let model = || scripted().say(call("get_weather", "Oslo")).say("It never rains.").say("It never rains.");
+    let options = engine::Options { answer_view: AnswerView::Results, ..engine::Options::default() };
+    let run = run(model(), Options::default(), options).unwrap();
+    assert_eq!(run.outcome.answer, "rain in Oslo");
+    let is_shown = |event: &Event| matches!(event, Event::Text { delta } if delta == "rain in Oslo");
+    assert!(run.events.iter().any(is_shown));
+    assert_eq!(outcome(model()).answer, "It never rains.", "control: others retell");
 }

@@ -186,6 +186,8 @@ fn every_turn_is_valid_under_noise() {
             settled: &[],
             check: None,
             changed: false,
+            open: false,
+            fits: &[],
             closing: false,
             sampling: &sampling,
         };
@@ -227,6 +229,8 @@ fn greedy_turns_read_the_same_with_and_without_forced_batches() {
                     settled: &[],
                     check: None,
                     changed: false,
+                    open: false,
+                    fits: &[],
                     closing: false,
                     sampling: &sampling,
                 };

@@ -180,3 +180,40 @@ fn writes_go_where_they_are_granted() {
         "what was asked for is refused, not moved"
     );
 }
+
+/// The tool that is chosen for a request, where the model would take another whatever it is asked.
+fn chosen(prompt: &str, preferred: &str, fit_weight: f64) -> String {
+    let workspace = workspace();
+    let root = Root::open(workspace.path(), ambient_authority()).unwrap();
+    let mut registry = Registry::new();
+    for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit).unwrap() {
+        registry.add(tool).unwrap();
+    }
+    let call = format!(
+        "<tool_call>\n{{\"name\": \"{preferred}\", \"arguments\": {{\"path\": \"x\"}}}}\n</tool_call>"
+    );
+    let model = (0..8).fold(Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768), |model, _| {
+        model.say(call.clone())
+    });
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    let options = engine::Options { tool_bias: 0.01, fit_weight, ..engine::Options::default() };
+    let engine = LocalEngine::new("scripted", model, dialogue, options);
+    let agent = Agent::new(Arc::new(engine), registry, Options { max_iterations: 2, ..Options::default() });
+    let outcome = agent.ask(prompt).unwrap();
+    outcome.calls.first().expect("a call").name.clone()
+}
+
+#[test]
+fn what_the_user_named_speaks_for_the_tools_that_take_it() {
+    assert_eq!(chosen("What is in README.md?", "list_directory", 0.0), "list_directory", "control");
+    assert_ne!(chosen("What is in README.md?", "list_directory", 1000.0), "list_directory");
+    assert_ne!(chosen("What is in notes?", "read_file", 1000.0), "read_file");
+}
+
+#[test]
+fn a_new_path_that_the_user_gave_is_the_one_that_is_written() {
+    let run = run("Make me a list.md", "write_file", json!({"path": "C:/Users/me/list.txt", "content": "a"}));
+    let (path, status) = run.first("path");
+    assert!(path == "list.md" || path.ends_with("/list.md"), "{path}");
+    assert_eq!(status, Status::Ok);
+}

@@ -206,7 +206,11 @@ impl Dialogue {
         let question = transcript.question().unwrap_or_default();
         let mut text = question.to_owned();
         let current = Transcript::from_iter(current.iter().cloned());
-        let calls = current.calls_of_run();
+        let mut calls = current.calls_of_run();
+        // What a call gave nothing for tells nothing.
+        calls.retain(|(_, reply)| {
+            reply.as_ref().is_none_or(|reply| reply.is_error || !reply.content.trim().is_empty())
+        });
         for (call, reply) in &calls {
             let arguments = json::spaced(&Value::Object(call.arguments.clone()));
             let (outcome, content) = match reply {
@@ -220,11 +224,16 @@ impl Dialogue {
         // the question again after a failure, they make the answer up; told to do what was done already, they explain how.
         match calls.last() {
             Some((_, Some(ToolReply { is_error: true, .. }))) => text.push_str(FAILED),
+            None => {}
             _ if question.trim_end().ends_with('?') => {
                 text.push_str(&format!("\n\nAnswer the question: {question}"))
             }
             _ => {
-                text.push_str(&format!("\n\nAnswer in one short sentence from the results above: {question}"))
+                let from = match calls.len() {
+                    1 => "one short sentence from the results",
+                    _ => "one or two short sentences from all the results",
+                };
+                text.push_str(&format!("\n\nAnswer in {from} above: {question}"));
             }
         }
         view.push(Message::User(text));

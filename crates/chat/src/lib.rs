@@ -33,5 +33,5 @@ pub use model::{
 };
 pub use primer::Primer;
 pub use prompt::{Style, SystemPrompt};
-pub use spec::ToolSpec;
+pub use spec::{Example, ToolSpec};
 pub use template::{Template, TemplateTokens};

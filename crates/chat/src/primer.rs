@@ -1,9 +1,12 @@
-//! Turns put in front of a conversation: a model that has seen talk answered as talk tells it from requests.
+//! Turns put in front of a conversation: a model that has seen talk answered as talk, and requests with calls, tells
+//! them apart.
 //!
 //! Small models open a call to a greeting or a sum as readily as to a question about a file; a system prompt that
-//! says when to call changes little, an answered greeting much.
+//! says when to call changes little, an answered greeting much. Which tool a request wants they see from requests, too,
+//! better than from descriptions.
 
-use crate::model::Message;
+use crate::model::{Message, ToolCall};
+use crate::spec::ToolSpec;
 
 /// What a conversation begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -13,24 +16,39 @@ pub enum Primer {
     None,
     /// A greeting and a sum, answered without any tool.
     Talk,
+    /// The examples of the tools ([`ToolSpec::with_example`]), then [`Talk`](Self::Talk): in this order, of three, a 0.5 B
+    /// model told requests from talk best. Without any example it is the talk alone.
+    Calls,
 }
+
+/// Examples shown at most: each is some forty tokens.
+const MOST: usize = 12;
 
 impl Primer {
     /// The messages, to stand between the system prompt and the conversation.
     ///
     /// ```
     /// use toolgate_chat::{Message, Primer};
-    /// assert!(matches!(Primer::Talk.messages().first(), Some(Message::User(_))));
-    /// assert!(Primer::None.messages().is_empty());
+    /// assert!(matches!(Primer::Talk.messages(&[]).first(), Some(Message::User(_))));
+    /// assert!(Primer::None.messages(&[]).is_empty());
     /// ```
-    pub fn messages(self) -> Vec<Message> {
-        let turns: &[(&str, &str)] = match self {
-            Self::None => &[],
-            Self::Talk => &[("Hello", "Hello! How can I help you?"), ("What is 2 + 3?", "2 + 3 is 5.")],
-        };
-        turns
-            .iter()
-            .flat_map(|(said, answered)| [Message::User((*said).to_owned()), Message::answer(*answered)])
-            .collect()
+    pub fn messages(self, tools: &[ToolSpec]) -> Vec<Message> {
+        let talk = [("Hello", "Hello! How can I help you?"), ("What is 2 + 3?", "2 + 3 is 5.")];
+        let talk = talk
+            .into_iter()
+            .flat_map(|(said, answered)| [Message::User(said.to_owned()), Message::answer(answered)]);
+        match self {
+            Self::None => Vec::new(),
+            Self::Talk => talk.collect(),
+            Self::Calls => tools.iter().filter_map(called).take(MOST).flatten().chain(talk).collect(),
+        }
     }
+}
+
+/// The example of a tool as two turns.
+fn called(tool: &ToolSpec) -> Option<[Message; 2]> {
+    let example = tool.example.as_ref()?;
+    let call = ToolCall::new(tool.name.as_str(), example.arguments.clone()).with_id("example");
+    let turn = Message::Assistant { content: None, reasoning: None, calls: vec![call] };
+    Some([Message::User(example.request.clone()), turn])
 }

@@ -20,6 +20,18 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of the arguments, an object.
     pub parameters: Value,
+    /// A request and the call it is answered with, for models that follow examples better than descriptions.
+    pub example: Option<Example>,
+}
+
+/// What a user may ask for, and the arguments of the call that does it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Example {
+    /// The user's words.
+    pub request: String,
+    /// The arguments.
+    pub arguments: Map<String, Value>,
 }
 
 impl ToolSpec {
@@ -31,7 +43,7 @@ impl ToolSpec {
         let parameters = object_schema(parameters).map_err(|error| {
             error.at(Place::Tool { name: name.chars().take(64).collect(), pointer: String::new() })
         })?;
-        Ok(Self { name: ToolName::new(name)?, description: description.into(), parameters })
+        Ok(Self { name: ToolName::new(name)?, description: description.into(), parameters, example: None })
     }
 
     /// A tool whose arguments are the Rust type `P`: doc comments become descriptions, `Option` fields may be left out.
@@ -158,6 +170,25 @@ impl ToolSpec {
         parameters::closed(&self.parameters)
     }
 
+    /// The definition with an example: what a user may ask for, and the arguments of the call that does it, an object.
+    /// Its values should be words that no request holds by chance: small models may copy them.
+    ///
+    /// ```
+    /// # use toolgate_chat::{Message, Primer, ToolSpec}; use serde_json::json;
+    /// let schema = json!({"properties": {"city": {"type": "string"}}});
+    /// let tool = ToolSpec::new("get_weather", "", schema)?;
+    /// let tool = tool.with_example("How is the weather in Alpha?", json!({"city": "Alpha"}));
+    /// let first = Primer::Calls.messages(&[tool]).into_iter().next();
+    /// assert_eq!(first, Some(Message::User("How is the weather in Alpha?".into())));
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_example(mut self, request: &str, arguments: Value) -> Self {
+        let arguments = arguments.as_object().cloned().unwrap_or_default();
+        self.example = Some(Example { request: request.to_owned(), arguments });
+        self
+    }
+
     /// The definition without its advanced parameters: optional ones whose schema says `"x-advanced": true`.
     ///
     /// Small models fill in every parameter they see, and badly: a `max_lines` of 1 hides the file they were to read.
@@ -241,7 +272,7 @@ impl ToolSpec {
         let name = ToolName::new(name).map_err(|error| wrong(&error.to_string(), "name"))?;
         let parameters = object_schema(fields.get(schema).cloned().unwrap_or(Value::Null))
             .map_err(|error| wrong(&error.to_string(), schema))?;
-        Ok(Self { name, description: description.to_owned(), parameters })
+        Ok(Self { name, description: description.to_owned(), parameters, example: None })
     }
 }
 

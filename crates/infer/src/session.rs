@@ -221,11 +221,14 @@ impl<B: Backend> Session<B> {
             held = more;
         }
         let sequences = self.backend.sequences();
-        if self.tokens.len() - held < WORTH_KEEPING || sequences < 2 {
+        let lost = self.tokens.len() - held;
+        if lost < WORTH_KEEPING || sequences < 2 {
             return Ok(());
         }
         let free = (0..sequences).find(|&sequence| sequence != self.current && !self.shelf.has(sequence));
-        let Some(target) = free.or_else(|| self.shelf.oldest()) else { return Ok(()) };
+        // What is given up for it must not be worth more: a long prompt stays where short ones come and go.
+        let given_up = || self.shelf.cheapest().filter(|&(_, tokens)| tokens <= lost).map(|(other, _)| other);
+        let Some(target) = free.or_else(given_up) else { return Ok(()) };
         self.row = None;
         let _ = self.shelf.take(target);
         let kept = match self.backend.fork(target, held) {

@@ -35,6 +35,11 @@ impl Shelf {
         self.0.first().map(|(sequence, _)| *sequence)
     }
 
+    /// The sequence that would cost least to evaluate again, the one put aside first of several, and its tokens.
+    pub(crate) fn cheapest(&self) -> Option<(usize, usize)> {
+        self.0.iter().map(|(sequence, tokens)| (*sequence, tokens.len())).min_by_key(|&(_, tokens)| tokens)
+    }
+
     /// Tokens on the shelf; those that sequences share count for each.
     pub(crate) fn tokens(&self) -> usize {
         self.0.iter().map(|(_, tokens)| tokens.len()).sum()

@@ -147,9 +147,16 @@ fn an_answer_view_is_the_question_and_its_results() {
     transcript.push(Message::Tool(vec![ToolReply::ok(&again, "rice")]));
     let text = prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, false), &[]).text();
     assert!(
-        text.contains("rice\n\nAnswer in one short sentence from the results above: Thanks<|end|>"),
+        text.contains(
+            "rice\n\nAnswer in one or two short sentences from all the results above: Thanks<|end|>"
+        ),
         "{text}"
     );
+    let think = call("think", json!({}));
+    transcript.push(Message::calls([think.clone()]));
+    transcript.push(Message::Tool(vec![ToolReply::ok(&think, "")]));
+    let text = prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, false), &[]).text();
+    assert!(!text.contains("think"), "what gave nothing is left out: {text}");
     let asks = |closing| {
         prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, closing), &[])
             .text()

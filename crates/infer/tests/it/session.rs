@@ -48,7 +48,7 @@ fn prompts_that_take_turns_are_each_evaluated_once() {
     assert_eq!(set(&mut session, &other), (0, other.len()));
     assert_eq!(set(&mut session, &format!("{calls} and on")), (50, 7));
     assert_eq!(set(&mut session, &format!("{answers} and on")), (50, 7));
-    assert_eq!(set(&mut session, &"x".repeat(40)), (0, 40), "the oldest makes place");
+    assert_eq!(set(&mut session, &"x".repeat(40)), (0, 40), "what costs least makes place");
     assert_eq!(set(&mut session, &format!("{calls} and on!")), (57, 1));
     assert_eq!(set(&mut session, &other), (0, other.len()));
 
@@ -56,6 +56,17 @@ fn prompts_that_take_turns_are_each_evaluated_once() {
     assert_eq!(set(&mut single, &calls), (0, 50));
     assert_eq!(set(&mut single, &answers), (10, 40));
     assert_eq!(set(&mut single, &calls), (10, 40), "without sequences each view costs the other");
+}
+
+#[test]
+fn a_long_prompt_stays_where_short_ones_come_and_go() {
+    let mut session = Session::new(scripted().holding(2));
+    let (tools, answers) = ("t".repeat(400), format!("answers{}", "a".repeat(20)));
+    for task in 0..4 {
+        let (cached, _) = set(&mut session, &format!("{tools} task {task}"));
+        assert!(task == 0 || cached >= tools.len(), "{task}: {cached}");
+        set(&mut session, &format!("{answers} {task} {}", "r".repeat(60)));
+    }
 }
 
 #[test]

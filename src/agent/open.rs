@@ -1,0 +1,139 @@
+//! What a request names and no call has taken up yet: the sign that more is to be done than small models notice.
+//!
+//! A small model that has one result answers, be it one of two files it was asked for. Its own probability of a further
+//! call tells nothing then, while the request itself does: a path, a number, a name, or a tool's own word in it that
+//! stands neither in a call nor in a result.
+
+use std::collections::BTreeSet;
+
+use toolgate_chat::{Message, Transcript};
+
+use crate::tools::words::{holds_word, specific};
+
+/// What of the last request is open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Open {
+    /// Paths, identifiers, numbers and names that neither a call nor a result holds.
+    pub(super) named: BTreeSet<String>,
+    /// Words of it that are part of the name of a tool not called yet, and of none that was.
+    pub(super) of_tools: BTreeSet<String>,
+}
+
+impl Open {
+    pub(super) fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.of_tools.is_empty()
+    }
+
+    /// What is left of it after a change: no result of one says what was changed, so only paths count.
+    pub(super) fn after_change(self) -> Self {
+        let is_path = |word: &String| word.contains(char::is_alphabetic) && word.contains(['/', '.']);
+        Self { named: self.named.into_iter().filter(is_path).collect(), of_tools: BTreeSet::new() }
+    }
+
+    /// Whether the tool of that name is what an open word asks for.
+    pub(super) fn asks_for(&self, tool: &str) -> bool {
+        parts(tool).any(|part| self.of_tools.contains(&part))
+    }
+}
+
+/// What is open of the last request of a transcript, where the tools of these names are offered.
+pub(super) fn of<'a>(transcript: &Transcript, tools: impl Iterator<Item = &'a str>) -> Open {
+    let Some(request) = transcript.question() else { return Open::default() };
+    let (mut taken, mut called) = (String::new(), Vec::new());
+    for message in transcript.iter().rev().take_while(|message| !matches!(message, Message::User(_))) {
+        match message {
+            Message::Assistant { calls, .. } => {
+                for call in calls {
+                    taken.push_str(&format!(" {}\n", serde_json::Value::Object(call.arguments.clone())));
+                    call.arguments.values().filter_map(|value| value.as_str()).for_each(|text| {
+                        taken.push_str(text);
+                        taken.push('\n');
+                    });
+                    called.push(call.name.as_str());
+                }
+            }
+            Message::Tool(replies) => replies.iter().for_each(|reply| {
+                taken.push_str(&reply.content);
+                taken.push('\n');
+            }),
+            _ => {}
+        }
+    }
+    let taken = taken.to_lowercase();
+    let specific = specific(request).filter(|item| !holds_word(&taken, &item.to_lowercase()));
+    Open { named: specific.map(str::to_owned).collect(), of_tools: words_of_tools(request, tools, &called) }
+}
+
+/// The words of the request that are part of the name of a tool not called yet, and of none that was.
+fn words_of_tools<'a>(
+    request: &str,
+    tools: impl Iterator<Item = &'a str>,
+    called: &[&str],
+) -> BTreeSet<String> {
+    let done: BTreeSet<String> = called.iter().flat_map(|name| parts(name)).collect();
+    let open: BTreeSet<String> =
+        tools.flat_map(parts).filter(|part| part.len() >= LONG_ENOUGH && !done.contains(part)).collect();
+    let words = request.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
+    words.filter(|word| open.contains(word)).collect()
+}
+
+/// The words of a tool's name.
+fn parts(name: &str) -> impl Iterator<Item = String> + '_ {
+    name.split(['_', '-', '.']).map(str::to_lowercase)
+}
+
+/// Letters that a part of a tool's name has at least, to say what the tool is about.
+const LONG_ENOUGH: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolgate_chat::{ToolCall, ToolReply};
+
+    use super::*;
+
+    const TOOLS: [&str; 4] = ["read_file", "write_file", "get_weather", "get_time"];
+
+    fn after(request: &str, calls: &[(&str, serde_json::Value, &str)]) -> Vec<String> {
+        let mut transcript = Transcript::new().with(Message::User(request.to_owned()));
+        for (name, arguments, content) in calls {
+            let arguments = arguments.as_object().cloned().unwrap_or_default();
+            let call = ToolCall::new(*name, arguments).with_id("1");
+            let calls = vec![call];
+            transcript.push(Message::Assistant { content: None, reasoning: None, calls });
+            transcript.push(Message::Tool(vec![ToolReply {
+                call_id: "1".into(),
+                name: (*name).to_owned(),
+                content: (*content).to_owned(),
+                is_error: false,
+            }]));
+        }
+        let open = of(&transcript, TOOLS.into_iter());
+        open.named.into_iter().chain(open.of_tools).collect()
+    }
+
+    #[test]
+    fn what_no_call_and_no_result_holds_is_open() {
+        let read = |path: &str, content: &'static str| ("read_file", json!({"path": path}), content);
+        for (request, calls, open) in [
+            ("Compare a.txt and b/c.txt.", vec![read("a.txt", "x")], vec!["b/c.txt"]),
+            ("Compare a.txt and b/c.txt.", vec![read("a.txt", "x"), read("./b/c.txt", "y")], vec![]),
+            ("Set LIMIT to 250 in it", vec![read("conf", "LIMIT = 25")], vec!["250"]),
+            ("When does Ana arrive? See trip.md", vec![read("trip.md", "ana: noon")], vec![]),
+            ("How is the weather in Oslo and in Rome?", vec![], vec!["Oslo", "Rome", "weather"]),
+            (
+                "What time is it in Oslo, and how is the weather?",
+                vec![("get_time", json!({"city": "Oslo"}), "12:00")],
+                vec!["weather"],
+            ),
+            (
+                "Say \"so long\" in bye.txt",
+                vec![("write_file", json!({"path": "bye.txt"}), "")],
+                vec!["so long"],
+            ),
+            ("Please read it again", vec![], vec!["read"]),
+        ] {
+            assert_eq!(after(request, &calls), open, "{request}");
+        }
+    }
+}

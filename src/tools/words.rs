@@ -1,0 +1,111 @@
+//! Words of a request that could name something: what of it a tool may be asked for.
+
+/// Bytes of a word; a longer one is no name.
+const WORD_BYTES: usize = 255;
+
+/// Whether a word looks like a path: `a/b`, `a.txt`, `.env`; no number.
+pub(super) fn is_pathlike(word: &str) -> bool {
+    let has_letter = word.contains(char::is_alphabetic);
+    let is_dotted = word.trim_end_matches('.').contains('.');
+    has_letter && (word.contains('/') || is_dotted)
+}
+
+/// Whether a word is written as names in programs are: `max_size`, `RetryBudget`, `LIMIT`; no abbreviation of two letters.
+pub(super) fn is_identifier(word: &str) -> bool {
+    let is_plain = word.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let inner_capitals = word.chars().skip(1).filter(|c| c.is_uppercase()).count();
+    is_plain
+        && word.contains(char::is_alphabetic)
+        && (word.contains('_') || inner_capitals > 0)
+        && word.chars().count() > 2
+}
+
+/// A path without what does not change it.
+pub(super) fn plain(word: &str) -> &str {
+    word.strip_prefix("./").unwrap_or(word).trim_end_matches('/')
+}
+
+/// What could be a name in a text: words without the punctuation around them, what is quoted, and runs of the
+/// characters of names within scripts that write no blanks.
+pub(super) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    let separates = |c: char| c.is_whitespace() || "\"'`“”‘’«»„()[]{}<>,;|*".contains(c);
+    let spaced = text.split(separates).map(|word| word.trim_end_matches(['.', ':', '!', '?', '。', '，']));
+    let in_name = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let runs = text.split(move |c| !in_name(c)).map(|run| run.trim_end_matches('.'));
+    let quoted = ['"', '`'].into_iter().flat_map(|quote| text.split(quote).skip(1).step_by(2));
+    let is_name = |word: &&str| {
+        !word.is_empty() && word.len() <= WORD_BYTES && !word.contains(|c: char| c.is_control())
+    };
+    spaced.chain(runs).chain(quoted).filter(is_name).map(str::to_owned)
+}
+
+/// The words of a request that name something: paths, identifiers, numbers, names within a sentence, what is quoted.
+pub(crate) fn specific(request: &str) -> impl Iterator<Item = &str> {
+    let mut starts_sentence = true;
+    let words = request.split_whitespace().filter_map(move |spaced| {
+        let word = spaced.trim_matches(|c: char| !(c.is_alphanumeric() || c == '_'));
+        let is_start = std::mem::replace(&mut starts_sentence, spaced.ends_with(['.', '!', '?', ':']));
+        (!word.is_empty() && is_specific(word, is_start)).then_some(word)
+    });
+    words.chain(quoted(request))
+}
+
+/// What stands between double quotes or backticks.
+fn quoted(request: &str) -> impl Iterator<Item = &str> {
+    let between = |quote: char| request.split(quote).skip(1).step_by(2);
+    ['"', '`'].into_iter().flat_map(between).filter(|text| !text.trim().is_empty())
+}
+
+fn is_specific(word: &str, starts_sentence: bool) -> bool {
+    let mut chars = word.chars();
+    let is_name =
+        chars.next().is_some_and(char::is_uppercase) && chars.next().is_some_and(char::is_alphabetic);
+    let has = |wanted: fn(char) -> bool| word.chars().any(wanted);
+    has(|c| c.is_ascii_digit())
+        || has(|c| matches!(c, '_' | '/'))
+        || word.contains('.')
+        || (is_name && !starts_sentence)
+}
+
+/// The numbers of a request, and what is quoted in it: values rather than names.
+pub(super) fn values(request: &str) -> impl Iterator<Item = &str> {
+    let is_number = |word: &&str| word.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ','));
+    specific(request).filter(is_number).chain(quoted(request))
+}
+
+/// Whether `text` holds `word` with nothing alphanumeric around it, where the word itself is alphanumeric at that edge.
+pub(crate) fn holds_word(text: &str, word: &str) -> bool {
+    let inner = |c: Option<char>, edge: Option<char>| {
+        c.is_some_and(char::is_alphanumeric) && edge.is_some_and(char::is_alphanumeric)
+    };
+    !word.is_empty()
+        && text.match_indices(word).any(|(at, _)| {
+            let before = text.get(..at).and_then(|before| before.chars().next_back());
+            let after = text.get(at + word.len()..).and_then(|after| after.chars().next());
+            !inner(before, word.chars().next()) && !inner(after, word.chars().next_back())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_not_held_by_a_longer_one() {
+        assert!(holds_word("timeout: 45", "45") && holds_word("45", "45") && holds_word("(45)", "45"));
+        assert!(!holds_word("450", "45") && !holds_word("a45", "45") && !holds_word("", "45"));
+        assert!(!holds_word("x", "") && holds_word("a (b)", "(b"));
+    }
+
+    #[test]
+    fn names_and_values_are_told_from_other_words() {
+        let request = "Please ask Ana to set LIMIT_MB from 3.5 to 12 in conf/a.toml and say \"so long\".";
+        let found: Vec<&str> = specific(request).collect();
+        assert_eq!(found, ["Ana", "LIMIT_MB", "3.5", "12", "conf/a.toml", "so long"]);
+        assert_eq!(values(request).collect::<Vec<_>>(), ["3.5", "12", "so long"]);
+        assert!(is_pathlike(".env") && is_pathlike("a/b") && is_pathlike("a.txt"));
+        assert!(["max_size", "RetryBudget", "LIMIT", "http2Port"].into_iter().all(is_identifier));
+        assert!(!["Ana", "port", "UK", "a.b_c", "__", "42"].into_iter().any(is_identifier));
+        assert!(!is_pathlike("3.5") && !is_pathlike("etc.") && !is_pathlike("word"));
+    }
+}
