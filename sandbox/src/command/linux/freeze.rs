@@ -74,6 +74,17 @@ pub(super) fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
+/// A process and all below it.
+pub(super) fn tree(first: u32) -> Vec<u32> {
+    let mut found = vec![first];
+    let mut next = 0;
+    while let Some(pid) = found.get(next).copied() {
+        found.extend(children(pid));
+        next += 1;
+    }
+    found
+}
+
 fn parent_of(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
