@@ -42,9 +42,8 @@ for (1 .. 8) {
     }
     close $file if $how ne "open";
 }
-$| = 1;
+sleep 1;
 print "ALL\n";
-select undef, undef, undef, 0.6;
 "#;
 
 /// Runs `body` as this user, and has the test `started` run it as an ordinary one.
@@ -103,7 +102,8 @@ fn started_closed_directories_count() {
 }
 
 fn closed_directories() {
-    let write = "for i in 1 2 3 4 5 6 7 8; do head -c 12000000 /dev/zero > d/$i || exit 9; done; echo ALL";
+    let write =
+        "for i in 1 2 3 4 5 6 7 8; do head -c 12000000 /dev/zero > d/$i || exit 9; done; sleep 1; echo ALL";
     for attack in [
         format!("mkdir d; chmod 300 d; {write}"),
         format!("mkdir -p a/d; chmod 300 a a/d; cd a; {write}"),

@@ -39,6 +39,8 @@ pub(super) struct Disk<'a> {
     counted: Instant,
     /// How long the last count took, so that large workspaces are not counted all the time.
     took: Duration,
+    /// Whether a directory was met that is only counted while nobody works in it.
+    closed: bool,
 }
 
 /// What a look at the free space says.
@@ -56,7 +58,7 @@ impl<'a> Disk<'a> {
     pub(super) fn new(root: &'a Root, before: Usage, limits: &Limits) -> Self {
         let most = Usage { bytes: limits.disk_mb.saturating_mul(1024 * 1024), files: limits.files };
         let (free, counted) = (free(root), Instant::now());
-        Self { root, before, most, left: most, free, counted, took: Duration::ZERO }
+        Self { root, before, most, left: most, free, counted, took: Duration::ZERO, closed: false }
     }
 
     /// How soon to look again.
@@ -78,7 +80,10 @@ impl<'a> Disk<'a> {
         let much = gone.bytes > self.most.bytes / 4 || gone.files > self.most.files / 4;
         match self.counted.elapsed() {
             since if all || much && since > self.took => Look::Suspicious,
-            since if since > COUNT_EVERY.max(self.took * 10) => Look::Due,
+            since if since > COUNT_EVERY.max(self.took * 10) => match self.closed {
+                true => Look::Suspicious,
+                false => Look::Due,
+            },
             _ => Look::Calm,
         }
     }
@@ -88,16 +93,17 @@ impl<'a> Disk<'a> {
     pub(super) fn count(&mut self, first: Option<u32>, still: bool) -> Option<Exceeded> {
         let start = Instant::now();
         let free = free(self.root);
-        let counted = self.root.usage(still);
-        (self.counted, self.took) = (Instant::now(), start.elapsed());
-        let usage = match counted {
+        let usage = match self.root.usage(still) {
             Counted::All(usage) => usage,
-            // What is gone stays gone, until it is enough to stop them for.
-            Counted::Closed => return None,
+            // It stays due, and they are stopped for it.
+            Counted::Closed => {
+                self.closed = true;
+                return None;
+            }
             Counted::TooMuch => return Some(Exceeded::Files),
         };
         let nameless = first.map_or(0, |first| unlinked::bytes(first, self.root));
-        (self.free, self.took) = (free, start.elapsed());
+        (self.free, self.counted, self.took) = (free, Instant::now(), start.elapsed());
         let grown = Usage {
             bytes: usage.bytes.saturating_add(nameless).saturating_sub(self.before.bytes),
             files: usage.files.saturating_sub(self.before.files),
