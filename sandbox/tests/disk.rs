@@ -173,7 +173,7 @@ fn nothing_is_hidden() {
     let field = Field::new();
     fs::create_dir(field.ws.join("d")).unwrap();
     fs::write(field.ws.join("d/.env"), CANARY).unwrap();
-    fs::set_permissions(field.ws.join("d"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(field.ws.join("d"), fs::Permissions::from_mode(0o000)).unwrap();
     assert!(!text(&field.run(read)).contains(CANARY));
     assert!(field.plainly(read).contains(CANARY), "the control opens it");
 }
