@@ -10,15 +10,31 @@ use unicode_normalization::UnicodeNormalization;
 /// One component, folded: NFKC, invisible characters dropped, case folded, trailing dots and spaces dropped
 /// (some file systems ignore them).
 pub(crate) fn fold(name: &str) -> String {
-    let folded = fold_text(name);
-    let trimmed = folded.trim_end_matches(['.', ' ']);
-    if trimmed.is_empty() { folded } else { trimmed.to_owned() }
+    let mut folded = String::with_capacity(name.len());
+    push_folded(&mut folded, name);
+    folded
+}
+
+/// Adds one component, folded, to `text`.
+pub(crate) fn push_folded(text: &mut String, name: &str) {
+    let start = text.len();
+    if name.is_ascii() {
+        text.extend(folded_ascii(name));
+    } else {
+        text.push_str(&fold_text(name));
+    }
+    let added = text.get(start..).unwrap_or_default();
+    match added.trim_end_matches(['.', ' ']).len() {
+        // A name of dots alone keeps them.
+        0 => {}
+        kept => text.truncate(start + kept),
+    }
 }
 
 /// The same without looking at the ends: for patterns, and for text that holds several components.
 pub(crate) fn fold_text(text: &str) -> String {
     if text.is_ascii() {
-        return text.chars().filter(|c| !c.is_ascii_control()).map(|c| c.to_ascii_lowercase()).collect();
+        return folded_ascii(text).collect();
     }
     // Upper then lower is full case folding but for a few letters that it merges as well (ı and i).
     let cased: String = text
@@ -28,6 +44,10 @@ pub(crate) fn fold_text(text: &str) -> String {
         .flat_map(char::to_lowercase)
         .collect();
     cased.nfkc().filter(|c| !is_ignorable(*c)).collect()
+}
+
+fn folded_ascii(text: &str) -> impl Iterator<Item = char> {
+    text.bytes().filter(|byte| !byte.is_ascii_control()).map(|byte| char::from(byte.to_ascii_lowercase()))
 }
 
 /// Edits between two names, by Levenshtein; names longer than 64 characters are compared by their start.

@@ -201,9 +201,11 @@ impl Patterns {
             if !folded.is_empty() {
                 folded.push('/');
             }
-            folded.push_str(&names::fold(name));
-            if let Some(index) = set.matches(&folded).first() {
-                return Some(self.0.globs.get(*index).map_or("**", String::as_str));
+            names::push_folded(&mut folded, name);
+            // Which one it is costs a list; that there is one does not.
+            if set.is_match(&folded) {
+                let index = set.matches(&folded).first().copied();
+                return Some(index.and_then(|index| self.0.globs.get(index)).map_or("**", String::as_str));
             }
         }
         None

@@ -12,6 +12,7 @@ use cap_fs_ext::DirExt as _;
 use cap_std::fs::{Dir, Metadata, MetadataExt as _};
 
 use super::Root;
+use super::lent::{Lent, TO_CHANGE, TO_LOOK, missing, mode, set_mode};
 use super::walk::{ItemKind, entries};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
@@ -57,6 +58,16 @@ pub(crate) struct Marks {
     pub(crate) usage: Usage,
 }
 
+/// What counting a workspace came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    All(Usage),
+    /// There is a directory that could only be counted while nobody works in it.
+    Closed,
+    /// More than can be counted.
+    TooMuch,
+}
+
 /// How much a workspace holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
@@ -64,36 +75,54 @@ pub(crate) struct Usage {
     pub(crate) files: u64,
 }
 
+/// What to do with a directory of this user's that its bits close to him.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closed {
+    /// It is to be kept closed to commands as a whole, since one could open it.
+    Mark,
+    /// Look through it all the same.
+    Open,
+    /// Leave it, and say so.
+    Leave,
+}
+
 impl Root {
     /// Marks what `grants` keep closed or protected.
     pub(crate) fn marks(&self, grants: &Grants) -> Result<Marks, Error> {
-        let mut walk = Walk { grants, left: MAX_ENTRIES, marks: Marks::default() };
+        self.look_through(grants, Closed::Mark)
+    }
+
+    fn look_through(&self, grants: &Grants, closed: Closed) -> Result<Marks, Error> {
+        let mut walk = Walk { grants, closed, left: MAX_ENTRIES, marks: Marks::default() };
+        let _lent = (closed == Closed::Open).then(|| Lent::to(self.dir(), TO_LOOK));
         walk.directory(self.dir(), &Place::default(), false, 0)?;
         Ok(walk.marks)
     }
 
-    /// How much the workspace holds, or nothing if it is too much to be counted.
-    pub(crate) fn usage(&self) -> Option<Usage> {
-        let mut usage = Usage::default();
-        let mut left = 4 * MAX_ENTRIES;
-        count(self.dir(), &mut usage, &mut left, 0).then_some(usage)
+    /// How much the workspace holds; nothing if it is too much to be counted, or if `still` does not say that nobody works
+    /// in it and a directory is closed: nobody shall see it open for a moment.
+    pub(crate) fn usage(&self, still: bool) -> Counted {
+        let closed = if still { Closed::Open } else { Closed::Leave };
+        let mut count = Count::new(closed);
+        match count.directory(self.dir(), 0) {
+            false => Counted::TooMuch,
+            true if count.skipped => Counted::Closed,
+            true => Counted::All(count.usage),
+        }
     }
 
     /// The permission bits of the workspace's own directory.
     pub(crate) fn mode(&self) -> Option<u32> {
-        self.dir().dir_metadata().ok().map(|metadata| metadata.mode() & 0o7777)
+        mode(self.dir())
     }
 
     /// Gives the workspace's own directory these permission bits back, without which nobody could work in it again.
     pub(crate) fn restore_mode(&self, before: Option<u32>) {
-        use std::os::fd::AsRawFd as _;
         if let Some(before) = before
             && self.mode() != Some(before)
         {
-            // By way of the handle, since a directory that may not be entered has no path any more. Whoever may not do
-            // it does not own the directory, so that the command could not have changed it either.
-            let own = format!("/proc/self/fd/{}", self.dir().as_raw_fd());
-            let _ = rustix::fs::chmod(own, rustix::fs::Mode::from_raw_mode(before));
+            // Whoever may not do it does not own the directory, so that the command could not have changed it either.
+            let _ = set_mode(self.dir(), before);
         }
     }
 
@@ -103,7 +132,7 @@ impl Root {
     /// a new file of such a name, which would be obeyed later by whoever works in the directory.
     pub(crate) fn undo_protected(&self, grants: &Grants, before: &Marks) -> Result<Vec<String>, Error> {
         let known: BTreeSet<Identity> = before.protected.iter().map(|mark| mark.identity).collect();
-        let after = self.marks(grants)?;
+        let after = self.look_through(grants, Closed::Open)?;
         let mut done = Vec::new();
         for mark in &after.protected {
             if !known.contains(&mark.identity) {
@@ -116,7 +145,8 @@ impl Root {
         }
         for mark in &before.protected {
             if let Marked::Link(target) = &mark.what
-                && let (Some(dir), Some(name)) = (self.parent(&mark.path), mark.path.file_name())
+                && let (Some((dir, _lent)), Some(name)) =
+                    (self.parent(&mark.path, TO_CHANGE), mark.path.file_name())
                 && dir.symlink_metadata(name).is_err()
             {
                 dir.symlink_contents(target, name)
@@ -130,7 +160,7 @@ impl Root {
     /// Renames a file to a name nobody obeys.
     fn set_aside(&self, path: &Path) -> Result<(), Error> {
         let shown = lossy(path.as_os_str());
-        let (Some(dir), Some(name)) = (self.parent(path), path.file_name()) else {
+        let (Some((dir, _lent)), Some(name)) = (self.parent(path, TO_CHANGE), path.file_name()) else {
             return Err(Error::new(Kind::Failed, "a protected name cannot be taken away").at(&shown));
         };
         let mut result = Ok(());
@@ -155,6 +185,7 @@ impl Root {
         done: &mut Vec<String>,
         depth: usize,
     ) -> Result<(), Error> {
+        let _lent = Lent::to(dir, TO_LOOK);
         let Ok((found, _)) = entries(dir, MAX_ENTRIES) else { return Ok(()) };
         let old = dir.dir_metadata().is_ok_and(|metadata| before.bare.contains(&identity(&metadata)));
         if !old && is_bare(&found) {
@@ -174,13 +205,16 @@ impl Root {
         Ok(())
     }
 
-    /// The directory that holds the last name of `path`, reached without following a link.
-    fn parent(&self, path: &Path) -> Option<Dir> {
+    /// The directory that holds the last name of `path`, reached without following a link, with the permission
+    /// bits it takes to get there.
+    fn parent(&self, path: &Path, bits: u32) -> Option<(Dir, Vec<Lent>)> {
         let mut dir = self.dir().try_clone().ok()?;
+        let mut lent = vec![Lent::to(&dir, bits)];
         for name in path.parent()? {
             dir = dir.open_dir_nofollow(name).ok()?;
+            lent.push(Lent::to(&dir, bits));
         }
-        Some(dir)
+        Some((dir, lent))
     }
 
     /// Free bytes and free files of the file system the workspace is on.
@@ -217,7 +251,7 @@ impl Root {
     /// Whether `path` is a directory or file below the workspace without a link on the way; its real form.
     pub(crate) fn real(&self, path: &str) -> Option<(PathBuf, bool)> {
         let path: PathBuf = Path::new(path).components().collect();
-        let dir = self.parent(&path)?;
+        let (dir, _lent) = self.parent(&path, TO_LOOK)?;
         let metadata = dir.symlink_metadata(path.file_name()?).ok()?;
         (!metadata.is_symlink()).then(|| (path, metadata.is_dir()))
     }
@@ -247,6 +281,7 @@ impl Place {
 
 struct Walk<'a> {
     grants: &'a Grants,
+    closed: Closed,
     left: usize,
     marks: Marks,
 }
@@ -255,7 +290,7 @@ impl Walk<'_> {
     /// Below a protected directory (`within`) only secrets are of interest.
     fn directory(&mut self, dir: &Dir, place: &Place, within: bool, depth: usize) -> Result<(), Error> {
         let unreadable = |why| Error::io(place.inside.shown(), "look through the directory", why);
-        // What this user cannot list, a command of the same user cannot either.
+        // What others own and this user cannot list, a command of the same user cannot either.
         let Ok((found, complete)) = entries(dir, self.left) else { return Ok(()) };
         self.left = self.left.saturating_sub(found.len());
         if !complete || depth > MAX_DEPTH {
@@ -288,6 +323,7 @@ impl Walk<'_> {
             // A link tells where it leads and nothing of what is there.
             if *kind != ItemKind::Link && self.grants.deny_read.matching(&place.inside).is_some() {
                 self.marks.secret.push(mark());
+                self.only_count(dir, name, *kind);
                 continue;
             }
             let protected = !within && self.grants.protect.matching(&place.inside).is_some();
@@ -297,9 +333,16 @@ impl Walk<'_> {
             if *kind == ItemKind::Directory
                 && let Ok(below) = dir.open_dir_nofollow(name)
             {
+                if self.closed == Closed::Mark && missing(&below, TO_LOOK).is_some() {
+                    self.marks.secret.push(mark());
+                    self.only_count(dir, name, *kind);
+                    continue;
+                }
+                let _lent = Lent::to(&below, TO_LOOK);
                 let within = within || protected;
                 // Git names what is in there by digests: tens of thousands of them, and no secret's name.
                 if within && name == "objects" {
+                    self.only_count(dir, name, *kind);
                     continue;
                 }
                 self.directory(&below, &place, within, depth + 1)?;
@@ -307,22 +350,54 @@ impl Walk<'_> {
         }
         Ok(())
     }
-}
 
-fn count(dir: &Dir, usage: &mut Usage, left: &mut usize, depth: usize) -> bool {
-    let Ok((found, complete)) = entries(dir, *left) else { return true };
-    *left = left.saturating_sub(found.len());
-    for (name, kind) in &found {
-        usage.files += 1;
-        usage.bytes += dir.symlink_metadata(name).map_or(0, |metadata| blocks(&metadata));
-        if *kind == ItemKind::Directory
+    /// Adds what is below a directory in which nothing is marked, so that it does not seem to have grown later.
+    fn only_count(&mut self, dir: &Dir, name: &OsStr, kind: ItemKind) {
+        if kind == ItemKind::Directory
             && let Ok(below) = dir.open_dir_nofollow(name)
-            && (depth >= MAX_DEPTH || !count(&below, usage, left, depth + 1))
         {
-            return false;
+            let mut count = Count::new(Closed::Open);
+            // What is too much to be counted is found to be so while the command runs.
+            count.directory(&below, 0);
+            self.marks.usage.bytes += count.usage.bytes;
+            self.marks.usage.files += count.usage.files;
         }
     }
-    complete
+}
+
+struct Count {
+    usage: Usage,
+    left: usize,
+    closed: Closed,
+    skipped: bool,
+}
+
+impl Count {
+    fn new(closed: Closed) -> Self {
+        Self { usage: Usage::default(), left: 4 * MAX_ENTRIES, closed, skipped: false }
+    }
+
+    /// Whether all of `dir` could be counted, but for what was skipped.
+    fn directory(&mut self, dir: &Dir, depth: usize) -> bool {
+        if self.closed == Closed::Leave && missing(dir, TO_LOOK).is_some() {
+            self.skipped = true;
+            return true;
+        }
+        let _lent = Lent::to(dir, TO_LOOK);
+        let Ok((found, complete)) = entries(dir, self.left) else { return true };
+        self.left = self.left.saturating_sub(found.len());
+        for (name, kind) in &found {
+            self.usage.files += 1;
+            self.usage.bytes += dir.symlink_metadata(name).map_or(0, |metadata| blocks(&metadata));
+            if *kind == ItemKind::Directory
+                && let Ok(below) = dir.open_dir_nofollow(name)
+                && (depth >= MAX_DEPTH || !self.directory(&below, depth + 1))
+            {
+                return false;
+            }
+        }
+        complete
+    }
 }
 
 /// What a file takes on the disk.

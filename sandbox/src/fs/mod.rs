@@ -7,6 +7,9 @@ pub(crate) mod resolve;
 
 pub(crate) mod open;
 
+#[cfg(target_os = "linux")]
+mod direct;
+
 mod read;
 
 mod list;
@@ -26,6 +29,9 @@ pub(crate) mod guard;
 mod nearest;
 
 mod outline;
+
+#[cfg(target_os = "linux")]
+mod lent;
 
 #[cfg(target_os = "linux")]
 pub(crate) mod marks;

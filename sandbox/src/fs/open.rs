@@ -8,11 +8,12 @@ use std::io::Read as _;
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
+#[cfg(target_os = "linux")]
+use super::direct;
 use super::resolve::{self, Found};
 use super::{Root, nearest};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
-use crate::names::Inside;
 
 /// A file that is open for reading.
 #[derive(Debug)]
@@ -25,8 +26,8 @@ pub(super) struct Opened {
 pub(super) fn open(root: &Root, grants: &Grants, path: &str) -> Result<Opened, Error> {
     resolve::check_text(path)?;
     #[cfg(target_os = "linux")]
-    if let Some(opened) = open_in_one_step(root, grants, path)? {
-        return Ok(opened);
+    if let Some(file) = direct::open(root, grants, path) {
+        return regular(file, path);
     }
     let resolved = resolve::resolve(root, path)?;
     let inside = resolved.inside();
@@ -97,7 +98,7 @@ pub(super) fn read_all(opened: &Opened, path: &str, max_bytes: u64) -> Result<Ve
 
 /// Whether the bytes look like something other than text: a NUL among the first 8 KiB, as in git and grep.
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
-    bytes.iter().take(8192).any(|byte| *byte == 0)
+    memchr::memchr(0, bytes.get(..8192).unwrap_or(bytes)).is_some()
 }
 
 /// The error for a directory where a file was asked for.
@@ -123,41 +124,5 @@ pub(super) fn regular(file: File, path: &str) -> Result<Opened, Error> {
         Err(is_a_directory(path))
     } else {
         Err(not_a_file(path, resolve::special(&metadata)))
-    }
-}
-
-/// The common case in one system call: a path of plain names without a single link on the way, which the
-/// kernel checks. Then the names are already the resolved path. Anything else is left to the walk, whose
-/// errors are better too.
-#[cfg(target_os = "linux")]
-fn open_in_one_step(root: &Root, grants: &Grants, path: &str) -> Result<Option<Opened>, Error> {
-    use std::path::{Component, Path};
-
-    use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
-
-    if root.resolver() != crate::report::Resolver::Openat2 || resolve::ends_in_directory(path) {
-        return Ok(None);
-    }
-    let mut inside = Inside::default();
-    for component in Path::new(path).components() {
-        match component {
-            Component::CurDir => {}
-            Component::Normal(name) => inside.push(&name.to_string_lossy()),
-            _ => return Ok(None),
-        }
-    }
-    // A link may lead to where it is allowed: the walk finds out.
-    if grants.check_read(&inside).is_err() {
-        return Ok(None);
-    }
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let held = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    match openat2(root.dir(), inside.shown(), flags, Mode::empty(), held) {
-        Ok(fd) => {
-            #[expect(clippy::disallowed_types, reason = "a handle that exists already; no path is opened")]
-            let file = std::fs::File::from(fd);
-            regular(File::from_std(file), path).map(Some)
-        }
-        Err(_) => Ok(None),
     }
 }

@@ -115,7 +115,7 @@ fn select(
     options: &ReadOptions,
     grants: &Grants,
 ) -> Result<FileText, Error> {
-    let line_ends = text.bytes().filter(|byte| *byte == b'\n').count();
+    let line_ends = memchr::memchr_iter(b'\n', text.as_bytes()).count();
     let total_lines = line_ends + usize::from(!text.is_empty() && !text.ends_with('\n'));
     let asked = |value: Option<u64>, otherwise: usize| match value {
         None | Some(0) => otherwise,

@@ -74,6 +74,17 @@ pub(super) fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
+/// A process and all below it.
+pub(super) fn tree(first: u32) -> Vec<u32> {
+    let mut found = vec![first];
+    let mut next = 0;
+    while let Some(pid) = found.get(next).copied() {
+        found.extend(children(pid));
+        next += 1;
+    }
+    found
+}
+
 fn parent_of(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
@@ -101,15 +112,19 @@ mod tests {
             let grandchildren: Vec<u32> = children.iter().flat_map(|pid| super::children(*pid)).collect();
             [children, grandchildren].concat()
         };
+        // A shell that waits for its child to become the sleep cannot be stopped.
+        let sleeps = |pid: &u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep")
+        };
         let started = (0..2_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
-            below().len() == 3
+            below().len() == 3 && below().iter().filter(|pid| sleeps(pid)).count() == 2
         });
         assert!(started, "{:?}", below());
         let frozen = Frozen::below(shell.id());
         assert_eq!(frozen.0.len(), 3);
         let settled = |wanted: fn(char) -> bool| {
-            (0..400).any(|_| {
+            (0..4_000).any(|_| {
                 std::thread::sleep(std::time::Duration::from_millis(5));
                 below().into_iter().filter_map(state).all(wanted)
             })

@@ -29,6 +29,8 @@ mod cgroup;
 
 mod watch;
 
+mod unlinked;
+
 mod freeze;
 
 mod capture;

@@ -73,6 +73,9 @@ const REFUSED: &[i64] = &[
     libc::SYS_adjtimex,
     // The network: there is none, and no local service is to be spoken to either.
     libc::SYS_socket,
+    // With a message go descriptors: one that waits in a socket keeps a file that no account of a process shows.
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_iopl,
     #[cfg(target_arch = "x86_64")]

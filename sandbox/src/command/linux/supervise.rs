@@ -187,7 +187,7 @@ impl Run {
             watch::Look::Due => None,
             watch::Look::Suspicious => first.map(Frozen::below),
         };
-        let exceeded = disk.count();
+        let exceeded = disk.count(first, frozen.is_some());
         if exceeded.is_some() {
             self.frozen = frozen;
         }

@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::freeze;
+use super::{freeze, unlinked};
 use crate::command::limits::Limits;
 use crate::fs::Root;
-use crate::fs::marks::Usage;
+use crate::fs::marks::{Counted, Usage};
 
 /// How often the free space is asked for: one system call.
 pub(super) const DISK_EVERY: Duration = Duration::from_millis(2);
@@ -39,6 +39,8 @@ pub(super) struct Disk<'a> {
     counted: Instant,
     /// How long the last count took, so that large workspaces are not counted all the time.
     took: Duration,
+    /// Whether a directory was met that is only counted while nobody works in it.
+    closed: bool,
 }
 
 /// What a look at the free space says.
@@ -56,7 +58,7 @@ impl<'a> Disk<'a> {
     pub(super) fn new(root: &'a Root, before: Usage, limits: &Limits) -> Self {
         let most = Usage { bytes: limits.disk_mb.saturating_mul(1024 * 1024), files: limits.files };
         let (free, counted) = (free(root), Instant::now());
-        Self { root, before, most, left: most, free, counted, took: Duration::ZERO }
+        Self { root, before, most, left: most, free, counted, took: Duration::ZERO, closed: false }
     }
 
     /// How soon to look again.
@@ -73,25 +75,37 @@ impl<'a> Disk<'a> {
         let (bytes, files) = free(self.root);
         let gone =
             Usage { bytes: self.free.0.saturating_sub(bytes), files: self.free.1.saturating_sub(files) };
-        // A quarter of what is allowed, or all that was left of it, is gone from the whole file system.
-        let much = |gone: u64, most: u64, left: u64| gone > left.min(most / 4);
-        let suspicious = much(gone.bytes, self.most.bytes, self.left.bytes)
-            || much(gone.files, self.most.files, self.left.files);
+        // All that was left is gone from the whole file system: nothing more may be written before it is known by whom.
+        let all = gone.bytes > self.left.bytes || gone.files > self.left.files;
+        let much = gone.bytes > self.most.bytes / 4 || gone.files > self.most.files / 4;
         match self.counted.elapsed() {
-            since if suspicious && since > self.took => Look::Suspicious,
-            since if since > COUNT_EVERY.max(self.took * 10) => Look::Due,
+            since if all || much && since > self.took => Look::Suspicious,
+            since if since > COUNT_EVERY.max(self.took * 10) => match self.closed {
+                true => Look::Suspicious,
+                false => Look::Due,
+            },
             _ => Look::Calm,
         }
     }
 
-    /// Counts; says whether the directory has grown too much.
-    pub(super) fn count(&mut self) -> Option<Exceeded> {
+    /// Counts what the directory holds, and what the process `first` and those below it hold of its file system without a
+    /// name; says whether it has grown too much. `still` says that they have been stopped.
+    pub(super) fn count(&mut self, first: Option<u32>, still: bool) -> Option<Exceeded> {
         let start = Instant::now();
         let free = free(self.root);
-        let usage = self.root.usage().unwrap_or(Usage { bytes: 0, files: u64::MAX });
+        let usage = match self.root.usage(still) {
+            Counted::All(usage) => usage,
+            // It stays due, and they are stopped for it.
+            Counted::Closed => {
+                self.closed = true;
+                return None;
+            }
+            Counted::TooMuch => return Some(Exceeded::Files),
+        };
+        let nameless = first.map_or(0, |first| unlinked::bytes(first, self.root));
         (self.free, self.counted, self.took) = (free, Instant::now(), start.elapsed());
         let grown = Usage {
-            bytes: usage.bytes.saturating_sub(self.before.bytes),
+            bytes: usage.bytes.saturating_add(nameless).saturating_sub(self.before.bytes),
             files: usage.files.saturating_sub(self.before.files),
         };
         self.left = Usage {
@@ -136,13 +150,9 @@ impl Memory {
 
 /// Bytes in memory of a process and all below it. What they share is counted for each.
 fn resident(first: u32) -> u64 {
-    let mut bytes = 0;
-    let mut todo = vec![first];
-    while let Some(pid) = todo.pop() {
-        let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        let pages = read("statm").split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        bytes += pages * 4096;
-        todo.extend(freeze::children(pid));
-    }
-    bytes
+    let pages = |pid: u32| {
+        let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+        statm.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
+    };
+    freeze::tree(first).into_iter().map(|pid| pages(pid) * 4096).sum()
 }

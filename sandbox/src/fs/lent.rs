@@ -1,0 +1,66 @@
+//! Directories that this user owns and may not look through, since their bits say so: whoever owns one can change that, a
+//! command too. To know what such a directory holds, it is lent the bits that are missing.
+//!
+//! Invariant: the bits are as before when the value is dropped, unless somebody has changed them meanwhile.
+
+use std::os::fd::AsRawFd as _;
+
+use cap_std::fs::{Dir, MetadataExt as _};
+use rustix::fs::{Access, AtFlags, Mode, accessat, chmod};
+
+/// What it takes to list a directory and to look at what is in it.
+pub(super) const TO_LOOK: u32 = 0o500;
+/// What it takes to rename something in it too.
+pub(super) const TO_CHANGE: u32 = 0o700;
+
+/// A directory for as long as it has the bits it needs.
+#[derive(Debug)]
+pub(super) struct Lent {
+    /// The directory, its bits before and those it has now.
+    back: Option<(Dir, u32, u32)>,
+}
+
+impl Lent {
+    /// Lends `dir` those of `bits` that are missing, where that is up to this user.
+    pub(super) fn to(dir: &Dir, bits: u32) -> Self {
+        let lend = || {
+            let before = missing(dir, bits)?;
+            let kept = dir.try_clone().ok()?;
+            set_mode(dir, before | bits).ok()?;
+            Some((kept, before, before | bits))
+        };
+        Self { back: lend() }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some((dir, before, lent)) = &self.back
+            && mode(dir) == Some(*lent)
+        {
+            // It was ours to change a moment ago.
+            let _ = set_mode(dir, *before);
+        }
+    }
+}
+
+/// The permission bits of a directory that has not all of `bits`, where this user is kept out by that.
+pub(super) fn missing(dir: &Dir, bits: u32) -> Option<u32> {
+    let before = mode(dir)?;
+    if before & bits == bits {
+        return None;
+    }
+    let mut wanted = Access::READ_OK | Access::EXEC_OK;
+    wanted.set(Access::WRITE_OK, bits == TO_CHANGE);
+    accessat(dir, ".", wanted, AtFlags::EACCESS).is_err().then_some(before)
+}
+
+/// The permission bits of a directory.
+pub(super) fn mode(dir: &Dir) -> Option<u32> {
+    dir.dir_metadata().ok().map(|metadata| metadata.mode() & 0o7777)
+}
+
+/// Sets them by way of the handle, since a directory that may not be entered has no path any more.
+pub(super) fn set_mode(dir: &Dir, mode: u32) -> rustix::io::Result<()> {
+    chmod(format!("/proc/self/fd/{}", dir.as_raw_fd()), Mode::from_raw_mode(mode))
+}
