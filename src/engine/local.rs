@@ -407,9 +407,6 @@ impl<B: Backend + Send> Making<'_, B> {
         let opens = matches!(self.request.transcript.last(), Some(Message::User(_)));
         match self.engine.options.primer {
             _ if self.engine.reasons() => Primer::None,
-            Primer::Calls if self.request.tools.iter().all(|tool| tool.example.is_none()) => {
-                if opens && decides { Primer::Talk } else { Primer::None }
-            }
             Primer::Talk if !(opens && decides) => Primer::None,
             primer => primer,
         }

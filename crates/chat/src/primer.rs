@@ -5,7 +5,8 @@
 //! says when to call changes little, an answered greeting much. Which tool a request wants they see from requests, too,
 //! better than from descriptions.
 
-use crate::model::{Message, ToolCall};
+use crate::model::Message;
+use crate::prompt::example_of;
 use crate::spec::ToolSpec;
 
 /// What a conversation begins with.
@@ -47,8 +48,7 @@ impl Primer {
 
 /// The example of a tool as two turns.
 fn called(tool: &ToolSpec) -> Option<[Message; 2]> {
-    let example = tool.example.as_ref()?;
-    let call = ToolCall::new(tool.name.as_str(), example.arguments.clone()).with_id("example");
-    let turn = Message::Assistant { content: None, reasoning: None, calls: vec![call] };
-    Some([Message::User(example.request.clone()), turn])
+    let (request, call) = example_of(tool)?;
+    let turn = Message::Assistant { content: None, reasoning: None, calls: vec![call.with_id("example")] };
+    Some([Message::User(request), turn])
 }
