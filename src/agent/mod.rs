@@ -291,10 +291,13 @@ impl Run<'_> {
 
     /// After a call, what is still open asks for another tool than the one called, unless that takes it, too.
     fn weigh_again(&self, fits: &mut [Fit], open: &Open) {
+        if self.calls.is_empty() || open.is_empty() {
+            return;
+        }
         for (name, fit) in self.agent.registry.names().zip(fits) {
             let is_called = self.calls.iter().any(|made| made.name == name);
             *fit = match *fit {
-                Fit::Unknown if open.asks_for(name) && !self.calls.is_empty() => Fit::Suits,
+                Fit::Unknown if open.asks_for(name) => Fit::Suits,
                 Fit::Unknown if is_called && !open.of_tools.is_empty() => Fit::Clashes,
                 Fit::Unnamed if is_called => Fit::Clashes,
                 fit => fit,

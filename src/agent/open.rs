@@ -17,6 +17,8 @@ pub(super) struct Open {
     pub(super) named: BTreeSet<String>,
     /// Words of it that are part of the name of a tool not called yet, and of none that was.
     pub(super) of_tools: BTreeSet<String>,
+    /// Words of it that are part of the name of any tool.
+    asked: BTreeSet<String>,
 }
 
 impl Open {
@@ -27,12 +29,14 @@ impl Open {
     /// What is left of it after a change: no result of one says what was changed, so only paths count.
     pub(super) fn after_change(self) -> Self {
         let is_path = |word: &String| word.contains(char::is_alphabetic) && word.contains(['/', '.']);
-        Self { named: self.named.into_iter().filter(is_path).collect(), of_tools: BTreeSet::new() }
+        let named = self.named.into_iter().filter(is_path).collect();
+        Self { named, of_tools: BTreeSet::new(), asked: self.asked }
     }
 
-    /// Whether the tool of that name is what an open word asks for.
+    /// Whether the request asks for the tool of that name by a word that is open; where none is, by any of its words.
     pub(super) fn asks_for(&self, tool: &str) -> bool {
-        parts(tool).any(|part| self.of_tools.contains(&part))
+        let words = if self.of_tools.is_empty() { &self.asked } else { &self.of_tools };
+        parts(tool).any(|part| words.contains(&part))
     }
 }
 
@@ -61,20 +65,17 @@ pub(super) fn of<'a>(transcript: &Transcript, tools: impl Iterator<Item = &'a st
     }
     let taken = taken.to_lowercase();
     let specific = specific(request).filter(|item| !holds_word(&taken, &item.to_lowercase()));
-    Open { named: specific.map(str::to_owned).collect(), of_tools: words_of_tools(request, tools, &called) }
+    let done: BTreeSet<String> = called.iter().flat_map(|name| parts(name)).collect();
+    let asked = words_of_tools(request, tools);
+    let of_tools = asked.difference(&done).cloned().collect();
+    Open { named: specific.map(str::to_owned).collect(), of_tools, asked }
 }
 
-/// The words of the request that are part of the name of a tool not called yet, and of none that was.
-fn words_of_tools<'a>(
-    request: &str,
-    tools: impl Iterator<Item = &'a str>,
-    called: &[&str],
-) -> BTreeSet<String> {
-    let done: BTreeSet<String> = called.iter().flat_map(|name| parts(name)).collect();
-    let open: BTreeSet<String> =
-        tools.flat_map(parts).filter(|part| part.len() >= LONG_ENOUGH && !done.contains(part)).collect();
+/// The words of the request that are part of the name of a tool.
+fn words_of_tools<'a>(request: &str, tools: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let parts: BTreeSet<String> = tools.flat_map(parts).filter(|part| part.len() >= LONG_ENOUGH).collect();
     let words = request.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
-    words.filter(|word| open.contains(word)).collect()
+    words.filter(|word| parts.contains(word)).collect()
 }
 
 /// The words of a tool's name.
@@ -110,6 +111,15 @@ mod tests {
         }
         let open = of(&transcript, TOOLS.into_iter());
         open.named.into_iter().chain(open.of_tools).collect()
+    }
+
+    #[test]
+    fn the_tool_that_the_request_names_takes_what_is_open() {
+        let transcript = Transcript::new().with(Message::User("The weather in Oslo and Rome".into()));
+        let open = of(&transcript, TOOLS.into_iter());
+        assert!(open.asks_for("get_weather") && !open.asks_for("get_time"));
+        let called = Open { of_tools: BTreeSet::new(), ..open };
+        assert!(called.asks_for("get_weather") && !called.asks_for("get_time"), "also once it was called");
     }
 
     #[test]

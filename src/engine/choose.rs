@@ -87,7 +87,8 @@ impl<B: Backend + Send> Making<'_, B> {
     fn weighs(&self, offered: &[ToolSpec]) -> bool {
         let single = self.request.parallel.unwrap_or(self.engine.options.parallel).get() == 1;
         // A call that was thought about follows the thought.
-        self.engine.options.tool_bias > 0.0
+        let options = &self.engine.options;
+        (options.tool_bias > 0.0 || options.fit_weight > 0.0)
             && self.thought.is_none()
             && single
             && (2..=MOST_TOOLS).contains(&offered.len())

@@ -44,7 +44,7 @@ pub struct Options {
     /// the probability that each has with a request that says nothing. Default 0: none. Applies to turns of one call.
     pub tool_bias: f64,
     /// How much it counts for a tool, in logarithms of probability, that it takes what the user named
-    /// ([`TurnRequest::fits`]), and against it that it does not. Default 0. Counts where [`tool_bias`](Self::tool_bias) does.
+    /// ([`TurnRequest::fits`]), and against it that it does not. Default 0. Applies to turns of one call.
     pub fit_weight: f64,
     /// Which parameters of the tools the model is offered.
     pub parameters: Parameters,

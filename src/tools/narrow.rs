@@ -260,8 +260,9 @@ impl Said {
             }
         }
         // Who names a path does not mean another word by it.
-        let names_paths =
-            self.asked().iter().any(|word| is_pathlike(word) || paths.iter().any(|path| path == plain(word)));
+        let request = self.texts.first().map(String::as_str).unwrap_or_default();
+        let is_path = |word: &str| is_pathlike(word) || paths.iter().any(|path| path == plain(word));
+        let names_paths = words(request).any(|word| is_path(&word));
         let missing = self.words.iter().filter(|word| {
             names.get(&word.to_lowercase()) != Some(&1)
                 && (is_pathlike(word) || !(names_paths || NO_NAMES.contains(&word.to_lowercase().as_str())))
