@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use toolgate_infer::scripted::Scripted;
 use toolgate_infer::{
-    Backend, Constraint, DecodeOptions, Decoded, Drafting, Error, Free, Rows, Sampler, SamplerOptions,
-    Session, Source, Specials, StopReason, TokenId, Vocabulary, decode,
+    Backend, Constraint, DecodeOptions, Decoded, Drafting, Error, Forcing, Free, Rows, Sampler,
+    SamplerOptions, Session, Source, Specials, StopReason, TokenId, Vocabulary, decode,
 };
 
 use crate::language::{Language, vocabulary};
@@ -176,4 +176,35 @@ proptest! {
         prop_assert!(on.stats.decode_calls <= off.stats.decode_calls);
         prop_assert_eq!(on.stats.sampled_tokens + on.stats.accepted_tokens, off.stats.sampled_tokens);
     }
+}
+
+/// Tokens that somebody evaluated already behind the prompt, right or wrong.
+#[test]
+fn what_was_evaluated_ahead_of_a_turn_is_taken_or_cut_off() {
+    let vocabulary = vocabulary();
+    let texts = ["{\"name\": \"read_file\"}".to_owned(), "{\"name\": \"file\"}".to_owned()];
+    let turn = |ahead: &str, forcing| {
+        let mut session = Session::new(Scripted::new(vocabulary.clone()).say(texts[0].clone()));
+        session.set_prompt_text("<|start|>").unwrap();
+        let tokens = session.backend().tokenize(ahead, Specials::Plain).unwrap();
+        session.eval(&tokens, Rows::None).unwrap();
+        let options = DecodeOptions { ahead: tokens.len(), forcing, ..options(Drafting::On) };
+        let mut sink = |_: toolgate_infer::Piece<'_>| ControlFlow::Continue(());
+        let mut language = Language::new(&vocabulary, &texts);
+        let decoded =
+            decode(&mut session, &mut language, &mut Sampler::greedy(), &options, &mut sink).unwrap();
+        assert_eq!((decoded.text.as_str(), decoded.start), (texts[0].as_str(), 1), "{ahead:?}");
+        let held: Vec<TokenId> = decoded.tokens.iter().map(|token| token.token).collect();
+        assert!(held.starts_with(&session.tokens()[1..]), "{ahead:?}");
+        decoded
+    };
+    for forcing in [Forcing::On, Forcing::Off, Forcing::Asked] {
+        let none = turn("", forcing);
+        for ahead in ["{\"", "{\"name", "{\"nap", "x", "{\"name\": \"read_file\"}"] {
+            let some = turn(ahead, forcing);
+            assert_eq!(said(&some), said(&none), "{ahead:?}");
+        }
+    }
+    let (none, some) = (turn("", Forcing::Off), turn("{\"name\":", Forcing::Off));
+    assert!(some.stats.decode_calls < none.stats.decode_calls);
 }
