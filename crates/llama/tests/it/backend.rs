@@ -163,8 +163,8 @@ fn a_saved_state_gives_the_bits_of_the_tokens_evaluated() {
 
 #[test]
 fn a_state_that_is_none_of_this_context_is_refused_and_nothing_is_held() {
-    let Some(model) = smollm2() else { return };
-    let mut session = Session::new(backend(&model, 64));
+    let Some(small) = smollm2() else { return };
+    let mut session = Session::new(backend(&small, 64));
     session.set_prompt_text(PROMPT).unwrap();
     let tokens = session.tokens().to_vec();
     let state = session.save().unwrap().unwrap();
