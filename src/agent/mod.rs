@@ -59,7 +59,7 @@ pub struct RunBudget {
 
 impl RunBudget {
     fn is_spent(&self, stats: &Stats, start: Instant) -> bool {
-        self.tokens.is_some_and(|most| stats.sampled_tokens + stats.forced_tokens >= most)
+        self.tokens.is_some_and(|most| stats.written() >= most)
             || self.time.is_some_and(|most| start.elapsed() >= most)
     }
 }

@@ -19,6 +19,7 @@ use toolgate_sandbox::output::for_terminal;
 
 use super::exit::Exit;
 use super::terminal::{self, Unit};
+use crate::engine::{PackInfo, Packs};
 use crate::models::{
     DEFAULT_MODEL, Entry, Event, Existing, Presence, Pull, Sha256Digest, SourceKind, Store, digest_of,
 };
@@ -188,6 +189,8 @@ fn info(
         for (key, value) in details(path)? {
             put(key, json!(value));
         }
+        let packs = Packs::of(path, store.packs(), crate::engine::DEFAULT_LIMIT)?;
+        put("packs", packs.list().iter().map(pack).collect());
         if verify {
             let found = digest_of(path)?;
             let of_record = entry.as_ref().and_then(|entry| entry.sha256);
@@ -206,12 +209,32 @@ fn info(
         let shown = match value {
             Value::Null => continue,
             Value::String(text) => text.clone(),
+            Value::Array(items) if key == "packs" => packs_in_words(items),
             Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
             other => other.to_string(),
         };
         writeln!(out, "{key:16} {}", for_terminal(&shown))?;
     }
     Ok(exit)
+}
+
+/// A pack, as JSON.
+fn pack(pack: &PackInfo) -> Value {
+    let ago = pack.used.elapsed().unwrap_or_default().as_secs();
+    json!({
+        "file": pack.path.display().to_string(),
+        "tokens": pack.tokens,
+        "bytes": pack.bytes,
+        "used_seconds_ago": ago,
+    })
+}
+
+fn packs_in_words(packs: &[Value]) -> String {
+    let sum = |key: &str| packs.iter().filter_map(|pack| pack.get(key)?.as_u64()).sum();
+    match packs.len() {
+        0 => "none: the first run keeps what it evaluates of its prompt".to_owned(),
+        n => format!("{n} kept, {} tokens, {}", sum("tokens"), HumanBytes(sum("bytes"))),
+    }
 }
 
 /// An entry and its state, as JSON.

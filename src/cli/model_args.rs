@@ -1,13 +1,14 @@
 //! The options that say which model is asked and how it is held: shared by the commands that run one.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use super::terminal::{self, Unit};
-use crate::engine::{self, Engine, LocalEngine};
-use crate::models::{self, ResolvedModel};
+use crate::engine::{self, Engine, LocalEngine, Packs};
+use crate::models::{self, ResolvedModel, Store};
 
 /// Which model, and what holds its turns to their form. A record of a run keeps them, to load the model so again.
 #[derive(Args, Serialize, Deserialize)]
@@ -31,6 +32,14 @@ pub(super) struct ModelOptions {
     /// Evaluate every token on its own instead of forced ones in one batch: slower, for comparison.
     #[arg(long)]
     no_forcing: bool,
+    /// Guess no tokens ahead: slower, for comparison.
+    #[arg(long)]
+    #[serde(default)]
+    no_drafts: bool,
+    /// Neither take the beginnings of prompts from the cache nor keep them there: they are evaluated anew.
+    #[arg(long)]
+    #[serde(default)]
+    no_cache: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -66,6 +75,7 @@ impl ModelOptions {
             context: self.context,
             reasoning: self.reasoning,
             forcing: if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On },
+            drafting: if self.no_drafts { engine::Drafting::Off } else { engine::Drafting::On },
             ..suited
         };
         let shown = bar.clone();
@@ -73,7 +83,13 @@ impl ModelOptions {
             LocalEngine::load(model, &options, move |share| shown.set_position((share * 100.0) as u64));
         bar.finish_and_clear();
         let engine = engine?;
+        let engine = if self.no_cache { engine } else { engine.with_packs(packs_of(&model.path)?) };
         let ms = engine.load_ms();
         Ok((Arc::new(engine), ms))
     }
+}
+
+/// The packs of a model's file in the user's cache.
+pub(super) fn packs_of(model: &Path) -> anyhow::Result<Packs> {
+    Ok(Packs::of(model, Store::open()?.packs(), engine::DEFAULT_LIMIT)?)
 }

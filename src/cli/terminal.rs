@@ -207,12 +207,13 @@ pub(super) fn summary(outcome: &Final) {
         StopReason::Error => "stopped by an error",
     };
     note(&format!(
-        "{how} · {} {} · {} prompt tokens ({} cached) · {} sampled, {} forced, {} evaluations · {:.1} s",
+        "{how} · {} {} · {} prompt tokens ({} cached) · {} sampled, {} guessed, {} forced, {} evaluations · {:.1} s",
         calls,
         if calls == 1 { "call" } else { "calls" },
         stats.prompt_tokens,
         stats.cached_tokens,
         stats.sampled_tokens,
+        stats.accepted_tokens,
         stats.forced_tokens,
         stats.decode_calls,
         stats.ms.total / 1e3,

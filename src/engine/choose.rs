@@ -6,7 +6,7 @@
 //! short prompts for each set of tools, before its first call.
 
 use serde_json::Value;
-use toolgate_chat::{Message, ToolCall, ToolName, ToolSpec, Transcript};
+use toolgate_chat::{Message, Opened, ToolCall, ToolName, ToolSpec, Transcript};
 use toolgate_grammar::TokenId;
 use toolgate_infer::{Backend, Rows, Session, Specials, log_probabilities};
 
@@ -44,19 +44,41 @@ impl<B: Backend + Send> Making<'_, B> {
     /// Learns the model's bias towards the tools offered, where it is to be taken off and is not known yet; whether it did,
     /// and so evaluated other prompts.
     pub(super) fn learn_bias(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<bool, Error> {
-        if !self.weighs(offered) || state.biases.get(offered).is_some() {
+        let is_taken_off = self.engine.options.tool_bias > 0.0 && self.weighs(offered);
+        if !is_taken_off || state.biases.get(offered).is_some() {
+            return Ok(false);
+        }
+        let probes =
+            EMPTY.map(|request| self.introduced(&Transcript::new().with(Message::User(request.to_owned()))));
+        let place = self.probes(&state.session, &probes, offered)?;
+        if let Some(bias) = self.engine.known_bias(&state.session, &place, offered.len()) {
+            state.biases.put(offered, bias);
             return Ok(false);
         }
         let mut bias = vec![0.0; offered.len()];
-        for request in EMPTY {
-            let transcript = Transcript::new().with(Message::User(request.to_owned()));
-            self.probe(state, &self.introduced(&transcript), offered)?;
+        for transcript in &probes {
+            self.probe(state, transcript, offered)?;
             for (sum, weight) in bias.iter_mut().zip(self.weights(state, offered)?) {
                 *sum += weight / EMPTY.len() as f64;
             }
         }
+        self.engine.keep_bias(&state.session, &place, &bias);
         state.biases.put(offered, bias);
         Ok(true)
+    }
+
+    /// The tokens of all probes: what the bias depends on beside the model.
+    fn probes(
+        &self,
+        session: &Session<B>,
+        probes: &[Transcript],
+        offered: &[ToolSpec],
+    ) -> Result<Vec<TokenId>, Error> {
+        let mut tokens = Vec::new();
+        for transcript in probes {
+            tokens.extend(self.prompt(session, transcript, offered, Opened::Close)?);
+        }
+        Ok(tokens)
     }
 
     /// The tool to call after the prompt that was evaluated last; `None` leaves it to the decoding.
@@ -68,14 +90,15 @@ impl<B: Backend + Send> Making<'_, B> {
         if !self.weighs(offered) {
             return Ok(None);
         }
-        let Some(bias) = state.biases.get(offered).map(<[f64]>::to_vec) else { return Ok(None) };
+        let bias = state.biases.get(offered).map_or_else(|| vec![0.0; offered.len()], <[f64]>::to_vec);
         let share = self.engine.options.tool_bias;
         let prompt = state.session.tokens().to_vec();
         let weights = self.weights(state, offered)?;
-        // The logits that the turn starts from are gone: the prompt's last token gives them again.
-        state.session.truncate(prompt.len().saturating_sub(1))?;
+        // What all calls begin with is evaluated now, and this one begins so, too. Less than the prompt is left where the
+        // model's memory cannot be cut.
         let rest = prompt.get(state.session.tokens().len()..).unwrap_or_default();
         self.stats.decode_calls += state.session.eval(rest, Rows::Last)?;
+        self.ahead = state.session.tokens().len().saturating_sub(prompt.len());
         let unbiased = weights.iter().zip(bias).map(|(weight, bias)| weight - share * bias);
         let fits = self.request.fits.iter().chain(std::iter::repeat(&0.0));
         let scored = unbiased.zip(fits).map(|(weight, fit)| weight + self.engine.options.fit_weight * fit);
@@ -94,20 +117,17 @@ impl<B: Backend + Send> Making<'_, B> {
             && (2..=MOST_TOOLS).contains(&offered.len())
     }
 
-    /// The logarithm of each tool's probability where a call names its tool, up to what all share. The logits after the
-    /// prompt are gone then.
+    /// The logarithm of each tool's probability where a call names its tool, up to what all share. The session holds what
+    /// all calls begin with then.
     fn weights(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<Vec<f64>, Error> {
         let mut openings = Vec::with_capacity(offered.len());
         for tool in offered {
             let text = opening(&self.engine.dialogue.format().render_calls(&[bare(tool)], offered), tool);
             openings.push(state.session.backend().tokenize(&text, Specials::Plain)?);
         }
-        let session = &mut state.session;
-        let prompt = session.tokens().len();
         let mut weights = vec![0.0; openings.len()];
         let all: Vec<usize> = (0..openings.len()).collect();
-        self.stats.decode_calls += weigh(session, &openings, &all, 0, &mut weights)?;
-        session.truncate(prompt)?;
+        self.stats.decode_calls += weigh(&mut state.session, &openings, &all, 0, &mut weights)?;
         Ok(weights)
     }
 }
@@ -128,7 +148,11 @@ fn weigh<B: Backend>(
     });
     let differ = depth + shared.count();
     let common = openings.get(first).and_then(|opening| opening.get(depth..differ)).unwrap_or_default();
-    let mut calls = session.eval(common, Rows::Last)?;
+    let mut calls = 0;
+    // As in a turn: wider batches would give other low bits, with which it would go on.
+    for tokens in common.chunks(session.backend().exact_batch_len().max(1)) {
+        calls += session.eval(tokens, Rows::Last)?;
+    }
     let mut next: Vec<TokenId> = group.iter().filter_map(|&index| token(index, differ)).collect();
     next.sort_unstable();
     next.dedup();

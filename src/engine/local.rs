@@ -9,18 +9,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use toolgate_chat::fallback::{self, Stream};
 use toolgate_chat::{
-    Dialogue, Message, Opened, ParsedTurn, Primer, PromptOptions, SystemPrompt, ToolCall, ToolChoice,
-    ToolSpec, Transcript,
+    Dialogue, Message, ParsedTurn, Primer, SystemPrompt, ToolCall, ToolChoice, ToolSpec, Transcript,
 };
 use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
 use toolgate_infer::{
-    Backend, Budget, Constraint as Limit, DecodeOptions, Decoded, Forcing, Free, Openings, Piece, Sampler,
-    SamplerOptions, Session, Specials, Stats, StopReason, TurnDecision, decode,
+    Backend, Budget, Constraint as Limit, DecodeOptions, Decoded, Drafting, Forcing, Free, Openings, Piece,
+    Sampler, SamplerOptions, Session, Stats, StopReason, TurnDecision, decode,
 };
 
 use super::automata::{Cache, Side, TurnAutomata};
 use super::choose::Biases;
+use super::packs::Packs;
 use super::policy::Thresholds;
+use super::prefill::Beginnings;
 use super::recover::recover;
 use super::{Cancel, Constraint, Engine, Facts, Turn, TurnEvent, TurnRequest};
 use crate::models::Sha256Digest;
@@ -33,6 +34,8 @@ pub struct Options {
     pub constraint: Constraint,
     /// Whether forced tokens are evaluated in one batch. Default: they are.
     pub forcing: Forcing,
+    /// Whether tokens are guessed ahead from what the prompt says. Default: they are.
+    pub drafting: Drafting,
     /// What the probability of a call is held against.
     pub thresholds: Thresholds,
     /// The system prompt of transcripts that bring none.
@@ -91,6 +94,7 @@ impl Default for Options {
         Self {
             constraint: Constraint::Grammar,
             forcing: Forcing::On,
+            drafting: Drafting::On,
             thresholds: Thresholds::default(),
             system: SystemPrompt::default(),
             primer: Primer::None,
@@ -120,6 +124,8 @@ pub struct LocalEngine<B> {
     /// llama.cpp's own grammar sampler, where the backend has it.
     reference: Option<Reference>,
     state: Mutex<State<B>>,
+    /// Where beginnings of prompts are kept from one process to the next.
+    pub(super) packs: Option<Packs>,
     load_ms: u64,
 }
 
@@ -128,6 +134,7 @@ pub(super) struct State<B> {
     pub(super) session: Session<B>,
     automata: Cache,
     pub(super) biases: Biases,
+    pub(super) beginnings: Beginnings,
 }
 
 impl<B: Backend + Send> LocalEngine<B> {
@@ -136,8 +143,12 @@ impl<B: Backend + Send> LocalEngine<B> {
         let openings = Openings::new(backend.vocabulary(), &dialogue.format().openings());
         let close = dialogue.knowledge().opens_reasoning.as_deref();
         let closes_by_token = close.is_some_and(|close| backend.vocabulary().special(close.trim()).is_some());
-        let state =
-            State { session: Session::new(backend), automata: Cache::default(), biases: Biases::default() };
+        let state = State {
+            session: Session::new(backend),
+            automata: Cache::default(),
+            biases: Biases::default(),
+            beginnings: Beginnings::default(),
+        };
         Self {
             name: name.into(),
             dialogue,
@@ -146,6 +157,7 @@ impl<B: Backend + Send> LocalEngine<B> {
             openings,
             reference: None,
             state: Mutex::new(state),
+            packs: None,
             load_ms: 0,
         }
     }
@@ -153,6 +165,13 @@ impl<B: Backend + Send> LocalEngine<B> {
     /// Adds llama.cpp's grammar sampler, for [`Constraint::Llama`].
     pub(super) fn with_reference(mut self, reference: Reference) -> Self {
         self.reference = Some(reference);
+        self
+    }
+
+    /// Keeps the beginnings of prompts on disk, and takes them from there. What turns say is the same without.
+    #[must_use]
+    pub fn with_packs(mut self, packs: Packs) -> Self {
+        self.packs = Some(packs);
         self
     }
 
@@ -233,6 +252,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
             spent: 0,
             primer: Primer::None,
             looped: false,
+            ahead: 0,
         };
         making.turn(&mut state)
     }
@@ -242,7 +262,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
 pub(super) struct Making<'a, B> {
     pub(super) engine: &'a LocalEngine<B>,
     pub(super) request: &'a TurnRequest<'a>,
-    cancel: &'a Cancel,
+    pub(super) cancel: &'a Cancel,
     pub(super) events: &'a mut dyn FnMut(TurnEvent),
     pub(super) stats: Stats,
     /// Tokens the text being written can have.
@@ -252,9 +272,11 @@ pub(super) struct Making<'a, B> {
     /// Tokens of the turn that the thought took.
     pub(super) spent: usize,
     /// What the view that is evaluated begins with.
-    primer: Primer,
+    pub(super) primer: Primer,
     /// Whether nothing but settled calls was written.
     looped: bool,
+    /// Tokens at the end of the session that are not the prompt's, but what the call begins with.
+    pub(super) ahead: usize,
 }
 
 impl<B: Backend + Send> Making<'_, B> {
@@ -428,61 +450,6 @@ impl<B: Backend + Send> Making<'_, B> {
         front.chain(given.iter().cloned()).collect()
     }
 
-    /// Renders and evaluates a prompt, reusing what is evaluated already; with reasoning left open or closed.
-    fn prefill(
-        &mut self,
-        state: &mut State<B>,
-        transcript: &Transcript,
-        tools: &[ToolSpec],
-        reasoning: bool,
-    ) -> Result<(), Error> {
-        let opened = if reasoning { Opened::Keep } else { Opened::Close };
-        let tokens = self.prompt(state, transcript, tools, opened)?;
-        let events = &mut *self.events;
-        let prefill = state.session.set_prompt(&tokens, RESERVE, self.cancel, &mut |progress| {
-            events(TurnEvent::Prefill {
-                done: progress.done,
-                tokens: progress.total,
-                cached: progress.cached,
-            });
-        })?;
-        self.stats.prompt_tokens += prefill.prompt_tokens;
-        self.stats.cached_tokens += prefill.cached_tokens;
-        self.stats.ms.prefill += prefill.ms;
-        (self.events)(TurnEvent::Prompted(tokens));
-        Ok(())
-    }
-
-    /// Evaluates a prompt that the model is asked about itself with, and that is no part of the conversation.
-    pub(super) fn probe(
-        &mut self,
-        state: &mut State<B>,
-        transcript: &Transcript,
-        tools: &[ToolSpec],
-    ) -> Result<(), Error> {
-        let tokens = self.prompt(state, transcript, tools, Opened::Close)?;
-        let prefill = state.session.set_prompt(&tokens, RESERVE, self.cancel, &mut |_| {})?;
-        self.stats.ms.prefill += prefill.ms;
-        Ok(())
-    }
-
-    /// The tokens of a prompt.
-    fn prompt(
-        &self,
-        state: &State<B>,
-        transcript: &Transcript,
-        tools: &[ToolSpec],
-        reasoning: Opened,
-    ) -> Result<Vec<TokenId>, Error> {
-        let options = PromptOptions { reasoning, ..PromptOptions::default() };
-        let prompt = self.engine.dialogue.prompt(transcript, tools, &options)?;
-        let mut tokens = Vec::new();
-        for piece in &prompt.pieces {
-            tokens.extend(state.session.backend().tokenize(piece, Specials::Parse)?);
-        }
-        Ok(tokens)
-    }
-
     /// Decodes under a side's constraint (`None`: under none); `shown` text goes out as it comes.
     pub(super) fn decode(
         &mut self,
@@ -492,8 +459,8 @@ impl<B: Backend + Send> Making<'_, B> {
         shown: bool,
     ) -> Result<Decoded, Error> {
         let mut constraint = self.engine.constraint(state.session.vocabulary(), side)?;
-        let options = self.decode_options();
-        self.budget = self.spent + options.max_tokens.min(state.session.room());
+        let options = DecodeOptions { ahead: std::mem::take(&mut self.ahead), ..self.decode_options() };
+        self.budget = self.spent + options.max_tokens.min(state.session.room() + options.ahead);
         // Without a constraint the text may hold a call in any dialect: only what is none is shown.
         let mut leaks = (shown && side.is_none()).then(|| Stream::new(self.request.tools));
         let events = &mut *self.events;
@@ -528,6 +495,7 @@ impl<B: Backend + Send> Making<'_, B> {
             max_tokens: self.request.sampling.max_tokens.saturating_sub(self.spent),
             budget: Budget::Whole,
             forcing: self.engine.options.forcing,
+            drafting: self.engine.options.drafting,
             cancel: self.cancel.clone(),
             ..DecodeOptions::default()
         }
@@ -587,6 +555,3 @@ fn drop_repeats(calls: &mut Vec<ToolCall>, settled: &[ToolCall]) {
     }
     *calls = kept;
 }
-
-/// Tokens kept free after a prompt, so that there is room for an answer.
-const RESERVE: usize = 256;

@@ -11,13 +11,16 @@ mod load;
 mod local;
 mod mend;
 mod narrow;
+mod packs;
 mod place;
 mod policy;
+mod prefill;
 mod reason;
 mod recover;
 
 pub use check::{CallCheck, Fault};
 pub use local::{AnswerView, LocalEngine, Options, Parameters};
+pub use packs::{DEFAULT_LIMIT, PackInfo, Packs};
 pub use policy::Thresholds;
 
 use std::num::NonZeroUsize;
@@ -26,7 +29,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_grammar::Grammar;
-pub use toolgate_infer::{Cancel, Forcing};
+pub use toolgate_infer::{Cancel, Drafting, Forcing};
 use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 
 use crate::Error;

@@ -135,6 +135,11 @@ impl Store {
         &self.directory
     }
 
+    /// The directory for what engines have evaluated of prompts that come again.
+    pub fn packs(&self) -> PathBuf {
+        self.directory.join(".packs")
+    }
+
     /// The models known by name.
     pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue

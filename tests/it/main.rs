@@ -18,6 +18,7 @@ mod flight;
 mod forced;
 mod models;
 mod narrow;
+mod packs;
 mod tidy;
 mod tools;
 mod turns;

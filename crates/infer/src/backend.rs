@@ -25,8 +25,22 @@ pub enum Rows {
     None,
     /// The last position, as row 0.
     Last,
-    /// Every position; row `i` belongs to token `i` of the batch (drafts are verified so).
+    /// Every position; row `i` belongs to token `i` of the batch.
     All,
+    /// This position of the batch and those behind it, row 0 being its own (drafts are verified so).
+    From(usize),
+}
+
+impl Rows {
+    /// Whether the logits of a position are wanted, in a batch of `len` tokens.
+    pub fn wants(self, position: usize, len: usize) -> bool {
+        match self {
+            Self::None => false,
+            Self::Last => position + 1 == len,
+            Self::All => true,
+            Self::From(first) => position >= first,
+        }
+    }
 }
 
 /// A model and the tokens it has evaluated.
@@ -54,6 +68,12 @@ pub trait Backend {
     /// within a turn are no wider, so that they change nothing in it.
     fn exact_batch_len(&self) -> usize {
         self.batch_len()
+    }
+
+    /// What each further token of a batch costs, up to [`exact_batch_len`](Self::exact_batch_len), as a share of what one
+    /// token by itself costs.
+    fn token_cost(&self) -> f64 {
+        0.25
     }
 
     /// Tokens it holds.
@@ -111,6 +131,31 @@ pub trait Backend {
         if sequence == 0 { self.truncate(0).map(drop) } else { Err(no_sequence(sequence)) }
     }
 
+    /// What saved states depend on beside the model's file: a state is restored only where this is the same text. None
+    /// where states cannot be saved.
+    fn state_key(&self) -> Option<String> {
+        None
+    }
+
+    /// The state of the current sequence as bytes; none where it cannot be saved.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend).
+    fn save(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
+
+    /// Makes the current sequence hold the `len` tokens whose state was saved as `state`; whether it does now. Where
+    /// it does not, the sequence is empty. Logits are gone.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend).
+    fn restore(&mut self, state: &[u8], len: usize) -> Result<bool, Error> {
+        let _ = (state, len);
+        self.truncate(0)?;
+        Ok(false)
+    }
+
     /// Tells that the tokens held now are the prompt of a turn. A hint; most backends have no use for it.
     fn begin_turn(&mut self) {}
 }
@@ -137,6 +182,9 @@ macro_rules! forward {
             fn exact_batch_len(&self) -> usize {
                 (**self).exact_batch_len()
             }
+            fn token_cost(&self) -> f64 {
+                (**self).token_cost()
+            }
             fn evaluated(&self) -> usize {
                 (**self).evaluated()
             }
@@ -160,6 +208,15 @@ macro_rules! forward {
             }
             fn forget(&mut self, sequence: usize) -> Result<(), Error> {
                 (**self).forget(sequence)
+            }
+            fn state_key(&self) -> Option<String> {
+                (**self).state_key()
+            }
+            fn save(&mut self) -> Result<Option<Vec<u8>>, Error> {
+                (**self).save()
+            }
+            fn restore(&mut self, state: &[u8], len: usize) -> Result<bool, Error> {
+                (**self).restore(state, len)
             }
             fn begin_turn(&mut self) {
                 (**self).begin_turn();

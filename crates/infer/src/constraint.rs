@@ -60,6 +60,15 @@ pub trait Constraint {
     /// As [`allows`](Self::allows).
     fn forced(&mut self) -> Result<Forced, Error>;
 
+    /// How many of these tokens may come next, one behind the other, as far as can be told without taking them: what a
+    /// guess is held against before the model is asked.
+    ///
+    /// # Errors
+    /// As [`allows`](Self::allows).
+    fn admits(&mut self, tokens: &[TokenId]) -> Result<usize, Error> {
+        Ok(tokens.len())
+    }
+
     /// Whether the text so far is whole.
     fn is_complete(&self) -> bool;
 
@@ -212,6 +221,10 @@ impl Constraint for Matcher {
         forced(self, bytes)
     }
 
+    fn admits(&mut self, tokens: &[TokenId]) -> Result<usize, Error> {
+        admits(self, tokens)
+    }
+
     fn is_complete(&self) -> bool {
         Self::is_complete(self)
     }
@@ -253,6 +266,11 @@ impl Constraint for Budgeted {
         forced(self.matcher(), bytes)
     }
 
+    /// The budget is left out: it is looked at when a token is drawn.
+    fn admits(&mut self, tokens: &[TokenId]) -> Result<usize, Error> {
+        admits(self.matcher(), tokens)
+    }
+
     fn is_complete(&self) -> bool {
         Self::is_complete(self)
     }
@@ -265,6 +283,18 @@ impl Constraint for Budgeted {
 fn refused(token: TokenId, steps: usize, error: toolgate_grammar::Error) -> Error {
     let message = format!("grammar refused token {token} after {steps} steps: {error}");
     Error::new(Kind::Constraint, message).because(error)
+}
+
+/// How many tokens a run could take.
+fn admits(run: &Matcher, tokens: &[TokenId]) -> Result<usize, Error> {
+    let mut ahead = run.clone();
+    for (index, &token) in tokens.iter().enumerate() {
+        if !ahead.allows(token)? {
+            return Ok(index);
+        }
+        ahead.accept(token)?;
+    }
+    Ok(tokens.len())
 }
 
 /// Forced text of a run, and what may follow it.
@@ -310,6 +340,10 @@ impl<C: Constraint + ?Sized> Constraint for Box<C> {
 
     fn forced(&mut self) -> Result<Forced, Error> {
         (**self).forced()
+    }
+
+    fn admits(&mut self, tokens: &[TokenId]) -> Result<usize, Error> {
+        (**self).admits(tokens)
     }
 
     fn is_complete(&self) -> bool {

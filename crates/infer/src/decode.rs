@@ -2,18 +2,27 @@
 //!
 //! Invariants: every token was accepted by the constraint before its text is shown; a constraint that fails ends the
 //! turn with its reason and never lets unconstrained text through; the tokens chosen are the same however forced ones
-//! are batched, since both ways write them canonically.
+//! are batched, since both ways write them canonically, and the same with guesses as without.
+//!
+//! Why guesses change nothing: a guessed token is evaluated ahead, together with what has to be evaluated anyway, and
+//! then each position is drawn from its own logits, exactly as without it. A guess that is what was drawn has saved an
+//! evaluation, another is cut off again. So the distribution is the same at any temperature, and a seed draws the
+//! same text.
 
+mod ahead;
+
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use toolgate_grammar::{TokenId, TokenKind};
 
 use crate::constraint::{Constraint, Forced, Mask};
+use crate::draft::{Drafter, Guess};
 use crate::forced::{CONTEXT, canonical};
 use crate::stats::ms;
 use crate::stream::TextStream;
-use crate::{Backend, Cancel, Error, Kind, Rows, Sampler, Session, Stats};
+use crate::{Backend, Cancel, Error, Kind, Sampler, Session, Stats};
 
 /// How a turn is decoded.
 #[derive(Clone, Debug)]
@@ -24,6 +33,10 @@ pub struct DecodeOptions {
     pub budget: Budget,
     /// What is done with text that has no alternative. Default [`Forcing::On`].
     pub forcing: Forcing,
+    /// Whether tokens are guessed ahead. Default [`Drafting::On`].
+    pub drafting: Drafting,
+    /// Tokens at the end of the session that are not in front of the turn, but guesses at its first ones. Default 0.
+    pub ahead: usize,
     /// Texts that end the turn; the text then ends in front of them. Default none.
     pub stop_texts: Vec<String>,
     /// Stops the turn between two evaluations.
@@ -36,6 +49,8 @@ impl Default for DecodeOptions {
             max_tokens: 1_024,
             budget: Budget::Cut,
             forcing: Forcing::On,
+            drafting: Drafting::On,
+            ahead: 0,
             stop_texts: Vec::new(),
             cancel: Cancel::default(),
         }
@@ -66,6 +81,17 @@ pub enum Forcing {
     Asked,
 }
 
+/// Whether tokens are guessed ahead from what the prompt and the turn say already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drafting {
+    /// As many as are worth their place in a batch, by how often guesses were right in this turn and by
+    /// [`Backend::token_cost`]; none with [`Forcing::Off`], which evaluates one token at a time.
+    #[default]
+    On,
+    /// None: what [`On`](Self::On) is measured against. Turns are the same.
+    Off,
+}
+
 /// Where a token came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -74,7 +100,7 @@ pub enum Source {
     Sampled,
     /// Without an alternative.
     Forced,
-    /// Guessed ahead and confirmed by the model.
+    /// Drawn like [`Sampled`](Self::Sampled) ones, and guessed ahead: its evaluation was done already.
     Drafted,
 }
 
@@ -155,8 +181,10 @@ pub fn decode<B: Backend>(
     options: &DecodeOptions,
     sink: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
 ) -> Result<Decoded, Error> {
-    let start = session.tokens().len();
+    let start = session.tokens().len().saturating_sub(options.ahead);
+    let ahead = session.tokens().iter().skip(start).copied().collect();
     let mut turn = Turn::new(session, constraint, options, sink, start);
+    turn.ahead = ahead;
     let stop = turn.run(sampler);
     turn.finish(stop)
 }
@@ -172,6 +200,15 @@ pub(crate) struct Turn<'a, B> {
     sink: &'a mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
     /// Tokens of the turn the model has not evaluated yet.
     pending: Vec<TokenId>,
+    /// Tokens it has evaluated ahead behind those of the turn; empty where some are pending.
+    ahead: VecDeque<TokenId>,
+    /// Row of the last evaluation with the logits behind the turn's last token; none where that is the session's last.
+    row: Option<usize>,
+    drafter: Option<Drafter>,
+    /// Whether the model's memory could not be cut where a guess was wrong.
+    lossy: bool,
+    /// What was guessed to come next, whether it was evaluated ahead or not.
+    guess: Option<(Guess, VecDeque<TokenId>)>,
     stream: TextStream<'a>,
     tokens: Vec<DecodedToken>,
     stats: Stats,
@@ -195,6 +232,11 @@ impl<'a, B: Backend> Turn<'a, B> {
             options,
             sink,
             pending: Vec::new(),
+            ahead: VecDeque::new(),
+            row: None,
+            drafter: None,
+            lossy: false,
+            guess: None,
             stream: TextStream::new(&options.stop_texts),
             tokens: Vec::new(),
             stats: Stats::default(),
@@ -267,7 +309,11 @@ impl<'a, B: Backend> Turn<'a, B> {
             }
             let start = Instant::now();
             self.evaluate()?;
-            let draw = sampler.draw(self.session.logits()?, &mut self.constraint)?;
+            let logits = match self.row {
+                Some(row) => self.session.row(row)?,
+                None => self.session.logits()?,
+            };
+            let draw = sampler.draw(logits, &mut self.constraint)?;
             self.busy += start.elapsed();
             if let Some(share) = draw.removed {
                 self.stats.constraint_pressure.record(share);
@@ -276,7 +322,9 @@ impl<'a, B: Backend> Turn<'a, B> {
                 self.stats.sampled_tokens += 1;
                 return Ok(StopReason::End);
             }
-            if let Some(stop) = self.take(draw.token, Source::Sampled)? {
+            let ahead = self.ahead.front() == Some(&draw.token);
+            let source = if ahead { Source::Drafted } else { Source::Sampled };
+            if let Some(stop) = self.take(draw.token, source)? {
                 return Ok(stop);
             }
         }
@@ -289,37 +337,26 @@ impl<'a, B: Backend> Turn<'a, B> {
         }
         let start = Instant::now();
         let forced = self.constraint.forced()?;
-        let tokens = if forced.bytes.is_empty() {
-            Vec::new()
-        } else {
-            let held = self.session.tokens();
-            let recent: Vec<TokenId> = held
-                .get(held.len().saturating_sub(CONTEXT)..)
-                .unwrap_or_default()
-                .iter()
-                .chain(&self.pending)
-                .copied()
-                .collect();
-            canonical(self.session.backend(), &recent, &forced)?
+        let tokens = match forced.bytes.is_empty() {
+            true => Vec::new(),
+            false => canonical(self.session.backend(), &self.recent(), &forced)?,
         };
         self.busy += start.elapsed();
         Ok(tokens)
     }
 
-    fn evaluate(&mut self) -> Result<(), Error> {
-        let pending = std::mem::take(&mut self.pending);
-        let at_once =
-            if self.options.forcing == Forcing::On { self.session.backend().exact_batch_len() } else { 1 };
-        for tokens in pending.chunks(at_once.max(1)) {
-            self.stats.decode_calls += self.session.eval(tokens, Rows::Last)?;
-        }
-        Ok(())
+    /// The last tokens of the turn and of what is in front of it.
+    fn recent(&self) -> Vec<TokenId> {
+        let held = self.session.tokens();
+        let held = held.get(..held.len() - self.ahead.len().min(held.len())).unwrap_or_default();
+        let last = held.get(held.len().saturating_sub(CONTEXT)..).unwrap_or_default();
+        last.iter().chain(&self.pending).copied().collect()
     }
 
     /// Accepts a token and shows its text; a reason if the turn ends with it.
     fn take(&mut self, token: TokenId, source: Source) -> Result<Option<StopReason>, Error> {
         self.constraint.accept(token)?;
-        self.pending.push(token);
+        self.follow(token, source)?;
         self.tokens.push(DecodedToken { token, source });
         match source {
             Source::Sampled => self.stats.sampled_tokens += 1,
@@ -344,6 +381,7 @@ impl<'a, B: Backend> Turn<'a, B> {
 
     /// The turn, once it has come to its end.
     pub(crate) fn finish(mut self, stop: Result<StopReason, Error>) -> Result<Decoded, Error> {
+        let stop = self.cut().and(stop);
         let stop = match stop {
             Ok(StopReason::End | StopReason::Finished) if self.constraint.is_steered() => StopReason::Budget,
             Ok(stop) => stop,
@@ -406,6 +444,10 @@ impl Constraint for Timed<'_> {
 
     fn forced(&mut self) -> Result<Forced, Error> {
         self.time(|inner| inner.forced())
+    }
+
+    fn admits(&mut self, tokens: &[TokenId]) -> Result<usize, Error> {
+        self.time(|inner| inner.admits(tokens))
     }
 
     fn is_complete(&self) -> bool {

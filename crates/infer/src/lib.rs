@@ -33,6 +33,7 @@ mod backend;
 mod constraint;
 mod decision;
 mod decode;
+mod draft;
 mod error;
 mod forced;
 mod retry;
@@ -46,7 +47,9 @@ mod stream;
 pub use backend::{Backend, Rows, Specials};
 pub use constraint::{Constraint, Follow, Forced, Free, Mask};
 pub use decision::{Openings, TurnDecision, log_probabilities, opening_mass};
-pub use decode::{Budget, DecodeOptions, Decoded, DecodedToken, Forcing, Piece, Source, StopReason, decode};
+pub use decode::{
+    Budget, DecodeOptions, Decoded, DecodedToken, Drafting, Forcing, Piece, Source, StopReason, decode,
+};
 pub use error::{Error, Kind, Overflow};
 pub use forced::canonical;
 pub use retry::{Other, Tried, decode_from, likeliest_other};

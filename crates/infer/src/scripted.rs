@@ -250,11 +250,8 @@ impl Backend for Scripted {
         self.batches.push(tokens.len());
         let before = self.held.len();
         self.held.extend_from_slice(tokens);
-        self.logits = match rows {
-            Rows::None => Vec::new(),
-            Rows::Last => vec![self.row(self.held.len())],
-            Rows::All => (before + 1..=self.held.len()).map(|len| self.row(len)).collect(),
-        };
+        let wanted = (0..tokens.len()).filter(|&position| rows.wants(position, tokens.len()));
+        self.logits = wanted.map(|position| self.row(before + position + 1)).collect();
         Ok(())
     }
 
@@ -298,6 +295,27 @@ impl Backend for Scripted {
         let missing = || Error::new(Kind::Backend, format!("there is no sequence {sequence}"));
         self.others.get_mut(sequence).ok_or_else(missing)?.clear();
         Ok(())
+    }
+
+    fn state_key(&self) -> Option<String> {
+        Some(format!("scripted, {} tokens", self.vocabulary.len()))
+    }
+
+    /// Its tokens, four bytes each.
+    fn save(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        Ok(Some(self.held.iter().flat_map(|token| token.to_le_bytes()).collect()))
+    }
+
+    fn restore(&mut self, state: &[u8], len: usize) -> Result<bool, Error> {
+        self.truncate(0)?;
+        let tokens: Vec<TokenId> =
+            state.as_chunks().0.iter().map(|&bytes| TokenId::from_le_bytes(bytes)).collect();
+        let known = tokens.iter().all(|&token| (token as usize) < self.vocabulary.len());
+        let fits = known && tokens.len() == len && state.len() == 4 * len && len <= self.context;
+        if fits {
+            self.held = tokens;
+        }
+        Ok(fits)
     }
 
     fn begin_turn(&mut self) {

@@ -55,7 +55,7 @@ pub struct Prefill {
     pub prompt_tokens: usize,
     /// Of these, tokens found in the cache.
     pub cached_tokens: usize,
-    /// Of these, tokens evaluated now; at least one, since logits are wanted.
+    /// Of these, tokens evaluated now; at least one where logits are wanted.
     pub evaluated_tokens: usize,
     /// Time taken, in milliseconds.
     pub ms: f64,
@@ -118,6 +118,34 @@ impl<B: Backend> Session<B> {
         cancel: &Cancel,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Prefill, Error> {
+        let prefill = self.hold(prompt, reserve, Rows::Last, cancel, progress)?;
+        self.backend.begin_turn();
+        Ok(prefill)
+    }
+
+    /// Holds what prompts begin with, as [`set_prompt`](Self::set_prompt) would; no turn begins there, and there are no
+    /// logits.
+    ///
+    /// # Errors
+    /// As [`set_prompt`](Self::set_prompt).
+    pub fn set_beginning(
+        &mut self,
+        beginning: &[TokenId],
+        reserve: usize,
+        cancel: &Cancel,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Prefill, Error> {
+        self.hold(beginning, reserve, Rows::None, cancel, progress)
+    }
+
+    fn hold(
+        &mut self,
+        prompt: &[TokenId],
+        reserve: usize,
+        rows: Rows,
+        cancel: &Cancel,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Prefill, Error> {
         let start = Instant::now();
         let (total, context) = (prompt.len(), self.backend.context_len());
         if total == 0 {
@@ -128,7 +156,8 @@ impl<B: Backend> Session<B> {
         }
         self.choose(prompt)?;
         // The last token is evaluated again if need be: its logits are those the turn starts from.
-        self.truncate(common(&self.tokens, prompt).min(total - 1))?;
+        let most = if rows == Rows::None { total } else { total - 1 };
+        self.truncate(common(&self.tokens, prompt).min(most))?;
         let cached = self.tokens.len();
         progress(Progress { cached, done: cached, total });
         let mut rest = prompt.get(cached..).unwrap_or_default();
@@ -137,13 +166,48 @@ impl<B: Backend> Session<B> {
                 return Err(Error::new(Kind::Cancelled, "cancelled while the prompt was evaluated"));
             }
             let (batch, after) = rest.split_at(rest.len().min(self.backend.batch_len().max(1)));
-            self.eval_batch(batch, if after.is_empty() { Rows::Last } else { Rows::None })?;
+            self.eval_batch(batch, if after.is_empty() { rows } else { Rows::None })?;
             rest = after;
             progress(Progress { cached, done: self.tokens.len(), total });
         }
-        self.backend.begin_turn();
         let evaluated_tokens = total - cached;
         Ok(Prefill { prompt_tokens: total, cached_tokens: cached, evaluated_tokens, ms: ms(start.elapsed()) })
+    }
+
+    /// Most tokens of `prompt` that are held, in whatever sequence.
+    pub fn held(&self, prompt: &[TokenId]) -> usize {
+        let shelved = self.shelf.best(prompt).map_or(0, |(_, held)| held);
+        common(&self.tokens, prompt).max(shelved)
+    }
+
+    /// The state of the tokens held, as bytes for [`restore`](Self::restore); none where the backend cannot tell.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`].
+    pub fn save(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        self.backend.save()
+    }
+
+    /// Holds `tokens`, whose state was saved, without evaluating them; whether that went well. What is worth keeping of
+    /// the tokens held before stays in another sequence.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`].
+    pub fn restore(&mut self, tokens: &[TokenId], state: &[u8]) -> Result<bool, Error> {
+        if tokens.is_empty() || tokens.len() > self.backend.context_len() {
+            return Ok(false);
+        }
+        self.choose(tokens)?;
+        self.truncate(0)?;
+        self.make_room(tokens.len())?;
+        self.row = None;
+        let restored = self.backend.restore(state, tokens.len())?;
+        if restored && self.backend.evaluated() == tokens.len() {
+            self.tokens = tokens.to_vec();
+            return Ok(true);
+        }
+        self.truncate(0)?;
+        Ok(false)
     }
 
     /// [`set_prompt`](Self::set_prompt) for a text, control tokens parsed, nothing reserved: for examples and tests.
@@ -180,6 +244,11 @@ impl<B: Backend> Session<B> {
     pub fn logits(&self) -> Result<&[f32], Error> {
         let missing = || Error::new(Kind::Backend, "no logits: the last token was not evaluated for them");
         self.row(self.row.ok_or_else(missing)?)
+    }
+
+    /// Whether there are [`logits`](Self::logits) after the last token.
+    pub(crate) fn has_logits(&self) -> bool {
+        self.row.is_some()
     }
 
     /// Logits of a row of the last evaluation; see [`Rows`].
@@ -270,6 +339,7 @@ impl<B: Backend> Session<B> {
             Rows::None => None,
             Rows::Last => Some(0),
             Rows::All => batch.len().checked_sub(1),
+            Rows::From(first) => batch.len().checked_sub(first + 1),
         };
         Ok(())
     }

@@ -14,7 +14,7 @@ pub struct Stats {
     pub prompt_tokens: usize,
     /// Of these, tokens found in the cache.
     pub cached_tokens: usize,
-    /// Tokens drawn from the model's distribution.
+    /// Tokens drawn from the model's distribution, but for the accepted ones.
     pub sampled_tokens: usize,
     /// Tokens the grammar left no choice about.
     pub forced_tokens: usize,
@@ -31,6 +31,13 @@ pub struct Stats {
     pub ms: Milliseconds,
     /// Probability the constraint took away.
     pub constraint_pressure: Pressure,
+}
+
+impl Stats {
+    /// Tokens written: drawn, guessed and confirmed, or without an alternative.
+    pub fn written(&self) -> usize {
+        self.sampled_tokens + self.accepted_tokens + self.forced_tokens
+    }
 }
 
 /// Time by stage, in milliseconds.

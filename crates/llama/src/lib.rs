@@ -29,6 +29,7 @@ mod gguf;
 mod grammar;
 mod load;
 mod model;
+mod state;
 mod threads;
 
 pub use backend::{ContextOptions, LlamaBackend, Numerics};

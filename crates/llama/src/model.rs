@@ -189,6 +189,14 @@ impl Model {
             .unwrap_or(0)
     }
 
+    /// Whether its memory holds keys and values of every token: neither a window of them nor a summary.
+    pub(crate) fn remembers_all(&self) -> bool {
+        let architecture = self.metadata("general.architecture").unwrap_or_default();
+        let window = self.metadata(&format!("{architecture}.attention.sliding_window"));
+        let model = &self.0.model;
+        !model.is_recurrent() && !model.is_hybrid() && window.is_none_or(|window| window == "0")
+    }
+
     /// Number of weights.
     pub fn parameters(&self) -> u64 {
         self.0.model.n_params()

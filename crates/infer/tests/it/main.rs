@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod decode;
+mod drafting;
 mod forcing;
 mod language;
 mod retry;

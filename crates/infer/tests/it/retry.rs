@@ -71,7 +71,7 @@ fn once_more<B: Backend>(
     assert!(after.text.ends_with(&shown) && !tried.holds(after.text.as_bytes()), "{}", after.text);
     assert_eq!(after.start, before.start);
     assert_eq!(after.tokens[..other.kept()], before.tokens[..other.kept()]);
-    let new = after.stats.sampled_tokens + after.stats.forced_tokens;
+    let new = after.stats.written();
     let ended = usize::from(after.stop == StopReason::End);
     assert_eq!(new, after.tokens.len() - other.kept() + ended, "only what is new is counted");
     Some(after)

@@ -139,6 +139,57 @@ fn batches_of_a_turn_give_the_bits_of_single_tokens() {
     }
 }
 
+/// A state of one context puts another, in another sequence, where the first was: the same bits follow.
+#[test]
+fn a_saved_state_gives_the_bits_of_the_tokens_evaluated() {
+    for id in ["smollm2-135m", "qwen2.5-coder-0.5b"] {
+        let Some(model) = model(id, Load::All) else { return };
+        let mut first = Session::new(backend(&model, 64));
+        first.set_prompt_text(PROMPT).unwrap();
+        let tokens = first.tokens().to_vec();
+        let state = first.save().unwrap().expect("a plain cache can be saved");
+        let next = first.backend().tokenize("1, 2, 3", Specials::Plain).unwrap();
+        first.eval(&next, Rows::Last).unwrap();
+        let mut second = Session::new(backend(&model, 64));
+        second.set_prompt_text(&"word ".repeat(50)).unwrap();
+        assert!(second.restore(&tokens, &state).unwrap(), "{id}");
+        assert_eq!(second.tokens(), tokens);
+        assert_eq!(second.logits().unwrap_err().kind(), Kind::Backend, "a state has no logits");
+        second.eval(&next, Rows::Last).unwrap();
+        assert!(first.logits().unwrap() == second.logits().unwrap(), "{id}");
+        assert_eq!(second.backend().state_key(), first.backend().state_key());
+    }
+}
+
+#[test]
+fn a_state_that_is_none_of_this_context_is_refused_and_nothing_is_held() {
+    let Some(small) = smollm2() else { return };
+    let mut session = Session::new(backend(&small, 64));
+    session.set_prompt_text(PROMPT).unwrap();
+    let tokens = session.tokens().to_vec();
+    let state = session.save().unwrap().unwrap();
+    let mut refused = |state: &[u8], tokens: &[u32]| {
+        assert!(!session.restore(tokens, state).unwrap(), "{} bytes of {} tokens", state.len(), tokens.len());
+        assert!(session.tokens().is_empty() && session.backend().evaluated() == 0);
+    };
+    for cut in [0, 3, 4, 12, 16, 40, state.len() / 2, state.len() - 1] {
+        refused(&state[..cut], &tokens);
+    }
+    refused(&state, &tokens[1..]);
+    // The number of layers, behind the cells.
+    let mut other = state.clone();
+    let layers = 16 + 12 * tokens.len() + 4;
+    other[layers] = other[layers].wrapping_add(1);
+    refused(&other, &tokens);
+    let missing = u32::MAX;
+    refused(&vec![0xff; state.len()], &vec![missing; tokens.len()]);
+    assert!(session.restore(&tokens, &state).unwrap());
+    if let Some(model) = model("qwen2.5-coder-0.5b", Load::All) {
+        let mut other = Session::new(backend(&model, 64));
+        assert!(!other.restore(&tokens, &state).unwrap(), "of another model");
+    }
+}
+
 #[test]
 fn full_context_is_an_error_with_numbers_or_a_stop_never_a_crash() {
     let Some(model) = smollm2() else { return };

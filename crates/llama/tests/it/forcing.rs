@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use toolgate_grammar::{Automaton, Grammar, Limits};
-use toolgate_infer::{DecodeOptions, Decoded, Forcing, Sampler, Session, StopReason, decode};
+use toolgate_infer::{
+    DecodeOptions, Decoded, Drafting, Forcing, Sampler, Session, Source, StopReason, TokenId, decode,
+};
 use toolgate_llama::{ContextOptions, LlamaBackend, Load};
 
 use crate::support::model;
@@ -50,18 +52,23 @@ fn turn(
     session: &mut Session<LlamaBackend>,
     automaton: &std::sync::Arc<Automaton>,
     request: &str,
-    forcing: Forcing,
+    (forcing, drafting): (Forcing, Drafting),
 ) -> Decoded {
     let prompt = format!(
         "<|im_start|>system\n{TOOLS}<|im_end|>\n<|im_start|>user\n{request}<|im_end|>\n<|im_start|>assistant\n"
     );
     session.set_prompt_text(&prompt).unwrap();
-    let options = DecodeOptions { max_tokens: 160, forcing, ..DecodeOptions::default() };
+    let options = DecodeOptions { max_tokens: 160, forcing, drafting, ..DecodeOptions::default() };
     let mut sink = |_: toolgate_infer::Piece<'_>| ControlFlow::Continue(());
     decode(session, &mut automaton.matcher(), &mut Sampler::greedy(), &options, &mut sink).unwrap()
 }
 
-/// Runs the requests both ways: the same tokens, so the same text.
+/// The tokens of a turn, and which were forced.
+fn said(decoded: &Decoded) -> Vec<(TokenId, bool)> {
+    decoded.tokens.iter().map(|token| (token.token, token.source == Source::Forced)).collect()
+}
+
+/// Runs the requests all three ways: the same tokens, so the same text.
 fn check(id: &str, requests: &[&str]) {
     let Some(model) = model(id, Load::All) else { return };
     let grammar = Grammar::parse(CALL).unwrap();
@@ -69,13 +76,20 @@ fn check(id: &str, requests: &[&str]) {
     let options = ContextOptions { context: Some(1_024), threads: Some(1), ..ContextOptions::default() };
     let mut session = Session::new(model.backend(&options).unwrap());
     let (mut with, mut without, mut tokens) = (0, 0, 0);
+    let (mut guessing, mut drafted, mut accepted, mut ms_guessing) = (0, 0, 0, 0.0);
     let (mut ms_with, mut ms_without) = (0.0, 0.0);
     for request in requests {
-        let on = turn(&mut session, &automaton, request, Forcing::On);
-        let off = turn(&mut session, &automaton, request, Forcing::Off);
+        let guessed = turn(&mut session, &automaton, request, (Forcing::On, Drafting::On));
+        let on = turn(&mut session, &automaton, request, (Forcing::On, Drafting::Off));
+        let off = turn(&mut session, &automaton, request, (Forcing::Off, Drafting::Off));
         assert_eq!(on.stop, StopReason::Finished, "{request}: {}", on.text);
         assert_eq!((&on.text, &on.tokens), (&off.text, &off.tokens), "{request}");
         assert_eq!(on.stats.forced_tokens, off.stats.forced_tokens);
+        assert_eq!((&guessed.text, said(&guessed)), (&on.text, said(&on)), "{request}");
+        guessing += guessed.stats.decode_calls;
+        drafted += guessed.stats.drafted_tokens;
+        accepted += guessed.stats.accepted_tokens;
+        ms_guessing += guessed.stats.ms.decode;
         with += on.stats.decode_calls;
         without += off.stats.decode_calls;
         ms_with += on.stats.ms.decode;
@@ -85,6 +99,11 @@ fn check(id: &str, requests: &[&str]) {
     eprintln!(
         "{id}: {tokens} tokens in {with} evaluations and {ms_with:.0} ms, {without} and {ms_without:.0} ms without batches"
     );
+    eprintln!(
+        "with guesses {guessing} and {ms_guessing:.0} ms: {accepted} of {drafted} guessed tokens were right; a further token costs {:.2}",
+        toolgate_infer::Backend::token_cost(session.backend())
+    );
+    assert!(guessing < with, "guesses save evaluations");
     assert!(with * 3 < tokens * 2, "at least a third of the evaluations is saved");
 }
 

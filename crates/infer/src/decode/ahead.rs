@@ -1,0 +1,132 @@
+//! What a turn has the model evaluate: the tokens that are pending, and guesses at those behind them, in one batch.
+//!
+//! Invariant: the session holds the tokens in front of the turn, those of the turn that are not pending, and those ahead, in
+//! this order.
+
+use toolgate_grammar::TokenId;
+
+use super::{Drafting, Forcing, Source, Turn};
+use crate::constraint::{Constraint, Follow, Forced};
+use crate::draft::Drafter;
+use crate::forced::canonical;
+use crate::{Backend, Error, Rows};
+
+impl<B: Backend> Turn<'_, B> {
+    /// Evaluates what is pending, with what is guessed to follow it.
+    pub(super) fn evaluate(&mut self) -> Result<(), Error> {
+        if self.pending.is_empty() {
+            return self.refresh();
+        }
+        let at_once = if self.options.forcing == Forcing::On {
+            self.session.backend().exact_batch_len().max(1)
+        } else {
+            1
+        };
+        // The draft goes with the last tokens that are pending, in the same batch.
+        let last = (self.pending.len() - 1) % at_once + 1;
+        let draft = self.draft(at_once - last)?;
+        let pending = std::mem::take(&mut self.pending);
+        let (front, last) = pending.split_at(pending.len() - last);
+        for tokens in front.chunks(at_once) {
+            self.stats.decode_calls += self.session.eval(tokens, Rows::None)?;
+        }
+        let batch: Vec<TokenId> = last.iter().chain(&draft).copied().collect();
+        let first = last.len().saturating_sub(1);
+        self.stats.decode_calls += self.session.eval(&batch, Rows::From(first))?;
+        self.stats.drafted_tokens += draft.len();
+        self.row = Some(0);
+        self.ahead = draft.into();
+        Ok(())
+    }
+
+    /// Makes sure that there are logits behind the turn's last token, which is evaluated: once more, where nobody asked
+    /// for its logits then.
+    fn refresh(&mut self) -> Result<(), Error> {
+        if self.row.is_some() {
+            return Ok(());
+        }
+        self.cut()?;
+        if self.session.has_logits() && self.pending.is_empty() {
+            return Ok(());
+        }
+        let mut again = self.session.tokens().to_vec();
+        self.session.truncate(again.len().saturating_sub(1))?;
+        let mut rest = again.split_off(self.session.tokens().len().min(again.len()));
+        rest.append(&mut self.pending);
+        self.stats.decode_calls += self.session.eval(&rest, Rows::Last)?;
+        Ok(())
+    }
+
+    /// Tokens that probably follow, at most so many: as many as are worth it.
+    fn draft(&mut self, room: usize) -> Result<Vec<TokenId>, Error> {
+        self.guess = None;
+        if self.lossy || self.options.drafting == Drafting::Off || self.options.forcing != Forcing::On {
+            return Ok(Vec::new());
+        }
+        let vocabulary = self.session.vocabulary().clone();
+        let tokens = &self.tokens;
+        let (session, start) = (&*self.session, self.start);
+        let drafter = self.drafter.get_or_insert_with(|| {
+            let mut drafter = Drafter::new(&vocabulary, session.tokens().get(..start).unwrap_or_default());
+            tokens.iter().for_each(|token| drafter.push(vocabulary.bytes(token.token)));
+            drafter
+        });
+        let Some(guess) = drafter.guess() else { return Ok(Vec::new()) };
+        let left = self.options.max_tokens.saturating_sub(self.tokens.len() + 1);
+        let fits = self.session.room().saturating_sub(self.pending.len());
+        let worth = drafter.worth(&guess, self.session.backend().token_cost()).min(room).min(left).min(fits);
+        let text = Forced { bytes: guess.bytes.clone(), follow: Follow::Any };
+        let mut tokens = canonical(self.session.backend(), &self.recent(), &text)?;
+        let admitted = self.constraint.admits(&tokens)?;
+        tokens.truncate(admitted);
+        self.guess = Some((guess, tokens.iter().copied().collect()));
+        tokens.truncate(worth);
+        Ok(tokens)
+    }
+
+    /// Sees that a token came, guessed or not; what was evaluated ahead of another is cut off.
+    pub(super) fn follow(&mut self, token: TokenId, source: Source) -> Result<(), Error> {
+        if let Some(drafter) = &mut self.drafter {
+            drafter.push(self.session.vocabulary().bytes(token));
+            if let Some((guess, next)) = &mut self.guess
+                && let Some(guessed) = next.pop_front()
+            {
+                // What has no alternative says nothing about guesses.
+                if source != Source::Forced {
+                    drafter.learn(guess, guessed == token);
+                }
+                if guessed != token {
+                    self.guess = None;
+                }
+            }
+        }
+        if self.ahead.front() == Some(&token) {
+            self.ahead.pop_front();
+            self.row = self.row.map(|row| row + 1);
+            return Ok(());
+        }
+        self.cut()?;
+        self.pending.push(token);
+        Ok(())
+    }
+
+    /// Cuts off what was evaluated ahead. Where the model's memory cannot be cut there, what it lost is pending again,
+    /// and nothing more is guessed.
+    pub(super) fn cut(&mut self) -> Result<(), Error> {
+        self.row = None;
+        let ahead = std::mem::take(&mut self.ahead).len();
+        if ahead == 0 {
+            return Ok(());
+        }
+        let held = self.session.tokens();
+        let mut kept = held.get(..held.len().saturating_sub(ahead)).unwrap_or_default().to_vec();
+        self.session.truncate(kept.len())?;
+        let lost = kept.split_off(self.session.tokens().len().min(kept.len()));
+        if !lost.is_empty() {
+            (self.drafter, self.guess) = (None, None);
+            self.lossy = true;
+            self.pending = lost;
+        }
+        Ok(())
+    }
+}

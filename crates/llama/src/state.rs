@@ -1,0 +1,97 @@
+//! The state of a sequence as llama.cpp writes it: looked at before it is saved, and before llama.cpp reads it back.
+//!
+//! Invariant: what [`check`] lets through describes the tokens at positions 0 to `len` and no others, one sequence
+//! each. llama.cpp checks the rest itself, against the shapes of its cache; a state it refuses is one that is not
+//! restored.
+
+/// How the state of a sequence begins.
+const MAGIC: u32 = 0xaf14_3cd8;
+
+/// The pinned llama.cpp, as `llama-cpp-sys-2` numbers it: another one may compute or write states differently.
+pub(crate) const LLAMA_CPP: &str = "0.1.161";
+
+/// What the processor and the build make of a model: states are taken from neither another processor nor another build.
+#[expect(unsafe_code, reason = "llama-cpp-2 has no name for it")]
+pub(crate) fn system() -> String {
+    // SAFETY: the function takes nothing and returns a string with a terminator that lives as long as the process;
+    // it is written anew by each call, so it is copied at once, and calls are kept apart by the lock.
+    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _alone = LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let text = unsafe { std::ffi::CStr::from_ptr(llama_cpp_sys_2::llama_print_system_info()) };
+    text.to_string_lossy().trim().to_owned()
+}
+
+/// Whether a state is laid out like that of `len` tokens in a plain cache of keys and values.
+pub(crate) fn check(state: &[u8], len: usize) -> bool {
+    cells(state).is_some_and(|cells| cells == len)
+}
+
+/// The cells of a state, which have to hold the positions from 0 on in order.
+fn cells(state: &[u8]) -> Option<usize> {
+    let mut rest = state;
+    let mut next = || {
+        let (number, behind) = rest.split_first_chunk::<4>()?;
+        rest = behind;
+        Some(u32::from_le_bytes(*number))
+    };
+    if next()? != MAGIC {
+        return None;
+    }
+    let _sequence = next()?;
+    let streams = next()?;
+    // A sequence lies in one stream; those in front of it are empty.
+    for _ in 0..streams.min(MOST_STREAMS) {
+        let cells = next()?;
+        if cells == 0 {
+            continue;
+        }
+        for cell in 0..cells {
+            let (position, sequences, _sequence) = (next()?, next()?, next()?);
+            if position != cell || sequences != 1 {
+                return None;
+            }
+        }
+        return usize::try_from(cells).ok();
+    }
+    None
+}
+
+/// Streams that are looked through: more sequences than any context of ours has.
+const MOST_STREAMS: u32 = 256;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn state(streams: &[&[(u32, u32)]]) -> Vec<u8> {
+        let mut numbers = vec![MAGIC, 0, u32::try_from(streams.len()).unwrap()];
+        for cells in streams {
+            numbers.push(u32::try_from(cells.len()).unwrap());
+            numbers.extend(cells.iter().flat_map(|&(position, sequences)| [position, sequences, 0]));
+        }
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn cells_in_order_are_let_through_and_others_are_not() {
+        assert!(check(&state(&[&[(0, 1), (1, 1), (2, 1)], &[]]), 3));
+        assert!(check(&state(&[&[], &[(0, 1)]]), 1));
+        assert!(!check(&state(&[&[(0, 1), (1, 1)]]), 3), "fewer than said");
+        assert!(!check(&state(&[&[(1, 1), (0, 1)]]), 2), "out of order");
+        assert!(!check(&state(&[&[(0, 2)]]), 1), "of two sequences");
+        assert!(!check(&state(&[&[], &[]]), 0), "of none");
+        let whole = state(&[&[(0, 1), (1, 1)]]);
+        for len in 0..whole.len() {
+            assert!(!check(whole.get(..len).unwrap(), 2), "cut to {len} bytes");
+        }
+    }
+
+    #[test]
+    fn the_pinned_version_is_the_manifest_s() {
+        let manifest =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml")).unwrap();
+        let pinned = format!("llama-cpp-sys-2 = {{ version = \"={LLAMA_CPP}\"");
+        assert!(manifest.contains(&pinned), "Cargo.toml pins another version than {LLAMA_CPP}");
+    }
+}

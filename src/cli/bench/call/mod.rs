@@ -1,0 +1,271 @@
+//! `toolgate bench call`: what a tool call costs, warm and from the start of a process, beside a server in the same run.
+
+mod ours;
+mod peer;
+mod requests;
+
+use std::io::Write;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::{Value, json};
+
+use self::ours::Measured;
+use self::peer::{Peer, PeerTimes};
+use crate::cli::exit::Exit;
+use crate::cli::model_args::ModelOptions;
+use crate::cli::terminal::{self, Unit};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  toolgate bench call
+  toolgate bench call --model smollm2-135m --no-drafts --cold 0 --json
+  toolgate bench call --against http://127.0.0.1:8091 \\
+    --start \"llama-server --jinja -m model.gguf --port 8091\" --cold 5
+
+Twenty requests of 4 to 100 tools, three of them after a result, each to be answered by a call. Warm: the model is loaded
+and the prompt was evaluated before. Cold: a process of its own from its start to the call, with what earlier ones kept
+of the prompt, and once more without. The server is asked for the same calls by its own tools (tool_choice required),
+and with our prompt and grammar at its /completion, if it has that. Greedy; times are medians, in milliseconds.
+The options that switch techniques off (--no-forcing, --no-drafts, --no-cache) tell what each of them gains.
+
+--json prints {model, runs, requests: [{id, tools, valid, text, tokens, sampled_tokens, forced_tokens, drafted_tokens,
+accepted_tokens, decode_calls, prompt_tokens, cached_tokens, ms: {prefill, decode, mask, total}, cold_ms, cold_no_cache_ms,
+peer_ms, peer_grammar_ms, peer_cold_ms}], summary: {valid, decode_calls_per_token, mask_share, median_ms, cold_median_ms,
+cold_no_cache_median_ms, peer_median_ms, peer_grammar_median_ms, peer_cold_median_ms, ratio, grammar_ratio, cold_ratio,
+peak_memory_bytes, model_bytes}}. What was not measured is left out; ratios are ours over the server's.";
+
+/// Arguments of `toolgate bench call`.
+#[derive(Args)]
+pub(super) struct CallArgs {
+    #[command(flatten)]
+    model: ModelOptions,
+    /// Ask an OpenAI-compatible server for the same calls.
+    #[arg(long, value_name = "URL")]
+    against: Option<String>,
+    /// Start that server with this command, whose words are split at blanks, and anew for each cold call of it.
+    #[arg(long, value_name = "COMMAND", requires = "against")]
+    start: Option<String>,
+    /// Measure each warm call so often and take the median.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    runs: u16,
+    /// Measure the first N requests only.
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Measure the first N requests from the start of a process, too; 0 leaves it out.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    cold: usize,
+    /// Make one request in this process and print what it cost, as one line of JSON.
+    #[arg(long, value_name = "ID", hide = true)]
+    once: Option<String>,
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `toolgate bench call`.
+pub(super) fn run(args: &CallArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let requests = requests::requests()?;
+    if let Some(id) = &args.once {
+        let request = requests.iter().find(|request| request.id == *id);
+        let request = request.with_context(|| format!("there is no request {id:?}"))?;
+        let (engine, _) = args.model.load(&args.model.resolve()?)?;
+        writeln!(out, "{}", serde_json::to_string(&ours::once(engine.as_ref(), request)?)?)?;
+        return Ok(Exit::Done);
+    }
+    let model = args.model.resolve()?;
+    let (engine, _) = args.model.load(&model)?;
+    let peer = args.against.as_deref().map(|url| Peer::new(url, args.start.as_deref())).transpose()?;
+    let running = peer.as_ref().map(Peer::start).transpose()?;
+    let count = requests.len().min(args.limit.unwrap_or(usize::MAX));
+    let bar = terminal::bar("measuring", count as u64, Unit::Count);
+    let mut rows = Vec::new();
+    for request in requests.iter().take(count) {
+        let ours = ours::warm(engine.as_ref(), request, args.runs)?;
+        let theirs = peer.as_ref().map(|peer| peer.warm(request, &ours, args.runs)).transpose()?;
+        rows.push(Row {
+            ours,
+            theirs: theirs.unwrap_or_default(),
+            cold: None,
+            cold_no_cache: None,
+            peer_cold: None,
+        });
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    drop(running);
+    drop(engine);
+    let cold = count.min(args.cold);
+    let bar = terminal::bar("cold starts", cold as u64, Unit::Count);
+    for (row, request) in rows.iter_mut().zip(&requests).take(cold) {
+        row.cold = Some(ours::cold(&request.id, &[])?);
+        row.cold_no_cache = Some(ours::cold(&request.id, &["--no-cache"])?);
+        if let Some(peer) = peer.as_ref().filter(|_| args.start.is_some()) {
+            row.peer_cold = Some(peer.cold(request)?);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let file = std::fs::metadata(&model.path)?.len();
+    let report = json!({
+        "model": model.path.file_stem().map(|name| name.to_string_lossy().into_owned()),
+        "runs": args.runs,
+        "requests": rows.iter().map(Row::report).collect::<Vec<_>>(),
+        "summary": without_gaps(summary(&rows, file)),
+    });
+    if args.json {
+        writeln!(out, "{report}")?
+    } else {
+        table(&report, out)?
+    }
+    let valid = rows.iter().all(|row| row.ours.valid);
+    Ok(if valid { Exit::Done } else { Exit::Failed })
+}
+
+/// One request, as far as it was measured; times are in milliseconds.
+struct Row {
+    ours: Measured,
+    theirs: PeerTimes,
+    cold: Option<f64>,
+    cold_no_cache: Option<f64>,
+    peer_cold: Option<f64>,
+}
+
+impl Row {
+    fn report(&self) -> Value {
+        let ours = &self.ours;
+        without_gaps(json!({
+            "id": ours.id,
+            "tools": ours.tools,
+            "valid": ours.valid,
+            "text": ours.text,
+            "tokens": ours.tokens(),
+            "sampled_tokens": ours.stats.sampled_tokens,
+            "forced_tokens": ours.stats.forced_tokens,
+            "drafted_tokens": ours.stats.drafted_tokens,
+            "accepted_tokens": ours.stats.accepted_tokens,
+            "decode_calls": ours.stats.decode_calls,
+            "prompt_tokens": ours.stats.prompt_tokens,
+            "cached_tokens": ours.stats.cached_tokens,
+            "ms": {
+                "prefill": ours.stats.ms.prefill,
+                "decode": ours.stats.ms.decode,
+                "mask": ours.stats.ms.mask,
+                "total": ours.ms,
+            },
+            "cold_ms": self.cold,
+            "cold_no_cache_ms": self.cold_no_cache,
+            "peer_ms": self.theirs.own,
+            "peer_grammar_ms": self.theirs.grammar,
+            "peer_cold_ms": self.peer_cold,
+        }))
+    }
+}
+
+fn summary(rows: &[Row], model_bytes: u64) -> Value {
+    let sum = |of: &dyn Fn(&Row) -> f64| rows.iter().map(of).sum::<f64>();
+    let median_of = |of: &dyn Fn(&Row) -> Option<f64>| median(rows.iter().filter_map(of).collect());
+    let calls = sum(&|row| row.ours.stats.decode_calls as f64);
+    let tokens = sum(&|row| row.ours.tokens() as f64);
+    let mask = sum(&|row| row.ours.stats.ms.mask);
+    let decode = sum(&|row| row.ours.stats.ms.decode);
+    let ours = median_of(&|row| Some(row.ours.ms));
+    let cold = median_of(&|row| row.cold);
+    // Cold calls are compared on the requests that both sides made.
+    let cold_of_both = median_of(&|row| row.peer_cold.and(row.cold));
+    let peer = median_of(&|row| row.theirs.own);
+    let grammar = median_of(&|row| row.theirs.grammar);
+    let peer_cold = median_of(&|row| row.peer_cold);
+    let ratio = |ours: Option<f64>, theirs: Option<f64>| Some(ours? / theirs?);
+    json!({
+        "valid": rows.iter().filter(|row| row.ours.valid).count(),
+        "decode_calls_per_token": calls / tokens.max(1.0),
+        "mask_share": mask / (mask + decode).max(f64::MIN_POSITIVE),
+        "median_ms": ours,
+        "cold_median_ms": cold,
+        "cold_no_cache_median_ms": median_of(&|row| row.cold_no_cache),
+        "peer_median_ms": peer,
+        "peer_grammar_median_ms": grammar,
+        "peer_cold_median_ms": peer_cold,
+        "ratio": ratio(ours, peer),
+        "grammar_ratio": ratio(ours, grammar),
+        "cold_ratio": ratio(cold_of_both, peer_cold),
+        "peak_memory_bytes": ours::peak_memory(),
+        "model_bytes": model_bytes,
+    })
+}
+
+/// The middle of some numbers, or the mean of the two in the middle.
+fn median(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    let upper = *numbers.get(numbers.len() / 2)?;
+    let lower = *numbers.get((numbers.len() - 1) / 2)?;
+    Some((lower + upper) / 2.0)
+}
+
+/// An object without what was not measured.
+fn without_gaps(mut object: Value) -> Value {
+    if let Some(object) = object.as_object_mut() {
+        object.retain(|_, value| !value.is_null());
+    }
+    object
+}
+
+fn table(report: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
+    let number = |value: &Value, key: &str| match value.get(key).and_then(Value::as_f64) {
+        Some(number) => format!("{number:.0}"),
+        None => "-".to_owned(),
+    };
+    let columns = [
+        ("tokens", "TOKENS"),
+        ("decode_calls", "CALLS"),
+        ("forced_tokens", "FORCED"),
+        ("accepted_tokens", "GUESSED"),
+        ("prompt_tokens", "PROMPT"),
+    ];
+    let times = [
+        ("cold_ms", "COLD"),
+        ("peer_ms", "PEER"),
+        ("peer_grammar_ms", "GRAMMAR"),
+        ("peer_cold_ms", "P.COLD"),
+    ];
+    write!(out, "{:16}", "REQUEST")?;
+    columns.iter().try_for_each(|(_, name)| write!(out, "{name:>8}"))?;
+    write!(out, "{:>8}", "MS")?;
+    times.iter().try_for_each(|(_, name)| write!(out, "{name:>8}"))?;
+    writeln!(out)?;
+    for row in report.get("requests").and_then(Value::as_array).into_iter().flatten() {
+        write!(out, "{:16}", row.get("id").and_then(Value::as_str).unwrap_or_default())?;
+        columns.iter().try_for_each(|(key, _)| write!(out, "{:>8}", number(row, key)))?;
+        write!(out, "{:>8}", row.get("ms").map_or_else(|| "-".to_owned(), |ms| number(ms, "total")))?;
+        times.iter().try_for_each(|(key, _)| write!(out, "{:>8}", number(row, key)))?;
+        writeln!(out)?;
+    }
+    writeln!(out)?;
+    for (key, value) in report.get("summary").and_then(Value::as_object).into_iter().flatten() {
+        writeln!(out, "{key:26} {value}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0]), Some(3.0));
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), Some(3.0));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_left_out() {
+        assert_eq!(
+            without_gaps(json!({"a": null, "b": 0, "c": {"d": null}})),
+            json!({"b": 0, "c": {"d": null}})
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! Our side of `toolgate bench call`: a turn in this process, or in one of its own.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+use serde::Serialize;
+use toolgate_chat::ToolChoice;
+use toolgate_grammar::Grammar;
+use toolgate_infer::{Stats, TokenId};
+
+use super::median;
+use super::requests::Request;
+use crate::engine::{Cancel, Engine, Sampling, TurnEvent, TurnRequest};
+
+/// Tokens of a turn at most.
+pub(super) const MOST_TOKENS: usize = 256;
+
+/// What a request cost.
+#[derive(Serialize)]
+pub(super) struct Measured {
+    pub(super) id: String,
+    /// Tools offered.
+    pub(super) tools: usize,
+    /// Whether it is one call of an offered tool whose arguments fit its schema.
+    pub(super) valid: bool,
+    pub(super) text: String,
+    pub(super) stats: Stats,
+    /// Milliseconds from the request to the call.
+    pub(super) ms: f64,
+    /// The prompt that the call was written after, and its grammar.
+    #[serde(skip)]
+    pub(super) prompt: Vec<TokenId>,
+    #[serde(skip)]
+    pub(super) grammar: Option<Arc<Grammar>>,
+}
+
+impl Measured {
+    /// Tokens of the call.
+    pub(super) fn tokens(&self) -> usize {
+        self.stats.written()
+    }
+}
+
+/// Makes a request whose prompt was evaluated before, a few times: the one in the middle.
+pub(super) fn warm(engine: &dyn Engine, request: &Request, runs: u16) -> anyhow::Result<Measured> {
+    once(engine, request)?;
+    let mut measured: Vec<Measured> =
+        (0..runs).map(|_| once(engine, request)).collect::<anyhow::Result<_>>()?;
+    measured.sort_by(|a, b| a.ms.total_cmp(&b.ms));
+    let middle = median(measured.iter().map(|measured| measured.ms).collect()).unwrap_or_default();
+    let index = measured.len() / 2;
+    let mut measured = measured.into_iter().nth(index).context("no run was made")?;
+    measured.ms = middle;
+    Ok(measured)
+}
+
+/// Makes a request.
+pub(super) fn once(engine: &dyn Engine, request: &Request) -> anyhow::Result<Measured> {
+    let sampling = Sampling { max_tokens: MOST_TOKENS, ..Sampling::default() };
+    let turn = TurnRequest {
+        transcript: &request.transcript,
+        tools: &request.tools,
+        choice: ToolChoice::Required,
+        parallel: std::num::NonZeroUsize::new(1),
+        settled: &[],
+        check: None,
+        changed: false,
+        open: false,
+        fits: &[],
+        closing: false,
+        sampling: &sampling,
+    };
+    let (mut prompt, mut grammar) = (Vec::new(), None);
+    let started = Instant::now();
+    let made = engine.turn(&turn, &Cancel::default(), &mut |event| match event {
+        TurnEvent::Prompted(tokens) => prompt = tokens,
+        TurnEvent::Decoded { grammar: held, .. } => grammar = held,
+        _ => {}
+    })?;
+    let ms = started.elapsed().as_secs_f64() * 1e3;
+    let valid = is_valid(request, &made.parsed);
+    let (id, tools) = (request.id.clone(), request.tools.len());
+    Ok(Measured { id, tools, valid, text: made.text, stats: made.stats, ms, prompt, grammar })
+}
+
+fn is_valid(request: &Request, parsed: &toolgate_chat::ParsedTurn) -> bool {
+    let [call] = parsed.calls.as_slice() else { return false };
+    let tool = request.tools.iter().find(|tool| tool.name.as_str() == call.name);
+    let fits = |tool: &toolgate_chat::ToolSpec| {
+        let options = jsonschema::options().should_validate_formats(true);
+        let schema = options.build(&tool.parameters);
+        schema.is_ok_and(|schema| schema.is_valid(&serde_json::Value::Object(call.arguments.clone())))
+    };
+    parsed.defects.is_empty() && tool.is_some_and(fits)
+}
+
+/// Makes a request in a process of its own, with the arguments of this one and `more`; milliseconds from its start to
+/// its end.
+pub(super) fn cold(id: &str, more: &[&str]) -> anyhow::Result<f64> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let started = Instant::now();
+    let output = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .args(["--once", id])
+        .args(more)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start this program again")?;
+    let ms = started.elapsed().as_secs_f64() * 1e3;
+    anyhow::ensure!(output.status.success(), "the request {id} failed in a process of its own");
+    Ok(ms)
+}
+
+/// The most memory that this process had at once, in bytes, where the system tells: mapped weights count as far as
+/// they were read.
+pub(super) fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}

@@ -1,0 +1,167 @@
+//! Packs on a disk: what is put back, what is not, and what goes.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use super::*;
+
+struct Disk {
+    _dir: tempfile::TempDir,
+    model: PathBuf,
+    packs: PathBuf,
+}
+
+fn disk() -> Disk {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("model.gguf");
+    fs::write(&model, vec![7; 100_000]).unwrap();
+    let packs = dir.path().join("packs");
+    Disk { _dir: dir, model, packs }
+}
+
+fn packs(disk: &Disk, limit: u64) -> Packs {
+    Packs::of(&disk.model, &disk.packs, limit).unwrap()
+}
+
+fn tokens(len: u32) -> Vec<TokenId> {
+    (0..len).collect()
+}
+
+#[test]
+fn a_state_comes_back_for_what_begins_like_its_tokens() {
+    let disk = disk();
+    let saved = packs(&disk, DEFAULT_LIMIT);
+    saved.save("key", &tokens(100), b"state of 100");
+    saved.save("key", &tokens(200), b"state of 200");
+    let fresh = packs(&disk, DEFAULT_LIMIT);
+    let find = |key: &str, prompt: &[TokenId], held| {
+        fresh.find(key, prompt, held).map(|(tokens, state)| (tokens.len(), String::from_utf8(state).unwrap()))
+    };
+    assert_eq!(find("key", &tokens(300), 0), Some((200, "state of 200".to_owned())));
+    let other: Vec<_> = tokens(90).into_iter().chain([7, 7]).collect();
+    assert_eq!(
+        find("key", &other, 0).unwrap().1.len(),
+        "state of 100".len(),
+        "what two prompts share is reused"
+    );
+    assert_eq!(find("key", &other, 80), None, "little more than what is held is not worth reading");
+    assert_eq!(find("another key", &tokens(300), 0), None);
+    assert_eq!(find("key", &[9, 9, 9], 0), None);
+    fs::write(&disk.model, vec![8; 100_000]).unwrap();
+    assert!(packs(&disk, DEFAULT_LIMIT).find("key", &tokens(300), 0).is_none(), "of another model");
+    assert_eq!((fresh.list().len(), packs(&disk, DEFAULT_LIMIT).list().len()), (2, 0));
+}
+
+/// Whatever is done to a file, what comes back is what was saved, or nothing.
+#[test]
+fn a_damaged_pack_is_ignored_and_removed() {
+    let disk = disk();
+    let packs = packs(&disk, DEFAULT_LIMIT);
+    packs.save("key", &tokens(100), &[5; 1_000]);
+    let path = packs.list().remove(0).path;
+    let whole = fs::read(&path).unwrap();
+    let damages: Vec<Vec<u8>> = (0..whole.len())
+        .step_by(37)
+        .map(|at| {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x10;
+            damaged
+        })
+        .chain((0..whole.len()).step_by(41).map(|len| whole[..len].to_vec()))
+        .chain([[whole.clone(), vec![0]].concat(), vec![0xff; 5_000], Vec::new()])
+        .collect();
+    assert!(damages.len() > 50);
+    for damaged in damages {
+        fs::write(&path, &damaged).unwrap();
+        assert!(packs.find("key", &tokens(100), 0).is_none());
+    }
+    assert!(!path.exists(), "the last was nothing at all");
+    fs::write(&path, &whole).unwrap();
+    assert_eq!(packs.find("key", &tokens(100), 0).unwrap(), (tokens(100), vec![5; 1_000]));
+}
+
+#[test]
+fn what_was_learned_comes_back_for_exactly_its_tokens() {
+    let disk = disk();
+    let packs = packs(&disk, DEFAULT_LIMIT);
+    packs.save(&learned("key"), &tokens(100), b"some weights");
+    let found = |key: &str, len| packs.find_exactly(key, &tokens(len)).map(|(_, state)| state);
+    assert_eq!(found(&learned("key"), 100).as_deref(), Some(&b"some weights"[..]));
+    assert!(found(&learned("key"), 101).is_none() && found("key", 100).is_none());
+    assert!(packs.list().is_empty(), "it is no pack to people");
+}
+
+#[test]
+fn a_pack_of_another_version_stays_where_it_is() {
+    let disk = disk();
+    let packs = packs(&disk, DEFAULT_LIMIT);
+    packs.save("key", &tokens(100), &[5; 10]);
+    let path = packs.list().remove(0).path;
+    let mut other = fs::read(&path).unwrap();
+    other[7] += 1;
+    fs::write(&path, other).unwrap();
+    assert!(packs.find("key", &tokens(100), 0).is_none() && path.exists());
+}
+
+#[test]
+fn the_pack_used_longest_ago_goes_first() {
+    let disk = disk();
+    let packs = packs(&disk, 4_000);
+    let age = |first: TokenId, seconds| {
+        let path = packs.path("key", &[vec![first], tokens(100)].concat());
+        let time = SystemTime::now() - Duration::from_secs(seconds);
+        File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+    let save = |first: TokenId| packs.save("key", &[vec![first], tokens(100)].concat(), &[1; 1_000]);
+    let is_there = |first: TokenId| packs.path("key", &[vec![first], tokens(100)].concat()).exists();
+    save(1000);
+    age(1000, 300);
+    save(2000);
+    age(2000, 200);
+    // Used again, the older one is the newer.
+    assert!(packs.find("key", &[vec![1000], tokens(100)].concat(), 0).is_some());
+    save(3000);
+    assert!(is_there(1000) && !is_there(2000) && is_there(3000));
+    packs.save("key", &tokens(100), &[1; 3_000]);
+    assert!(!packs.path("key", &tokens(100)).exists(), "one that would fill the directory is not kept");
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_costs_nothing_but_the_pack() {
+    let disk = disk();
+    fs::write(&disk.packs, "a file where the directory would be").unwrap();
+    let packs = packs(&disk, DEFAULT_LIMIT);
+    packs.save("key", &tokens(100), b"state");
+    assert!(packs.find("key", &tokens(100), 0).is_none() && packs.list().is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn packs_are_for_their_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let disk = disk();
+    let packs = packs(&disk, DEFAULT_LIMIT);
+    packs.save("key", &tokens(100), b"state");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o077;
+    assert_eq!((mode(&disk.packs), mode(&packs.list()[0].path)), (0, 0));
+}
+
+#[test]
+fn threads_that_save_and_find_at_once_see_whole_packs() {
+    let disk = disk();
+    let packs = packs(&disk, 12_000);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let packs = packs.clone();
+            scope.spawn(move || {
+                for round in 0..25_u8 {
+                    let first = TokenId::from((thread + round) % 6);
+                    let prompt = [vec![1_000 + first], tokens(100)].concat();
+                    packs.save("key", &prompt, &vec![first as u8; 1_500]);
+                    if let Some((tokens, state)) = packs.find("key", &prompt, 0) {
+                        assert_eq!((tokens, state), (prompt, vec![first as u8; 1_500]));
+                    }
+                }
+            });
+        }
+    });
+    assert!(packs.list().len() <= 6);
+}

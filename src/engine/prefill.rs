@@ -1,0 +1,205 @@
+//! Prompts, rendered and evaluated: what a session holds already is reused, and so are beginnings kept on disk.
+//!
+//! Invariant: a prompt is evaluated up to the end of its beginning first, then on from there, whether the beginning
+//! came from a pack or not: so the first turn of a process reads the same with the pack of another one and without.
+
+use toolgate_chat::{Message, Opened, PromptOptions, ToolSpec, Transcript};
+use toolgate_infer::{Backend, Prefill, Progress, Session, Specials, TokenId};
+
+use super::TurnEvent;
+use super::local::{Making, State};
+use super::packs::{Packs, learned};
+use crate::Error;
+
+/// Tokens kept free after a prompt, so that there is room for an answer.
+const RESERVE: usize = 256;
+/// Beginnings that are remembered.
+const KEPT: usize = 8;
+/// What a user says in two prompts, to see how far they are the same whatever is said.
+const ANYTHING: [&str; 2] = ["1", "x"];
+
+/// Beginnings of prompts that any task has, the one found last at the end: how many messages are in it, and its tokens.
+#[derive(Default)]
+pub(super) struct Beginnings(Vec<(usize, Vec<TokenId>)>);
+
+impl Beginnings {
+    /// The longest known one of a prompt with so many messages in front.
+    fn of(&self, prompt: &[TokenId], front: usize) -> Option<usize> {
+        let known =
+            self.0.iter().filter(|(messages, tokens)| *messages == front && prompt.starts_with(tokens));
+        known.map(|(_, tokens)| tokens.len()).max()
+    }
+
+    fn put(&mut self, front: usize, tokens: &[TokenId]) {
+        if self.0.len() >= KEPT {
+            self.0.remove(0);
+        }
+        self.0.push((front, tokens.to_vec()));
+    }
+}
+
+impl<B: Backend + Send> Making<'_, B> {
+    /// Renders and evaluates a prompt, reusing what is evaluated already; with reasoning left open or closed.
+    pub(super) fn prefill(
+        &mut self,
+        state: &mut State<B>,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+        reasoning: bool,
+    ) -> Result<(), Error> {
+        let opened = if reasoning { Opened::Keep } else { Opened::Close };
+        let tokens = self.prompt(&state.session, transcript, tools, opened)?;
+        let prefill = self.evaluate(state, transcript, tools, opened, &tokens, true)?;
+        self.stats.prompt_tokens += prefill.prompt_tokens;
+        self.stats.cached_tokens += prefill.cached_tokens;
+        self.stats.ms.prefill += prefill.ms;
+        (self.events)(TurnEvent::Prompted(tokens));
+        Ok(())
+    }
+
+    /// Evaluates a prompt that the model is asked about itself with, and that is no part of the conversation.
+    pub(super) fn probe(
+        &mut self,
+        state: &mut State<B>,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+    ) -> Result<(), Error> {
+        let tokens = self.prompt(&state.session, transcript, tools, Opened::Close)?;
+        let prefill = self.evaluate(state, transcript, tools, Opened::Close, &tokens, false)?;
+        self.stats.ms.prefill += prefill.ms;
+        Ok(())
+    }
+
+    /// The tokens of a prompt.
+    pub(super) fn prompt(
+        &self,
+        session: &Session<B>,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+        reasoning: Opened,
+    ) -> Result<Vec<TokenId>, Error> {
+        let options = PromptOptions { reasoning, ..PromptOptions::default() };
+        let prompt = self.engine.dialogue.prompt(transcript, tools, &options)?;
+        let mut tokens = Vec::new();
+        for piece in &prompt.pieces {
+            tokens.extend(session.backend().tokenize(piece, Specials::Parse)?);
+        }
+        Ok(tokens)
+    }
+
+    /// Makes the session hold a prompt: its beginning, from a pack if there is one, then the rest.
+    fn evaluate(
+        &mut self,
+        state: &mut State<B>,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+        reasoning: Opened,
+        prompt: &[TokenId],
+        shown: bool,
+    ) -> Result<Prefill, Error> {
+        let beginning = self.beginning(state, transcript, tools, reasoning, prompt)?;
+        let State { session, .. } = state;
+        let (cancel, events) = (self.cancel, &mut *self.events);
+        let total = prompt.len();
+        let mut show = |progress: Progress| {
+            if shown {
+                events(TurnEvent::Prefill { done: progress.done, tokens: total, cached: progress.cached });
+            }
+        };
+        let mut front = Prefill::default();
+        let common = prompt.get(..beginning).unwrap_or_default();
+        if Packs::is_worth(beginning) && session.held(common) < beginning {
+            let started = std::time::Instant::now();
+            let restored = self.engine.restored(session, common)?;
+            // An overflow is told of the whole prompt, below.
+            if !restored && total + RESERVE <= session.backend().context_len() {
+                front = session.set_beginning(common, RESERVE, cancel, &mut show)?;
+                self.engine.saved(session)?;
+            }
+            front.ms = started.elapsed().as_secs_f64() * 1e3;
+        }
+        let evaluated = front.evaluated_tokens;
+        let mut rest = session.set_prompt(prompt, RESERVE, cancel, &mut |progress| {
+            // What was evaluated just now was not there before.
+            show(Progress { cached: progress.cached.saturating_sub(evaluated), ..progress });
+        })?;
+        rest.cached_tokens = rest.cached_tokens.saturating_sub(evaluated);
+        rest.evaluated_tokens += evaluated;
+        rest.ms += front.ms;
+        Ok(rest)
+    }
+
+    /// How many tokens a prompt has in common with those of any other task: what is the same whatever the user says.
+    fn beginning(
+        &self,
+        state: &mut State<B>,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+        reasoning: Opened,
+        prompt: &[TokenId],
+    ) -> Result<usize, Error> {
+        let messages = transcript.messages();
+        let system = usize::from(matches!(messages.first(), Some(Message::System(_))));
+        let primer = self.primer.messages(self.request.tools);
+        let primed = messages.get(system..).is_some_and(|behind| behind.starts_with(&primer));
+        let front = system + if primed { primer.len() } else { 0 };
+        if let Some(known) = state.beginnings.of(prompt, front) {
+            return Ok(known);
+        }
+        let mut common = prompt;
+        for text in ANYTHING {
+            let other: Transcript =
+                messages.iter().take(front).cloned().chain([Message::User(text.to_owned())]).collect();
+            let other = self.prompt(&state.session, &other, tools, reasoning)?;
+            let same = common.iter().zip(&other).take_while(|(a, b)| a == b).count();
+            common = common.get(..same).unwrap_or_default();
+        }
+        state.beginnings.put(front, common);
+        Ok(common.len())
+    }
+}
+
+impl<B: Backend + Send> super::LocalEngine<B> {
+    /// Puts back what a pack has of `tokens`; whether that is all of them.
+    fn restored(&self, session: &mut Session<B>, tokens: &[TokenId]) -> Result<bool, Error> {
+        let (Some(packs), Some(key)) = (&self.packs, session.backend().state_key()) else { return Ok(false) };
+        let Some((found, state)) = packs.find(&key, tokens, session.held(tokens)) else { return Ok(false) };
+        if !session.restore(&found, &state)? {
+            packs.forget(&key, &found);
+            return Ok(false);
+        }
+        Ok(found.starts_with(tokens))
+    }
+
+    /// The bias towards so many tools that was learned from these probes, in this process or another.
+    pub(super) fn known_bias(
+        &self,
+        session: &Session<B>,
+        probes: &[TokenId],
+        tools: usize,
+    ) -> Option<Vec<f64>> {
+        let key = learned(&session.backend().state_key()?);
+        let (_, state) = self.packs.as_ref()?.find_exactly(&key, probes)?;
+        let (weights, rest) = state.as_chunks();
+        let bias: Vec<f64> = weights.iter().map(|&bytes| f64::from_le_bytes(bytes)).collect();
+        (rest.is_empty() && bias.len() == tools && bias.iter().all(|weight| weight.is_finite()))
+            .then_some(bias)
+    }
+
+    /// Keeps the bias that was learned from these probes.
+    pub(super) fn keep_bias(&self, session: &Session<B>, probes: &[TokenId], bias: &[f64]) {
+        if let (Some(packs), Some(key)) = (&self.packs, session.backend().state_key()) {
+            let state: Vec<u8> = bias.iter().flat_map(|weight| weight.to_le_bytes()).collect();
+            packs.save(&learned(&key), probes, &state);
+        }
+    }
+
+    /// Keeps what the session holds.
+    fn saved(&self, session: &mut Session<B>) -> Result<(), Error> {
+        let (Some(packs), Some(key)) = (&self.packs, session.backend().state_key()) else { return Ok(()) };
+        if let Some(state) = session.save()? {
+            packs.save(&key, session.tokens(), &state);
+        }
+        Ok(())
+    }
+}
