@@ -197,8 +197,7 @@ impl<B: Backend> Session<B> {
         if tokens.is_empty() || tokens.len() > self.backend.context_len() {
             return Ok(false);
         }
-        self.choose(tokens)?;
-        self.truncate(0)?;
+        self.set_aside()?;
         self.make_room(tokens.len())?;
         self.row = None;
         let restored = self.backend.restore(state, tokens.len())?;
@@ -312,6 +311,21 @@ impl<B: Backend> Session<B> {
         self.shelf
             .put(std::mem::replace(&mut self.current, target), std::mem::replace(&mut self.tokens, tokens));
         Ok(())
+    }
+
+    /// Goes to an empty sequence, leaving what is worth keeping where it is. Nothing is copied: a backend may put copies off
+    /// until it evaluates, and so over what is put there in between.
+    fn set_aside(&mut self) -> Result<(), Error> {
+        let sequences = self.backend.sequences();
+        let free = (0..sequences).find(|&sequence| sequence != self.current && !self.shelf.has(sequence));
+        let other = free.or_else(|| self.shelf.oldest()).filter(|_| self.tokens.len() >= WORTH_KEEPING);
+        if let Some(target) = other {
+            self.row = None;
+            self.backend.switch(target)?;
+            let _ = self.shelf.take(target);
+            self.shelf.put(std::mem::replace(&mut self.current, target), std::mem::take(&mut self.tokens));
+        }
+        self.truncate(0)
     }
 
     /// Forgets what is on the shelf, the oldest first, until `more` tokens fit.

@@ -13,10 +13,10 @@ pub(crate) const LLAMA_CPP: &str = "0.1.161";
 /// What the processor and the build make of a model: states are taken from neither another processor nor another build.
 #[expect(unsafe_code, reason = "llama-cpp-2 has no name for it")]
 pub(crate) fn system() -> String {
-    // SAFETY: the function takes nothing and returns a string with a terminator that lives as long as the process;
-    // it is written anew by each call, so it is copied at once, and calls are kept apart by the lock.
     static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _alone = LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // SAFETY: the function takes nothing and returns a string with a terminator that lives as long as the process;
+    // it is written anew by each call, so it is copied at once, and calls are kept apart by the lock.
     let text = unsafe { std::ffi::CStr::from_ptr(llama_cpp_sys_2::llama_print_system_info()) };
     text.to_string_lossy().trim().to_owned()
 }

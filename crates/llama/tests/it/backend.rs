@@ -61,7 +61,7 @@ fn greedy_turn_answers_and_ends() {
         .unwrap();
     assert_eq!(decoded.stop, StopReason::End, "{text}");
     assert!(text.contains("Paris"), "{text}");
-    assert_eq!(decoded.stats.decode_calls, decoded.tokens.len());
+    assert!(decoded.stats.decode_calls <= decoded.tokens.len());
 }
 
 #[test]
