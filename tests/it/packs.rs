@@ -46,6 +46,8 @@ fn turn(engine: &dyn Engine, tools: &[ToolSpec], text: &str) -> (Turn, usize) {
         settled: &[],
         check: None,
         changed: false,
+        open: false,
+        fits: &[],
         closing: false,
         sampling: &sampling,
     };
