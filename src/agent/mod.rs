@@ -171,7 +171,7 @@ impl Run<'_> {
         }
         (self.events)(Event::Started {
             model: self.agent.engine.name().to_owned(),
-            tools: self.agent.registry.names().map(str::to_owned).collect(),
+            tools: self.agent.registry.names(),
         });
         Ok(())
     }

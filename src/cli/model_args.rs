@@ -2,20 +2,40 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use super::terminal::{self, Unit};
 use crate::engine::{self, Engine, LocalEngine, Packs};
-use crate::models::{self, ResolvedModel, Store};
+use crate::models::{self, Entry, ResolvedModel, Store};
+use crate::remote::{self, GrammarSupport, RemoteEngine};
+use crate::tools::{MEMORY_TOOLS, Registry};
+
+/// The key for a server of models; an argument would show in the list of processes.
+pub(super) const KEY_VARIABLE: &str = "TOOLGATE_ENGINE_KEY";
+
+/// Where models run unless a server is named.
+const LOCAL: &str = "local";
 
 /// Which model, and what holds its turns to their form. A record of a run keeps them, to load the model so again.
 #[derive(Args, Serialize, Deserialize)]
 pub(super) struct ModelOptions {
-    /// A model's id (see `toolgate model list`), a path to a .gguf file, or a URL of one.
-    #[arg(long, env = "TOOLGATE_MODEL", default_value = models::DEFAULT_MODEL, value_name = "ID|PATH|URL")]
-    model: String,
+    /// A model's id (see `toolgate model list`), a path to a .gguf file, or a URL of one [default:
+    /// qwen2.5-coder-0.5b]. With --engine, the model's name there [default: the first that the server lists].
+    #[arg(long, env = "TOOLGATE_MODEL", value_name = "ID|PATH|URL")]
+    model: Option<String>,
+    /// Where the model runs: here, or at an OpenAI-compatible server (llama-server, vLLM, `toolgate serve`, …). The
+    /// tools run here in any case. A key is taken from TOOLGATE_ENGINE_KEY.
+    #[arg(long, default_value = LOCAL, value_name = "local|URL")]
+    #[serde(default = "local")]
+    engine: String,
+    /// How the server of --engine holds text to a grammar; auto asks it what it is. Without grammars the tools are sent,
+    /// and its calls are read.
+    #[arg(long, value_enum, default_value_t = GrammarArg::Auto)]
+    #[serde(default)]
+    engine_grammar: GrammarArg,
     /// What holds a turn to its form: our grammar, the same grammar run by llama.cpp, or nothing.
     #[arg(long, value_enum, default_value_t = ConstraintArg::Grammar)]
     constraint: ConstraintArg,
@@ -42,6 +62,10 @@ pub(super) struct ModelOptions {
     no_cache: bool,
 }
 
+fn local() -> String {
+    LOCAL.to_owned()
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ConstraintArg {
@@ -50,19 +74,106 @@ enum ConstraintArg {
     None,
 }
 
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum GrammarArg {
+    #[default]
+    Auto,
+    Llama,
+    Vllm,
+    None,
+}
+
+/// Where a model is.
+pub(super) enum Source {
+    /// In a file on this machine.
+    File(ResolvedModel),
+    /// At a server.
+    Server(Box<remote::Options>, Option<Arc<Entry>>),
+}
+
+impl Source {
+    /// The model's entry in the catalogue.
+    pub(super) fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::File(model) => model.entry.as_deref(),
+            Self::Server(_, entry) => entry.as_deref(),
+        }
+    }
+
+    /// The file's path or the server's address, for people.
+    pub(super) fn place(&self) -> String {
+        match self {
+            Self::File(model) => model.path.display().to_string(),
+            Self::Server(options, _) => options.url.clone(),
+        }
+    }
+
+    /// The registry without the memory tools, where they do not suit the model and nobody asked for them.
+    pub(super) fn suited(&self, registry: Registry, asked: bool) -> Registry {
+        let unsuited = self.entry().and_then(|entry| entry.defaults.memory_tools) == Some(false);
+        if unsuited && !asked { registry.without(&MEMORY_TOOLS) } else { registry }
+    }
+
+    /// The SHA-256 of the file, in hexadecimal; none at a server.
+    pub(super) fn digest(&self) -> Result<Option<String>, models::Error> {
+        match self {
+            Self::File(model) => models::digest_of(&model.path).map(|digest| Some(digest.to_string())),
+            Self::Server(..) => Ok(None),
+        }
+    }
+}
+
 impl ModelOptions {
-    /// Names another model; the name before is returned.
-    pub(super) fn take(&mut self, model: String) -> String {
+    /// Names another model; what named the one before is returned.
+    pub(super) fn take(&mut self, model: Option<String>) -> Option<String> {
         std::mem::replace(&mut self.model, model)
     }
 
-    /// The model's file and its entry in the catalogue.
-    pub(super) fn resolve(&self) -> Result<ResolvedModel, models::Error> {
-        models::resolve(&self.model)
+    /// The model's file or server, and its entry in the catalogue.
+    pub(super) fn resolve(&self) -> Result<Source, crate::Error> {
+        if self.engine == LOCAL {
+            let model = self.model.as_deref().unwrap_or(models::DEFAULT_MODEL);
+            return Ok(Source::File(models::resolve(model)?));
+        }
+        if self.constraint != ConstraintArg::Grammar {
+            return Err(crate::Error::input(
+                "--constraint is for a model on this machine; with --engine, --engine-grammar none sends no grammar",
+            ));
+        }
+        // A model of the catalogue keeps the settings that suit it, wherever it runs.
+        let store = Store::open().ok();
+        let entry = self.model.as_deref().and_then(|id| store.as_ref()?.catalogue().get(id).cloned());
+        let suited = entry.as_deref().map(engine::Options::for_entry).unwrap_or_default();
+        let options = remote::Options {
+            key: std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty()),
+            model: self.model.clone(),
+            grammar: match self.engine_grammar {
+                GrammarArg::Auto => GrammarSupport::Auto,
+                GrammarArg::Llama => GrammarSupport::Llama,
+                GrammarArg::Vllm => GrammarSupport::Vllm,
+                GrammarArg::None => GrammarSupport::None,
+            },
+            engine: engine::Options { thresholds: suited.thresholds.biased(self.call_bias), ..suited },
+            ..remote::Options::new(&self.engine)
+        };
+        Ok(Source::Server(Box::new(options), entry))
     }
 
-    /// Loads the model, with a bar on a terminal; also how many milliseconds it took.
-    pub(super) fn load(&self, model: &ResolvedModel) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
+    /// Loads the model, with a bar on a terminal, or asks for it at its server; also how many milliseconds it took.
+    pub(super) fn load(&self, source: &Source) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
+        match source {
+            Source::File(model) => self.load_file(model),
+            Source::Server(options, _) => {
+                let begin = Instant::now();
+                let engine = RemoteEngine::connect((**options).clone())?;
+                let ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+                Ok((Arc::new(engine), ms))
+            }
+        }
+    }
+
+    fn load_file(&self, model: &ResolvedModel) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
         let bar = terminal::bar("loading", 100, Unit::Count);
         let suited = engine::Options::for_model(model);
         let options = engine::Options {

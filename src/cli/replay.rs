@@ -13,7 +13,6 @@ use super::model_args::ModelOptions;
 use super::tool::{self, Workspace};
 use super::{terminal, undo};
 use crate::flight::{Header, Outcome, Record, Replay};
-use crate::models;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,10 +85,9 @@ fn name_of(tool: &crate::flight::OfferedTool) -> Option<String> {
 fn engine(model: &str, header: &Header) -> anyhow::Result<std::sync::Arc<dyn crate::engine::Engine>> {
     let mut load: ModelOptions = serde_json::from_value(header.load.clone())
         .context("the record does not say how the model was loaded")?;
-    load.take(model.to_owned());
+    load.take(Some(model.to_owned()));
     let resolved = load.resolve()?;
-    let digest = models::digest_of(&resolved.path)?.to_string();
-    if header.model.sha256.as_ref() != Some(&digest) {
+    if header.model.sha256 != resolved.digest()? {
         terminal::note(&format!("not the file of the record, which was {}", header.model.name));
     }
     let (engine, _) = load.load(&resolved)?;

@@ -13,7 +13,7 @@ use toolgate_chat::{Message, ToolChoice, ToolName, Transcript};
 use toolgate_sandbox::policy::ProcessLimits;
 
 use super::exit::Exit;
-use super::model_args::ModelOptions;
+use super::model_args::{ModelOptions, Source};
 use super::terminal::{self, Answer};
 use super::tool::{self, Workspace};
 use super::view::View;
@@ -22,8 +22,7 @@ use crate::agent::{Agent, Approval, Event, Final, Options, Request, RunBudget, S
 use crate::engine::{Cancel, Engine, Sampling};
 use crate::flight::{self, Header, Recorded, Recorder};
 use crate::memory::Memory;
-use crate::models::{self, ResolvedModel};
-use crate::tools::{CannedTool, MEMORY_TOOLS, Registry};
+use crate::tools::{CannedTool, Registry};
 use crate::undo::Journal;
 
 const EXAMPLES: &str = "\
@@ -32,6 +31,7 @@ Examples:
   toolgate run --mode edit --approve ask \"Add a line to notes.txt that says: call Ada\"
   git diff | toolgate run \"Say in one sentence what this change does\"
   toolgate run --model smollm2-135m --tool-choice required --json \"Read the file README.md\"
+  toolgate run --engine http://127.0.0.1:8080 \"Which port does config/server.toml use?\"
   toolgate run --tools-file tools.json --constraint none \"What does order 1042 contain?\"";
 
 /// Arguments of `toolgate run`.
@@ -125,8 +125,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let recorder = match &args.record {
         None => None,
         Some(file) => {
-            let digest = models::digest_of(&model.path)?.to_string();
-            let of = flight::Model { name: engine.name().to_owned(), sha256: Some(digest) };
+            let of = flight::Model { name: engine.name().to_owned(), sha256: model.digest()? };
             let load = serde_json::to_value(&args.model)?;
             let header = Header::new(of, load, engine.as_ref(), &registry, &options, &transcript);
             let place = || format!("cannot write the record {}", file.display());
@@ -256,10 +255,9 @@ pub(super) fn registry(
 }
 
 /// The registry without the memory tools, where they do not suit the model and nothing asks for them.
-pub(super) fn suited(registry: Registry, args: &RunArgs, model: &ResolvedModel) -> Registry {
+pub(super) fn suited(registry: Registry, args: &RunArgs, model: &Source) -> Registry {
     let asked = args.tools.is_some() || args.tools_file.is_some() || args.workspace.keeps_memory();
-    let unsuited = model.entry.as_ref().and_then(|entry| entry.defaults.memory_tools) == Some(false);
-    if unsuited && !asked { registry.without(&MEMORY_TOOLS) } else { registry }
+    model.suited(registry, asked)
 }
 
 /// Ctrl-C asks the run to stop at the next token; a second one ends the program at once.

@@ -56,7 +56,7 @@ enum ToolCommand {
 }
 
 /// Where tools work and what they may do there.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(super) struct Workspace {
     /// The directory the tools see; nothing outside it [default: the policy's, or the current directory].
     #[arg(long, value_name = "DIR")]
@@ -147,12 +147,17 @@ pub(super) fn registry_with(
     })
 }
 
-/// The workspace, what is allowed there under the tighter of the policy's bounds and `limits`, and what for.
-pub(super) fn ground(args: &Workspace, limits: &ProcessLimits) -> anyhow::Result<(Root, Policy, Mode)> {
-    let mode = match args.mode {
+/// What a run of these arguments is for.
+pub(super) fn mode(args: &Workspace) -> Mode {
+    match args.mode {
         None | Some(ModeArg::Intel) => Mode::Intel,
         Some(ModeArg::Edit) => Mode::Edit,
-    };
+    }
+}
+
+/// The workspace, what is allowed there under the tighter of the policy's bounds and `limits`, and what for.
+pub(super) fn ground(args: &Workspace, limits: &ProcessLimits) -> anyhow::Result<(Root, Policy, Mode)> {
+    let mode = mode(args);
     let given = match &args.policy {
         None => Policy::default_for(mode),
         Some(file) => policy(file)?,

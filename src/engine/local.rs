@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use toolgate_chat::fallback::{self, Stream};
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, Primer, SystemPrompt, ToolCall, ToolChoice, ToolSpec, Transcript,
+    Dialogue, Message, ParsedTurn, Primer, SystemPrompt, ToolCall, ToolChoice, ToolFormat, ToolSpec,
+    Transcript,
 };
 use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
 use toolgate_infer::{
@@ -106,6 +107,32 @@ impl Default for Options {
             reasoning: false,
             retries: 5,
             context: None,
+        }
+    }
+}
+
+impl Options {
+    /// A transcript after the system prompt and a primer, unless it brings a system prompt of its own.
+    pub(crate) fn introduced(
+        &self,
+        given: &Transcript,
+        tools: &[ToolSpec],
+        format: &dyn ToolFormat,
+        primer: Primer,
+    ) -> Transcript {
+        if matches!(given.messages().first(), Some(Message::System(_))) {
+            return given.clone();
+        }
+        let front =
+            [Message::System(self.system.render(tools, format))].into_iter().chain(primer.messages(tools));
+        front.chain(given.iter().cloned()).collect()
+    }
+
+    /// The tools as the model is offered them.
+    pub(crate) fn offered(&self, tools: &[ToolSpec]) -> Vec<ToolSpec> {
+        match self.parameters {
+            Parameters::All => tools.to_vec(),
+            Parameters::Plain => tools.iter().map(ToolSpec::without_advanced).collect(),
         }
     }
 }
@@ -232,15 +259,8 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
     ) -> Result<Turn, Error> {
         // A turn that panicked left a session whose tokens are still true to its backend.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let plain: Vec<ToolSpec>;
-        let tools = match self.options.parameters {
-            Parameters::All => request.tools,
-            Parameters::Plain => {
-                plain = request.tools.iter().map(ToolSpec::without_advanced).collect();
-                &plain
-            }
-        };
-        let request = &TurnRequest { tools, ..request.clone() };
+        let tools = self.options.offered(request.tools);
+        let request = &TurnRequest { tools: &tools, ..request.clone() };
         let mut making = Making {
             engine: self,
             request,
@@ -441,13 +461,8 @@ impl<B: Backend + Send> Making<'_, B> {
 
     /// A transcript after the system prompt and the primer, unless it brings a system prompt of its own.
     pub(super) fn introduced(&self, given: &Transcript) -> Transcript {
-        if matches!(given.messages().first(), Some(Message::System(_))) {
-            return given.clone();
-        }
-        let engine = self.engine;
-        let system = engine.options.system.render(self.request.tools, engine.dialogue.format().as_ref());
-        let front = [Message::System(system)].into_iter().chain(self.primer.messages(self.request.tools));
-        front.chain(given.iter().cloned()).collect()
+        let format = self.engine.dialogue.format().as_ref();
+        self.engine.options.introduced(given, self.request.tools, format, self.primer)
     }
 
     /// Decodes under a side's constraint (`None`: under none); `shown` text goes out as it comes.
@@ -537,7 +552,7 @@ fn results(transcript: &Transcript) -> Option<String> {
 }
 
 /// Shows the text among what a stream made certain.
-fn show(found: Vec<fallback::Event>, events: &mut dyn FnMut(TurnEvent)) {
+pub(crate) fn show(found: Vec<fallback::Event>, events: &mut dyn FnMut(TurnEvent)) {
     for event in found {
         if let fallback::Event::Text(text) = event {
             events(TurnEvent::Text(text));
@@ -546,7 +561,7 @@ fn show(found: Vec<fallback::Event>, events: &mut dyn FnMut(TurnEvent)) {
 }
 
 /// Leaves out calls that are settled, and those that stand in the turn already.
-fn drop_repeats(calls: &mut Vec<ToolCall>, settled: &[ToolCall]) {
+pub(crate) fn drop_repeats(calls: &mut Vec<ToolCall>, settled: &[ToolCall]) {
     let mut kept: Vec<ToolCall> = Vec::with_capacity(calls.len());
     for call in calls.drain(..) {
         if !settled.iter().chain(&kept).any(|earlier| earlier.same_request(&call)) {

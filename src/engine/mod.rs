@@ -20,8 +20,10 @@ mod recover;
 
 pub use check::{CallCheck, Fault};
 pub use local::{AnswerView, LocalEngine, Options, Parameters};
+pub(crate) use local::{drop_repeats, show};
 pub use packs::{DEFAULT_LIMIT, PackInfo, Packs};
 pub use policy::Thresholds;
+pub(crate) use recover::recover;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -155,7 +155,8 @@ fn run_task(
             }
             let all = (options.builtin)(workspace.path(), task.mode, memory)?;
             let offered: &[&str] = if task.category == MEMORY { &OF_MEMORY } else { &[] };
-            let known = KNOWN.iter().chain(offered).filter(|name| all.names().any(|there| there == **name));
+            let there = all.names();
+            let known = KNOWN.iter().chain(offered).filter(|name| there.iter().any(|there| there == **name));
             let known: Vec<String> = known.map(|name| (*name).to_owned()).collect();
             all.select(&known)?
         }

@@ -1,7 +1,7 @@
 //! The tools of a run by name, with the check that stands before every call.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
@@ -13,8 +13,12 @@ use crate::Error;
 /// Tools in the order they are offered, each with its compiled schema.
 #[derive(Default)]
 pub struct Registry {
-    entries: Vec<Entry>,
-    by_name: BTreeMap<String, usize>,
+    /// Behind a lock, because those of a source may become others.
+    entries: RwLock<Entries>,
+    /// Where some of the tools come from.
+    sources: Vec<Arc<dyn Source>>,
+    /// Held while they are asked for news, so that none is lost to another thread that asks.
+    asking: Mutex<()>,
     /// What the tools are allowed, as a text that differs where policies differ.
     policy: String,
     /// Who is told of calls whose effects cannot be taken back.
@@ -24,9 +28,62 @@ pub struct Registry {
 /// Whoever is told of a call before it is made; an error keeps it from being made.
 pub type Witness = dyn Fn(&ToolCall) -> Result<(), Error> + Send + Sync;
 
+/// Tools that may become others while a registry offers them.
+pub trait Source: Send + Sync {
+    /// All of its tools, if they are others than when this was asked last; `taken` tells the names that others have.
+    fn news(&self, taken: &dyn Fn(&str) -> bool) -> Option<Vec<Box<dyn Tool>>>;
+}
+
+#[derive(Default)]
+struct Entries {
+    list: Vec<Arc<Entry>>,
+    by_name: BTreeMap<String, usize>,
+}
+
 struct Entry {
     tool: Box<dyn Tool>,
     check: Check,
+    /// The place of its source among the registry's.
+    source: Option<usize>,
+}
+
+impl Entry {
+    fn new(tool: Box<dyn Tool>, source: Option<usize>) -> Result<Self, Error> {
+        let name = &tool.spec().name;
+        let check = Check::new(&tool.spec().parameters)
+            .map_err(|why| Error::input(format!("the schema of tool \"{name}\" is not valid: {why}")))?;
+        Ok(Self { tool, check, source })
+    }
+
+    fn name(&self) -> &str {
+        self.tool.spec().name.as_str()
+    }
+}
+
+impl Entries {
+    fn push(&mut self, entry: Arc<Entry>) -> Result<(), Error> {
+        let name = entry.name().to_owned();
+        if self.by_name.contains_key(&name) {
+            return Err(Error::input(format!("two tools are called \"{name}\"")));
+        }
+        self.by_name.insert(name, self.list.len());
+        self.list.push(entry);
+        Ok(())
+    }
+
+    /// Those that `kept` keeps, in their order.
+    fn kept(&self, kept: impl Fn(&Entry) -> bool) -> Self {
+        let mut rest = Self::default();
+        for entry in self.list.iter().filter(|entry| kept(entry)) {
+            rest.by_name.insert(entry.name().to_owned(), rest.list.len());
+            rest.list.push(entry.clone());
+        }
+        rest
+    }
+
+    fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.by_name.get(name).and_then(|&i| self.list.get(i))
+    }
 }
 
 impl Registry {
@@ -54,9 +111,44 @@ impl Registry {
         self
     }
 
-    /// No tools, marked as this registry is.
-    fn emptied(&self) -> Self {
-        Self { policy: self.policy.clone(), witness: self.witness.clone(), ..Self::default() }
+    /// The same registry with other tools.
+    fn with(self, entries: Entries) -> Self {
+        Self { entries: RwLock::new(entries), ..self }
+    }
+
+    /// Adds the tools of `source` after the others, and whatever they become.
+    pub fn follow(&mut self, source: Arc<dyn Source>) {
+        self.sources.push(source);
+        self.refresh();
+    }
+
+    /// Takes in what the sources have that is new; those of a source stay after the tools that were added.
+    fn refresh(&self) {
+        if self.sources.is_empty() {
+            return;
+        }
+        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        for (place, source) in self.sources.iter().enumerate() {
+            let others = self.read().kept(|entry| entry.source != Some(place));
+            let Some(tools) = source.news(&|name| others.get(name).is_some()) else { continue };
+            let mut entries = others;
+            for tool in tools {
+                let name = tool.spec().name.to_string();
+                let added = Entry::new(tool, Some(place)).and_then(|entry| entries.push(Arc::new(entry)));
+                if let Err(why) = added {
+                    tracing::warn!(%why, name, "a tool is not offered");
+                }
+            }
+            *self.write() = entries;
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Entries> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Entries> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a tool after the others.
@@ -72,59 +164,46 @@ impl Registry {
     /// # Errors
     /// As [`add`](Self::add).
     pub fn add_boxed(&mut self, tool: Box<dyn Tool>) -> Result<(), Error> {
-        let name = tool.spec().name.to_string();
-        if self.by_name.contains_key(&name) {
-            return Err(Error::input(format!("two tools are called \"{name}\"")));
-        }
-        let check = Check::new(&tool.spec().parameters)
-            .map_err(|why| Error::input(format!("the schema of tool \"{name}\" is not valid: {why}")))?;
-        self.by_name.insert(name, self.entries.len());
-        self.entries.push(Entry { tool, check });
-        Ok(())
+        let entry = Arc::new(Entry::new(tool, None)?);
+        self.write().push(entry)
     }
 
-    /// Keeps only the named tools, in this order.
+    /// Keeps only the named tools, in this order; of a source, those that it has now.
     ///
     /// # Errors
-    /// A name that no tool has; the message lists those there are.
-    pub fn select(self, names: &[String]) -> Result<Self, Error> {
-        let known = self.names().collect::<Vec<_>>().join(", ");
-        let mut selected = self.emptied();
-        let mut by_name: BTreeMap<String, Entry> =
-            self.entries.into_iter().map(|entry| (entry.tool.spec().name.to_string(), entry)).collect();
+    /// A name that no tool has, or that is given twice; the message lists those there are.
+    pub fn select(mut self, names: &[String]) -> Result<Self, Error> {
+        let known = self.names().join(", ");
+        let mut selected = Entries::default();
         for name in names {
-            let entry = by_name
-                .remove(name)
+            let entry = self.read().get(name).cloned();
+            let entry = entry
                 .ok_or_else(|| Error::input(format!("no tool \"{name}\" to select; there are: {known}")))?;
-            selected.by_name.insert(name.clone(), selected.entries.len());
-            selected.entries.push(entry);
+            selected.push(entry)?;
         }
-        Ok(selected)
+        self.sources.clear();
+        Ok(self.with(selected))
     }
 
     /// Leaves out the named tools, where they are there.
     #[must_use]
     pub fn without(self, names: &[&str]) -> Self {
-        let mut rest = self.emptied();
-        for entry in self.entries {
-            let name = entry.tool.spec().name.to_string();
-            if !names.contains(&name.as_str()) {
-                rest.by_name.insert(name, rest.entries.len());
-                rest.entries.push(entry);
-            }
-        }
-        rest
+        let rest = self.read().kept(|entry| !names.contains(&entry.name()));
+        self.with(rest)
     }
 
     /// The definitions, in the order offered.
     pub fn specs(&self) -> Vec<ToolSpec> {
-        self.entries.iter().map(|entry| entry.tool.spec().clone()).collect()
+        self.refresh();
+        self.read().list.iter().map(|entry| entry.tool.spec().clone()).collect()
     }
 
     /// The definitions with the parameters held to what the state at hand leaves of them, and how each tool goes with
     /// what the user named ([`Tool::narrow`]).
     pub fn narrowed(&self, said: &Said) -> (Vec<ToolSpec>, Vec<Fit>) {
-        let tools = self.entries.iter().map(|entry| &entry.tool);
+        self.refresh();
+        let entries = self.read().list.clone();
+        let tools = entries.iter().map(|entry| &entry.tool);
         let narrowed = tools.map(|tool| {
             let left = tool.narrow(said);
             (narrow::narrowed(tool.spec(), &left.parameters), left.fit)
@@ -138,13 +217,14 @@ impl Registry {
     }
 
     /// The names, in the order offered.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().map(|entry| entry.tool.spec().name.as_str())
+    pub fn names(&self) -> Vec<String> {
+        self.refresh();
+        self.read().list.iter().map(|entry| entry.name().to_owned()).collect()
     }
 
     /// Whether no tool is offered.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.read().list.is_empty()
     }
 
     /// What calling the tool of that name may do; `None` if there is none.
@@ -177,7 +257,7 @@ impl Registry {
             None => ToolResult::failed(format!(
                 "there is no tool \"{}\"; the tools are: {}",
                 call.name,
-                self.names().collect::<Vec<_>>().join(", ")
+                self.names().join(", ")
             )),
             Some(entry) => match entry.check.check(&call.arguments) {
                 Ok(args) => {
@@ -202,8 +282,8 @@ impl Registry {
         }
     }
 
-    fn entry(&self, name: &str) -> Option<&Entry> {
-        self.by_name.get(name).and_then(|&i| self.entries.get(i))
+    fn entry(&self, name: &str) -> Option<Arc<Entry>> {
+        self.read().get(name).cloned()
     }
 }
 

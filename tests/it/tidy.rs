@@ -4,11 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Root modules, low to high; one may use those before it and itself.
-const LAYERS: [&str; 11] =
-    ["models", "error", "database", "memory", "undo", "tools", "engine", "agent", "flight", "eval", "cli"];
+const LAYERS: [&str; 12] = [
+    "models", "error", "database", "memory", "undo", "tools", "engine", "remote", "agent", "flight", "eval",
+    "cli",
+];
 
 /// What may not be used although it lies below.
-const FORBIDDEN: [(&str, &str); 2] = [("engine", "tools"), ("tools", "models")];
+const FORBIDDEN: [(&str, &str); 3] = [("engine", "tools"), ("remote", "tools"), ("tools", "models")];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

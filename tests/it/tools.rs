@@ -1,8 +1,10 @@
 //! Tools as an embedder and the loop use them: check before call, results for every mistake.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use toolgate::memory::Memory;
-use toolgate::tools::{CannedTool, MEMORY_TOOLS, Registry, Status, file_tools, memory_tools};
+use toolgate::tools::{CannedTool, MEMORY_TOOLS, Registry, Source, Status, Tool, file_tools, memory_tools};
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{Root, ambient_authority};
 
@@ -26,7 +28,7 @@ fn check(registry: &Registry, name: &str, arguments: serde_json::Value, status: 
 #[test]
 fn intel_reads_and_edit_writes() {
     let (_dir, intel) = workspace(Mode::Intel);
-    assert_eq!(intel.names().collect::<Vec<_>>(), ["read_file", "list_directory", "search_codebase"]);
+    assert_eq!(intel.names(), ["read_file", "list_directory", "search_codebase"]);
     check(&intel, "read_file", json!({"path": "a.txt", "start_line": 2, "max_lines": 1}), Status::Ok, "two");
     check(&intel, "write_file", json!({"path": "b", "content": ""}), Status::Failed, "there is no tool");
 
@@ -114,7 +116,7 @@ fn canned_tools_answer_with_their_result() {
 fn two_tools_of_one_name_are_refused_and_selection_names_what_there_is() {
     let (_dir, registry) = workspace(Mode::Intel);
     let selected = registry.select(&["search_codebase".into(), "read_file".into()]).unwrap();
-    assert_eq!(selected.names().collect::<Vec<_>>(), ["search_codebase", "read_file"]);
+    assert_eq!(selected.names(), ["search_codebase", "read_file"]);
     let error = selected.select(&["nothing".into()]).err().unwrap();
     assert!(error.to_string().contains("search_codebase, read_file"), "{error}");
 }
@@ -140,6 +142,44 @@ fn what_is_remembered_is_recalled_in_another_conversation() {
     let after = registry();
     check(&after, "recall_memory", json!({"query": "my locker"}), Status::Ok, "The locker is 218.");
     check(&after, "search", json!({"query": "tester"}), Status::Ok, "Ana");
-    assert_eq!(after.names().collect::<Vec<_>>(), MEMORY_TOOLS);
+    assert_eq!(after.names(), MEMORY_TOOLS);
     assert!(after.without(&MEMORY_TOOLS).is_empty());
+}
+
+/// A source whose tools are those of its list, told when the list was changed.
+struct Shelf(std::sync::Mutex<Option<Vec<&'static str>>>);
+
+impl Source for Shelf {
+    fn news(&self, taken: &dyn Fn(&str) -> bool) -> Option<Vec<Box<dyn Tool>>> {
+        let names = self.0.lock().unwrap().take()?;
+        let name = |name: &str| if taken(name) { format!("shelf__{name}") } else { name.to_owned() };
+        let tool = |own: &&str| {
+            let definition =
+                json!({"function": {"name": name(own)}, "result": format!("{own} of the shelf")});
+            Box::new(CannedTool::from_json(&definition).unwrap()) as Box<dyn Tool>
+        };
+        Some(names.iter().map(tool).collect())
+    }
+}
+
+#[test]
+fn tools_of_a_source_are_followed_and_take_nobodys_name() {
+    let (_dir, mut registry) = workspace(Mode::Intel);
+    let shelf = Arc::new(Shelf(Some(vec!["read_file", "one", "one"]).into()));
+    registry.follow(shelf.clone());
+    let own = ["read_file", "list_directory", "search_codebase"];
+    assert_eq!(
+        registry.names(),
+        [&own[..], &["shelf__read_file", "one"]].concat(),
+        "of two of a name the first"
+    );
+    check(&registry, "shelf__read_file", json!({}), Status::Ok, "read_file of the shelf");
+    check(&registry, "read_file", json!({"path": "a.txt"}), Status::Ok, "three");
+    *shelf.0.lock().unwrap() = Some(vec!["two"]);
+    assert_eq!(registry.specs().last().unwrap().name.as_str(), "two");
+    check(&registry, "one", json!({}), Status::Failed, "there is no tool");
+    // What was selected stays as it was.
+    let selected = registry.select(&["two".to_owned()]).unwrap();
+    *shelf.0.lock().unwrap() = Some(vec!["three"]);
+    assert_eq!(selected.names(), ["two"]);
 }

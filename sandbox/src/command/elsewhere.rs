@@ -9,6 +9,25 @@ use crate::policy::{Mode, Policy};
 #[derive(Clone, Debug)]
 pub struct Commands(std::convert::Infallible);
 
+/// A command that is talked to; on this system there is none.
+#[derive(Debug)]
+pub struct Service(std::convert::Infallible);
+
+impl Service {
+    /// Never called: there is no value of this type.
+    pub fn take_pipes(&mut self) -> Option<(std::io::PipeWriter, std::io::PipeReader)> {
+        match self.0 {}
+    }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn stop(self) -> Result<Ran, Error> {
+        match self.0 {}
+    }
+}
+
 impl Commands {
     /// Refuses.
     ///
@@ -41,6 +60,14 @@ impl Commands {
     /// # Errors
     /// None.
     pub fn run(&self, _: &str) -> Result<Ran, Error> {
+        match self.0 {}
+    }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn serve(&self, _: &[String]) -> Result<Service, Error> {
         match self.0 {}
     }
 

@@ -33,12 +33,12 @@ pub use layer::{ALL as LAYERS, Layer};
 pub use limits::Limits;
 
 #[cfg(target_os = "linux")]
-pub use linux::Commands;
-#[cfg(target_os = "linux")]
 pub(crate) use linux::path_of;
+#[cfg(target_os = "linux")]
+pub use linux::{Commands, Service};
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::Commands;
+pub use elsewhere::{Commands, Service};
 
 use crate::report::Enforced;
 
@@ -89,6 +89,8 @@ pub enum End {
     MemoryLimit,
     /// It was ended: it wrote too much, or too many files.
     DiskLimit,
+    /// It was ended: whoever started it needs it no more.
+    Stopped,
 }
 
 /// What a command came to.
@@ -128,6 +130,7 @@ impl Ran {
             End::TimeLimit => line("[stopped: its time was over]"),
             End::MemoryLimit => line("[stopped: it took more memory than is allowed]"),
             End::DiskLimit => line("[stopped: it wrote more than is allowed]"),
+            End::Stopped => line("[stopped: it was not needed any more]"),
         }
         out
     }

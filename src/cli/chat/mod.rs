@@ -16,6 +16,7 @@ use toolgate_chat::{Message, Transcript};
 use self::editor::Lines;
 use self::input::{COMMANDS, Command, Prompt, Step};
 use super::exit::Exit;
+use super::model_args::Source;
 use super::run::{self, RunArgs};
 use super::tool::ModeArg;
 use super::view::View;
@@ -23,7 +24,6 @@ use super::{terminal, undo};
 use crate::agent::{Agent, Event, Options};
 use crate::engine::{Cancel, Engine};
 use crate::memory::Memory;
-use crate::models::ResolvedModel;
 use crate::tools::{Effect, Registry};
 use crate::undo::Journal;
 
@@ -58,7 +58,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
 /// A conversation and what it is held with.
 struct Chat {
     args: RunArgs,
-    model: ResolvedModel,
+    model: Source,
     engine: Arc<dyn Engine>,
     memory: Arc<Memory>,
     journal: Option<Arc<Journal>>,
@@ -115,7 +115,7 @@ impl Chat {
             Command::Help => self.help(),
             Command::Tools => self.tools(),
             Command::Model(None) => {
-                terminal::note(&format!("{} ({})", self.engine.name(), self.model.path.display()))
+                terminal::note(&format!("{} ({})", self.engine.name(), self.model.place()))
             }
             Command::Model(Some(model)) => self.take_model(model)?,
             Command::Mode(None) => terminal::note(self.mode()),
@@ -157,7 +157,7 @@ impl Chat {
 
     /// Goes on with another model; the one there stays if that cannot be had.
     fn take_model(&mut self, name: String) -> anyhow::Result<()> {
-        let before = self.args.model.take(name);
+        let before = self.args.model.take(Some(name));
         let taken = self.args.model.resolve().map_err(anyhow::Error::from).and_then(|model| {
             let registry = run::suited(self.registry()?, &self.args, &model);
             let (engine, ms) = self.args.model.load(&model)?;

@@ -41,6 +41,8 @@ mod reaper;
 
 mod supervise;
 
+mod service;
+
 mod probe;
 
 use std::sync::Arc;
@@ -48,6 +50,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(crate) use host::path_of;
+pub use service::Service;
 
 use super::layer::wanted;
 use super::rules::Decided;
@@ -60,6 +63,7 @@ use crate::policy::{Confinement, Exec, Mode, NetMode, Policy, Tier};
 use crate::report::Enforced;
 use machine::{Machine, Outer};
 use reduced::Scratch;
+use service::Talk;
 use supervise::{Ended, Stopped, Watch};
 use watch::Exceeded;
 
@@ -193,7 +197,6 @@ impl Commands {
     /// [`Kind::Denied`] by a rule, [`Kind::Unavailable`] where a layer does not hold, [`Kind::Limit`] for a workspace
     /// too large to be guarded, [`Kind::Invalid`] for a command that is no text a shell takes.
     pub fn run(&self, command: &str) -> Result<Ran, Error> {
-        let inner = &*self.0;
         if command.trim().is_empty() || command.contains('\0') {
             return Err(Error::new(Kind::Invalid, "the command is empty or holds a NUL"));
         }
@@ -205,9 +208,15 @@ impl Commands {
             return Err(Error::new(Kind::Denied, format!("the policy refuses this command ({why})"))
                 .hint("do without it"));
         }
+        self.carry_out(command, None)
+    }
+
+    /// Runs a command, and takes back what it did to protected names.
+    fn carry_out(&self, command: &str, talk: Option<Talk>) -> Result<Ran, Error> {
+        let inner = &*self.0;
         let before = inner.root.marks(&inner.grants)?;
         let mode = inner.root.mode();
-        let ended = self.start(command, &before);
+        let ended = self.start(command, &before, talk);
         inner.root.restore_mode(mode);
         let ended = ended?;
         let taken_back = match inner.grants.can_write() {
@@ -234,12 +243,12 @@ impl Commands {
             true => self.0.root.marks(&self.0.grants)?,
             false => Marks::default(),
         };
-        let ended = self.start(":", &marks)?;
+        let ended = self.start(":", &marks, None)?;
         self.0.held(&ended)
     }
 
     /// Starts a command and follows it to its end.
-    fn start(&self, command: &str, marks: &Marks) -> Result<Followed, Error> {
+    fn start(&self, command: &str, marks: &Marks, talk: Option<Talk>) -> Result<Followed, Error> {
         let inner = &*self.0;
         let group = match &inner.machine.groups {
             Ok(place) if inner.wants(Layer::Cgroup) => {
@@ -248,12 +257,17 @@ impl Commands {
             _ => None,
         };
         let scratch = inner.machine.is_reduced().then(Scratch::new).transpose()?;
-        let started = inner.spawn(command, marks, group.as_ref(), scratch.as_ref())?;
+        let (pipes, stop) = talk.map(|talk| (talk.pipes, talk.stop)).unzip();
+        let started = inner.spawn(command, marks, group.as_ref(), scratch.as_ref(), pipes)?;
         let workspace = inner.grants.can_write().then_some((&inner.root, marks.usage));
         let own = scratch.as_ref().map(|scratch| (&scratch.root, Usage::default()));
         let disks = workspace.into_iter().chain(own);
         let watched = Watch {
-            wall: Duration::from_millis(inner.limits.wall_ms),
+            wall: match &stop {
+                None => Duration::from_millis(inner.limits.wall_ms),
+                Some(_) => service::WALL,
+            },
+            stop,
             output: usize::try_from(inner.limits.output_kb.saturating_mul(1024)).unwrap_or(usize::MAX),
             disks: disks.map(|(root, before)| watch::Disk::new(root, before, &inner.limits)).collect(),
             memory: (group.is_none() && inner.wants(Layer::Cgroup)).then_some(&inner.limits),
@@ -284,6 +298,7 @@ impl Followed {
     fn end(&self) -> End {
         match (self.ended.stopped, self.ended.code) {
             (Some(Stopped::Wall), _) => End::TimeLimit,
+            (Some(Stopped::Asked), _) => End::Stopped,
             (Some(Stopped::Exceeded(Exceeded::Memory)), _) => End::MemoryLimit,
             (Some(Stopped::Exceeded(Exceeded::Disk | Exceeded::Files)), _) => End::DiskLimit,
             (None, Some(0)) => End::Exited(0),

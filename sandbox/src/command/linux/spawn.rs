@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::machine::Outer;
 use super::reduced::Scratch;
+use super::service::TalkPipes;
 use super::supervise::Started;
 use super::{Inner, Process, cgroup, could_not_start, host, mounts, owner, reduced, stage, sys};
 use crate::command::layer::wanted;
@@ -26,11 +27,13 @@ struct Pipes {
     output: (PipeReader, PipeWriter),
     status: (PipeReader, PipeWriter),
     info: (PipeReader, PipeWriter),
+    /// The command's own ends, where it is talked to.
+    talk: Option<TalkPipes>,
 }
 
 impl Pipes {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self { output: std::io::pipe()?, status: std::io::pipe()?, info: std::io::pipe()? })
+    fn new(talk: Option<TalkPipes>) -> std::io::Result<Self> {
+        Ok(Self { output: std::io::pipe()?, status: std::io::pipe()?, info: std::io::pipe()?, talk })
     }
 }
 
@@ -42,8 +45,9 @@ impl Inner {
         marks: &Marks,
         group: Option<&cgroup::Group>,
         scratch: Option<&Scratch>,
+        talk: Option<TalkPipes>,
     ) -> Result<Started, Error> {
-        let pipes = Pipes::new().map_err(could_not_start)?;
+        let pipes = Pipes::new(talk).map_err(could_not_start)?;
         match (&self.machine.outer, scratch) {
             (Outer::Nothing { .. }, Some(scratch)) => {
                 self.spawn_reduced(command, marks, group, scratch, pipes)
@@ -159,6 +163,7 @@ impl Inner {
             outside: Vec::new(),
             left_out: self.left_out.clone(),
             status: pipes.status.1.as_raw_fd(),
+            input: pipes.talk.as_ref().map(|talk| talk.input.as_raw_fd()),
             owner: None,
             reduced: None,
         })
@@ -175,15 +180,21 @@ impl Inner {
     ) -> Result<Started, Error> {
         let task = serde_json::to_string(task).map_err(|why| could_not_start(why.into()))?;
         let task = host::memory_file("task", &task).map_err(could_not_start)?;
-        let Pipes { output, status, info } = pipes;
+        let Pipes { output, status, info, talk } = pipes;
+        let (input, answers) = talk.map(|talk| (talk.input, talk.output)).unzip();
         let kept: Vec<RawFd> = [status.1.as_raw_fd(), info.1.as_raw_fd()]
             .into_iter()
+            .chain(input.as_ref().map(|input| input.as_raw_fd()))
             .chain(kept.iter().map(|fd| fd.as_raw_fd()))
             .collect();
         let doors = group.map(cgroup::Group::doors).unwrap_or_default();
         let closes = self.wants(Layer::Descriptors);
         process.env_clear().current_dir("/").stdin(task);
-        process.stdout(output.1.try_clone().map_err(could_not_start)?).stderr(output.1);
+        match answers {
+            Some(answers) => process.stdout(answers),
+            None => process.stdout(output.1.try_clone().map_err(could_not_start)?),
+        };
+        process.stderr(output.1);
         sys::before_exec(&mut process, move || {
             sys::setsid()?;
             for door in &doors {
@@ -196,7 +207,7 @@ impl Inner {
         });
         let child = process.spawn().map_err(could_not_start)?;
         // The writing ends go here, those in the process's description too, so that the pipes end with their processes.
-        drop((process, status.1, info.1));
+        drop((process, status.1, info.1, input));
         Ok(Started { child, output: output.0, status: status.0, info: info.0, life: None })
     }
 

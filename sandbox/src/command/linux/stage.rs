@@ -55,6 +55,8 @@ pub(super) struct Task {
     pub(super) left_out: Vec<Layer>,
     /// Where the status goes.
     pub(super) status: RawFd,
+    /// What becomes the command's standard input; without, it is empty.
+    pub(super) input: Option<RawFd>,
     /// What the outer stage does first, where there is one.
     pub(super) owner: Option<owner::Task>,
     /// What the reduced tier does itself, in place of bubblewrap.
@@ -133,8 +135,13 @@ pub(super) fn run(task: &Task) -> Status {
 fn confine(task: &Task) -> Result<Held, Status> {
     let refuse = |layer: Layer| move |why: io::Error| refused(layer, &why.to_string());
     let wanted = |layer: Layer| wanted(layer, &task.left_out);
-    let null = File::open("/dev/null").map_err(refuse(Layer::Userns))?;
-    sys::replace_stdin(null.as_fd()).map_err(refuse(Layer::Userns))?;
+    let input = match task.input {
+        Some(input) => sys::own(input),
+        None => File::open("/dev/null").map(Into::into),
+    };
+    let input = input.map_err(refuse(Layer::Userns))?;
+    sys::replace_stdin(input.as_fd()).map_err(refuse(Layer::Userns))?;
+    drop(input);
     enter_workspace(task)?;
     let mut held = Held::default();
     sys::no_new_privs().map_err(refuse(Layer::Seccomp))?;
@@ -246,7 +253,7 @@ fn check_network() -> Result<(), Status> {
     }
 }
 
-/// Nothing that was open is open in the command, but its output.
+/// Nothing that was open is open in the command, but its input and output.
 fn check_descriptors() -> Result<(), Status> {
     let fail = |why: io::Error| refused(Layer::Descriptors, &format!("open files cannot be listed: {why}"));
     for entry in std::fs::read_dir("/proc/self/fd").map_err(fail)? {

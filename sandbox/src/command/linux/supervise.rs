@@ -5,6 +5,8 @@
 
 use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::capture::Capture;
@@ -24,7 +26,7 @@ const IDLE: Duration = Duration::from_millis(50);
 /// A command that was started, and the pipes it is seen by.
 pub(super) struct Started {
     pub(super) child: Child,
-    /// Standard output and standard error, in the order they were written.
+    /// Standard output and standard error, in the order they were written; of a command that is talked to the latter.
     pub(super) output: PipeReader,
     pub(super) status: PipeReader,
     /// Where bubblewrap, or the reduced tier's reaper, tells which process is the sandbox's first.
@@ -36,6 +38,8 @@ pub(super) struct Started {
 /// What a command may take.
 pub(super) struct Watch<'a> {
     pub(super) wall: Duration,
+    /// Set when it is not needed any more.
+    pub(super) stop: Option<Arc<AtomicBool>>,
     pub(super) output: usize,
     pub(super) disks: Vec<watch::Disk<'a>>,
     /// Whether memory is watched, in place of a control group.
@@ -46,6 +50,8 @@ pub(super) struct Watch<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stopped {
     Wall,
+    /// By whoever started it.
+    Asked,
     Exceeded(Exceeded),
 }
 
@@ -202,6 +208,9 @@ impl Run {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(Some(Stopped::Wall));
+            }
+            if watched.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return Ok(Some(Stopped::Asked));
             }
             let ticks = watched
                 .disks

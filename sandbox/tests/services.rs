@@ -1,0 +1,118 @@
+//! Commands that go on and are talked to: confined as others are, and gone with whoever talks to them.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the controls are plain processes")]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::time::{Duration, Instant};
+
+use support::CANARY;
+use support::shell::{Field, POLICY, available, text};
+use toolgate_sandbox::Kind;
+use toolgate_sandbox::command::{End, Service};
+use toolgate_sandbox::policy::{Mode, ProcessLimits};
+
+fn shell(script: &str) -> [String; 3] {
+    ["/bin/sh", "-c", script].map(str::to_owned)
+}
+
+fn start(field: &Field, mode: Mode, script: &str) -> Service {
+    let commands = field.commands(POLICY, mode, &ProcessLimits::default(), &[]).unwrap();
+    commands.serve(&shell(&field.script(script))).unwrap()
+}
+
+#[test]
+fn a_service_is_talked_to_until_its_input_ends() {
+    if !available() {
+        return;
+    }
+    let field = Field::new();
+    let mut service = start(
+        &field,
+        Mode::Intel,
+        "echo 'it'\\''s \"$0\"'; echo aside >&2; while read -r l; do echo \"<$l>\"; done",
+    );
+    let (mut input, output) = service.take_pipes().unwrap();
+    let mut lines = BufReader::new(output).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "it's \"$0\"");
+    for word in ["one", "two"] {
+        writeln!(input, "{word}").unwrap();
+        assert_eq!(lines.next().unwrap(), format!("<{word}>"));
+    }
+    drop(input);
+    assert_eq!(lines.next(), None);
+    let ran = service.stop().unwrap();
+    assert_eq!((ran.end, text(&ran).as_str()), (End::Exited(0), "aside\n"));
+    assert_eq!(ran.enforced.net, "none");
+}
+
+#[test]
+fn a_service_is_confined() {
+    if !available() {
+        return;
+    }
+    let field = Field::new();
+    let attack = "cat $OUT/secret.txt ../out/secret.txt; echo x > planted; echo tried";
+    assert!(field.plainly(attack).contains(CANARY));
+    std::fs::remove_file(field.ws.join("planted")).unwrap();
+    let mut service = start(&field, Mode::Intel, attack);
+    let (_input, mut output) = service.take_pipes().unwrap();
+    let mut said = String::new();
+    output.read_to_string(&mut said).unwrap();
+    let ran = service.stop().unwrap();
+    assert_eq!(said, "tried\n", "{}", text(&ran));
+    assert!(!text(&ran).contains(CANARY) && !field.ws.join("planted").exists());
+}
+
+#[test]
+fn all_that_a_service_started_ends_with_it() {
+    if !available() {
+        return;
+    }
+    let field = Field::new();
+    // It ignores the end of its input and what asks it to end, and so do its children.
+    let stubborn = "trap '' TERM HUP INT; (while :; do date >> beat; sleep 0.05; done) & echo up; while :; do sleep 1; done";
+    let mut service = start(&field, Mode::Edit, stubborn);
+    let (_input, output) = service.take_pipes().unwrap();
+    assert_eq!(BufReader::new(output).lines().next().unwrap().unwrap(), "up");
+    let beat = field.ws.join("beat");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !beat.exists() {
+        assert!(Instant::now() < deadline, "its child does not beat");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(service);
+    let before = std::fs::metadata(&beat).unwrap().len();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(std::fs::metadata(&beat).unwrap().len(), before, "nothing of it is left");
+}
+
+#[test]
+fn what_a_service_did_to_protected_names_is_taken_back() {
+    if !available() {
+        return;
+    }
+    let field = Field::new();
+    let mut service = start(&field, Mode::Edit, "mkdir .git && echo x > .git/config; echo done");
+    let (_input, mut output) = service.take_pipes().unwrap();
+    output.read_to_string(&mut String::new()).unwrap();
+    let ran = service.stop().unwrap();
+    assert_eq!(ran.taken_back, [".git"]);
+    assert!(!field.ws.join(".git").exists());
+}
+
+#[test]
+fn a_command_that_is_none_is_refused() {
+    if !available() {
+        return;
+    }
+    let field = Field::new();
+    let commands = field.commands(POLICY, Mode::Intel, &ProcessLimits::default(), &[]).unwrap();
+    assert_eq!(commands.serve(&[]).unwrap_err().kind(), Kind::Invalid);
+    assert_eq!(commands.serve(&["a\0b".to_owned()]).unwrap_err().kind(), Kind::Invalid);
+    let ran = commands.serve(&["/no/such/program".to_owned()]).unwrap().stop().unwrap();
+    assert_eq!(ran.end, End::Exited(127));
+}

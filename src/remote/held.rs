@@ -1,0 +1,230 @@
+//! A turn under our grammar on a server that holds text to it, made as a local one is: a prompt in the model's own form,
+//! call or answer decided by the probabilities of the turn's first token, then one of them written.
+//!
+//! Invariant: there is no unconstrained fallback. A grammar that the server does not take ends the turn with its error.
+
+use std::num::NonZeroUsize;
+
+use toolgate_chat::{
+    Dialogue, Message, ParsedTurn, Primer, Prompt, PromptOptions, ToolChoice, ToolSpec, Transcript,
+    TurnGrammar,
+};
+use toolgate_grammar::{Grammar, TokenKind};
+use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
+
+use super::wire::{Usage, Written};
+use crate::engine::{self, AnswerView, Cancel, Sampling, Turn, TurnEvent, TurnRequest, drop_repeats};
+use crate::{Error, Kind};
+
+/// A server that holds text to a grammar.
+pub(super) trait Server: Send + Sync {
+    /// Its kind, for people.
+    fn kind(&self) -> &'static str;
+
+    /// How its model is talked to.
+    fn dialogue(&self) -> &Dialogue;
+
+    /// The likeliest first tokens after a prompt, as texts with the logarithm of their probability.
+    fn first_tokens(&self, prompt: &Prompt, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error>;
+
+    /// What the model writes after a prompt under a grammar; `piece` is told the text as it comes.
+    fn write(
+        &self,
+        prompt: &Prompt,
+        grammar: &Grammar,
+        sampling: &Sampling,
+        cancel: &Cancel,
+        piece: &mut dyn FnMut(&str),
+    ) -> Result<Written, Error>;
+}
+
+/// The model of such a server.
+pub(super) struct Held {
+    server: Box<dyn Server>,
+}
+
+impl Held {
+    pub(super) fn new(server: Box<dyn Server>) -> Self {
+        Self { server }
+    }
+
+    pub(super) fn server(&self) -> &'static str {
+        self.server.kind()
+    }
+
+    pub(super) fn template(&self) -> &str {
+        self.server.dialogue().template().source()
+    }
+
+    pub(super) fn turn(
+        &self,
+        options: &engine::Options,
+        request: &TurnRequest<'_>,
+        cancel: &Cancel,
+        events: &mut dyn FnMut(TurnEvent),
+    ) -> Result<Turn, Error> {
+        let server = &*self.server;
+        Making { server, options, request, cancel, events, usage: Vec::new() }.turn()
+    }
+}
+
+/// One turn being made.
+struct Making<'a> {
+    server: &'a dyn Server,
+    options: &'a engine::Options,
+    request: &'a TurnRequest<'a>,
+    cancel: &'a Cancel,
+    events: &'a mut dyn FnMut(TurnEvent),
+    /// What each request of the turn cost.
+    usage: Vec<Usage>,
+}
+
+impl Making<'_> {
+    fn turn(mut self) -> Result<Turn, Error> {
+        let request = self.request;
+        let offered = if request.choice == ToolChoice::None { &[] } else { request.tools };
+        let grammars = self.grammars(offered, &request.choice)?;
+        let Some(call) = &grammars.call else { return self.answer(grammars.answer.as_ref(), None) };
+        let threshold = self.options.thresholds.next(request.transcript, request.changed, request.open);
+        let decision = match &grammars.answer {
+            None => None,
+            Some(answer) if threshold > 1.0 => return self.answer(Some(answer), None),
+            Some(answer) => {
+                let decision = self.decide(offered, threshold)?;
+                (self.events)(TurnEvent::Decided(decision.clone()));
+                if !decision.call {
+                    return self.answer(Some(answer), Some(decision));
+                }
+                Some(decision)
+            }
+        };
+        let prompt = self.prompt(&self.introduced(Primer::None), offered)?;
+        let written = self.write(&prompt, call, false)?;
+        let mut parsed = self.server.dialogue().format().parse(&written.text, request.tools);
+        let made = !parsed.calls.is_empty();
+        if !made {
+            // Cut off in its first call, which is not what the model wanted to do: nothing of it is an answer.
+            parsed.content = None;
+        }
+        drop_repeats(&mut parsed.calls, request.settled);
+        if made && parsed.calls.is_empty() {
+            let why = "the model repeated a call whose result it already has, so this turn is an answer";
+            (self.events)(TurnEvent::Retry(why.to_owned()));
+            let answer = self.grammars(&[], &ToolChoice::None)?.answer;
+            return self.answer(answer.as_ref(), decision);
+        }
+        Ok(self.finish(written, parsed, decision))
+    }
+
+    /// The answer, after calls from a view that holds the question and the results alone.
+    fn answer(mut self, grammar: Option<&Grammar>, decision: Option<TurnDecision>) -> Result<Turn, Error> {
+        let Some(grammar) = grammar else {
+            return Err(Error::input("a call is required here, so there is no answer to give"));
+        };
+        let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
+        let prompt = if after_calls && self.options.answer_view != AnswerView::Full {
+            let whole = self.introduced(Primer::None);
+            let view = self.server.dialogue().answer_view(&whole, self.request.closing);
+            self.prompt(&view, &[])?
+        } else {
+            self.prompt(&self.introduced(self.primer()), self.request.tools)?
+        };
+        let written = self.write(&prompt, grammar, true)?;
+        let content = Some(written.text.trim().to_owned()).filter(|text| !text.is_empty());
+        Ok(self.finish(written, ParsedTurn { content, ..ParsedTurn::default() }, decision))
+    }
+
+    /// Call or answer, by the probability of every call opening among the likeliest first tokens.
+    fn decide(&mut self, offered: &[ToolSpec], threshold: f64) -> Result<TurnDecision, Error> {
+        let prompt = self.prompt(&self.introduced(self.primer()), offered)?;
+        let (tokens, usage) = self.server.first_tokens(&prompt, self.cancel)?;
+        self.note(usage);
+        decision(&tokens, &self.server.dialogue().format().openings(), threshold)
+    }
+
+    fn grammars(&self, offered: &[ToolSpec], choice: &ToolChoice) -> Result<TurnGrammar, Error> {
+        let parallel: NonZeroUsize = self.request.parallel.unwrap_or(self.options.parallel);
+        let request = toolgate_chat::TurnRequest { choice: choice.clone(), parallel: Some(parallel) };
+        Ok(self.server.dialogue().format().turn(offered, &request)?)
+    }
+
+    /// What stands in front of a conversation that begins.
+    fn primer(&self) -> Primer {
+        let opens = matches!(self.request.transcript.last(), Some(Message::User(_)));
+        if opens { self.options.primer } else { Primer::None }
+    }
+
+    fn introduced(&self, primer: Primer) -> Transcript {
+        let format = self.server.dialogue().format().as_ref();
+        self.options.introduced(self.request.transcript, self.request.tools, format, primer)
+    }
+
+    fn prompt(&self, transcript: &Transcript, tools: &[ToolSpec]) -> Result<Prompt, Error> {
+        Ok(self.server.dialogue().prompt(transcript, tools, &PromptOptions::default())?)
+    }
+
+    fn write(&mut self, prompt: &Prompt, grammar: &Grammar, shown: bool) -> Result<Written, Error> {
+        let events = &mut *self.events;
+        let mut piece = |text: &str| {
+            if shown {
+                events(TurnEvent::Text(text.to_owned()));
+            }
+        };
+        let written = self.server.write(prompt, grammar, self.request.sampling, self.cancel, &mut piece)?;
+        if written.stop.is_none() {
+            let message = format!(
+                "the server's answer broke off after {} bytes; nothing of this turn was taken, ask again",
+                written.text.len()
+            );
+            return Err(Error::new(Kind::Engine, message));
+        }
+        self.note(written.usage);
+        Ok(written)
+    }
+
+    fn note(&mut self, usage: Usage) {
+        let (tokens, cached) = (usage.prompt_tokens, usage.cached_tokens);
+        (self.events)(TurnEvent::Prefill { done: tokens, tokens, cached });
+        self.usage.push(usage);
+    }
+
+    fn finish(self, written: Written, parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
+        let mut stats = toolgate_infer::Stats::default();
+        self.usage.into_iter().for_each(|usage| stats += &toolgate_infer::Stats::from(usage));
+        let stop = written.stop.unwrap_or(StopReason::End);
+        let budget = self.request.sampling.max_tokens;
+        Turn { parsed, text: written.text, stop, budget, decision, looped: false, stats }
+    }
+}
+
+/// Decides on the likeliest tokens alone: what is left of the probability counts as no call.
+fn decision(tokens: &[(String, f64)], openings: &[&str], threshold: f64) -> Result<TurnDecision, Error> {
+    let told: f64 = tokens.iter().map(|(_, logarithm)| logarithm.exp()).sum();
+    let rest = (1.0 - told).max(f64::MIN_POSITIVE).ln();
+    let kind = |text: &str| if text.is_empty() { TokenKind::Unused } else { TokenKind::Text };
+    let entries = tokens.iter().map(|(text, _)| (text.clone().into_bytes(), kind(text)));
+    let vocabulary = Vocabulary::new(entries.chain([(Vec::new(), TokenKind::Unused)]))?;
+    let logits: Vec<f32> =
+        tokens.iter().map(|&(_, logarithm)| logarithm as f32).chain([rest as f32]).collect();
+    Ok(Openings::new(&vocabulary, openings).decide(&logits, &vocabulary, threshold))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn the_probability_of_a_call_is_summed_over_what_the_server_tells() {
+        let tokens = [
+            ("<tool".to_owned(), 0.3_f64.ln()),
+            ("To".to_owned(), 0.4_f64.ln()),
+            (" {".to_owned(), 0.1_f64.ln()),
+        ];
+        let decided = decision(&tokens, &["<tool_call>", "{\"name\""], 0.35).unwrap();
+        assert!((decided.p_call - 0.4).abs() < 1e-6 && decided.call, "{decided:?}");
+        assert!(!decision(&tokens, &["<tool_call>"], 0.35).unwrap().call);
+        assert_eq!(decision(&[], &["<tool_call>"], 0.2).unwrap().p_call, 0.0);
+    }
+}

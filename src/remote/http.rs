@@ -1,0 +1,364 @@
+//! Requests to the server: JSON out, JSON or a stream of events back, each on a thread of its own so that a silent
+//! server never holds up a cancelled turn.
+//!
+//! Invariant: a request is sent again only while no byte of an answer has come.
+
+use std::io::{BufRead, BufReader, Read};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::answers;
+use crate::engine::Cancel;
+use crate::{Error, Kind};
+
+/// How long a server may take to be reached.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long it may take to begin an answer: the prompt of a small machine is long in coming.
+const ANSWER: Duration = Duration::from_secs(600);
+/// How long it may be silent within an answer.
+const STALL: Duration = Duration::from_secs(120);
+/// How often a waiting turn looks whether it should stop.
+const BEAT: Duration = Duration::from_millis(20);
+/// Waits before a request that did not reach the server is sent again.
+const BACKOFF: [Duration; 3] =
+    [Duration::from_millis(200), Duration::from_millis(800), Duration::from_millis(2_400)];
+/// Bytes of one event, or of an answer that is none. A model's turn is far shorter.
+const MOST: u64 = 16 * 1024 * 1024;
+
+/// A server.
+pub(super) struct Client {
+    agent: ureq::Agent,
+    /// Where the server is, without the version of its interface.
+    root: String,
+    /// Where the OpenAI interface is.
+    api: String,
+    key: Option<String>,
+}
+
+#[derive(Clone)]
+struct Job {
+    agent: ureq::Agent,
+    url: String,
+    key: Option<String>,
+    body: Option<String>,
+}
+
+/// What the thread of a request tells.
+enum Message {
+    /// A whole answer, with its status.
+    Answer(u16, Vec<u8>),
+    /// A line of a stream.
+    Line(Vec<u8>),
+    /// The stream has ended.
+    End,
+    /// It failed, for this reason.
+    Failed(String, Reached),
+}
+
+/// Whether a request that failed got further than its connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reached {
+    Yes,
+    No,
+}
+
+impl Client {
+    /// The server at `url`, which may name its version (`/v1`).
+    ///
+    /// # Errors
+    /// [`Kind::Input`] for anything but an `http` or `https` address.
+    pub(super) fn new(url: &str, key: Option<String>) -> Result<Self, Error> {
+        let url = url.trim().trim_end_matches('/');
+        if !(url.starts_with("http://") || url.starts_with("https://")) {
+            return Err(Error::input(format!(
+                "{url:?} is no address of a server; it begins with http:// or https://"
+            )));
+        }
+        let (root, api) = match url.rsplit_once('/') {
+            Some((root, version)) if is_version(version) => (root.to_owned(), url.to_owned()),
+            _ => (url.to_owned(), format!("{url}/v1")),
+        };
+        let agent = ureq::Agent::config_builder()
+            .timeout_resolve(Some(CONNECT))
+            .timeout_connect(Some(CONNECT))
+            .timeout_recv_response(Some(ANSWER))
+            .timeout_per_read(Some(STALL))
+            .http_status_as_error(false)
+            // A body that went elsewhere could hold what the user trusts this server with alone.
+            .max_redirects(0)
+            .user_agent(concat!("toolgate/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .into();
+        Ok(Self { agent, root, api, key })
+    }
+
+    /// The server's address.
+    pub(super) fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// The list of models.
+    pub(super) fn models(&self, cancel: &Cancel) -> Result<Value, Error> {
+        self.whole(format!("{}/models", self.api), None, cancel)
+    }
+
+    /// A path below the server's root.
+    pub(super) fn get(&self, path: &str, cancel: &Cancel) -> Result<Value, Error> {
+        self.whole(format!("{}{path}", self.root), None, cancel)
+    }
+
+    /// Posts JSON to a path below the server's root.
+    pub(super) fn post(&self, path: &str, body: &Value, cancel: &Cancel) -> Result<Value, Error> {
+        self.whole(format!("{}{path}", self.root), Some(body), cancel)
+    }
+
+    /// A chat completion as a whole.
+    pub(super) fn chat(&self, body: &Value, cancel: &Cancel) -> Result<Value, Error> {
+        self.whole(format!("{}/chat/completions", self.api), Some(body), cancel)
+    }
+
+    /// A chat completion, event by event; `each` says whether more is to come.
+    pub(super) fn chat_stream(
+        &self,
+        body: &Value,
+        cancel: &Cancel,
+        each: &mut dyn FnMut(&Value) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.stream(format!("{}/chat/completions", self.api), body, cancel, each)
+    }
+
+    /// Posts JSON to a path below the root, and reads events until the stream ends.
+    pub(super) fn post_stream(
+        &self,
+        path: &str,
+        body: &Value,
+        cancel: &Cancel,
+        each: &mut dyn FnMut(&Value) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.stream(format!("{}{path}", self.root), body, cancel, each)
+    }
+
+    fn whole(&self, url: String, body: Option<&Value>, cancel: &Cancel) -> Result<Value, Error> {
+        match self.first(self.job(url.clone(), body), Want::Whole, cancel)? {
+            (Message::Answer(200..=299, bytes), _) => serde_json::from_slice(&bytes)
+                .map_err(|why| Error::new(Kind::Engine, format!("{url} does not answer with JSON: {why}"))),
+            (Message::Answer(status, bytes), _) => Err(answers::refusal(&url, status, &bytes)),
+            _ => Err(Error::new(Kind::Engine, format!("{url} answers with a stream of events, unasked"))),
+        }
+    }
+
+    fn stream(
+        &self,
+        url: String,
+        body: &Value,
+        cancel: &Cancel,
+        each: &mut dyn FnMut(&Value) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (first, messages) = self.first(self.job(url.clone(), Some(body)), Want::Stream, cancel)?;
+        let mut next = Some(first);
+        let mut event = Vec::new();
+        loop {
+            let message = match next.take() {
+                Some(message) => message,
+                None => receive(&messages, cancel)?,
+            };
+            match message {
+                Message::Answer(status, bytes) => return Err(answers::refusal(&url, status, &bytes)),
+                Message::Failed(why, _) => return Err(broken(&url, &why)),
+                Message::Line(line) => match line.strip_prefix(b"data:") {
+                    Some(data) => event.extend_from_slice(data.trim_ascii()),
+                    None if line.is_empty()
+                        && tell(&url, &std::mem::take(&mut event), each)? == Told::Last =>
+                    {
+                        return Ok(());
+                    }
+                    // Comments, and names of events, which say nothing that their data does not.
+                    None => {}
+                },
+                Message::End => {
+                    tell(&url, &event, each)?;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn job(&self, url: String, body: Option<&Value>) -> Job {
+        Job { agent: self.agent.clone(), url, key: self.key.clone(), body: body.map(Value::to_string) }
+    }
+
+    /// The beginning of an answer; a server that is not reached is tried again a few times.
+    fn first(&self, job: Job, want: Want, cancel: &Cancel) -> Result<(Message, Receiver<Message>), Error> {
+        let mut waits = BACKOFF.iter();
+        loop {
+            let messages = spawn(job.clone(), want)?;
+            match receive(&messages, cancel)? {
+                Message::Failed(why, Reached::No) => match waits.next() {
+                    Some(wait) => {
+                        tracing::warn!(url = job.url, why, "the server is not reached; trying again");
+                        pause(*wait, cancel)?;
+                    }
+                    None => {
+                        let message = format!("{} cannot be reached: {why}; is the server running?", job.url);
+                        return Err(Error::new(Kind::Engine, message));
+                    }
+                },
+                Message::Failed(why, Reached::Yes) => return Err(broken(&job.url, &why)),
+                message => return Ok((message, messages)),
+            }
+        }
+    }
+}
+
+/// Whether the last part of an address is the version of an interface: `v1`.
+fn is_version(part: &str) -> bool {
+    part.strip_prefix('v').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Want {
+    Whole,
+    Stream,
+}
+
+#[derive(PartialEq, Eq)]
+enum Told {
+    More,
+    Last,
+}
+
+/// Tells an event, unless it is empty; the mark that ends a stream is none.
+fn tell(url: &str, event: &[u8], each: &mut dyn FnMut(&Value) -> Result<(), Error>) -> Result<Told, Error> {
+    match event {
+        b"" => Ok(Told::More),
+        b"[DONE]" => Ok(Told::Last),
+        data => {
+            let value: Value = serde_json::from_slice(data)
+                .map_err(|why| broken(url, &format!("an event that is no JSON: {why}")))?;
+            if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
+                return Err(answers::failure(url, error));
+            }
+            each(&value).map(|()| Told::More)
+        }
+    }
+}
+
+fn broken(url: &str, why: &str) -> Error {
+    let message = format!("the answer of {url} broke off: {why}; nothing of this turn was taken, ask again");
+    Error::new(Kind::Engine, message)
+}
+
+/// The next message; an error once the turn is cancelled.
+fn receive(messages: &Receiver<Message>, cancel: &Cancel) -> Result<Message, Error> {
+    loop {
+        if cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        match messages.recv_timeout(BEAT) {
+            Ok(message) => return Ok(message),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Ok(Message::Failed("the request stopped without a word".to_owned(), Reached::Yes));
+            }
+        }
+    }
+}
+
+fn pause(wait: Duration, cancel: &Cancel) -> Result<(), Error> {
+    let until = std::time::Instant::now() + wait;
+    while std::time::Instant::now() < until {
+        if cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        thread::sleep(BEAT);
+    }
+    Ok(())
+}
+
+fn cancelled() -> Error {
+    Error::new(Kind::Cancelled, "cancelled while the server was asked")
+}
+
+fn spawn(job: Job, want: Want) -> Result<Receiver<Message>, Error> {
+    let (send, messages) = mpsc::sync_channel(64);
+    thread::Builder::new()
+        .name("toolgate-remote".to_owned())
+        .spawn(move || {
+            let told = request(&job, want, &send);
+            // Nobody listens any more once a turn was cancelled.
+            let _ = send.send(told);
+        })
+        .map_err(|why| Error::new(Kind::Engine, format!("cannot start a thread: {why}")))?;
+    Ok(messages)
+}
+
+/// The thread's side: the last message of it. It ends with the connection when nobody listens any more.
+fn request(job: &Job, want: Want, send: &SyncSender<Message>) -> Message {
+    let bearer = job.key.as_ref().map(|key| format!("Bearer {key}"));
+    let result = match &job.body {
+        None => {
+            let get = job.agent.get(&job.url);
+            bearer.into_iter().fold(get, |get, key| get.header("Authorization", key)).call()
+        }
+        Some(body) => {
+            let post = job.agent.post(&job.url).content_type("application/json");
+            bearer.into_iter().fold(post, |post, key| post.header("Authorization", key)).send(body.as_str())
+        }
+    };
+    let response = match result {
+        Ok(response) => response,
+        Err(error) => return Message::Failed(error.to_string(), reached(&error)),
+    };
+    let status = response.status().as_u16();
+    let mut body = BufReader::new(response.into_body().into_reader());
+    if want == Want::Whole || !(200..300).contains(&status) {
+        let mut bytes = Vec::new();
+        return match body.take(MOST).read_to_end(&mut bytes) {
+            Ok(_) => Message::Answer(status, bytes),
+            Err(why) => Message::Failed(why.to_string(), Reached::Yes),
+        };
+    }
+    loop {
+        let mut line = Vec::new();
+        match (&mut body).take(MOST).read_until(b'\n', &mut line) {
+            Ok(0) => return Message::End,
+            Ok(n) if n as u64 == MOST => {
+                return Message::Failed(format!("an event of more than {MOST} bytes"), Reached::Yes);
+            }
+            Ok(_) => {
+                let end = line.trim_ascii_end().len();
+                line.truncate(end);
+                if send.send(Message::Line(line)).is_err() {
+                    return Message::End;
+                }
+            }
+            Err(why) => return Message::Failed(why.to_string(), Reached::Yes),
+        }
+    }
+}
+
+/// Whether more than the connection failed: what is asked of a model has no effects, so that a request may be made again
+/// when the connection was lost before the answer.
+fn reached(error: &ureq::Error) -> Reached {
+    use std::io::ErrorKind;
+    use ureq::Timeout::{Connect, Resolve};
+    match error {
+        ureq::Error::ConnectionFailed
+        | ureq::Error::HostNotFound
+        | ureq::Error::Timeout(Connect | Resolve) => Reached::No,
+        ureq::Error::Io(why) => match why.kind() {
+            ErrorKind::AddrNotAvailable
+            | ErrorKind::BrokenPipe
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable => Reached::No,
+            _ => Reached::Yes,
+        },
+        _ => Reached::Yes,
+    }
+}

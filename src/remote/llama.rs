@@ -1,0 +1,196 @@
+//! llama-server: prompts are rendered here, with the chat template it tells, and completed there under `grammar`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use regex::Regex;
+use serde_json::{Value, json};
+use toolgate_chat::{Dialogue, Prompt, Template, TemplateTokens};
+use toolgate_grammar::Grammar;
+use toolgate_infer::StopReason;
+
+use super::Options;
+use super::held::Server;
+use super::http::Client;
+use super::wire::{Usage, Written};
+use crate::engine::{Cancel, Sampling};
+use crate::{Error, Kind};
+
+/// Likeliest tokens that a decision between call and answer looks at. What is below them weighs next to nothing.
+const LIKELIEST: usize = 64;
+
+/// llama-server and its model.
+pub(super) struct Llama {
+    client: Arc<Client>,
+    /// The model's name, where one was given: a server of one model needs none.
+    model: Option<String>,
+    dialogue: Dialogue,
+    /// Tokens that are a whole call opening each, and that the server does not spell out because they are control tokens.
+    named: HashMap<u64, String>,
+}
+
+impl Llama {
+    /// Asks for the chat template.
+    pub(super) fn connect(client: Arc<Client>, options: &Options) -> Result<Self, Error> {
+        let never = Cancel::default();
+        let props = client.get("/props", &never)?;
+        let text = |field: &str| props.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let source = text("chat_template");
+        if source.is_empty() {
+            let message = format!("{} tells no chat template: is it llama-server?", client.root());
+            return Err(Error::new(Kind::Engine, message));
+        }
+        let tokens = TemplateTokens { bos: text("bos_token"), eos: text("eos_token") };
+        let marks = marks(&source).chain([tokens.bos.clone(), tokens.eos.clone()]).collect::<Vec<_>>();
+        let dialogue = Dialogue::derived(Template::new(source, tokens)?).guarding(marks);
+        let mut llama = Self { client, model: options.model.clone(), dialogue, named: HashMap::new() };
+        llama.named = llama.names()?;
+        Ok(llama)
+    }
+
+    /// The call openings that are one token.
+    fn names(&self) -> Result<HashMap<u64, String>, Error> {
+        let mut named = HashMap::new();
+        for opening in self.dialogue.format().openings() {
+            if let [Value::Number(token)] = self.tokenize(opening, &Cancel::default())?.as_slice()
+                && let Some(token) = token.as_u64()
+            {
+                named.insert(token, opening.to_owned());
+            }
+        }
+        Ok(named)
+    }
+
+    fn tokenize(&self, text: &str, cancel: &Cancel) -> Result<Vec<Value>, Error> {
+        let body = self.addressed(json!({"content": text, "add_special": false, "parse_special": true}));
+        let mut answer = self.client.post("/tokenize", &body, cancel)?;
+        match answer.get_mut("tokens").map(Value::take) {
+            Some(Value::Array(tokens)) => Ok(tokens),
+            _ => Err(Error::new(Kind::Engine, format!("{} tells no tokens of a text", self.client.root()))),
+        }
+    }
+
+    /// The pieces of a prompt are tokenized apart, so that nothing in a message becomes a control token.
+    fn tokens(&self, prompt: &Prompt, cancel: &Cancel) -> Result<Vec<Value>, Error> {
+        let mut tokens = Vec::new();
+        for piece in &prompt.pieces {
+            tokens.extend(self.tokenize(piece, cancel)?);
+        }
+        Ok(tokens)
+    }
+
+    /// A request, with the name of the model where a server of several was asked for one.
+    fn addressed(&self, mut body: Value) -> Value {
+        if let (Some(model), Some(body)) = (&self.model, body.as_object_mut()) {
+            body.insert("model".to_owned(), model.clone().into());
+        }
+        body
+    }
+}
+
+impl Server for Llama {
+    fn kind(&self) -> &'static str {
+        "llama-server"
+    }
+
+    fn dialogue(&self) -> &Dialogue {
+        &self.dialogue
+    }
+
+    fn first_tokens(&self, prompt: &Prompt, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error> {
+        let body = json!({
+            "prompt": self.tokens(prompt, cancel)?,
+            "n_predict": 1,
+            "n_probs": LIKELIEST,
+            "temperature": 0.0,
+            "cache_prompt": true,
+        });
+        let answer = self.client.post("/completion", &self.addressed(body), cancel)?;
+        let first = answer.pointer("/completion_probabilities/0/top_logprobs").and_then(Value::as_array);
+        let mut usage = Usage::default();
+        usage.note_timings(&answer);
+        // Looking at a token is not writing it.
+        usage.written_tokens = 0;
+        let told = |token: &Value| {
+            let named = token.get("id").and_then(Value::as_u64).and_then(|id| self.named.get(&id));
+            let text = named.map(String::as_str).or_else(|| token.get("token")?.as_str())?;
+            Some((text.to_owned(), token.get("logprob")?.as_f64()?))
+        };
+        match first {
+            Some(tokens) => Ok((tokens.iter().filter_map(told).collect(), usage)),
+            // A model that ends its turn at once wants to say nothing.
+            None if answer.get("stop").is_some() => Ok((Vec::new(), usage)),
+            None => {
+                let message = format!("{} tells no probabilities of tokens", self.client.root());
+                Err(Error::new(Kind::Engine, message))
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        prompt: &Prompt,
+        grammar: &Grammar,
+        sampling: &Sampling,
+        cancel: &Cancel,
+        piece: &mut dyn FnMut(&str),
+    ) -> Result<Written, Error> {
+        let body = json!({
+            "prompt": self.tokens(prompt, cancel)?,
+            "grammar": rooted(grammar),
+            "n_predict": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_k": sampling.top_k,
+            "top_p": sampling.top_p,
+            "min_p": sampling.min_p,
+            "seed": sampling.seed % u64::from(u32::MAX),
+            "cache_prompt": true,
+            "stream": true,
+        });
+        let mut written = Written::default();
+        self.client.post_stream("/completion", &self.addressed(body), cancel, &mut |event| {
+            if let Some(text) = event.get("content").and_then(Value::as_str).filter(|text| !text.is_empty()) {
+                written.text.push_str(text);
+                piece(text);
+            }
+            if event.get("stop").and_then(Value::as_bool) == Some(true) {
+                let limit = event.get("stop_type").and_then(Value::as_str) == Some("limit");
+                written.stop = Some(if limit { StopReason::MaxTokens } else { StopReason::End });
+                written.usage.note_timings(event);
+            }
+            Ok(())
+        })?;
+        Ok(written)
+    }
+}
+
+/// The text of a grammar whose first rule is called `root`, as the server wants it.
+pub(super) fn rooted(grammar: &Grammar) -> String {
+    let text = grammar.to_gbnf();
+    match grammar.rule(grammar.root()) {
+        Some(rule) if rule.name != "root" => format!("{text}root ::= {}\n", rule.name),
+        _ => text,
+    }
+}
+
+/// What in a template looks like control tokens: the server does not list them, and messages must not hold them.
+fn marks(template: &str) -> impl Iterator<Item = String> + '_ {
+    let pattern = Regex::new(r"<[^<>\s]{1,60}>|\[/?[A-Z][A-Z_]{1,40}\]").ok();
+    let found = pattern.map(|pattern| {
+        pattern.find_iter(template).map(|found| found.as_str().to_owned()).collect::<Vec<_>>()
+    });
+    found.into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_control_tokens_of_a_template_are_found_in_its_text() {
+        let template =
+            "{{ '<|im_start|>' + m.role }}<end_of_turn>[INST]{% if a < b %}x{% endif %}</s>{{ m[0] }}";
+        let found: Vec<_> = marks(template).collect();
+        assert_eq!(found, ["<|im_start|>", "<end_of_turn>", "[INST]", "</s>"]);
+    }
+}

@@ -1,0 +1,203 @@
+//! A model behind a server: an [`Engine`] over any OpenAI-compatible one. The loop, the tools and the sandbox stay here.
+//!
+//! Where the server holds text to a grammar, a turn goes the way of [`LocalEngine`](crate::engine::LocalEngine): decided
+//! by the model's own probabilities, then written under our grammar ([`held`]). Elsewhere the tools are sent and the
+//! server's calls are read, and those that leaked into its text ([`offered`]).
+//!
+//! Invariant: a turn is whole or an error. What broke off in the middle is never taken for a turn, and the transcript
+//! of the caller is not touched. Only what never reached the server is sent again.
+
+mod answers;
+mod held;
+mod http;
+mod llama;
+mod offered;
+mod vllm;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use self::http::Client;
+use crate::engine::{self, Cancel, Engine, Facts, Turn, TurnEvent, TurnRequest};
+use crate::models::Sha256Digest;
+use crate::{Error, Kind};
+
+/// Where a model is served, and how it is asked.
+#[derive(Clone)]
+pub struct Options {
+    /// The server's address, with or without its `/v1`.
+    pub url: String,
+    /// Sent as a bearer token; nothing else of this program is.
+    pub key: Option<String>,
+    /// The model's name there; `None` takes the first that the server lists.
+    pub model: Option<String>,
+    /// How the server holds text to a grammar. Default: it is asked.
+    pub grammar: GrammarSupport,
+    /// How turns are decided and shown to the model; what only a local engine does (forcing, context) is left aside.
+    pub engine: engine::Options,
+}
+
+impl Options {
+    /// The defaults, for the server at `url`.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            key: None,
+            model: None,
+            grammar: GrammarSupport::default(),
+            engine: engine::Options::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.key.as_ref().map(|_| "…");
+        f.debug_struct("Options")
+            .field("url", &self.url)
+            .field("key", &key)
+            .field("model", &self.model)
+            .field("grammar", &self.grammar)
+            .field("engine", &self.engine)
+            .finish()
+    }
+}
+
+/// How a server holds text to a grammar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GrammarSupport {
+    /// The server is asked what it is.
+    #[default]
+    Auto,
+    /// As llama-server does: `/completion` with `grammar`; prompts are rendered here with the template it tells.
+    Llama,
+    /// As vLLM does: chat with `structured_outputs`; tools are described in the system prompt.
+    Vllm,
+    /// Not at all: tools are sent, and its calls are read.
+    None,
+}
+
+/// A model behind a server.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use toolgate::agent::{Agent, Options};
+/// use toolgate::remote::{self, RemoteEngine};
+/// use toolgate::tools::Registry;
+///
+/// let engine = RemoteEngine::connect(remote::Options::new("http://127.0.0.1:8080"))?;
+/// let agent = Agent::new(Arc::new(engine), Registry::new(), Options::default());
+/// println!("{}", agent.ask("What is 2 + 3?")?.answer);
+/// # Ok::<(), toolgate::Error>(())
+/// ```
+pub struct RemoteEngine {
+    name: String,
+    client: Arc<Client>,
+    options: Options,
+    way: Way,
+}
+
+/// How turns are had of the server.
+enum Way {
+    /// Under our grammar.
+    Held(held::Held),
+    /// By the server's own tool calls.
+    Offered,
+}
+
+impl RemoteEngine {
+    /// Asks the server what it is and which models it has.
+    ///
+    /// # Errors
+    /// [`Kind::Engine`] for a server that does not answer, refuses the key, or has no such model;
+    /// [`Kind::Input`] for an address that is none.
+    pub fn connect(options: Options) -> Result<Self, Error> {
+        let client = Arc::new(Client::new(&options.url, options.key.clone())?);
+        let support = match options.grammar {
+            GrammarSupport::Auto => detect(&client)?,
+            given => given,
+        };
+        let name = match &options.model {
+            Some(name) => name.clone(),
+            None => first_model(&client)?,
+        };
+        let way = match support {
+            GrammarSupport::Llama => {
+                Way::Held(held::Held::new(Box::new(llama::Llama::connect(client.clone(), &options)?)))
+            }
+            GrammarSupport::Vllm => {
+                Way::Held(held::Held::new(Box::new(vllm::Vllm::new(client.clone(), name.clone())?)))
+            }
+            _ => Way::Offered,
+        };
+        Ok(Self { name, client, options, way })
+    }
+
+    /// How the server was found to hold text to a grammar.
+    pub fn grammar(&self) -> &'static str {
+        match &self.way {
+            Way::Held(held) => held.server(),
+            Way::Offered => "none",
+        }
+    }
+}
+
+impl Engine for RemoteEngine {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn facts(&self) -> Facts {
+        let template = match &self.way {
+            Way::Held(held) => Sha256Digest::of(held.template().as_bytes()).to_string(),
+            Way::Offered => String::new(),
+        };
+        Facts { template, options: format!("{:?}", self.options) }
+    }
+
+    fn turn(
+        &self,
+        request: &TurnRequest<'_>,
+        cancel: &Cancel,
+        events: &mut dyn FnMut(TurnEvent),
+    ) -> Result<Turn, Error> {
+        let tools = self.options.engine.offered(request.tools);
+        let request = &TurnRequest { tools: &tools, ..request.clone() };
+        match &self.way {
+            Way::Held(held) => held.turn(&self.options.engine, request, cancel, events),
+            Way::Offered => {
+                offered::turn(&self.client, &self.name, &self.options.engine, request, cancel, events)
+            }
+        }
+    }
+}
+
+/// What a server says it is. One that does not say is asked for nothing but what all have.
+fn detect(client: &Client) -> Result<GrammarSupport, Error> {
+    let never = Cancel::default();
+    match client.get("/props", &never) {
+        Ok(told) if told.get("chat_template").is_some_and(Value::is_string) => Ok(GrammarSupport::Llama),
+        // llama-server while it loads: taken for another server it would be asked in a worse way for the whole run.
+        Err(why) if why.to_string().contains("Loading model") => Err(why),
+        _ => match client.models(&never) {
+            Ok(list) if owner(&list) == Some("vllm") => Ok(GrammarSupport::Vllm),
+            _ => Ok(GrammarSupport::None),
+        },
+    }
+}
+
+fn owner(list: &Value) -> Option<&str> {
+    list.pointer("/data/0/owned_by")?.as_str()
+}
+
+fn first_model(client: &Client) -> Result<String, Error> {
+    let list = client.models(&Cancel::default())?;
+    let first = list.pointer("/data/0/id").and_then(Value::as_str);
+    first.map(str::to_owned).ok_or_else(|| {
+        Error::new(Kind::Engine, format!("{} lists no model; name one with --model", client.root()))
+    })
+}

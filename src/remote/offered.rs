@@ -1,0 +1,358 @@
+//! A turn on a server that takes tools and no grammar: they are sent, its calls are put together from their pieces, and
+//! those that leaked into the text are found by the fallback parser.
+//!
+//! Invariant: a call's arguments are the server's whole JSON object, or the call is none.
+
+use serde_json::{Map, Value, json};
+use toolgate_chat::fallback::{Stream, extract};
+use toolgate_chat::format::Family;
+use toolgate_chat::{
+    Defect, DefectKind, Message, ParsedTurn, Primer, ToolCall, ToolChoice, ToolSpec, Transcript,
+};
+use toolgate_infer::StopReason;
+
+use super::http::Client;
+use super::wire::{self, Written};
+use crate::engine::{self, Cancel, Turn, TurnEvent, TurnRequest, drop_repeats, recover, show};
+use crate::{Error, Kind};
+
+/// Makes a turn.
+pub(super) fn turn(
+    client: &Client,
+    model: &str,
+    options: &engine::Options,
+    request: &TurnRequest<'_>,
+    cancel: &Cancel,
+    events: &mut dyn FnMut(TurnEvent),
+) -> Result<Turn, Error> {
+    let transcript = options.introduced(request.transcript, request.tools, &Family::generic(), Primer::None);
+    let messages = messages(&transcript);
+    let ask = |choice: &ToolChoice, events: &mut dyn FnMut(TurnEvent)| {
+        let mut body = wire::chat_body(model, request.sampling);
+        body.insert("messages".to_owned(), Value::Array(messages.clone()));
+        offer(&mut body, request, choice);
+        answer(client, &body.into(), request, cancel, events)
+    };
+    let turn = ask(&request.choice, events)?;
+    let mut kept = turn.parsed.calls.clone();
+    drop_repeats(&mut kept, request.settled);
+    if turn.parsed.calls.is_empty() || !kept.is_empty() {
+        return Ok(Turn { parsed: ParsedTurn { calls: kept, ..turn.parsed }, ..turn });
+    }
+    let why = "the model repeated a call whose result it already has, so this turn is an answer";
+    events(TurnEvent::Retry(why.to_owned()));
+    let mut again = ask(&ToolChoice::None, events)?;
+    again.stats += &turn.stats;
+    // With nothing offered, what it calls even so is no call.
+    again.looped = !again.parsed.calls.is_empty();
+    again.parsed.calls.clear();
+    Ok(again)
+}
+
+/// The conversation as chat completions have it: a message for each result.
+fn messages(transcript: &Transcript) -> Vec<Value> {
+    let mut out = Vec::new();
+    for message in transcript {
+        match message {
+            Message::System(text) => out.push(json!({"role": "system", "content": text})),
+            Message::User(text) => out.push(json!({"role": "user", "content": text})),
+            Message::Assistant { content, calls, .. } if calls.is_empty() => {
+                out.push(json!({"role": "assistant", "content": content.as_deref().unwrap_or_default()}));
+            }
+            Message::Assistant { content, calls, .. } => {
+                let calls: Vec<Value> = calls.iter().map(called).collect();
+                out.push(json!({"role": "assistant", "content": content, "tool_calls": calls}));
+            }
+            Message::Tool(replies) => out.extend(replies.iter().map(
+                |reply| json!({"role": "tool", "tool_call_id": reply.call_id, "content": reply.content}),
+            )),
+        }
+    }
+    out
+}
+
+fn called(call: &ToolCall) -> Value {
+    let arguments = Value::Object(call.arguments.clone()).to_string();
+    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
+}
+
+/// Adds the tools and what may become of them. Where nothing may be called nothing is offered, which every server obeys.
+fn offer(body: &mut Map<String, Value>, request: &TurnRequest<'_>, choice: &ToolChoice) {
+    let may = |tool: &&ToolSpec| match choice {
+        ToolChoice::Auto | ToolChoice::Required => true,
+        ToolChoice::None => false,
+        ToolChoice::Only(names) => names.contains(&tool.name),
+    };
+    let tools: Vec<Value> = request.tools.iter().filter(may).map(ToolSpec::shown).collect();
+    if tools.is_empty() {
+        return;
+    }
+    let word = match choice {
+        ToolChoice::Required | ToolChoice::Only(_) => "required",
+        _ => "auto",
+    };
+    body.insert("tools".to_owned(), tools.into());
+    body.insert("tool_choice".to_owned(), word.into());
+    if let Some(most) = request.parallel {
+        body.insert("parallel_tool_calls".to_owned(), (most.get() > 1).into());
+    }
+}
+
+/// One request, and the turn that its answer is.
+fn answer(
+    client: &Client,
+    body: &Value,
+    request: &TurnRequest<'_>,
+    cancel: &Cancel,
+    events: &mut dyn FnMut(TurnEvent),
+) -> Result<Turn, Error> {
+    let mut written = Written::default();
+    let mut calls = Calls::default();
+    // The text may hold a call in any dialect: only what is none is shown.
+    let mut leaks = Stream::new(request.tools);
+    client.chat_stream(body, cancel, &mut |event| {
+        written.usage.note(event);
+        let Some(choice) = event.pointer("/choices/0") else { return Ok(()) };
+        let text = |field: &str| {
+            let text = choice.pointer("/delta").and_then(|delta| delta.get(field)).and_then(Value::as_str);
+            text.filter(|text| !text.is_empty())
+        };
+        if let Some(text) = text("reasoning_content").or_else(|| text("reasoning")) {
+            written.reasoning.push_str(text);
+            events(TurnEvent::Reasoning(text.to_owned()));
+        }
+        if let Some(text) = text("content") {
+            written.text.push_str(text);
+            show(leaks.push(text.as_bytes()), events);
+        }
+        let finish = choice.get("finish_reason").and_then(Value::as_str);
+        for field in ["/delta/tool_calls", "/message/tool_calls"] {
+            let pieces = choice.pointer(field).and_then(Value::as_array);
+            pieces.into_iter().flatten().for_each(|piece| calls.take(piece, finish.is_some()));
+        }
+        written.stop = finish.map(wire::stop_of).or(written.stop.take());
+        Ok(())
+    })?;
+    show(leaks.finish().0, events);
+    let Some(stop) = written.stop.take() else {
+        let message = format!(
+            "the server's answer broke off after {} bytes of text and {} calls; nothing of this turn was taken, ask again",
+            written.text.len(),
+            calls.0.len()
+        );
+        return Err(Error::new(Kind::Engine, message));
+    };
+    Ok(finished(written, calls, stop, request, events))
+}
+
+fn finished(
+    written: Written,
+    calls: Calls,
+    stop: StopReason,
+    request: &TurnRequest<'_>,
+    events: &mut dyn FnMut(TurnEvent),
+) -> Turn {
+    let usage = written.usage;
+    let (done, cached) = (usage.prompt_tokens, usage.cached_tokens);
+    events(TurnEvent::Prefill { done, tokens: done, cached });
+    let content = Some(written.text.trim().to_owned()).filter(|text| !text.is_empty());
+    let reasoning = Some(written.reasoning).filter(|text| !text.is_empty());
+    let mut parsed = ParsedTurn { content, reasoning, ..ParsedTurn::default() };
+    let cut = stop == StopReason::MaxTokens;
+    let stop = if calls.read(&mut parsed, cut) { StopReason::Budget } else { stop };
+    let parsed = match parsed.calls.is_empty() {
+        false => parsed,
+        true => {
+            let found = recover(parsed, request.tools);
+            if !found.calls.is_empty() {
+                events(TurnEvent::Recovered(written.text.clone()));
+            }
+            found
+        }
+    };
+    let budget = request.sampling.max_tokens;
+    Turn { parsed, text: written.text, stop, budget, decision: None, looped: false, stats: usage.into() }
+}
+
+/// The calls of a stream, put together from their pieces.
+#[derive(Debug, Default)]
+struct Calls(Vec<Piecemeal>);
+
+#[derive(Debug, Default, PartialEq)]
+struct Piecemeal {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Calls {
+    /// Takes a piece. With the last event of a turn some servers tell its calls once more, whole.
+    fn take(&mut self, piece: &Value, is_last: bool) {
+        let text = |path: &str| piece.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let index = piece.get("index").and_then(Value::as_u64);
+        let (id, name) = (text("/id"), text("/function/name"));
+        // Most give each call a number; of the others a new id or name begins a new call.
+        let known = match index {
+            Some(_) => self.0.iter_mut().find(|call| call.index == index),
+            None if id.is_empty() && name.is_empty() => self.0.last_mut(),
+            None => self.0.iter_mut().find(|call| !id.is_empty() && call.id == id),
+        };
+        let arguments = match piece.pointer("/function/arguments") {
+            Some(Value::String(text)) => text.clone(),
+            None | Some(Value::Null) => String::new(),
+            Some(whole) => whole.to_string(),
+        };
+        match known {
+            // Another call under a number that is taken: some servers number each event's calls from 0.
+            Some(call) if id.is_empty() || call.id.is_empty() || call.id == id => {
+                if is_last && is_whole(&call.arguments) && is_whole(&arguments) {
+                    call.arguments = arguments;
+                    return;
+                }
+                if call.id.is_empty() {
+                    id.clone_into(&mut call.id);
+                }
+                if call.name != name {
+                    call.name.push_str(name);
+                }
+                call.arguments.push_str(&arguments);
+            }
+            _ => self.0.push(Piecemeal { index, id: id.to_owned(), name: name.to_owned(), arguments }),
+        }
+    }
+
+    /// Reads them into a turn; whether one of them was cut off.
+    fn read(self, turn: &mut ParsedTurn, cut: bool) -> bool {
+        let mut was_cut = false;
+        for call in self.0 {
+            match call.arguments() {
+                Some(arguments) => turn.calls.push(call.with(arguments)),
+                // Never run, so that its arguments do not matter; the model is told why.
+                None if cut => {
+                    was_cut = true;
+                    turn.calls.push(call.with(Map::new()));
+                }
+                None => turn.defects.push(Defect {
+                    kind: DefectKind::NotJson,
+                    offset: 0,
+                    message: format!("the arguments of {} are no JSON object: {}", call.name, call.arguments),
+                }),
+            }
+        }
+        if let (None, [], [defect, ..]) = (&turn.content, turn.calls.as_slice(), turn.defects.as_slice()) {
+            turn.content = Some(format!("(the model made a call that cannot be read: {})", defect.message));
+        }
+        was_cut
+    }
+}
+
+fn is_whole(arguments: &str) -> bool {
+    serde_json::from_str::<Map<String, Value>>(arguments).is_ok()
+}
+
+impl Piecemeal {
+    /// The arguments, mended where they are nearly JSON.
+    fn arguments(&self) -> Option<Map<String, Value>> {
+        if self.arguments.trim().is_empty() {
+            return Some(Map::new());
+        }
+        serde_json::from_str(&self.arguments).ok().or_else(|| {
+            let name = Value::from(self.name.as_str());
+            let written =
+                format!("<tool_call>{{\"name\": {name}, \"arguments\": {}}}</tool_call>", self.arguments);
+            match <[ToolCall; 1]>::try_from(extract(&written).calls) {
+                Ok([call]) if call.name == self.name => Some(call.arguments),
+                _ => None,
+            }
+        })
+    }
+
+    fn with(&self, arguments: Map<String, Value>) -> ToolCall {
+        let call = ToolCall::new(self.name.as_str(), arguments);
+        if self.id.is_empty() { call } else { call.with_id(self.id.as_str()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn read(pieces: Value, cut: bool) -> (ParsedTurn, bool) {
+        let mut calls = Calls::default();
+        let pieces = pieces.as_array().unwrap();
+        for (at, piece) in pieces.iter().enumerate() {
+            calls.take(piece, at + 1 == pieces.len());
+        }
+        let mut turn = ParsedTurn::default();
+        let was_cut = calls.read(&mut turn, cut);
+        (turn, was_cut)
+    }
+
+    #[test]
+    fn calls_are_put_together_however_a_server_cuts_them() {
+        let piece = |index: Value, id: &str, name: &str, arguments: &str| json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}});
+        let none = Value::Null;
+        for (how, pieces) in [
+            (
+                "numbered",
+                json!([
+                    piece(0.into(), "a", "f", ""),
+                    piece(0.into(), "", "", "{\"x\""),
+                    piece(0.into(), "", "", ": 1}"),
+                    piece(1.into(), "b", "g", "{}"),
+                ]),
+            ),
+            ("whole", json!([piece(0.into(), "a", "f", "{\"x\": 1}"), piece(1.into(), "b", "g", "{}")])),
+            (
+                "without numbers",
+                json!([
+                    piece(none.clone(), "a", "f", "{\"x\": "),
+                    piece(none.clone(), "", "", "1}"),
+                    piece(none.clone(), "b", "g", "{}"),
+                ]),
+            ),
+            (
+                "numbered anew",
+                json!([piece(0.into(), "a", "f", "{\"x\": 1}"), piece(0.into(), "b", "g", "{}")]),
+            ),
+            (
+                "names and ids repeated",
+                json!([
+                    piece(0.into(), "a", "f", "{\"x\""),
+                    piece(0.into(), "a", "f", ": 1}"),
+                    piece(1.into(), "b", "g", ""),
+                ]),
+            ),
+            (
+                "repeated whole",
+                json!([
+                    piece(1.into(), "b", "g", ""),
+                    piece(0.into(), "a", "f", "{\"x\": 1}"),
+                    piece(0.into(), "a", "f", "{\"x\": 1}"),
+                ]),
+            ),
+        ] {
+            let (mut turn, cut) = read(pieces, false);
+            turn.calls.sort_by(|one, other| one.name.cmp(&other.name));
+            let seen: Vec<_> = turn.calls.iter().map(|call| (call.id.as_str(), call.name.as_str())).collect();
+            assert_eq!(seen, [("a", "f"), ("b", "g")], "{how}");
+            assert_eq!(turn.calls[0].arguments, *json!({"x": 1}).as_object().unwrap(), "{how}");
+            assert!(turn.calls[1].arguments.is_empty() && !cut, "{how}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_mended_cut_or_said_to_be_none() {
+        let one = |arguments: &str| json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}}]);
+        let (turn, _) = read(one("{'x': 1,}"), false);
+        assert_eq!(turn.calls[0].arguments, *json!({"x": 1}).as_object().unwrap());
+        let (turn, cut) = read(one("{\"x\": \"unfin"), true);
+        assert!(cut || turn.calls[0].arguments.is_empty(), "{turn:?}");
+        let (turn, _) = read(one("3"), false);
+        assert!(turn.calls.is_empty() && turn.content.unwrap().contains("cannot be read"));
+        assert_eq!(turn.defects.len(), 1);
+    }
+}

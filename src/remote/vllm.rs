@@ -1,0 +1,104 @@
+//! vLLM: chat completions under `structured_outputs`. Its template is not told, so the tools are described in the system
+//! prompt, and calls and results are texts in the generic form, which any template can show.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolgate_chat::format::Family;
+use toolgate_chat::{Dialogue, Prompt, Template, TemplateTokens};
+use toolgate_grammar::Grammar;
+
+use super::held::Server;
+use super::http::Client;
+use super::llama::rooted;
+use super::wire::{self, Usage, Written};
+use crate::engine::{Cancel, Sampling};
+use crate::{Error, Kind};
+
+/// Messages as the JSON of a chat completion: what a template can show of them, and no more.
+const MESSAGES: &str = "[{% for m in messages %}{{ {'role': m.role, 'content': m.content} | tojson }}\
+    {% if not loop.last %},{% endif %}{% endfor %}]";
+
+/// As many as vLLM tells unless it was started otherwise.
+const LIKELIEST: usize = 20;
+
+/// vLLM and its model.
+pub(super) struct Vllm {
+    client: Arc<Client>,
+    model: String,
+    dialogue: Dialogue,
+}
+
+impl Vllm {
+    pub(super) fn new(client: Arc<Client>, model: String) -> Result<Self, Error> {
+        let template = Template::new(MESSAGES, TemplateTokens::default())?;
+        Ok(Self { client, model, dialogue: Dialogue::new(template, Arc::new(Family::generic())) })
+    }
+
+    fn messages(prompt: &Prompt) -> Result<Value, Error> {
+        serde_json::from_str(&prompt.text())
+            .map_err(|why| Error::new(Kind::Engine, format!("the messages are no JSON: {why}")))
+    }
+}
+
+impl Server for Vllm {
+    fn kind(&self) -> &'static str {
+        "vllm"
+    }
+
+    fn dialogue(&self) -> &Dialogue {
+        &self.dialogue
+    }
+
+    fn first_tokens(&self, prompt: &Prompt, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error> {
+        let body = json!({
+            "model": self.model,
+            "messages": Self::messages(prompt)?,
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "logprobs": true,
+            "top_logprobs": LIKELIEST,
+        });
+        let answer = self.client.chat(&body, cancel)?;
+        let mut usage = Usage::default();
+        usage.note(&answer);
+        usage.written_tokens = 0;
+        let first = answer.pointer("/choices/0/logprobs/content/0/top_logprobs").and_then(Value::as_array);
+        let Some(first) = first else {
+            let message = format!("{} tells no probabilities of tokens", self.client.root());
+            return Err(Error::new(Kind::Engine, message));
+        };
+        let told =
+            |token: &Value| Some((token.get("token")?.as_str()?.to_owned(), token.get("logprob")?.as_f64()?));
+        Ok((first.iter().filter_map(told).collect(), usage))
+    }
+
+    fn write(
+        &self,
+        prompt: &Prompt,
+        grammar: &Grammar,
+        sampling: &Sampling,
+        cancel: &Cancel,
+        piece: &mut dyn FnMut(&str),
+    ) -> Result<Written, Error> {
+        let mut body = wire::chat_body(&self.model, sampling);
+        body.insert("messages".to_owned(), Self::messages(prompt)?);
+        body.insert("structured_outputs".to_owned(), json!({"grammar": rooted(grammar)}));
+        let mut written = Written::default();
+        self.client.chat_stream(&body.into(), cancel, &mut |event| {
+            written.usage.note(event);
+            let Some(choice) = event.pointer("/choices/0") else { return Ok(()) };
+            if let Some(text) =
+                choice.pointer("/delta/content").and_then(Value::as_str).filter(|t| !t.is_empty())
+            {
+                written.text.push_str(text);
+                piece(text);
+            }
+            if let Some(finish) = choice.get("finish_reason").and_then(Value::as_str) {
+                written.stop = Some(wire::stop_of(finish));
+            }
+            Ok(())
+        })?;
+        Ok(written)
+    }
+}

@@ -1,0 +1,441 @@
+//! Models behind servers: the loop and the tools here, the turns there, and what goes wrong between them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toolgate::Kind;
+use toolgate::agent::{Agent, Event, Final, Options, StopReason};
+use toolgate::engine::Cancel;
+use toolgate::remote::{self, GrammarSupport, RemoteEngine};
+use toolgate::tools::{Registry, Status, typed};
+use toolgate_chat::{Message, ToolChoice, Transcript};
+
+use crate::agent::TEMPLATE;
+use crate::model_server::{Asked, ModelServer, Reply, calls, delta, models, results, says};
+
+#[derive(Deserialize, schemars::JsonSchema)]
+struct City {
+    city: String,
+}
+
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    let weather = |city: City| Ok::<_, String>(format!("rain in {}", city.city));
+    registry.add(typed("get_weather", "The weather in a city.", weather).unwrap().read_only()).unwrap();
+    registry
+}
+
+struct Ran {
+    outcome: Result<Final, toolgate::Error>,
+    events: Vec<Event>,
+    transcript: Transcript,
+}
+
+fn run_with(engine: RemoteEngine, options: Options, cancel: &Cancel) -> Ran {
+    let agent = Agent::new(Arc::new(engine), registry(), options);
+    let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+    let mut events = Vec::new();
+    let outcome = agent.run(&mut transcript, cancel, &mut |event| events.push(event));
+    Ran { outcome, events, transcript }
+}
+
+fn run(server: &ModelServer) -> Ran {
+    let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    run_with(engine, Options::default(), &Cancel::default())
+}
+
+fn called(outcome: &Final) -> Vec<(&str, Status)> {
+    outcome.calls.iter().map(|call| (call.name.as_str(), call.status)).collect()
+}
+
+fn text(events: &[Event]) -> String {
+    let texts = events.iter().filter_map(|event| match event {
+        Event::Text { delta } => Some(delta.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// A server that takes tools and no grammar; `first` is its turn before any result.
+fn offered(first: impl Fn() -> Reply + Send + Sync + 'static) -> ModelServer {
+    ModelServer::start(move |asked| match asked.path.as_str() {
+        "/v1/models" => models(),
+        "/v1/chat/completions" if results(asked) > 0 => says("It rains in Oslo."),
+        "/v1/chat/completions" => first(),
+        _ => Reply::Refusal(404, json!({"error": {"message": "no such path"}})),
+    })
+}
+
+#[test]
+fn calls_of_a_server_are_run_here_and_their_results_sent_back() {
+    let server = offered(|| calls("get_weather", &json!({"city": "Oslo"})));
+    let ran = run(&server);
+    let outcome = ran.outcome.unwrap();
+    assert_eq!((outcome.answer.as_str(), outcome.stop_reason), ("It rains in Oslo.", StopReason::Final));
+    assert_eq!(called(&outcome), [("get_weather", Status::Ok)]);
+    assert_eq!(text(&ran.events), "It rains in Oslo.");
+    assert_eq!((outcome.stats.prompt_tokens, outcome.stats.cached_tokens), (40, 16));
+    let asked = server.asked("/v1/chat/completions");
+    assert_eq!(asked[0].body["tools"][0]["function"]["name"], "get_weather");
+    assert_eq!(asked[0].body["model"], "scripted");
+    let messages = asked[1].body["messages"].as_array().unwrap();
+    let roles: Vec<_> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool"]);
+    assert_eq!(messages[3]["content"], "rain in Oslo");
+    assert_eq!(messages[3]["tool_call_id"], messages[2]["tool_calls"][0]["id"]);
+}
+
+#[test]
+fn a_call_that_leaks_as_text_is_run_and_not_shown() {
+    for leaked in [
+        "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>",
+        "```json\n{'name': 'get_weather', 'parameters': {'city': 'Oslo',}}\n```",
+    ] {
+        let server = offered(move || says(leaked));
+        let ran = run(&server);
+        let outcome = ran.outcome.unwrap();
+        assert_eq!(
+            (outcome.answer.as_str(), called(&outcome)),
+            ("It rains in Oslo.", vec![("get_weather", Status::Ok)])
+        );
+        assert_eq!(text(&ran.events), "It rains in Oslo.", "{leaked}");
+        assert!(ran.events.iter().any(|event| matches!(event, Event::Recovered { .. })));
+    }
+}
+
+#[test]
+fn a_repeated_call_becomes_an_answer() {
+    let server = ModelServer::start(|asked| match asked.path.as_str() {
+        "/v1/models" => models(),
+        "/v1/chat/completions" if asked.body.get("tools").is_none() => says("Rain, as I said."),
+        "/v1/chat/completions" => calls("get_weather", &json!({"city": "Oslo"})),
+        _ => Reply::Refusal(404, Value::Null),
+    });
+    let outcome = run(&server).outcome.unwrap();
+    assert_eq!((outcome.answer.as_str(), outcome.calls.len()), ("Rain, as I said.", 1));
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_an_error_and_the_transcript_stays_whole() {
+    for cut in [
+        vec![delta(json!({"content": "It rai"}))],
+        vec![delta(
+            json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "get_weather", "arguments": "{\"ci"}}]}),
+        )],
+    ] {
+        let cut = Arc::new(cut);
+        let second = cut.clone();
+        let server = ModelServer::start(move |asked| match asked.path.as_str() {
+            "/v1/models" => models(),
+            "/v1/chat/completions" if results(asked) > 0 => Reply::Cut(second.to_vec()),
+            "/v1/chat/completions" => calls("get_weather", &json!({"city": "Oslo"})),
+            _ => Reply::Refusal(404, Value::Null),
+        });
+        let ran = run(&server);
+        let error = ran.outcome.unwrap_err();
+        assert!(error.kind() == Kind::Engine && error.to_string().contains("broke off"), "{error}");
+        let kept = ran.transcript.messages();
+        assert!(
+            matches!(kept, [Message::User(_), Message::Assistant { .. }, Message::Tool(replies)]
+            if replies[0].content == "rain in Oslo"),
+            "{kept:?}"
+        );
+        assert_eq!(server.asked("/v1/chat/completions").len(), 2, "a broken answer is not asked for again");
+    }
+}
+
+#[test]
+fn a_stream_that_ends_without_a_reason_is_no_turn() {
+    let server = offered(|| Reply::Events(vec![delta(json!({"content": "It rai"}))]));
+    let error = run(&server).outcome.unwrap_err();
+    assert!(error.to_string().contains("broke off after 6 bytes"), "{error}");
+}
+
+#[test]
+fn a_server_that_is_not_there_yet_is_tried_again_and_refusals_are_not() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let late = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(500));
+        ModelServer::at(std::net::TcpListener::bind(address).unwrap(), |asked| match asked.path.as_str() {
+            "/v1/models" => models(),
+            _ => says("here"),
+        })
+    });
+    let options = remote::Options {
+        grammar: GrammarSupport::None,
+        ..remote::Options::new(format!("http://{address}"))
+    };
+    let engine = RemoteEngine::connect(options).unwrap();
+    let _server = late.join().unwrap();
+    assert_eq!(run_with(engine, Options::default(), &Cancel::default()).outcome.unwrap().answer, "here");
+
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let server = offered(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Reply::Refusal(503, json!({"error": {"message": "overloaded"}}))
+    });
+    let error = run(&server).outcome.unwrap_err();
+    assert!(error.to_string().contains("status 503: overloaded"), "{error}");
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_cancelled_turn_leaves_the_server() {
+    let server = Arc::new(offered(|| Reply::Waiting));
+    let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    let cancel = Cancel::default();
+    let (flag, watched) = (cancel.clone(), server.clone());
+    let canceller = std::thread::spawn(move || {
+        while watched.asked("/v1/chat/completions").is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        flag.cancel();
+    });
+    let ran = run_with(engine, Options::default(), &cancel);
+    canceller.join().unwrap();
+    assert_eq!(ran.outcome.unwrap().stop_reason, StopReason::Cancelled);
+    server.wait_for_leaver();
+}
+
+#[test]
+fn the_key_goes_to_the_server_alone() {
+    let elsewhere = ModelServer::start(|_| models());
+    let target = format!("{}/v1/models", elsewhere.url);
+    let server = ModelServer::start(move |asked| match asked.path.as_str() {
+        "/v1/models" => Reply::Moved(target.clone()),
+        _ => Reply::Refusal(404, Value::Null),
+    });
+    let options = |url: &str| remote::Options { key: Some("secret".into()), ..remote::Options::new(url) };
+    assert!(RemoteEngine::connect(options(&server.url)).is_err());
+    assert_eq!(server.asked("/v1/models")[0].key.as_deref(), Some("Bearer secret"));
+    assert!(elsewhere.asked("/v1/models").is_empty(), "a redirect is not followed");
+    assert!(!format!("{:?}", options("http://x")).contains("secret"));
+
+    let refusing = ModelServer::start(|_| Reply::Refusal(401, json!({"error": {"message": "no"}})));
+    let error = RemoteEngine::connect(options(&refusing.url)).err().unwrap();
+    assert!(error.kind() == Kind::Engine && error.to_string().contains("TOOLGATE_ENGINE_KEY"), "{error}");
+    assert_eq!(RemoteEngine::connect(options("localhost:1")).err().unwrap().kind(), Kind::Input);
+}
+
+#[test]
+fn a_prompt_that_is_too_long_is_shortened() {
+    let server = ModelServer::start(|asked| match asked.path.as_str() {
+        "/v1/models" => models(),
+        "/v1/chat/completions" if asked.body.to_string().len() > 3_000 => Reply::Refusal(
+            400,
+            json!({"error": {"type": "exceed_context_size_error", "message": "too long"}}),
+        ),
+        _ => says("short now"),
+    });
+    let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    let agent = Agent::new(Arc::new(engine), registry(), Options::default());
+    let mut transcript = Transcript::from_iter([
+        Message::User("first ".repeat(400)),
+        Message::answer("old"),
+        Message::User("and now?".into()),
+    ]);
+    let mut retries = 0;
+    let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |event| {
+        retries += usize::from(matches!(event, Event::Retry { .. }));
+    });
+    assert_eq!((outcome.unwrap().answer.as_str(), retries), ("short now", 1));
+    assert_eq!(transcript.len(), 4, "what was left out is still the caller's");
+}
+
+/// llama-server with a template of the Hermes family; a token a byte. `p_call` is what its model thinks of calling.
+fn llama(p_call: f64, written: &'static str) -> ModelServer {
+    ModelServer::start(move |asked| match asked.path.as_str() {
+        "/v1/models" => models(),
+        "/props" => Reply::Json(json!({"chat_template": TEMPLATE, "bos_token": "", "eos_token": "<|end|>"})),
+        "/tokenize" => {
+            let bytes = asked.body["content"].as_str().unwrap().bytes();
+            Reply::Json(json!({"tokens": bytes.map(u64::from).collect::<Vec<_>>()}))
+        }
+        "/completion" if asked.body["n_predict"] == 1 => {
+            let after = prompt(asked).contains("tool_response");
+            let p = if after { 0.0 } else { p_call };
+            let token =
+                |id: u64, text: &str, p: f64| json!({"id": id, "token": text, "logprob": p.max(1e-30).ln()});
+            let top = [token(60, "<", p), token(73, "I", 1.0 - p)];
+            let timings = json!({"prompt_n": 10, "cache_n": 2, "prompt_ms": 1.5, "predicted_n": 1, "predicted_ms": 1.0});
+            Reply::Json(json!({"content": "x", "stop": true, "timings": timings,
+                "completion_probabilities": [{"id": 60, "token": "<", "logprob": 0.0, "top_logprobs": top}]}))
+        }
+        "/completion" => {
+            let call = asked.body["grammar"].as_str().unwrap().contains("get_weather");
+            let text = if call { written } else { "It rains in Oslo." };
+            let (one, two) = text.split_at(text.len() / 2);
+            let piece = |text: &str| json!({"content": text, "stop": false});
+            let last = json!({"content": "", "stop": true, "stop_type": "eos"});
+            Reply::Events(vec![piece(one), piece(two), last])
+        }
+        _ => Reply::Refusal(404, Value::Null),
+    })
+}
+
+fn prompt(asked: &Asked) -> String {
+    let bytes = asked.body["prompt"].as_array().unwrap().iter().map(|token| token.as_u64().unwrap() as u8);
+    String::from_utf8(bytes.collect()).unwrap()
+}
+
+const CALL: &str =
+    "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+
+#[test]
+fn a_server_that_takes_grammars_is_asked_for_the_decision_and_held_to_ours() {
+    let server = llama(0.9, CALL);
+    let ran = run(&server);
+    let outcome = ran.outcome.unwrap();
+    assert_eq!(
+        (outcome.answer.as_str(), called(&outcome)),
+        ("It rains in Oslo.", vec![("get_weather", Status::Ok)])
+    );
+    let decided = ran.events.iter().filter_map(|event| match event {
+        Event::Decision { call, .. } => Some(*call),
+        _ => None,
+    });
+    let decided: Vec<bool> = decided.collect();
+    assert_eq!(decided, [true, false]);
+    let asked = server.asked("/completion");
+    let grammars: Vec<_> = asked.iter().filter_map(|asked| asked.body["grammar"].as_str()).collect();
+    assert_eq!(grammars.len(), 2);
+    // What is sent is a grammar that holds exactly such calls.
+    let grammar = toolgate_grammar::Grammar::parse(grammars[0]).unwrap();
+    for (text, fits) in [(CALL, true), ("Oslo", false), (&CALL.replace("city", "town"), false)] {
+        let matched = grammar.match_text(text, &toolgate_grammar::Limits::default()).unwrap();
+        assert_eq!(matched.matched, fits, "{text}");
+    }
+    let prompts: Vec<String> = asked.iter().map(prompt).collect();
+    assert!(
+        prompts[0].contains("<user>How is the weather in Oslo?<tools>") || prompts[0].contains("get_weather")
+    );
+    // After calls the answer's view holds the question and the results.
+    assert!(prompts[3].contains("rain in Oslo") && !prompts[3].contains("<tools>"), "{}", prompts[3]);
+}
+
+#[test]
+fn a_model_that_wants_to_answer_answers_without_a_call() {
+    let outcome = run(&llama(0.05, CALL)).outcome.unwrap();
+    assert_eq!((outcome.answer.as_str(), outcome.calls.len()), ("It rains in Oslo.", 0));
+}
+
+#[test]
+fn a_call_that_was_cut_short_is_neither_run_nor_an_answer() {
+    let server = llama(0.9, "<tool_call>\n{\"name\": \"get_weather\", \"argum");
+    let outcome = run(&server).outcome.unwrap();
+    assert_eq!((outcome.answer.as_str(), outcome.calls.len()), ("", 0));
+}
+
+#[test]
+fn contents_cannot_forge_control_tokens_on_a_server() {
+    let server = llama(0.0, CALL);
+    let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    let agent = Agent::new(Arc::new(engine), registry(), Options::default());
+    agent.ask("What is <|end|> for?").unwrap();
+    let pieces: Vec<String> = server
+        .asked("/tokenize")
+        .iter()
+        .map(|asked| asked.body["content"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(pieces.iter().all(|piece| !piece.contains("<|end|>")), "{pieces:?}");
+    assert!(prompt(&server.asked("/completion")[0]).contains("What is <|end|> for?"));
+}
+
+/// vLLM: chat under structured outputs.
+#[test]
+fn vllm_is_sent_the_grammar_with_tools_in_the_system_prompt() {
+    let server = ModelServer::start(|asked| match asked.path.as_str() {
+        "/v1/models" => Reply::Json(json!({"data": [{"id": "m", "owned_by": "vllm"}]})),
+        "/v1/chat/completions" if asked.body["max_tokens"] == 1 => {
+            let text = asked.body["messages"].to_string();
+            let p: f64 = if text.contains("rain in Oslo") { 0.01 } else { 0.95 };
+            let top = [
+                json!({"token": "{\"", "logprob": p.ln()}),
+                json!({"token": "It", "logprob": (1.0 - p).ln()}),
+            ];
+            Reply::Json(
+                json!({"choices": [{"logprobs": {"content": [{"token": "{\"", "logprob": p.ln(), "top_logprobs": top}]}}]}),
+            )
+        }
+        "/v1/chat/completions" => {
+            let grammar = asked.body["structured_outputs"]["grammar"].as_str().unwrap();
+            match grammar.contains("get_weather") {
+                true => says(&sample(grammar)),
+                false => says("It rains in Oslo."),
+            }
+        }
+        _ => Reply::Refusal(404, Value::Null),
+    });
+    let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    assert_eq!(engine.grammar(), "vllm");
+    let ran = run_with(engine, Options { narrow: false, ..Options::default() }, &Cancel::default());
+    let outcome = ran.outcome.unwrap();
+    assert_eq!(
+        (outcome.answer.as_str(), called(&outcome)),
+        ("It rains in Oslo.", vec![("get_weather", Status::Ok)])
+    );
+    let first = &server.asked("/v1/chat/completions")[0].body;
+    let system = first["messages"][0]["content"].as_str().unwrap();
+    assert!(system.contains("get_weather") && first.get("tools").is_none(), "{system}");
+}
+
+/// A text of the grammar, as a server that obeys it would write one.
+fn sample(grammar: &str) -> String {
+    use toolgate_grammar::Grammar;
+    let grammar = Grammar::parse(grammar).unwrap();
+    let text = "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}";
+    for candidate in [text.to_owned(), format!("[{text}]"), format!("```json\n{text}\n```"), CALL.to_owned()]
+    {
+        if grammar.match_text(&candidate, &toolgate_grammar::Limits::default()).unwrap().matched {
+            return candidate;
+        }
+    }
+    panic!("no such text is in {grammar}");
+}
+
+#[test]
+fn a_required_call_needs_no_decision() {
+    let server = llama(0.0, CALL);
+    let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    let options = Options { choice: ToolChoice::Required, ..Options::default() };
+    let outcome = run_with(engine, options, &Cancel::default()).outcome.unwrap();
+    assert_eq!(called(&outcome), [("get_weather", Status::Ok)]);
+}
+
+#[test]
+fn the_program_runs_tasks_with_the_model_of_a_server() {
+    let server = ModelServer::start(|asked| match asked.path.as_str() {
+        "/v1/models" => models(),
+        "/v1/chat/completions" if results(asked) > 0 => {
+            let messages = asked.body["messages"].as_array().unwrap();
+            says(&format!("It says: {}", messages.last().unwrap()["content"].as_str().unwrap()))
+        }
+        "/v1/chat/completions" => calls("read_file", &json!({"path": "a.txt"})),
+        _ => Reply::Refusal(404, Value::Null),
+    });
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.txt"), "alpha").unwrap();
+    let mut command = assert_cmd::Command::cargo_bin("toolgate").unwrap();
+    command.env("TOOLGATE_ENGINE_KEY", "secret").env_remove("TOOLGATE_MODEL").current_dir(dir.path());
+    let output =
+        command.args(["run", "--engine", &server.url, "--json", "What does a.txt say?"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let last = String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned();
+    let last: Value = serde_json::from_str(&last).unwrap();
+    assert_eq!((&last["event"], &last["answer"]), (&json!("final"), &json!("It says: alpha")));
+    let asked = server.asked("/v1/chat/completions");
+    assert!(asked.iter().all(|asked| asked.key.as_deref() == Some("Bearer secret")), "{asked:?}");
+
+    let mut command = assert_cmd::Command::cargo_bin("toolgate").unwrap();
+    let gone = command
+        .args(["run", "--engine", "http://127.0.0.1:9", "--engine-grammar", "none", "x"])
+        .output()
+        .unwrap();
+    assert_eq!(gone.status.code(), Some(4), "{}", String::from_utf8_lossy(&gone.stderr));
+}
