@@ -19,7 +19,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, Transcript};
+use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, ToolSpec, Transcript};
 use toolgate_infer::Stats;
 
 use crate::engine::{CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
@@ -245,7 +245,8 @@ impl Run<'_> {
         let registry = &self.agent.registry;
         // Looking at what is there would be for nothing where no call can be made.
         let narrows = self.agent.options.narrow && *choice != ToolChoice::None;
-        let open = open::of(self.transcript, registry.names());
+        let names = registry.names();
+        let open = open::of(self.transcript, names.iter().map(String::as_str));
         let open = if self.changed { open.after_change() } else { open };
         // What stays open whatever is called is no reason for a further call.
         let advances = open != std::mem::replace(&mut self.open, open.clone());
@@ -255,7 +256,7 @@ impl Run<'_> {
             Some(said) => registry.narrowed(said),
             None => (registry.specs(), Vec::new()),
         };
-        self.weigh_again(&mut fits, &open);
+        self.weigh_again(&specs, &mut fits, &open);
         let fits: Vec<f64> = fits.into_iter().map(Fit::sign).collect();
         let mut shorter: Option<Transcript> = None;
         loop {
@@ -290,11 +291,12 @@ impl Run<'_> {
     }
 
     /// After a call, what is still open asks for another tool than the one called, unless that takes it, too.
-    fn weigh_again(&self, fits: &mut [Fit], open: &Open) {
+    fn weigh_again(&self, tools: &[ToolSpec], fits: &mut [Fit], open: &Open) {
         if self.calls.is_empty() || open.is_empty() {
             return;
         }
-        for (name, fit) in self.agent.registry.names().zip(fits) {
+        for (tool, fit) in tools.iter().zip(fits) {
+            let name = tool.name.as_str();
             let is_called = self.calls.iter().any(|made| made.name == name);
             *fit = match *fit {
                 Fit::Unknown if open.asks_for(name) => Fit::Suits,

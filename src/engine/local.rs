@@ -332,8 +332,12 @@ impl<B: Backend + Send> Making<'_, B> {
         // What tells requests from talk does not help to write the call; examples do.
         let written = self.primer(false);
         let primed = std::mem::replace(&mut self.primer, written) != written;
-        if self.learn_bias(state, offered)? || primed {
+        let learned = self.learn_bias(state, offered)?;
+        if primed {
             self.prefill(state, &self.transcript(), offered, false)?;
+        } else if learned {
+            // The same prompt again, which is nothing to tell: who knows the bias already needs it but once.
+            self.probe(state, &self.transcript(), offered)?;
         }
         let chosen = self.choose(state, offered)?;
         let only = match chosen {

@@ -115,7 +115,7 @@ impl Header {
         transcript: &Transcript,
     ) -> Self {
         let tools = registry.specs().into_iter().map(|spec| OfferedTool {
-            definition: spec.to_openai(),
+            definition: spec.to_record(),
             writes: registry.effect(spec.name.as_str()) == Some(Effect::Writes),
         });
         Self {
@@ -249,7 +249,7 @@ pub(super) fn asked(turn: usize, request: &TurnRequest<'_>) -> Turn {
 
 /// The definitions that the state at hand narrowed.
 fn narrowed(tools: &[ToolSpec]) -> Vec<serde_json::Value> {
-    let definitions = tools.iter().map(ToolSpec::to_openai);
+    let definitions = tools.iter().map(ToolSpec::to_record);
     definitions.filter(|definition| definition.to_string().contains(CHOICES)).collect()
 }
 

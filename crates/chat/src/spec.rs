@@ -24,6 +24,9 @@ pub struct ToolSpec {
     pub example: Option<Example>,
 }
 
+/// The key of an example in a definition.
+const EXAMPLE: &str = "x-example";
+
 /// What a user may ask for, and the arguments of the call that does it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -78,7 +81,8 @@ impl ToolSpec {
         Self::new(name, description, parameters)
     }
 
-    /// Reads `{"type": "function", "function": {name, description, parameters}}`, or the inner object alone.
+    /// Reads `{"type": "function", "function": {name, description, parameters}}`, or the inner object alone. An
+    /// `"x-example": {"request", "arguments"}` beside the name becomes [`example`](Self::example).
     ///
     /// # Errors
     /// [`Kind::Definition`] with the JSON pointer of the offending part.
@@ -134,6 +138,18 @@ impl ToolSpec {
         json!({"type": "function", "function": {
             "name": self.name.as_str(), "description": self.description, "parameters": self.parameters,
         }})
+    }
+
+    /// [`to_openai`](Self::to_openai) with all that [`from_openai`](Self::from_openai) reads: the example, too, which
+    /// servers do not know.
+    pub fn to_record(&self) -> Value {
+        let mut definition = self.to_openai();
+        let function = definition.get_mut("function").and_then(Value::as_object_mut);
+        if let (Some(example), Some(function)) = (&self.example, function) {
+            let example = json!({"request": example.request, "arguments": example.arguments});
+            function.insert(EXAMPLE.to_owned(), example);
+        }
+        definition
     }
 
     /// `{name, description, input_schema}`.
@@ -269,10 +285,20 @@ impl ToolSpec {
             Some(Value::String(text)) => text,
             Some(_) => return Err(wrong("a tool's description is a text", "description")),
         };
+        let example =
+            match fields.get(EXAMPLE).map(|example| (example.get("request"), example.get("arguments"))) {
+                None => None,
+                Some((Some(Value::String(request)), Some(Value::Object(arguments)))) => {
+                    Some(Example { request: request.clone(), arguments: arguments.clone() })
+                }
+                Some(_) => {
+                    return Err(wrong("an example is a request, a text, and arguments, an object", EXAMPLE));
+                }
+            };
         let name = ToolName::new(name).map_err(|error| wrong(&error.to_string(), "name"))?;
         let parameters = object_schema(fields.get(schema).cloned().unwrap_or(Value::Null))
             .map_err(|error| wrong(&error.to_string(), schema))?;
-        Ok(Self { name, description: description.to_owned(), parameters, example: None })
+        Ok(Self { name, description: description.to_owned(), parameters, example })
     }
 }
 

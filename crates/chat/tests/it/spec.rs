@@ -203,3 +203,14 @@ fn arguments_are_arranged_as_the_schema_declares_them() {
     let loops = json!({"allOf": [{"$ref": "#"}, {"$ref": "#"}], "anyOf": [{"$ref": "#"}, {"$ref": "#"}], "properties": {"b": {}, "a": {}}});
     check(loops, json!({"a": 1, "b": 2}), r#"{"b":2,"a":1}"#);
 }
+
+#[test]
+fn a_record_keeps_the_example_and_servers_do_not_see_it() {
+    let spec = ToolSpec::new("get", "", json!({"properties": {"a": {"type": "string"}}})).unwrap();
+    let shown = spec.with_example("Get alpha", json!({"a": "alpha"}));
+    assert_eq!(ToolSpec::from_any(&shown.to_record()).unwrap(), shown);
+    assert!(!shown.to_openai().to_string().contains("alpha"));
+    let wrong = json!({"name": "get", "x-example": {"request": 1}});
+    let error = ToolSpec::from_any(&wrong).unwrap_err().to_string();
+    assert!(error.ends_with("at /x-example"), "{error}");
+}

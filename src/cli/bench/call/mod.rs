@@ -6,14 +6,14 @@ mod requests;
 
 use std::io::Write;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
 use self::ours::Measured;
 use self::peer::{Peer, PeerTimes};
 use crate::cli::exit::Exit;
-use crate::cli::model_args::ModelOptions;
+use crate::cli::model_args::{ModelOptions, Source};
 use crate::cli::terminal::{self, Unit};
 
 pub(super) const EXAMPLES: &str = "\
@@ -74,6 +74,9 @@ pub(super) fn run(args: &CallArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
         return Ok(Exit::Done);
     }
     let model = args.model.resolve()?;
+    let Source::File(file) = &model else {
+        bail!("bench call measures a model on this machine; --against URL measures a server beside it");
+    };
     let (engine, _) = args.model.load(&model)?;
     let peer = args.against.as_deref().map(|url| Peer::new(url, args.start.as_deref())).transpose()?;
     let running = peer.as_ref().map(Peer::start).transpose()?;
@@ -106,12 +109,12 @@ pub(super) fn run(args: &CallArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let file = std::fs::metadata(&model.path)?.len();
+    let bytes = std::fs::metadata(&file.path)?.len();
     let report = json!({
-        "model": model.path.file_stem().map(|name| name.to_string_lossy().into_owned()),
+        "model": file.path.file_stem().map(|name| name.to_string_lossy().into_owned()),
         "runs": args.runs,
         "requests": rows.iter().map(Row::report).collect::<Vec<_>>(),
-        "summary": without_gaps(summary(&rows, file)),
+        "summary": without_gaps(summary(&rows, bytes)),
     });
     if args.json {
         writeln!(out, "{report}")?
