@@ -550,7 +550,7 @@ fn results(transcript: &Transcript) -> Option<String> {
     let good: Vec<&str> =
         replies().filter(|reply| !reply.is_error).map(|reply| reply.content.trim()).collect();
     match good.is_empty() {
-        true => replies().last().map(|reply| reply.content.trim().to_owned()),
+        true => replies().next_back().map(|reply| reply.content.trim().to_owned()),
         false => Some(good.join("\n\n")),
     }
 }
