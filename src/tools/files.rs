@@ -253,8 +253,8 @@ impl Tool for FileTool {
         let parameters = match self.paths {
             // Where all of the workspace may be written, a new path may be any, unless the user gave it.
             Paths::Writable if self.grants.write == Scope::Everything => {
-                let is_given = !named.missing.is_empty() && !named.file;
-                is_given.then(|| ("path", named.places(&all.directories))).into_iter().collect()
+                let given = said.places(&named, &all.directories);
+                given.map(|given| ("path", given)).into_iter().collect()
             }
             Paths::Editable | Paths::Writable => {
                 let mut writable = self.root.outline(&self.grants, true, &OutlineLimits::default());

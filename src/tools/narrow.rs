@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 use toolgate_chat::{Message, ToolSpec, Transcript};
 
-use super::words::{holds_word, is_identifier, is_pathlike, plain, values, words};
+use super::words::{files_of, holds_word, is_identifier, is_pathlike, plain, values, words};
 
 /// The keyword of a grammar's schema that says which texts a string may be.
 pub const CHOICES: &str = "x-toolgate-choices";
@@ -63,17 +63,6 @@ pub struct Named {
     pub missing: BTreeSet<String>,
     /// Something that is no path but stands in files: `RetryBudget`, `max_size`, `LIMIT`.
     pub identifier: bool,
-}
-
-impl Named {
-    /// Where a new file may go of which nothing but these paths is known: there, or by that name in a directory.
-    pub fn places(&self, directories: &[String]) -> Choices {
-        let names = self.missing.iter().filter(|path| !path.contains('/'));
-        let below =
-            names.flat_map(|name| directories.iter().map(move |directory| format!("{directory}/{name}")));
-        let all = self.missing.iter().cloned().chain(below);
-        Choices::Among { texts: all.filter(|path| !path.starts_with("./")).collect(), beginnings: Vec::new() }
-    }
 }
 
 /// Words that are no names of files, though a small model may take them for some.
@@ -193,6 +182,22 @@ impl Said {
     fn asked(&self) -> Vec<String> {
         let request = self.texts.first().map(String::as_str).unwrap_or_default();
         self.open.clone().unwrap_or_else(|| words(request).collect())
+    }
+
+    /// Where the new file goes that the newest request gives a name, of those not taken up yet: there, or by that name in
+    /// a directory. None where it gives none, or names something else that is not there.
+    pub fn places(&self, named: &Named, directories: &[String]) -> Option<Choices> {
+        let request = self.texts.first().map(String::as_str).unwrap_or_default();
+        let files: BTreeSet<&str> =
+            files_of(request).map(plain).filter(|file| named.missing.contains(*file)).collect();
+        if files.is_empty() || named.file {
+            return None;
+        }
+        let names = files.iter().filter(|path| !path.contains('/'));
+        let inner = directories.iter().filter(|directory| *directory != ".");
+        let below = names.flat_map(|name| inner.clone().map(move |directory| format!("{directory}/{name}")));
+        let texts = files.iter().map(|file| (*file).to_owned()).chain(below).collect();
+        Some(Choices::Among { texts, beginnings: Vec::new() })
     }
 
     /// What the newest request names, of what is not taken up yet, where these files and directories are there.
@@ -400,7 +405,11 @@ mod tests {
         assert!(named("List docs/").directory && !named("List docs/").file);
         let missing = named("Put 3.5 into new.txt and b/c");
         assert_eq!(missing.missing.iter().collect::<Vec<_>>(), ["b/c", "new.txt"]);
-        assert_eq!(texts(missing.places(&directories)), ["b/c", "new.txt", "docs/new.txt"]);
+        let put = said("Put 3.5 into new.txt and b/c");
+        let places = put.places(&put.named(&files, &directories), &directories);
+        assert_eq!(places.map(texts), Some(vec!["new.txt".to_owned(), "docs/new.txt".to_owned()]));
+        let about = said("Write notes about node.js");
+        assert_eq!(about.places(&about.named(&files, &directories), &directories), None);
         assert!(named("Where is RetryBudget set?").identifier && !named("Where is Ana?").identifier);
         let begun = said("Show plan.md, write new.txt").with_open(Some(vec!["new.txt".into()]));
         assert!(

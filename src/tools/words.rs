@@ -10,6 +10,29 @@ pub(super) fn is_pathlike(word: &str) -> bool {
     has_letter && (word.contains('/') || is_dotted)
 }
 
+/// The words of a request that are names of files to be written, as far as that can be told: with an ending of letters, and
+/// not what something else is about ("notes about node.js", "a page for example.com").
+pub(super) fn files_of(request: &str) -> impl Iterator<Item = &str> {
+    let mut before = "";
+    request.split_whitespace().filter_map(move |spaced| {
+        let is_mark = |c: char| "\"'`“”‘’«»()[]{}<>,;:!?*".contains(c);
+        let word = spaced.trim_start_matches(is_mark).trim_end_matches(|c| is_mark(c) || c == '.');
+        let subject = TOPICS.contains(&std::mem::replace(&mut before, word).to_lowercase().as_str());
+        (is_pathlike(word) && has_ending(word) && !subject).then_some(word)
+    })
+}
+
+/// Words behind which stands what something is about, or comes from.
+const TOPICS: [&str; 8] = ["about", "for", "from", "like", "of", "on", "using", "with"];
+
+/// Whether a path ends as names of files do: `.md`, `.gitignore`; no version and no abbreviation.
+fn has_ending(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    let Some((stem, ending)) = name.rsplit_once('.') else { return false };
+    let is_short = stem.chars().count() < 2 && ending.chars().count() < 2;
+    ending.starts_with(char::is_alphabetic) && !(is_short && !stem.is_empty())
+}
+
 /// Whether a word is written as names in programs are: `max_size`, `RetryBudget`, `LIMIT`; no abbreviation of two letters.
 pub(super) fn is_identifier(word: &str) -> bool {
     let is_plain = word.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -104,6 +127,10 @@ mod tests {
         assert_eq!(found, ["Ana", "LIMIT_MB", "3.5", "12", "conf/a.toml", "so long"]);
         assert_eq!(values(request).collect::<Vec<_>>(), ["3.5", "12", "so long"]);
         assert!(is_pathlike(".env") && is_pathlike("a/b") && is_pathlike("a.txt"));
+        let files = |request| files_of(request).collect::<Vec<&str>>();
+        assert_eq!(files("Make me a todo.md, and `b/c.tar.gz`."), ["todo.md", "b/c.tar.gz"]);
+        assert_eq!(files("Write a .gitignore that ignores *.log"), [".gitignore", ".log"]);
+        assert!(files("Write notes for v1.2 about node.js, e.g. and/or gates on example.com").is_empty());
         assert!(["max_size", "RetryBudget", "LIMIT", "http2Port"].into_iter().all(is_identifier));
         assert!(!["Ana", "port", "UK", "a.b_c", "__", "42"].into_iter().any(is_identifier));
         assert!(!is_pathlike("3.5") && !is_pathlike("etc.") && !is_pathlike("word"));
