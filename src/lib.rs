@@ -2,7 +2,8 @@
 //!
 //! A run is a value flowing downwards: [`tools`] are defined once; [`engine`] makes a turn of a language model that is
 //! either valid calls of those tools or an answer; [`agent`] runs the calls and goes on until there is an answer;
-//! [`cli`] is the program over them. Models come from [`models`], or are asked for at a server ([`remote`]).
+//! `serve` puts them behind HTTP; [`cli`] is the program over them. Models come from [`models`], or are asked for at a server
+//! ([`remote`]).
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -36,6 +37,8 @@ pub mod flight;
 pub mod memory;
 pub mod models;
 pub mod remote;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod tools;
 pub mod undo;
 

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, ToolSpec, Transcript};
 use toolgate_infer::Stats;
 
-use crate::engine::{CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
+use crate::engine::{AnswerForm, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
 use crate::tools::{Fit, Misplaced, Registry, Said, Status, ToolResult};
 use crate::{Error, Kind};
 use open::Open;
@@ -81,14 +81,14 @@ impl Default for Options {
 /// A model, its tools and how they are run together.
 pub struct Agent {
     engine: Arc<dyn Engine>,
-    registry: Registry,
+    registry: Arc<Registry>,
     options: Options,
 }
 
 impl Agent {
     /// An agent that asks `engine` and calls the tools of `registry`.
-    pub fn new(engine: Arc<dyn Engine>, registry: Registry, options: Options) -> Self {
-        Self { engine, registry, options }
+    pub fn new(engine: Arc<dyn Engine>, registry: impl Into<Arc<Registry>>, options: Options) -> Self {
+        Self { engine, registry: registry.into(), options }
     }
 
     /// The tools.
@@ -271,6 +271,7 @@ impl Run<'_> {
                 open: advances && !open.is_empty(),
                 fits: &fits,
                 closing,
+                answer: AnswerForm::Text,
                 sampling: &self.agent.options.sampling,
             };
             let events = &mut *self.events;
@@ -453,5 +454,7 @@ fn forward(event: TurnEvent, events: &mut dyn FnMut(Event)) {
         TurnEvent::Retry(why) => events(Event::Retry { why }),
         // For the record of a run, which sees the engine's own events.
         TurnEvent::Prompted(_) | TurnEvent::Decoded { .. } => {}
+        // A run shows its calls when they are whole and checked.
+        TurnEvent::CallStarted(_) | TurnEvent::Arguments(_) | TurnEvent::CallEnded => {}
     }
 }

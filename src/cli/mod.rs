@@ -18,6 +18,8 @@ mod parse;
 mod replay;
 mod run;
 mod schema;
+#[cfg(feature = "serve")]
+mod serve;
 mod state;
 mod terminal;
 mod tool;
@@ -56,6 +58,9 @@ Exit codes: 0 done; 1 the run failed; 2 bad usage or input; 3 refused by the san
 enum Command {
     /// Do one task with tools until there is a final answer; without a prompt, chat.
     Run(Box<run::RunArgs>),
+    /// Serve a model to clients of the OpenAI and the Anthropic API.
+    #[cfg(feature = "serve")]
+    Serve(Box<serve::ServeArgs>),
     /// List, fetch and inspect models.
     Model(model::ModelArgs),
     /// List the tools, run one under the policy, or serve them to another program.
@@ -88,6 +93,17 @@ enum Command {
     },
 }
 
+impl Command {
+    /// What is logged where `TOOLGATE_LOG` does not say.
+    fn logs(&self) -> &'static str {
+        match self {
+            #[cfg(feature = "serve")]
+            Self::Serve(_) => "error,toolgate::serve=info",
+            _ => "error",
+        }
+    }
+}
+
 /// Runs the program on `args` (the first is its name) and returns its exit code.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
     let cli = match Cli::try_parse_from(args) {
@@ -99,12 +115,17 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
             return exit;
         }
     };
-    terminal::start_logging();
+    terminal::start_logging(cli.command.logs());
     let mut out = std::io::stdout().lock();
     let result = match cli.command {
         Command::Run(args) => {
             drop(out);
             return finish(run::run(*args));
+        }
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => {
+            drop(out);
+            return finish(serve::run(&args));
         }
         Command::Model(args) => model::run(args, &mut out),
         Command::Tool(args) => tool::run(args, &mut out),

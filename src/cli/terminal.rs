@@ -25,10 +25,10 @@ const PANEL_LINES: usize = 8;
 /// Columns of a panel's lines before they are cut.
 const PANEL_COLUMNS: usize = 100;
 
-/// Logs go to stderr; `TOOLGATE_LOG` (such as `debug`) says how many, warnings by default.
-pub(super) fn start_logging() {
+/// Logs go to stderr; `TOOLGATE_LOG` (such as `debug`) says how many, else `default` does.
+pub(super) fn start_logging(default: &str) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("TOOLGATE_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     // A second start (tests call the program in-process) keeps the first subscriber.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }

@@ -1,10 +1,11 @@
 //! Turn grammars and their automata, made once for each set of tools and kept: an automaton learns its masks as it
-//! runs, so a second turn with the same tools finds them there.
+//! runs, so a second turn with the same tools finds them there. The same for the schemas of answers.
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use toolgate_chat::{ToolFormat, ToolSpec, TurnRequest};
-use toolgate_grammar::{Automaton, Grammar, Limits, Vocabulary};
+use toolgate_grammar::{Automaton, Grammar, Limits, Options, Schema, Undeclared, Vocabulary, compile};
 
 use crate::Error;
 
@@ -32,7 +33,10 @@ pub(super) struct Side {
 
 /// The automata made so far, most recently used last.
 #[derive(Default)]
-pub(super) struct Cache(Vec<(Key, TurnAutomata)>);
+pub(super) struct Cache {
+    turns: Vec<(Key, TurnAutomata)>,
+    answers: Vec<(Value, Side)>,
+}
 
 #[derive(PartialEq)]
 struct Key {
@@ -49,24 +53,50 @@ impl Cache {
         request: &TurnRequest,
         vocabulary: &Arc<Vocabulary>,
     ) -> Result<TurnAutomata, Error> {
-        if let Some(i) = self.0.iter().position(|(key, _)| key.request == *request && key.tools == tools) {
-            let entry = self.0.remove(i);
-            let automata = entry.1.clone();
-            self.0.push(entry);
+        let is_it = |key: &Key| key.request == *request && key.tools == tools;
+        if let Some(automata) = found(&mut self.turns, is_it) {
             return Ok(automata);
         }
         let turn = format.turn(tools, request)?;
-        let side = |grammar: Option<Grammar>| -> Result<Option<Side>, Error> {
-            let Some(grammar) = grammar else { return Ok(None) };
-            let automaton = Automaton::new(&grammar, vocabulary.clone(), &Limits::default())?;
-            Ok(Some(Side { grammar: Arc::new(grammar), automaton }))
-        };
+        let side =
+            |grammar: Option<Grammar>| grammar.map(|grammar| Side::new(grammar, vocabulary)).transpose();
         let automata = TurnAutomata { call: side(turn.call)?, answer: side(turn.answer)? };
-        if self.0.len() >= KEPT {
-            self.0.remove(0);
-        }
         let key = Key { tools: tools.to_vec(), request: request.clone() };
-        self.0.push((key, automata.clone()));
+        keep(&mut self.turns, key, automata.clone());
         Ok(automata)
     }
+
+    /// The automaton of answers that are values of `schema`.
+    pub(super) fn answer(&mut self, schema: &Value, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
+        if let Some(side) = found(&mut self.answers, |key| key == schema) {
+            return Ok(side);
+        }
+        let options = Options { undeclared: Undeclared::Forbidden, ..Options::default() };
+        let side = Side::new(compile(&Schema::parse(schema)?, &options)?.grammar, vocabulary)?;
+        keep(&mut self.answers, schema.clone(), side.clone());
+        Ok(side)
+    }
+}
+
+impl Side {
+    fn new(grammar: Grammar, vocabulary: &Arc<Vocabulary>) -> Result<Self, Error> {
+        let automaton = Automaton::new(&grammar, vocabulary.clone(), &Limits::default())?;
+        Ok(Self { grammar: Arc::new(grammar), automaton })
+    }
+}
+
+/// What is kept under the key that fits; it is the most recently used from here on.
+fn found<K, V: Clone>(kept: &mut Vec<(K, V)>, mut is_it: impl FnMut(&K) -> bool) -> Option<V> {
+    let at = kept.iter().position(|(key, _)| is_it(key))?;
+    let entry = kept.remove(at);
+    let value = entry.1.clone();
+    kept.push(entry);
+    Some(value)
+}
+
+fn keep<K, V>(kept: &mut Vec<(K, V)>, key: K, value: V) {
+    if kept.len() >= KEPT {
+        kept.remove(0);
+    }
+    kept.push((key, value));
 }

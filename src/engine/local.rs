@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use toolgate_chat::fallback::{self, Stream};
+use toolgate_chat::format::Start;
 use toolgate_chat::{
     Dialogue, Message, ParsedTurn, Primer, SystemPrompt, ToolCall, ToolChoice, ToolFormat, ToolSpec,
     Transcript,
@@ -18,13 +19,15 @@ use toolgate_infer::{
     Sampler, SamplerOptions, Session, Stats, StopReason, TurnDecision, decode,
 };
 
+use super::answer::openings_beside_json;
 use super::automata::{Cache, Side, TurnAutomata};
 use super::choose::Biases;
 use super::packs::Packs;
 use super::policy::Thresholds;
 use super::prefill::Beginnings;
 use super::recover::recover;
-use super::{Cancel, Constraint, Engine, Facts, Turn, TurnEvent, TurnRequest};
+use super::shown::{Shown, ShownCalls};
+use super::{AnswerForm, Cancel, Constraint, Engine, Facts, Turn, TurnEvent, TurnRequest};
 use crate::models::Sha256Digest;
 use crate::{Error, Kind};
 
@@ -148,6 +151,8 @@ pub struct LocalEngine<B> {
     /// Whether a control token ends the model's reasoning.
     pub(super) closes_by_token: bool,
     openings: Openings,
+    /// Those that count where answers are JSON.
+    openings_beside_json: Openings,
     /// llama.cpp's own grammar sampler, where the backend has it.
     reference: Option<Reference>,
     state: Mutex<State<B>>,
@@ -167,7 +172,9 @@ pub(super) struct State<B> {
 impl<B: Backend + Send> LocalEngine<B> {
     /// An engine over any backend, such as the scripted one in tests.
     pub fn new(name: impl Into<String>, backend: B, dialogue: Dialogue, options: Options) -> Self {
-        let openings = Openings::new(backend.vocabulary(), &dialogue.format().openings());
+        let texts = dialogue.format().openings();
+        let openings = Openings::new(backend.vocabulary(), &texts);
+        let openings_beside_json = openings_beside_json(backend.vocabulary(), &texts);
         let close = dialogue.knowledge().opens_reasoning.as_deref();
         let closes_by_token = close.is_some_and(|close| backend.vocabulary().special(close.trim()).is_some());
         let state = State {
@@ -182,6 +189,7 @@ impl<B: Backend + Send> LocalEngine<B> {
             options,
             closes_by_token,
             openings,
+            openings_beside_json,
             reference: None,
             state: Mutex::new(state),
             packs: None,
@@ -304,6 +312,11 @@ impl<B: Backend + Send> Making<'_, B> {
         let engine = self.engine;
         let offered = if self.request.choice == ToolChoice::None { &[] } else { self.request.tools };
         if engine.options.constraint == Constraint::None {
+            if self.request.answer != AnswerForm::Text {
+                return Err(Error::input(
+                    "nothing constrains this engine, so it cannot be held to JSON answers",
+                ));
+            }
             return self.unconstrained(state, offered);
         }
         let automata = self.automata(state, offered, &self.request.choice)?;
@@ -321,7 +334,11 @@ impl<B: Backend + Send> Making<'_, B> {
             None => None,
             Some(_) => {
                 let vocabulary = state.session.vocabulary().clone();
-                let decision = engine.openings.decide(state.session.logits()?, &vocabulary, threshold);
+                let openings = match self.request.answer {
+                    AnswerForm::Text => &engine.openings,
+                    AnswerForm::Json(_) => &engine.openings_beside_json,
+                };
+                let decision = openings.decide(state.session.logits()?, &vocabulary, threshold);
                 (self.events)(TurnEvent::Decided(decision.clone()));
                 if !decision.call {
                     return self.answer(state, &automata, Some(decision));
@@ -370,7 +387,10 @@ impl<B: Backend + Send> Making<'_, B> {
         let Some(side) = &automata.answer else {
             return Err(Error::input("a call is required here, so there is no answer to give"));
         };
+        // The results are no JSON, and end where they end.
         if engine.options.answer_view == AnswerView::Results
+            && self.request.answer == AnswerForm::Text
+            && self.request.sampling.stop.is_empty()
             && let Some(results) = results(self.request.transcript)
         {
             (self.events)(TurnEvent::Text(results.clone()));
@@ -388,20 +408,16 @@ impl<B: Backend + Send> Making<'_, B> {
         if self.thought.is_none() {
             let transcript = self.transcript();
             let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
-            if after_calls && engine.options.answer_view == AnswerView::Compact {
-                self.prefill(
-                    state,
-                    &engine.dialogue.answer_view(&transcript, self.request.closing),
-                    &[],
-                    engine.reasons(),
-                )?;
+            if after_calls && engine.options.answer_view != AnswerView::Full {
+                let view = engine.dialogue.answer_view(&transcript, self.request.closing);
+                self.prefill(state, &self.told_form(view), &[], engine.reasons())?;
             } else {
                 // After a decision this prompt is there already: nothing but a call that was taken back is cut off.
-                self.prefill(state, &transcript, self.request.tools, engine.reasons())?;
+                self.prefill(state, &self.told_form(transcript), self.request.tools, engine.reasons())?;
             }
             self.reason(state)?;
         }
-        let decoded = self.decode(state, Some(side), &mut self.sampler()?, true)?;
+        let decoded = self.decode(state, Some(side), &mut self.sampler()?, Shown::Answer)?;
         let content = (!decoded.text.trim().is_empty()).then(|| decoded.text.trim().to_owned());
         let parsed = ParsedTurn { content, ..ParsedTurn::default() };
         Ok(self.finish(decoded, parsed, decision))
@@ -410,7 +426,7 @@ impl<B: Backend + Send> Making<'_, B> {
     /// A turn without any constraint, read as it comes.
     fn unconstrained(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<Turn, Error> {
         self.prefill(state, &self.transcript(), offered, false)?;
-        let decoded = self.decode(state, None, &mut self.sampler()?, true)?;
+        let decoded = self.decode(state, None, &mut self.sampler()?, Shown::Answer)?;
         let read = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
         let written_well = !read.calls.is_empty();
         let mut parsed = recover(read, self.request.tools);
@@ -439,7 +455,12 @@ impl<B: Backend + Send> Making<'_, B> {
             parallel: Some(self.request.parallel.unwrap_or(self.engine.options.parallel)),
         };
         let vocabulary = state.session.vocabulary().clone();
-        state.automata.get(self.engine.dialogue.format().as_ref(), offered, &request, &vocabulary)
+        let format = self.engine.dialogue.format().as_ref();
+        let mut automata = state.automata.get(format, offered, &request, &vocabulary)?;
+        if let (AnswerForm::Json(schema), Some(answer)) = (self.request.answer, &mut automata.answer) {
+            *answer = state.automata.answer(schema, &vocabulary)?;
+        }
+        Ok(automata)
     }
 
     /// What the probability of a call is held against in this turn.
@@ -469,33 +490,50 @@ impl<B: Backend + Send> Making<'_, B> {
         self.engine.options.introduced(given, self.request.tools, format, self.primer)
     }
 
-    /// Decodes under a side's constraint (`None`: under none); `shown` text goes out as it comes.
+    /// Decodes under a side's constraint (`None`: under none); what is `shown` of the text goes out as it comes.
     pub(super) fn decode(
         &mut self,
         state: &mut State<B>,
         side: Option<&Side>,
         sampler: &mut Sampler,
-        shown: bool,
+        mut shown: Shown,
     ) -> Result<Decoded, Error> {
         let mut constraint = self.engine.constraint(state.session.vocabulary(), side)?;
-        let options = DecodeOptions { ahead: std::mem::take(&mut self.ahead), ..self.decode_options() };
+        let mut options = DecodeOptions { ahead: std::mem::take(&mut self.ahead), ..self.decode_options() };
+        if matches!(shown, Shown::Answer) {
+            options.stop_texts.clone_from(&self.request.sampling.stop);
+        }
         self.budget = self.spent + options.max_tokens.min(state.session.room() + options.ahead);
         // Without a constraint the text may hold a call in any dialect: only what is none is shown.
-        let mut leaks = (shown && side.is_none()).then(|| Stream::new(self.request.tools));
+        let leaked = side.is_none() && matches!(shown, Shown::Answer);
+        let mut leaks = leaked.then(|| Stream::new(self.request.tools));
         let events = &mut *self.events;
         let decoded =
             decode(&mut state.session, &mut constraint, sampler, &options, &mut |piece: Piece<'_>| {
-                match &mut leaks {
-                    Some(leaks) => show(leaks.push(piece.text.as_bytes()), events),
-                    None if shown => events(TurnEvent::Text(piece.text.to_owned())),
-                    None => {}
+                match (&mut leaks, &mut shown) {
+                    (Some(leaks), _) => show(leaks.push(piece.text.as_bytes()), events),
+                    (None, Shown::Answer) => events(TurnEvent::Text(piece.text.to_owned())),
+                    (None, Shown::Calls(calls)) => calls.push(piece.text, events),
+                    (None, Shown::Nothing) => {}
                 }
                 ControlFlow::Continue(())
             })?;
         if let Some(leaks) = leaks {
             show(leaks.finish().0, events);
         }
+        if let Shown::Calls(calls) = shown {
+            calls.finish(events);
+        }
         self.counted(decoded, side)
+    }
+
+    /// How the first text of a turn of calls is shown.
+    pub(super) fn shown_calls(&self) -> Shown {
+        if self.request.check.is_some() || !self.request.settled.is_empty() {
+            return Shown::Nothing;
+        }
+        let stream = self.engine.dialogue.format().stream(self.request.tools, Start::Turn);
+        Shown::Calls(Box::new(ShownCalls::new(stream)))
     }
 
     pub(super) fn sampler(&self) -> Result<Sampler, Error> {

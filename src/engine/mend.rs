@@ -33,7 +33,7 @@ impl<B: Backend + Send> Making<'_, B> {
     /// [`Options::retries`](super::Options::retries) times.
     pub(super) fn call(&mut self, state: &mut State<B>, side: &Side) -> Result<(Decoded, ParsedTurn), Error> {
         let mut writer = Writer { sampler: self.sampler()?, tried: Tried::default() };
-        let first = self.decode(state, Some(side), &mut writer.sampler, false)?;
+        let first = self.decode(state, Some(side), &mut writer.sampler, self.shown_calls())?;
         let parsed = self.read(&first);
         let Some(check) = self.request.check else { return Ok((first, parsed)) };
         let mut again: Option<(Decoded, ParsedTurn)> = None;

@@ -4,6 +4,7 @@
 //! Invariant: under [`Constraint::Grammar`] a turn is either calls that parse, name an offered tool and fit its
 //! grammar, or an answer without any call marker in it; a constraint that fails ends the turn with an error.
 
+mod answer;
 mod automata;
 mod check;
 mod choose;
@@ -17,6 +18,7 @@ mod policy;
 mod prefill;
 mod reason;
 mod recover;
+mod shown;
 
 pub use check::{CallCheck, Fault};
 pub use local::{AnswerView, LocalEngine, Options, Parameters};
@@ -29,6 +31,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_grammar::Grammar;
 pub use toolgate_infer::{Cancel, Drafting, Forcing};
@@ -101,11 +104,25 @@ pub struct TurnRequest<'a> {
     /// Whether this turn ends the run although the model might have gone on: its answer is asked to say what is
     /// missing.
     pub closing: bool,
+    /// What the turn's answer is, where it is one.
+    pub answer: AnswerForm<'a>,
     /// How tokens are drawn and bounded.
     pub sampling: &'a Sampling,
 }
 
-/// How tokens are drawn.
+/// What an answer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum AnswerForm<'a> {
+    /// Text that holds no call.
+    #[default]
+    Text,
+    /// A value of this JSON Schema, under its grammar. Keys that the schema neither declares nor speaks of are not
+    /// written. What a grammar cannot hold (see [`Contract::checked`](toolgate_grammar::Contract::checked)) is the
+    /// caller's to check.
+    Json(&'a Value),
+}
+
+/// How tokens are drawn, and where an answer ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// 0 takes the likeliest token; higher is more random. Default 0.
@@ -120,11 +137,22 @@ pub struct Sampling {
     pub seed: u64,
     /// Tokens a turn may have. Default 1,024.
     pub max_tokens: usize,
+    /// Texts that end an answer, which stops in front of them; calls are written whole. Default none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
 }
 
 impl Default for Sampling {
     fn default() -> Self {
-        Self { temperature: 0.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0, max_tokens: 1024 }
+        Self {
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            seed: 0,
+            max_tokens: 1024,
+            stop: Vec::new(),
+        }
     }
 }
 
@@ -159,6 +187,14 @@ pub enum TurnEvent {
     Text(String),
     /// A piece of what the model thinks before it speaks.
     Reasoning(String),
+    /// A call of this tool begins. Calls are told as they are written only where nothing may take them back
+    /// ([`TurnRequest::check`], [`TurnRequest::settled`]), and from the second on when they are whole, as one that
+    /// stands in the turn already is left out.
+    CallStarted(String),
+    /// More of the arguments of the call that was started, as JSON.
+    Arguments(String),
+    /// The call that was started is whole.
+    CallEnded,
     /// Calls were found in a turn that the family's own form does not cover: the turn as the model wrote it.
     Recovered(String),
     /// The turn, or a value in it, was taken back and is written again; nothing of it was shown.

@@ -17,7 +17,7 @@ use super::check::check;
 use super::record::{Call, Decided, Record};
 use super::task::{Offered, Task};
 use crate::agent::{Agent, Event, Final, Options as AgentOptions};
-use crate::engine::{Cancel, Engine, Sampling, TurnRequest};
+use crate::engine::{AnswerForm, Cancel, Engine, Sampling, TurnRequest};
 use crate::memory::{self, Memory};
 use crate::tools::{CannedTool, Registry, Status};
 use crate::{Error, Kind};
@@ -221,6 +221,7 @@ fn run_question(
         open: false,
         fits: &[],
         closing: false,
+        answer: AnswerForm::Text,
         sampling: &Sampling { max_tokens: options.max_tokens, ..Sampling::default() },
     };
     match engine.turn(&request, cancel, &mut |_| {}) {

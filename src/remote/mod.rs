@@ -21,7 +21,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::http::Client;
-use crate::engine::{self, Cancel, Engine, Facts, Turn, TurnEvent, TurnRequest};
+use crate::engine::{self, AnswerForm, Cancel, Engine, Facts, Turn, TurnEvent, TurnRequest};
 use crate::models::Sha256Digest;
 use crate::{Error, Kind};
 
@@ -165,6 +165,10 @@ impl Engine for RemoteEngine {
         cancel: &Cancel,
         events: &mut dyn FnMut(TurnEvent),
     ) -> Result<Turn, Error> {
+        if request.answer != AnswerForm::Text || !request.sampling.stop.is_empty() {
+            let message = "a model behind a server is not held to JSON answers or stop texts from here";
+            return Err(Error::input(message));
+        }
         let tools = self.options.engine.offered(request.tools);
         let request = &TurnRequest { tools: &tools, ..request.clone() };
         match &self.way {

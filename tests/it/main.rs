@@ -12,6 +12,8 @@ mod agent;
 #[cfg(unix)]
 mod chat;
 mod cli;
+#[cfg(feature = "serve")]
+mod clients;
 #[cfg(feature = "wasm")]
 mod components;
 mod flight;
@@ -21,6 +23,8 @@ mod models;
 mod narrow;
 mod packs;
 mod remote;
+#[cfg(feature = "serve")]
+mod serve;
 mod tidy;
 mod tools;
 mod turns;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate::agent::{Agent, Event, Options};
-use toolgate::engine::{self, Cancel, Constraint, Engine, Forcing, LocalEngine, Sampling, TurnRequest};
+use toolgate::engine::{
+    self, AnswerForm, Cancel, Constraint, Engine, Forcing, LocalEngine, Sampling, TurnRequest,
+};
 use toolgate::models::Catalogue;
 use toolgate::tools::{Registry, Status, file_tools};
 use toolgate_chat::{Message, ToolChoice, ToolSpec, Transcript};
@@ -15,7 +17,7 @@ use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{Root, ambient_authority};
 
 /// The weights of a model, or a word about how to have them.
-fn weights(id: &str) -> Option<PathBuf> {
+pub(crate) fn weights(id: &str) -> Option<PathBuf> {
     match std::env::var_os("TOOLGATE_MODELS") {
         Some(directory) => Some(PathBuf::from(directory).join(format!("{id}.gguf"))),
         None => {
@@ -189,6 +191,7 @@ fn every_turn_is_valid_under_noise() {
             open: false,
             fits: &[],
             closing: false,
+            answer: AnswerForm::Text,
             sampling: &sampling,
         };
         let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
@@ -232,6 +235,7 @@ fn greedy_turns_read_the_same_with_and_without_forced_batches() {
                     open: false,
                     fits: &[],
                     closing: false,
+                    answer: AnswerForm::Text,
                     sampling: &sampling,
                 };
                 engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap().text

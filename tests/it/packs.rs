@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolgate::engine::{
-    self, Cancel, DEFAULT_LIMIT, Engine, LocalEngine, Packs, Sampling, Turn, TurnEvent, TurnRequest,
+    self, AnswerForm, Cancel, DEFAULT_LIMIT, Engine, LocalEngine, Packs, Sampling, Turn, TurnEvent,
+    TurnRequest,
 };
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, ToolChoice, ToolSpec, Transcript};
 use toolgate_infer::Vocabulary;
@@ -49,6 +50,7 @@ fn turn(engine: &dyn Engine, tools: &[ToolSpec], text: &str) -> (Turn, usize) {
         open: false,
         fits: &[],
         closing: false,
+        answer: AnswerForm::Text,
         sampling: &sampling,
     };
     let mut cached = None;

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Root modules, low to high; one may use those before it and itself.
-const LAYERS: [&str; 12] = [
+const LAYERS: [&str; 13] = [
     "models", "error", "database", "memory", "undo", "tools", "engine", "remote", "agent", "flight", "eval",
-    "cli",
+    "serve", "cli",
 ];
 
 /// What may not be used although it lies below.

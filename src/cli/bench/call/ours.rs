@@ -12,7 +12,7 @@ use toolgate_infer::{Stats, TokenId};
 
 use super::median;
 use super::requests::Request;
-use crate::engine::{Cancel, Engine, Sampling, TurnEvent, TurnRequest};
+use crate::engine::{AnswerForm, Cancel, Engine, Sampling, TurnEvent, TurnRequest};
 
 /// Tokens of a turn at most.
 pub(super) const MOST_TOKENS: usize = 256;
@@ -70,6 +70,7 @@ pub(super) fn once(engine: &dyn Engine, request: &Request) -> anyhow::Result<Mea
         open: false,
         fits: &[],
         closing: false,
+        answer: AnswerForm::Text,
         sampling: &sampling,
     };
     let (mut prompt, mut grammar) = (Vec::new(), None);

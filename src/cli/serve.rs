@@ -1,0 +1,144 @@
+//! `toolgate serve`: the model behind the OpenAI and the Anthropic API, and with `--execute` the tools of a workspace too.
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use toolgate_sandbox::policy::ProcessLimits;
+
+use super::exit::Exit;
+use super::model_args::ModelOptions;
+use super::tool::{self, Workspace};
+use super::{terminal, undo};
+use crate::agent::{self, Approval};
+use crate::serve::{Execute, Options, Server};
+use crate::tools::MEMORY_TOOLS;
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate serve --model qwen2.5-coder-0.5b
+  toolgate serve --port 9000 --alias gpt-4o-mini --api-key \"$(openssl rand -hex 16)\"
+  toolgate serve --execute --workspace ~/notes
+  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\
+    -d '{\"model\": \"qwen2.5-coder-0.5b\", \"messages\": [{\"role\": \"user\", \"content\": \"Hello!\"}]}'
+
+POST /v1/chat/completions (OpenAI) and /v1/messages (Anthropic), GET /v1/models, /health and /metrics. The tools of a
+request are the client's: their schemas become the turn's grammar, and the calls are handed back. A schema that cannot be
+held is refused with its JSON pointer. TOOLGATE_LOG says what is logged on stderr; contents never are. SIGTERM and
+Ctrl-C let the turns being made finish; a second one ends the program at once.";
+
+/// Arguments of `toolgate serve`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ServeArgs {
+    #[command(flatten)]
+    model: ModelOptions,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    host: IpAddr,
+    /// The port to listen on; 0 takes a free one.
+    #[arg(long, default_value_t = 8080, value_name = "N")]
+    port: u16,
+    /// Answer only clients that send this key, as a bearer token or x-api-key.
+    #[arg(long, env = "TOOLGATE_API_KEY", hide_env_values = true, value_name = "KEY")]
+    api_key: Option<String>,
+    /// A further name that requests may give the model; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    alias: Vec<String>,
+    /// Requests that may wait for their turn; further ones are told to come later (429).
+    #[arg(long, default_value_t = 32, value_name = "N")]
+    queue: u16,
+    /// Seconds a turn may take, its wait not counted.
+    #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
+    /// MiB the body of a request may have.
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_body: u16,
+    /// Tokens of a turn where a request does not say.
+    #[arg(long, default_value = "1024", value_name = "N")]
+    max_tokens: NonZeroUsize,
+    /// Run the workspace's own sandboxed tools in a loop until the final answer, instead of handing calls back. Its memory
+    /// tools are offered only with --db, since all clients share it.
+    #[arg(long)]
+    execute: bool,
+    #[command(flatten)]
+    workspace: Workspace,
+    /// With --execute: turns of a run at most; the last one is an answer.
+    #[arg(long, default_value = "12", value_name = "N", requires = "execute")]
+    max_iterations: NonZeroUsize,
+    /// With --execute: let calls that change something run; nobody is there to be asked.
+    #[arg(long, requires = "execute")]
+    approve_all: bool,
+}
+
+/// Serves until it is told to end.
+pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
+    if args.execute && !args.host.is_loopback() && args.api_key.is_none() {
+        anyhow::bail!("--execute on an address that others reach needs --api-key: they could use the tools");
+    }
+    if args.api_key.as_ref().is_some_and(String::is_empty) {
+        anyhow::bail!("--api-key is empty");
+    }
+    let execute = args.execute.then(|| execute(args)).transpose()?;
+    let model = args.model.resolve()?;
+    let (engine, _) = args.model.load(&model)?;
+    let name = engine.name().to_owned();
+    let options = Options {
+        address: SocketAddr::new(args.host, args.port),
+        key: args.api_key.clone(),
+        aliases: args.alias.clone(),
+        waiting: args.queue,
+        turn_time: Duration::from_secs(args.timeout),
+        body: usize::from(args.max_body) << 20,
+        max_tokens: args.max_tokens.get(),
+        ..Options::default()
+    };
+    let server = Server::start(engine, execute, options)?;
+    stop_on_signal(&server)?;
+    terminal::note(&format!("{name} at http://{}/v1; Ctrl-C ends it", server.address()));
+    if args.api_key.is_none() && !args.host.is_loopback() {
+        terminal::note("anybody who reaches this address can use the model: --api-key asks for a key");
+    }
+    server.wait()?;
+    Ok(Exit::Done)
+}
+
+/// The tools of the workspace, and how runs go.
+fn execute(args: &ServeArgs) -> anyhow::Result<Execute> {
+    let journal = undo::journal(&args.workspace)?;
+    let memory = args.workspace.memory()?;
+    let registry = tool::registry_with(&args.workspace, &ProcessLimits::default(), memory, journal.as_ref())?;
+    let registry = if args.workspace.keeps_memory() { registry } else { registry.without(&MEMORY_TOOLS) };
+    let approval = if args.approve_all { Approval::Auto } else { Approval::Never };
+    Ok(Execute {
+        tools: Arc::new(registry),
+        options: agent::Options {
+            max_iterations: args.max_iterations.get(),
+            approval,
+            ..agent::Options::default()
+        },
+        began: Arc::new(move |task| {
+            if let Some(journal) = &journal {
+                journal.begin(task);
+            }
+        }),
+    })
+}
+
+/// The first signal lets the server finish what it does; the second ends the program.
+fn stop_on_signal(server: &Server) -> anyhow::Result<()> {
+    let stopper = server.stopper();
+    let told = AtomicBool::new(false);
+    ctrlc::set_handler(move || {
+        if told.swap(true, Ordering::SeqCst) {
+            // Nothing is half-written: files are replaced by renaming.
+            std::process::exit(i32::from(Exit::Failed.code()));
+        }
+        stopper.stop();
+    })
+    .context("cannot listen for Ctrl-C")
+}

@@ -1,0 +1,118 @@
+//! Calls told while they are written, for whoever passes them on as they come.
+//!
+//! Invariant: what is told adds up to the calls of the finished turn, in order: a call that stands in the turn already is
+//! left out there, so every call but the first is told when it is whole.
+
+use toolgate_chat::format::TurnStream;
+use toolgate_chat::{Event, ToolCall};
+
+use super::TurnEvent;
+
+/// What is shown of a text while it is decoded.
+pub(super) enum Shown {
+    /// Nothing.
+    Nothing,
+    /// All of it: it is an answer.
+    Answer,
+    /// The calls in it.
+    Calls(Box<ShownCalls>),
+}
+
+/// A reader of calls that tells them.
+pub(super) struct ShownCalls {
+    stream: TurnStream,
+    told: Told,
+}
+
+/// What was told so far.
+#[derive(Default)]
+struct Told {
+    calls: Vec<ToolCall>,
+    /// What the call being read has to tell once it is whole.
+    held: Vec<TurnEvent>,
+}
+
+impl ShownCalls {
+    pub(super) fn new(stream: TurnStream) -> Self {
+        Self { stream, told: Told::default() }
+    }
+
+    /// Takes the next text.
+    pub(super) fn push(&mut self, text: &str, events: &mut dyn FnMut(TurnEvent)) {
+        self.told.add(self.stream.push(text.as_bytes()), events);
+    }
+
+    /// The text is over.
+    pub(super) fn finish(mut self, events: &mut dyn FnMut(TurnEvent)) {
+        self.told.add(self.stream.finish().0, events);
+    }
+}
+
+impl Told {
+    fn add(&mut self, found: Vec<Event>, events: &mut dyn FnMut(TurnEvent)) {
+        for event in found {
+            let told = match event {
+                Event::CallStarted(name) => TurnEvent::CallStarted(name),
+                Event::Arguments(text) => TurnEvent::Arguments(text),
+                Event::Call(call) => {
+                    self.end(call, events);
+                    continue;
+                }
+                Event::CallBroken => {
+                    self.held.clear();
+                    continue;
+                }
+                _ => continue,
+            };
+            if self.calls.is_empty() { events(told) } else { self.held.push(told) }
+        }
+    }
+
+    fn end(&mut self, call: ToolCall, events: &mut dyn FnMut(TurnEvent)) {
+        let held = std::mem::take(&mut self.held);
+        if self.calls.iter().any(|earlier| earlier.same_request(&call)) {
+            return;
+        }
+        held.into_iter().for_each(&mut *events);
+        events(TurnEvent::CallEnded);
+        self.calls.push(call);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use toolgate_chat::ToolFormat;
+    use toolgate_chat::format::{Family, Start};
+
+    use super::*;
+
+    fn told(text: &str, piece: usize) -> Vec<String> {
+        let mut shown = ShownCalls::new(Family::hermes().stream(&[], Start::Turn));
+        let mut told = Vec::new();
+        let mut note = |event| {
+            told.push(match event {
+                TurnEvent::CallStarted(name) => format!("+{name}"),
+                TurnEvent::Arguments(text) => text,
+                TurnEvent::CallEnded => ";".to_owned(),
+                other => panic!("{other:?}"),
+            });
+        };
+        for piece in text.as_bytes().chunks(piece) {
+            shown.push(std::str::from_utf8(piece).unwrap(), &mut note);
+        }
+        shown.finish(&mut note);
+        told
+    }
+
+    #[test]
+    fn calls_are_told_once_however_they_arrive() {
+        let call =
+            |n: u8| format!("<tool_call>\n{{\"name\": \"f\", \"arguments\": {{\"n\": {n}}}}}\n</tool_call>");
+        let text = [call(1), call(1), call(2), call(1)].join("\n");
+        for piece in [1, 3, 7, text.len()] {
+            assert_eq!(told(&text, piece).concat(), "+f{\"n\": 1};+f{\"n\": 2};", "{piece}");
+        }
+        assert!(told(&text, 1).len() > 8, "the arguments come in pieces");
+    }
+}

@@ -1,0 +1,6 @@
+//! The Anthropic API's messages: requests read, answers and streams written.
+
+mod request;
+mod response;
+
+pub(super) use response::{Anthropic, time};

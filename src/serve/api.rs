@@ -1,0 +1,46 @@
+//! What an API is to the server: how its requests are read and its answers are written.
+
+use serde_json::Value;
+
+use super::ask::Ask;
+use super::refusal::Refusal;
+use super::turn::{Outcome, Step};
+
+/// An API, as the writer of one request's answer.
+pub(super) trait Api: Send + Sized + 'static {
+    /// What ids of calls begin with.
+    const CALL: &'static str;
+
+    /// Reads a request's body.
+    ///
+    /// # Errors
+    /// What cannot be used in it, with its JSON pointer.
+    fn read(body: &Value, reply: Reply) -> Result<(Ask, Self), Refusal>;
+
+    /// The body of a refusal.
+    fn refusal(refusal: &Refusal, request: &str) -> Value;
+
+    /// The body of an answer.
+    fn whole(&self, outcome: &Outcome) -> Value;
+
+    /// What a step adds to a stream.
+    fn frames(&mut self, step: Step) -> Vec<Frame>;
+}
+
+/// What a reply says beside its content.
+#[derive(Clone, Debug)]
+pub(super) struct Reply {
+    /// Id of the request.
+    pub(super) request: String,
+    /// The model that answers.
+    pub(super) model: String,
+    /// Seconds since 1970.
+    pub(super) created: u64,
+}
+
+/// One event of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) event: Option<&'static str>,
+    pub(super) data: String,
+}

@@ -1,0 +1,209 @@
+//! A client's messages become a transcript: calls and results are paired, and texts of one side in a row are one message.
+//!
+//! Invariant: every call of the transcript has its result, in the order of the calls, and the last message is the user's or
+//! holds results.
+
+use serde_json::{Map, Value};
+use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
+
+use super::field::Field;
+use super::refusal::Refusal;
+
+/// A transcript being built.
+#[derive(Default)]
+pub(super) struct History {
+    system: Vec<String>,
+    messages: Vec<Message>,
+    open: Option<Open>,
+}
+
+/// Calls whose results are still coming.
+struct Open {
+    calls: Vec<ToolCall>,
+    replies: Vec<Option<ToolReply>>,
+    /// JSON pointer of the message that holds the calls.
+    pointer: String,
+}
+
+impl History {
+    /// What the program tells the model. Templates know one place for it, the front.
+    pub(super) fn system(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.system.push(text.to_owned());
+        }
+    }
+
+    /// What the person says.
+    pub(super) fn user(&mut self, text: &str) -> Result<(), Refusal> {
+        self.close()?;
+        match self.messages.last_mut() {
+            Some(Message::User(before)) => {
+                before.push_str("\n\n");
+                before.push_str(text);
+            }
+            _ => self.messages.push(Message::User(text.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// A turn of the model.
+    pub(super) fn assistant(
+        &mut self,
+        at: &Field<'_>,
+        content: Option<String>,
+        reasoning: Option<String>,
+        calls: Vec<ToolCall>,
+    ) -> Result<(), Refusal> {
+        self.close()?;
+        let known = self.messages.iter().filter_map(|message| match message {
+            Message::Assistant { calls, .. } => Some(calls),
+            _ => None,
+        });
+        let mut ids: Vec<&str> = known.flatten().map(|call| call.id.as_str()).collect();
+        for call in &calls {
+            if ids.contains(&call.id.as_str()) {
+                return Err(at.wrong(format!("two calls have the id {:?}", call.id)));
+            }
+            ids.push(&call.id);
+        }
+        if !calls.is_empty() {
+            let replies = calls.iter().map(|_| None).collect();
+            self.open = Some(Open { calls: calls.clone(), replies, pointer: at.pointer().to_owned() });
+        }
+        self.messages.push(Message::Assistant { content, reasoning, calls });
+        Ok(())
+    }
+
+    /// The result of a call of the turn before.
+    pub(super) fn result(&mut self, id: &Field<'_>, content: String, is_error: bool) -> Result<(), Refusal> {
+        let wanted = id.needed_text()?;
+        let Some(open) = &mut self.open else {
+            return Err(id.wrong("a result follows the assistant's message with its call, and here is none"));
+        };
+        let mut calls = open.calls.iter().zip(&mut open.replies);
+        let Some((call, reply)) = calls.find(|(call, _)| call.id == wanted) else {
+            return Err(
+                id.wrong(format!("the assistant's message before has no call with the id {wanted:?}"))
+            );
+        };
+        if reply.is_some() {
+            return Err(id.wrong(format!("the call {wanted:?} has a result already")));
+        }
+        *reply = Some(ToolReply { call_id: call.id.clone(), name: call.name.clone(), content, is_error });
+        Ok(())
+    }
+
+    /// Ends the results of the turn before: each call has to have one.
+    fn close(&mut self) -> Result<(), Refusal> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let missing = open.calls.iter().zip(&open.replies).find(|(_, reply)| reply.is_none());
+        if let Some((call, _)) = missing {
+            return Err(Refusal::at(&open.pointer, format!("the call {:?} has no result", call.id)));
+        }
+        self.messages.push(Message::Tool(open.replies.into_iter().flatten().collect()));
+        Ok(())
+    }
+
+    /// The transcript, whose last words are not the model's.
+    pub(super) fn finish(mut self, at: &Field<'_>) -> Result<Transcript, Refusal> {
+        self.close()?;
+        if !matches!(self.messages.last(), Some(Message::User(_) | Message::Tool(_))) {
+            return Err(at.wrong("the last message has to be the user's or a tool's result"));
+        }
+        let system = (!self.system.is_empty()).then(|| Message::System(self.system.join("\n\n")));
+        Ok(system.into_iter().chain(self.messages).collect())
+    }
+}
+
+/// Arguments that are a JSON object, or a text that holds one.
+pub(super) fn arguments(field: &Field<'_>) -> Result<Map<String, Value>, Refusal> {
+    let parsed: Option<Value> = match field.value() {
+        None => Some(Value::Object(Map::new())),
+        Some(Value::String(text)) if text.trim().is_empty() => Some(Value::Object(Map::new())),
+        Some(Value::String(text)) => serde_json::from_str(text).ok(),
+        Some(value) => Some(value.clone()),
+    };
+    match parsed {
+        Some(Value::Object(arguments)) => Ok(arguments),
+        _ => Err(field.wrong("the arguments of a call are a JSON object")),
+    }
+}
+
+/// A content: a text, or a list of parts of which `text_of` knows the text.
+pub(super) fn content<'a>(
+    field: &Field<'a>,
+    text_of: impl Fn(&Field<'a>) -> Result<&'a str, Refusal>,
+) -> Result<Option<String>, Refusal> {
+    match field.value() {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => {
+            let parts: Result<Vec<&str>, Refusal> = field.list()?.iter().map(text_of).collect();
+            Ok(Some(parts?.join("\n")))
+        }
+    }
+}
+
+/// The text of a part that is text.
+pub(super) fn text_part<'a>(part: &Field<'a>) -> Result<&'a str, Refusal> {
+    match part.kind()? {
+        "text" => part.at("text").needed_text(),
+        "image_url" | "image" => {
+            Err(part.wrong("the model of this server reads text alone: images are refused"))
+        }
+        kind => Err(part.wrong(format!("content of the type {kind:?} is not supported: send text"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(id: &str) -> ToolCall {
+        ToolCall::new("f", Map::new()).with_id(id)
+    }
+
+    #[test]
+    fn results_are_one_message_in_the_order_of_their_calls() {
+        let body = json!({"ids": ["b", "a"]});
+        let root = Field::root(&body);
+        let mut history = History::default();
+        history.user("one").unwrap();
+        history.system("late");
+        history.user("two").unwrap();
+        history.assistant(&root, None, None, vec![call("a"), call("b")]).unwrap();
+        for id in root.at("ids").list().unwrap() {
+            history.result(&id, format!("of {}", id.text().unwrap().unwrap()), false).unwrap();
+        }
+        let transcript = history.finish(&root).unwrap();
+        let [Message::System(system), Message::User(user), Message::Assistant { .. }, Message::Tool(replies)] =
+            transcript.messages()
+        else {
+            panic!("{transcript:?}");
+        };
+        assert_eq!((system.as_str(), user.as_str()), ("late", "one\n\ntwo"));
+        assert_eq!(replies.iter().map(|reply| reply.content.as_str()).collect::<Vec<_>>(), ["of a", "of b"]);
+    }
+
+    #[test]
+    fn what_does_not_pair_is_refused() {
+        let body = json!({"a": "a", "x": "x"});
+        let root = Field::root(&body);
+        let called = || {
+            let mut history = History::default();
+            history.assistant(&root, None, None, vec![call("a")]).unwrap();
+            history
+        };
+        assert!(called().result(&root.at("x"), String::new(), false).is_err(), "an id that no call has");
+        assert!(called().user("next").is_err() && called().finish(&root).is_err(), "no result");
+        assert!(History::default().result(&root.at("a"), String::new(), false).is_err(), "no calls");
+        let mut twice = called();
+        twice.result(&root.at("a"), String::new(), false).unwrap();
+        assert!(twice.result(&root.at("a"), String::new(), false).is_err(), "a second result");
+        twice.user("next").unwrap();
+        assert!(twice.assistant(&root, None, None, vec![call("a")]).is_err(), "an id used before");
+    }
+}

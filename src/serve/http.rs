@@ -1,0 +1,386 @@
+//! Requests and responses: routes, who may ask, bodies in bounds, and turns written whole or as a stream.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use futures_util::{StreamExt, stream};
+use serde_json::Value;
+
+use super::anthropic::{self, Anthropic};
+use super::api::{Api, Frame, Reply};
+use super::ask::Ask;
+use super::openai::OpenAi;
+use super::refusal::{Refusal, Why};
+use super::server::{Shared, now};
+use super::turn::{self, Making, Step};
+use crate::models::Sha256Digest;
+
+const CHAT: &str = "/v1/chat/completions";
+const MESSAGES: &str = "/v1/messages";
+const MODELS: &str = "/v1/models";
+const HEALTH: &str = "/health";
+const METRICS: &str = "/metrics";
+
+/// The id of a request, in its logs and its answer.
+#[derive(Clone)]
+struct RequestId(String);
+
+/// The routes.
+pub(super) fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route(CHAT, post(answer::<OpenAi>))
+        .route(MESSAGES, post(answer::<Anthropic>))
+        .route(MODELS, get(models))
+        .route("/v1/models/{*id}", get(model))
+        .route(HEALTH, get(health))
+        .route(METRICS, get(metrics))
+        .fallback(no_such_address)
+        .method_not_allowed_fallback(other_method)
+        .layer(from_fn_with_state(shared.clone(), around))
+        .with_state(shared)
+}
+
+/// What stands around every request: its id, who may ask, the log.
+async fn around(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let id = request_id(request.headers());
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let mut response = match admit(&shared, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refused(&path, request.headers(), &id, &refusal),
+    };
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        // One name by each API.
+        response.headers_mut().insert("x-request-id", value.clone());
+        response.headers_mut().insert("request-id", value);
+    }
+    let status = response.status().as_u16();
+    shared.metrics.request(route(&path), status);
+    tracing::info!(
+        request_id = %id,
+        http.request.method = %method,
+        url.path = %path,
+        http.response.status_code = status,
+        duration_s = began.elapsed().as_secs_f64(),
+        "request"
+    );
+    response
+}
+
+/// The client's own id, if it is short and plain, else a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    let plain = |id: &&str| {
+        (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    };
+    let given = headers.get("x-request-id").and_then(|id| id.to_str().ok()).filter(plain);
+    given.map_or_else(|| format!("req_{}", uuid::Uuid::new_v4().simple()), str::to_owned)
+}
+
+/// The path as metrics name it.
+fn route(path: &str) -> &'static str {
+    match path {
+        CHAT => CHAT,
+        MESSAGES => MESSAGES,
+        HEALTH => HEALTH,
+        METRICS => METRICS,
+        path if path.starts_with(MODELS) => MODELS,
+        _ => "other",
+    }
+}
+
+/// Who may ask: with the key where there is one; without one, no page of the browser that reaches this machine under a
+/// name of its own.
+fn admit(shared: &Shared, request: &Request) -> Result<(), Refusal> {
+    if request.uri().path() == HEALTH {
+        return Ok(());
+    }
+    let headers = request.headers();
+    match &shared.key {
+        Some(key) => match given_key(headers) {
+            Some(given) if Sha256Digest::of(given.as_bytes()) == *key => Ok(()),
+            Some(_) => Err(Refusal::new(Why::Key, "the API key is wrong")),
+            None => Err(Refusal::new(
+                Why::Key,
+                "an API key is needed: send it as \"Authorization: Bearer …\" or \"x-api-key: …\"",
+            )),
+        },
+        None if shared.options.address.ip().is_loopback() && !names_this_machine(headers) => {
+            Err(Refusal::new(
+                Why::Forbidden,
+                "the Host header does not name this machine: without an API key only localhost is answered",
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
+fn given_key(headers: &HeaderMap) -> Option<&str> {
+    let text = |name: &str| headers.get(name)?.to_str().ok();
+    let bearer = text("authorization").and_then(|value| {
+        let (scheme, key) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+    });
+    // Anthropic's clients send the second; some send an empty first.
+    bearer.filter(|key| !key.is_empty()).or_else(|| text("x-api-key"))
+}
+
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(header::HOST) else { return true };
+    let Ok(host) = host.to_str() else { return false };
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// A turn.
+async fn answer<A: Api>(
+    State(shared): State<Arc<Shared>>,
+    Extension(RequestId(id)): Extension<RequestId>,
+    request: Request,
+) -> Response {
+    match begin::<A>(&shared, &id, request).await {
+        Ok((api, making, first, true)) => streamed(api, making, first),
+        Ok((api, making, first, false)) => whole(api, making, first, &id).await,
+        Err(refusal) => respond(&refusal, A::refusal(&refusal, &id)),
+    }
+}
+
+/// Reads a request and begins its turn, up to the first step: what cannot be done at all is refused before that.
+async fn begin<A: Api>(
+    shared: &Arc<Shared>,
+    id: &str,
+    request: Request,
+) -> Result<(A, Making, Step, bool), Refusal> {
+    let body = body(shared, request).await?;
+    let reply = Reply { request: id.to_owned(), model: shared.engine.name().to_owned(), created: now() };
+    let limit = shared.options.max_tokens;
+    // Schemas are compiled here: that may take a while.
+    let read = tokio::task::spawn_blocking(move || read::<A>(&body, reply, limit)).await;
+    let lost = |_| Refusal::new(Why::Internal, "the request could not be read");
+    let (ask, api) = read.map_err(lost)??;
+    fits(shared, &ask)?;
+    let stream = ask.stream;
+    let mut making = turn::begin(shared, id, ask, A::CALL).await?;
+    match making.next().await {
+        Step::Failed(refusal) => Err(refusal),
+        first => Ok((api, making, first, stream)),
+    }
+}
+
+fn read<A: Api>(body: &[u8], reply: Reply, max_tokens: usize) -> Result<(Ask, A), Refusal> {
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|why| Refusal::new(Why::Invalid, format!("the body is not JSON: {why}")))?;
+    if !value.is_object() {
+        return Err(Refusal::new(Why::Invalid, "the body is not a JSON object"));
+    }
+    let (mut ask, api) = A::read(&value, reply)?;
+    if ask.sampling.max_tokens == 0 {
+        ask.sampling.max_tokens = max_tokens;
+    }
+    Ok((ask, api))
+}
+
+/// Whether this server answers such requests.
+fn fits(shared: &Shared, ask: &Ask) -> Result<(), Refusal> {
+    let own = shared.engine.name();
+    if ask.model != own && !shared.options.aliases.contains(&ask.model) {
+        let message = format!("there is no model {:?} here; this server runs {own:?}", ask.model);
+        return Err(Refusal { pointer: Some("/model".to_owned()), ..Refusal::new(Why::Model, message) });
+    }
+    if shared.execute.is_some() {
+        if !ask.tools.specs.is_empty() {
+            return Err(Refusal::at("/tools", "this server runs its own tools (--execute): leave these out"));
+        }
+        if ask.form.is_some() {
+            return Err(Refusal::new(
+                Why::Invalid,
+                "a server that runs its own tools (--execute) cannot hold answers to JSON",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The body, within its bounds of size and time.
+async fn body(shared: &Shared, request: Request) -> Result<Vec<u8>, Refusal> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let is_json = kind.is_some_and(|kind| {
+        kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+    });
+    if !is_json {
+        // A page in a browser can send other types to any address without asking first.
+        return Err(Refusal::new(Why::Media, "the body has to be sent as Content-Type: application/json"));
+    }
+    let limit = shared.options.body;
+    let reading = tokio::time::timeout(shared.options.read_time, collect(request.into_body(), limit));
+    reading.await.unwrap_or_else(|_| Err(Refusal::new(Why::Slow, "the body did not arrive in time")))
+}
+
+async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, Refusal> {
+    let mut bytes = Vec::new();
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let broken = |why| Refusal::new(Why::Invalid, format!("the body could not be read: {why}"));
+        let piece = piece.map_err(broken)?;
+        if bytes.len() + piece.len() > limit {
+            return Err(Refusal::new(Why::Large, format!("the body is larger than {limit} bytes")));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+/// An answer in one piece.
+async fn whole<A: Api>(api: A, mut making: Making, first: Step, id: &str) -> Response {
+    let mut step = first;
+    loop {
+        match step {
+            Step::Done(outcome) => return json(StatusCode::OK, &api.whole(&outcome)),
+            Step::Failed(refusal) => return respond(&refusal, A::refusal(&refusal, id)),
+            _ => step = making.next().await,
+        }
+    }
+}
+
+/// A stream of what is being written.
+struct Streaming<A> {
+    api: A,
+    making: Making,
+    /// The step to write next, where it is there already.
+    next: Option<Step>,
+    frames: std::vec::IntoIter<Frame>,
+    is_over: bool,
+}
+
+fn streamed<A: Api>(api: A, making: Making, first: Step) -> Response {
+    let start = Streaming { api, making, next: Some(first), frames: Vec::new().into_iter(), is_over: false };
+    let events = stream::unfold(start, |mut streaming: Streaming<A>| async move {
+        loop {
+            if let Some(frame) = streaming.frames.next() {
+                return Some((Ok::<_, Infallible>(event(frame)), streaming));
+            }
+            if streaming.is_over {
+                return None;
+            }
+            let step = match streaming.next.take() {
+                Some(step) => step,
+                None => streaming.making.next().await,
+            };
+            streaming.is_over = matches!(step, Step::Done(_) | Step::Failed(_));
+            streaming.frames = streaming.api.frames(step).into_iter();
+        }
+    });
+    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+}
+
+fn event(frame: Frame) -> Event {
+    let event = Event::default().data(frame.data);
+    match frame.event {
+        Some(name) => event.event(name),
+        None => event,
+    }
+}
+
+async fn models(State(shared): State<Arc<Shared>>) -> Response {
+    let model = model_body(&shared);
+    let id = model.get("id").cloned().unwrap_or_default();
+    json(
+        StatusCode::OK,
+        // What either API has; clients of the one pass over what is the other's.
+        &serde_json::json!({
+            "object": "list", "data": [model], "has_more": false, "first_id": id.clone(), "last_id": id,
+        }),
+    )
+}
+
+async fn model(
+    State(shared): State<Arc<Shared>>,
+    Path(name): Path<String>,
+    Extension(RequestId(id)): Extension<RequestId>,
+    headers: HeaderMap,
+) -> Response {
+    if name == shared.engine.name() || shared.options.aliases.contains(&name) {
+        return json(StatusCode::OK, &model_body(&shared));
+    }
+    let own = shared.engine.name();
+    let message = format!("there is no model {name:?} here; this server runs {own:?}");
+    refused(MODELS, &headers, &id, &Refusal::new(Why::Model, message))
+}
+
+/// The model in the words of both APIs.
+fn model_body(shared: &Shared) -> Value {
+    let name = shared.engine.name();
+    serde_json::json!({
+        "id": name,
+        "object": "model",
+        "created": shared.started,
+        "owned_by": "toolgate",
+        "type": "model",
+        "display_name": name,
+        "created_at": anthropic::time(shared.started),
+    })
+}
+
+async fn health(State(shared): State<Arc<Shared>>) -> Response {
+    let model = shared.engine.name();
+    json(StatusCode::OK, &serde_json::json!({"status": "ok", "model": model}))
+}
+
+async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    let (running, busy) = (shared.gate.running(), shared.gate.busy());
+    let text = shared.metrics.text(running, busy.saturating_sub(running));
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}
+
+async fn no_such_address(
+    uri: Uri,
+    headers: HeaderMap,
+    Extension(RequestId(id)): Extension<RequestId>,
+) -> Response {
+    let message = format!("no such address; there are {CHAT}, {MESSAGES}, {MODELS}, {HEALTH} and {METRICS}");
+    refused(uri.path(), &headers, &id, &Refusal::new(Why::Address, message))
+}
+
+async fn other_method(
+    uri: Uri,
+    headers: HeaderMap,
+    Extension(RequestId(id)): Extension<RequestId>,
+) -> Response {
+    refused(uri.path(), &headers, &id, &Refusal::new(Why::Method, "this address takes another method"))
+}
+
+/// A refusal in the shape of the API that the client speaks.
+fn refused(path: &str, headers: &HeaderMap, id: &str, refusal: &Refusal) -> Response {
+    let is_anthropic = path.starts_with(MESSAGES) || headers.contains_key("anthropic-version");
+    let body = match is_anthropic {
+        true => Anthropic::refusal(refusal, id),
+        false => OpenAi::refusal(refusal, id),
+    };
+    respond(refusal, body)
+}
+
+fn respond(refusal: &Refusal, body: Value) -> Response {
+    let mut response = json(refusal.why.status(), &body);
+    if let Some(seconds) = refusal.retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+fn json(status: StatusCode, body: &Value) -> Response {
+    let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    (status, [kind], Body::from(body.to_string())).into_response()
+}

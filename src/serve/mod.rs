@@ -1,0 +1,26 @@
+//! The engine behind HTTP, in the words of the OpenAI and the Anthropic API. Knows engines and agents; no command line.
+//!
+//! ```text
+//! body ─ Api::read ─▶ Ask ─ Gate ─▶ turn on a thread of its own ─ Step, Step, … ─▶ Api::whole or Api::frames ─▶ body
+//! ```
+//!
+//! The tools of a request are the client's: their schemas become the turn's grammar, and the calls are handed back. With
+//! [`Execute`] the server runs tools of its own instead, until there is an answer. Invariants: a request whose schemas cannot
+//! be held is refused with a JSON pointer, never answered less strictly; nothing is kept of a conversation but what the
+//! engine's cache holds of its tokens; what a client does not read, or leaves, holds up nobody else.
+
+mod api;
+mod ask;
+mod field;
+mod gate;
+mod history;
+mod http;
+mod metrics;
+mod refusal;
+mod server;
+mod turn;
+
+mod anthropic;
+mod openai;
+
+pub use server::{Execute, Options, Server, Stopper};

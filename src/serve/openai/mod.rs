@@ -1,0 +1,6 @@
+//! The OpenAI API's chat completions: requests read, answers and streams written.
+
+mod request;
+mod response;
+
+pub(super) use response::OpenAi;

@@ -1,0 +1,223 @@
+//! The server itself: a socket, a thread with its runtime, and the end of both.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::watch;
+
+use super::gate::Gate;
+use super::http;
+use super::metrics::Metrics;
+use crate::agent;
+use crate::engine::Engine;
+use crate::models::Sha256Digest;
+use crate::tools::Registry;
+use crate::{Error, Kind};
+
+/// How the server listens and what it bounds.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where it listens; port 0 takes a free one. Default 127.0.0.1:8080.
+    pub address: SocketAddr,
+    /// What clients have to send as a bearer token or `x-api-key`. Default: nothing.
+    pub key: Option<String>,
+    /// Names that the model answers to beside its own. Default none.
+    pub aliases: Vec<String>,
+    /// Turns made at the same time. Default 1: more wait for each other where the engine makes one at a time.
+    pub at_once: u16,
+    /// Requests that may wait beside them; further ones are refused with 429. Default 32; each holds its body.
+    pub waiting: u16,
+    /// How long a turn may take, its wait not counted. Default 10 minutes.
+    pub turn_time: Duration,
+    /// How long a client may take to send a request's head, and its body. Default 30 seconds each.
+    pub read_time: Duration,
+    /// Bytes a body may have. Default 8 MiB.
+    pub body: usize,
+    /// Tokens of a turn where the request does not say. Default 1,024.
+    pub max_tokens: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            key: None,
+            aliases: Vec::new(),
+            at_once: 1,
+            waiting: 32,
+            turn_time: Duration::from_secs(600),
+            read_time: Duration::from_secs(30),
+            body: 8 << 20,
+            max_tokens: 1024,
+        }
+    }
+}
+
+/// Tools of the server's own, run in a loop to the final answer of each request.
+#[derive(Clone)]
+pub struct Execute {
+    /// The tools. All clients share them.
+    pub tools: Arc<Registry>,
+    /// How a run goes; what a request says of its sampling and choice of tools comes first.
+    pub options: agent::Options,
+    /// Told of each run's task before it begins.
+    pub began: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What all requests share.
+pub(super) struct Shared {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) execute: Option<Execute>,
+    pub(super) options: Options,
+    /// Digest of the key, so that comparing tells nothing of it.
+    pub(super) key: Option<Sha256Digest>,
+    pub(super) gate: Gate,
+    pub(super) metrics: Arc<Metrics>,
+    /// When the server started, in seconds since 1970.
+    pub(super) started: u64,
+}
+
+/// A server that runs until it is stopped.
+pub struct Server {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+/// Stops a server from anywhere, such as a signal's handler.
+#[derive(Clone)]
+pub struct Stopper(watch::Sender<bool>);
+
+impl Stopper {
+    /// No more requests are taken, those that wait are refused, turns being made are finished.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Server {
+    /// Starts to listen.
+    ///
+    /// # Errors
+    /// [`Kind::Input`] for an address that cannot be listened on.
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    /// use toolgate::engine::LocalEngine;
+    /// use toolgate::serve::{Options, Server};
+    ///
+    /// let engine = Arc::new(LocalEngine::open("qwen2.5-coder-0.5b")?);
+    /// let server = Server::start(engine, None, Options::default())?;
+    /// println!("http://{}/v1", server.address());
+    /// server.wait()?;
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
+    pub fn start(engine: Arc<dyn Engine>, execute: Option<Execute>, options: Options) -> Result<Self, Error> {
+        let wanted = options.address;
+        let cannot = |why: std::io::Error| {
+            Error::input(format!("cannot listen on {wanted}: {why}; choose another --host or --port"))
+        };
+        let listener = TcpListener::bind(wanted).map_err(cannot)?;
+        listener.set_nonblocking(true).map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let metrics = Arc::new(Metrics::default());
+        let shared = Arc::new(Shared {
+            engine,
+            execute,
+            key: options.key.as_deref().map(|key| Sha256Digest::of(key.as_bytes())),
+            gate: Gate::new(options.at_once, options.waiting, metrics.clone()),
+            metrics,
+            started: now(),
+            options,
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|why| Error::new(Kind::Engine, format!("cannot start the server's runtime: {why}")))?;
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(listener).map_err(cannot)?
+        };
+        let (stop, stopped) = watch::channel(false);
+        let thread = std::thread::spawn(move || {
+            runtime.block_on(serve(listener, shared, stopped));
+            // Every turn has ended, or is past its time; none is waited for.
+            runtime.shutdown_background();
+        });
+        Ok(Self { address, stop, thread })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What stops it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.stop.clone())
+    }
+
+    /// Waits until it was stopped and its turns are finished.
+    ///
+    /// # Errors
+    /// [`Kind::Engine`] if the server's thread ended in a panic.
+    pub fn wait(self) -> Result<(), Error> {
+        self.thread.join().map_err(|_| Error::new(Kind::Engine, "the server stopped unexpectedly"))
+    }
+}
+
+/// Seconds since 1970.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// How long a client may take to read its answer once everything else has ended.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Takes connections until it is stopped; then waits for the turns, and for a while for who reads their answers.
+async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let router = http::router(shared.clone());
+    let connections = GracefulShutdown::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => connect(stream, &router, &shared, &connections),
+                Err(why) => {
+                    // Out of file descriptors, most likely: others close some.
+                    tracing::warn!(error.type = "accept", "cannot take a connection: {why}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+            // Nobody is left who could stop it: then it ends as well.
+            _ = stopped.wait_for(|stopped| *stopped) => break,
+        }
+    }
+    drop(listener);
+    shared.gate.close();
+    shared.gate.idle().await;
+    let _ = tokio::time::timeout(LINGER, connections.shutdown()).await;
+}
+
+fn connect(stream: tokio::net::TcpStream, router: &Router, shared: &Shared, connections: &GracefulShutdown) {
+    // Pieces of a stream are small, and wanted at once.
+    let _ = stream.set_nodelay(true);
+    let service = TowerToHyperService::new(router.clone());
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(shared.options.read_time)
+        .serve_connection(TokioIo::new(stream), service);
+    let connection = connections.watch(connection);
+    tokio::spawn(async move {
+        // A client that breaks off is no fault of ours.
+        if let Err(why) = connection.await {
+            tracing::debug!("a connection ended: {why}");
+        }
+    });
+}

@@ -1,0 +1,401 @@
+//! A turn on a thread of its own: what happens in it comes as steps, and nobody who reads slowly holds the model up.
+//!
+//! Invariant: the steps add up to the outcome, which comes last, unless the turn fails; a turn that nobody reads is cancelled.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use toolgate_chat::ToolCall;
+use toolgate_infer::{StopReason, TurnDecision};
+
+use super::ask::Ask;
+use super::gate;
+use super::metrics::Ended;
+use super::refusal::{Refusal, Why};
+use super::server::Shared;
+use crate::agent::{self, Agent, Event};
+use crate::engine::{AnswerForm, Cancel, TurnEvent, TurnRequest};
+use crate::{Error, Kind};
+
+/// What happens in a turn.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// Its prompt is so long, and so much of it was evaluated before.
+    Begun(Usage),
+    /// A piece of what the model thinks.
+    Reasoning(String),
+    /// A piece of the answer.
+    Text(String),
+    /// A call begins.
+    CallStarted { id: String, name: String },
+    /// More of its arguments, as JSON.
+    Arguments(String),
+    /// It is whole.
+    CallEnded,
+    /// The server's own loop has come on.
+    Ran(Value),
+    /// The turn has ended.
+    Done(Box<Outcome>),
+    /// It could not be made.
+    Failed(Refusal),
+}
+
+/// A turn that has ended.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) content: Option<String>,
+    pub(super) reasoning: Option<String>,
+    /// The calls, under the ids of the steps.
+    pub(super) calls: Vec<ToolCall>,
+    pub(super) finish: Finish,
+    pub(super) usage: Usage,
+    pub(super) decision: Option<TurnDecision>,
+    /// What the server's own loop did.
+    pub(super) run: Option<Value>,
+}
+
+/// Why a turn ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Finish {
+    /// The model ended it.
+    End,
+    /// This text of the request's appeared.
+    Stop(String),
+    /// It makes calls.
+    Calls,
+    /// Its tokens are used up. What was being written may be steered to its end: a call is not what the model wanted.
+    Length,
+}
+
+impl Finish {
+    pub(super) fn openai(&self) -> &'static str {
+        match self {
+            Self::End | Self::Stop(_) => "stop",
+            Self::Calls => "tool_calls",
+            Self::Length => "length",
+        }
+    }
+}
+
+/// Tokens of a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// Of the prompt that the turn was written from.
+    pub(super) prompt: usize,
+    /// Of these, tokens that needed no evaluation. A turn may evaluate other views of the conversation too: what they cost
+    /// counts here, so that the rest is what was evaluated.
+    pub(super) cached: usize,
+    /// Written.
+    pub(super) completion: usize,
+}
+
+/// A turn being made; dropping it cancels it.
+pub(super) struct Making {
+    steps: UnboundedReceiver<Step>,
+    cancel: Cancel,
+    timer: tokio::task::AbortHandle,
+}
+
+impl Making {
+    /// The next step; a failure once the thread is gone without a last one.
+    pub(super) async fn next(&mut self) -> Step {
+        let lost = || Step::Failed(Refusal::new(Why::Internal, "the turn stopped unexpectedly"));
+        self.steps.recv().await.unwrap_or_else(lost)
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        self.timer.abort();
+    }
+}
+
+/// Waits for a turn and begins it; calls get ids that begin with `prefix`.
+pub(super) async fn begin(
+    shared: &Arc<Shared>,
+    request: &str,
+    ask: Ask,
+    prefix: &'static str,
+) -> Result<Making, Refusal> {
+    let place = shared.gate.enter()?;
+    let right = shared.gate.turn(&place).await?;
+    let (sender, steps) = unbounded_channel();
+    let (cancel, late) = (Cancel::default(), Arc::new(AtomicBool::new(false)));
+    let timer = tokio::spawn(expire(shared.options.turn_time, cancel.clone(), late.clone())).abort_handle();
+    let worker = Worker {
+        shared: shared.clone(),
+        request: request.to_owned(),
+        ask,
+        cancel: cancel.clone(),
+        late,
+        told: Told { prefix, steps: sender, ids: Vec::new(), begun: false, is_blank: true, prompt: 0 },
+    };
+    tokio::task::spawn_blocking(move || worker.run(place, right));
+    Ok(Making { steps, cancel, timer })
+}
+
+async fn expire(time: Duration, cancel: Cancel, late: Arc<AtomicBool>) {
+    tokio::time::sleep(time).await;
+    late.store(true, Ordering::Relaxed);
+    cancel.cancel();
+}
+
+/// What the thread of a turn holds.
+struct Worker {
+    shared: Arc<Shared>,
+    request: String,
+    ask: Ask,
+    cancel: Cancel,
+    late: Arc<AtomicBool>,
+    told: Told,
+}
+
+impl Worker {
+    fn run(mut self, place: gate::Place, right: gate::Turn) {
+        let began = Instant::now();
+        let runs_tools = self.shared.execute.is_some();
+        let made = if runs_tools { self.loop_of_turns() } else { self.turn() };
+        let seconds = began.elapsed().as_secs_f64();
+        let last = match made {
+            Ok(outcome) => {
+                self.note(outcome.finish.openai(), seconds, &outcome);
+                Step::Done(Box::new(outcome))
+            }
+            Err(error) => {
+                let refusal = self.refusal(&error);
+                let how = if error.kind() == Kind::Cancelled { "cancelled" } else { "error" };
+                self.shared.metrics.turn(&Ended { how, seconds, ..Ended::default() });
+                tracing::warn!(request_id = %self.request, error.type = how, duration_s = seconds, "{error}");
+                Step::Failed(refusal)
+            }
+        };
+        // The next turn need not wait until this one's client has read the end.
+        drop(right);
+        drop(place);
+        self.told.tell(last);
+    }
+
+    fn turn(&mut self) -> Result<Outcome, Error> {
+        let Self { shared, ask, cancel, told, .. } = self;
+        let request = TurnRequest {
+            transcript: &ask.transcript,
+            tools: &ask.tools.specs,
+            choice: ask.choice.clone(),
+            parallel: ask.parallel,
+            settled: &[],
+            check: ask.tools.check(),
+            changed: false,
+            open: false,
+            fits: &[],
+            closing: false,
+            answer: ask.form.as_ref().map_or(AnswerForm::Text, AnswerForm::Json),
+            sampling: &ask.sampling,
+        };
+        let turn = shared.engine.turn(&request, cancel, &mut |event| told.see(event))?;
+        if turn.stop == StopReason::Cancelled {
+            return Err(Error::new(Kind::Cancelled, "cancelled"));
+        }
+        let calls = told.calls(turn.parsed.calls);
+        let stop = match &turn.stop {
+            StopReason::StopText(which) => ask.sampling.stop.get(*which),
+            _ => None,
+        };
+        let finish = match (&turn.stop, stop) {
+            (StopReason::Budget | StopReason::MaxTokens | StopReason::ContextFull, _) => Finish::Length,
+            (_, Some(text)) => Finish::Stop(text.clone()),
+            _ if calls.is_empty() => Finish::End,
+            _ => Finish::Calls,
+        };
+        Ok(Outcome {
+            content: turn.parsed.content,
+            reasoning: turn.parsed.reasoning,
+            calls,
+            finish,
+            usage: told.usage(&turn.stats),
+            decision: turn.decision,
+            run: None,
+        })
+    }
+
+    /// The server's own tools, in a loop to the final answer.
+    fn loop_of_turns(&mut self) -> Result<Outcome, Error> {
+        let Self { shared, ask, cancel, told, .. } = self;
+        let Some(execute) = &shared.execute else {
+            return Err(Error::new(Kind::Engine, "this server has no tools of its own"));
+        };
+        (execute.began)(ask.transcript.question().unwrap_or_default());
+        let options = agent::Options {
+            choice: ask.choice.clone(),
+            parallel: ask.parallel.or(execute.options.parallel),
+            sampling: ask.sampling.clone(),
+            ..execute.options.clone()
+        };
+        let agent = Agent::new(shared.engine.clone(), execute.tools.clone(), options);
+        let mut transcript = ask.transcript.clone();
+        let run = agent.run(&mut transcript, cancel, &mut |event| told.follow(event))?;
+        let finish = match run.stop_reason {
+            agent::StopReason::Cancelled => return Err(Error::new(Kind::Cancelled, "cancelled")),
+            agent::StopReason::Budget | agent::StopReason::MaxIterations => Finish::Length,
+            _ => Finish::End,
+        };
+        let summary = json!({
+            "stop_reason": run.stop_reason, "iterations": run.iterations, "calls": run.calls,
+        });
+        Ok(Outcome {
+            content: Some(run.answer).filter(|answer| !answer.is_empty()),
+            reasoning: None,
+            calls: Vec::new(),
+            finish,
+            usage: Usage {
+                prompt: run.stats.prompt_tokens,
+                cached: run.stats.cached_tokens,
+                completion: run.stats.sampled_tokens + run.stats.forced_tokens,
+            },
+            decision: None,
+            run: Some(summary),
+        })
+    }
+
+    fn refusal(&self, error: &Error) -> Refusal {
+        if error.kind() == Kind::Cancelled && self.late.load(Ordering::Relaxed) {
+            let seconds = self.shared.options.turn_time.as_secs();
+            return Refusal::new(Why::Late, format!("the turn took longer than {seconds} seconds"));
+        }
+        Refusal::from(error)
+    }
+
+    /// Counts a turn and logs it, by the names that OpenTelemetry gives to generative models. No content is logged.
+    fn note(&self, how: &'static str, seconds: f64, outcome: &Outcome) {
+        let usage = outcome.usage;
+        self.shared.metrics.turn(&Ended {
+            how,
+            seconds,
+            prompt_tokens: usage.prompt,
+            cached_tokens: usage.cached,
+            completion_tokens: usage.completion,
+            calls: outcome.calls.len(),
+        });
+        let sampling = &self.ask.sampling;
+        tracing::info!(
+            request_id = %self.request,
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = "toolgate",
+            gen_ai.request.model = %self.ask.model,
+            gen_ai.response.model = %self.shared.engine.name(),
+            gen_ai.request.max_tokens = sampling.max_tokens,
+            gen_ai.request.temperature = sampling.temperature,
+            gen_ai.request.seed = sampling.seed,
+            gen_ai.response.finish_reasons = how,
+            gen_ai.usage.input_tokens = usage.prompt,
+            gen_ai.usage.cache_read.input_tokens = usage.cached,
+            gen_ai.usage.output_tokens = usage.completion,
+            calls = outcome.calls.len(),
+            duration_s = seconds,
+            "turn"
+        );
+    }
+}
+
+/// What was told of a turn so far.
+struct Told {
+    prefix: &'static str,
+    steps: UnboundedSender<Step>,
+    /// The ids of the calls that were told.
+    ids: Vec<String>,
+    begun: bool,
+    /// Whether the answer told so far is blank.
+    is_blank: bool,
+    /// Tokens of the prompt evaluated last.
+    prompt: usize,
+}
+
+impl Told {
+    /// Tells a step, and first that the turn has begun: an answer that no prompt was evaluated for begins too.
+    fn tell(&mut self, step: Step) {
+        if !self.begun && !matches!(step, Step::Begun(_) | Step::Failed(_)) {
+            self.begin(0, 0);
+        }
+        // Whoever has gone away has cancelled the turn.
+        let _ = self.steps.send(step);
+    }
+
+    fn see(&mut self, event: TurnEvent) {
+        match event {
+            TurnEvent::Prefill { tokens, cached, .. } => self.begin(tokens, cached),
+            TurnEvent::Text(text) => self.text(&text),
+            TurnEvent::Reasoning(text) => self.tell(Step::Reasoning(text)),
+            TurnEvent::CallStarted(name) => self.start_call(name),
+            TurnEvent::Arguments(text) => self.tell(Step::Arguments(text)),
+            TurnEvent::CallEnded => self.tell(Step::CallEnded),
+            _ => {}
+        }
+    }
+
+    /// An event of the server's own loop.
+    fn follow(&mut self, event: Event) {
+        match event {
+            Event::Prefill { tokens, cached } => self.begin(tokens, cached),
+            Event::Text { delta } => self.text(&delta),
+            Event::Reasoning { delta } => self.tell(Step::Reasoning(delta)),
+            Event::ToolCall { .. }
+            | Event::ToolResult { .. }
+            | Event::Decision { .. }
+            | Event::Retry { .. } => {
+                self.tell(Step::Ran(serde_json::to_value(&event).unwrap_or_default()));
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, prompt: usize, cached: usize) {
+        self.prompt = prompt;
+        if !self.begun {
+            self.begun = true;
+            self.tell(Step::Begun(Usage { prompt, cached, completion: 0 }));
+        }
+    }
+
+    /// A piece of the answer, without the blanks that it begins with.
+    fn text(&mut self, text: &str) {
+        let text = if self.is_blank { text.trim_start() } else { text };
+        if !text.is_empty() {
+            self.is_blank = false;
+            self.tell(Step::Text(text.to_owned()));
+        }
+    }
+
+    fn start_call(&mut self, name: String) {
+        let id = format!("{}{}", self.prefix, uuid::Uuid::new_v4().simple());
+        self.ids.push(id.clone());
+        self.tell(Step::CallStarted { id, name });
+    }
+
+    /// The calls under the ids that were told; those that were not are told now.
+    fn calls(&mut self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
+        let told = self.ids.len();
+        let mut named = Vec::with_capacity(calls.len());
+        for (i, call) in calls.into_iter().enumerate() {
+            if i >= told {
+                self.start_call(call.name.clone());
+                self.tell(Step::Arguments(Value::Object(call.arguments.clone()).to_string()));
+                self.tell(Step::CallEnded);
+            }
+            let id = self.ids.get(i).cloned().unwrap_or_default();
+            named.push(call.with_id(id));
+        }
+        named
+    }
+
+    fn usage(&self, stats: &toolgate_infer::Stats) -> Usage {
+        let evaluated = stats.prompt_tokens.saturating_sub(stats.cached_tokens);
+        Usage {
+            prompt: self.prompt,
+            cached: self.prompt.saturating_sub(evaluated),
+            completion: stats.sampled_tokens + stats.forced_tokens + stats.accepted_tokens,
+        }
+    }
+}

@@ -1,0 +1,791 @@
+//! The server over the scripted model, in this process: shapes, streams, errors, the queue, and clients that go away.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use toolgate::agent;
+use toolgate::engine::{self, Cancel, Constraint, Engine, LocalEngine, Turn, TurnEvent, TurnRequest};
+use toolgate::serve::{Execute, Options, Server, Stopper};
+use toolgate::tools::{Registry, typed};
+use toolgate_chat::{Dialogue, ParsedTurn, Template, TemplateTokens};
+use toolgate_infer::scripted::Scripted;
+use toolgate_infer::{Stats, StopReason, Vocabulary};
+
+use crate::agent::TEMPLATE;
+
+/// A server, stopped when the test ends.
+struct Served {
+    base: String,
+    address: String,
+    stopper: Stopper,
+    server: Option<Server>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        let ended = self.server.take().map(Server::wait);
+        if !std::thread::panicking() {
+            ended.unwrap().unwrap();
+        }
+    }
+}
+
+fn start(engine: impl Engine + 'static, execute: Option<Execute>, options: Options) -> Served {
+    let options = Options { address: "127.0.0.1:0".parse().unwrap(), ..options };
+    let server = Server::start(Arc::new(engine), execute, options).unwrap();
+    let address = server.address().to_string();
+    Served { base: format!("http://{address}"), address, stopper: server.stopper(), server: Some(server) }
+}
+
+fn scripted(model: Scripted, options: engine::Options) -> LocalEngine<Scripted> {
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    LocalEngine::new("scripted", model, dialogue, options)
+}
+
+/// A model that says what its name in the question asks for, whatever else the prompt holds.
+fn model() -> Scripted {
+    let weather = |city: &str| call("get_weather", &format!("{{\"city\": \"{city}\"}}"));
+    Scripted::new(Arc::new(Vocabulary::bytes_only()))
+        .context(16_384)
+        .on("rain in Oslo</tool_response>", "It rains in Oslo.")
+        .on("no such city</tool_response>", "There is no such city.")
+        .on("Both cities", [weather("Oslo"), weather("Oslo"), weather("Rome")].concat())
+        .on("As JSON", "{\"city\": \"Oslo\", \"rain\": true}")
+        .on("Weather", weather("Oslo"))
+        .on("Ids", call("pick", "{\"ids\": [3, 3]}"))
+        .on("Long", "word ".repeat(60))
+        .on("Hello", "Hello there. How are you?")
+}
+
+fn call(name: &str, arguments: &str) -> String {
+    format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {arguments}}}\n</tool_call>")
+}
+
+fn served() -> Served {
+    start(scripted(model(), engine::Options::default()), None, Options::default())
+}
+
+fn agent_for(timeout: Duration) -> ureq::Agent {
+    let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(timeout));
+    config.build().into()
+}
+
+/// Status, headers' `retry-after`, and the body.
+fn send(served: &Served, path: &str, body: &str, headers: &[(&str, &str)]) -> (u16, Option<String>, String) {
+    let mut request = agent_for(Duration::from_secs(60)).post(format!("{}{path}", served.base));
+    if !headers.iter().any(|(name, _)| *name == "content-type") {
+        request = request.header("content-type", "application/json");
+    }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let mut response = request.send(body).unwrap();
+    let retry = response.headers().get("retry-after").map(|value| value.to_str().unwrap().to_owned());
+    (response.status().as_u16(), retry, response.body_mut().read_to_string().unwrap())
+}
+
+fn post(served: &Served, path: &str, body: &Value) -> (u16, Value) {
+    let (status, _, text) = send(served, path, &body.to_string(), &[]);
+    (status, serde_json::from_str(&text).unwrap_or_else(|_| panic!("{status} {text}")))
+}
+
+fn fetch(served: &Served, path: &str) -> (u16, String) {
+    let mut response =
+        agent_for(Duration::from_secs(60)).get(format!("{}{path}", served.base)).call().unwrap();
+    (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+}
+
+const CHAT: &str = "/v1/chat/completions";
+const MESSAGES: &str = "/v1/messages";
+
+fn parameters() -> Value {
+    json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
+}
+
+fn openai_tools() -> Value {
+    json!([
+        {"type": "function", "function": {"name": "get_weather", "description": "d", "parameters": parameters()}},
+        {"type": "function", "function": {"name": "book", "description": "d", "parameters": parameters()}},
+    ])
+}
+
+fn merged(mut base: Value, more: Value) -> Value {
+    base.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    base
+}
+
+fn chat(question: &str, more: Value) -> Value {
+    merged(json!({"model": "scripted", "messages": [{"role": "user", "content": question}]}), more)
+}
+
+fn message(question: &str, more: Value) -> Value {
+    merged(json!({"max_tokens": 400}), chat(question, more))
+}
+
+fn anthropic_tools() -> Value {
+    json!([
+        {"name": "get_weather", "description": "d", "input_schema": parameters()},
+        {"name": "book", "description": "d", "input_schema": parameters()},
+    ])
+}
+
+/// The events of a stream: name and data.
+fn events(text: &str) -> Vec<(String, String)> {
+    let blocks = text.split("\n\n").filter(|block| !block.trim().is_empty());
+    let field = |block: &str, name: &str| {
+        block.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned()
+    };
+    blocks.map(|block| (field(block, "event:"), field(block, "data:"))).collect()
+}
+
+fn chunks(served: &Served, body: Value) -> Vec<Value> {
+    let (status, _, text) = send(served, CHAT, &merged(body, json!({"stream": true})).to_string(), &[]);
+    assert_eq!(status, 200, "{text}");
+    let mut events = events(&text);
+    assert_eq!(events.pop().unwrap().1, "[DONE]");
+    events.iter().map(|(_, data)| serde_json::from_str(data).unwrap()).collect()
+}
+
+#[test]
+fn a_chat_completion_has_the_shape_its_clients_know() {
+    let served = served();
+    let (status, body) = post(&served, CHAT, &chat("Hello", json!({})));
+    assert_eq!(status, 200, "{body}");
+    assert_eq!((&body["object"], &body["model"]), (&json!("chat.completion"), &json!("scripted")));
+    assert!(body["id"].as_str().unwrap().starts_with("chatcmpl-"));
+    let choice = &body["choices"][0];
+    assert_eq!(choice["message"]["content"], "Hello there. How are you?");
+    assert_eq!((&choice["finish_reason"], &choice["logprobs"]), (&json!("stop"), &Value::Null));
+    assert!(choice["message"].get("tool_calls").is_none());
+    let usage = &body["usage"];
+    // A token a byte, and perhaps the one that ends it.
+    let written = usage["completion_tokens"].as_u64().unwrap() as usize;
+    assert!(written - "Hello there. How are you?".len() <= 1, "{usage}");
+    let sum = usage["prompt_tokens"].as_u64().unwrap() + usage["completion_tokens"].as_u64().unwrap();
+    assert_eq!(usage["total_tokens"], sum);
+
+    // The same again needs next to nothing evaluated.
+    let (_, again) = post(&served, CHAT, &chat("Hello", json!({})));
+    let (prompt, cached) =
+        (&again["usage"]["prompt_tokens"], &again["usage"]["prompt_tokens_details"]["cached_tokens"]);
+    assert_eq!(prompt, &usage["prompt_tokens"]);
+    assert!(cached.as_u64().unwrap() + 1 >= prompt.as_u64().unwrap(), "{again}");
+}
+
+#[test]
+fn tools_become_calls_and_a_stream_adds_up_to_them() {
+    let served = served();
+    let body = chat("Weather", json!({"tools": openai_tools(), "logprobs": true}));
+    let (status, whole) = post(&served, CHAT, &body);
+    assert_eq!(status, 200, "{whole}");
+    let choice = &whole["choices"][0];
+    assert_eq!(
+        (&choice["finish_reason"], &choice["message"]["content"]),
+        (&json!("tool_calls"), &Value::Null)
+    );
+    let made = &choice["message"]["tool_calls"][0];
+    assert!(made["id"].as_str().unwrap().starts_with("call_") && made["type"] == "function");
+    assert_eq!(made["function"], json!({"name": "get_weather", "arguments": "{\"city\":\"Oslo\"}"}));
+    let decision = &choice["logprobs"]["call_decision"];
+    assert!(decision["p_call"].as_f64().unwrap() > 0.9 && decision["call"] == true, "{choice}");
+
+    let body = merged(body, json!({"stream_options": {"include_usage": true}}));
+    let chunks = chunks(&served, body);
+    assert!(
+        chunks
+            .iter()
+            .all(|chunk| chunk["object"] == "chat.completion.chunk" && chunk["id"] == chunks[0]["id"])
+    );
+    assert_eq!(chunks[0]["choices"][0]["delta"]["role"], "assistant");
+    let pieces: Vec<&Value> = chunks
+        .iter()
+        .map(|chunk| &chunk["choices"][0]["delta"]["tool_calls"][0])
+        .filter(|p| !p.is_null())
+        .collect();
+    assert_eq!(pieces[0]["function"], json!({"name": "get_weather", "arguments": ""}));
+    let joined: String = pieces.iter().filter_map(|piece| piece["function"]["arguments"].as_str()).collect();
+    assert_eq!(serde_json::from_str::<Value>(&joined).unwrap(), json!({"city": "Oslo"}));
+    assert!(pieces.len() > 4, "arguments come in pieces: {pieces:?}");
+    let [.., finish, usage] = chunks.as_slice() else { panic!("{chunks:?}") };
+    let choice = &finish["choices"][0];
+    assert_eq!((&choice["finish_reason"], &choice["delta"]), (&json!("tool_calls"), &json!({})));
+    // Who joins nothing finds the call whole, under the id it was begun with.
+    assert_eq!(choice["message"]["tool_calls"][0]["id"], pieces[0]["id"]);
+    assert_eq!(choice["message"]["tool_calls"][0]["function"]["arguments"], "{\"city\":\"Oslo\"}");
+    assert_eq!(
+        (&usage["choices"], usage["usage"]["completion_tokens"].as_u64().unwrap() > 20),
+        (&json!([]), true)
+    );
+}
+
+#[test]
+fn parallel_calls_are_as_many_as_asked_for_and_none_twice() {
+    let served = served();
+    let cities = |body: &Value| -> Vec<String> {
+        let calls = body["choices"][0]["message"]["tool_calls"].as_array().unwrap();
+        calls.iter().map(|call| call["function"]["arguments"].as_str().unwrap().to_owned()).collect()
+    };
+    let ask =
+        |parallel| chat("Both cities", json!({"tools": openai_tools(), "parallel_tool_calls": parallel}));
+    let (_, both) = post(&served, CHAT, &ask(true));
+    assert_eq!(cities(&both), ["{\"city\":\"Oslo\"}", "{\"city\":\"Rome\"}"]);
+    let (_, one) = post(&served, CHAT, &ask(false));
+    assert_eq!(cities(&one), ["{\"city\":\"Oslo\"}"]);
+    let chunks = chunks(&served, ask(true));
+    let begun: Vec<(&Value, &Value)> = chunks
+        .iter()
+        .map(|chunk| &chunk["choices"][0]["delta"]["tool_calls"][0])
+        .filter(|piece| piece["id"].is_string())
+        .map(|piece| (&piece["index"], &piece["id"]))
+        .collect();
+    assert_eq!(begun.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [&json!(0), &json!(1)]);
+    assert_ne!(begun[0].1, begun[1].1);
+}
+
+#[test]
+fn every_choice_of_tools_holds() {
+    let served = served();
+    let made = |question: &str, choice: Value| -> Option<String> {
+        let body = chat(question, json!({"tools": openai_tools(), "tool_choice": choice, "max_tokens": 100}));
+        let (status, body) = post(&served, CHAT, &body);
+        assert_eq!(status, 200, "{body}");
+        let call = &body["choices"][0]["message"]["tool_calls"][0]["function"]["name"];
+        call.as_str().map(str::to_owned)
+    };
+    let function = |name: &str| json!({"type": "function", "function": {"name": name}});
+    let allowed = |mode: &str, name: &str| json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [function(name)]}});
+    assert_eq!(made("Weather", json!("auto")).as_deref(), Some("get_weather"));
+    assert_eq!(made("Weather", json!("none")), None);
+    assert!(made("Hello", json!("required")).is_some());
+    assert_eq!(made("Hello", json!("auto")), None);
+    assert_eq!(made("Weather", function("book")).as_deref(), Some("book"));
+    assert_eq!(made("Hello", allowed("required", "book")).as_deref(), Some("book"));
+    assert_eq!(made("Hello", allowed("auto", "book")), None);
+    assert_eq!(made("Weather", allowed("auto", "get_weather")).as_deref(), Some("get_weather"));
+
+    let made = |question: &str, choice: Value| -> (String, Option<String>) {
+        let body = message(question, json!({"tools": anthropic_tools(), "tool_choice": choice}));
+        let (status, body) = post(&served, MESSAGES, &body);
+        assert_eq!(status, 200, "{body}");
+        let name = body["content"][0]["name"].as_str().map(str::to_owned);
+        (body["stop_reason"].as_str().unwrap().to_owned(), name)
+    };
+    assert_eq!(made("Hello", json!({"type": "auto"})), ("end_turn".into(), None));
+    assert_eq!(made("Weather", json!({"type": "any"})).1.as_deref(), Some("get_weather"));
+    assert_eq!(made("Weather", json!({"type": "tool", "name": "book"})).1.as_deref(), Some("book"));
+    assert_eq!(made("Weather", json!({"type": "none"})).1, None);
+}
+
+#[test]
+fn answers_are_json_beside_tools_and_without() {
+    let served = served();
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}, "rain": {"type": "boolean"}},
+        "required": ["city", "rain"], "additionalProperties": false});
+    let format =
+        json!({"type": "json_schema", "json_schema": {"name": "weather", "schema": schema, "strict": true}});
+    let content = |body: Value| {
+        let (status, body) = post(&served, CHAT, &body);
+        assert_eq!(status, 200, "{body}");
+        let text =
+            body["choices"][0]["message"]["content"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned();
+        serde_json::from_str::<Value>(&text).unwrap_or_else(|_| panic!("{text}"))
+    };
+    let wanted = json!({"city": "Oslo", "rain": true});
+    assert_eq!(content(chat("As JSON", json!({"response_format": format}))), wanted);
+    // A brace is the answer here, not a call in some dialect.
+    assert_eq!(content(chat("As JSON", json!({"response_format": format, "tools": openai_tools()}))), wanted);
+    let any = json!({"response_format": {"type": "json_object"}, "max_tokens": 60});
+    assert!(content(chat("Hello", any)).is_object());
+    // A model that wants to say something else is held to the schema all the same.
+    let held = content(chat("Hello", json!({"response_format": format, "max_tokens": 60})));
+    assert!(held["city"].is_string() && held["rain"].is_boolean(), "{held}");
+    // And still calls where it wants to.
+    let (_, body) =
+        post(&served, CHAT, &chat("Weather", json!({"response_format": format, "tools": openai_tools()})));
+    assert_eq!(body["choices"][0]["finish_reason"], "tool_calls", "{body}");
+
+    let config = json!({"output_config": {"format": {"type": "json_schema", "schema": schema}}});
+    let (_, body) = post(&served, MESSAGES, &message("As JSON", config));
+    assert_eq!(serde_json::from_str::<Value>(body["content"][0]["text"].as_str().unwrap()).unwrap(), wanted);
+}
+
+#[test]
+fn a_value_that_no_grammar_holds_is_checked_and_the_call_comes_whole() {
+    let served = served();
+    let ids = json!({"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 9}, "uniqueItems": true});
+    let schema = json!({"type": "object", "properties": {"ids": ids}, "required": ["ids"]});
+    let tools = json!([{"type": "function", "function": {"name": "pick", "parameters": schema}}]);
+    let body = chat("Ids", json!({"tools": tools}));
+    let fits = |arguments: &str| {
+        let value: Value = serde_json::from_str(arguments).unwrap();
+        assert!(jsonschema::is_valid(&schema, &value), "{value}");
+    };
+    let (_, whole) = post(&served, CHAT, &body);
+    fits(whole["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"].as_str().unwrap());
+    let chunks = chunks(&served, body);
+    let joined: String = chunks
+        .iter()
+        .filter_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"].as_str())
+        .collect();
+    fits(&joined);
+}
+
+#[test]
+fn stop_texts_and_token_limits_end_answers_and_say_so() {
+    let served = served();
+    let ended = |more: Value| {
+        let (_, body) = post(&served, CHAT, &chat("Hello", more));
+        let choice = &body["choices"][0];
+        (choice["message"]["content"].as_str().unwrap().to_owned(), choice["finish_reason"].clone())
+    };
+    assert_eq!(ended(json!({"stop": [" How"]})), ("Hello there.".into(), json!("stop")));
+    assert_eq!(ended(json!({"stop": "there"})), ("Hello".into(), json!("stop")));
+    assert_eq!(ended(json!({"max_tokens": 5})), ("Hello".into(), json!("length")));
+    assert_eq!(ended(json!({"max_completion_tokens": 5})), ("Hello".into(), json!("length")));
+
+    let (_, body) = post(&served, MESSAGES, &message("Hello", json!({"stop_sequences": ["x", " How"]})));
+    assert_eq!((&body["stop_reason"], &body["stop_sequence"]), (&json!("stop_sequence"), &json!(" How")));
+    assert_eq!(body["content"][0]["text"], "Hello there.");
+    let (_, body) = post(&served, MESSAGES, &message("Hello", json!({"max_tokens": 5})));
+    assert_eq!((&body["stop_reason"], &body["content"][0]["text"]), (&json!("max_tokens"), &json!("Hello")));
+}
+
+#[test]
+fn results_come_back_in_either_api_s_form() {
+    let served = served();
+    let assistant = json!({"role": "assistant", "content": null, "tool_calls": [
+        {"id": "a", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\": \"Oslo\"}"}},
+        {"id": "b", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\": \"Rome\"}"}},
+    ]});
+    let body = json!({"model": "scripted", "tools": openai_tools(), "messages": [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Weather?"}]},
+        assistant,
+        {"role": "tool", "tool_call_id": "b", "content": [{"type": "text", "text": "sun in Rome"}]},
+        {"role": "tool", "tool_call_id": "a", "content": "rain in Oslo"},
+    ]});
+    // The results stand in the order of the calls, so the last one is Rome's; the script knows Oslo's.
+    let engine = engine::Options { answer_view: engine::AnswerView::Full, ..engine::Options::default() };
+    let full = start(scripted(model(), engine), None, Options::default());
+    let (status, body) = post(&full, CHAT, &body);
+    assert_eq!(
+        (status, &body["choices"][0]["message"]["content"]),
+        (200, &json!("It rains in Oslo.")),
+        "{body}"
+    );
+    drop(full);
+
+    let use_block =
+        json!({"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Atlantis"}});
+    let result =
+        json!({"type": "tool_result", "tool_use_id": "toolu_1", "is_error": true, "content": "no such city"});
+    let history = |last: Value| {
+        json!({"model": "scripted", "max_tokens": 100, "system": "Be brief.", "tools": anthropic_tools(), "messages": [
+            {"role": "user", "content": "Weather?"},
+            {"role": "assistant", "content": [{"type": "text", "text": "I look."}, use_block]},
+            {"role": "user", "content": last},
+        ]})
+    };
+    let text = json!({"type": "text", "text": "Weather in Oslo, then?"});
+    let (status, body) = post(&served, MESSAGES, &history(json!([result, text])));
+    assert_eq!((status, &body["content"][0]["text"]), (200, &json!("There is no such city.")), "{body}");
+    let (status, body) = post(&served, MESSAGES, &history(json!([text, result])));
+    assert_eq!((status, &body["error"]["type"]), (400, &json!("invalid_request_error")));
+    assert!(body["error"]["message"].as_str().unwrap().contains("/messages/2/content/1"), "{body}");
+}
+
+#[test]
+fn a_message_streams_its_blocks_one_after_the_other() {
+    let served = served();
+    let body = message(
+        "Both cities",
+        json!({"tools": anthropic_tools(), "stream": true,
+        "tool_choice": {"type": "auto", "disable_parallel_tool_use": false}}),
+    );
+    let (status, _, text) = send(&served, MESSAGES, &body.to_string(), &[]);
+    assert_eq!(status, 200, "{text}");
+    let events: Vec<(String, Value)> =
+        events(&text).into_iter().map(|(name, data)| (name, serde_json::from_str(&data).unwrap())).collect();
+    assert!(events.iter().all(|(name, data)| data["type"] == **name));
+    let mut names: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
+    names.dedup();
+    let block = ["content_block_start", "content_block_delta", "content_block_stop"];
+    let wanted =
+        [&["message_start", "ping"], block.as_slice(), &block, &["message_delta", "message_stop"]].concat();
+    assert_eq!(names, wanted);
+    assert_eq!(events[0].1["message"]["role"], "assistant");
+    let mut inputs = [String::new(), String::new()];
+    for (_, data) in events.iter().filter(|(name, _)| name == "content_block_delta") {
+        let index = data["index"].as_u64().unwrap() as usize;
+        inputs[index].push_str(data["delta"]["partial_json"].as_str().unwrap());
+    }
+    let inputs: Vec<Value> = inputs.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+    assert_eq!(inputs, [json!({"city": "Oslo"}), json!({"city": "Rome"})]);
+    let end = &events[events.len() - 2].1;
+    assert_eq!(
+        (&end["delta"]["stop_reason"], end["usage"]["output_tokens"].as_u64().unwrap() > 40),
+        (&json!("tool_use"), true)
+    );
+
+    let body = message("Hello", json!({"stream": true}));
+    let (_, _, text) = send(&served, MESSAGES, &body.to_string(), &[]);
+    let joined: String = self::events(&text)
+        .iter()
+        .filter_map(|(_, data)| {
+            serde_json::from_str::<Value>(data).unwrap()["delta"]["text"].as_str().map(str::to_owned)
+        })
+        .collect();
+    assert_eq!(joined, "Hello there. How are you?");
+}
+
+#[test]
+fn what_cannot_be_used_is_named_by_its_pointer() {
+    let served = served();
+    let tool = |parameters: Value| json!({"tools": [{"type": "function", "function": {"name": "t", "parameters": parameters}}]});
+    let messages = |messages: Value| json!({"messages": messages});
+    let image = json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]);
+    let call = json!({"id": "a", "type": "function", "function": {"name": "t", "arguments": "{"}});
+    let good = json!({"id": "a", "type": "function", "function": {"name": "t", "arguments": "{}"}});
+    let user = json!({"role": "user", "content": "x"});
+    let said = |call: &Value| json!({"role": "assistant", "tool_calls": [call]});
+    let unique = json!({"type": "array", "uniqueItems": true});
+    for (more, pointer) in [
+        (
+            tool(json!({"type": "object", "properties": {"when": {"$ref": "#/nowhere"}}})),
+            "/tools/0/function/parameters/properties/when",
+        ),
+        (tool(json!({"type": "string"})), "/tools/0/function/parameters"),
+        (json!({"tools": [{"type": "function", "function": {"name": "a b"}}]}), "/tools/0/function/name"),
+        (json!({"tools": [{"type": "web_search"}]}), "/tools/0/type"),
+        (json!({"tool_choice": "required"}), "/tool_choice"),
+        (
+            json!({"tool_choice": {"type": "function", "function": {"name": "x"}}}),
+            "/tool_choice/function/name",
+        ),
+        (json!({"temperature": 3}), "/temperature"),
+        (json!({"max_tokens": 0}), "/max_tokens"),
+        (json!({"n": 2}), "/n"),
+        (json!({"logit_bias": {"1": 2}}), "/logit_bias"),
+        (json!({"functions": []}), "/functions"),
+        (
+            json!({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": unique}}}),
+            "/response_format/json_schema/schema/uniqueItems",
+        ),
+        (messages(json!([])), "/messages"),
+        (messages(json!([{"role": "wizard", "content": "x"}])), "/messages/0/role"),
+        (messages(image), "/messages/0/content/0"),
+        (messages(json!([user, {"role": "assistant", "content": "x"}])), "/messages"),
+        (messages(json!([user, said(&call)])), "/messages/1/tool_calls/0/function/arguments"),
+        (messages(json!([user, said(&good), user])), "/messages/1"),
+        (
+            messages(json!([user, said(&good), {"role": "tool", "tool_call_id": "b", "content": "x"}])),
+            "/messages/2/tool_call_id",
+        ),
+    ] {
+        let (status, body) = post(&served, CHAT, &chat("Hello", more.clone()));
+        assert_eq!(status, 400, "{more}: {body}");
+        assert_eq!(body["error"]["type"], "invalid_request_error");
+        let param = body["error"]["param"].as_str().unwrap_or_default();
+        assert!(param.starts_with(pointer), "{more}: {body}");
+        assert!(body["error"]["message"].as_str().unwrap().contains(pointer), "{more}: {body}");
+    }
+    let (status, body) = post(&served, CHAT, &merged(chat("Hello", json!({})), json!({"model": "gpt-9"})));
+    assert_eq!((status, &body["error"]["code"]), (404, &json!("model_not_found")));
+    let (status, body) = post(&served, CHAT, &chat(&"x".repeat(20_000), json!({})));
+    assert_eq!((status, &body["error"]["code"]), (400, &json!("context_length_exceeded")), "{body}");
+    let (status, body) = post(&served, MESSAGES, &chat("Hello", json!({})));
+    assert!(status == 400 && body["type"] == "error", "{body}");
+    assert!(body["error"]["message"].as_str().unwrap().contains("/max_tokens"), "{body}");
+}
+
+#[test]
+fn an_engine_that_nothing_constrains_still_hands_its_calls_back() {
+    let engine = engine::Options { constraint: Constraint::None, ..engine::Options::default() };
+    let served = start(scripted(model(), engine), None, Options::default());
+    let chunks = chunks(&served, chat("Weather", json!({"tools": openai_tools()})));
+    let finish = &chunks.last().unwrap()["choices"][0];
+    assert_eq!(finish["message"]["tool_calls"][0]["function"]["arguments"], "{\"city\":\"Oslo\"}");
+    let json = json!({"response_format": {"type": "json_object"}});
+    assert_eq!(post(&served, CHAT, &chat("As JSON", json)).0, 400, "it cannot be held to JSON");
+}
+
+#[test]
+fn only_requests_that_may_ask_are_answered() {
+    let options = Options { key: Some("secret".into()), body: 4096, ..Options::default() };
+    let locked = start(scripted(model(), engine::Options::default()), None, options);
+    let body = chat("Hello", json!({})).to_string();
+    let status = |served: &Served, path: &str, body: &str, headers: &[(&str, &str)]| {
+        let (status, _, text) = send(served, path, body, headers);
+        (status, serde_json::from_str::<Value>(&text).unwrap())
+    };
+    let (code, error) = status(&locked, CHAT, &body, &[]);
+    assert_eq!((code, &error["error"]["code"]), (401, &json!("invalid_api_key")));
+    assert_eq!(status(&locked, CHAT, &body, &[("authorization", "Bearer wrong")]).0, 401);
+    assert_eq!(status(&locked, CHAT, &body, &[("authorization", "Bearer secret")]).0, 200);
+    let (code, error) = status(&locked, MESSAGES, &body, &[("x-api-key", "wrong")]);
+    assert_eq!((code, &error["error"]["type"]), (401, &json!("authentication_error")));
+    let whole = message("Hello", json!({})).to_string();
+    assert_eq!(status(&locked, MESSAGES, &whole, &[("x-api-key", "secret")]).0, 200);
+    assert_eq!((fetch(&locked, "/health").0, fetch(&locked, "/metrics").0), (200, 401));
+    let long = chat(&"x".repeat(5000), json!({})).to_string();
+    let key = ("authorization", "Bearer secret");
+    assert_eq!(status(&locked, CHAT, &long, &[key]).0, 413);
+    assert_eq!(status(&locked, CHAT, "{", &[key]).0, 400);
+    assert_eq!(status(&locked, CHAT, "[]", &[key]).0, 400);
+    assert_eq!(status(&locked, CHAT, &body, &[key, ("content-type", "text/plain")]).0, 415);
+    let (code, error) = status(&locked, "/v1/nothing", &body, &[key]);
+    assert!(code == 404 && error["error"]["message"].as_str().unwrap().contains(CHAT), "{error}");
+
+    let open = served();
+    assert_eq!(
+        status(&open, CHAT, &body, &[("host", "evil.example:80")]).0,
+        403,
+        "a name that a page made up"
+    );
+    assert_eq!(status(&open, CHAT, &body, &[("host", "localhost:80")]).0, 200);
+    assert_eq!(fetch(&open, CHAT).0, 405);
+    let models: Value = serde_json::from_str(&fetch(&open, "/v1/models").1).unwrap();
+    assert_eq!(
+        (&models["data"][0]["id"], &models["data"][0]["object"]),
+        (&json!("scripted"), &json!("model"))
+    );
+    assert_eq!((fetch(&open, "/v1/models/scripted").0, fetch(&open, "/v1/models/other").0), (200, 404));
+    let metrics = fetch(&open, "/metrics").1;
+    assert!(metrics.contains("toolgate_turns_total{finish=\"stop\"} 1\n"), "{metrics}");
+    assert!(
+        metrics.contains("toolgate_requests_total{route=\"/v1/chat/completions\",status=\"403\"} 1\n"),
+        "{metrics}"
+    );
+}
+
+/// An engine whose turns write until they are cancelled, or until so many pieces are there.
+struct Endless {
+    pieces: usize,
+    began: Arc<AtomicUsize>,
+    cancelled: Arc<AtomicUsize>,
+}
+
+impl Engine for Endless {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn turn(
+        &self,
+        _: &TurnRequest<'_>,
+        cancel: &Cancel,
+        events: &mut dyn FnMut(TurnEvent),
+    ) -> Result<Turn, toolgate::Error> {
+        self.began.fetch_add(1, Ordering::SeqCst);
+        let mut stop = StopReason::End;
+        for _ in 0..self.pieces {
+            events(TurnEvent::Text("word ".to_owned()));
+            std::thread::sleep(Duration::from_millis(5));
+            if cancel.is_cancelled() {
+                self.cancelled.fetch_add(1, Ordering::SeqCst);
+                stop = StopReason::Cancelled;
+                break;
+            }
+        }
+        let parsed = ParsedTurn { content: Some("word".to_owned()), ..ParsedTurn::default() };
+        let (text, stats) = (String::new(), Stats::default());
+        Ok(Turn { parsed, text, stop, budget: 0, decision: None, looped: false, stats })
+    }
+}
+
+struct Counts {
+    began: Arc<AtomicUsize>,
+    cancelled: Arc<AtomicUsize>,
+}
+
+fn endless(pieces: usize, options: Options) -> (Served, Counts) {
+    let counts = Counts { began: Arc::default(), cancelled: Arc::default() };
+    let engine = Endless { pieces, began: counts.began.clone(), cancelled: counts.cancelled.clone() };
+    (start(engine, None, options), counts)
+}
+
+/// Waits until a condition holds; a test that waits for ever has failed.
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a request and leaves the answer unread.
+fn open(served: &Served, body: &Value) -> TcpStream {
+    let body = body.to_string();
+    let mut stream = TcpStream::connect(&served.address).unwrap();
+    write!(
+        stream,
+        "POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    stream
+}
+
+fn gauge(served: &Served, name: &str) -> u64 {
+    let text = fetch(served, "/metrics").1;
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).unwrap().to_owned();
+    line.parse().unwrap()
+}
+
+#[test]
+fn a_client_that_goes_away_cancels_its_turn() {
+    for stream in [true, false] {
+        let (served, counts) = endless(usize::MAX, Options::default());
+        let mut client = open(&served, &chat("x", json!({"stream": stream})));
+        wait_for("the turn", || counts.began.load(Ordering::SeqCst) == 1);
+        if stream {
+            let mut line = String::new();
+            BufReader::new(client.try_clone().unwrap()).read_line(&mut line).unwrap();
+            assert!(line.contains("200"), "{line}");
+        } else {
+            client.flush().unwrap();
+        }
+        assert_eq!(counts.cancelled.load(Ordering::SeqCst), 0);
+        drop(client);
+        wait_for("the end of the turn", || counts.cancelled.load(Ordering::SeqCst) == 1);
+        wait_for("an idle server", || gauge(&served, "toolgate_turns_running") == 0);
+    }
+}
+
+#[test]
+fn a_full_queue_refuses_and_says_when_to_come_again() {
+    let (served, counts) = endless(usize::MAX, Options { waiting: 1, ..Options::default() });
+    let ask = chat("x", json!({"stream": true}));
+    let first = open(&served, &ask);
+    wait_for("the turn", || counts.began.load(Ordering::SeqCst) == 1);
+    let second = open(&served, &ask);
+    wait_for("the wait", || gauge(&served, "toolgate_requests_waiting") == 1);
+    let (status, retry, body) = send(&served, CHAT, &ask.to_string(), &[]);
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &body["error"]["code"]), (429, &json!("rate_limit_exceeded")));
+    assert!(retry.unwrap().parse::<u64>().unwrap() >= 1);
+    // Whoever gives up its place in the queue leaves it to the next; the turn that runs makes room for it.
+    drop(second);
+    wait_for("the free place", || gauge(&served, "toolgate_requests_waiting") == 0);
+    let third = open(&served, &ask);
+    drop(first);
+    wait_for("the next turn", || counts.began.load(Ordering::SeqCst) == 2);
+    drop(third);
+}
+
+#[test]
+fn a_turn_that_takes_too_long_is_ended() {
+    let options = Options { turn_time: Duration::from_millis(100), ..Options::default() };
+    let (served, counts) = endless(usize::MAX, options);
+    // Its first piece is there before its time is over, so the status is too.
+    let (status, _, text) = send(&served, CHAT, &chat("x", json!({"stream": true})).to_string(), &[]);
+    assert_eq!(status, 200);
+    assert!(text.contains("\"code\":\"timeout\"") && text.trim_end().ends_with("data: [DONE]"), "{text}");
+    let (status, body) = post(&served, CHAT, &chat("x", json!({})));
+    assert_eq!((status, &body["error"]["code"]), (504, &json!("timeout")));
+    let (_, _, text) = send(&served, MESSAGES, &message("x", json!({"stream": true})).to_string(), &[]);
+    assert!(text.contains("event: error\n") && text.contains("timeout_error"), "{text}");
+    assert_eq!(counts.cancelled.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn a_server_that_is_stopped_finishes_its_turn_and_refuses_who_waits() {
+    let (served, counts) = endless(60, Options::default());
+    let running = open(&served, &chat("x", json!({"stream": true})));
+    wait_for("the turn", || counts.began.load(Ordering::SeqCst) == 1);
+    let waiting = open(&served, &chat("x", json!({})));
+    wait_for("the wait", || gauge(&served, "toolgate_requests_waiting") == 1);
+    served.stopper.stop();
+    let read = |mut stream: TcpStream| {
+        let mut text = String::new();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let refused = read(waiting);
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("shutting_down"), "{refused}");
+    let finished = read(running);
+    assert!(
+        finished.contains("\"finish_reason\":\"stop\"") && finished.contains("data: [DONE]"),
+        "{finished}"
+    );
+    assert_eq!((counts.began.load(Ordering::SeqCst), counts.cancelled.load(Ordering::SeqCst)), (1, 0));
+    assert!(TcpStream::connect(&served.address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn bytes_that_are_no_request_do_no_harm() {
+    let options = Options { read_time: Duration::from_secs(1), ..Options::default() };
+    let served = start(scripted(model(), engine::Options::default()), None, options);
+    let answer = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(&served.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(bytes).unwrap();
+        let mut text = Vec::new();
+        let _ = stream.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    assert!(answer(b"\x16\x03\x01\x02\x00garbage\r\n\r\n").starts_with("HTTP/1.1 400"));
+    assert!(!answer(b"POST /v1/messages HTTP/1.1\r\nHost: loc").contains(" 200 "), "a head without an end");
+    let head = format!(
+        "POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{{"
+    );
+    assert!(answer(head.as_bytes()).starts_with("HTTP/1.1 408"), "a body that does not come");
+    let deep = "[".repeat(100_000);
+    assert_eq!(send(&served, CHAT, &deep, &[]).0, 400);
+    assert_eq!(post(&served, CHAT, &chat("Hello", json!({}))).0, 200, "it still answers");
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct City {
+    city: String,
+}
+
+#[test]
+fn a_server_with_tools_of_its_own_runs_them_to_the_answer() {
+    let mut registry = Registry::new();
+    let weather = typed("get_weather", "The weather in a city.", |city: City| {
+        Ok::<_, String>(format!("rain in {}", city.city))
+    });
+    registry.add(weather.unwrap().read_only()).unwrap();
+    let began = Arc::new(AtomicUsize::new(0));
+    let counted = began.clone();
+    let execute = Execute {
+        tools: Arc::new(registry),
+        options: agent::Options::default(),
+        began: Arc::new(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }),
+    };
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+        .context(16_384)
+        .on("rain in Oslo", "It rains in Oslo.")
+        .on("Weather", call("get_weather", "{\"city\": \"Oslo\"}"));
+    let served = start(scripted(model, engine::Options::default()), Some(execute), Options::default());
+    let (status, body) = post(&served, CHAT, &chat("Weather", json!({})));
+    assert_eq!(status, 200, "{body}");
+    let choice = &body["choices"][0];
+    assert_eq!(
+        (&choice["message"]["content"], &choice["finish_reason"]),
+        (&json!("It rains in Oslo."), &json!("stop"))
+    );
+    assert_eq!(choice["toolgate"]["calls"][0]["name"], "get_weather");
+
+    let chunks = chunks(&served, chat("Weather", json!({})));
+    let events: Vec<&str> =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["toolgate"]["event"].as_str()).collect();
+    assert!(events.contains(&"tool_call") && events.contains(&"tool_result"), "{events:?}");
+    let text: String =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(text, "It rains in Oslo.");
+    let (_, _, text) = send(&served, MESSAGES, &message("Weather", json!({"stream": true})).to_string(), &[]);
+    assert!(text.contains("event: toolgate\n") && text.contains("\"status\":\"ok\""), "{text}");
+    assert_eq!(began.load(Ordering::SeqCst), 3);
+    let (status, body) = post(&served, CHAT, &chat("Weather", json!({"tools": openai_tools()})));
+    assert_eq!((status, &body["error"]["param"]), (400, &json!("/tools")));
+}
