@@ -29,8 +29,8 @@ const TOPICS: [&str; 8] = ["about", "for", "from", "like", "of", "on", "using", 
 fn has_ending(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     let Some((stem, ending)) = name.rsplit_once('.') else { return false };
-    let is_short = stem.chars().count() < 2 && ending.chars().count() < 2;
-    ending.starts_with(char::is_alphabetic) && !(is_short && !stem.is_empty())
+    let is_abbreviation = stem.chars().count() == 1 && ending.chars().count() == 1;
+    ending.starts_with(char::is_alphabetic) && !is_abbreviation
 }
 
 /// Whether a word is written as names in programs are: `max_size`, `RetryBudget`, `LIMIT`; no abbreviation of two letters.
