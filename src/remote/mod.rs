@@ -1,8 +1,8 @@
 //! A model behind a server: an [`Engine`] over any OpenAI-compatible one. The loop, the tools and the sandbox stay here.
 //!
 //! Where the server holds text to a grammar, a turn goes the way of [`LocalEngine`](crate::engine::LocalEngine): decided
-//! by the model's own probabilities, then written under our grammar ([`held`]). Elsewhere the tools are sent and the
-//! server's calls are read, and those that leaked into its text ([`offered`]).
+//! by the model's own probabilities, then written under our grammar (`held`). Elsewhere the tools are sent and the
+//! server's calls are read, and those that leaked into its text (`offered`).
 //!
 //! Invariant: a turn is whole or an error. What broke off in the middle is never taken for a turn, and the transcript
 //! of the caller is not touched. Only what never reached the server is sent again.
