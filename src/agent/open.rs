@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use toolgate_chat::{Message, Transcript};
+use toolgate_chat::Transcript;
 
 use crate::tools::words::{holds_word, specific};
 
@@ -43,29 +43,21 @@ impl Open {
 /// What is open of the last request of a transcript, where the tools of these names are offered.
 pub(super) fn of<'a>(transcript: &Transcript, tools: impl Iterator<Item = &'a str>) -> Open {
     let Some(request) = transcript.question() else { return Open::default() };
-    let (mut taken, mut called) = (String::new(), Vec::new());
-    for message in transcript.iter().rev().take_while(|message| !matches!(message, Message::User(_))) {
-        match message {
-            Message::Assistant { calls, .. } => {
-                for call in calls {
-                    taken.push_str(&format!(" {}\n", serde_json::Value::Object(call.arguments.clone())));
-                    call.arguments.values().filter_map(|value| value.as_str()).for_each(|text| {
-                        taken.push_str(text);
-                        taken.push('\n');
-                    });
-                    called.push(call.name.as_str());
-                }
-            }
-            Message::Tool(replies) => replies.iter().for_each(|reply| {
-                taken.push_str(&reply.content);
-                taken.push('\n');
-            }),
-            _ => {}
+    let calls = transcript.calls_of_run();
+    let mut taken = String::new();
+    for (call, reply) in &calls {
+        // Numbers as JSON writes them, texts as they are: in JSON some of their characters are escaped.
+        let arguments = serde_json::Value::Object(call.arguments.clone()).to_string();
+        let texts = call.arguments.values().filter_map(serde_json::Value::as_str);
+        for text in std::iter::once(arguments.as_str()).chain(texts).chain(reply.map(|reply| &*reply.content))
+        {
+            taken.push_str(text);
+            taken.push('\n');
         }
     }
     let taken = taken.to_lowercase();
-    let specific = specific(request).filter(|item| !holds_word(&taken, &item.to_lowercase()));
-    let done: BTreeSet<String> = called.iter().flat_map(|name| parts(name)).collect();
+    let specific = specific(request).take(MOST).filter(|item| !holds_word(&taken, &item.to_lowercase()));
+    let done: BTreeSet<String> = calls.iter().flat_map(|(call, _)| parts(&call.name)).collect();
     let asked = words_of_tools(request, tools);
     let of_tools = asked.difference(&done).cloned().collect();
     Open { named: specific.map(str::to_owned).collect(), of_tools, asked }
@@ -83,13 +75,16 @@ fn parts(name: &str) -> impl Iterator<Item = String> + '_ {
     name.split(['_', '-', '.']).map(str::to_lowercase)
 }
 
+/// Words of a request that are looked for, the first ones: a request may come with a long text behind it.
+const MOST: usize = 200;
+
 /// Letters that a part of a tool's name has at least, to say what the tool is about.
 const LONG_ENOUGH: usize = 4;
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use toolgate_chat::{ToolCall, ToolReply};
+    use toolgate_chat::{Message, ToolCall, ToolReply};
 
     use super::*;
 

@@ -28,7 +28,7 @@ pub(super) struct Biases(Vec<(Vec<Value>, Vec<f64>)>);
 
 impl Biases {
     fn get(&self, tools: &[ToolSpec]) -> Option<&[f64]> {
-        let shown: Vec<Value> = tools.iter().map(ToolSpec::shown).collect();
+        let shown = shown(tools);
         self.0.iter().find(|(known, _)| *known == shown).map(|(_, bias)| bias.as_slice())
     }
 
@@ -36,7 +36,7 @@ impl Biases {
         if self.0.len() >= KEPT {
             self.0.remove(0);
         }
-        self.0.push((tools.iter().map(ToolSpec::shown).collect(), bias));
+        self.0.push((shown(tools), bias));
     }
 }
 
@@ -173,6 +173,11 @@ fn weigh<B: Backend>(
         }
     }
     Ok(calls)
+}
+
+/// Tools as prompts show them: what the state at hand narrows is not in it.
+fn shown(tools: &[ToolSpec]) -> Vec<Value> {
+    tools.iter().map(ToolSpec::shown).collect()
 }
 
 /// A call of the tool without arguments: all that matters is how a call of it begins.

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use toolgate_chat::{Dialogue, Primer, Template, TemplateTokens};
+use toolgate_chat::{Dialogue, Template, TemplateTokens};
 use toolgate_grammar::{TokenKind, Vocabulary};
 use toolgate_llama::{ContextOptions, LlamaBackend, LlamaGrammar, Model, ModelOptions};
 
@@ -70,11 +70,7 @@ impl Options {
         if defaults.advanced_parameters == Some(false) {
             options.parameters = Parameters::Plain;
         }
-        options.primer = match defaults.primer {
-            None => options.primer,
-            Some(models::Primer::Talk) => Primer::Talk,
-            Some(models::Primer::Calls) => Primer::Calls,
-        };
+        options.primer = defaults.primer.unwrap_or(options.primer);
         options.answer_view = match defaults.answers {
             None => options.answer_view,
             Some(models::Answers::Compact) => AnswerView::Compact,

@@ -131,6 +131,16 @@ impl Options {
         front.chain(given.iter().cloned()).collect()
     }
 
+    /// What stands in front of a conversation while its next turn is decided, or while a call is written: talk helps to
+    /// tell a first request from talk, and not to write.
+    pub(crate) fn primer_of(&self, transcript: &Transcript, decides: bool) -> Primer {
+        let opens = matches!(transcript.last(), Some(Message::User(_)));
+        match self.primer {
+            Primer::Talk if !(opens && decides) => Primer::None,
+            primer => primer,
+        }
+    }
+
     /// The tools as the model is offered them.
     pub(crate) fn offered(&self, tools: &[ToolSpec]) -> Vec<ToolSpec> {
         match self.parameters {
@@ -146,6 +156,8 @@ pub(super) type Reference = Box<dyn Fn(&Grammar) -> Result<Box<dyn Limit + Send>
 /// A model on this machine. One turn at a time; others wait.
 pub struct LocalEngine<B> {
     name: String,
+    /// Beside the state, so that an event's tokens can be read while their turn is made.
+    pub(super) vocabulary: Arc<Vocabulary>,
     pub(super) dialogue: Dialogue,
     pub(super) options: Options,
     /// Whether a control token ends the model's reasoning.
@@ -177,6 +189,7 @@ impl<B: Backend + Send> LocalEngine<B> {
         let openings_beside_json = openings_beside_json(backend.vocabulary(), &texts);
         let close = dialogue.knowledge().opens_reasoning.as_deref();
         let closes_by_token = close.is_some_and(|close| backend.vocabulary().special(close.trim()).is_some());
+        let vocabulary = backend.vocabulary().clone();
         let state = State {
             session: Session::new(backend),
             automata: Cache::default(),
@@ -185,6 +198,7 @@ impl<B: Backend + Send> LocalEngine<B> {
         };
         Self {
             name: name.into(),
+            vocabulary,
             dialogue,
             options,
             closes_by_token,
@@ -222,13 +236,9 @@ impl<B: Backend + Send> LocalEngine<B> {
     }
 
     /// A side's constraint, where a turn begins; `None` is none.
-    pub(super) fn constraint(
-        &self,
-        vocabulary: &Arc<Vocabulary>,
-        side: Option<&Side>,
-    ) -> Result<Box<dyn Limit>, Error> {
+    pub(super) fn constraint(&self, side: Option<&Side>) -> Result<Box<dyn Limit>, Error> {
         Ok(match (side, self.options.constraint) {
-            (None, _) | (_, Constraint::None) => Box::new(Free::new(vocabulary.clone())),
+            (None, _) | (_, Constraint::None) => Box::new(Free::new(self.vocabulary.clone())),
             (Some(side), Constraint::Grammar) => Box::new(Budgeted::new(side.automaton.matcher())),
             (Some(side), Constraint::Llama) => match &self.reference {
                 Some(reference) => reference(&side.grammar)?,
@@ -251,8 +261,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
     }
 
     fn text_of(&self, tokens: &[TokenId]) -> String {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let vocabulary = state.session.vocabulary();
+        let vocabulary = &self.vocabulary;
         // A token that the vocabulary does not have can only come from a record of another model.
         let known = tokens.iter().filter(|&&token| (token as usize) < vocabulary.len());
         let bytes: Vec<u8> = known.flat_map(|&token| vocabulary.bytes(token)).copied().collect();
@@ -333,12 +342,12 @@ impl<B: Backend + Send> Making<'_, B> {
         let decision = match &automata.answer {
             None => None,
             Some(_) => {
-                let vocabulary = state.session.vocabulary().clone();
+                let vocabulary = &self.engine.vocabulary;
                 let openings = match self.request.answer {
                     AnswerForm::Text => &engine.openings,
                     AnswerForm::Json(_) => &engine.openings_beside_json,
                 };
-                let decision = openings.decide(state.session.logits()?, &vocabulary, threshold);
+                let decision = openings.decide(state.session.logits()?, vocabulary, threshold);
                 (self.events)(TurnEvent::Decided(decision.clone()));
                 if !decision.call {
                     return self.answer(state, &automata, Some(decision));
@@ -406,14 +415,14 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         // An answer that was thought about follows the thought.
         if self.thought.is_none() {
-            let transcript = self.transcript();
             let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
             if after_calls && engine.options.answer_view != AnswerView::Full {
-                let view = engine.dialogue.answer_view(&transcript, self.request.closing);
+                let view = engine.dialogue.answer_view(self.request.transcript, self.request.closing);
                 self.prefill(state, &self.told_form(view), &[], engine.reasons())?;
             } else {
                 // After a decision this prompt is there already: nothing but a call that was taken back is cut off.
-                self.prefill(state, &self.told_form(transcript), self.request.tools, engine.reasons())?;
+                let transcript = self.told_form(self.transcript());
+                self.prefill(state, &transcript, self.request.tools, engine.reasons())?;
             }
             self.reason(state)?;
         }
@@ -454,11 +463,11 @@ impl<B: Backend + Send> Making<'_, B> {
             choice: choice.clone(),
             parallel: Some(self.request.parallel.unwrap_or(self.engine.options.parallel)),
         };
-        let vocabulary = state.session.vocabulary().clone();
+        let vocabulary = &self.engine.vocabulary;
         let format = self.engine.dialogue.format().as_ref();
-        let mut automata = state.automata.get(format, offered, &request, &vocabulary)?;
+        let mut automata = state.automata.get(format, offered, &request, vocabulary)?;
         if let (AnswerForm::Json(schema), Some(answer)) = (self.request.answer, &mut automata.answer) {
-            *answer = state.automata.answer(schema, &vocabulary)?;
+            *answer = state.automata.answer(schema, vocabulary)?;
         }
         Ok(automata)
     }
@@ -471,11 +480,9 @@ impl<B: Backend + Send> Making<'_, B> {
 
     /// What stands in front of the conversation while it is decided between call and answer, or a call is written.
     fn primer(&self, decides: bool) -> Primer {
-        let opens = matches!(self.request.transcript.last(), Some(Message::User(_)));
-        match self.engine.options.primer {
-            _ if self.engine.reasons() => Primer::None,
-            Primer::Talk if !(opens && decides) => Primer::None,
-            primer => primer,
+        match self.engine.reasons() {
+            true => Primer::None,
+            false => self.engine.options.primer_of(self.request.transcript, decides),
         }
     }
 
@@ -498,7 +505,7 @@ impl<B: Backend + Send> Making<'_, B> {
         sampler: &mut Sampler,
         mut shown: Shown,
     ) -> Result<Decoded, Error> {
-        let mut constraint = self.engine.constraint(state.session.vocabulary(), side)?;
+        let mut constraint = self.engine.constraint(side)?;
         let mut options = DecodeOptions { ahead: std::mem::take(&mut self.ahead), ..self.decode_options() };
         if matches!(shown, Shown::Answer) {
             options.stop_texts.clone_from(&self.request.sampling.stop);

@@ -75,8 +75,7 @@ impl<B: Backend + Send> Making<'_, B> {
         writer.tried.add(before.text.get(..place.end).unwrap_or_default());
         let options = self.decode_options();
         let (tried, stats) = (&writer.tried, &mut self.stats);
-        let vocabulary = state.session.vocabulary().clone();
-        let mut make = || self.engine.constraint(&vocabulary, Some(side)).map_err(failed);
+        let mut make = || self.engine.constraint(Some(side)).map_err(failed);
         let other = likeliest_other(&mut state.session, &mut make, &options, before, place, tried, stats)?;
         let Some(other) = other else { return Ok(None) };
         (self.events)(TurnEvent::Retry(format!("{}; that value is written again", wrong.why)));
@@ -91,7 +90,7 @@ impl<B: Backend + Send> Making<'_, B> {
         sampler: &mut Sampler,
         other: &Other,
     ) -> Result<Option<Decoded>, Error> {
-        let mut constraint = self.engine.constraint(state.session.vocabulary(), Some(side))?;
+        let mut constraint = self.engine.constraint(Some(side))?;
         let options = self.decode_options();
         let silent = &mut |_: Piece<'_>| ControlFlow::Continue(());
         let decoded = decode_from(&mut state.session, &mut constraint, sampler, &options, other, silent)?;
@@ -122,7 +121,7 @@ impl<B: Backend + Send> Making<'_, B> {
     fn repeated(&self, call: &ToolCall) -> Option<Fault> {
         let repeats = self.request.open && self.request.settled.iter().any(|made| made.same_request(call));
         let (first, _) = call.arguments.iter().find(|_| repeats)?;
-        let pointer = format!("/{}", first.replace('~', "~0").replace('/', "~1"));
+        let pointer = format!("/{}", place::step(first));
         Some(Fault {
             pointer,
             why: "this call was made already, and something else was asked for".to_owned(),

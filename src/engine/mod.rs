@@ -24,6 +24,7 @@ pub use check::{CallCheck, Fault};
 pub use local::{AnswerView, LocalEngine, Options, Parameters};
 pub(crate) use local::{drop_repeats, show};
 pub use packs::{DEFAULT_LIMIT, PackInfo, Packs};
+pub(crate) use place::step;
 pub use policy::Thresholds;
 pub(crate) use recover::recover;
 
@@ -108,6 +109,26 @@ pub struct TurnRequest<'a> {
     pub answer: AnswerForm<'a>,
     /// How tokens are drawn and bounded.
     pub sampling: &'a Sampling,
+}
+
+impl<'a> TurnRequest<'a> {
+    /// A first turn of a conversation, which may call one of these tools; all else is left open.
+    pub fn new(transcript: &'a Transcript, tools: &'a [ToolSpec], sampling: &'a Sampling) -> Self {
+        Self {
+            transcript,
+            tools,
+            choice: ToolChoice::Auto,
+            parallel: None,
+            settled: &[],
+            check: None,
+            changed: false,
+            open: false,
+            fits: &[],
+            closing: false,
+            answer: AnswerForm::Text,
+            sampling,
+        }
+    }
 }
 
 /// What an answer is.

@@ -51,8 +51,8 @@ impl<B: Backend + Send> Making<'_, B> {
         narrower: &Narrower,
         why: &str,
     ) -> Result<Option<Decoded>, Error> {
-        let vocabulary = state.session.vocabulary().clone();
-        let Some(other) = Other::up_to(&vocabulary, before, at) else { return Ok(None) };
+        let vocabulary = &self.engine.vocabulary;
+        let Some(other) = Other::up_to(vocabulary, before, at) else { return Ok(None) };
         let tools = narrower.apply(self.request.tools);
         // Where no grammar comes of the choices, the call stays as it was written.
         let Ok(automata) = self.automata(state, &tools, &self.request.choice) else { return Ok(None) };

@@ -81,6 +81,11 @@ pub(super) fn of_spelled(
     places.min().map(|(at, len)| behind + at..behind + at + len)
 }
 
+/// A name as it stands in a JSON pointer.
+pub(crate) fn step(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
 /// The names and positions that a JSON pointer goes by.
 fn steps(pointer: &str) -> impl Iterator<Item = String> {
     pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))

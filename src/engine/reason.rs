@@ -35,7 +35,7 @@ impl<B: Backend + Send> Making<'_, B> {
         let engine = self.engine;
         let Some(close) = engine.closing() else { return Ok(()) };
         let text = Grammar::parse("root ::= .*")?;
-        let automaton = Automaton::new(&text, state.session.vocabulary().clone(), &Limits::default())?;
+        let automaton = Automaton::new(&text, self.engine.vocabulary.clone(), &Limits::default())?;
         let options = self.decode_options();
         let options = DecodeOptions {
             max_tokens: options.max_tokens.min(state.session.room()) / 2,

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use regex::Regex;
 use serde_json::Value;
-use toolgate_chat::{Message, ToolChoice, Transcript};
+use toolgate_chat::{Message, Transcript};
 use toolgate_infer::Stats;
 use toolgate_sandbox::policy::Mode;
 
@@ -17,7 +17,7 @@ use super::check::check;
 use super::record::{Call, Decided, Record};
 use super::task::{Offered, Task};
 use crate::agent::{Agent, Event, Final, Options as AgentOptions};
-use crate::engine::{AnswerForm, Cancel, Engine, Sampling, TurnRequest};
+use crate::engine::{Cancel, Engine, Sampling, TurnRequest};
 use crate::memory::{self, Memory};
 use crate::tools::{CannedTool, Registry, Status};
 use crate::{Error, Kind};
@@ -210,20 +210,10 @@ fn run_question(
     cancel: &Cancel,
 ) -> Result<Record, Error> {
     let mut record = blank(&question.id, &question.category);
-    let request = TurnRequest {
-        transcript: &question.transcript()?,
-        tools: &question.specs()?,
-        choice: ToolChoice::Auto,
-        parallel: options.parallel,
-        settled: &[],
-        check: None,
-        changed: false,
-        open: false,
-        fits: &[],
-        closing: false,
-        answer: AnswerForm::Text,
-        sampling: &Sampling { max_tokens: options.max_tokens, ..Sampling::default() },
-    };
+    let (transcript, tools) = (question.transcript()?, question.specs()?);
+    let sampling = Sampling { max_tokens: options.max_tokens, ..Sampling::default() };
+    let request =
+        TurnRequest { parallel: options.parallel, ..TurnRequest::new(&transcript, &tools, &sampling) };
     match engine.turn(&request, cancel, &mut |_| {}) {
         Ok(turn) => {
             record.stop_reason = format!("{:?}", turn.stop);

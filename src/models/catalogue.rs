@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use toolgate_chat::Primer;
 
 use super::digest::Sha256Digest;
 use super::error::{Error, Kind};
@@ -121,16 +122,6 @@ pub struct Defaults {
     pub parallel: Option<u32>,
     /// Tokens of context to allocate.
     pub context: Option<u32>,
-}
-
-/// What a model is shown before a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Primer {
-    /// A greeting and a sum that are answered without a tool.
-    Talk,
-    /// An example call of each tool, and the talk.
-    Calls,
 }
 
 /// What an answer after calls is written from.

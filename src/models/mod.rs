@@ -16,9 +16,7 @@ mod tests;
 mod wheels;
 
 pub use cache::{CACHE_VARIABLE, CATALOGUE_VARIABLE, Presence, ResolvedModel, Store, digest_of, resolve};
-pub use catalogue::{
-    Answers, CallThresholds, Catalogue, Defaults, Entry, HubFile, Primer, Replacement, Wheel,
-};
+pub use catalogue::{Answers, CallThresholds, Catalogue, Defaults, Entry, HubFile, Replacement, Wheel};
 pub use digest::Sha256Digest;
 pub use error::{Error, Kind};
 pub use pull::{Event, Existing, Origin, Pull, Pulled, SourceKind};

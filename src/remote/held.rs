@@ -6,8 +6,7 @@
 use std::num::NonZeroUsize;
 
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, Primer, Prompt, PromptOptions, ToolChoice, ToolSpec, Transcript,
-    TurnGrammar,
+    Dialogue, Message, ParsedTurn, Prompt, PromptOptions, ToolChoice, ToolSpec, Transcript, TurnGrammar,
 };
 use toolgate_grammar::{Grammar, TokenKind};
 use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
@@ -98,7 +97,7 @@ impl Making<'_> {
                 Some(decision)
             }
         };
-        let prompt = self.prompt(&self.introduced(Primer::None), offered)?;
+        let prompt = self.prompt(&self.introduced(false), offered)?;
         let written = self.write(&prompt, call, false)?;
         let mut parsed = self.server.dialogue().format().parse(&written.text, request.tools);
         let made = !parsed.calls.is_empty();
@@ -123,11 +122,10 @@ impl Making<'_> {
         };
         let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
         let prompt = if after_calls && self.options.answer_view != AnswerView::Full {
-            let whole = self.introduced(Primer::None);
-            let view = self.server.dialogue().answer_view(&whole, self.request.closing);
+            let view = self.server.dialogue().answer_view(self.request.transcript, self.request.closing);
             self.prompt(&view, &[])?
         } else {
-            self.prompt(&self.introduced(self.primer()), self.request.tools)?
+            self.prompt(&self.introduced(true), self.request.tools)?
         };
         let written = self.write(&prompt, grammar, true)?;
         let content = Some(written.text.trim().to_owned()).filter(|text| !text.is_empty());
@@ -136,7 +134,7 @@ impl Making<'_> {
 
     /// Call or answer, by the probability of every call opening among the likeliest first tokens.
     fn decide(&mut self, offered: &[ToolSpec], threshold: f64) -> Result<TurnDecision, Error> {
-        let prompt = self.prompt(&self.introduced(self.primer()), offered)?;
+        let prompt = self.prompt(&self.introduced(true), offered)?;
         let (tokens, usage) = self.server.first_tokens(&prompt, self.cancel)?;
         self.note(usage);
         decision(&tokens, &self.server.dialogue().format().openings(), threshold)
@@ -148,15 +146,11 @@ impl Making<'_> {
         Ok(self.server.dialogue().format().turn(offered, &request)?)
     }
 
-    /// What stands in front of a conversation that begins.
-    fn primer(&self) -> Primer {
-        let opens = matches!(self.request.transcript.last(), Some(Message::User(_)));
-        if opens { self.options.primer } else { Primer::None }
-    }
-
-    fn introduced(&self, primer: Primer) -> Transcript {
-        let format = self.server.dialogue().format().as_ref();
-        self.options.introduced(self.request.transcript, self.request.tools, format, primer)
+    /// The transcript after what stands in front of it, while it is decided or, else, while a call is written.
+    fn introduced(&self, decides: bool) -> Transcript {
+        let (format, request) = (self.server.dialogue().format().as_ref(), self.request);
+        let primer = self.options.primer_of(request.transcript, decides);
+        self.options.introduced(request.transcript, request.tools, format, primer)
     }
 
     fn prompt(&self, transcript: &Transcript, tools: &[ToolSpec]) -> Result<Prompt, Error> {

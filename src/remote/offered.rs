@@ -3,12 +3,10 @@
 //!
 //! Invariant: a call's arguments are the server's whole JSON object, or the call is none.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use toolgate_chat::fallback::{Stream, extract};
 use toolgate_chat::format::Family;
-use toolgate_chat::{
-    Defect, DefectKind, Message, ParsedTurn, Primer, ToolCall, ToolChoice, ToolSpec, Transcript,
-};
+use toolgate_chat::{Defect, DefectKind, ParsedTurn, Primer, ToolCall, ToolChoice, ToolSpec};
 use toolgate_infer::StopReason;
 
 use super::http::Client;
@@ -26,7 +24,7 @@ pub(super) fn turn(
     events: &mut dyn FnMut(TurnEvent),
 ) -> Result<Turn, Error> {
     let transcript = options.introduced(request.transcript, request.tools, &Family::generic(), Primer::None);
-    let messages = messages(&transcript);
+    let messages = transcript.to_openai();
     let ask = |choice: &ToolChoice, events: &mut dyn FnMut(TurnEvent)| {
         let mut body = wire::chat_body(model, request.sampling);
         body.insert("messages".to_owned(), Value::Array(messages.clone()));
@@ -47,33 +45,6 @@ pub(super) fn turn(
     again.looped = !again.parsed.calls.is_empty();
     again.parsed.calls.clear();
     Ok(again)
-}
-
-/// The conversation as chat completions have it: a message for each result.
-fn messages(transcript: &Transcript) -> Vec<Value> {
-    let mut out = Vec::new();
-    for message in transcript {
-        match message {
-            Message::System(text) => out.push(json!({"role": "system", "content": text})),
-            Message::User(text) => out.push(json!({"role": "user", "content": text})),
-            Message::Assistant { content, calls, .. } if calls.is_empty() => {
-                out.push(json!({"role": "assistant", "content": content.as_deref().unwrap_or_default()}));
-            }
-            Message::Assistant { content, calls, .. } => {
-                let calls: Vec<Value> = calls.iter().map(called).collect();
-                out.push(json!({"role": "assistant", "content": content, "tool_calls": calls}));
-            }
-            Message::Tool(replies) => out.extend(replies.iter().map(
-                |reply| json!({"role": "tool", "tool_call_id": reply.call_id, "content": reply.content}),
-            )),
-        }
-    }
-    out
-}
-
-fn called(call: &ToolCall) -> Value {
-    let arguments = Value::Object(call.arguments.clone()).to_string();
-    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
 }
 
 /// Adds the tools and what may become of them. Where nothing may be called nothing is offered, which every server obeys.
@@ -277,6 +248,8 @@ impl Piecemeal {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use serde_json::json;
 
     use super::*;
 

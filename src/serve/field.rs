@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::refusal::Refusal;
+use crate::engine::step;
 
 /// A place in a request's body, with what stands there; JSON null counts as nothing.
 #[derive(Clone, Debug)]
@@ -22,8 +23,7 @@ impl<'a> Field<'a> {
     /// The member of an object; nothing where this is no object.
     pub(super) fn at(&self, key: &str) -> Self {
         let value = self.value.and_then(|value| value.get(key)).filter(|value| !value.is_null());
-        let escaped = key.replace('~', "~0").replace('/', "~1");
-        Self { value, pointer: format!("{}/{escaped}", self.pointer) }
+        Self { value, pointer: format!("{}/{}", self.pointer, step(key)) }
     }
 
     pub(super) fn pointer(&self) -> &str {

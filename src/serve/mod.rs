@@ -7,7 +7,8 @@
 //! The tools of a request are the client's: their schemas become the turn's grammar, and the calls are handed back. With
 //! [`Execute`] the server runs tools of its own instead, until there is an answer. Invariants: a request whose schemas cannot
 //! be held is refused with a JSON pointer, never answered less strictly; nothing is kept of a conversation but what the
-//! engine's cache holds of its tokens; what a client does not read, or leaves, holds up nobody else.
+//! engine's cache holds of its tokens, and of what it begins with (system prompt and tools) on disk, where the engine keeps
+//! packs; what a client does not read, or leaves, holds up nobody else.
 
 mod api;
 mod ask;

@@ -182,18 +182,11 @@ impl Worker {
     fn turn(&mut self) -> Result<Outcome, Error> {
         let Self { shared, ask, cancel, told, .. } = self;
         let request = TurnRequest {
-            transcript: &ask.transcript,
-            tools: &ask.tools.specs,
             choice: ask.choice.clone(),
             parallel: ask.parallel,
-            settled: &[],
             check: ask.tools.check(),
-            changed: false,
-            open: false,
-            fits: &[],
-            closing: false,
             answer: ask.form.as_ref().map_or(AnswerForm::Text, AnswerForm::Json),
-            sampling: &ask.sampling,
+            ..TurnRequest::new(&ask.transcript, &ask.tools.specs, &ask.sampling)
         };
         let turn = shared.engine.turn(&request, cancel, &mut |event| told.see(event))?;
         if turn.stop == StopReason::Cancelled {
@@ -253,7 +246,7 @@ impl Worker {
             usage: Usage {
                 prompt: run.stats.prompt_tokens,
                 cached: run.stats.cached_tokens,
-                completion: run.stats.sampled_tokens + run.stats.forced_tokens,
+                completion: run.stats.written(),
             },
             decision: None,
             run: Some(summary),
@@ -395,7 +388,7 @@ impl Told {
         Usage {
             prompt: self.prompt,
             cached: self.prompt.saturating_sub(evaluated),
-            completion: stats.sampled_tokens + stats.forced_tokens + stats.accepted_tokens,
+            completion: stats.written(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The built-in file tools: their parameters as Rust types, over the sandbox's file tier.
 
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -7,7 +9,7 @@ use serde_json::{Map, Value, json};
 use toolgate_chat::ToolSpec;
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{
-    self as sandbox, Grants, Kind, OutlineLimits, ReadOptions, Root, Scope, SearchOptions, output,
+    self as sandbox, Grants, Kind, Outline, OutlineLimits, ReadOptions, Root, Scope, SearchOptions, output,
 };
 
 use super::narrow::{occurrences, text};
@@ -88,6 +90,35 @@ pub struct FileTool {
     grants: Grants,
     paths: Paths,
     run: Operation,
+    view: Arc<LastView>,
+}
+
+/// What is there, as a turn's tools see it: walked through once for all of them.
+struct View {
+    /// The turn's.
+    of: Arc<()>,
+    readable: Outline,
+    writable: OnceLock<Outline>,
+    named: Named,
+}
+
+/// The view of the last turn, which the tools of a workspace share.
+#[derive(Default)]
+struct LastView(Mutex<Option<Arc<View>>>);
+
+impl LastView {
+    fn of(&self, said: &Said, root: &Root, grants: &Grants) -> Arc<View> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(view) = last.as_ref().filter(|view| Arc::ptr_eq(&view.of, said.identity())) {
+            return view.clone();
+        }
+        let readable = root.outline(grants, false, &OutlineLimits::default());
+        let named = said.named(&readable.files, &readable.directories);
+        let of = said.identity().clone();
+        let view = Arc::new(View { of, readable, writable: OnceLock::new(), named });
+        *last = Some(view.clone());
+        view
+    }
 }
 
 /// Which paths an operation takes.
@@ -153,6 +184,7 @@ impl From<sandbox::Error> for Stop {
 /// None that input could cause; the definitions are checked like any others.
 pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTool>, Error> {
     let grants = policy.grants(mode);
+    let view = Arc::<LastView>::default();
     let tool = |spec: Result<ToolSpec, toolgate_chat::Error>, effect, paths, run: Operation| {
         let spec = spec?;
         let asks = policy.asks(spec.name.as_str());
@@ -164,6 +196,7 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
             grants: grants.clone(),
             paths,
             run,
+            view: view.clone(),
         })
     };
     let mut tools = Vec::new();
@@ -239,33 +272,35 @@ impl Tool for FileTool {
     }
 
     fn narrow(&self, said: &Said) -> Narrowed {
-        let all = self.root.outline(&self.grants, false, &OutlineLimits::default());
-        let named = said.named(&all.files, &all.directories);
+        let view = self.view.of(said, &self.root, &self.grants);
+        let (all, named) = (&view.readable, &view.named);
         let fit = match self.paths {
             Paths::Editable if all.files.is_empty() && all.open.is_empty() => Fit::Clashes,
-            paths => paths.fit(&named, said.is_begun()),
+            paths => paths.fit(named, said.is_begun()),
         };
-        let parameters = |paths: Vec<String>, open: &[String]| {
+        let parameters = |paths: &[&[String]], open: &[String]| {
             // With no file there and none named, every path is as wrong as any other.
+            let paths = paths.concat();
             let is_known = !(paths.is_empty() && open.is_empty() && named.missing.is_empty());
             is_known.then(|| ("path", said.with_paths(paths, open))).into_iter().collect()
         };
+        let writable =
+            || view.writable.get_or_init(|| self.root.outline(&self.grants, true, &OutlineLimits::default()));
         let parameters = match self.paths {
             // Where all of the workspace may be written, a new path may be any, unless the user gave it.
             Paths::Writable if self.grants.write == Scope::Everything => {
-                let given = said.places(&named, &all.directories);
+                let given = said.places(named, &all.directories);
                 given.map(|given| ("path", given)).into_iter().collect()
             }
-            Paths::Editable | Paths::Writable => {
-                let mut writable = self.root.outline(&self.grants, true, &OutlineLimits::default());
-                if self.paths == Paths::Writable {
-                    writable.open.extend(writable.directories);
-                }
-                parameters(writable.files, &writable.open)
+            Paths::Writable => {
+                let outline = writable();
+                let open = [outline.open.as_slice(), &outline.directories].concat();
+                parameters(&[&outline.files], &open)
             }
-            Paths::Files => parameters(all.files, &all.open),
-            Paths::Directories => parameters(all.directories, &all.open),
-            Paths::Entries => parameters(all.files.into_iter().chain(all.directories).collect(), &all.open),
+            Paths::Editable => parameters(&[&writable().files], &writable().open),
+            Paths::Files => parameters(&[&all.files], &all.open),
+            Paths::Directories => parameters(&[&all.directories], &all.open),
+            Paths::Entries => parameters(&[&all.files, &all.directories], &all.open),
         };
         Narrowed { parameters, fit }
     }

@@ -3,7 +3,8 @@
 //! Invariant: what the user wrote can be said. A path or a text that is not there then reaches the tool, which says so
 //! and names what is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use toolgate_chat::{Message, ToolSpec, Transcript};
@@ -15,6 +16,8 @@ pub const CHOICES: &str = "x-toolgate-choices";
 
 /// Words kept of what users wrote.
 const WORDS: usize = 1_000;
+/// Names of new files that a request gives at most; more are a text that is about files.
+const GIVEN: usize = 8;
 /// Words kept of what tools gave back, newest first.
 const RESULT_WORDS: usize = 200;
 
@@ -140,6 +143,8 @@ pub struct Said {
     texts: Vec<String>,
     /// Of the newest, what no call has taken up; `None` is all of it.
     open: Option<Vec<String>>,
+    /// Tells this from all that was said otherwise, for what is derived from it.
+    identity: Arc<()>,
 }
 
 impl Said {
@@ -170,7 +175,12 @@ impl Said {
     /// The same, where of the newest request only these words are not taken up yet; `None` is all of them.
     #[must_use]
     pub fn with_open(self, open: Option<Vec<String>>) -> Self {
-        Self { open, ..self }
+        Self { open, identity: Arc::default(), ..self }
+    }
+
+    /// The same for clones of one value alone, for as long as it is held.
+    pub(super) fn identity(&self) -> &Arc<()> {
+        &self.identity
     }
 
     /// Whether calls for the newest request were made already.
@@ -190,7 +200,7 @@ impl Said {
         let request = self.texts.first().map(String::as_str).unwrap_or_default();
         let files: BTreeSet<&str> =
             files_of(request).map(plain).filter(|file| named.missing.contains(*file)).collect();
-        if files.is_empty() || named.file {
+        if files.is_empty() || files.len() > GIVEN || named.file {
             return None;
         }
         let names = files.iter().filter(|path| !path.contains('/'));
@@ -202,16 +212,11 @@ impl Said {
 
     /// What the newest request names, of what is not taken up yet, where these files and directories are there.
     pub fn named(&self, files: &[String], directories: &[String]) -> Named {
+        let (files, directories) = (names_of(files), names_of(directories));
         let mut named = Named::default();
         for asked in self.asked() {
             let word = plain(&asked).to_lowercase();
-            let is = |path: &String| {
-                let path = path.to_lowercase();
-                let name = path.rsplit('/').next().unwrap_or(&path);
-                let ends = path.strip_suffix(&word).is_some_and(|front| front.ends_with('/'));
-                path == word || ends || name.rsplit_once('.').is_some_and(|(stem, _)| stem == word)
-            };
-            let (file, directory) = (files.iter().any(is), directories.iter().any(is));
+            let (file, directory) = (files.contains(&word), directories.contains(&word));
             named.file |= file;
             named.directory |= directory;
             if !file && !directory {
@@ -224,15 +229,15 @@ impl Said {
         named
     }
 
-    /// Whether a user wrote this text, not as a part of a word.
-    pub fn holds(&self, text: &str) -> bool {
-        self.texts.iter().any(|said| holds_word(said, text))
-    }
-
-    /// [`holds`](Self::holds), where the path of the file it is about, and the file's name, do not count.
+    /// Whether a user wrote this text, not as a part of a word, and not only in the path of the file it is about or in the
+    /// file's name.
     pub fn holds_beside(&self, text: &str, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
-        self.texts.iter().any(|said| holds_word(&said.replace(path, " ").replace(name, " "), text))
+        let beside = |said: &str| match name {
+            "" => holds_word(said, text),
+            name => holds_word(&said.replace(path, " ").replace(name, " "), text),
+        };
+        self.texts.iter().any(|said| beside(said))
     }
 
     /// What the piece of a text should be that is to be replaced, where a number or a quotation of the newest request
@@ -266,7 +271,8 @@ impl Said {
         }
         // Who names a path does not mean another word by it.
         let request = self.texts.first().map(String::as_str).unwrap_or_default();
-        let is_path = |word: &str| is_pathlike(word) || paths.iter().any(|path| path == plain(word));
+        let known: HashSet<&str> = paths.iter().map(String::as_str).collect();
+        let is_path = |word: &str| is_pathlike(word) || known.contains(plain(word));
         let names_paths = words(request).any(|word| is_path(&word));
         let missing = self.words.iter().filter(|word| {
             names.get(&word.to_lowercase()) != Some(&1)
@@ -282,6 +288,20 @@ impl Said {
         });
         Choices::Among { texts: texts.into_iter().collect(), beginnings: open.collect() }
     }
+}
+
+/// All that these paths may be called, in lower case: the path, each end of it, and the last name without its ending.
+fn names_of(paths: &[String]) -> HashSet<String> {
+    let mut names = HashSet::new();
+    for path in paths {
+        let path = path.to_lowercase();
+        let ends = path.match_indices('/').filter_map(|(at, _)| path.get(at + 1..)).map(str::to_owned);
+        names.extend(ends);
+        let last = path.rsplit('/').next().unwrap_or(&path);
+        names.extend(last.rsplit_once('.').map(|(stem, _)| stem.to_owned()));
+        names.insert(path);
+    }
+    names
 }
 
 /// How often a piece occurs in a text, overlapping occurrences counted, up to two.
@@ -383,8 +403,9 @@ mod tests {
     #[test]
     fn a_text_is_said_only_in_whole_words() {
         let said = said("Replace \"port = 80\" by 8080.");
-        assert!(said.holds("port = 80") && said.holds("by 8080") && said.holds("80"));
-        assert!(!said.holds("port = 8") && !said.holds("ort = 80") && !said.holds("") && !said.holds("x"));
+        let holds = |text: &str| said.holds_beside(text, "");
+        assert!(holds("port = 80") && holds("by 8080") && holds("80"));
+        assert!(!holds("port = 8") && !holds("ort = 80") && !holds("") && !holds("x"));
     }
 
     #[test]
@@ -432,7 +453,7 @@ mod tests {
     #[test]
     fn a_file_s_own_name_is_not_what_is_to_be_replaced_in_it() {
         let said = said("In docs/letter.txt write dear for deer");
-        assert!(said.holds("letter") && !said.holds_beside("letter", "docs/letter.txt"));
+        assert!(said.holds_beside("letter", "other.txt") && !said.holds_beside("letter", "docs/letter.txt"));
         assert!(said.holds_beside("deer", "docs/letter.txt"));
     }
 

@@ -5,9 +5,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 use toolgate::Kind;
 use toolgate::agent::{Agent, Approval, Event, Final, Options, StopReason};
-use toolgate::engine::{self, AnswerView, Cancel, Constraint, LocalEngine, Thresholds};
+use toolgate::engine::{
+    self, AnswerView, Cancel, Constraint, Engine, LocalEngine, Sampling, Thresholds, TurnEvent, TurnRequest,
+};
 use toolgate::tools::{Registry, Status, typed};
-use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, ToolChoice, ToolName, Transcript};
+use toolgate_chat::{
+    Dialogue, Message, Primer, Template, TemplateTokens, ToolCall, ToolChoice, ToolName, ToolReply,
+    Transcript,
+};
 use toolgate_infer::Vocabulary;
 use toolgate_infer::scripted::Scripted;
 
@@ -340,4 +345,32 @@ fn a_model_too_small_to_retell_results_gives_them_as_they_are() {
     let is_shown = |event: &Event| matches!(event, Event::Text { delta } if delta == "rain in Oslo");
     assert!(run.events.iter().any(is_shown));
     assert_eq!(outcome(model()).answer, "It never rains.", "control: others retell");
+}
+
+#[test]
+fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
+    let oslo = call("get_weather", "Oslo");
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    let thresholds = Thresholds { after_success: 0.0, ..Thresholds::default() };
+    let options = engine::Options { primer: Primer::Calls, thresholds, ..engine::Options::default() };
+    let engine = LocalEngine::new("scripted", scripted().say(oslo).say("It rains."), dialogue, options);
+    let made = ToolCall::new("get_weather", serde_json::Map::from_iter([("city".into(), "Oslo".into())]));
+    let transcript = Transcript::new()
+        .with(Message::User("How is the weather in Oslo?".into()))
+        .with(Message::calls([made.clone()]))
+        .with(Message::Tool(vec![ToolReply::ok(&made, "rain in Oslo")]));
+    let (specs, sampling) = (registry().specs(), Sampling::default());
+    let settled = [made];
+    let request = TurnRequest { settled: &settled, ..TurnRequest::new(&transcript, &specs, &sampling) };
+    let mut prompts = Vec::new();
+    let turn = engine.turn(&request, &Cancel::default(), &mut |event| {
+        if let TurnEvent::Prompted(tokens) = event {
+            prompts.push(engine.text_of(&tokens));
+        }
+    });
+    assert!(turn.unwrap().parsed.calls.is_empty());
+    let [calls, answer] = prompts.as_slice() else { panic!("{prompts:?}") };
+    assert!(calls.contains("alpha") && calls.contains("2 + 3"), "control: calls are: {calls}");
+    assert!(!answer.contains("alpha") && !answer.contains("2 + 3"), "{answer}");
+    assert!(answer.contains("rain in Oslo"), "{answer}");
 }

@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate::agent::{Agent, Event, Options};
-use toolgate::engine::{
-    self, AnswerForm, Cancel, Constraint, Engine, Forcing, LocalEngine, Sampling, TurnRequest,
-};
+use toolgate::engine::{self, Cancel, Constraint, Engine, Forcing, LocalEngine, Sampling, TurnRequest};
 use toolgate::models::Catalogue;
 use toolgate::tools::{Registry, Status, file_tools};
 use toolgate_chat::{Message, ToolChoice, ToolSpec, Transcript};
@@ -184,20 +182,8 @@ fn every_turn_is_valid_under_noise() {
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..300 {
         let sampling = Sampling { temperature: 2.0, seed, max_tokens: 400, ..Sampling::default() };
-        let request = TurnRequest {
-            transcript: &transcript,
-            tools: &tools,
-            choice: ToolChoice::Required,
-            parallel: None,
-            settled: &[],
-            check: None,
-            changed: false,
-            open: false,
-            fits: &[],
-            closing: false,
-            answer: AnswerForm::Text,
-            sampling: &sampling,
-        };
+        let request =
+            TurnRequest { choice: ToolChoice::Required, ..TurnRequest::new(&transcript, &tools, &sampling) };
         let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
         assert!(turn.parsed.defects.is_empty(), "seed {seed}: {:?} in {:?}", turn.parsed.defects, turn.text);
         let [call] = turn.parsed.calls.as_slice() else { panic!("seed {seed}: {:?}", turn.text) };
@@ -229,18 +215,8 @@ fn greedy_turns_read_the_same_with_and_without_forced_batches() {
                 let transcript = Transcript::new().with(Message::User((*task).into()));
                 let sampling = Sampling { max_tokens: 80, ..Sampling::default() };
                 let request = TurnRequest {
-                    transcript: &transcript,
-                    tools: &specs,
                     choice: ToolChoice::Required,
-                    parallel: None,
-                    settled: &[],
-                    check: None,
-                    changed: false,
-                    open: false,
-                    fits: &[],
-                    closing: false,
-                    answer: AnswerForm::Text,
-                    sampling: &sampling,
+                    ..TurnRequest::new(&transcript, &specs, &sampling)
                 };
                 engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap().text
             })

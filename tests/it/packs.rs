@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolgate::engine::{
-    self, AnswerForm, Cancel, DEFAULT_LIMIT, Engine, LocalEngine, Packs, Sampling, Turn, TurnEvent,
-    TurnRequest,
+    self, Cancel, DEFAULT_LIMIT, Engine, LocalEngine, Packs, Sampling, Turn, TurnEvent, TurnRequest,
 };
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, ToolChoice, ToolSpec, Transcript};
 use toolgate_infer::Vocabulary;
@@ -39,20 +38,8 @@ fn scripted(packs: Option<&Packs>, bias: f64) -> LocalEngine<Scripted> {
 fn turn(engine: &dyn Engine, tools: &[ToolSpec], text: &str) -> (Turn, usize) {
     let transcript = Transcript::new().with(Message::User(text.to_owned()));
     let sampling = Sampling { max_tokens: 200, ..Sampling::default() };
-    let request = TurnRequest {
-        transcript: &transcript,
-        tools,
-        choice: ToolChoice::Required,
-        parallel: None,
-        settled: &[],
-        check: None,
-        changed: false,
-        open: false,
-        fits: &[],
-        closing: false,
-        answer: AnswerForm::Text,
-        sampling: &sampling,
-    };
+    let request =
+        TurnRequest { choice: ToolChoice::Required, ..TurnRequest::new(&transcript, tools, &sampling) };
     let mut cached = None;
     let turn = engine.turn(&request, &Cancel::default(), &mut |event| {
         if let TurnEvent::Prefill { cached: tokens, .. } = event {

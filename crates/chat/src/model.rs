@@ -5,7 +5,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Kind};
 
@@ -75,6 +75,12 @@ impl ToolCall {
     /// Whether both ask the same tool the same thing; ids and the order of keys do not count.
     pub fn same_request(&self, other: &Self) -> bool {
         self.name == other.name && self.arguments == other.arguments
+    }
+
+    /// `{id, "type": "function", "function": {name, arguments}}`, the arguments as JSON text.
+    pub fn to_openai(&self) -> Value {
+        let arguments = Value::Object(self.arguments.clone()).to_string();
+        json!({"id": self.id, "type": "function", "function": {"name": self.name, "arguments": arguments}})
     }
 }
 
@@ -164,6 +170,42 @@ impl Transcript {
             Message::User(text) => Some(text.as_str()),
             _ => None,
         })
+    }
+
+    /// The messages of a chat completion, in OpenAI form: a message for each result, arguments as JSON text. What the
+    /// model thought is left out.
+    ///
+    /// ```
+    /// # use toolgate_chat::{Message, ToolCall, ToolReply, Transcript}; use serde_json::json;
+    /// let call = ToolCall::new("now", Default::default()).with_id("1");
+    /// let transcript = Transcript::new()
+    ///     .with(Message::User("What time is it?".into()))
+    ///     .with(Message::calls([call.clone()]))
+    ///     .with(Message::Tool(vec![ToolReply::ok(&call, "noon")]));
+    /// let [user, called, result] = transcript.to_openai().try_into().unwrap();
+    /// assert_eq!(user, json!({"role": "user", "content": "What time is it?"}));
+    /// assert_eq!(called["tool_calls"][0]["function"], json!({"name": "now", "arguments": "{}"}));
+    /// assert_eq!(result, json!({"role": "tool", "tool_call_id": "1", "content": "noon"}));
+    /// ```
+    pub fn to_openai(&self) -> Vec<Value> {
+        let mut out = Vec::new();
+        for message in self {
+            match message {
+                Message::System(text) => out.push(json!({"role": "system", "content": text})),
+                Message::User(text) => out.push(json!({"role": "user", "content": text})),
+                Message::Assistant { content, calls, .. } if calls.is_empty() => {
+                    out.push(json!({"role": "assistant", "content": content.as_deref().unwrap_or_default()}));
+                }
+                Message::Assistant { content, calls, .. } => {
+                    let calls: Vec<Value> = calls.iter().map(ToolCall::to_openai).collect();
+                    out.push(json!({"role": "assistant", "content": content, "tool_calls": calls}));
+                }
+                Message::Tool(replies) => out.extend(replies.iter().map(
+                    |reply| json!({"role": "tool", "tool_call_id": reply.call_id, "content": reply.content}),
+                )),
+            }
+        }
+        out
     }
 
     /// All calls since the person's last message, each with its result where there is one.

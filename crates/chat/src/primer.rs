@@ -5,12 +5,15 @@
 //! says when to call changes little, an answered greeting much. Which tool a request wants they see from requests, too,
 //! better than from descriptions.
 
+use serde::Deserialize;
+
 use crate::model::Message;
 use crate::prompt::example_of;
 use crate::spec::ToolSpec;
 
-/// What a conversation begins with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// What a conversation begins with; in a configuration `"none"`, `"talk"` or `"calls"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Primer {
     /// The user's own first message.
     #[default]

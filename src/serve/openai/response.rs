@@ -138,14 +138,9 @@ fn call_decision(decision: &TurnDecision) -> Value {
 fn message(outcome: &Outcome) -> Value {
     let mut message = json!({"role": "assistant", "content": outcome.content, "refusal": null});
     add(&mut message, "reasoning_content", outcome.reasoning.clone().map(Value::String));
-    let calls = (!outcome.calls.is_empty()).then(|| outcome.calls.iter().map(call).collect());
+    let calls = (!outcome.calls.is_empty()).then(|| outcome.calls.iter().map(ToolCall::to_openai).collect());
     add(&mut message, "tool_calls", calls);
     message
-}
-
-fn call(call: &ToolCall) -> Value {
-    let arguments = Value::Object(call.arguments.clone()).to_string();
-    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
 }
 
 fn usage(usage: Usage) -> Value {

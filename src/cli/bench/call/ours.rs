@@ -12,7 +12,7 @@ use toolgate_infer::{Stats, TokenId};
 
 use super::median;
 use super::requests::Request;
-use crate::engine::{AnswerForm, Cancel, Engine, Sampling, TurnEvent, TurnRequest};
+use crate::engine::{Cancel, Engine, Sampling, TurnEvent, TurnRequest};
 
 /// Tokens of a turn at most.
 pub(super) const MOST_TOKENS: usize = 256;
@@ -60,18 +60,9 @@ pub(super) fn warm(engine: &dyn Engine, request: &Request, runs: u16) -> anyhow:
 pub(super) fn once(engine: &dyn Engine, request: &Request) -> anyhow::Result<Measured> {
     let sampling = Sampling { max_tokens: MOST_TOKENS, ..Sampling::default() };
     let turn = TurnRequest {
-        transcript: &request.transcript,
-        tools: &request.tools,
         choice: ToolChoice::Required,
         parallel: std::num::NonZeroUsize::new(1),
-        settled: &[],
-        check: None,
-        changed: false,
-        open: false,
-        fits: &[],
-        closing: false,
-        answer: AnswerForm::Text,
-        sampling: &sampling,
+        ..TurnRequest::new(&request.transcript, &request.tools, &sampling)
     };
     let (mut prompt, mut grammar) = (Vec::new(), None);
     let started = Instant::now();

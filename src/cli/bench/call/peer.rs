@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use toolgate_chat::{Message, Transcript};
 
 use super::median;
 use super::ours::{MOST_TOKENS, Measured};
@@ -142,7 +141,7 @@ impl Peer {
 fn chat(request: &Request) -> Value {
     json!({
         "model": "default",
-        "messages": messages(&request.transcript),
+        "messages": request.transcript.to_openai(),
         "tools": request.tools.iter().map(toolgate_chat::ToolSpec::to_openai).collect::<Vec<_>>(),
         "tool_choice": "required",
         "parallel_tool_calls": false,
@@ -161,30 +160,6 @@ fn completion(ours: &Measured, grammar: &str) -> Value {
         "temperature": 0,
         "cache_prompt": true,
     })
-}
-
-fn messages(transcript: &Transcript) -> Vec<Value> {
-    let mut messages = Vec::new();
-    for message in transcript.iter() {
-        match message {
-            Message::System(text) => messages.push(json!({"role": "system", "content": text})),
-            Message::User(text) => messages.push(json!({"role": "user", "content": text})),
-            Message::Assistant { content, calls, .. } => {
-                let calls: Vec<Value> = calls
-                    .iter()
-                    .map(|call| {
-                        let arguments = Value::Object(call.arguments.clone()).to_string();
-                        json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
-                    })
-                    .collect();
-                messages.push(json!({"role": "assistant", "content": content, "tool_calls": calls}));
-            }
-            Message::Tool(replies) => messages.extend(replies.iter().map(
-                |reply| json!({"role": "tool", "tool_call_id": reply.call_id, "content": reply.content}),
-            )),
-        }
-    }
-    messages
 }
 
 #[cfg(test)]
