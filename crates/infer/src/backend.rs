@@ -145,19 +145,38 @@ pub trait Backend {
         Ok(None)
     }
 
-    /// Makes the current sequence hold the `len` tokens whose state was saved as `state`; whether it does now. Where
-    /// it does not, the sequence is empty. Logits are gone.
+    /// Makes the current sequence hold `tokens`, whose state was saved as `state`; whether it does now. Where it does
+    /// not, the sequence is empty. Logits are gone.
     ///
     /// # Errors
     /// [`Kind::Backend`](crate::Kind::Backend).
-    fn restore(&mut self, state: &[u8], len: usize) -> Result<bool, Error> {
-        let _ = (state, len);
+    fn restore(&mut self, state: &[u8], tokens: &[TokenId]) -> Result<bool, Error> {
+        let _ = (state, tokens);
         self.truncate(0)?;
         Ok(false)
     }
 
+    /// How many tokens `prompt` begins with are held for another conversation of the same model.
+    fn lent(&self, prompt: &[TokenId]) -> usize {
+        let _ = prompt;
+        0
+    }
+
+    /// Makes the current sequence hold what `prompt` begins with and another conversation holds, in place of what it
+    /// held, if that is more; returns how many tokens it holds. Logits are gone if it did.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend).
+    fn borrow(&mut self, prompt: &[TokenId]) -> Result<usize, Error> {
+        let _ = prompt;
+        Ok(self.evaluated())
+    }
+
     /// Tells that the tokens held now are the prompt of a turn. A hint; most backends have no use for it.
     fn begin_turn(&mut self) {}
+
+    /// Tells that a turn has ended: nothing is evaluated for a while. A hint, as above.
+    fn end_turn(&mut self) {}
 }
 
 fn no_sequence(sequence: usize) -> Error {
@@ -215,11 +234,20 @@ macro_rules! forward {
             fn save(&mut self) -> Result<Option<Vec<u8>>, Error> {
                 (**self).save()
             }
-            fn restore(&mut self, state: &[u8], len: usize) -> Result<bool, Error> {
-                (**self).restore(state, len)
+            fn restore(&mut self, state: &[u8], tokens: &[TokenId]) -> Result<bool, Error> {
+                (**self).restore(state, tokens)
+            }
+            fn lent(&self, prompt: &[TokenId]) -> usize {
+                (**self).lent(prompt)
+            }
+            fn borrow(&mut self, prompt: &[TokenId]) -> Result<usize, Error> {
+                (**self).borrow(prompt)
             }
             fn begin_turn(&mut self) {
                 (**self).begin_turn();
+            }
+            fn end_turn(&mut self) {
+                (**self).end_turn();
             }
         }
     )*};

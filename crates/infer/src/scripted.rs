@@ -306,14 +306,14 @@ impl Backend for Scripted {
         Ok(Some(self.held.iter().flat_map(|token| token.to_le_bytes()).collect()))
     }
 
-    fn restore(&mut self, state: &[u8], len: usize) -> Result<bool, Error> {
+    fn restore(&mut self, state: &[u8], tokens: &[TokenId]) -> Result<bool, Error> {
         self.truncate(0)?;
-        let tokens: Vec<TokenId> =
-            state.as_chunks().0.iter().map(|&bytes| TokenId::from_le_bytes(bytes)).collect();
-        let known = tokens.iter().all(|&token| (token as usize) < self.vocabulary.len());
-        let fits = known && tokens.len() == len && state.len() == 4 * len && len <= self.context;
+        let (saved, rest) = state.as_chunks();
+        let saved: Vec<TokenId> = saved.iter().map(|&bytes| TokenId::from_le_bytes(bytes)).collect();
+        let known = saved.iter().all(|&token| (token as usize) < self.vocabulary.len());
+        let fits = known && saved == tokens && rest.is_empty() && saved.len() <= self.context;
         if fits {
-            self.held = tokens;
+            self.held = saved;
         }
         Ok(fits)
     }

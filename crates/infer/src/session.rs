@@ -158,6 +158,7 @@ impl<B: Backend> Session<B> {
         // The last token is evaluated again if need be: its logits are those the turn starts from.
         let most = if rows == Rows::None { total } else { total - 1 };
         self.truncate(common(&self.tokens, prompt).min(most))?;
+        self.borrow(prompt.get(..most).unwrap_or_default())?;
         let cached = self.tokens.len();
         progress(Progress { cached, done: cached, total });
         let mut rest = prompt.get(cached..).unwrap_or_default();
@@ -174,10 +175,15 @@ impl<B: Backend> Session<B> {
         Ok(Prefill { prompt_tokens: total, cached_tokens: cached, evaluated_tokens, ms: ms(start.elapsed()) })
     }
 
-    /// Most tokens of `prompt` that are held, in whatever sequence.
+    /// Most tokens of `prompt` that are held, in whatever sequence, of this conversation or another.
     pub fn held(&self, prompt: &[TokenId]) -> usize {
         let shelved = self.shelf.best(prompt).map_or(0, |(_, held)| held);
-        common(&self.tokens, prompt).max(shelved)
+        common(&self.tokens, prompt).max(shelved).max(self.backend.lent(prompt))
+    }
+
+    /// Tells the backend that a turn has ended: nothing is evaluated for a while.
+    pub fn end_turn(&mut self) {
+        self.backend.end_turn();
     }
 
     /// The state of the tokens held, as bytes for [`restore`](Self::restore); none where the backend cannot tell.
@@ -200,7 +206,7 @@ impl<B: Backend> Session<B> {
         self.set_aside()?;
         self.make_room(tokens.len())?;
         self.row = None;
-        let restored = self.backend.restore(state, tokens.len())?;
+        let restored = self.backend.restore(state, tokens)?;
         if restored && self.backend.evaluated() == tokens.len() {
             self.tokens = tokens.to_vec();
             return Ok(true);
@@ -311,6 +317,18 @@ impl<B: Backend> Session<B> {
         self.shelf
             .put(std::mem::replace(&mut self.current, target), std::mem::replace(&mut self.tokens, tokens));
         Ok(())
+    }
+
+    /// Takes over what another conversation holds of `prompt`, which begins with all that is held here.
+    fn borrow(&mut self, prompt: &[TokenId]) -> Result<(), Error> {
+        let held = self.tokens.len();
+        if self.backend.lent(prompt) <= held {
+            return Ok(());
+        }
+        self.row = None;
+        let result = self.backend.borrow(prompt);
+        self.tokens = prompt.get(..self.backend.evaluated()).unwrap_or_default().to_vec();
+        result.map(drop)
     }
 
     /// Goes to an empty sequence, leaving what is worth keeping where it is. Nothing is copied: a backend may put copies off

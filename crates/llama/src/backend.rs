@@ -1,192 +1,103 @@
-//! A context of a model as a [`Backend`]: batches in, logits out, the KV cache cut where asked.
+//! A conversation in a context as a [`Backend`]: batches in, logits out, the KV cache cut where asked.
 //!
-//! Invariant: `held` says of each sequence how many tokens are in the cache, from position 0 on, whatever failed
-//! before.
+//! Invariant: the first `held` tokens of each of its sequences are in the cache, whatever failed before. More may be there
+//! until the next evaluation where the context is shared: cutting them at once would wait for the batch of others.
 
 use std::fmt;
-use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Instant;
 
-use llama_cpp_2::context::LlamaContext;
-use llama_cpp_2::context::params::{KvCacheType, LlamaContextParams};
-use llama_cpp_2::context::session::LlamaStateSeqFlags;
-use llama_cpp_2::llama_batch::LlamaBatch;
-use llama_cpp_2::token::LlamaToken;
 use toolgate_grammar::{TokenId, Vocabulary};
-use toolgate_infer::{Backend, Kind as InferKind, Rows, Specials};
+use toolgate_infer::{Backend, Rows, Specials};
 
-use crate::model::llama_cpp;
-use crate::threads::physical_cores;
-use crate::{Error, Kind, Model, state};
+use crate::context::{Context, Part, SEQUENCES, failed};
+use crate::lanes::{Lane, Lanes};
+use crate::{ContextOptions, Error, Kind, Model};
 
-/// How a context is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContextOptions {
-    /// Tokens it holds; `None` is what the model was trained with, at most 8,192. Each costs memory for its keys and
-    /// values (12 KiB with a 0.5 B model, 28 KiB with a 1.5 B one) in each of two sequences.
-    pub context: Option<u32>,
-    /// Most tokens evaluated at once; between two batches, progress is reported and work can be cancelled.
-    /// Default 256.
-    pub batch: u32,
-    /// Threads; `None` is one for each physical core.
-    pub threads: Option<u32>,
-    /// Whether tokens evaluated together must give the logits of tokens evaluated one by one. Default
-    /// [`Numerics::Exact`].
-    pub numerics: Numerics,
-}
+type Result<T> = std::result::Result<T, toolgate_infer::Error>;
 
-/// What batches may change in the low bits of logits. Low bits decide when two tokens are almost equally likely, and
-/// quantized models make them large: up to 0.4 for a 0.5 B model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Numerics {
-    /// Nothing, up to [`Backend::exact_batch_len`]: the same greedy turn, byte for byte, with and without batches of
-    /// forced tokens. Prompts then do without the tiled attention kernel (values are cached as bfloat16, which it
-    /// does not take), and forced tokens go in batches of seven.
-    #[default]
-    Exact,
-    /// Anything: the widest batches and llama.cpp's fastest kernels.
-    Fast,
-}
-
-/// Tokens up to which llama.cpp's kernels give the bits of single tokens, on x86-64 without repacking: its tiled
-/// matrix kernel takes over at eight. For other processors nothing is known, so nothing is promised.
-const EXACT: usize = if cfg!(target_arch = "x86_64") { 7 } else { 1 };
-
-impl Default for ContextOptions {
-    fn default() -> Self {
-        Self { context: None, batch: 256, threads: None, numerics: Numerics::default() }
-    }
-}
-
-/// Sequences of a context: a conversation as its calls see it, and as its answers do.
-///
-/// Each has cells of its own, from the first on. Sharing cells would cost no memory, but a token's logits would then
-/// depend, in their low bits, on where the cells of its sequence happen to lie among those of others.
-const SEQUENCES: usize = 2;
-
-/// A context with a few sequences.
+/// A conversation with a few sequences.
 pub struct LlamaBackend {
-    /// Borrows the model below: declared before it, so that it is dropped first.
-    context: LlamaContext<'static>,
+    place: Place,
     model: Model,
-    batch: LlamaBatch<'static>,
-    batch_len: usize,
-    exact_len: usize,
     /// Tokens of each sequence.
     held: [usize; SEQUENCES],
     current: usize,
-    /// Index in the last batch of each row of logits.
-    rows: Vec<i32>,
-    /// What saved states depend on; none where they cannot be saved.
-    state_key: Option<String>,
-    costs: Costs,
+    facts: Facts,
 }
 
-/// What small batches cost here, as measured so far.
-#[derive(Clone, Copy, Debug)]
-struct Costs {
-    /// Seconds of a token by itself; 0 before the first.
-    single: f64,
-    /// What each further token of a batch costs, as a share of that.
+/// What a context has for each conversation.
+#[derive(Clone)]
+struct Facts {
+    context_len: usize,
+    batch_len: usize,
+    exact_len: usize,
+    state_key: Option<String>,
     further: f64,
 }
 
-impl Costs {
-    /// Before anything was measured: what two cores with AVX2 took for models of 0.1 to 1.5 B weights.
-    const UNKNOWN: Self = Self { single: 0.0, further: 0.25 };
-
-    fn add(&mut self, tokens: usize, seconds: f64) {
-        const LATEST: f64 = 0.2;
-        match tokens {
-            0 => {}
-            1 if self.single == 0.0 => self.single = seconds,
-            1 => self.single += LATEST * (seconds - self.single),
-            _ if self.single > 0.0 => {
-                let share = (seconds / self.single - 1.0) / (tokens - 1) as f64;
-                self.further += LATEST * (share.clamp(0.02, 1.0) - self.further);
-            }
-            _ => {}
+impl Facts {
+    fn of(context: &Context, batch_len: usize) -> Self {
+        Self {
+            context_len: context.len,
+            batch_len,
+            exact_len: context.exact_len.min(batch_len),
+            state_key: context.state_key.clone(),
+            further: context.costs.further(1),
         }
     }
 }
 
+/// Where a conversation is evaluated.
+enum Place {
+    /// In a context of its own, with the numbers of the last batch's rows there.
+    Alone(Box<Context>, Vec<i32>),
+    /// In a context with others, with the logits of its own part of the last batch.
+    Beside { lane: Lane, logits: Vec<f32>, further: f64 },
+}
+
 impl fmt::Debug for LlamaBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (model, held) = (&self.model, self.held());
+        let (model, held) = (&self.model, self.evaluated());
         f.debug_struct("LlamaBackend").field("model", model).field("held", &held).finish_non_exhaustive()
     }
 }
 
 impl LlamaBackend {
-    #[expect(unsafe_code, reason = "a context borrows its model; both are kept together here")]
-    pub(crate) fn new(model: &Model, options: &ContextOptions) -> Result<Self, Error> {
-        let trained = u32::try_from(model.trained_context()).unwrap_or(0);
-        let len = options.context.unwrap_or(if trained == 0 { 4_096 } else { trained.min(8_192) }).max(1);
-        let batch_len = options.batch.clamp(1, len.max(1));
-        let threads = options.threads.map_or_else(physical_cores, |threads| threads as usize).max(1);
-        let threads = i32::try_from(threads).unwrap_or(i32::MAX);
-        let params = LlamaContextParams::default()
-            .with_n_ctx(NonZeroU32::new(len.saturating_mul(SEQUENCES as u32)))
-            .with_n_batch(batch_len)
-            .with_n_ubatch(batch_len)
-            .with_n_seq_max(SEQUENCES as u32)
-            .with_kv_unified(false)
-            .with_n_threads(threads)
-            .with_n_threads_batch(threads);
-        let params = match options.numerics {
-            // Single tokens take an attention kernel of their own, which sums in another order, if keys and values
-            // are of one type; with two types all batches take the plain one.
-            Numerics::Exact => params.with_type_v(KvCacheType::BF16),
-            Numerics::Fast => params,
-        };
-        let inner = model.inner();
-        let lock = inner.making_context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let context = inner.model.new_context(llama_cpp(), params).map_err(|error| {
-            let message =
-                format!("no context of {len} tokens could be made: not enough memory? try a shorter one");
-            Error::new(Kind::Context, message).because(error)
+    /// A conversation with a context to itself.
+    pub(crate) fn alone(model: &Model, options: &ContextOptions) -> std::result::Result<Self, Error> {
+        let context = Context::new(model, options, 1)?;
+        let batch_len = context.batch_len;
+        let facts = Facts::of(&context, batch_len);
+        Ok(Self::at(Place::Alone(Box::new(context), Vec::new()), model, facts))
+    }
+
+    /// So many conversations, evaluated together in one context.
+    pub(crate) fn beside_each_other(
+        model: &Model,
+        options: &ContextOptions,
+        conversations: usize,
+    ) -> std::result::Result<Vec<Self>, Error> {
+        if !model.remembers_all() {
+            let message = "this model's memory cannot be shared between conversations: take one at a time";
+            return Err(Error::new(Kind::Context, message));
+        }
+        let context = Context::new(model, options, conversations)?;
+        // A part of a prompt leaves room in the batch for what others decode, and does not hold them up for long.
+        let facts = Facts::of(&context, (context.batch_len / SHARE).max(1));
+        let lanes = Lanes::start(context, conversations).map_err(|error| {
+            Error::new(Kind::Context, "no thread to evaluate in could be started").because(error)
         })?;
-        drop(lock);
-        // SAFETY: the context borrows the `LlamaModel` inside the `Arc` of `model`. A clone of that `Arc` is kept in
-        // the same struct, in a field that is dropped after the context; the model does not move, and nothing hands
-        // out the context with its false lifetime.
-        let context = unsafe { std::mem::transmute::<LlamaContext<'_>, LlamaContext<'static>>(context) };
-        let batch_len = (context.n_batch().min(context.n_ubatch()).max(1)) as usize;
-        let exact_len = match options.numerics {
-            Numerics::Exact => EXACT.min(batch_len),
-            Numerics::Fast => batch_len,
-        };
-        let batch = LlamaBatch::new(batch_len, 1);
-        let state_key = model.remembers_all().then(|| {
-            let (version, system) = (state::LLAMA_CPP, state::system());
-            format!(
-                "llama-cpp-sys-2 {version}; {:?}, {threads} threads, batches of {batch_len}; {system}",
-                options.numerics
-            )
-        });
-        Ok(Self {
-            context,
-            model: model.clone(),
-            batch,
-            batch_len,
-            exact_len,
-            held: [0; SEQUENCES],
-            current: 0,
-            rows: Vec::new(),
-            state_key,
-            costs: Costs::UNKNOWN,
-        })
+        let place = |lane| Place::Beside { lane, logits: Vec::new(), further: facts.further };
+        Ok(lanes.into_iter().map(|lane| Self::at(place(lane), model, facts.clone())).collect())
+    }
+
+    fn at(place: Place, model: &Model, facts: Facts) -> Self {
+        Self { place, model: model.clone(), held: [0; SEQUENCES], current: 0, facts }
     }
 
     /// The model it evaluates.
     pub fn model(&self) -> &Model {
         &self.model
-    }
-
-    /// Tokens of the current sequence.
-    fn held(&self) -> usize {
-        self.held.get(self.current).copied().unwrap_or(0)
     }
 
     fn set_held(&mut self, tokens: usize) {
@@ -195,106 +106,113 @@ impl LlamaBackend {
         }
     }
 
-    /// Forgets the current sequence from a position on; all of it where a part cannot be forgotten, as with recurrent
-    /// models: the caller evaluates it again.
-    fn cut(&mut self, len: usize) -> Result<(), toolgate_infer::Error> {
-        let number =
-            |n: usize| u32::try_from(n).map_err(|error| failed("position is too large").because(error));
-        let sequence = Some(number(self.current)?);
-        let failed = |error| failed("cache could not be cut").because(error);
-        let is_cut =
-            len > 0 && self.context.clear_kv_cache_seq(sequence, Some(number(len)?), None).map_err(failed)?;
-        if !is_cut {
-            self.context.clear_kv_cache_seq(sequence, None, None).map_err(failed)?;
+    /// The context's number of one of its sequences.
+    fn number(&self, sequence: usize) -> Result<usize> {
+        if sequence >= SEQUENCES {
+            return Err(failed(format!("the context has no sequence {sequence}")));
         }
-        self.set_held(if is_cut { len } else { 0 });
-        Ok(())
+        Ok(sequence
+            + match &self.place {
+                Place::Alone(..) => 0,
+                Place::Beside { lane, .. } => lane.first(),
+            })
     }
 
-    fn known(sequence: usize) -> Result<i32, toolgate_infer::Error> {
-        let known = i32::try_from(sequence).ok().filter(|_| sequence < SEQUENCES);
-        known.ok_or_else(|| failed(format!("the context has no sequence {sequence}")))
+    /// The logits of the last batch are gone.
+    fn forget_rows(&mut self) {
+        match &mut self.place {
+            Place::Alone(_, rows) => rows.clear(),
+            Place::Beside { logits, .. } => logits.clear(),
+        }
     }
 
-    fn fill(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), toolgate_infer::Error> {
-        self.batch.clear();
-        self.rows.clear();
-        let (held, sequence) = (self.held(), [Self::known(self.current)?]);
-        for (index, &token) in tokens.iter().enumerate() {
-            let wanted = rows.wants(index, tokens.len());
-            let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-            if wanted {
-                self.rows.push(number(index));
-            }
-            // llama.cpp reads out of bounds for a token it does not have.
-            if token as usize >= self.model.vocabulary().len() {
-                return Err(failed(format!("token {token} is not in the vocabulary")));
-            }
-            self.batch
-                .add(LlamaToken(token as i32), number(held + index), &sequence, wanted)
-                .map_err(|error| failed("batch is full").because(error))?;
+    /// The context, for as long as it takes to change what it holds.
+    fn with<T>(&mut self, change: impl FnOnce(&mut Context) -> T) -> T {
+        match &mut self.place {
+            Place::Alone(context, _) => change(context),
+            Place::Beside { lane, .. } => change(&mut lane.context()),
         }
-        Ok(())
     }
 }
+
+/// Of a batch, the part that one of several conversations fills with its prompt at most.
+const SHARE: usize = 4;
 
 impl Backend for LlamaBackend {
     fn vocabulary(&self) -> &Arc<Vocabulary> {
         self.model.vocabulary()
     }
 
-    fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, toolgate_infer::Error> {
+    fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>> {
         self.model.tokenize(text, specials)
     }
 
     fn context_len(&self) -> usize {
-        self.context.n_ctx() as usize / SEQUENCES
+        self.facts.context_len
     }
 
     fn batch_len(&self) -> usize {
-        self.batch_len
+        self.facts.batch_len
     }
 
     fn exact_batch_len(&self) -> usize {
-        self.exact_len
+        self.facts.exact_len
     }
 
     fn token_cost(&self) -> f64 {
-        self.costs.further
+        match &self.place {
+            Place::Alone(context, _) => context.costs.further(1),
+            Place::Beside { further, .. } => *further,
+        }
     }
 
     fn evaluated(&self) -> usize {
-        self.held()
+        self.held.get(self.current).copied().unwrap_or(0)
     }
 
-    fn truncate(&mut self, len: usize) -> Result<usize, toolgate_infer::Error> {
-        if len < self.held() {
-            self.rows.clear();
-            self.cut(len)?;
+    fn truncate(&mut self, len: usize) -> Result<usize> {
+        if len < self.evaluated() {
+            self.forget_rows();
+            let sequence = self.number(self.current)?;
+            match &mut self.place {
+                Place::Alone(context, _) => {
+                    let cut = context.cut(sequence, len);
+                    let held = context.text(sequence).len();
+                    self.set_held(held);
+                    cut?;
+                }
+                // The next evaluation cuts it.
+                Place::Beside { .. } => self.set_held(len),
+            }
         }
-        Ok(self.held())
+        Ok(self.evaluated())
     }
 
-    fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), toolgate_infer::Error> {
+    fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<()> {
         if tokens.is_empty() {
             return Ok(());
         }
-        let held = self.held();
-        if tokens.len() > self.batch_len || held + tokens.len() > self.context_len() {
+        let held = self.evaluated();
+        if tokens.len() > self.facts.batch_len || held + tokens.len() > self.facts.context_len {
             return Err(failed("batch exceeds the context or the batch length"));
         }
-        self.fill(tokens, rows)?;
-        let started = Instant::now();
-        if let Err(error) = self.context.decode(&mut self.batch) {
-            self.rows.clear();
-            // Part of the batch may have got in: positions after those held before must be empty again.
-            self.cut(held)?;
-            return Err(failed("llama.cpp could not evaluate a batch").because(error));
+        self.forget_rows();
+        let part = Part { sequence: self.number(self.current)?, after: held, tokens, rows };
+        match &mut self.place {
+            Place::Alone(context, own) => {
+                let sequence = part.sequence;
+                let rows = context.eval(&[part]);
+                let held = context.text(sequence).len();
+                *own = rows.as_ref().ok().and_then(|rows| rows.first().cloned()).unwrap_or_default();
+                self.set_held(held);
+                return rows.map(drop);
+            }
+            Place::Beside { lane, logits, further } => {
+                let outcome = lane.eval(&part, std::mem::take(logits))?;
+                (*logits, *further) = (outcome.logits, outcome.further);
+            }
         }
         self.set_held(held + tokens.len());
-        if tokens.len() <= self.exact_len && rows != Rows::None {
-            self.costs.add(tokens.len(), started.elapsed().as_secs_f64());
-        }
         Ok(())
     }
 
@@ -302,29 +220,24 @@ impl Backend for LlamaBackend {
         SEQUENCES
     }
 
-    fn fork(&mut self, sequence: usize, len: usize) -> Result<usize, toolgate_infer::Error> {
-        let (from, to) = (Self::known(self.current)?, Self::known(sequence)?);
+    fn fork(&mut self, sequence: usize, len: usize) -> Result<usize> {
+        let (from, to, held) = (self.number(self.current)?, self.number(sequence)?, self.evaluated());
         if from != to {
-            self.forget(sequence)?;
-            // Whole, then cut: what a recurrent model holds cannot be copied in part.
-            self.context
-                .copy_kv_cache_seq(from, to, None, None)
-                .map_err(|error| failed("cache could not be copied").because(error))?;
-            let held = self.held();
+            self.with(|context| context.copy(from, to, held))?;
             self.switch(sequence)?;
             self.set_held(held);
         }
         self.truncate(len)
     }
 
-    fn switch(&mut self, sequence: usize) -> Result<(), toolgate_infer::Error> {
-        Self::known(sequence)?;
-        self.rows.clear();
+    fn switch(&mut self, sequence: usize) -> Result<()> {
+        self.number(sequence)?;
+        self.forget_rows();
         self.current = sequence;
         Ok(())
     }
 
-    fn forget(&mut self, sequence: usize) -> Result<(), toolgate_infer::Error> {
+    fn forget(&mut self, sequence: usize) -> Result<()> {
         let now = self.current;
         self.switch(sequence)?;
         let done = self.truncate(0);
@@ -333,52 +246,60 @@ impl Backend for LlamaBackend {
     }
 
     fn state_key(&self) -> Option<String> {
-        self.state_key.clone()
+        self.facts.state_key.clone()
     }
 
-    #[expect(unsafe_code, reason = "llama-cpp-2's safe form does not give the bytes away")]
-    fn save(&mut self) -> Result<Option<Vec<u8>>, toolgate_infer::Error> {
-        let sequence = Self::known(self.current)?;
-        if self.state_key.is_none() || self.held() == 0 {
-            return Ok(None);
+    fn save(&mut self) -> Result<Option<Vec<u8>>> {
+        let (sequence, held) = (self.number(self.current)?, self.evaluated());
+        self.with(|context| {
+            context.cut(sequence, held)?;
+            context.save(sequence)
+        })
+    }
+
+    fn restore(&mut self, state: &[u8], tokens: &[TokenId]) -> Result<bool> {
+        let sequence = self.number(self.current)?;
+        self.forget_rows();
+        let restored = self.with(|context| context.restore(sequence, state, tokens));
+        self.set_held(if matches!(restored, Ok(true)) { tokens.len() } else { 0 });
+        restored
+    }
+
+    fn lent(&self, prompt: &[TokenId]) -> usize {
+        match &self.place {
+            Place::Alone(..) => 0,
+            Place::Beside { lane, .. } => lane.lender(&lane.context(), prompt).map_or(0, |(_, held)| held),
         }
-        let size = self.context.state_seq_get_size_ext(sequence, LlamaStateSeqFlags::empty());
-        let mut state = vec![0; size];
-        // SAFETY: the buffer has the size that llama.cpp just asked for, and nothing was evaluated in between.
-        let written = unsafe {
-            self.context.state_seq_get_data_ext(state.as_mut_ptr(), sequence, LlamaStateSeqFlags::empty())
+    }
+
+    fn borrow(&mut self, prompt: &[TokenId]) -> Result<usize> {
+        let (to, held) = (self.number(self.current)?, self.evaluated());
+        let Place::Beside { lane, logits, .. } = &mut self.place else { return Ok(held) };
+        let mut context = lane.context();
+        let Some((from, more)) = lane.lender(&context, prompt).filter(|&(_, more)| more > held) else {
+            return Ok(held);
         };
-        Ok((written == size && state::check(&state, self.held())).then_some(state))
+        logits.clear();
+        let copied = context.copy(from, to, more);
+        let held = context.text(to).len();
+        drop(context);
+        self.set_held(held);
+        copied.map(|()| held)
     }
 
-    #[expect(unsafe_code, reason = "llama-cpp-2's safe form takes no bytes from a file")]
-    fn restore(&mut self, state: &[u8], len: usize) -> Result<bool, toolgate_infer::Error> {
-        let sequence = Self::known(self.current)?;
-        self.rows.clear();
-        self.cut(0)?;
-        if self.state_key.is_none() || len > self.context_len() || !state::check(state, len) {
-            return Ok(false);
+    fn logits(&self, row: usize) -> Result<&[f32]> {
+        let missing = || failed(format!("logits of row {row} were not asked for"));
+        match &self.place {
+            Place::Alone(context, rows) => rows.get(row).map(|&row| context.logits(row)).ok_or_else(missing),
+            Place::Beside { logits, .. } => {
+                logits.chunks_exact(self.vocabulary().len().max(1)).nth(row).ok_or_else(missing)
+            }
         }
-        // SAFETY: llama.cpp reads within the slice it is given and holds what it reads against the shapes of its cache;
-        // the positions, on which it would rely, were checked above.
-        let taken =
-            unsafe { self.context.state_seq_set_data_ext(state, sequence, LlamaStateSeqFlags::empty()) };
-        let last = i32::try_from(len).unwrap_or(i32::MAX) - 1;
-        if !taken || self.context.kv_cache_seq_pos_max(sequence) != last {
-            self.cut(0)?;
-            return Ok(false);
+    }
+
+    fn end_turn(&mut self) {
+        if let Place::Beside { lane, .. } = &self.place {
+            lane.rest();
         }
-        self.set_held(len);
-        Ok(true)
     }
-
-    fn logits(&self, row: usize) -> Result<&[f32], toolgate_infer::Error> {
-        let index = self.rows.get(row).copied();
-        let index = index.ok_or_else(|| failed(format!("logits of row {row} were not asked for")))?;
-        Ok(self.context.get_logits_ith(index))
-    }
-}
-
-fn failed(message: impl Into<String>) -> toolgate_infer::Error {
-    toolgate_infer::Error::new(InferKind::Backend, message)
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! GGUF file ─ gguf::check ─▶ Model::load ─▶ Model { vocabulary, templates, metadata }
 //!                                             ├─ Model::backend ─▶ LlamaBackend (context and KV cache)
+//!                                             ├─ Model::backends ─▶ several of one context, evaluated together
 //!                                             └─ LlamaGrammar (llama.cpp's own grammar sampler, as a reference)
 //! ```
 //!
@@ -24,15 +25,19 @@
 //! ```
 
 mod backend;
+mod context;
+mod costs;
 mod error;
 mod gguf;
 mod grammar;
+mod lanes;
 mod load;
 mod model;
 mod state;
 mod threads;
 
-pub use backend::{ContextOptions, LlamaBackend, Numerics};
+pub use backend::LlamaBackend;
+pub use context::{ContextOptions, Numerics};
 pub use error::{Error, Kind};
 pub use grammar::LlamaGrammar;
 pub use model::{Load, Model, ModelOptions};

@@ -3,6 +3,7 @@
 //! Invariant: the vocabulary says of each token what it stands for in text, and control tokens stand for nothing.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -15,7 +16,8 @@ use llama_cpp_2::{LogOptions, send_logs_to_tracing};
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 use toolgate_infer::Specials;
 
-use crate::backend::{ContextOptions, LlamaBackend};
+use crate::ContextOptions;
+use crate::backend::LlamaBackend;
 use crate::load::load_file;
 use crate::{Error, Kind, gguf};
 
@@ -107,13 +109,36 @@ impl Model {
     /// # Errors
     /// [`Kind::Context`] for a model without weights, or where memory does not suffice.
     pub fn backend(&self, options: &ContextOptions) -> Result<LlamaBackend, Error> {
-        if self.0.load == Load::Vocabulary {
-            return Err(Error::new(
-                Kind::Context,
-                "the model was loaded without its weights: load all of it",
-            ));
+        self.has_weights()?;
+        LlamaBackend::alone(self, options)
+    }
+
+    /// So many conversations in one context: what they evaluate at the same time is evaluated in one batch, by a thread of
+    /// its own, and what one holds of another's prompt is not evaluated again. Each is driven from its own thread.
+    /// One conversation has a context to itself.
+    ///
+    /// # Errors
+    /// [`Kind::Context`] as with [`backend`](Self::backend), and for models whose memory is no cache of every token
+    /// (recurrent ones, sliding windows).
+    pub fn backends(
+        &self,
+        options: &ContextOptions,
+        conversations: NonZeroUsize,
+    ) -> Result<Vec<LlamaBackend>, Error> {
+        self.has_weights()?;
+        match conversations.get() {
+            1 => Ok(vec![LlamaBackend::alone(self, options)?]),
+            several => LlamaBackend::beside_each_other(self, options, several),
         }
-        LlamaBackend::new(self, options)
+    }
+
+    fn has_weights(&self) -> Result<(), Error> {
+        match self.0.load {
+            Load::Vocabulary => {
+                Err(Error::new(Kind::Context, "the model was loaded without its weights: load all of it"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Its tokens.

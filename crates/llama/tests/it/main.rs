@@ -15,5 +15,6 @@ mod differential;
 mod files;
 mod forcing;
 mod grammars;
+mod lanes;
 mod support;
 mod vocabularies;

@@ -1,0 +1,320 @@
+//! A llama.cpp context: numbered sequences of tokens, evaluated in batches that may hold parts of several.
+//!
+//! Invariant: `texts` are exactly the tokens of each sequence that are in the cache, from position 0 on, whatever failed
+//! before.
+
+use std::num::NonZeroU32;
+use std::time::Instant;
+
+use llama_cpp_2::context::LlamaContext;
+use llama_cpp_2::context::params::{KvCacheType, LlamaContextParams};
+use llama_cpp_2::context::session::LlamaStateSeqFlags;
+use llama_cpp_2::llama_batch::LlamaBatch;
+use llama_cpp_2::token::LlamaToken;
+use toolgate_grammar::TokenId;
+use toolgate_infer::{Kind as InferKind, Rows};
+
+use crate::costs::Costs;
+use crate::model::llama_cpp;
+use crate::threads::physical_cores;
+use crate::{Error, Kind, Model, state};
+
+/// How a context is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextOptions {
+    /// Tokens a conversation holds; `None` is what the model was trained with, at most 8,192. Each costs memory for its
+    /// keys and values (12 KiB with a 0.5 B model, 28 KiB with a 1.5 B one) in each of a conversation's two sequences.
+    pub context: Option<u32>,
+    /// Most tokens evaluated at once; between two batches, progress is reported and work can be cancelled.
+    /// Default 256.
+    pub batch: u32,
+    /// Threads; `None` is one for each physical core.
+    pub threads: Option<u32>,
+    /// Whether tokens evaluated together must give the logits of tokens evaluated one by one. Default
+    /// [`Numerics::Exact`].
+    pub numerics: Numerics,
+}
+
+/// What batches may change in the low bits of logits. Low bits decide when two tokens are almost equally likely, and
+/// quantized models make them large: up to 0.4 for a 0.5 B model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numerics {
+    /// Nothing, up to [`Backend::exact_batch_len`](toolgate_infer::Backend::exact_batch_len): the same greedy turn, byte
+    /// for byte, with and without batches of forced tokens. Prompts then do without the tiled attention kernel (values
+    /// are cached as bfloat16, which it does not take), and forced tokens go in batches of seven. It holds for a
+    /// conversation that has a context to itself; those that share one are in each other's batches.
+    #[default]
+    Exact,
+    /// Anything: the widest batches and llama.cpp's fastest kernels.
+    Fast,
+}
+
+/// Tokens up to which llama.cpp's kernels give the bits of single tokens, on x86-64 without repacking: its tiled
+/// matrix kernel takes over at eight. For other processors nothing is known, so nothing is promised.
+const EXACT: usize = if cfg!(target_arch = "x86_64") { 7 } else { 1 };
+
+impl Default for ContextOptions {
+    fn default() -> Self {
+        Self { context: None, batch: 256, threads: None, numerics: Numerics::default() }
+    }
+}
+
+/// Sequences of a conversation: as its calls see it, and as its answers do.
+pub(crate) const SEQUENCES: usize = 2;
+
+/// What is to be evaluated for one sequence.
+#[derive(Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) sequence: usize,
+    /// Tokens of the sequence that stay; what lies behind them is forgotten first.
+    pub(crate) after: usize,
+    pub(crate) tokens: &'a [TokenId],
+    pub(crate) rows: Rows,
+}
+
+/// A context with its sequences.
+pub(crate) struct Context {
+    /// Borrows the model below: declared before it, so that it is dropped first.
+    inner: LlamaContext<'static>,
+    model: Model,
+    batch: LlamaBatch<'static>,
+    pub(crate) batch_len: usize,
+    pub(crate) exact_len: usize,
+    /// Tokens that a sequence may hold.
+    pub(crate) len: usize,
+    texts: Vec<Vec<TokenId>>,
+    /// What saved states depend on; none where they cannot be saved.
+    pub(crate) state_key: Option<String>,
+    pub(crate) costs: Costs,
+}
+
+impl Context {
+    /// A context for so many conversations, at least one.
+    ///
+    /// The sequences of one conversation have cells of their own: sharing them would cost no memory, but a token's logits
+    /// would depend, in their low bits, on where the cells of its sequence happen to lie among those of others. Several
+    /// conversations do share them: else llama.cpp would evaluate parts of different lengths one after the other.
+    #[expect(unsafe_code, reason = "a context borrows its model; both are kept together here")]
+    pub(crate) fn new(model: &Model, options: &ContextOptions, conversations: usize) -> Result<Self, Error> {
+        let trained = u32::try_from(model.trained_context()).unwrap_or(0);
+        let len = options.context.unwrap_or(if trained == 0 { 4_096 } else { trained.min(8_192) }).max(1);
+        let sequences = SEQUENCES.saturating_mul(conversations.max(1));
+        let count = u32::try_from(sequences).unwrap_or(u32::MAX);
+        let batch_len = options.batch.clamp(1, len.max(1));
+        let threads = options.threads.map_or_else(physical_cores, |threads| threads as usize).max(1);
+        let threads = i32::try_from(threads).unwrap_or(i32::MAX);
+        let shared = conversations > 1;
+        let params = LlamaContextParams::default()
+            .with_n_ctx(NonZeroU32::new(len.saturating_mul(count)))
+            .with_n_batch(batch_len)
+            .with_n_ubatch(batch_len)
+            .with_n_seq_max(count)
+            .with_kv_unified(shared)
+            .with_n_threads(threads)
+            .with_n_threads_batch(threads);
+        let params = match options.numerics {
+            // Single tokens take an attention kernel of their own, which sums in another order, if keys and values
+            // are of one type; with two types all batches take the plain one.
+            Numerics::Exact => params.with_type_v(KvCacheType::BF16),
+            Numerics::Fast => params,
+        };
+        let inner = model.inner();
+        let lock = inner.making_context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let context = inner.model.new_context(llama_cpp(), params).map_err(|error| {
+            let several =
+                if shared { format!(" for each of {conversations} conversations") } else { String::new() };
+            let message = format!(
+                "no context of {len} tokens{several} could be made: not enough memory? try a shorter one"
+            );
+            Error::new(Kind::Context, message).because(error)
+        })?;
+        drop(lock);
+        // SAFETY: the context borrows the `LlamaModel` inside the `Arc` of `model`. A clone of that `Arc` is kept in
+        // the same struct, in a field that is dropped after the context; the model does not move, and nothing hands
+        // out the context with its false lifetime.
+        let context = unsafe { std::mem::transmute::<LlamaContext<'_>, LlamaContext<'static>>(context) };
+        let batch_len = (context.n_batch().min(context.n_ubatch()).max(1)) as usize;
+        let exact_len = match options.numerics {
+            Numerics::Exact => EXACT.min(batch_len),
+            Numerics::Fast => batch_len,
+        };
+        let state_key = model.remembers_all().then(|| {
+            let (version, system) = (state::LLAMA_CPP, state::system());
+            let cells = if shared { ", shared cells" } else { "" };
+            format!(
+                "llama-cpp-sys-2 {version}; {:?}, {threads} threads, batches of {batch_len}{cells}; {system}",
+                options.numerics
+            )
+        });
+        Ok(Self {
+            len: context.n_ctx() as usize / sequences,
+            inner: context,
+            model: model.clone(),
+            batch: LlamaBatch::new(batch_len, 1),
+            batch_len,
+            exact_len,
+            texts: vec![Vec::new(); sequences],
+            state_key,
+            costs: Costs::UNKNOWN,
+        })
+    }
+
+    /// How many sequences there are.
+    pub(crate) fn sequences(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// The tokens of a sequence.
+    pub(crate) fn text(&self, sequence: usize) -> &[TokenId] {
+        self.texts.get(sequence).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Evaluates parts of different sequences in one batch; for each part, the numbers of its rows of logits.
+    pub(crate) fn eval(&mut self, parts: &[Part<'_>]) -> Result<Vec<Vec<i32>>, toolgate_infer::Error> {
+        for part in parts {
+            self.cut(part.sequence, part.after)?;
+            if self.text(part.sequence).len() != part.after || part.after + part.tokens.len() > self.len {
+                return Err(failed("batch exceeds the context"));
+            }
+        }
+        let rows = self.fill(parts)?;
+        let started = Instant::now();
+        if let Err(error) = self.inner.decode(&mut self.batch) {
+            // Part of the batch may have got in: positions after those held before must be empty again.
+            for part in parts {
+                self.erase(part.sequence, part.after)?;
+            }
+            return Err(failed("llama.cpp could not evaluate a batch").because(error));
+        }
+        for part in parts {
+            if let Some(text) = self.texts.get_mut(part.sequence) {
+                text.extend_from_slice(part.tokens);
+            }
+        }
+        let tokens = parts.iter().map(|part| part.tokens.len()).sum();
+        if tokens <= self.exact_len && parts.iter().all(|part| part.rows != Rows::None) {
+            self.costs.add(tokens, started.elapsed().as_secs_f64());
+        }
+        Ok(rows)
+    }
+
+    fn fill(&mut self, parts: &[Part<'_>]) -> Result<Vec<Vec<i32>>, toolgate_infer::Error> {
+        self.batch.clear();
+        let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+        let (mut rows, mut at) = (Vec::with_capacity(parts.len()), 0);
+        for part in parts {
+            let mut own = Vec::new();
+            for (index, &token) in part.tokens.iter().enumerate() {
+                // llama.cpp reads out of bounds for a token it does not have.
+                if token as usize >= self.model.vocabulary().len() {
+                    return Err(failed(format!("token {token} is not in the vocabulary")));
+                }
+                let wanted = part.rows.wants(index, part.tokens.len());
+                if wanted {
+                    own.push(number(at));
+                }
+                self.batch
+                    .add(
+                        LlamaToken(token as i32),
+                        number(part.after + index),
+                        &[number(part.sequence)],
+                        wanted,
+                    )
+                    .map_err(|error| failed("batch is full").because(error))?;
+                at += 1;
+            }
+            rows.push(own);
+        }
+        Ok(rows)
+    }
+
+    /// A row of logits of the last batch, by its number.
+    pub(crate) fn logits(&self, row: i32) -> &[f32] {
+        self.inner.get_logits_ith(row)
+    }
+
+    /// Forgets a sequence from a position on, if it goes that far; all of it where a part cannot be forgotten, as with
+    /// recurrent models: the caller evaluates it again.
+    pub(crate) fn cut(&mut self, sequence: usize, len: usize) -> Result<(), toolgate_infer::Error> {
+        if len < self.text(sequence).len() { self.erase(sequence, len) } else { Ok(()) }
+    }
+
+    fn erase(&mut self, sequence: usize, len: usize) -> Result<(), toolgate_infer::Error> {
+        let number =
+            |n: usize| u32::try_from(n).map_err(|error| failed("position is too large").because(error));
+        let id = Some(number(sequence)?);
+        let failed = |error| failed("cache could not be cut").because(error);
+        let is_cut =
+            len > 0 && self.inner.clear_kv_cache_seq(id, Some(number(len)?), None).map_err(failed)?;
+        if !is_cut {
+            self.inner.clear_kv_cache_seq(id, None, None).map_err(failed)?;
+        }
+        if let Some(text) = self.texts.get_mut(sequence) {
+            text.truncate(if is_cut { len } else { 0 });
+        }
+        Ok(())
+    }
+
+    /// Makes a sequence the first `len` tokens of another one, or all of them where a part cannot be had.
+    pub(crate) fn copy(&mut self, from: usize, to: usize, len: usize) -> Result<(), toolgate_infer::Error> {
+        let id = |n: usize| i32::try_from(n).map_err(|error| failed("no such sequence").because(error));
+        self.cut(to, 0)?;
+        // Whole, then cut: what a recurrent model holds cannot be copied in part.
+        self.inner
+            .copy_kv_cache_seq(id(from)?, id(to)?, None, None)
+            .map_err(|error| failed("cache could not be copied").because(error))?;
+        let text = self.text(from).to_vec();
+        if let Some(copied) = self.texts.get_mut(to) {
+            *copied = text;
+        }
+        self.cut(to, len)
+    }
+
+    /// The state of a sequence's tokens; none where it cannot be saved.
+    #[expect(unsafe_code, reason = "llama-cpp-2's safe form does not give the bytes away")]
+    pub(crate) fn save(&mut self, sequence: usize) -> Result<Option<Vec<u8>>, toolgate_infer::Error> {
+        let held = self.text(sequence).len();
+        if self.state_key.is_none() || held == 0 {
+            return Ok(None);
+        }
+        let id = i32::try_from(sequence).map_err(|error| failed("no such sequence").because(error))?;
+        let size = self.inner.state_seq_get_size_ext(id, LlamaStateSeqFlags::empty());
+        let mut state = vec![0; size];
+        // SAFETY: the buffer has the size that llama.cpp just asked for, and nothing was evaluated in between.
+        let written =
+            unsafe { self.inner.state_seq_get_data_ext(state.as_mut_ptr(), id, LlamaStateSeqFlags::empty()) };
+        Ok((written == size && state::check(&state, held)).then_some(state))
+    }
+
+    /// Makes a sequence hold these tokens, whose state this is; whether it does now.
+    #[expect(unsafe_code, reason = "llama-cpp-2's safe form takes no bytes from a file")]
+    pub(crate) fn restore(
+        &mut self,
+        sequence: usize,
+        state: &[u8],
+        tokens: &[TokenId],
+    ) -> Result<bool, toolgate_infer::Error> {
+        self.erase(sequence, 0)?;
+        let len = tokens.len();
+        if self.state_key.is_none() || len > self.len || !state::check(state, len) {
+            return Ok(false);
+        }
+        let id = i32::try_from(sequence).map_err(|error| failed("no such sequence").because(error))?;
+        // SAFETY: llama.cpp reads within the slice it is given and holds what it reads against the shapes of its cache;
+        // the positions, on which it would rely, were checked above.
+        let taken = unsafe { self.inner.state_seq_set_data_ext(state, id, LlamaStateSeqFlags::empty()) };
+        let last = i32::try_from(len).unwrap_or(i32::MAX) - 1;
+        if !taken || self.inner.kv_cache_seq_pos_max(id) != last {
+            self.erase(sequence, 0)?;
+            return Ok(false);
+        }
+        if let Some(text) = self.texts.get_mut(sequence) {
+            *text = tokens.to_vec();
+        }
+        Ok(true)
+    }
+}
+
+pub(crate) fn failed(message: impl Into<String>) -> toolgate_infer::Error {
+    toolgate_infer::Error::new(InferKind::Backend, message)
+}

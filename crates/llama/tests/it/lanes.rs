@@ -1,0 +1,146 @@
+//! Conversations that share a context: each gets the logits it would get alone, up to the noise of wider batches.
+
+use std::num::NonZeroUsize;
+use std::thread;
+
+use toolgate_infer::{Backend, Kind, Rows, Session, Specials};
+use toolgate_llama::{ContextOptions, LlamaBackend, Load, Model};
+
+use crate::support::model;
+
+const TEXTS: [&str; 3] = [
+    "The capital of France is Paris, and the river that runs through it is called the Seine.",
+    "def add(a, b):\n    return a + b\n\ndef multiply(a, b):\n    return a * b\n",
+    "Once upon a time there was a small house at the edge of a dark forest.",
+];
+
+fn options() -> ContextOptions {
+    ContextOptions { context: Some(256), batch: 64, threads: Some(1), ..ContextOptions::default() }
+}
+
+fn lanes(model: &Model, conversations: usize) -> Vec<Session<LlamaBackend>> {
+    let conversations = NonZeroUsize::new(conversations).unwrap();
+    model.backends(&options(), conversations).unwrap().into_iter().map(Session::new).collect()
+}
+
+fn tokens(model: &Model, text: &str) -> Vec<u32> {
+    model.tokenize(text, Specials::Plain).unwrap()
+}
+
+/// Cosine of the angle between two rows: 1 where they say the same.
+fn likeness(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+/// The row after each prefix, evaluated token by token in a context of its own.
+fn alone(model: &Model, tokens: &[u32]) -> Vec<Vec<f32>> {
+    let mut session = Session::new(model.backend(&options()).unwrap());
+    let row = |token: &u32| {
+        session.eval(&[*token], Rows::Last).unwrap();
+        session.logits().unwrap().to_vec()
+    };
+    tokens.iter().map(row).collect()
+}
+
+/// Goes through a text in steps of different lengths, with steps taken back, and holds each row against `expected`.
+fn goes_through(session: &mut Session<LlamaBackend>, tokens: &[u32], expected: &[Vec<f32>]) {
+    let mut step = 1;
+    while session.tokens().len() < tokens.len() {
+        let at = session.tokens().len();
+        let part = &tokens[at..(at + step).min(tokens.len())];
+        session.eval(part, Rows::All).unwrap();
+        for row in 0..part.len() {
+            let like = likeness(session.row(row).unwrap(), &expected[at + row]);
+            assert!(like > 0.99, "token {} is {like}", at + row);
+        }
+        // As if a guess was wrong: the second half is evaluated again.
+        if step == 4 {
+            session.truncate(at + part.len() / 2).unwrap();
+        }
+        step = step % 5 + 1;
+    }
+}
+
+#[test]
+fn conversations_in_one_context_get_their_own_logits() {
+    let Some(model) = model("smollm2-135m", Load::All) else { return };
+    let texts = TEXTS.map(|text| tokens(&model, text));
+    let expected = texts.clone().map(|tokens| alone(&model, &tokens));
+    let strange = likeness(&expected[0][5], &expected[1][5]);
+    assert!(strange < 0.98, "control: another conversation's row is {strange}");
+    let mut sessions = lanes(&model, texts.len());
+    for round in 0..3 {
+        thread::scope(|scope| {
+            for (at, session) in sessions.iter_mut().enumerate() {
+                let at = (at + round) % texts.len();
+                let (tokens, expected) = (&texts[at], &expected[at]);
+                scope.spawn(move || {
+                    session.truncate(0).unwrap();
+                    goes_through(session, tokens, expected);
+                    session.end_turn();
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn what_another_conversation_holds_is_not_evaluated_again() {
+    let Some(model) = model("smollm2-135m", Load::All) else { return };
+    let mut sessions = lanes(&model, 2);
+    let [first, second] = &mut sessions[..] else { panic!() };
+    let whole = first.set_prompt_text(TEXTS[0]).unwrap();
+    let ending = " It is long.";
+    let total = tokens(&model, &format!("{}{ending}", TEXTS[0])).len();
+    assert_eq!(second.held(&tokens(&model, TEXTS[0])), whole.prompt_tokens);
+    let longer = second.set_prompt_text(&format!("{}{ending}", TEXTS[0])).unwrap();
+    assert_eq!((longer.cached_tokens, longer.prompt_tokens), (whole.prompt_tokens, total));
+    let mut fresh = Session::new(model.backend(&options()).unwrap());
+    fresh.set_prompt_text(&format!("{}{ending}", TEXTS[0])).unwrap();
+    let like = likeness(second.logits().unwrap(), fresh.logits().unwrap());
+    assert!(like > 0.99, "{like}");
+    // Neither knows of what the other goes on with.
+    first.set_prompt_text(TEXTS[1]).unwrap();
+    second.eval(&tokens(&model, " Yes."), Rows::Last).unwrap();
+    fresh.eval(&tokens(&model, " Yes."), Rows::Last).unwrap();
+    let like = likeness(second.logits().unwrap(), fresh.logits().unwrap());
+    assert!(like > 0.99, "{like}");
+}
+
+#[test]
+fn a_state_goes_from_one_conversation_to_the_next_but_not_to_a_context_of_one() {
+    let Some(model) = model("smollm2-135m", Load::All) else { return };
+    let mut sessions = lanes(&model, 3);
+    sessions[2].set_prompt_text(TEXTS[2]).unwrap();
+    let (text, state) = (sessions[2].tokens().to_vec(), sessions[2].save().unwrap().unwrap());
+    assert!(sessions[1].restore(&text, &state).unwrap());
+    let next = tokens(&model, " It");
+    for session in &mut sessions[1..] {
+        session.eval(&next, Rows::Last).unwrap();
+    }
+    let like = likeness(sessions[1].logits().unwrap(), sessions[2].logits().unwrap());
+    assert!(like > 0.999, "{like}");
+    let one = model.backend(&options()).unwrap();
+    assert_ne!(one.state_key(), sessions[0].backend().state_key());
+}
+
+#[test]
+fn a_conversation_that_asks_for_too_much_does_not_fail_the_others() {
+    let Some(model) = model("smollm2-135m", Load::All) else { return };
+    let texts = TEXTS.map(|text| tokens(&model, text));
+    let expected = alone(&model, &texts[0]);
+    let mut sessions = lanes(&model, 2);
+    let [first, second] = &mut sessions[..] else { panic!() };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20 {
+                let error = second.eval(&[u32::MAX], Rows::Last).unwrap_err();
+                assert_eq!(error.kind(), Kind::Backend);
+            }
+            second.end_turn();
+        });
+        goes_through(first, &texts[0], &expected);
+        first.end_turn();
+    });
+}
