@@ -54,6 +54,9 @@ pub(super) struct EvalArgs {
     /// Calls a turn at most [default: what suits the model].
     #[arg(long, value_name = "N")]
     parallel: Option<NonZeroUsize>,
+    /// Cases run at the same time, in one context of as many times the memory. Each takes longer, all together less.
+    #[arg(long, default_value = "1", value_name = "N")]
+    at_once: NonZeroUsize,
     /// Add how well the probability of a call tells cases that want one from those that do not, and the threshold that
     /// parts them best.
     #[arg(long)]
@@ -94,44 +97,50 @@ pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
                 .map_err(|error| Error::input(format!("{error:#}")))
         },
     };
-    let mut engine = None;
-    let mut records = Vec::with_capacity(cases.len());
+    let mut records: Vec<Option<Record>> = cases.iter().map(|case| known.remove(case.id())).collect();
     let bar = terminal::bar("running", cases.len() as u64, Unit::Count);
-    for case in &cases {
-        let record = match known.remove(case.id()) {
-            Some(record) => record,
-            None => {
-                let engine = match &engine {
-                    Some(engine) => engine,
-                    None => engine.insert(args.model.load(&args.model.resolve()?)?.0),
-                };
-                let record = match eval::run(case, engine, &options, &cancel) {
-                    Err(error) if error.kind() == Kind::Cancelled => break,
-                    other => other?,
-                };
-                if let Some(file) = &mut kept {
-                    serde_json::to_writer(&mut *file, &record)?;
-                    writeln!(file)?;
-                    file.flush()?;
-                }
-                record
-            }
-        };
-        bar.println(outcome(&record));
+    let told = |record: &Record| {
+        bar.println(outcome(record));
         bar.inc(1);
-        records.push(record);
+    };
+    records.iter().flatten().for_each(told);
+    let missing: Vec<usize> = (0..cases.len()).filter(|&at| matches!(records.get(at), Some(None))).collect();
+    if !missing.is_empty() {
+        let (engine, _) = args.model.load_for(&args.model.resolve()?, args.at_once)?;
+        let wanted: Vec<&Case> = missing.iter().filter_map(|&at| cases.get(at)).collect();
+        let done = eval::run_all(&wanted, &engine, &options, args.at_once, &cancel, &mut |at, record| {
+            told(&record);
+            let kept = kept.as_mut().map_or(Ok(()), |file| keep(file, &record));
+            if let Some(slot) = missing.get(at).and_then(|&at| records.get_mut(at)) {
+                *slot = Some(record);
+            }
+            kept
+        });
+        match done {
+            Err(error) if error.kind() == Kind::Cancelled => {}
+            other => other?,
+        }
     }
     bar.finish_and_clear();
-    let summary = Summary::of(&records);
+    let summary = Summary::of(records.iter().flatten());
     terminal::table(&summary);
     let mut figures = serde_json::to_value(&summary)?;
     if let (true, Some(figures)) = (args.calibrate, figures.as_object_mut()) {
-        let calibration = eval::Calibration::of(cases.iter().zip(&records));
+        let calibration = eval::Calibration::of(
+            cases.iter().zip(&records).filter_map(|(case, made)| Some((case, made.as_ref()?))),
+        );
         figures.insert("calibration".to_owned(), serde_json::to_value(calibration)?);
     }
     serde_json::to_writer_pretty(&mut *out, &figures)?;
     writeln!(out)?;
     Ok(if cancel.is_cancelled() { Exit::Failed } else { Exit::Done })
+}
+
+/// Adds a record to a file, so that it is there should the next one fail.
+fn keep(file: &mut File, record: &Record) -> Result<(), Error> {
+    let mut line = serde_json::to_vec(record).map_err(|why| Error::input(why.to_string()))?;
+    line.push(b'\n');
+    file.write_all(&line).map_err(|why| Error::input(format!("a record cannot be kept: {why}")))
 }
 
 /// The cases asked for.

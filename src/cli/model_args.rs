@@ -1,5 +1,6 @@
 //! The options that say which model is asked and how it is held: shared by the commands that run one.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -162,8 +163,17 @@ impl ModelOptions {
 
     /// Loads the model, with a bar on a terminal, or asks for it at its server; also how many milliseconds it took.
     pub(super) fn load(&self, source: &Source) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
+        self.load_for(source, NonZeroUsize::MIN)
+    }
+
+    /// Loads it for so many turns at the same time. A server decides that for itself.
+    pub(super) fn load_for(
+        &self,
+        source: &Source,
+        at_once: NonZeroUsize,
+    ) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
         match source {
-            Source::File(model) => self.load_file(model),
+            Source::File(model) => self.load_file(model, at_once),
             Source::Server(options, _) => {
                 let begin = Instant::now();
                 let engine = RemoteEngine::connect((**options).clone())?;
@@ -173,7 +183,11 @@ impl ModelOptions {
         }
     }
 
-    fn load_file(&self, model: &ResolvedModel) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
+    fn load_file(
+        &self,
+        model: &ResolvedModel,
+        at_once: NonZeroUsize,
+    ) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
         let bar = terminal::bar("loading", 100, Unit::Count);
         let suited = engine::Options::for_model(model);
         let options = engine::Options {
@@ -184,6 +198,7 @@ impl ModelOptions {
                 ConstraintArg::None => engine::Constraint::None,
             },
             context: self.context,
+            at_once,
             reasoning: self.reasoning,
             forcing: if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On },
             drafting: if self.no_drafts { engine::Drafting::Off } else { engine::Drafting::On },

@@ -49,6 +49,10 @@ pub(super) struct ServeArgs {
     /// A further name that requests may give the model; may be repeated.
     #[arg(long, value_name = "NAME")]
     alias: Vec<String>,
+    /// Turns made at the same time, in one context of as many times the memory: what they have to evaluate goes into
+    /// common batches. With --engine, requests sent there at the same time.
+    #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    at_once: u16,
     /// Requests that may wait for their turn; further ones are told to come later (429).
     #[arg(long, default_value_t = 32, value_name = "N")]
     queue: u16,
@@ -85,12 +89,14 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     }
     let execute = args.execute.then(|| execute(args)).transpose()?;
     let model = args.model.resolve()?;
-    let (engine, _) = args.model.load(&model)?;
+    let at_once = NonZeroUsize::new(usize::from(args.at_once)).unwrap_or(NonZeroUsize::MIN);
+    let (engine, _) = args.model.load_for(&model, at_once)?;
     let name = engine.name().to_owned();
     let options = Options {
         address: SocketAddr::new(args.host, args.port),
         key: args.api_key.clone(),
         aliases: args.alias.clone(),
+        at_once: args.at_once,
         waiting: args.queue,
         turn_time: Duration::from_secs(args.timeout),
         body: usize::from(args.max_body) << 20,

@@ -5,12 +5,15 @@
 //! the likeliest tool is chosen. It costs two evaluations a call, one more for each beginning that names share, and two
 //! short prompts for each set of tools, before its first call.
 
+use std::sync::MutexGuard;
+
 use serde_json::Value;
 use toolgate_chat::{Message, Opened, ToolCall, ToolName, ToolSpec, Transcript};
 use toolgate_grammar::TokenId;
 use toolgate_infer::{Backend, Rows, Session, Specials, log_probabilities};
 
 use super::local::{Making, State};
+use super::pool::lock;
 use crate::Error;
 
 /// Requests that say nothing.
@@ -27,9 +30,9 @@ const MOST_TOOLS: usize = 64;
 pub(super) struct Biases(Vec<(Vec<Value>, Vec<f64>)>);
 
 impl Biases {
-    fn get(&self, tools: &[ToolSpec]) -> Option<&[f64]> {
+    fn get(&self, tools: &[ToolSpec]) -> Option<Vec<f64>> {
         let shown = shown(tools);
-        self.0.iter().find(|(known, _)| *known == shown).map(|(_, bias)| bias.as_slice())
+        self.0.iter().find(|(known, _)| *known == shown).map(|(_, bias)| bias.clone())
     }
 
     fn put(&mut self, tools: &[ToolSpec], bias: Vec<f64>) {
@@ -45,14 +48,14 @@ impl<B: Backend + Send> Making<'_, B> {
     /// and so evaluated other prompts.
     pub(super) fn learn_bias(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<bool, Error> {
         let is_taken_off = self.engine.options.tool_bias > 0.0 && self.weighs(offered);
-        if !is_taken_off || state.biases.get(offered).is_some() {
+        if !is_taken_off || self.biases().get(offered).is_some() {
             return Ok(false);
         }
         let probes =
             EMPTY.map(|request| self.introduced(&Transcript::new().with(Message::User(request.to_owned()))));
         let place = self.probes(&state.session, &probes, offered)?;
         if let Some(bias) = self.engine.known_bias(&state.session, &place, offered.len()) {
-            state.biases.put(offered, bias);
+            self.biases().put(offered, bias);
             return Ok(false);
         }
         let mut bias = vec![0.0; offered.len()];
@@ -63,8 +66,12 @@ impl<B: Backend + Send> Making<'_, B> {
             }
         }
         self.engine.keep_bias(&state.session, &place, &bias);
-        state.biases.put(offered, bias);
+        self.biases().put(offered, bias);
         Ok(true)
+    }
+
+    fn biases(&self) -> MutexGuard<'_, Biases> {
+        lock(&self.engine.learned.biases)
     }
 
     /// The tokens of all probes: what the bias depends on beside the model.
@@ -90,7 +97,7 @@ impl<B: Backend + Send> Making<'_, B> {
         if !self.weighs(offered) {
             return Ok(None);
         }
-        let bias = state.biases.get(offered).map_or_else(|| vec![0.0; offered.len()], <[f64]>::to_vec);
+        let bias = self.biases().get(offered).unwrap_or_else(|| vec![0.0; offered.len()]);
         let share = self.engine.options.tool_bias;
         let prompt = state.session.tokens().to_vec();
         let weights = self.weights(state, offered)?;

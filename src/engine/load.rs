@@ -42,10 +42,10 @@ impl LocalEngine<LlamaBackend> {
             ModelOptions { progress: Some(Box::new(progress)), ..Default::default() },
         )?;
         let dialogue = dialogue(&loaded, model)?;
-        let backend =
-            loaded.backend(&ContextOptions { context: options.context, ..ContextOptions::default() })?;
-        let name = name_of(model);
-        let engine = Self::new(name, backend, dialogue, options.clone());
+        let context = ContextOptions { context: options.context, ..ContextOptions::default() };
+        let mut backends = loaded.backends(&context, options.at_once)?.into_iter();
+        let first = backends.next().ok_or_else(|| Error::new(Kind::Engine, "no conversation was made"))?;
+        let engine = Self::with_conversations(name_of(model), first, backends, dialogue, options.clone());
         let reference = move |grammar: &toolgate_grammar::Grammar| {
             let root = grammar.rule(grammar.root()).map(|rule| rule.name.as_str()).unwrap_or("root");
             let run = LlamaGrammar::new(&loaded, &grammar.to_gbnf(), root)?;

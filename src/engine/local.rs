@@ -5,7 +5,7 @@
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use toolgate_chat::fallback::{self, Stream};
 use toolgate_chat::format::Start;
@@ -24,6 +24,7 @@ use super::automata::{Cache, Side, TurnAutomata};
 use super::choose::Biases;
 use super::packs::Packs;
 use super::policy::Thresholds;
+use super::pool::{Pool, lock};
 use super::prefill::Beginnings;
 use super::recover::recover;
 use super::shown::{Shown, ShownCalls};
@@ -69,6 +70,10 @@ pub struct Options {
     pub retries: usize,
     /// Tokens the context holds; `None` is 8,192 or what the model was trained on, whichever is less.
     pub context: Option<u32>,
+    /// Turns made at the same time. Default 1. More share one context, of as many times the memory: what they evaluate at
+    /// the same time is evaluated in one batch, and so may differ from a turn alone where two tokens are almost equally
+    /// likely.
+    pub at_once: NonZeroUsize,
 }
 
 /// What the model sees when it answers after calls.
@@ -110,6 +115,7 @@ impl Default for Options {
             reasoning: false,
             retries: 5,
             context: None,
+            at_once: NonZeroUsize::MIN,
         }
     }
 }
@@ -153,7 +159,7 @@ impl Options {
 /// Makes a constraint of another engine from our grammar.
 pub(super) type Reference = Box<dyn Fn(&Grammar) -> Result<Box<dyn Limit + Send>, Error> + Send + Sync>;
 
-/// A model on this machine. One turn at a time; others wait.
+/// A model on this machine. As many turns at a time as it has conversations, one unless more are asked for; others wait.
 pub struct LocalEngine<B> {
     name: String,
     /// Beside the state, so that an event's tokens can be read while their turn is made.
@@ -167,35 +173,64 @@ pub struct LocalEngine<B> {
     openings_beside_json: Openings,
     /// llama.cpp's own grammar sampler, where the backend has it.
     reference: Option<Reference>,
-    state: Mutex<State<B>>,
+    conversations: Pool<State<B>>,
+    pub(super) learned: Learned,
     /// Where beginnings of prompts are kept from one process to the next.
     pub(super) packs: Option<Packs>,
     load_ms: u64,
 }
 
-/// What a turn changes.
+/// A conversation, which one turn at a time changes.
 pub(super) struct State<B> {
     pub(super) session: Session<B>,
-    automata: Cache,
-    pub(super) biases: Biases,
-    pub(super) beginnings: Beginnings,
+    /// What its last turn was made of, to know who goes on with it.
+    last: Transcript,
+}
+
+impl<B> State<B> {
+    fn new(backend: B) -> Self
+    where
+        B: Backend,
+    {
+        Self { session: Session::new(backend), last: Transcript::new() }
+    }
+
+    /// How many messages this conversation has of a transcript.
+    fn fit(&self, transcript: &Transcript) -> usize {
+        self.last.iter().zip(transcript).take_while(|(a, b)| a == b).count()
+    }
+}
+
+/// What turns learn from each other.
+#[derive(Default)]
+pub(super) struct Learned {
+    automata: Mutex<Cache>,
+    pub(super) biases: Mutex<Biases>,
+    pub(super) beginnings: Mutex<Beginnings>,
 }
 
 impl<B: Backend + Send> LocalEngine<B> {
     /// An engine over any backend, such as the scripted one in tests.
     pub fn new(name: impl Into<String>, backend: B, dialogue: Dialogue, options: Options) -> Self {
+        Self::with_conversations(name, backend, [], dialogue, options)
+    }
+
+    /// An engine that makes as many turns at the same time as there are backends, all of the same model, such as those of
+    /// [`Model::backends`](toolgate_llama::Model::backends).
+    pub fn with_conversations(
+        name: impl Into<String>,
+        backend: B,
+        others: impl IntoIterator<Item = B>,
+        dialogue: Dialogue,
+        options: Options,
+    ) -> Self {
         let texts = dialogue.format().openings();
         let openings = Openings::new(backend.vocabulary(), &texts);
         let openings_beside_json = openings_beside_json(backend.vocabulary(), &texts);
         let close = dialogue.knowledge().opens_reasoning.as_deref();
         let closes_by_token = close.is_some_and(|close| backend.vocabulary().special(close.trim()).is_some());
         let vocabulary = backend.vocabulary().clone();
-        let state = State {
-            session: Session::new(backend),
-            automata: Cache::default(),
-            biases: Biases::default(),
-            beginnings: Beginnings::default(),
-        };
+        let others = others.into_iter().map(State::new);
         Self {
             name: name.into(),
             vocabulary,
@@ -205,7 +240,8 @@ impl<B: Backend + Send> LocalEngine<B> {
             openings,
             openings_beside_json,
             reference: None,
-            state: Mutex::new(state),
+            conversations: Pool::new(State::new(backend), others),
+            learned: Learned::default(),
             packs: None,
             load_ms: 0,
         }
@@ -274,8 +310,8 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
         cancel: &Cancel,
         events: &mut dyn FnMut(TurnEvent),
     ) -> Result<Turn, Error> {
-        // A turn that panicked left a session whose tokens are still true to its backend.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.conversations.take(|state| state.fit(request.transcript));
+        state.last.clone_from(request.transcript);
         let tools = self.options.offered(request.tools);
         let request = &TurnRequest { tools: &tools, ..request.clone() };
         let mut making = Making {
@@ -291,7 +327,9 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
             looped: false,
             ahead: 0,
         };
-        making.turn(&mut state)
+        let turn = making.turn(&mut state);
+        state.session.end_turn();
+        turn
     }
 }
 
@@ -328,7 +366,7 @@ impl<B: Backend + Send> Making<'_, B> {
             }
             return self.unconstrained(state, offered);
         }
-        let automata = self.automata(state, offered, &self.request.choice)?;
+        let automata = self.automata(offered, &self.request.choice)?;
         let Some(call) = &automata.call else { return self.answer(state, &automata, None) };
         let threshold = self.threshold();
         if automata.answer.is_some() && threshold > 1.0 {
@@ -367,7 +405,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let chosen = self.choose(state, offered)?;
         let only = match chosen {
-            Some(tool) => self.automata(state, offered, &ToolChoice::Only(vec![tool]))?.call,
+            Some(tool) => self.automata(offered, &ToolChoice::Only(vec![tool]))?.call,
             None => None,
         };
         let (decoded, mut parsed) = self.call(state, only.as_ref().unwrap_or(call))?;
@@ -377,7 +415,7 @@ impl<B: Backend + Send> Making<'_, B> {
             let why = "the model repeated a call whose result it already has, so this turn is an answer";
             (self.events)(TurnEvent::Retry(why.to_owned()));
             (self.thought, self.spent) = (None, 0);
-            let answer = self.automata(state, &[], &ToolChoice::None)?;
+            let answer = self.automata(&[], &ToolChoice::None)?;
             return self.answer(state, &answer, decision);
         }
         Ok(self.finish(decoded, parsed, decision))
@@ -453,21 +491,17 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(self.finish(decoded, parsed, None))
     }
 
-    pub(super) fn automata(
-        &self,
-        state: &mut State<B>,
-        offered: &[ToolSpec],
-        choice: &ToolChoice,
-    ) -> Result<TurnAutomata, Error> {
+    pub(super) fn automata(&self, offered: &[ToolSpec], choice: &ToolChoice) -> Result<TurnAutomata, Error> {
         let request = toolgate_chat::TurnRequest {
             choice: choice.clone(),
             parallel: Some(self.request.parallel.unwrap_or(self.engine.options.parallel)),
         };
         let vocabulary = &self.engine.vocabulary;
         let format = self.engine.dialogue.format().as_ref();
-        let mut automata = state.automata.get(format, offered, &request, vocabulary)?;
+        let mut known = lock(&self.engine.learned.automata);
+        let mut automata = known.get(format, offered, &request, vocabulary)?;
         if let (AnswerForm::Json(schema), Some(answer)) = (self.request.answer, &mut automata.answer) {
-            *answer = state.automata.answer(schema, vocabulary)?;
+            *answer = known.answer(schema, vocabulary)?;
         }
         Ok(automata)
     }

@@ -15,6 +15,7 @@ mod narrow;
 mod packs;
 mod place;
 mod policy;
+mod pool;
 mod prefill;
 mod reason;
 mod recover;

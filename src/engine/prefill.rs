@@ -9,6 +9,7 @@ use toolgate_infer::{Backend, Prefill, Progress, Session, Specials, TokenId};
 use super::TurnEvent;
 use super::local::{Making, State};
 use super::packs::{Packs, learned};
+use super::pool::lock;
 use crate::Error;
 
 /// Tokens kept free after a prompt, so that there is room for an answer.
@@ -97,7 +98,7 @@ impl<B: Backend + Send> Making<'_, B> {
         prompt: &[TokenId],
         shown: bool,
     ) -> Result<Prefill, Error> {
-        let beginning = self.beginning(state, transcript, tools, reasoning, prompt)?;
+        let beginning = self.beginning(&state.session, transcript, tools, reasoning, prompt)?;
         let State { session, .. } = state;
         let (cancel, events) = (self.cancel, &mut *self.events);
         let total = prompt.len();
@@ -132,7 +133,7 @@ impl<B: Backend + Send> Making<'_, B> {
     /// How many tokens a prompt has in common with those of any other task: what is the same whatever the user says.
     fn beginning(
         &self,
-        state: &mut State<B>,
+        session: &Session<B>,
         transcript: &Transcript,
         tools: &[ToolSpec],
         reasoning: Opened,
@@ -143,18 +144,18 @@ impl<B: Backend + Send> Making<'_, B> {
         let primer = self.primer.messages(self.request.tools);
         let primed = messages.get(system..).is_some_and(|behind| behind.starts_with(&primer));
         let front = system + if primed { primer.len() } else { 0 };
-        if let Some(known) = state.beginnings.of(prompt, front) {
+        if let Some(known) = lock(&self.engine.learned.beginnings).of(prompt, front) {
             return Ok(known);
         }
         let mut common = prompt;
         for text in ANYTHING {
             let other: Transcript =
                 messages.iter().take(front).cloned().chain([Message::User(text.to_owned())]).collect();
-            let other = self.prompt(&state.session, &other, tools, reasoning)?;
+            let other = self.prompt(session, &other, tools, reasoning)?;
             let same = common.iter().zip(&other).take_while(|(a, b)| a == b).count();
             common = common.get(..same).unwrap_or_default();
         }
-        state.beginnings.put(front, common);
+        lock(&self.engine.learned.beginnings).put(front, common);
         Ok(common.len())
     }
 }

@@ -18,6 +18,6 @@ pub use bfcl::{Expected, Question, Said};
 pub use calibrate::{Calibration, Point};
 pub use check::{Parts, Verdict, check};
 pub use record::{Call, Decided, Record};
-pub use run::{Builtin, Case, Options, run};
+pub use run::{Builtin, Case, Options, run, run_all};
 pub use summary::{Row, Summary};
 pub use task::{CallSpec, Expect, FileAfter, Offered, OneOrMany, Remembered, Task};

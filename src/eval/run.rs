@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Instant;
 
 use regex::Regex;
@@ -44,7 +45,7 @@ pub struct Options<'a> {
 }
 
 /// Makes the built-in tools over a directory and a memory.
-pub type Builtin = dyn Fn(&Path, Mode, Memory) -> Result<Registry, Error>;
+pub type Builtin = dyn Fn(&Path, Mode, Memory) -> Result<Registry, Error> + Sync;
 
 /// The built-in tools that tasks know, in the order they are offered.
 const KNOWN: [&str; 6] =
@@ -93,6 +94,39 @@ impl Case {
             Self::Question(question) => &question.category,
         }
     }
+}
+
+/// Runs cases, so many at the same time; `each` is told of every record as it comes, with the case's place in `cases`.
+///
+/// # Errors
+/// The first of [`run`], or of `each`; cases being run then are finished, and their records lost.
+pub fn run_all(
+    cases: &[&Case],
+    engine: &Arc<dyn Engine>,
+    options: &Options<'_>,
+    at_once: NonZeroUsize,
+    cancel: &Cancel,
+    each: &mut dyn FnMut(usize, Record) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let (send, made) = mpsc::channel();
+        for _ in 0..at_once.get().min(cases.len()) {
+            let (next, send) = (&next, send.clone());
+            scope.spawn(move || {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(at) else { break };
+                    // Nobody listens any more after an error.
+                    if send.send((at, run(case, engine, options, cancel))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(send);
+        made.into_iter().try_for_each(|(at, record)| each(at, record?))
+    })
 }
 
 /// Runs a case and decides about it. A run that fails is a record that says so.

@@ -30,7 +30,8 @@ pub struct Options {
     pub key: Option<String>,
     /// Names that the model answers to beside its own. Default none.
     pub aliases: Vec<String>,
-    /// Turns made at the same time. Default 1: more wait for each other where the engine makes one at a time.
+    /// Turns made at the same time. Default 1: more wait for each other where the engine makes one at a time (see
+    /// [`engine::Options::at_once`](crate::engine::Options::at_once)).
     pub at_once: u16,
     /// Requests that may wait beside them; further ones are refused with 429. Default 32; each holds its body.
     pub waiting: u16,

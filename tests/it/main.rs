@@ -9,6 +9,7 @@
 )]
 
 mod agent;
+mod at_once;
 #[cfg(unix)]
 mod chat;
 mod cli;

@@ -161,16 +161,12 @@ impl Lanes {
     fn evaluate(&self, mut jobs: Vec<Job>) -> Vec<(usize, Result<Outcome, Error>)> {
         let mut context = self.context();
         if let Ok(outcomes) = together(&mut context, &mut jobs) {
-            return outcomes;
+            return jobs.iter().map(|job| job.lane).zip(outcomes.into_iter().map(Ok)).collect();
         }
         let alone = |mut job: Job| {
-            let lane = job.lane;
-            let outcome = together(&mut context, std::slice::from_mut(&mut job));
-            match outcome.map(|mut outcomes| outcomes.pop()) {
-                Ok(Some(outcome)) => outcome,
-                Ok(None) => (lane, Err(failed("nothing came of an evaluation"))),
-                Err(error) => (lane, Err(error)),
-            }
+            let outcomes = together(&mut context, std::slice::from_mut(&mut job));
+            let nothing = || failed("nothing came of an evaluation");
+            (job.lane, outcomes.and_then(|mut outcomes| outcomes.pop().ok_or_else(nothing)))
         };
         jobs.into_iter().map(alone).collect()
     }
@@ -179,7 +175,8 @@ impl Lanes {
 /// How long a batch waits for conversations in the middle of a turn, as a share of what it takes to evaluate a token.
 const PATIENCE: f64 = 0.2;
 
-fn together(context: &mut Context, jobs: &mut [Job]) -> Result<Vec<(usize, Result<Outcome, Error>)>, Error> {
+/// What comes of each job, in their order.
+fn together(context: &mut Context, jobs: &mut [Job]) -> Result<Vec<Outcome>, Error> {
     let parts: Vec<Part<'_>> = jobs.iter().map(Job::part).collect();
     let rows = context.eval(&parts)?;
     let further = context.costs.further(jobs.len());
@@ -187,7 +184,7 @@ fn together(context: &mut Context, jobs: &mut [Job]) -> Result<Vec<(usize, Resul
         let mut logits = std::mem::take(&mut job.logits);
         logits.clear();
         rows.iter().for_each(|&row| logits.extend_from_slice(context.logits(row)));
-        (job.lane, Ok(Outcome { logits, further }))
+        Outcome { logits, further }
     });
     Ok(outcomes.collect())
 }

@@ -5,6 +5,7 @@ mod peer;
 mod requests;
 
 use std::io::Write;
+use std::num::NonZeroUsize;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use self::ours::Measured;
 use self::peer::{Peer, PeerTimes};
+use self::requests::Request;
 use crate::cli::exit::Exit;
 use crate::cli::model_args::{ModelOptions, Source};
 use crate::cli::terminal::{self, Unit};
@@ -25,7 +27,7 @@ Examples:
 
 Twenty requests of 4 to 100 tools, three of them after a result, each to be answered by a call. Warm: the model is loaded
 and the prompt was evaluated before. Cold: a process of its own from its start to the call, with what earlier ones kept
-of the prompt, and once more without. The server is asked for the same calls by its own tools (tool_choice required),
+of the prompt, and once more without. At once: warm calls of different tools beside each other (--at-once). The server is asked for the same calls by its own tools (tool_choice required),
 and with our prompt and grammar at its /completion, if it has that. Greedy; times are medians, in milliseconds.
 The options that switch techniques off (--no-forcing, --no-drafts, --no-cache) tell what each of them gains.
 
@@ -33,7 +35,7 @@ The options that switch techniques off (--no-forcing, --no-drafts, --no-cache) t
 accepted_tokens, decode_calls, prompt_tokens, cached_tokens, ms: {prefill, decode, mask, total}, cold_ms, cold_no_cache_ms,
 peer_ms, peer_grammar_ms, peer_cold_ms}], summary: {valid, decode_calls_per_token, mask_share, median_ms, cold_median_ms,
 cold_no_cache_median_ms, peer_median_ms, peer_grammar_median_ms, peer_cold_median_ms, ratio, grammar_ratio, cold_ratio,
-peak_memory_bytes, model_bytes}}. What was not measured is left out; ratios are ours over the server's.";
+calls_at_once_speedup, peak_memory_bytes, model_bytes}}. What was not measured is left out; ratios are ours over the server's.";
 
 /// Arguments of `toolgate bench call`.
 #[derive(Args)]
@@ -55,6 +57,9 @@ pub(super) struct CallArgs {
     /// Measure the first N requests from the start of a process, too; 0 leaves it out.
     #[arg(long, value_name = "N", default_value_t = 20)]
     cold: usize,
+    /// Make so many warm calls at the same time, too, in one context; 1 leaves it out.
+    #[arg(long, value_name = "N", default_value = "4")]
+    at_once: NonZeroUsize,
     /// Make one request in this process and print what it cost, as one line of JSON.
     #[arg(long, value_name = "ID", hide = true)]
     once: Option<String>,
@@ -109,12 +114,14 @@ pub(super) fn run(args: &CallArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
         bar.inc(1);
     }
     bar.finish_and_clear();
+    let peak = ours::peak_memory();
+    let speedup = speedup(args, &model, requests.get(..count).unwrap_or_default(), &rows)?;
     let bytes = std::fs::metadata(&file.path)?.len();
     let report = json!({
         "model": file.path.file_stem().map(|name| name.to_string_lossy().into_owned()),
         "runs": args.runs,
         "requests": rows.iter().map(Row::report).collect::<Vec<_>>(),
-        "summary": without_gaps(summary(&rows, bytes)),
+        "summary": without_gaps(summary(&rows, bytes, peak, speedup)),
     });
     if args.json {
         writeln!(out, "{report}")?
@@ -123,6 +130,30 @@ pub(super) fn run(args: &CallArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
     }
     let valid = rows.iter().all(|row| row.ours.valid);
     Ok(if valid { Exit::Done } else { Exit::Failed })
+}
+
+/// How many times as many calls are made in a second when several are made at the same time; none where one is.
+fn speedup(
+    args: &CallArgs,
+    model: &Source,
+    requests: &[Request],
+    rows: &[Row],
+) -> anyhow::Result<Option<f64>> {
+    let at_once = args.at_once.get();
+    if at_once == 1 || requests.len() < at_once {
+        return Ok(None);
+    }
+    let (engine, _) = args.model.load_for(model, args.at_once)?;
+    let bar = terminal::bar("calls at once", requests.len() as u64, Unit::Count);
+    let (mut alone, mut together) = (0.0, 0.0);
+    // The same calls one by one, each at its median.
+    for (requests, rows) in requests.chunks_exact(at_once).zip(rows.chunks_exact(at_once)) {
+        alone += rows.iter().map(|row| row.ours.ms * f64::from(args.runs)).sum::<f64>();
+        together += ours::together(engine.as_ref(), requests, args.runs)?;
+        bar.inc(at_once as u64);
+    }
+    bar.finish_and_clear();
+    Ok(Some(alone / together))
 }
 
 /// One request, as far as it was measured; times are in milliseconds.
@@ -165,7 +196,7 @@ impl Row {
     }
 }
 
-fn summary(rows: &[Row], model_bytes: u64) -> Value {
+fn summary(rows: &[Row], model_bytes: u64, peak_memory: Option<u64>, speedup: Option<f64>) -> Value {
     let sum = |of: &dyn Fn(&Row) -> f64| rows.iter().map(of).sum::<f64>();
     let median_of = |of: &dyn Fn(&Row) -> Option<f64>| median(rows.iter().filter_map(of).collect());
     let calls = sum(&|row| row.ours.stats.decode_calls as f64);
@@ -193,7 +224,8 @@ fn summary(rows: &[Row], model_bytes: u64) -> Value {
         "ratio": ratio(ours, peer),
         "grammar_ratio": ratio(ours, grammar),
         "cold_ratio": ratio(cold_of_both, peer_cold),
-        "peak_memory_bytes": ours::peak_memory(),
+        "calls_at_once_speedup": speedup,
+        "peak_memory_bytes": peak_memory,
         "model_bytes": model_bytes,
     })
 }

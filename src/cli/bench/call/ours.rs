@@ -77,6 +77,28 @@ pub(super) fn once(engine: &dyn Engine, request: &Request) -> anyhow::Result<Mea
     Ok(Measured { id, tools, valid, text: made.text, stats: made.stats, ms, prompt, grammar })
 }
 
+/// Makes each of these requests so many times over, one beside the other, with prompts that were evaluated before;
+/// milliseconds until all are made.
+pub(super) fn together(engine: &dyn Engine, requests: &[Request], runs: u16) -> anyhow::Result<f64> {
+    let all = |runs: u16| {
+        std::thread::scope(|scope| {
+            let made = requests.iter().map(|request| {
+                scope.spawn(move || (0..runs).try_for_each(|_| once(engine, request).map(drop)))
+            });
+            // All are started before one is waited for.
+            let made: Vec<_> = made.collect();
+            made.into_iter().try_for_each(|made| match made.join() {
+                Ok(done) => done,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+        })
+    };
+    all(1)?;
+    let started = Instant::now();
+    all(runs)?;
+    Ok(started.elapsed().as_secs_f64() * 1e3)
+}
+
 fn is_valid(request: &Request, parsed: &toolgate_chat::ParsedTurn) -> bool {
     let [call] = parsed.calls.as_slice() else { return false };
     let tool = request.tools.iter().find(|tool| tool.name.as_str() == call.name);

@@ -1,0 +1,122 @@
+//! Turns made at the same time: they do not wait for each other, and none has anything of another's.
+
+use std::num::NonZeroUsize;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use toolgate::engine::{self, Cancel, Engine, LocalEngine, Sampling, Turn, TurnEvent, TurnRequest};
+use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, ToolChoice, ToolSpec, Transcript};
+use toolgate_infer::Vocabulary;
+use toolgate_infer::scripted::Scripted;
+
+use crate::agent::TEMPLATE;
+use crate::models::load;
+
+fn asked(text: &str) -> Transcript {
+    Transcript::new().with(Message::User(text.to_owned()))
+}
+
+fn engine(conversations: usize) -> LocalEngine<Scripted> {
+    let vocabulary = Arc::new(Vocabulary::bytes_only());
+    let scripted = || {
+        let scripted = Scripted::new(vocabulary.clone()).context(16_384);
+        ["Oslo", "Bergen", "Tromsø"].iter().fold(scripted, |scripted, city| {
+            scripted.on(format!("to {city}?"), format!("Six hours to {city}."))
+        })
+    };
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    let others = (1..conversations).map(|_| scripted());
+    let options = engine::Options::default();
+    LocalEngine::with_conversations("scripted", scripted(), others, dialogue, options)
+}
+
+fn turn(engine: &dyn Engine, transcript: &Transcript, events: &mut dyn FnMut(TurnEvent)) -> Turn {
+    let sampling = Sampling::default();
+    let request = TurnRequest::new(transcript, &[], &sampling);
+    engine.turn(&request, &Cancel::default(), events).unwrap()
+}
+
+/// Two turns that each wait, in the middle, for the other one to get there: whether both did.
+fn meet(engine: &LocalEngine<Scripted>) -> bool {
+    let ((to_first, first), (to_second, second)) = (mpsc::channel(), mpsc::channel());
+    let meeting = |city: &str, here: mpsc::Receiver<()>, there: mpsc::Sender<()>| {
+        let mut met = None;
+        turn(engine, &asked(&format!("How far is it to {city}?")), &mut |event| {
+            if matches!(event, TurnEvent::Text(_)) && met.is_none() {
+                // Where they do not meet, the other may be through by now.
+                let _ = there.send(());
+                met = Some(here.recv_timeout(Duration::from_secs(2)).is_ok());
+            }
+        });
+        met == Some(true)
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| meeting("Bergen", second, to_first));
+        meeting("Oslo", first, to_second) & other.join().unwrap()
+    })
+}
+
+#[test]
+fn as_many_turns_are_made_at_the_same_time_as_there_are_conversations() {
+    assert!(meet(&engine(2)));
+    assert!(!meet(&engine(1)), "control: one conversation makes one turn after the other");
+}
+
+#[test]
+fn a_conversation_is_gone_on_with_where_it_is_held() {
+    let engine = engine(3);
+    let cities = ["Oslo", "Bergen", "Tromsø"];
+    let answers = cities.map(|city| {
+        let transcript = asked(&format!("How far is it to {city}?"));
+        let turn = turn(&engine, &transcript, &mut |_| {});
+        transcript.with(Message::answer(turn.parsed.content.unwrap()))
+    });
+    for (city, transcript) in cities.into_iter().zip(answers).rev() {
+        let told = transcript.messages().last().unwrap().clone();
+        assert!(format!("{told:?}").contains(&format!("Six hours to {city}.")), "{told:?}");
+        let longer = transcript.with(Message::User("Are you sure?".to_owned()));
+        let stats = turn(&engine, &longer, &mut |_| {}).stats;
+        assert!(stats.cached_tokens * 2 > stats.prompt_tokens, "{city}: {stats:?}");
+    }
+}
+
+/// Real calls, made at the same time with the same tools: each is about its own request, and the beginning of the prompt,
+/// which all have, is evaluated once.
+#[test]
+fn calls_of_a_real_model_at_the_same_time_are_each_about_their_own_request() {
+    let four = |options: &mut engine::Options| options.at_once = NonZeroUsize::new(4).unwrap();
+    let Some(engine) = load("qwen2.5-coder-0.5b", four) else { return };
+    let paths = ["reports/march.txt", "src/parser.rs", "notes/todo.md", "data/prices.csv"];
+    let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+    let tools = [ToolSpec::new("read_file", "Read a file.", schema).unwrap()];
+    let sampling = Sampling { max_tokens: 64, ..Sampling::default() };
+    let made = Mutex::new(Vec::new());
+    let once = |path: &str| {
+        let transcript = asked(&format!("Read the file {path}"));
+        let request =
+            TurnRequest { choice: ToolChoice::Required, ..TurnRequest::new(&transcript, &tools, &sampling) };
+        let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
+        assert_eq!(turn.parsed.calls.len(), 1, "{}", turn.text);
+        let called = turn.parsed.calls[0].arguments["path"].clone();
+        made.lock().unwrap().push((path.to_owned(), called, turn.stats));
+    };
+    once(paths[0]);
+    for _ in 0..3 {
+        std::thread::scope(|scope| {
+            for path in paths {
+                scope.spawn(move || once(path));
+            }
+        });
+    }
+    let made = made.into_inner().unwrap();
+    assert_eq!(made.len(), 13);
+    for (path, called, stats) in &made {
+        assert_eq!(called, &json!(path));
+        assert!(
+            std::ptr::eq(stats, &made[0].2) || stats.cached_tokens * 2 > stats.prompt_tokens,
+            "{stats:?}"
+        );
+    }
+}
