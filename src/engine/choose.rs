@@ -6,6 +6,7 @@
 //! short prompts for each set of tools, before its first call.
 
 use std::sync::MutexGuard;
+use std::time::Instant;
 
 use serde_json::Value;
 use toolgate_chat::{Message, Opened, ToolCall, ToolName, ToolSpec, Transcript};
@@ -99,6 +100,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let bias = self.biases().get(offered).unwrap_or_else(|| vec![0.0; offered.len()]);
         let share = self.engine.options.tool_bias;
+        let started = Instant::now();
         let prompt = state.session.tokens().to_vec();
         let weights = self.weights(state, offered)?;
         // What all calls begin with is evaluated now, and this one begins so, too. Less than the prompt is left where the
@@ -106,6 +108,7 @@ impl<B: Backend + Send> Making<'_, B> {
         let rest = prompt.get(state.session.tokens().len()..).unwrap_or_default();
         self.stats.decode_calls += state.session.eval(rest, Rows::Last)?;
         self.ahead = state.session.tokens().len().saturating_sub(prompt.len());
+        self.stats.ms.decode += started.elapsed().as_secs_f64() * 1e3;
         let unbiased = weights.iter().zip(bias).map(|(weight, bias)| weight - share * bias);
         let fits = self.request.fits.iter().chain(std::iter::repeat(&0.0));
         let scored = unbiased.zip(fits).map(|(weight, fit)| weight + self.engine.options.fit_weight * fit);

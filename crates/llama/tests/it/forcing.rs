@@ -25,7 +25,7 @@ call ::= "read_file\", \"arguments\": {\"path\": " string (", \"max_lines\": " [
 string ::= "\"" ([^"\\\x00-\x1F] | "\\" ["\\nt]){1,60} "\""
 "#;
 
-const REQUESTS: [&str; 20] = [
+const REQUESTS: [&str; 50] = [
     "Read the file notes/plan.md",
     "Show me the first 20 lines of src/main.rs",
     "What is in the directory docs?",
@@ -46,6 +46,36 @@ const REQUESTS: [&str; 20] = [
     "Print the file /etc/hostname",
     "Find emoji \u{1F600} in messages",
     "List the directory above this one",
+    "Show LICENSE",
+    "Read docs/guide.md from the start, at most 120 lines",
+    "Give me lines of data/prices.csv, five are enough",
+    "Open the file called 'my notes.txt'",
+    "Read src/lib.rs",
+    "What does Cargo.toml say?",
+    "cat build.log please",
+    "I need to see tests/fixtures/big file (1).json",
+    "Zeige den Inhalt von straße/übersicht.md",
+    "请读取 文档/说明.txt",
+    "List the folder assets/images",
+    "What files are in src/parser, three levels?",
+    "Show the tree of the project, depth 9",
+    "ls /var/log",
+    "Was liegt im Ordner Verträge?",
+    "Find where MAX_SIZE is defined",
+    "Search src for unwrap()",
+    "Which files mention \"connection refused\"?",
+    "grep for C:\\Users in the docs",
+    "Look for the regex-like text a+b*c?",
+    "Where do we use the tab character\there?",
+    "Find 'naïve café' in translations",
+    "Tell Anna the tests pass",
+    "Message Bob that I am late, urgent",
+    "Let annika know: meeting moved to 14:30, room 7",
+    "Write to Anna: \"yes\"",
+    "Tell bob 1+1=2",
+    "Send Annika the words line one and line two on two lines",
+    "Urgent for Anna: disk is 98% full!",
+    "Say \u{1F44D} to Bob",
 ];
 
 fn turn(
@@ -107,15 +137,26 @@ fn check(id: &str, requests: &[&str]) {
     assert!(with * 3 < tokens * 2, "at least a third of the evaluations is saved");
 }
 
+/// The first few requests, or with RUN_SLOW_TESTS all of them.
+fn some(few: usize) -> &'static [&'static str] {
+    if std::env::var_os("RUN_SLOW_TESTS").is_some() { &REQUESTS } else { &REQUESTS[..few] }
+}
+
 #[test]
 fn greedy_turn_is_the_same_with_and_without_batches_with_a_small_model() {
-    check("smollm2-135m", &REQUESTS);
+    check("smollm2-135m", some(20));
 }
 
 #[test]
 fn greedy_turn_is_the_same_with_and_without_batches_with_the_default_model() {
-    check(
-        "qwen2.5-coder-0.5b",
-        &REQUESTS[..if std::env::var_os("RUN_SLOW_TESTS").is_some() { 20 } else { 6 }],
-    );
+    check("qwen2.5-coder-0.5b", some(6));
+}
+
+#[test]
+fn greedy_turn_is_the_same_with_and_without_batches_with_the_largest_model() {
+    if std::env::var_os("RUN_SLOW_TESTS").is_none() {
+        eprintln!("skipped: set RUN_SLOW_TESTS for the 1.5 B model");
+        return;
+    }
+    check("qwen2.5-coder-1.5b", some(0));
 }

@@ -1,0 +1,193 @@
+//! Clients that go away, read slowly or send nonsense, a full queue, turns that take too long, and a server that ends.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use toolgate::engine::{self, Cancel, Engine, Turn, TurnEvent, TurnRequest};
+use toolgate::serve::Options;
+use toolgate_chat::ParsedTurn;
+use toolgate_infer::{Stats, StopReason};
+
+use super::*;
+
+/// An engine whose turns write until they are cancelled, or until so many pieces are there.
+struct Endless {
+    pieces: usize,
+    began: Arc<AtomicUsize>,
+    cancelled: Arc<AtomicUsize>,
+}
+
+impl Engine for Endless {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn turn(
+        &self,
+        _: &TurnRequest<'_>,
+        cancel: &Cancel,
+        events: &mut dyn FnMut(TurnEvent),
+    ) -> Result<Turn, toolgate::Error> {
+        self.began.fetch_add(1, Ordering::SeqCst);
+        let mut stop = StopReason::End;
+        for _ in 0..self.pieces {
+            events(TurnEvent::Text("word ".to_owned()));
+            std::thread::sleep(Duration::from_millis(5));
+            if cancel.is_cancelled() {
+                self.cancelled.fetch_add(1, Ordering::SeqCst);
+                stop = StopReason::Cancelled;
+                break;
+            }
+        }
+        let parsed = ParsedTurn { content: Some("word".to_owned()), ..ParsedTurn::default() };
+        let (text, stats) = (String::new(), Stats::default());
+        Ok(Turn { parsed, text, stop, budget: 0, decision: None, looped: false, stats })
+    }
+}
+
+struct Counts {
+    began: Arc<AtomicUsize>,
+    cancelled: Arc<AtomicUsize>,
+}
+
+fn endless(pieces: usize, options: Options) -> (Served, Counts) {
+    let counts = Counts { began: Arc::default(), cancelled: Arc::default() };
+    let engine = Endless { pieces, began: counts.began.clone(), cancelled: counts.cancelled.clone() };
+    (start(engine, None, options), counts)
+}
+
+/// Waits until a condition holds; a test that waits for ever has failed.
+pub(super) fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a request and leaves the answer unread.
+pub(super) fn open(served: &Served, body: &Value) -> TcpStream {
+    let body = body.to_string();
+    let mut stream = TcpStream::connect(&served.address).unwrap();
+    write!(
+        stream,
+        "POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    stream
+}
+
+pub(super) fn gauge(served: &Served, name: &str) -> u64 {
+    let text = fetch(served, "/metrics").1;
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).unwrap().to_owned();
+    line.parse().unwrap()
+}
+
+#[test]
+fn a_client_that_goes_away_cancels_its_turn() {
+    for stream in [true, false] {
+        let (served, counts) = endless(usize::MAX, Options::default());
+        let mut client = open(&served, &chat("x", json!({"stream": stream})));
+        wait_for("the turn", || counts.began.load(Ordering::SeqCst) == 1);
+        if stream {
+            let mut line = String::new();
+            BufReader::new(client.try_clone().unwrap()).read_line(&mut line).unwrap();
+            assert!(line.contains("200"), "{line}");
+        } else {
+            client.flush().unwrap();
+        }
+        assert_eq!(counts.cancelled.load(Ordering::SeqCst), 0);
+        drop(client);
+        wait_for("the end of the turn", || counts.cancelled.load(Ordering::SeqCst) == 1);
+        wait_for("an idle server", || gauge(&served, "toolgate_turns_running") == 0);
+    }
+}
+
+#[test]
+fn a_full_queue_refuses_and_says_when_to_come_again() {
+    let (served, counts) = endless(usize::MAX, Options { waiting: 1, ..Options::default() });
+    let ask = chat("x", json!({"stream": true}));
+    let first = open(&served, &ask);
+    wait_for("the turn", || counts.began.load(Ordering::SeqCst) == 1);
+    let second = open(&served, &ask);
+    wait_for("the wait", || gauge(&served, "toolgate_requests_waiting") == 1);
+    let (status, retry, body) = send(&served, CHAT, &ask.to_string(), &[]);
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &body["error"]["code"]), (429, &json!("rate_limit_exceeded")));
+    assert!(retry.unwrap().parse::<u64>().unwrap() >= 1);
+    // Whoever gives up its place in the queue leaves it to the next; the turn that runs makes room for it.
+    drop(second);
+    wait_for("the free place", || gauge(&served, "toolgate_requests_waiting") == 0);
+    let third = open(&served, &ask);
+    drop(first);
+    wait_for("the next turn", || counts.began.load(Ordering::SeqCst) == 2);
+    drop(third);
+}
+
+#[test]
+fn a_turn_that_takes_too_long_is_ended() {
+    let options = Options { turn_time: Duration::from_millis(100), ..Options::default() };
+    let (served, counts) = endless(usize::MAX, options);
+    // Its first piece is there before its time is over, so the status is too.
+    let (status, _, text) = send(&served, CHAT, &chat("x", json!({"stream": true})).to_string(), &[]);
+    assert_eq!(status, 200);
+    assert!(text.contains("\"code\":\"timeout\"") && text.trim_end().ends_with("data: [DONE]"), "{text}");
+    let (status, body) = post(&served, CHAT, &chat("x", json!({})));
+    assert_eq!((status, &body["error"]["code"]), (504, &json!("timeout")));
+    let (_, _, text) = send(&served, MESSAGES, &message("x", json!({"stream": true})).to_string(), &[]);
+    assert!(text.contains("event: error\n") && text.contains("timeout_error"), "{text}");
+    assert_eq!(counts.cancelled.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn a_server_that_is_stopped_finishes_its_turn_and_refuses_who_waits() {
+    let (served, counts) = endless(60, Options::default());
+    let running = open(&served, &chat("x", json!({"stream": true})));
+    wait_for("the turn", || counts.began.load(Ordering::SeqCst) == 1);
+    let waiting = open(&served, &chat("x", json!({})));
+    wait_for("the wait", || gauge(&served, "toolgate_requests_waiting") == 1);
+    served.stopper.stop();
+    let read = |mut stream: TcpStream| {
+        let mut text = String::new();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let refused = read(waiting);
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("shutting_down"), "{refused}");
+    let finished = read(running);
+    assert!(
+        finished.contains("\"finish_reason\":\"stop\"") && finished.contains("data: [DONE]"),
+        "{finished}"
+    );
+    assert_eq!((counts.began.load(Ordering::SeqCst), counts.cancelled.load(Ordering::SeqCst)), (1, 0));
+    assert!(TcpStream::connect(&served.address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn bytes_that_are_no_request_do_no_harm() {
+    let options = Options { read_time: Duration::from_secs(1), ..Options::default() };
+    let served = start(scripted(model(), engine::Options::default()), None, options);
+    let answer = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(&served.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(bytes).unwrap();
+        let mut text = Vec::new();
+        let _ = stream.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    assert!(answer(b"\x16\x03\x01\x02\x00garbage\r\n\r\n").starts_with("HTTP/1.1 400"));
+    assert!(!answer(b"POST /v1/messages HTTP/1.1\r\nHost: loc").contains(" 200 "), "a head without an end");
+    let head = format!(
+        "POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{{"
+    );
+    assert!(answer(head.as_bytes()).starts_with("HTTP/1.1 408"), "a body that does not come");
+    let deep = "[".repeat(100_000);
+    assert_eq!(send(&served, CHAT, &deep, &[]).0, 400);
+    assert_eq!(post(&served, CHAT, &chat("Hello", json!({}))).0, 200, "it still answers");
+}
