@@ -34,6 +34,8 @@ pub mod engine;
 mod error;
 pub mod eval;
 pub mod flight;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod memory;
 pub mod models;
 pub mod remote;

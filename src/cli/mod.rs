@@ -12,6 +12,8 @@ mod eval;
 mod exit;
 mod grammar;
 mod jsonl;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod model;
 mod model_args;
 mod parse;
@@ -20,6 +22,8 @@ mod run;
 mod schema;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg_attr(not(feature = "mcp"), path = "no_servers.rs")]
+mod servers;
 mod state;
 mod terminal;
 mod tool;
@@ -65,6 +69,9 @@ enum Command {
     Model(model::ModelArgs),
     /// List the tools, run one under the policy, or serve them to another program.
     Tool(tool::ToolArgs),
+    /// Serve the tools, and the agent as a tool, over the Model Context Protocol.
+    #[cfg(feature = "mcp")]
+    Mcp(Box<mcp::McpArgs>),
     /// Run a record again (`run --record`) and say where it first differs.
     Replay(Box<replay::ReplayArgs>),
     /// Take back what the newest run wrote to the files of a workspace.
@@ -126,6 +133,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Serve(args) => {
             drop(out);
             return finish(serve::run(&args));
+        }
+        #[cfg(feature = "mcp")]
+        Command::Mcp(args) => {
+            drop(out);
+            return finish(mcp::run(*args));
         }
         Command::Model(args) => model::run(args, &mut out),
         Command::Tool(args) => tool::run(args, &mut out),

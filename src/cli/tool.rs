@@ -11,7 +11,7 @@ use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits, Tier};
 use toolgate_sandbox::{Root, ambient_authority};
 
 use super::exit::Exit;
-use super::{components, terminal, tool_serve, undo};
+use super::{components, servers, terminal, tool_serve, undo};
 use crate::memory::Memory;
 use crate::tools::{CommandTool, Effect, Registry, Status, Tool as _, file_tools, memory_tools};
 use crate::undo::Journal;
@@ -82,6 +82,12 @@ impl Workspace {
         Self { workspace: Some(directory.to_owned()), mode: Some(mode), policy: None, db: None }
     }
 
+    /// The same place in another mode.
+    #[cfg(feature = "mcp")]
+    pub(super) fn in_mode(&self, mode: Mode) -> Self {
+        Self { mode: Self::of(Path::new(""), mode).mode, ..self.clone() }
+    }
+
     /// Whether what is remembered is kept in a file.
     pub(super) fn keeps_memory(&self) -> bool {
         self.db.is_some()
@@ -140,6 +146,7 @@ pub(super) fn registry_with(
     }
     let beside = args.policy.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     components::add(&mut registry, &root, &policy, mode, beside);
+    servers::add(&mut registry, &root, &policy, mode);
     let registry = registry.under(format!("{mode:?} {policy:?}"));
     Ok(match journal.cloned() {
         None => registry,

@@ -1,5 +1,5 @@
 //! The program behind the official clients of the APIs it speaks, with weights. Needs `TOOLGATE_MODELS` and
-//! `TOOLGATE_CLIENTS`, a directory with the Python packages `openai` and `anthropic` (`scripts/test` sets both).
+//! `TOOLGATE_CLIENTS`, a directory with the Python packages `openai`, `anthropic` and `mcp` (`scripts/test` sets both).
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -41,19 +41,28 @@ fn serve() -> Option<Program> {
     Some(Program { child, address })
 }
 
-fn drive(script: &str) {
-    let Some(packages) = std::env::var_os("TOOLGATE_CLIENTS") else {
+fn packages() -> Option<std::ffi::OsString> {
+    let packages = std::env::var_os("TOOLGATE_CLIENTS");
+    if packages.is_none() {
         eprintln!(
-            "skipped: set TOOLGATE_CLIENTS to a directory with the Python packages openai and anthropic"
+            "skipped: set TOOLGATE_CLIENTS to a directory with the Python packages openai, anthropic and mcp"
         );
-        return;
-    };
+    }
+    packages
+}
+
+fn drive(script: &str) {
+    let Some(packages) = packages() else { return };
     let Some(program) = serve() else { return };
-    let script = concat_path(script);
+    run(packages, script, &[format!("http://{}", program.address).as_ref(), MODEL.as_ref()]);
+}
+
+fn run(packages: std::ffi::OsString, script: &str, arguments: &[&std::ffi::OsStr]) {
     let output = Command::new("python3")
-        .arg(script)
-        .args([&format!("http://{}", program.address), MODEL])
+        .arg(concat_path(script))
+        .args(arguments)
         .env("PYTHONPATH", packages)
+        .env_remove("TOOLGATE_API_KEY")
         .env("NO_PROXY", "*")
         .output()
         .unwrap();
@@ -73,6 +82,14 @@ fn the_openai_package_finds_what_it_expects() {
 #[test]
 fn the_anthropic_package_finds_what_it_expects() {
     drive("anthropic_client.py");
+}
+
+#[cfg(feature = "mcp")]
+#[test]
+fn the_mcp_package_finds_what_it_expects() {
+    let Some(packages) = packages() else { return };
+    let Some(model) = crate::models::weights(MODEL) else { return };
+    run(packages, "mcp_client.py", &[cargo_bin("toolgate").as_os_str(), model.as_os_str()]);
 }
 
 #[cfg(unix)]

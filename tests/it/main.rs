@@ -19,6 +19,8 @@ mod clients;
 mod components;
 mod flight;
 mod forced;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod model_server;
 mod models;
 mod narrow;

@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Root modules, low to high; one may use those before it and itself.
-const LAYERS: [&str; 13] = [
+const LAYERS: [&str; 14] = [
     "models", "error", "database", "memory", "undo", "tools", "engine", "remote", "agent", "flight", "eval",
-    "serve", "cli",
+    "serve", "mcp", "cli",
 ];
 
 /// What may not be used although it lies below.
-const FORBIDDEN: [(&str, &str); 3] = [("engine", "tools"), ("remote", "tools"), ("tools", "models")];
+const FORBIDDEN: [(&str, &str); 4] =
+    [("engine", "tools"), ("remote", "tools"), ("tools", "models"), ("mcp", "serve")];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

@@ -1,0 +1,106 @@
+//! The servers of a policy as tools: started in the command sandbox, listed, held to the contract of schemas, and
+//! followed where their lists change.
+//!
+//! Invariant: a server costs a run nothing but its own tools. One that does not start, and a tool whose schema has no
+//! grammar, is left out with its reason.
+
+mod connection;
+mod offer;
+mod result;
+mod schema;
+mod tool;
+
+use std::sync::Arc;
+
+use toolgate_sandbox::Root;
+use toolgate_sandbox::command::{Commands, Setup};
+use toolgate_sandbox::policy::{McpServer, Mode, Policy};
+
+use self::connection::{Connection, Threads};
+use self::offer::Offer;
+use crate::Error;
+use crate::tools::Source;
+
+/// Processor seconds of a server's processes where the policy says nothing: it lives as long as the run.
+const CPU_SECONDS: u64 = 3_600;
+
+/// A server or a tool that is not offered.
+#[derive(Debug)]
+pub struct Unusable {
+    /// Its name; a tool's after its server's.
+    pub name: String,
+    /// Why not.
+    pub why: Error,
+}
+
+/// Who is told of servers and tools that are not offered, now and when lists change.
+pub type Report = dyn Fn(&Unusable) + Send + Sync;
+
+/// The servers of a policy.
+pub struct Servers {
+    sources: Vec<Arc<dyn Source>>,
+}
+
+impl Servers {
+    /// Starts the servers of `policy` in the workspace `root`, with what `mode` leaves of its grants. They end with the
+    /// last registry that follows them.
+    pub fn start(policy: &Policy, root: &Root, mode: Mode, report: &Arc<Report>) -> Self {
+        if policy.mcp.is_empty() {
+            return Self { sources: Vec::new() };
+        }
+        let ground = Ground { policy, root, mode, report };
+        let threads = Threads::new();
+        // All at once: one that hangs is waited for alone.
+        let started: Vec<_> = std::thread::scope(|scope| {
+            let start = |name: &str, server: &McpServer| match &threads {
+                Ok(threads) => ground.start(name, server, threads),
+                Err(why) => Err(Error::input(why.to_string())),
+            };
+            let starting = policy.mcp.iter().map(|(name, server)| scope.spawn(move || start(name, server)));
+            let starting: Vec<_> = starting.collect();
+            starting.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(stopped()))).collect()
+        });
+        let mut sources: Vec<Arc<dyn Source>> = Vec::new();
+        for (name, started) in policy.mcp.keys().zip(started) {
+            match started {
+                Ok(offer) => sources.push(Arc::new(offer)),
+                Err(why) => report(&Unusable { name: name.clone(), why }),
+            }
+        }
+        Self { sources }
+    }
+
+    /// Where their tools come from, in the order of their names, for [`Registry::follow`](crate::tools::Registry::follow).
+    pub fn sources(&self) -> impl Iterator<Item = Arc<dyn Source>> + '_ {
+        self.sources.iter().cloned()
+    }
+}
+
+fn stopped() -> Error {
+    Error::input("starting it stopped unexpectedly")
+}
+
+/// What the servers of a run have in common.
+struct Ground<'a> {
+    policy: &'a Policy,
+    root: &'a Root,
+    mode: Mode,
+    report: &'a Arc<Report>,
+}
+
+impl Ground<'_> {
+    fn start(&self, name: &str, server: &McpServer, threads: &Arc<Threads>) -> Result<Offer, Error> {
+        if server.command.is_empty() {
+            let why = match &server.url {
+                Some(_) => "servers that run elsewhere (url) are not connected to; give a command",
+                None => "it has no command that starts it",
+            };
+            return Err(Error::input(why));
+        }
+        let mut policy = self.policy.clone();
+        policy.limits.cpu_s = policy.limits.cpu_s.or(Some(CPU_SECONDS));
+        let commands = Commands::new(self.root, &policy, self.mode, &Setup::default())?;
+        let connection = Connection::start(&commands, &server.command, threads)?;
+        Ok(Offer::new(name, server, self.policy, Arc::new(connection), self.report.clone()))
+    }
+}

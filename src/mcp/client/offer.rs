@@ -1,0 +1,119 @@
+//! What a server offers, as tools: those that the policy names, whose schemas have a grammar, under names that are free.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::Tool as Told;
+use serde_json::{Value, json};
+use toolgate_chat::ToolSpec;
+use toolgate_grammar::{Options, Schema, compile};
+use toolgate_sandbox::command::Limits;
+use toolgate_sandbox::output;
+use toolgate_sandbox::policy::{McpServer, Policy};
+
+use super::connection::{Connection, MOST_TOOLS};
+use super::tool::{Bounds, ServerTool};
+use super::{Report, Unusable, schema};
+use crate::Error;
+use crate::tools::{Effect, Source, Tool};
+
+/// Bytes of a schema.
+const SCHEMA_BYTES: usize = 64 * 1024;
+
+/// A server's offer.
+pub(super) struct Offer {
+    name: String,
+    /// The tools that the policy names.
+    wanted: Vec<String>,
+    policy: Policy,
+    connection: Arc<Connection>,
+    report: Arc<Report>,
+}
+
+impl Offer {
+    pub(super) fn new(
+        name: &str,
+        server: &McpServer,
+        policy: &Policy,
+        connection: Arc<Connection>,
+        report: Arc<Report>,
+    ) -> Self {
+        let (name, wanted) = (name.to_owned(), server.tools.clone());
+        Self { name, wanted, policy: policy.clone(), connection, report }
+    }
+
+    fn is_wanted(&self, tool: &str) -> bool {
+        self.wanted.iter().any(|wanted| wanted == "*" || wanted == tool)
+    }
+
+    fn leave_out(&self, tool: &str, why: Error) {
+        let name = format!("{} of the MCP server {}", output::name(tool), self.name);
+        (self.report)(&Unusable { name, why });
+    }
+
+    /// A tool under a name that is free; the server's own name goes in front of one that is not.
+    fn tool(&self, told: &Told, taken: &dyn Fn(&str) -> bool) -> Result<ServerTool, Error> {
+        let own = told.name.as_ref();
+        let name = match taken(own) {
+            false => own.to_owned(),
+            true => format!("{}__{own}", self.name),
+        };
+        if taken(&name) {
+            return Err(Error::input(format!("two tools are called \"{}\"", output::name(&name))));
+        }
+        let mut schema = Value::Object((*told.input_schema).clone());
+        if schema.to_string().len() > SCHEMA_BYTES {
+            return Err(Error::input(format!("its schema has more than {SCHEMA_BYTES} bytes")));
+        }
+        schema::safe(&mut schema)?;
+        let description = schema::text(told.description.as_deref().unwrap_or_default());
+        let spec =
+            ToolSpec::from_mcp(&json!({"name": name, "description": description, "inputSchema": schema}))?;
+        // A schema that has no grammar would end every turn; so it costs this tool only.
+        compile(&Schema::parse(&spec.closed_parameters())?, &Options::default())?;
+        let reads = told.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true);
+        // What the sandbox allows, the hint can only lessen: it saves asking the same thing twice.
+        let effect = if reads { Effect::Reads } else { Effect::Writes };
+        let asks = self.policy.asks(&name) || self.policy.asks(own);
+        Ok(ServerTool::new(spec, own, effect, asks, self.connection.clone(), self.bounds()))
+    }
+
+    fn bounds(&self) -> Bounds {
+        let limits = Limits::from(&self.policy.limits);
+        Bounds {
+            time: Duration::from_millis(limits.wall_ms),
+            bytes: usize::try_from(limits.output_kb.saturating_mul(1024)).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+impl Source for Offer {
+    fn news(&self, taken: &dyn Fn(&str) -> bool) -> Option<Vec<Box<dyn Tool>>> {
+        if !self.connection.take_changed() {
+            return None;
+        }
+        let told = match self.connection.list() {
+            Ok(told) => told,
+            Err(why) => {
+                (self.report)(&Unusable { name: format!("the MCP server {}", self.name), why });
+                return Some(Vec::new());
+            }
+        };
+        let mut tools: Vec<ServerTool> = Vec::new();
+        for (count, told) in told.iter().filter(|told| self.is_wanted(&told.name)).enumerate() {
+            if count >= MOST_TOOLS {
+                let why =
+                    format!("it is one of more than {MOST_TOOLS} tools; name those that you want in [mcp]");
+                self.leave_out(&told.name, Error::input(why));
+                break;
+            }
+            let also_own =
+                |name: &str| taken(name) || tools.iter().any(|tool| tool.spec().name.as_str() == name);
+            match self.tool(told, &also_own) {
+                Ok(tool) => tools.push(tool),
+                Err(why) => self.leave_out(&told.name, why),
+            }
+        }
+        Some(tools.into_iter().map(|tool| Box::new(tool) as Box<dyn Tool>).collect())
+    }
+}

@@ -1,0 +1,45 @@
+//! The Model Context Protocol, through `rmcp`: this program's tools for other programs ([`Server`]), and other programs'
+//! tools for this one ([`Servers`]).
+//!
+//! Invariant: a call that comes over the protocol goes through the same [`Registry`](crate::tools::Registry) and policy as
+//! any other, and what comes back over it is made safe like any output. Types of `rmcp` stay in this module.
+//!
+//! ```no_run
+//! use toolgate::mcp::{Server, Unasked, serve_stdio};
+//! use toolgate::memory::Memory;
+//! use toolgate::tools::{Registry, memory_tools};
+//!
+//! let mut registry = Registry::new();
+//! for tool in memory_tools(&Memory::in_process()?.into())? {
+//!     registry.add_boxed(tool)?;
+//! }
+//! serve_stdio(Server::new(registry, Unasked::Deny))?;
+//! # Ok::<(), toolgate::Error>(())
+//! ```
+
+mod ask;
+mod client;
+mod serve;
+mod server;
+mod told;
+
+pub use ask::{Ask, Asking};
+pub use client::{Report, Servers, Unusable};
+pub use serve::{HttpOptions, serve_http, serve_stdio};
+pub use server::{Server, Unasked};
+
+use std::io;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::{Error, Kind};
+
+/// A runtime for the protocol's messages; what blocks runs beside it.
+fn runtime() -> Result<Runtime, Error> {
+    let made = Builder::new_multi_thread().worker_threads(2).thread_name("toolgate-mcp").enable_all().build();
+    made.map_err(|why| failed("cannot start a runtime", &why))
+}
+
+fn failed(doing: &str, why: &io::Error) -> Error {
+    Error::new(Kind::Input, format!("{doing}: {why}"))
+}

@@ -1,0 +1,492 @@
+//! The Model Context Protocol, both ways, as other programs meet it: lines of JSON over pipes, and HTTP.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::model_server::{Asked, ModelServer, Reply, calls, models, results, says};
+
+/// Longest wait for an answer: nothing here takes that long unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn toolgate() -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("toolgate"));
+    command.env("TOOLGATE_STATE", std::env::temp_dir().join("toolgate-tests-state"));
+    command.env_remove("TOOLGATE_MODEL").env_remove("TOOLGATE_API_KEY").env("NO_COLOR", "1");
+    command
+}
+
+/// A directory with a workspace `ws`, and beside it what is not the workspace's.
+struct Field {
+    base: tempfile::TempDir,
+    ws: PathBuf,
+}
+
+impl Field {
+    fn new() -> Self {
+        let base = tempfile::tempdir().unwrap();
+        let ws = base.path().join("ws");
+        std::fs::create_dir(&ws).unwrap();
+        std::fs::write(ws.join("a.txt"), "alpha\n").unwrap();
+        std::fs::write(base.path().join("secret.txt"), "CANARY").unwrap();
+        Self { base, ws }
+    }
+
+    fn policy(&self, text: &str) -> String {
+        let file = self.base.path().join("policy.toml");
+        std::fs::write(&file, text).unwrap();
+        file.to_string_lossy().into_owned()
+    }
+
+    /// Runs the program here to its end: exit code, what it printed, what it said.
+    fn run(&self, arguments: &[&str]) -> (i32, String, String) {
+        let output = toolgate().args(arguments).current_dir(&self.ws).stdin(Stdio::null()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    }
+}
+
+/// A client of `toolgate mcp` over pipes.
+struct Client {
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<Value>,
+    id: u64,
+    /// Notifications that came with the last answer.
+    told: Vec<Value>,
+}
+
+impl Client {
+    fn start(ws: &Path, arguments: &[&str]) -> Self {
+        let mut child = toolgate()
+            .arg("mcp")
+            .args(arguments)
+            .current_dir(ws)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (send, lines) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                // Nothing but messages is on standard output.
+                let _ = send.send(serde_json::from_str(&line).unwrap());
+            }
+        });
+        let input = child.stdin.take().unwrap();
+        let mut client = Self { child, input, lines, id: 0, told: Vec::new() };
+        let hello = client.ask("initialize", &hello());
+        assert_eq!(hello["result"]["serverInfo"]["name"], "toolgate", "{hello}");
+        client.tell(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    fn tell(&mut self, message: &Value) {
+        writeln!(self.input, "{message}").unwrap();
+    }
+
+    fn send(&mut self, method: &str, params: &Value) -> u64 {
+        self.id += 1;
+        let id = self.id;
+        self.tell(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.send(method, params);
+        self.told.clear();
+        loop {
+            let message = self.lines.recv_timeout(PATIENCE).expect("no answer");
+            if message["id"] == id {
+                return message;
+            }
+            self.told.push(message);
+        }
+    }
+
+    fn tools(&mut self) -> Vec<Value> {
+        let listed = self.ask("tools/list", &json!({}));
+        listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}")).clone()
+    }
+
+    fn names(&mut self) -> Vec<String> {
+        self.tools().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// A call's text, and whether it is an error.
+    fn call(&mut self, name: &str, arguments: &Value) -> (String, bool) {
+        let answer = self.ask("tools/call", &json!({"name": name, "arguments": arguments}));
+        let result = &answer["result"];
+        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        (text.to_owned(), result["isError"] == true)
+    }
+
+    /// Closes the input; the exit code.
+    fn end(self) -> i32 {
+        let Self { mut child, input, .. } = self;
+        drop(input);
+        child.wait().unwrap().code().unwrap()
+    }
+}
+
+fn hello() -> Value {
+    json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}})
+}
+
+fn by_name<'a>(tools: &'a [Value], name: &str) -> &'a Value {
+    tools.iter().find(|tool| tool["name"] == name).unwrap_or_else(|| panic!("no {name} in {tools:?}"))
+}
+
+#[test]
+fn tools_are_served_with_their_schemas_annotations_and_results() {
+    let field = Field::new();
+    let mut client = Client::start(&field.ws, &["--no-ask"]);
+    let tools = client.tools();
+    let read = by_name(&tools, "read_file");
+    assert_eq!(read["annotations"]["readOnlyHint"], true);
+    assert_eq!(read["inputSchema"]["required"], json!(["path"]));
+    assert!(!tools.iter().any(|tool| tool["name"] == "ask" || tool["name"] == "write_file"), "{tools:?}");
+    assert_eq!(client.call("read_file", &json!({"path": "a.txt"})), ("alpha\n".to_owned(), false));
+    let (denied, is_error) = client.call("read_file", &json!({"path": "../secret.txt"}));
+    assert!(is_error && denied.contains("outside") && !denied.contains("CANARY"), "{denied}");
+    let (misfit, is_error) = client.call("read_file", &json!({"path": 3}));
+    assert!(is_error && misfit.contains("/path"), "{misfit}");
+    let unknown = client.ask("tools/call", &json!({"name": "nothing", "arguments": {}}));
+    assert!(unknown["error"]["message"].as_str().unwrap().contains("read_file"), "{unknown}");
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
+fn calls_that_a_person_would_be_asked_about_are_denied_unless_told_otherwise() {
+    let field = Field::new();
+    let write = json!({"path": "b.txt", "content": "beta"});
+    let mut client = Client::start(&field.ws, &["--no-ask", "--mode", "edit"]);
+    let tools = client.tools();
+    assert_eq!(by_name(&tools, "write_file")["annotations"]["destructiveHint"], true);
+    let (denied, is_error) = client.call("write_file", &write);
+    assert!(is_error && denied.contains("--approve auto"), "{denied}");
+    assert!(!field.ws.join("b.txt").exists());
+    let mut client = Client::start(&field.ws, &["--no-ask", "--mode", "edit", "--approve", "auto"]);
+    let (written, is_error) = client.call("write_file", &write);
+    assert!(!is_error, "{written}");
+    assert_eq!(std::fs::read_to_string(field.ws.join("b.txt")).unwrap(), "beta");
+}
+
+#[test]
+fn what_is_no_message_is_passed_over() {
+    let field = Field::new();
+    let mut client = Client::start(&field.ws, &["--no-ask"]);
+    for line in [
+        "{\"jsonrpc\": \"2.0\", \"id\"",
+        "[]",
+        "{\"jsonrpc\": \"2.0\", \"id\": {}, \"method\": 1}",
+        "\u{0}",
+        "",
+    ] {
+        writeln!(client.input, "{line}").unwrap();
+        assert_eq!(client.call("read_file", &json!({"path": "a.txt"})).0, "alpha\n", "after {line:?}");
+    }
+    // Longer than any line may be, and never held in memory whole.
+    let piece = [b' '; 64 * 1024];
+    (0..300).for_each(|_| client.input.write_all(&piece).unwrap());
+    writeln!(client.input).unwrap();
+    assert_eq!(client.call("read_file", &json!({"path": "a.txt"})).0, "alpha\n");
+    let nameless = client.ask("tools/call", &json!({"arguments": {}}));
+    assert!(nameless["error"]["code"].is_i64(), "{nameless}");
+    let other = client.ask("no/such/method", &json!({}));
+    assert_eq!(other["error"]["code"], -32601, "{other}");
+    assert_eq!(client.end(), 0);
+}
+
+/// A model that does in order what `turns` say, a turn for each count of results.
+fn model(turns: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static) -> ModelServer {
+    ModelServer::start(move |asked| match asked.path.as_str() {
+        "/v1/models" => models(),
+        "/v1/chat/completions" => turns(results(asked), asked),
+        _ => Reply::Refusal(404, Value::Null),
+    })
+}
+
+/// Reads a file, edits another, tries what the policy refuses, and answers with what came of the last.
+fn editor() -> ModelServer {
+    model(|turn, asked| match turn {
+        0 => calls("read_file", &json!({"path": "a.txt"})),
+        1 => calls("write_file", &json!({"path": "b.txt", "content": "alpha and beta"})),
+        2 => calls("write_file", &json!({"path": "../secret.txt", "content": "gone"})),
+        _ => {
+            let last = asked.body["messages"].as_array().unwrap().last().unwrap()["content"].clone();
+            says(&format!("Done, but: {}", last.as_str().unwrap()))
+        }
+    })
+}
+
+#[test]
+fn ask_does_a_whole_task_and_tells_how_it_goes() {
+    let (field, server) = (Field::new(), editor());
+    let arguments = ["--mode", "edit", "--approve", "auto", "--engine", &server.url];
+    let mut client = Client::start(&field.ws, &arguments);
+    let tools = client.tools();
+    let ask = by_name(&tools, "ask");
+    assert_eq!(
+        (&ask["annotations"]["destructiveHint"], &ask["inputSchema"]["required"]),
+        (&json!(true), &json!(["task"]))
+    );
+    let call =
+        json!({"name": "ask", "arguments": {"task": "Copy a.txt to b.txt"}, "_meta": {"progressToken": 7}});
+    let answer = client.ask("tools/call", &call)["result"].clone();
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("Done, but: ") && text.contains("outside"), "{answer}");
+    let statuses: Vec<_> = answer["structuredContent"]["calls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| call["status"].clone())
+        .collect();
+    assert_eq!(statuses, ["ok", "ok", "denied"]);
+    assert_eq!(std::fs::read_to_string(field.ws.join("b.txt")).unwrap(), "alpha and beta");
+    assert_eq!(std::fs::read_to_string(field.base.path().join("secret.txt")).unwrap(), "CANARY");
+    let progress: Vec<&Value> =
+        client.told.iter().filter(|told| told["method"] == "notifications/progress").collect();
+    let messages: Vec<_> = progress.iter().map(|told| told["params"]["message"].as_str().unwrap()).collect();
+    assert!(messages.iter().any(|message| message.starts_with("calls write_file")), "{messages:?}");
+    assert!(progress.iter().all(|told| told["params"]["progressToken"] == 7));
+    let counts: Vec<f64> = progress.iter().map(|told| told["params"]["progress"].as_f64().unwrap()).collect();
+    assert!(counts.windows(2).all(|pair| pair[0] < pair[1]), "{counts:?}");
+}
+
+#[test]
+fn ask_never_has_more_than_the_server() {
+    let (field, server) = (Field::new(), editor());
+    let mut client = Client::start(&field.ws, &["--engine", &server.url]);
+    let (refused, is_error) = client.call("ask", &json!({"task": "write", "mode": "edit"}));
+    assert!(is_error && refused.contains("intel mode"), "{refused}");
+    assert!(server.asked("/v1/chat/completions").is_empty(), "no model was asked");
+    // Within its mode it runs; what would write is not there.
+    let (answer, _) = client.call("ask", &json!({"task": "write"}));
+    assert!(answer.starts_with("Done, but: "), "{answer}");
+    assert!(!field.ws.join("b.txt").exists());
+    // In edit mode nobody can be asked, so what the policy has asked about is denied to runs too.
+    let mut client = Client::start(&field.ws, &["--mode", "edit", "--engine", &server.url]);
+    client.call("ask", &json!({"task": "write"}));
+    assert!(!field.ws.join("b.txt").exists());
+    let (answer, _) = client.call("ask", &json!({"task": "look", "mode": "intel"}));
+    assert!(answer.starts_with("Done, but: "), "{answer}");
+    let (empty, is_error) = client.call("ask", &json!({"task": " "}));
+    assert!(is_error && empty.contains("empty"), "{empty}");
+}
+
+#[test]
+fn a_cancelled_ask_stops_its_run_and_the_server_goes_on() {
+    let field = Field::new();
+    let server = model(|_, _| Reply::Waiting);
+    let mut client = Client::start(&field.ws, &["--engine", &server.url]);
+    let id = client.send("tools/call", &json!({"name": "ask", "arguments": {"task": "think"}}));
+    while server.asked("/v1/chat/completions").is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    client.tell(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    server.wait_for_leaver();
+    assert_eq!(client.call("read_file", &json!({"path": "a.txt"})).0, "alpha\n");
+}
+
+#[test]
+fn a_client_that_goes_takes_its_runs_and_the_program_with_it() {
+    let field = Field::new();
+    let server = model(|_, _| Reply::Waiting);
+    let mut client = Client::start(&field.ws, &["--engine", &server.url]);
+    client.send("tools/call", &json!({"name": "ask", "arguments": {"task": "think"}}));
+    while server.asked("/v1/chat/completions").is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(client.end(), 0);
+    server.wait_for_leaver();
+}
+
+#[test]
+fn a_model_that_is_not_there_is_told_with_the_call_and_not_before() {
+    let field = Field::new();
+    let mut client = Client::start(&field.ws, &["--model", "no-such-model"]);
+    assert_eq!(client.call("read_file", &json!({"path": "a.txt"})).0, "alpha\n");
+    let (why, is_error) = client.call("ask", &json!({"task": "x"}));
+    assert!(is_error && why.contains("no-such-model"), "{why}");
+}
+
+/// A client over streamable HTTP: the events of each answer.
+struct Http {
+    url: String,
+    key: &'static str,
+    session: Option<String>,
+}
+
+impl Http {
+    fn post(&mut self, body: &Value, origin: Option<&str>) -> (u16, Vec<Value>) {
+        let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        let mut request = agent
+            .post(&self.url)
+            .header("Content-Type", "application/json")
+            .header("Accept", "application/json, text/event-stream")
+            .header("Authorization", format!("Bearer {}", self.key));
+        if let Some(session) = &self.session {
+            request = request.header("Mcp-Session-Id", session).header("MCP-Protocol-Version", "2025-06-18");
+        }
+        if let Some(origin) = origin {
+            request = request.header("Origin", origin);
+        }
+        let mut response = request.send(body.to_string()).unwrap();
+        if let Some(session) = response.headers().get("mcp-session-id") {
+            self.session = Some(session.to_str().unwrap().to_owned());
+        }
+        let status = response.status().as_u16();
+        let text = response.body_mut().read_to_string().unwrap();
+        let events = text.lines().filter_map(|line| line.strip_prefix("data:"));
+        (status, events.filter_map(|data| serde_json::from_str(data.trim()).ok()).collect())
+    }
+}
+
+#[test]
+fn streamable_http_serves_those_who_have_the_key() {
+    let field = Field::new();
+    let mut child = toolgate()
+        .args(["mcp", "--no-ask", "--http", "127.0.0.1:0", "--api-key", "secret"])
+        .current_dir(&field.ws)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let url = lines.find_map(|line| Some(line.split_once("listening at ")?.1.trim().to_owned())).unwrap();
+    std::thread::spawn(move || lines.for_each(drop));
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello()});
+    let client = |key| Http { url: url.clone(), key, session: None };
+    assert_eq!(client("wrong").post(&initialize, None).0, 401);
+    assert_eq!(client("secret").post(&initialize, Some("https://evil.example")).0, 403);
+    let mut client = client("secret");
+    let (status, events) = client.post(&initialize, None);
+    assert_eq!((status, &events.last().unwrap()["result"]["serverInfo"]["name"]), (200, &json!("toolgate")));
+    client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}), None);
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": {"name": "read_file", "arguments": {"path": "a.txt"}}});
+    let (_, events) = client.post(&call, None);
+    assert_eq!(events.last().unwrap()["result"]["content"][0]["text"], "alpha\n");
+    #[cfg(unix)]
+    {
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(0), "it ends in order");
+    }
+    #[cfg(not(unix))]
+    child.kill().unwrap();
+    let (code, _, why) = field.run(&["mcp", "--no-ask", "--http", "127.0.0.1:0", "--api-key", ""]);
+    assert!(code == 2 && why.contains("empty"), "{code} {why}");
+    let (code, _, why) = field.run(&["mcp", "--no-ask", "--http", "0.0.0.0:0"]);
+    assert!(code == 3 && why.contains("--api-key"), "{why}");
+}
+
+/// A policy with the scripted server, or nothing where commands cannot be confined.
+fn with_server(field: &Field, more: &str) -> Option<String> {
+    let (_, report, _) = field.run(&["doctor", "--json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    if report["sandbox"]["commands"] != true {
+        eprintln!("skipped: no command sandbox here");
+        return None;
+    }
+    std::fs::write(field.ws.join("server.sh"), include_str!("fixtures/server.sh")).unwrap();
+    Some(field.policy(&format!(
+        "version = 1\ntier = \"exec\"\n[fs]\nread = [\"@workspace\", \"@system\"]\nwrite = [\"@workspace\"]\n\
+         [limits]\nwall_ms = 3000\n[mcp.notes]\ncommand = [\"/bin/sh\", \"server.sh\"]\ntools = [\"*\"]\n{more}"
+    )))
+}
+
+#[test]
+fn tools_of_a_server_are_listed_and_one_that_cannot_be_used_costs_nothing_else() {
+    let field = Field::new();
+    let broken = "[mcp.broken]\ncommand = [\"/bin/sh\", \"-c\", \"echo no licence >&2; exit 1\"]\ntools = [\"*\"]\n\
+                  [mcp.far]\nurl = \"http://127.0.0.1:1/mcp\"\ntools = [\"*\"]\n";
+    let Some(policy) = with_server(&field, broken) else { return };
+    let (code, listed, said) = field.run(&["tool", "list", "--policy", &policy]);
+    assert_eq!(code, 0, "{said}");
+    for name in ["note ", "notes__read_file ", "steal ", "grow ", "read_file "] {
+        assert!(listed.lines().any(|line| line.starts_with(name)), "{name}: {listed}");
+    }
+    assert!(
+        !listed.contains('\u{1b}')
+            && listed.contains("What\\u{1b}[2J to say.")
+            && listed.contains("Says\\u{1b}[31m a note."),
+        "{listed:?}"
+    );
+    assert!(!listed.lines().any(|line| line.starts_with("lost")), "{listed}");
+    for why in [
+        "lost of the MCP server notes is not offered",
+        "broken is not offered",
+        "no licence",
+        "far is not offered",
+    ] {
+        assert!(said.contains(why), "{why}: {said}");
+    }
+    let only = with_server(&field, "").unwrap();
+    let text = std::fs::read_to_string(&only).unwrap().replace("[\"*\"]", "[\"note\"]");
+    let (_, listed, _) = field.run(&["tool", "list", "--policy", &field.policy(&text)]);
+    assert!(listed.contains("\nnote ") && !listed.contains("steal"), "{listed}");
+}
+
+#[test]
+fn a_workspace_cannot_have_servers_started() {
+    let field = Field::new();
+    let Some(policy) = with_server(&field, "") else { return };
+    let own = std::fs::read_to_string(&policy).unwrap();
+    std::fs::write(field.ws.join(".toolgate.toml"), own.replace("[mcp.notes]", "[mcp.planted]")).unwrap();
+    let bare = field.policy(own.split("[mcp.notes]").next().unwrap());
+    let (code, listed, said) = field.run(&["tool", "list", "--policy", &bare]);
+    assert!(code == 0 && !listed.contains("\nnote ") && !said.contains("planted"), "{listed}{said}");
+    // The control: from the policy itself it is started.
+    let given = field.policy(&own);
+    let (_, listed, _) = field.run(&["tool", "list", "--policy", &given]);
+    assert!(listed.contains("\nnote "), "{listed}");
+}
+
+#[test]
+fn a_server_runs_in_the_sandbox_and_its_results_are_made_safe() {
+    let field = Field::new();
+    let Some(policy) = with_server(&field, "") else { return };
+    let call = |name: &str, arguments: &str, mode: &str| {
+        let (code, result, said) =
+            field.run(&["tool", "call", name, arguments, "--policy", &policy, "--mode", mode]);
+        let result: Value = serde_json::from_str(&result).unwrap_or_else(|_| panic!("{said}"));
+        (code, result)
+    };
+    let (code, noted) = call("note", "{\"text\": \"x\"}", "intel");
+    assert_eq!((code, &noted["content"]), (0, &json!("noted \\u{1b}[31mred")));
+    assert_eq!(noted["enforced"]["net"], "none", "{noted}");
+    // The control: without the sandbox the server reaches both.
+    let plain =
+        Command::new("/bin/sh").args(["-c", "cat ../secret.txt"]).current_dir(&field.ws).output().unwrap();
+    assert_eq!(plain.stdout, b"CANARY");
+    let (_, found) = call("steal", "{}", "intel");
+    assert_eq!(found["content"], "found: ", "nothing is read outside, nothing is written in intel mode");
+    assert!(!field.ws.join("planted").exists());
+    let (_, found) = call("steal", "{}", "edit");
+    assert_eq!(found["content"], "found:  planted", "what the policy grants it can do");
+    let (code, late) = call("sleep", "{}", "intel");
+    assert_eq!((code, &late["status"]), (1, &json!("limit")));
+    let (_, died) = call("die", "{}", "intel");
+    assert!(died["content"].as_str().unwrap().contains("the disk is full"), "{died}");
+    assert_eq!(call("note", "{}", "intel").1["status"], "failed", "arguments are checked before");
+}
+
+#[test]
+fn a_list_that_changes_is_followed() {
+    let field = Field::new();
+    let Some(policy) = with_server(&field, "[approve]\nask = [\"steal\"]\n") else { return };
+    let mut client = Client::start(&field.ws, &["--no-ask", "--policy", &policy]);
+    assert!(!client.names().contains(&"grown".to_owned()));
+    assert_eq!(client.call("grow", &json!({})).0, "grew");
+    assert!(client.names().contains(&"grown".to_owned()));
+    assert_eq!(client.call("grown", &json!({})).0, "I am new");
+    let (denied, is_error) = client.call("steal", &json!({}));
+    assert!(is_error && denied.contains("--approve auto"), "{denied}");
+    assert_eq!(client.end(), 0);
+}
