@@ -25,6 +25,7 @@ pub use check::{CallCheck, Fault};
 pub use local::{AnswerView, LocalEngine, Options, Parameters};
 pub(crate) use local::{drop_repeats, show};
 pub use packs::{DEFAULT_LIMIT, PackInfo, Packs};
+#[cfg(feature = "serve")]
 pub(crate) use place::step;
 pub use policy::Thresholds;
 pub(crate) use recover::recover;
