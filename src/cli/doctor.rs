@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use toolgate_llama::Instructions;
 use toolgate_sandbox::command::{Commands, LayerState, Setup};
 use toolgate_sandbox::{Resolver, Root, ambient_authority};
 
@@ -206,25 +207,12 @@ fn components(root: &Root) -> Components {
 }
 
 fn processor() -> Processor {
-    let mut features = Vec::new();
-    let mut missing = Vec::new();
-    #[cfg(target_arch = "x86_64")]
-    {
-        // The first three are what llama.cpp is built for by default; the others it could use.
-        for (name, wanted, has) in [
-            ("avx2", true, is_x86_feature_detected!("avx2")),
-            ("fma", true, is_x86_feature_detected!("fma")),
-            ("f16c", true, is_x86_feature_detected!("f16c")),
-            ("avx512f", false, is_x86_feature_detected!("avx512f")),
-            ("avx512vnni", false, is_x86_feature_detected!("avx512vnni")),
-        ] {
-            if has {
-                features.push(name);
-            } else if wanted {
-                missing.push(name);
-            }
-        }
-    }
+    let instructions = toolgate_llama::instructions();
+    let named = |wanted: &dyn Fn(&Instructions) -> bool| -> Vec<&'static str> {
+        instructions.iter().filter(|set| wanted(set)).map(|set| set.name).collect()
+    };
+    let mut features = named(&|set| set.there);
+    let mut missing = named(&|set| set.used && !set.there);
     features.sort_unstable();
     missing.sort_unstable();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

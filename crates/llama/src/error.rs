@@ -16,6 +16,8 @@ pub enum Kind {
     Truncated,
     /// A GGUF file llama.cpp cannot use.
     Invalid,
+    /// The build is for a processor with more instructions than this one has.
+    Processor,
     /// No context of that size could be made.
     Context,
     /// A grammar llama.cpp refuses.

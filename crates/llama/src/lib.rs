@@ -33,6 +33,7 @@ mod grammar;
 mod lanes;
 mod load;
 mod model;
+mod processor;
 mod state;
 mod threads;
 
@@ -41,3 +42,4 @@ pub use context::{ContextOptions, Numerics};
 pub use error::{Error, Kind};
 pub use grammar::LlamaGrammar;
 pub use model::{Load, Model, ModelOptions};
+pub use processor::{Instructions, instructions};

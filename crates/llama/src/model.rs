@@ -19,7 +19,7 @@ use toolgate_infer::Specials;
 use crate::ContextOptions;
 use crate::backend::LlamaBackend;
 use crate::load::load_file;
-use crate::{Error, Kind, gguf};
+use crate::{Error, Kind, gguf, processor};
 
 /// How much of a file is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,10 +70,11 @@ impl Model {
     /// Loads a GGUF file, after a check that all of it is there.
     ///
     /// # Errors
-    /// [`Kind::NotFound`], [`Kind::NotGguf`], [`Kind::Truncated`], [`Kind::Invalid`]; [`Kind::Cancelled`] where
+    /// [`Kind::Processor`], [`Kind::NotFound`], [`Kind::NotGguf`], [`Kind::Truncated`], [`Kind::Invalid`]; [`Kind::Cancelled`] where
     /// `progress` broke off.
     pub fn load(path: impl AsRef<Path>, options: ModelOptions) -> Result<Self, Error> {
         let path = path.as_ref();
+        processor::check()?;
         gguf::check(path)?;
         if path.to_str().is_none_or(|path| path.contains('\0')) {
             return Err(

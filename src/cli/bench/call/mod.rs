@@ -28,12 +28,12 @@ Examples:
 Twenty requests of 4 to 100 tools, three of them after a result, each to be answered by a call. Warm: the model is loaded
 and the prompt was evaluated before. Cold: a process of its own from its start to the call, with what earlier ones kept
 of the prompt, and once more without. At once: warm calls of different tools beside each other (--at-once). The server is asked for the same calls by its own tools (tool_choice required),
-and with our prompt and grammar at its /completion, if it has that. Greedy; times are medians, in milliseconds.
+and with our prompt and grammar at its /completion, if it has that. Greedy, 256 tokens at most; times are medians, in milliseconds.
 The options that switch techniques off (--no-forcing, --no-drafts, --no-cache) tell what each of them gains.
 
 --json prints {model, runs, requests: [{id, tools, valid, text, tokens, sampled_tokens, forced_tokens, drafted_tokens,
 accepted_tokens, decode_calls, prompt_tokens, cached_tokens, ms: {prefill, decode, mask, total}, cold_ms, cold_no_cache_ms,
-peer_ms, peer_grammar_ms, peer_cold_ms}], summary: {valid, decode_calls_per_token, mask_share, median_ms, cold_median_ms,
+peer_ms, peer_tokens, peer_grammar_ms, peer_grammar_tokens, peer_cold_ms}], summary: {valid, decode_calls_per_token, mask_share, median_ms, cold_median_ms,
 cold_no_cache_median_ms, peer_median_ms, peer_grammar_median_ms, peer_cold_median_ms, ratio, grammar_ratio, cold_ratio,
 calls_at_once_speedup, peak_memory_bytes, model_bytes}}. What was not measured is left out; ratios are ours over the server's.";
 
@@ -189,8 +189,10 @@ impl Row {
             },
             "cold_ms": self.cold,
             "cold_no_cache_ms": self.cold_no_cache,
-            "peer_ms": self.theirs.own,
-            "peer_grammar_ms": self.theirs.grammar,
+            "peer_ms": self.theirs.own.map(|answered| answered.ms),
+            "peer_tokens": self.theirs.own.and_then(|answered| answered.tokens),
+            "peer_grammar_ms": self.theirs.grammar.map(|answered| answered.ms),
+            "peer_grammar_tokens": self.theirs.grammar.and_then(|answered| answered.tokens),
             "peer_cold_ms": self.peer_cold,
         }))
     }
@@ -207,8 +209,8 @@ fn summary(rows: &[Row], model_bytes: u64, peak_memory: Option<u64>, speedup: Op
     let cold = median_of(&|row| row.cold);
     // Cold calls are compared on the requests that both sides made.
     let cold_of_both = median_of(&|row| row.peer_cold.and(row.cold));
-    let peer = median_of(&|row| row.theirs.own);
-    let grammar = median_of(&|row| row.theirs.grammar);
+    let peer = median_of(&|row| row.theirs.own.map(|answered| answered.ms));
+    let grammar = median_of(&|row| row.theirs.grammar.map(|answered| answered.ms));
     let peer_cold = median_of(&|row| row.peer_cold);
     let ratio = |ours: Option<f64>, theirs: Option<f64>| Some(ours? / theirs?);
     json!({

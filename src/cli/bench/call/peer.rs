@@ -22,13 +22,21 @@ pub(super) struct Peer {
     agent: ureq::Agent,
 }
 
-/// Milliseconds a request took, as far as the server could be asked.
+/// What a request cost, as far as the server could be asked.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PeerTimes {
     /// By its own tools.
-    pub(super) own: Option<f64>,
+    pub(super) own: Option<Answered>,
     /// With our prompt and grammar.
-    pub(super) grammar: Option<f64>,
+    pub(super) grammar: Option<Answered>,
+}
+
+/// An answer of the server.
+#[derive(Clone, Copy)]
+pub(super) struct Answered {
+    pub(super) ms: f64,
+    /// Tokens it wrote, if it says so: some models do not find the end in the form that it holds them to.
+    pub(super) tokens: Option<u64>,
 }
 
 /// A server that was started, and ends with this value.
@@ -109,19 +117,17 @@ impl Peer {
     }
 
     /// The median of some runs after the first; none where the server refuses the request.
-    fn repeated(&self, path: &str, body: &Value, runs: u16) -> anyhow::Result<Option<f64>> {
-        if self.ask(path, body)?.is_none() {
-            return Ok(None);
-        }
+    fn repeated(&self, path: &str, body: &Value, runs: u16) -> anyhow::Result<Option<Answered>> {
+        let Some(first) = self.ask(path, body)? else { return Ok(None) };
         let mut times = Vec::new();
         for _ in 0..runs {
-            times.extend(self.ask(path, body)?);
+            times.extend(self.ask(path, body)?.map(|answered| answered.ms));
         }
-        Ok(median(times))
+        Ok(median(times).map(|ms| Answered { ms, ..first }))
     }
 
-    /// Milliseconds until the whole answer is there; none where the server refuses the request.
-    fn ask(&self, path: &str, body: &Value) -> anyhow::Result<Option<f64>> {
+    /// Asks and waits until the whole answer is there; none where the server refuses the request.
+    fn ask(&self, path: &str, body: &Value) -> anyhow::Result<Option<Answered>> {
         let url = format!("{}{path}", self.base);
         let since = Instant::now();
         let answer = self.agent.post(&url).header("Content-Type", "application/json").send(body.to_string());
@@ -133,7 +139,9 @@ impl Peer {
             tracing::warn!(%url, status = %answer.status(), answer = %text, "the server refused a request");
             return Ok(None);
         }
-        Ok(Some(ms))
+        let told: Value = serde_json::from_str(&text).unwrap_or_default();
+        let tokens = told.pointer("/usage/completion_tokens").or_else(|| told.get("tokens_predicted"));
+        Ok(Some(Answered { ms, tokens: tokens.and_then(Value::as_u64) }))
     }
 }
 
