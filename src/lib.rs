@@ -34,6 +34,8 @@ pub mod engine;
 mod error;
 pub mod eval;
 pub mod flight;
+#[cfg(any(feature = "mcp", feature = "serve"))]
+mod keys;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod memory;

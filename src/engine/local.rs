@@ -16,7 +16,7 @@ use toolgate_chat::{
 use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
 use toolgate_infer::{
     Backend, Budget, Constraint as Limit, DecodeOptions, Decoded, Drafting, Forcing, Free, Openings, Piece,
-    Sampler, SamplerOptions, Session, Stats, StopReason, TurnDecision, decode,
+    Sampler, SamplerOptions, Session, Stats, StopReason, TurnDecision, common_len, decode,
 };
 
 use super::answer::openings_beside_json;
@@ -197,7 +197,7 @@ impl<B> State<B> {
 
     /// How many messages this conversation has of a transcript.
     fn fit(&self, transcript: &Transcript) -> usize {
-        self.last.iter().zip(transcript).take_while(|(a, b)| a == b).count()
+        common_len(self.last.messages(), transcript.messages())
     }
 }
 

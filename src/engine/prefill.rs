@@ -4,7 +4,7 @@
 //! came from a pack or not: so the first turn of a process reads the same with the pack of another one and without.
 
 use toolgate_chat::{Message, Opened, PromptOptions, ToolSpec, Transcript};
-use toolgate_infer::{Backend, Prefill, Progress, Session, Specials, TokenId};
+use toolgate_infer::{Backend, Prefill, Progress, Session, Specials, TokenId, common_len};
 
 use super::TurnEvent;
 use super::local::{Making, State};
@@ -152,7 +152,7 @@ impl<B: Backend + Send> Making<'_, B> {
             let other: Transcript =
                 messages.iter().take(front).cloned().chain([Message::User(text.to_owned())]).collect();
             let other = self.prompt(session, &other, tools, reasoning)?;
-            let same = common.iter().zip(&other).take_while(|(a, b)| a == b).count();
+            let same = common_len(common, &other);
             common = common.get(..same).unwrap_or_default();
         }
         lock(&self.engine.learned.beginnings).put(front, common);

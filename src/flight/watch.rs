@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use toolgate_chat::ToolCall;
-use toolgate_infer::TokenId;
+use toolgate_infer::{TokenId, common_len};
 
 use super::{End, Final, Record, Stop, Tool, Turn};
 use crate::agent::Event;
@@ -282,7 +282,7 @@ fn plain(what: &'static str, expected: String, got: String) -> Difference {
 
 /// Where two runs of tokens first differ; with `whole` one that only goes on differs at the end of the other.
 fn first_difference(expected: &[TokenId], got: &[TokenId], whole: bool) -> Option<usize> {
-    let same = expected.iter().zip(got).take_while(|(a, b)| a == b).count();
+    let same = common_len(expected, got);
     let ends = if whole { expected.len().max(got.len()) } else { expected.len() };
     (same < ends).then_some(same)
 }

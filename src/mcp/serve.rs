@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::server::Server;
 use super::{failed, runtime};
 use crate::engine::Cancel;
-use crate::models::Sha256Digest;
+use crate::keys::{Key, bearer};
 use crate::{Error, Kind};
 
 /// How long a session lives of which nothing is heard: longer than a run of `ask` may be silent, whose client cannot be told
@@ -104,19 +104,12 @@ fn router(server: Server, options: &HttpOptions, stop: &CancellationToken) -> Ro
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(SESSION);
     let service = StreamableHttpService::new(move || Ok(server.clone()), Arc::new(sessions), config);
-    // Digests are compared: how long that takes tells nothing of the key.
-    let expected = options.key.as_ref().map(|key| Sha256Digest::of(key.as_bytes()));
+    let key = options.key.as_deref().map(Key::new);
     let guard = move |request: Request, next: Next| {
-        let admitted = expected.is_none_or(|expected| given_key(&request) == Some(expected));
+        let admitted = key.is_none_or(|key| bearer(request.headers()).is_some_and(|given| key.is(given)));
         async move { if admitted { next.run(request).await } else { refused() } }
     };
     Router::new().nest_service("/mcp", service).layer(middleware::from_fn(guard))
-}
-
-/// The digest of the key that a request brings.
-fn given_key(request: &Request) -> Option<Sha256Digest> {
-    let (scheme, key) = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| Sha256Digest::of(key.trim().as_bytes()))
 }
 
 fn refused() -> Response {

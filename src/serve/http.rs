@@ -23,7 +23,7 @@ use super::openai::OpenAi;
 use super::refusal::{Refusal, Why};
 use super::server::{Shared, now};
 use super::turn::{self, Making, Step};
-use crate::models::Sha256Digest;
+use crate::keys::bearer;
 
 const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
@@ -108,7 +108,7 @@ fn admit(shared: &Shared, request: &Request) -> Result<(), Refusal> {
     let headers = request.headers();
     match &shared.key {
         Some(key) => match given_key(headers) {
-            Some(given) if Sha256Digest::of(given.as_bytes()) == *key => Ok(()),
+            Some(given) if key.is(given) => Ok(()),
             Some(_) => Err(Refusal::new(Why::Key, "the API key is wrong")),
             None => Err(Refusal::new(
                 Why::Key,
@@ -126,13 +126,9 @@ fn admit(shared: &Shared, request: &Request) -> Result<(), Refusal> {
 }
 
 fn given_key(headers: &HeaderMap) -> Option<&str> {
-    let text = |name: &str| headers.get(name)?.to_str().ok();
-    let bearer = text("authorization").and_then(|value| {
-        let (scheme, key) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
-    });
     // Anthropic's clients send the second; some send an empty first.
-    bearer.filter(|key| !key.is_empty()).or_else(|| text("x-api-key"))
+    let bearer = bearer(headers).filter(|key| !key.is_empty());
+    bearer.or_else(|| headers.get("x-api-key")?.to_str().ok())
 }
 
 fn names_this_machine(headers: &HeaderMap) -> bool {

@@ -17,7 +17,7 @@ use super::http;
 use super::metrics::Metrics;
 use crate::agent;
 use crate::engine::Engine;
-use crate::models::Sha256Digest;
+use crate::keys::Key;
 use crate::tools::Registry;
 use crate::{Error, Kind};
 
@@ -77,8 +77,7 @@ pub(super) struct Shared {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) execute: Option<Execute>,
     pub(super) options: Options,
-    /// Digest of the key, so that comparing tells nothing of it.
-    pub(super) key: Option<Sha256Digest>,
+    pub(super) key: Option<Key>,
     pub(super) gate: Gate,
     pub(super) metrics: Arc<Metrics>,
     /// When the server started, in seconds since 1970.
@@ -132,7 +131,7 @@ impl Server {
         let shared = Arc::new(Shared {
             engine,
             execute,
-            key: options.key.as_deref().map(|key| Sha256Digest::of(key.as_bytes())),
+            key: options.key.as_deref().map(Key::new),
             gate: Gate::new(options.at_once, options.waiting, metrics.clone()),
             metrics,
             started: now(),

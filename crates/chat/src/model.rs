@@ -182,10 +182,11 @@ impl Transcript {
     ///     .with(Message::User("What time is it?".into()))
     ///     .with(Message::calls([call.clone()]))
     ///     .with(Message::Tool(vec![ToolReply::ok(&call, "noon")]));
-    /// let [user, called, result] = transcript.to_openai().try_into().unwrap();
-    /// assert_eq!(user, json!({"role": "user", "content": "What time is it?"}));
-    /// assert_eq!(called["tool_calls"][0]["function"], json!({"name": "now", "arguments": "{}"}));
-    /// assert_eq!(result, json!({"role": "tool", "tool_call_id": "1", "content": "noon"}));
+    /// let messages = transcript.to_openai();
+    /// assert_eq!(messages.len(), 3);
+    /// assert_eq!(messages[0], json!({"role": "user", "content": "What time is it?"}));
+    /// assert_eq!(messages[1]["tool_calls"][0]["function"], json!({"name": "now", "arguments": "{}"}));
+    /// assert_eq!(messages[2], json!({"role": "tool", "tool_call_id": "1", "content": "noon"}));
     /// ```
     pub fn to_openai(&self) -> Vec<Value> {
         let mut out = Vec::new();

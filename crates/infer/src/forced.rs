@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 
 use crate::constraint::{Follow, Forced};
-use crate::{Backend, Error, Specials};
+use crate::{Backend, Error, Specials, common_len};
 
 /// Tokens of context looked at: enough to hold any word the forced text may continue.
 pub(crate) const CONTEXT: usize = 8;
@@ -108,7 +108,7 @@ impl<B: Backend + ?Sized> Known<'_, B> {
             match &mut certain {
                 None => certain = Some(tokens),
                 Some(certain) => {
-                    let same = certain.iter().zip(&tokens).take_while(|(a, b)| a == b).count();
+                    let same = common_len(certain, &tokens);
                     certain.truncate(same);
                 }
             }

@@ -55,5 +55,6 @@ pub use forced::canonical;
 pub use retry::{Other, Tried, decode_from, likeliest_other};
 pub use sampler::{Draw, Sampler, SamplerOptions};
 pub use session::{Cancel, Prefill, Progress, Session};
+pub use shelf::common_len;
 pub use stats::{Milliseconds, Pressure, Stats};
 pub use toolgate_grammar::{TokenId, TokenKind, TokenSet, Vocabulary};

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use toolgate_grammar::{TokenId, Vocabulary};
 
-use crate::shelf::{Shelf, common};
+use crate::shelf::{Shelf, common_len};
 use crate::stats::ms;
 use crate::{Backend, Error, Kind, Overflow, Rows, Specials};
 
@@ -157,8 +157,10 @@ impl<B: Backend> Session<B> {
         self.choose(prompt)?;
         // The last token is evaluated again if need be: its logits are those the turn starts from.
         let most = if rows == Rows::None { total } else { total - 1 };
-        self.truncate(common(&self.tokens, prompt).min(most))?;
-        self.borrow(prompt.get(..most).unwrap_or_default())?;
+        self.truncate(common_len(&self.tokens, prompt).min(most))?;
+        if self.tokens.len() < most {
+            self.borrow(prompt.get(..most).unwrap_or_default())?;
+        }
         let cached = self.tokens.len();
         progress(Progress { cached, done: cached, total });
         let mut rest = prompt.get(cached..).unwrap_or_default();
@@ -178,7 +180,7 @@ impl<B: Backend> Session<B> {
     /// Most tokens of `prompt` that are held, in whatever sequence, of this conversation or another.
     pub fn held(&self, prompt: &[TokenId]) -> usize {
         let shelved = self.shelf.best(prompt).map_or(0, |(_, held)| held);
-        common(&self.tokens, prompt).max(shelved).max(self.backend.lent(prompt))
+        common_len(&self.tokens, prompt).max(shelved).max(self.backend.lent(prompt))
     }
 
     /// Tells the backend that a turn has ended: nothing is evaluated for a while.
@@ -285,7 +287,7 @@ impl<B: Backend> Session<B> {
 
     /// Goes to the sequence that has most of `prompt`; to a new one with that much, if too much would be lost there.
     fn choose(&mut self, prompt: &[TokenId]) -> Result<(), Error> {
-        let mut held = common(&self.tokens, prompt);
+        let mut held = common_len(&self.tokens, prompt);
         if let Some((kept, more)) = self.shelf.best(prompt).filter(|&(_, more)| more > held) {
             self.row = None;
             self.backend.switch(kept)?;
@@ -321,13 +323,12 @@ impl<B: Backend> Session<B> {
 
     /// Takes over what another conversation holds of `prompt`, which begins with all that is held here.
     fn borrow(&mut self, prompt: &[TokenId]) -> Result<(), Error> {
-        let held = self.tokens.len();
-        if self.backend.lent(prompt) <= held {
-            return Ok(());
-        }
-        self.row = None;
         let result = self.backend.borrow(prompt);
-        self.tokens = prompt.get(..self.backend.evaluated()).unwrap_or_default().to_vec();
+        let held = self.backend.evaluated();
+        if held != self.tokens.len() {
+            self.row = None;
+            self.tokens = prompt.get(..held).unwrap_or_default().to_vec();
+        }
         result.map(drop)
     }
 

@@ -21,7 +21,7 @@ impl Shelf {
 
     /// The sequence that begins like `prompt` for longest, and for how many tokens.
     pub(crate) fn best(&self, prompt: &[TokenId]) -> Option<(usize, usize)> {
-        let lengths = self.0.iter().map(|(sequence, tokens)| (*sequence, common(tokens, prompt)));
+        let lengths = self.0.iter().map(|(sequence, tokens)| (*sequence, common_len(tokens, prompt)));
         lengths.max_by_key(|&(_, common)| common)
     }
 
@@ -46,7 +46,7 @@ impl Shelf {
     }
 }
 
-/// How many tokens two sequences begin with alike.
-pub(crate) fn common(a: &[TokenId], b: &[TokenId]) -> usize {
+/// How many items two sequences begin with alike.
+pub fn common_len<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

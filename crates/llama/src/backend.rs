@@ -32,7 +32,6 @@ struct Facts {
     batch_len: usize,
     exact_len: usize,
     state_key: Option<String>,
-    further: f64,
 }
 
 impl Facts {
@@ -42,7 +41,6 @@ impl Facts {
             batch_len,
             exact_len: context.exact_len.min(batch_len),
             state_key: context.state_key.clone(),
-            further: context.costs.further(1),
         }
     }
 }
@@ -84,10 +82,11 @@ impl LlamaBackend {
         let context = Context::new(model, options, conversations)?;
         // A part of a prompt leaves room in the batch for what others decode, and does not hold them up for long.
         let facts = Facts::of(&context, (context.batch_len / SHARE).max(1));
+        let further = context.costs.further(1);
         let lanes = Lanes::start(context, conversations).map_err(|error| {
             Error::new(Kind::Context, "no thread to evaluate in could be started").because(error)
         })?;
-        let place = |lane| Place::Beside { lane, logits: Vec::new(), further: facts.further };
+        let place = |lane| Place::Beside { lane, logits: Vec::new(), further };
         Ok(lanes.into_iter().map(|lane| Self::at(place(lane), model, facts.clone())).collect())
     }
 
@@ -198,22 +197,22 @@ impl Backend for LlamaBackend {
         }
         self.forget_rows();
         let part = Part { sequence: self.number(self.current)?, after: held, tokens, rows };
-        match &mut self.place {
+        let (evaluated, now) = match &mut self.place {
             Place::Alone(context, own) => {
-                let sequence = part.sequence;
-                let rows = context.eval(&[part]);
-                let held = context.text(sequence).len();
-                *own = rows.as_ref().ok().and_then(|rows| rows.first().cloned()).unwrap_or_default();
-                self.set_held(held);
-                return rows.map(drop);
+                let rows = context.eval(std::slice::from_ref(&part));
+                let evaluated = rows.map(|rows| *own = rows.into_iter().flatten().collect());
+                (evaluated, context.text(part.sequence).len())
             }
             Place::Beside { lane, logits, further } => {
-                let outcome = lane.eval(&part, std::mem::take(logits))?;
-                (*logits, *further) = (outcome.logits, outcome.further);
+                let outcome = lane.eval(&part, std::mem::take(logits));
+                let evaluated =
+                    outcome.map(|outcome| (*logits, *further) = (outcome.logits, outcome.further));
+                let now = if evaluated.is_ok() { held + tokens.len() } else { held };
+                (evaluated, now)
             }
-        }
-        self.set_held(held + tokens.len());
-        Ok(())
+        };
+        self.set_held(now);
+        evaluated
     }
 
     fn sequences(&self) -> usize {

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use toolgate_grammar::TokenId;
-use toolgate_infer::{Error, Rows};
+use toolgate_infer::{Error, Rows, common_len};
 
 use crate::context::{Context, Part, SEQUENCES, failed};
 
@@ -235,7 +235,7 @@ impl Lane {
     pub(crate) fn lender(&self, context: &Context, prompt: &[TokenId]) -> Option<(usize, usize)> {
         let own = self.first()..self.first() + SEQUENCES;
         let others = (0..context.sequences()).filter(|sequence| !own.contains(sequence));
-        let held = others.map(|sequence| (sequence, common(context.text(sequence), prompt)));
+        let held = others.map(|sequence| (sequence, common_len(context.text(sequence), prompt)));
         held.max_by_key(|&(_, held)| held)
     }
 }
@@ -244,8 +244,4 @@ impl Drop for Lane {
     fn drop(&mut self) {
         self.rest();
     }
-}
-
-fn common(a: &[TokenId], b: &[TokenId]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

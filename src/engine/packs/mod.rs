@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
-use toolgate_infer::TokenId;
+use toolgate_infer::{TokenId, common_len};
 
 use crate::models::Sha256Digest;
 use crate::{Error, Kind};
@@ -91,7 +91,7 @@ impl Packs {
         let candidates = listed(&self.directory).into_iter().filter_map(|pack| {
             let Front { header, tokens } =
                 file::front(&pack.path).map_err(|error| ignore(&pack.path, &error)).ok()?;
-            let shared = tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+            let shared = common_len(&tokens, prompt);
             (header.model == self.model && header.key == key && shared >= worth)
                 .then_some((shared, pack.path))
         });

@@ -27,15 +27,16 @@ Examples:
 
 Twenty requests of 4 to 100 tools, three of them after a result, each to be answered by a call. Warm: the model is loaded
 and the prompt was evaluated before. Cold: a process of its own from its start to the call, with what earlier ones kept
-of the prompt, and once more without. At once: warm calls of different tools beside each other (--at-once). The server is asked for the same calls by its own tools (tool_choice required),
-and with our prompt and grammar at its /completion, if it has that. Greedy, 256 tokens at most; times are medians, in milliseconds.
-The options that switch techniques off (--no-forcing, --no-drafts, --no-cache) tell what each of them gains.
+of the prompt, and once more without. At once: warm calls beside each other (--at-once), and how many
+times as many that is in a second. The server is asked for the same calls by its own tools (tool_choice required), and with our prompt and grammar
+at its /completion, if it has that. Greedy, 256 tokens at most; times are medians, in milliseconds. The options that switch techniques off (--no-forcing, --no-drafts, --no-cache) tell what each of them gains.
 
 --json prints {model, runs, requests: [{id, tools, valid, text, tokens, sampled_tokens, forced_tokens, drafted_tokens,
 accepted_tokens, decode_calls, prompt_tokens, cached_tokens, ms: {prefill, decode, mask, total}, cold_ms, cold_no_cache_ms,
-peer_ms, peer_tokens, peer_grammar_ms, peer_grammar_tokens, peer_cold_ms}], summary: {valid, decode_calls_per_token, mask_share, median_ms, cold_median_ms,
-cold_no_cache_median_ms, peer_median_ms, peer_grammar_median_ms, peer_cold_median_ms, ratio, grammar_ratio, cold_ratio,
-calls_at_once_speedup, peak_memory_bytes, model_bytes}}. What was not measured is left out; ratios are ours over the server's.";
+peer_ms, peer_tokens, peer_grammar_ms, peer_grammar_tokens, peer_cold_ms}], summary: {valid, decode_calls_per_token,
+mask_share, median_ms, cold_median_ms, cold_no_cache_median_ms, peer_median_ms, peer_grammar_median_ms,
+peer_cold_median_ms, ratio, grammar_ratio, cold_ratio, calls_at_once_speedup, peak_memory_bytes, model_bytes}}. What was
+not measured is left out; ratios are ours over the server's.";
 
 /// Arguments of `toolgate bench call`.
 #[derive(Args)]
