@@ -35,7 +35,8 @@ pub struct Options {
     pub max_iterations: usize,
     /// Whether the first turn may, must or must not call. Default auto.
     pub choice: ToolChoice,
-    /// Calls a turn at most; `None` leaves it to the engine's model.
+    /// Calls a turn at most; `None` leaves it to the engine's model. Default 1: the next turn can make the next call, and
+    /// knows what came of the one before.
     pub parallel: Option<NonZeroUsize>,
     /// How tokens are drawn.
     pub sampling: Sampling,
@@ -69,7 +70,7 @@ impl Default for Options {
         Self {
             max_iterations: 12,
             choice: ToolChoice::Auto,
-            parallel: None,
+            parallel: Some(NonZeroUsize::MIN),
             sampling: Sampling::default(),
             budget: RunBudget::default(),
             approval: Approval::Auto,

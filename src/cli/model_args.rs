@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use super::terminal::{self, Unit};
-use crate::engine::{self, Engine, LocalEngine, Packs};
+use crate::engine::{self, Engine, LocalEngine, Packs, Tunings};
 use crate::models::{self, Entry, ResolvedModel, Store};
 use crate::remote::{self, GrammarSupport, RemoteEngine};
 use crate::tools::{MEMORY_TOOLS, Registry};
@@ -198,6 +198,7 @@ impl ModelOptions {
                 ConstraintArg::None => engine::Constraint::None,
             },
             context: self.context,
+            tuning: tunings()?.get(&model.path)?.unwrap_or_default(),
             at_once,
             reasoning: self.reasoning,
             forcing: if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On },
@@ -213,6 +214,11 @@ impl ModelOptions {
         let ms = engine.load_ms();
         Ok((Arc::new(engine), ms))
     }
+}
+
+/// What `toolgate bench tune` found on this machine.
+pub(super) fn tunings() -> anyhow::Result<Tunings> {
+    Ok(Tunings::new(Store::open()?.tuning(), toolgate_llama::machine()))
 }
 
 /// The packs of a model's file in the user's cache.

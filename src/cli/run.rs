@@ -197,7 +197,8 @@ pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<O
         ..Sampling::default()
     };
     let budget = RunBudget { tokens: args.budget_tokens, time: args.budget_seconds.map(Duration::from_secs) };
-    let (max_iterations, parallel, narrow) = (args.max_iterations, args.parallel, !args.plain_arguments);
+    let (max_iterations, narrow) = (args.max_iterations, !args.plain_arguments);
+    let parallel = args.parallel.or(Options::default().parallel);
     Ok(Options { max_iterations, choice, parallel, sampling, budget, approval, narrow })
 }
 

@@ -118,12 +118,10 @@ impl<B: Backend + Send> Making<'_, B> {
 
     /// Whether the choice among these tools is weighed against the model's bias.
     fn weighs(&self, offered: &[ToolSpec]) -> bool {
-        let single = self.request.parallel.unwrap_or(self.engine.options.parallel).get() == 1;
         // A call that was thought about follows the thought.
         let options = &self.engine.options;
         (options.tool_bias > 0.0 || options.fit_weight > 0.0)
             && self.thought.is_none()
-            && single
             && (2..=MOST_TOOLS).contains(&offered.len())
     }
 

@@ -42,7 +42,13 @@ impl LocalEngine<LlamaBackend> {
             ModelOptions { progress: Some(Box::new(progress)), ..Default::default() },
         )?;
         let dialogue = dialogue(&loaded, model)?;
-        let context = ContextOptions { context: options.context, ..ContextOptions::default() };
+        let usual = ContextOptions::default();
+        let context = ContextOptions {
+            context: options.context,
+            threads: options.tuning.threads,
+            batch: options.tuning.batch.unwrap_or(usual.batch),
+            ..usual
+        };
         let mut backends = loaded.backends(&context, options.at_once)?.into_iter();
         let first = backends.next().ok_or_else(|| Error::new(Kind::Engine, "no conversation was made"))?;
         let engine = Self::with_conversations(name_of(model), first, backends, dialogue, options.clone());

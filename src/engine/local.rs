@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use toolgate_chat::fallback::{self, Stream};
 use toolgate_chat::format::Start;
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, Primer, SystemPrompt, ToolCall, ToolChoice, ToolFormat, ToolSpec,
-    Transcript,
+    Dialogue, Message, ParsedTurn, Primer, SystemPrompt, ToolCall, ToolChoice, ToolFormat, ToolName,
+    ToolSpec, Transcript,
 };
 use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
 use toolgate_infer::{
@@ -28,6 +28,7 @@ use super::pool::{Pool, lock};
 use super::prefill::Beginnings;
 use super::recover::recover;
 use super::shown::{Shown, ShownCalls};
+use super::tuning::Tuning;
 use super::{AnswerForm, Cancel, Constraint, Engine, Facts, Turn, TurnEvent, TurnRequest};
 use crate::models::Sha256Digest;
 use crate::{Error, Kind};
@@ -49,10 +50,10 @@ pub struct Options {
     /// the first turn is a call and where that turn is an answer; calls are written without it.
     pub primer: Primer,
     /// How much of a model's bias towards some tools is taken off when it chooses one: the share of the logarithm of
-    /// the probability that each has with a request that says nothing. Default 0: none. Applies to turns of one call.
+    /// the probability that each has with a request that says nothing. Default 0: none. Applies to a turn's first call.
     pub tool_bias: f64,
     /// How much it counts for a tool, in logarithms of probability, that it takes what the user named
-    /// ([`TurnRequest::fits`]), and against it that it does not. Default 0. Applies to turns of one call.
+    /// ([`TurnRequest::fits`]), and against it that it does not. Default 0. Applies to a turn's first call.
     pub fit_weight: f64,
     /// Which parameters of the tools the model is offered.
     pub parameters: Parameters,
@@ -70,6 +71,8 @@ pub struct Options {
     pub retries: usize,
     /// Tokens the context holds; `None` is 8,192 or what the model was trained on, whichever is less.
     pub context: Option<u32>,
+    /// How this machine evaluates the model best, where that was measured.
+    pub tuning: Tuning,
     /// Turns made at the same time. Default 1. More share one context, of as many times the memory: what they evaluate at
     /// the same time is evaluated in one batch, and so may differ from a turn alone where two tokens are almost equally
     /// likely.
@@ -114,6 +117,7 @@ impl Default for Options {
             parallel: NonZeroUsize::MIN,
             reasoning: false,
             retries: 5,
+            tuning: Tuning::default(),
             context: None,
             at_once: NonZeroUsize::MIN,
         }
@@ -366,7 +370,7 @@ impl<B: Backend + Send> Making<'_, B> {
             }
             return self.unconstrained(state, offered);
         }
-        let automata = self.automata(offered, &self.request.choice)?;
+        let automata = self.automata(offered, &self.request.choice, None)?;
         let Some(call) = &automata.call else { return self.answer(state, &automata, None) };
         let threshold = self.threshold();
         if automata.answer.is_some() && threshold > 1.0 {
@@ -404,18 +408,22 @@ impl<B: Backend + Send> Making<'_, B> {
             self.probe(state, &self.transcript(), offered)?;
         }
         let chosen = self.choose(state, offered)?;
-        let only = match chosen {
-            Some(tool) => self.automata(offered, &ToolChoice::Only(vec![tool]))?.call,
+        let held = match chosen {
+            // One call is all there is: the grammar needs none of the other tools.
+            Some(tool) if self.parallel().get() == 1 => {
+                self.automata(offered, &ToolChoice::Only(vec![tool]), None)?.call
+            }
+            Some(tool) => self.automata(offered, &self.request.choice, Some(tool))?.call,
             None => None,
         };
-        let (decoded, mut parsed) = self.call(state, only.as_ref().unwrap_or(call))?;
+        let (decoded, mut parsed) = self.call(state, held.as_ref().unwrap_or(call))?;
         let made = !parsed.calls.is_empty();
         drop_repeats(&mut parsed.calls, self.request.settled);
         if made && parsed.calls.is_empty() {
             let why = "the model repeated a call whose result it already has, so this turn is an answer";
             (self.events)(TurnEvent::Retry(why.to_owned()));
             (self.thought, self.spent) = (None, 0);
-            let answer = self.automata(&[], &ToolChoice::None)?;
+            let answer = self.automata(&[], &ToolChoice::None, None)?;
             return self.answer(state, &answer, decision);
         }
         Ok(self.finish(decoded, parsed, decision))
@@ -491,11 +499,19 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(self.finish(decoded, parsed, None))
     }
 
-    pub(super) fn automata(&self, offered: &[ToolSpec], choice: &ToolChoice) -> Result<TurnAutomata, Error> {
-        let request = toolgate_chat::TurnRequest {
-            choice: choice.clone(),
-            parallel: Some(self.request.parallel.unwrap_or(self.engine.options.parallel)),
-        };
+    /// The calls of the turn at most.
+    fn parallel(&self) -> NonZeroUsize {
+        self.request.parallel.unwrap_or(self.engine.options.parallel)
+    }
+
+    pub(super) fn automata(
+        &self,
+        offered: &[ToolSpec],
+        choice: &ToolChoice,
+        first: Option<ToolName>,
+    ) -> Result<TurnAutomata, Error> {
+        let request =
+            toolgate_chat::TurnRequest { choice: choice.clone(), parallel: Some(self.parallel()), first };
         let vocabulary = &self.engine.vocabulary;
         let format = self.engine.dialogue.format().as_ref();
         let mut known = lock(&self.engine.learned.automata);
@@ -549,13 +565,16 @@ impl<B: Backend + Send> Making<'_, B> {
         let leaked = side.is_none() && matches!(shown, Shown::Answer);
         let mut leaks = leaked.then(|| Stream::new(self.request.tools));
         let events = &mut *self.events;
-        let decoded =
+        let mut repeats = false;
+        let mut decoded =
             decode(&mut state.session, &mut constraint, sampler, &options, &mut |piece: Piece<'_>| {
                 match (&mut leaks, &mut shown) {
                     (Some(leaks), _) => show(leaks.push(piece.text.as_bytes()), events),
                     (None, Shown::Answer) => events(TurnEvent::Text(piece.text.to_owned())),
-                    (None, Shown::Calls(calls)) => calls.push(piece.text, events),
-                    (None, Shown::Nothing) => {}
+                    (None, Shown::Calls(calls)) => repeats = calls.push(piece.text, events),
+                }
+                if repeats {
+                    return ControlFlow::Break(());
                 }
                 ControlFlow::Continue(())
             })?;
@@ -565,16 +584,18 @@ impl<B: Backend + Send> Making<'_, B> {
         if let Shown::Calls(calls) = shown {
             calls.finish(events);
         }
+        // Calls that came again are left out of the turn, which ends as if the model had ended it.
+        if repeats && decoded.stop == StopReason::SinkStopped {
+            decoded.stop = StopReason::End;
+        }
         self.counted(decoded, side)
     }
 
     /// How the first text of a turn of calls is shown.
     pub(super) fn shown_calls(&self) -> Shown {
-        if self.request.check.is_some() || !self.request.settled.is_empty() {
-            return Shown::Nothing;
-        }
+        let are_told = self.request.check.is_none() && self.request.settled.is_empty();
         let stream = self.engine.dialogue.format().stream(self.request.tools, Start::Turn);
-        Shown::Calls(Box::new(ShownCalls::new(stream)))
+        Shown::Calls(Box::new(ShownCalls::new(stream, are_told)))
     }
 
     pub(super) fn sampler(&self) -> Result<Sampler, Error> {

@@ -20,6 +20,7 @@ mod prefill;
 mod reason;
 mod recover;
 mod shown;
+mod tuning;
 
 pub use check::{CallCheck, Fault};
 pub use local::{AnswerView, LocalEngine, Options, Parameters};
@@ -29,6 +30,7 @@ pub use packs::{DEFAULT_LIMIT, PackInfo, Packs};
 pub(crate) use place::step;
 pub use policy::Thresholds;
 pub(crate) use recover::recover;
+pub use tuning::{Tuning, Tunings};
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -55,7 +55,7 @@ impl<B: Backend + Send> Making<'_, B> {
         let Some(other) = Other::up_to(vocabulary, before, at) else { return Ok(None) };
         let tools = narrower.apply(self.request.tools);
         // Where no grammar comes of the choices, the call stays as it was written.
-        let Ok(automata) = self.automata(&tools, &self.request.choice) else { return Ok(None) };
+        let Ok(automata) = self.automata(&tools, &self.request.choice, None) else { return Ok(None) };
         let Some(side) = &automata.call else { return Ok(None) };
         (self.events)(TurnEvent::Retry(format!("{why}; that value is written again as one that is")));
         let decoded = self.go_on(state, side, sampler, &other)?;

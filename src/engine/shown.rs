@@ -1,4 +1,4 @@
-//! Calls told while they are written, for whoever passes them on as they come.
+//! Calls read while they are written: told to whoever passes them on as they come, and the end of a turn that repeats itself.
 //!
 //! Invariant: what is told adds up to the calls of the finished turn, in order: a call that stands in the turn already is
 //! left out there, so every call but the first is told when it is whole.
@@ -8,43 +8,56 @@ use toolgate_chat::{Event, ToolCall};
 
 use super::TurnEvent;
 
+/// Calls that came again after which nothing new is waited for.
+const REPEATS: usize = 2;
+
 /// What is shown of a text while it is decoded.
 pub(super) enum Shown {
-    /// Nothing.
-    Nothing,
     /// All of it: it is an answer.
     Answer,
-    /// The calls in it.
+    /// The calls in it, which are read in any case.
     Calls(Box<ShownCalls>),
 }
 
-/// A reader of calls that tells them.
+/// A reader of calls.
 pub(super) struct ShownCalls {
     stream: TurnStream,
     told: Told,
+    /// Whether anybody is told of them.
+    are_told: bool,
 }
 
 /// What was told so far.
 #[derive(Default)]
 struct Told {
     calls: Vec<ToolCall>,
+    /// How often one of them came again.
+    repeats: usize,
     /// What the call being read has to tell once it is whole.
     held: Vec<TurnEvent>,
 }
 
 impl ShownCalls {
-    pub(super) fn new(stream: TurnStream) -> Self {
-        Self { stream, told: Told::default() }
+    pub(super) fn new(stream: TurnStream, are_told: bool) -> Self {
+        Self { stream, told: Told::default(), are_told }
     }
 
-    /// Takes the next text.
-    pub(super) fn push(&mut self, text: &str, events: &mut dyn FnMut(TurnEvent)) {
-        self.told.add(self.stream.push(text.as_bytes()), events);
+    /// Takes the next text; whether the model repeats itself: it would go on until its tokens are used up. One call that
+    /// came again may yet be followed by another one.
+    pub(super) fn push(&mut self, text: &str, events: &mut dyn FnMut(TurnEvent)) -> bool {
+        let found = self.stream.push(text.as_bytes());
+        match self.are_told {
+            true => self.told.add(found, events),
+            false => self.told.add(found, &mut |_| {}),
+        }
+        self.told.repeats >= REPEATS
     }
 
     /// The text is over.
     pub(super) fn finish(mut self, events: &mut dyn FnMut(TurnEvent)) {
-        self.told.add(self.stream.finish().0, events);
+        if self.are_told {
+            self.told.add(self.stream.finish().0, events);
+        }
     }
 }
 
@@ -71,6 +84,7 @@ impl Told {
     fn end(&mut self, call: ToolCall, events: &mut dyn FnMut(TurnEvent)) {
         let held = std::mem::take(&mut self.held);
         if self.calls.iter().any(|earlier| earlier.same_request(&call)) {
+            self.repeats += 1;
             return;
         }
         held.into_iter().for_each(&mut *events);
@@ -88,7 +102,7 @@ mod tests {
     use super::*;
 
     fn told(text: &str, piece: usize) -> Vec<String> {
-        let mut shown = ShownCalls::new(Family::hermes().stream(&[], Start::Turn));
+        let mut shown = ShownCalls::new(Family::hermes().stream(&[], Start::Turn), true);
         let mut told = Vec::new();
         let mut note = |event| {
             told.push(match event {
@@ -114,5 +128,17 @@ mod tests {
             assert_eq!(told(&text, piece).concat(), "+f{\"n\": 1};+f{\"n\": 2};", "{piece}");
         }
         assert!(told(&text, 1).len() > 8, "the arguments come in pieces");
+    }
+
+    #[test]
+    fn a_turn_that_repeats_itself_is_noticed_whether_it_is_told_or_not() {
+        for are_told in [true, false] {
+            let mut shown = ShownCalls::new(Family::hermes().stream(&[], Start::Turn), are_told);
+            let mut told = 0;
+            let mut push = |text: &str| shown.push(text, &mut |_| told += 1);
+            let call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
+            assert!(!push(call) && !push("\n") && !push(call) && !push("\n") && push(call));
+            assert_eq!(told > 0, are_told);
+        }
     }
 }

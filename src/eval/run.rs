@@ -38,7 +38,7 @@ pub struct Options<'a> {
     pub system: Option<String>,
     /// Tokens a turn at most.
     pub max_tokens: usize,
-    /// Calls a turn at most; `None` leaves it to the engine's model.
+    /// Calls a turn at most; `None` leaves it to the agent for tasks, and to the engine's model for questions.
     pub parallel: Option<NonZeroUsize>,
     /// The built-in tools over a workspace.
     pub builtin: &'a Builtin,
@@ -202,11 +202,12 @@ fn run_task(
             registry
         }
     };
+    let usual = AgentOptions::default();
     let agent_options = AgentOptions {
         max_iterations: task.max_iterations,
-        parallel: options.parallel,
+        parallel: options.parallel.or(usual.parallel),
         sampling: Sampling { max_tokens: options.max_tokens, ..Sampling::default() },
-        ..AgentOptions::default()
+        ..usual
     };
     let agent = Agent::new(engine.clone(), registry, agent_options);
     let mut transcript = Transcript::new();

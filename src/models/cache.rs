@@ -140,6 +140,11 @@ impl Store {
         self.directory.join(".packs")
     }
 
+    /// The file for how this machine evaluates models best.
+    pub fn tuning(&self) -> PathBuf {
+        self.directory.join(".tuning.json")
+    }
+
     /// The models known by name.
     pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue

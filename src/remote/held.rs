@@ -142,7 +142,8 @@ impl Making<'_> {
 
     fn grammars(&self, offered: &[ToolSpec], choice: &ToolChoice) -> Result<TurnGrammar, Error> {
         let parallel: NonZeroUsize = self.request.parallel.unwrap_or(self.options.parallel);
-        let request = toolgate_chat::TurnRequest { choice: choice.clone(), parallel: Some(parallel) };
+        let request =
+            toolgate_chat::TurnRequest { choice: choice.clone(), parallel: Some(parallel), first: None };
         Ok(self.server.dialogue().format().turn(offered, &request)?)
     }
 

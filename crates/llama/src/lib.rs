@@ -42,4 +42,5 @@ pub use context::{ContextOptions, Numerics};
 pub use error::{Error, Kind};
 pub use grammar::LlamaGrammar;
 pub use model::{Load, Model, ModelOptions};
-pub use processor::{Instructions, instructions};
+pub use processor::{Instructions, instructions, machine};
+pub use threads::physical_cores;

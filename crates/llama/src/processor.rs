@@ -4,7 +4,8 @@
 //! On x86-64 llama.cpp is built for AVX2, FMA, F16C and BMI2, and for what variables named like its options add when this
 //! package is built (`GGML_AVX512=ON`, `GGML_AVX512_VNNI=ON`, …; `llama-cpp-sys-2` hands them on).
 
-use crate::{Error, Kind};
+use crate::threads::physical_cores;
+use crate::{Error, Kind, state};
 
 /// A set of instructions that llama.cpp can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,18 @@ pub fn instructions() -> Vec<Instructions> {
 #[cfg(not(target_arch = "x86_64"))]
 pub fn instructions() -> Vec<Instructions> {
     Vec::new()
+}
+
+/// What of a machine and a build tells how fast a model is evaluated: the pinned llama.cpp, what it was built for, and the
+/// processors that this process may use.
+pub fn machine() -> String {
+    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    format!(
+        "llama-cpp-sys-2 {}; {}; {} cores, {allowed} hardware threads",
+        state::LLAMA_CPP,
+        state::system(),
+        physical_cores()
+    )
 }
 
 /// What CMake takes for true.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Physical cores this process may use; where the system does not tell, its hardware threads.
-pub(crate) fn physical_cores() -> usize {
+pub fn physical_cores() -> usize {
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     match cores_under(Path::new("/sys/devices/system/cpu")) {
         0 => allowed,

@@ -1,10 +1,16 @@
 //! `toolgate bench`: measurements that anyone can repeat on their own machine.
 //!
-//! A file per measurement, and below them what they share.
+//! A file per measurement, and beside them what they share.
 
 mod call;
 mod mask;
 mod measure;
+mod ours;
+mod peer;
+mod requests;
+#[cfg(feature = "serve")]
+mod serve;
+mod tune;
 mod workload;
 
 use std::io::Write;
@@ -24,7 +30,8 @@ pub(super) struct BenchArgs {
 const EXAMPLES: &str = "\
 Examples:
   toolgate bench mask --json > mask.json
-  toolgate bench call --model smollm2-135m";
+  toolgate bench call --model smollm2-135m
+  toolgate bench tune --model qwen2.5-coder-1.5b";
 
 #[derive(Subcommand)]
 enum Measurement {
@@ -34,6 +41,13 @@ enum Measurement {
     /// What a tool call costs, warm and cold, beside a server in the same run.
     #[command(after_help = call::EXAMPLES)]
     Call(Box<call::CallArgs>),
+    /// How many tool calls a second the server makes for one client and for several, beside another server.
+    #[cfg(feature = "serve")]
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(Box<serve::ServeArgs>),
+    /// How this machine evaluates a model best: measured, and kept for the commands that run it.
+    #[command(after_help = tune::EXAMPLES)]
+    Tune(Box<tune::TuneArgs>),
 }
 
 /// Runs `toolgate bench`.
@@ -41,5 +55,29 @@ pub(super) fn run(args: BenchArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
     match args.measurement {
         Measurement::Mask(args) => mask::run(&args, out),
         Measurement::Call(args) => call::run(&args, out),
+        #[cfg(feature = "serve")]
+        Measurement::Serve(args) => serve::run(&args, out),
+        Measurement::Tune(args) => tune::run(&args, out),
+    }
+}
+
+/// The middle of some numbers, or the mean of the two in the middle.
+fn median(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    let upper = *numbers.get(numbers.len() / 2)?;
+    let lower = *numbers.get((numbers.len() - 1) / 2)?;
+    Some((lower + upper) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0]), Some(3.0));
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), Some(3.0));
     }
 }

@@ -6,12 +6,23 @@ use serde_json::Value;
 use toolgate_grammar as grammar;
 use toolgate_grammar::{Contract, Grammar, GrammarBuilder, RuleId, Schema};
 
+use super::TurnRequest;
 use crate::error::{Error, Kind, Place};
 use crate::model::ToolChoice;
 use crate::spec::ToolSpec;
 
-/// The tools a choice lets a turn call.
-pub(super) fn callable<'a>(tools: &'a [ToolSpec], choice: &ToolChoice) -> Result<Vec<&'a ToolSpec>, Error> {
+/// The tools a request lets a turn call.
+pub(super) fn callable<'a>(tools: &'a [ToolSpec], request: &TurnRequest) -> Result<Vec<&'a ToolSpec>, Error> {
+    let callable = chosen(tools, &request.choice)?;
+    match &request.first {
+        Some(first) if callable.iter().all(|tool| tool.name != *first) => {
+            Err(Error::new(Kind::Request, format!("there is no tool \"{first}\" to call first")))
+        }
+        _ => Ok(callable),
+    }
+}
+
+fn chosen<'a>(tools: &'a [ToolSpec], choice: &ToolChoice) -> Result<Vec<&'a ToolSpec>, Error> {
     let mut names = HashSet::new();
     if let Some(twice) = tools.iter().find(|tool| !names.insert(&tool.name)) {
         return Err(Error::new(Kind::Request, format!("two tools are called \"{}\"", twice.name)));

@@ -72,6 +72,8 @@ pub struct TurnRequest {
     pub choice: ToolChoice,
     /// The most calls of one turn; `None` is without bound.
     pub parallel: Option<NonZeroUsize>,
+    /// The tool that the first call is of, among those that may be called; `None` leaves it open.
+    pub first: Option<ToolName>,
 }
 
 /// The grammars of a turn: its two halves apart, so that call or answer can be decided before either constrains.

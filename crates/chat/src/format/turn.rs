@@ -30,11 +30,11 @@ impl Field {
 impl Syntax {
     /// The grammars of a turn.
     pub(crate) fn turn(&self, tools: &[ToolSpec], request: &TurnRequest) -> Result<TurnGrammar, Error> {
-        let callable = compile::callable(tools, &request.choice)?;
+        let callable = compile::callable(tools, request)?;
         let mut contracts = Vec::with_capacity(callable.len());
         let call = match callable.as_slice() {
             [] => None,
-            callable => Some(self.calls(callable, request.parallel, &mut contracts)?),
+            callable => Some(self.calls(callable, request, &mut contracts)?),
         };
         let answer = match request.choice {
             ToolChoice::Auto | ToolChoice::None => Some(self.answer()?),
@@ -114,12 +114,13 @@ impl Syntax {
     fn calls(
         &self,
         tools: &[&ToolSpec],
-        parallel: Option<NonZeroUsize>,
+        request: &TurnRequest,
         contracts: &mut Vec<(ToolName, Contract)>,
     ) -> Result<Grammar, Error> {
         let mut builder = Grammar::builder();
         let root = builder.declare("root");
         let call = builder.declare("call");
+        let mut first_call = Expr::Rule(call);
         let mut shared = Shared::default();
         // What stands before and after all that differs between tools is written once.
         let differs = |part: &Part| matches!(part, Part::Name | Part::Arguments);
@@ -128,6 +129,8 @@ impl Syntax {
         let (head, rest) = self.call.split_at_checked(first).unwrap_or((&[], &self.call));
         let (own, tail) = rest.split_at_checked(last - first).unwrap_or((rest, &[]));
         let mut choices = Vec::with_capacity(tools.len());
+        let whole =
+            |name: Expr| Expr::sequence(head.iter().map(slot).chain([name]).chain(tail.iter().map(slot)));
         for tool in tools {
             let (arguments, contract) = self.arguments_of(tool, &mut builder, &mut shared)?;
             let own = own.iter().map(|part| match part {
@@ -136,24 +139,22 @@ impl Syntax {
                 other => slot(other),
             });
             let rule = builder.rule(tool.name.as_str(), Expr::sequence(own));
+            if request.first.as_ref() == Some(&tool.name) {
+                first_call = whole(Expr::Rule(rule));
+            }
             choices.push(Expr::Rule(rule));
             contracts.push((tool.name.clone(), contract));
         }
-        let whole = head.iter().map(slot).chain([Expr::choice(choices)]).chain(tail.iter().map(slot));
-        builder.define(call, Expr::sequence(whole));
-        let parallel = if self.is_single { Some(NonZeroUsize::MIN) } else { parallel };
+        builder.define(call, whole(Expr::choice(choices)));
+        let parallel = if self.is_single { Some(NonZeroUsize::MIN) } else { request.parallel };
         let more = match parallel.map(|most| most.get() as u64 - 1) {
             Some(0) => Expr::empty(),
             others => {
                 Expr::sequence([Expr::literal(self.between.to_string()), Expr::Rule(call)]).repeat(0, others)
             }
         };
-        let parts = [
-            Expr::literal(self.begin.to_string()),
-            Expr::Rule(call),
-            more,
-            Expr::literal(self.end.to_string()),
-        ];
+        let parts =
+            [Expr::literal(self.begin.to_string()), first_call, more, Expr::literal(self.end.to_string())];
         builder.define(root, Expr::sequence(parts));
         compile::built(builder, root)
     }

@@ -99,7 +99,11 @@ fn the_request_decides_what_a_turn_may_be() {
                      parallel: Option<usize>,
                      takes: &[ToolCall],
                      refuses: &[ToolCall]| {
-            let request = TurnRequest { choice, parallel: parallel.and_then(NonZeroUsize::new) };
+            let request = TurnRequest {
+                choice,
+                parallel: parallel.and_then(NonZeroUsize::new),
+                ..TurnRequest::default()
+            };
             let turn = family.turn(&tools(), &request).unwrap();
             let calls = automaton(&turn.call.unwrap());
             let render = |calls: &[ToolCall]| family.render_calls(calls, &tools());
@@ -111,6 +115,26 @@ fn the_request_decides_what_a_turn_may_be() {
         check(ToolChoice::Only(vec![name("now")]), None, &[now(), now()], &[mode()]);
         check(ToolChoice::Auto, None, &[mode()], &[call("set_mode", json!({"mode": "up"}))]);
         check(ToolChoice::Auto, None, &[mode()], &[call("set_mode", json!({"mode": "on", "x": 1}))]);
+    }
+}
+
+#[test]
+fn the_first_call_may_be_chosen_and_those_after_it_are_free() {
+    let [now, mode] = [call("now", json!({})), call("set_mode", json!({"mode": "on"}))];
+    for family in FAMILIES.iter() {
+        let first = Some(ToolName::new("set_mode").unwrap());
+        let turn = family.turn(&tools(), &TurnRequest { first, ..TurnRequest::default() }).unwrap();
+        let calls = automaton(&turn.call.unwrap());
+        let takes = |made: &[&ToolCall]| {
+            let made: Vec<ToolCall> = made.iter().map(|call| (*call).clone()).collect();
+            accepts(&calls, &family.render_calls(&made, &tools()))
+        };
+        let name = family.name();
+        assert!(takes(&[&mode]) && !takes(&[&now]), "{name}");
+        let several = family.turn(&tools(), &TurnRequest::default()).unwrap().call.unwrap();
+        if accepts(&automaton(&several), &family.render_calls(&[mode.clone(), now.clone()], &tools())) {
+            assert!(takes(&[&mode, &now, &mode]) && !takes(&[&now, &mode]), "{name}");
+        }
     }
 }
 

@@ -118,7 +118,8 @@ fn the_request_decides_what_a_turn_may_be() {
                  takes: &[&[ToolCall]],
                  refuses: &[&[ToolCall]],
                  answers: bool| {
-        let request = TurnRequest { choice, parallel: parallel.and_then(NonZeroUsize::new) };
+        let request =
+            TurnRequest { choice, parallel: parallel.and_then(NonZeroUsize::new), ..TurnRequest::default() };
         let turn = Family::hermes().turn(&tools(), &request).unwrap();
         assert_eq!(turn.answer.is_some(), answers, "{request:?}");
         let calls = turn.call.as_ref().map(automaton);
@@ -181,7 +182,8 @@ fn turn_grammars_print_as_plain_gbnf() {
 #[test]
 fn impossible_requests_are_errors() {
     let check = |tools: &[ToolSpec], choice: ToolChoice, expected: &str| {
-        let error = Family::hermes().turn(tools, &TurnRequest { choice, parallel: None }).unwrap_err();
+        let error =
+            Family::hermes().turn(tools, &TurnRequest { choice, ..TurnRequest::default() }).unwrap_err();
         assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Request, expected));
     };
     check(&[], ToolChoice::Required, "a call is required, but there are no tools");
@@ -191,6 +193,13 @@ fn impossible_requests_are_errors() {
         ToolChoice::Only(vec![ToolName::new("nope").unwrap()]),
         "there is no tool \"nope\" to choose",
     );
+    let first = TurnRequest {
+        choice: ToolChoice::Only(vec![ToolName::new("now").unwrap()]),
+        first: Some(ToolName::new("set_mode").unwrap()),
+        ..TurnRequest::default()
+    };
+    let error = Family::hermes().turn(&tools(), &first).unwrap_err();
+    assert_eq!(error.to_string(), "there is no tool \"set_mode\" to call first");
     check(&[tools(), tools()].concat(), ToolChoice::Auto, "two tools are called \"read_file\"");
     let turn = Family::hermes().turn(&[], &TurnRequest::default()).unwrap();
     assert!(turn.call.is_none() && turn.answer.is_some());

@@ -1,9 +1,5 @@
 //! `toolgate bench call`: what a tool call costs, warm and from the start of a process, beside a server in the same run.
 
-mod ours;
-mod peer;
-mod requests;
-
 use std::io::Write;
 use std::num::NonZeroUsize;
 
@@ -11,9 +7,10 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
-use self::ours::Measured;
-use self::peer::{Peer, PeerTimes};
-use self::requests::Request;
+use super::median;
+use super::ours::{self, Measured};
+use super::peer::{Answered, Ask, Peer};
+use super::requests::{self, Request};
 use crate::cli::exit::Exit;
 use crate::cli::model_args::{ModelOptions, Source};
 use crate::cli::terminal::{self, Unit};
@@ -91,7 +88,7 @@ pub(super) fn run(args: &CallArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
     let mut rows = Vec::new();
     for request in requests.iter().take(count) {
         let ours = ours::warm(engine.as_ref(), request, args.runs)?;
-        let theirs = peer.as_ref().map(|peer| peer.warm(request, &ours, args.runs)).transpose()?;
+        let theirs = peer.as_ref().map(|peer| PeerTimes::of(peer, request, &ours, args.runs)).transpose()?;
         rows.push(Row {
             ours,
             theirs: theirs.unwrap_or_default(),
@@ -157,6 +154,25 @@ fn speedup(
     Ok(Some(alone / together))
 }
 
+/// What a request cost the server, as far as it could be asked.
+#[derive(Default)]
+struct PeerTimes {
+    /// By its own tools.
+    own: Option<Answered>,
+    /// With our prompt and grammar.
+    grammar: Option<Answered>,
+}
+
+impl PeerTimes {
+    /// What it takes for a request whose prompt it has evaluated before.
+    fn of(peer: &Peer, request: &Request, ours: &Measured, runs: u16) -> anyhow::Result<Self> {
+        let own = peer.repeated(&Ask::chat(request), runs)?;
+        let ask = ours.grammar.as_ref().map(|grammar| Ask::completion(&ours.prompt, grammar));
+        let grammar = ask.map(|ask| peer.repeated(&ask, runs)).transpose()?;
+        Ok(Self { own, grammar: grammar.flatten() })
+    }
+}
+
 /// One request, as far as it was measured; times are in milliseconds.
 struct Row {
     ours: Measured,
@@ -190,10 +206,10 @@ impl Row {
             },
             "cold_ms": self.cold,
             "cold_no_cache_ms": self.cold_no_cache,
-            "peer_ms": self.theirs.own.map(|answered| answered.ms),
-            "peer_tokens": self.theirs.own.and_then(|answered| answered.tokens),
-            "peer_grammar_ms": self.theirs.grammar.map(|answered| answered.ms),
-            "peer_grammar_tokens": self.theirs.grammar.and_then(|answered| answered.tokens),
+            "peer_ms": self.theirs.own.as_ref().map(|answered| answered.ms),
+            "peer_tokens": self.theirs.own.as_ref().and_then(Answered::tokens),
+            "peer_grammar_ms": self.theirs.grammar.as_ref().map(|answered| answered.ms),
+            "peer_grammar_tokens": self.theirs.grammar.as_ref().and_then(Answered::tokens),
             "peer_cold_ms": self.peer_cold,
         }))
     }
@@ -210,8 +226,8 @@ fn summary(rows: &[Row], model_bytes: u64, peak_memory: Option<u64>, speedup: Op
     let cold = median_of(&|row| row.cold);
     // Cold calls are compared on the requests that both sides made.
     let cold_of_both = median_of(&|row| row.peer_cold.and(row.cold));
-    let peer = median_of(&|row| row.theirs.own.map(|answered| answered.ms));
-    let grammar = median_of(&|row| row.theirs.grammar.map(|answered| answered.ms));
+    let peer = median_of(&|row| row.theirs.own.as_ref().map(|answered| answered.ms));
+    let grammar = median_of(&|row| row.theirs.grammar.as_ref().map(|answered| answered.ms));
     let peer_cold = median_of(&|row| row.peer_cold);
     let ratio = |ours: Option<f64>, theirs: Option<f64>| Some(ours? / theirs?);
     json!({
@@ -231,14 +247,6 @@ fn summary(rows: &[Row], model_bytes: u64, peak_memory: Option<u64>, speedup: Op
         "peak_memory_bytes": peak_memory,
         "model_bytes": model_bytes,
     })
-}
-
-/// The middle of some numbers, or the mean of the two in the middle.
-fn median(mut numbers: Vec<f64>) -> Option<f64> {
-    numbers.sort_by(f64::total_cmp);
-    let upper = *numbers.get(numbers.len() / 2)?;
-    let lower = *numbers.get((numbers.len() - 1) / 2)?;
-    Some((lower + upper) / 2.0)
 }
 
 /// An object without what was not measured.
@@ -290,14 +298,6 @@ fn table(report: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(median(vec![3.0]), Some(3.0));
-        assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), Some(3.0));
-    }
 
     #[test]
     fn what_was_not_measured_is_left_out() {

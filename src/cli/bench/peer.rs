@@ -1,14 +1,15 @@
-//! The other side of `toolgate bench call`: a server that speaks OpenAI's protocol, and llama.cpp's /completion if it can.
+//! A server that is measured: one that speaks OpenAI's protocol, and llama.cpp's /completion if it can.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use toolgate_chat::fallback;
+use toolgate_grammar::{Grammar, TokenId};
 
 use super::median;
-use super::ours::{MOST_TOKENS, Measured};
-use super::requests::Request;
+use super::requests::{MOST_TOKENS, Request};
 
 /// How long a server may take to be ready, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -22,21 +23,16 @@ pub(super) struct Peer {
     agent: ureq::Agent,
 }
 
-/// What a request cost, as far as the server could be asked.
-#[derive(Clone, Copy, Default)]
-pub(super) struct PeerTimes {
-    /// By its own tools.
-    pub(super) own: Option<Answered>,
-    /// With our prompt and grammar.
-    pub(super) grammar: Option<Answered>,
+/// What a server is asked.
+pub(super) struct Ask {
+    path: &'static str,
+    body: Value,
 }
 
 /// An answer of the server.
-#[derive(Clone, Copy)]
 pub(super) struct Answered {
     pub(super) ms: f64,
-    /// Tokens it wrote, if it says so: some models do not find the end in the form that it holds them to.
-    pub(super) tokens: Option<u64>,
+    body: Value,
 }
 
 /// A server that was started, and ends with this value.
@@ -94,44 +90,33 @@ impl Peer {
         ready("/health") || ready("/v1/models")
     }
 
-    /// What it takes for a request whose prompt it has evaluated before.
-    pub(super) fn warm(&self, request: &Request, ours: &Measured, runs: u16) -> anyhow::Result<PeerTimes> {
-        let chat = ("/v1/chat/completions", chat(request));
-        let own = self.repeated(chat.0, &chat.1, runs)?;
-        let grammar = match &ours.grammar {
-            Some(grammar) => self.repeated("/completion", &completion(ours, &grammar.to_gbnf()), runs)?,
-            None => None,
-        };
-        Ok(PeerTimes { own, grammar })
-    }
-
     /// What it takes from its start to the call.
     pub(super) fn cold(&self, request: &Request) -> anyhow::Result<f64> {
         let since = Instant::now();
         let running = self.start()?;
-        let answer = self.ask("/v1/chat/completions", &chat(request))?;
+        let answer = self.ask(&Ask::chat(request))?;
         let ms = since.elapsed().as_secs_f64() * 1e3;
         drop(running);
         anyhow::ensure!(answer.is_some(), "the server refused the request {}", request.id);
         Ok(ms)
     }
 
-    /// The median of some runs after the first; none where the server refuses the request.
-    fn repeated(&self, path: &str, body: &Value, runs: u16) -> anyhow::Result<Option<Answered>> {
-        let Some(first) = self.ask(path, body)? else { return Ok(None) };
+    /// The answer that took the median of some runs after the first; none where the server refuses to be asked this.
+    pub(super) fn repeated(&self, ask: &Ask, runs: u16) -> anyhow::Result<Option<Answered>> {
+        let Some(first) = self.ask(ask)? else { return Ok(None) };
         let mut times = Vec::new();
         for _ in 0..runs {
-            times.extend(self.ask(path, body)?.map(|answered| answered.ms));
+            times.extend(self.ask(ask)?.map(|answered| answered.ms));
         }
         Ok(median(times).map(|ms| Answered { ms, ..first }))
     }
 
-    /// Asks and waits until the whole answer is there; none where the server refuses the request.
-    fn ask(&self, path: &str, body: &Value) -> anyhow::Result<Option<Answered>> {
-        let url = format!("{}{path}", self.base);
+    /// Asks and waits until the whole answer is there; none where the server refuses to be asked this.
+    pub(super) fn ask(&self, ask: &Ask) -> anyhow::Result<Option<Answered>> {
+        let url = format!("{}{}", self.base, ask.path);
         let since = Instant::now();
-        let answer = self.agent.post(&url).header("Content-Type", "application/json").send(body.to_string());
-        let mut answer = answer.with_context(|| format!("no answer from {url}"))?;
+        let post = self.agent.post(&url).header("Content-Type", "application/json");
+        let mut answer = post.send(ask.body.to_string()).with_context(|| format!("no answer from {url}"))?;
         let text =
             answer.body_mut().read_to_string().with_context(|| format!("no whole answer from {url}"))?;
         let ms = since.elapsed().as_secs_f64() * 1e3;
@@ -139,35 +124,59 @@ impl Peer {
             tracing::warn!(%url, status = %answer.status(), answer = %text, "the server refused a request");
             return Ok(None);
         }
-        let told: Value = serde_json::from_str(&text).unwrap_or_default();
-        let tokens = told.pointer("/usage/completion_tokens").or_else(|| told.get("tokens_predicted"));
-        Ok(Some(Answered { ms, tokens: tokens.and_then(Value::as_u64) }))
+        Ok(Some(Answered { ms, body: serde_json::from_str(&text).unwrap_or_default() }))
     }
 }
 
-/// A request as OpenAI's protocol has it.
-fn chat(request: &Request) -> Value {
-    json!({
-        "model": "default",
-        "messages": request.transcript.to_openai(),
-        "tools": request.tools.iter().map(toolgate_chat::ToolSpec::to_openai).collect::<Vec<_>>(),
-        "tool_choice": "required",
-        "parallel_tool_calls": false,
-        "temperature": 0,
-        "max_tokens": MOST_TOKENS,
-        "cache_prompt": true,
-    })
+impl Ask {
+    /// A request as OpenAI's protocol has it.
+    pub(super) fn chat(request: &Request) -> Self {
+        let body = json!({
+            "model": "default",
+            "messages": request.transcript.to_openai(),
+            "tools": request.tools.iter().map(toolgate_chat::ToolSpec::to_openai).collect::<Vec<_>>(),
+            "tool_choice": "required",
+            "parallel_tool_calls": false,
+            "temperature": 0,
+            "max_tokens": MOST_TOKENS,
+            "cache_prompt": true,
+        });
+        Self { path: "/v1/chat/completions", body }
+    }
+
+    /// The same prompt and grammar as ours, as llama.cpp's server has it.
+    pub(super) fn completion(prompt: &[TokenId], grammar: &Grammar) -> Self {
+        let body = json!({
+            "prompt": prompt,
+            "grammar": grammar.to_gbnf(),
+            "n_predict": MOST_TOKENS,
+            "temperature": 0,
+            "cache_prompt": true,
+        });
+        Self { path: "/completion", body }
+    }
 }
 
-/// The same prompt and grammar as ours, as llama.cpp's server has it.
-fn completion(ours: &Measured, grammar: &str) -> Value {
-    json!({
-        "prompt": ours.prompt,
-        "grammar": grammar,
-        "n_predict": MOST_TOKENS,
-        "temperature": 0,
-        "cache_prompt": true,
-    })
+impl Answered {
+    /// Tokens it wrote, if it says so: some models do not find the end in the form that it holds them to.
+    pub(super) fn tokens(&self) -> Option<u64> {
+        let tokens =
+            self.body.pointer("/usage/completion_tokens").or_else(|| self.body.get("tokens_predicted"));
+        tokens.and_then(Value::as_u64)
+    }
+
+    /// Whether it is one call that fits the request: the server's own reading of it, or its text read leniently.
+    pub(super) fn is_valid(&self, request: &Request) -> bool {
+        if let Some(text) = self.body.get("content").and_then(Value::as_str) {
+            let found = fallback::extract_typed(text, &request.tools);
+            return matches!(found.calls.as_slice(), [call] if request.admits(&call.name, &call.arguments));
+        }
+        let calls = self.body.pointer("/choices/0/message/tool_calls").and_then(Value::as_array);
+        let Some([call]) = calls.map(Vec::as_slice) else { return false };
+        let text = |pointer: &str| call.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let arguments: Option<Map<String, Value>> = serde_json::from_str(text("/function/arguments")).ok();
+        arguments.is_some_and(|arguments| request.admits(text("/function/name"), &arguments))
+    }
 }
 
 #[cfg(test)]
@@ -192,7 +201,7 @@ mod tests {
     fn a_second_turn_has_its_call_and_its_result() {
         let requests = super::super::requests::requests().unwrap();
         let request = requests.iter().find(|request| request.id == "after-list").unwrap();
-        let body = chat(request);
+        let body = Ask::chat(request).body;
         let roles: Vec<_> =
             body["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
         assert_eq!(roles, ["user", "assistant", "tool"]);
@@ -204,5 +213,25 @@ mod tests {
     fn a_command_that_cannot_be_started_is_told() {
         let peer = Peer::new("http://127.0.0.1:9", Some("no-such-program --port 9")).unwrap();
         assert!(peer.start().err().unwrap().to_string().contains("no-such-program"));
+    }
+
+    #[test]
+    fn an_answer_is_valid_that_is_one_fitting_call() {
+        let requests = super::super::requests::requests().unwrap();
+        let request = requests.iter().find(|request| request.id == "read-short").unwrap();
+        let valid = |body: Value| Answered { ms: 0.0, body }.is_valid(request);
+        let made = |name: &str, arguments: &str, times: usize| {
+            let call = json!({"function": {"name": name, "arguments": arguments}});
+            valid(json!({"choices": [{"message": {"tool_calls": vec![call; times]}}]}))
+        };
+        assert!(made("read_file", r#"{"path": "a"}"#, 1));
+        assert!(!made("read_file", r#"{"path": "a"}"#, 2), "two calls");
+        assert!(!made("read_file", r#"{"path": 1}"#, 1), "another type");
+        assert!(!made("read_file", r#"{"path": "a""#, 1), "cut off");
+        assert!(!made("no_such_tool", "{}", 1));
+        let text = |text: &str| valid(json!({"content": text}));
+        assert!(text(r#"<tool_call>{"name": "read_file", "arguments": {"path": "a"}}</tool_call>"#));
+        assert!(!text("It is 42."));
+        assert!(!valid(Value::Null));
     }
 }

@@ -1,9 +1,12 @@
-//! The requests of `toolgate bench call`: data, and a few generated sets of tools. Each is made to end in one call.
+//! The requests of `toolgate bench call` and `bench serve`: data, and a few generated sets of tools. Each is made to end in one call.
 
 use anyhow::Context;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use toolgate_chat::{Message, ToolCall, ToolReply, ToolSpec, Transcript};
+
+/// Tokens of a turn at most.
+pub(super) const MOST_TOKENS: usize = 256;
 
 const REQUESTS: &str = include_str!("requests.json");
 /// What tools of business programs do, and to what: ten by ten make a hundred.
@@ -19,6 +22,17 @@ pub(super) struct Request {
     pub(super) id: String,
     pub(super) tools: Vec<ToolSpec>,
     pub(super) transcript: Transcript,
+}
+
+impl Request {
+    /// Whether a call is one of a tool offered, with arguments that fit its schema.
+    pub(super) fn admits(&self, name: &str, arguments: &Map<String, Value>) -> bool {
+        let options = jsonschema::options().should_validate_formats(true);
+        self.tools.iter().filter(|tool| tool.name.as_str() == name).any(|tool| {
+            let schema = options.build(&tool.parameters);
+            schema.is_ok_and(|schema| schema.is_valid(&Value::Object(arguments.clone())))
+        })
+    }
 }
 
 #[derive(Deserialize)]

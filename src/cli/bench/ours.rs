@@ -1,4 +1,4 @@
-//! Our side of `toolgate bench call`: a turn in this process, or in one of its own.
+//! Our side of `toolgate bench call` and `bench serve`: a turn in this process, or in one of its own.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -11,11 +11,8 @@ use toolgate_grammar::Grammar;
 use toolgate_infer::{Stats, TokenId};
 
 use super::median;
-use super::requests::Request;
+use super::requests::{MOST_TOKENS, Request};
 use crate::engine::{Cancel, Engine, Sampling, TurnEvent, TurnRequest};
-
-/// Tokens of a turn at most.
-pub(super) const MOST_TOKENS: usize = 256;
 
 /// What a request cost.
 #[derive(Serialize)]
@@ -100,14 +97,8 @@ pub(super) fn together(engine: &dyn Engine, requests: &[Request], runs: u16) -> 
 }
 
 fn is_valid(request: &Request, parsed: &toolgate_chat::ParsedTurn) -> bool {
-    let [call] = parsed.calls.as_slice() else { return false };
-    let tool = request.tools.iter().find(|tool| tool.name.as_str() == call.name);
-    let fits = |tool: &toolgate_chat::ToolSpec| {
-        let options = jsonschema::options().should_validate_formats(true);
-        let schema = options.build(&tool.parameters);
-        schema.is_ok_and(|schema| schema.is_valid(&serde_json::Value::Object(call.arguments.clone())))
-    };
-    parsed.defects.is_empty() && tool.is_some_and(fits)
+    let one = matches!(parsed.calls.as_slice(), [call] if request.admits(&call.name, &call.arguments));
+    one && parsed.defects.is_empty()
 }
 
 /// Makes a request in a process of its own, with the arguments of this one and `more`; milliseconds from its start to
