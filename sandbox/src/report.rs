@@ -18,11 +18,13 @@ pub struct Enforced {
     /// `mounts:read+write`, in the reduced tier `landlock:read`, `landlock:read+write`.
     pub fs: String,
     /// The network: `none`. A file operation opens no connection; a command has a network namespace with nothing in it; a
-    /// component's sockets all refuse.
+    /// component's sockets all refuse. For work done by a server elsewhere, that server's address, the only one that was
+    /// spoken to from here.
     pub net: String,
     /// Where the work ran: `in-process`, without code that the caller brought; `confined`, by `layers`;
-    /// `reduced`, by fewer of them, without namespaces; or `component`,
-    /// WebAssembly in a fresh instance under bounds of time, instructions, memory, output and disk.
+    /// `reduced`, by fewer of them, without namespaces; `component`,
+    /// WebAssembly in a fresh instance under bounds of time, instructions, memory, output and disk; or
+    /// `none: runs elsewhere`, by a server that nothing here confines.
     pub process: String,
     /// How paths were held inside the workspace, where files were touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,8 +33,8 @@ pub struct Enforced {
     /// component its engine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<String>,
-    /// Bounds that are watched and may be passed for a moment, what the reduced tier leaves open, and layers that a test left
-    /// out.
+    /// Bounds that are watched and may be passed for a moment, what the reduced tier leaves open, that a server elsewhere is
+    /// not confined, and layers that a test left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weaker: Vec<String>,
 }
@@ -47,6 +49,17 @@ impl Enforced {
             resolver: None,
             layers: Vec::new(),
             weaker: Vec::new(),
+        }
+    }
+
+    /// The report of a call that a server at `origin` (scheme, host and port) did: no file here was touched for it, and
+    /// what it does there nobody here can hold.
+    pub fn elsewhere(origin: &str) -> Self {
+        Self {
+            net: origin.to_owned(),
+            process: "none: runs elsewhere".into(),
+            weaker: vec!["nothing confines what the server does where it runs".into()],
+            ..Self::nothing()
         }
     }
 }

@@ -1,20 +1,30 @@
 //! The tools of a registry, and `ask`, as an MCP server. What carries the messages is [`serve`](super::serve)'s business.
+//!
+//! Invariant: whoever is told that the list of tools has changed finds what it has become in the next list.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
+use tokio::sync::watch;
 use toolgate_chat::ToolCall;
 use toolgate_sandbox::policy::Mode;
 
 use super::ask::{ASK, Ask, AskTool};
 use super::told;
 use crate::Error;
-use crate::tools::{Effect, Registry, ToolResult};
+use crate::tools::{Effect, Registry, Told, ToolResult};
+
+/// The shortest time between two words to a client about the list of tools: a server of ours that changes its list without
+/// end costs our clients no more than this.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often a session of which nothing is heard is looked at, and how long a client may take to hear a word.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// What becomes of calls that somebody would have to be asked about: over the protocol nobody can be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,12 +44,19 @@ struct Inner {
     registry: Registry,
     unasked: Unasked,
     ask: Option<AskTool>,
+    /// Changes once the tools may have become others. What is seen of it, each session keeps in a receiver of its own.
+    news: watch::Receiver<()>,
 }
 
 impl Server {
-    /// The tools of `registry`.
+    /// The tools of `registry`; clients are told when those of its sources become others.
     pub fn new(registry: Registry, unasked: Unasked) -> Self {
-        Self(Arc::new(Inner { registry, unasked, ask: None }))
+        let (tell, news) = watch::channel(());
+        let told: Arc<Told> = Arc::new(move || {
+            tell.send_replace(());
+        });
+        registry.watch(&told);
+        Self(Arc::new(Inner { registry, unasked, ask: None, news }))
     }
 
     /// Adds the tool `ask`, whose runs have at most `mode`. A tool of the registry that has its name is not offered.
@@ -54,6 +71,13 @@ impl Server {
 }
 
 impl Inner {
+    /// What is new from here on.
+    fn news(&self) -> watch::Receiver<()> {
+        let mut news = self.news.clone();
+        news.mark_unchanged();
+        news
+    }
+
     fn tools(&self) -> Vec<Tool> {
         let ask = self.ask.iter().map(|ask| {
             let effect = if ask.writes() { Effect::Writes } else { Effect::Reads };
@@ -97,7 +121,12 @@ async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) ->
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        let tools = ServerCapabilities::builder().enable_tools();
+        let capabilities = match self.0.registry.may_change() {
+            true => tools.enable_tool_list_changed().build(),
+            false => tools.build(),
+        };
+        let mut info = ServerConfig::new(capabilities);
         info.server_info = Implementation::new("toolgate", env!("CARGO_PKG_VERSION"));
         info.instructions = Some(
             "Tools over one workspace, under a policy: what it does not grant is denied with a reason. \
@@ -105,6 +134,45 @@ impl ServerHandler for Server {
                 .to_owned(),
         );
         info
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        if !self.0.registry.may_change() {
+            return;
+        }
+        let (peer, mut news) = (context.peer, self.0.news());
+        tokio::spawn(async move {
+            while !peer.is_transport_closed() {
+                match tokio::time::timeout(LOOK, news.changed()).await {
+                    // A client that does not hear this word lists its tools when it likes to.
+                    Ok(Ok(())) => drop(tokio::time::timeout(LOOK, peer.notify_tool_list_changed()).await),
+                    Ok(Err(_)) => break,
+                    Err(_) => continue,
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+    }
+
+    // From protocol 2026-07-28 on clients ask to be told, and are told in the answer to that.
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut news = self.0.news();
+        let telling = async {
+            while news.changed().await.is_ok() && context.sink().notify_tool_list_changed().await.is_ok() {
+                tokio::time::sleep(PAUSE).await;
+            }
+            // Whoever wants no word about tools, or cannot be told, waits for nothing.
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = telling => {}
+            () = context.cancelled() => {}
+        }
+        Ok(())
     }
 
     async fn list_tools(

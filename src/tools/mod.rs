@@ -25,7 +25,7 @@ pub use command::{CommandTool, RUN_COMMAND};
 pub use files::{FileTool, file_tools};
 pub use memory::{MEMORY_TOOLS, memory_tools};
 pub use narrow::{CHOICES, Choices, Fit, Misplaced, Named, Narrowed, Said};
-pub use registry::{Registry, Source, Witness};
+pub use registry::{Registry, Source, Told, Witness};
 pub use result::{Status, ToolResult};
 pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]

@@ -28,10 +28,18 @@ pub struct Registry {
 /// Whoever is told of a call before it is made; an error keeps it from being made.
 pub type Witness = dyn Fn(&ToolCall) -> Result<(), Error> + Send + Sync;
 
+/// Whoever is told that there may be news; what they are is asked for afterwards.
+pub type Told = dyn Fn() + Send + Sync;
+
 /// Tools that may become others while a registry offers them.
 pub trait Source: Send + Sync {
     /// All of its tools, if they are others than when this was asked last; `taken` tells the names that others have.
     fn news(&self, taken: &dyn Fn(&str) -> bool) -> Option<Vec<Box<dyn Tool>>>;
+
+    /// Has `told` told, from any thread, once there may be news; nothing where a source only says so when it is asked.
+    fn watch(&self, told: Arc<Told>) {
+        let _ = told;
+    }
 }
 
 #[derive(Default)]
@@ -120,6 +128,16 @@ impl Registry {
     pub fn follow(&mut self, source: Arc<dyn Source>) {
         self.sources.push(source);
         self.refresh();
+    }
+
+    /// Whether the tools may become others.
+    pub fn may_change(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
+    /// Has `told` told, from any thread, once the tools may have become others; the next [`specs`](Self::specs) are those.
+    pub fn watch(&self, told: &Arc<Told>) {
+        self.sources.iter().for_each(|source| source.watch(told.clone()));
     }
 
     /// Takes in what the sources have that is new; those of a source stay after the tools that were added.

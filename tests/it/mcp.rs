@@ -1,5 +1,7 @@
 //! The Model Context Protocol, both ways, as other programs meet it: lines of JSON over pipes, and HTTP.
 
+mod elsewhere;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -56,6 +58,8 @@ struct Client {
     input: ChildStdin,
     lines: Receiver<Value>,
     id: u64,
+    /// What the server says of itself.
+    hello: Value,
     /// Notifications that came with the last answer.
     told: Vec<Value>,
 }
@@ -79,9 +83,10 @@ impl Client {
             }
         });
         let input = child.stdin.take().unwrap();
-        let mut client = Self { child, input, lines, id: 0, told: Vec::new() };
+        let mut client = Self { child, input, lines, id: 0, hello: Value::Null, told: Vec::new() };
         let hello = client.ask("initialize", &hello());
         assert_eq!(hello["result"]["serverInfo"]["name"], "toolgate", "{hello}");
+        client.hello = hello["result"].clone();
         client.tell(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         client
     }
@@ -106,6 +111,13 @@ impl Client {
                 return message;
             }
             self.told.push(message);
+        }
+    }
+
+    /// Waits for a notification, unless it came with the last answer.
+    fn wait_for(&mut self, method: &str) {
+        while !self.told.iter().any(|told| told["method"] == method) {
+            self.told.push(self.lines.recv_timeout(PATIENCE).expect("no word"));
         }
     }
 
@@ -346,20 +358,55 @@ impl Http {
         let events = text.lines().filter_map(|line| line.strip_prefix("data:"));
         (status, events.filter_map(|data| serde_json::from_str(data.trim()).ok()).collect())
     }
+
+    /// What the server says unasked.
+    fn words(&self) -> Receiver<Value> {
+        let response = ureq::get(&self.url)
+            .header("Accept", "text/event-stream")
+            .header("Mcp-Session-Id", self.session.as_ref().unwrap())
+            .header("MCP-Protocol-Version", "2025-06-18")
+            .call()
+            .unwrap();
+        let (send, words) = channel();
+        std::thread::spawn(move || {
+            let lines = BufReader::new(response.into_body().into_reader()).lines().map_while(Result::ok);
+            let data = lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data:")?.trim()).ok());
+            data.for_each(|word| drop(send.send(word)));
+        });
+        words
+    }
 }
 
-#[test]
-fn streamable_http_serves_those_who_have_the_key() {
-    let field = Field::new();
+/// A program that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `toolgate mcp` over HTTP, and its address.
+fn http_server(ws: &Path, arguments: &[&str]) -> (Running, String) {
     let mut child = toolgate()
-        .args(["mcp", "--no-ask", "--http", "127.0.0.1:0", "--api-key", "secret"])
-        .current_dir(&field.ws)
+        .args(["mcp", "--no-ask", "--http", "127.0.0.1:0"])
+        .args(arguments)
+        .current_dir(ws)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let url = lines.find_map(|line| Some(line.split_once("listening at ")?.1.trim().to_owned())).unwrap();
     std::thread::spawn(move || lines.for_each(drop));
+    (Running(child), url)
+}
+
+#[test]
+fn streamable_http_serves_those_who_have_the_key() {
+    let field = Field::new();
+    let (mut server, url) = http_server(&field.ws, &["--api-key", "secret"]);
+    let child = &mut server.0;
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello()});
     let client = |key| Http { url: url.clone(), key, session: None };
     assert_eq!(client("wrong").post(&initialize, None).0, 401);
@@ -482,11 +529,76 @@ fn a_list_that_changes_is_followed() {
     let field = Field::new();
     let Some(policy) = with_server(&field, "[approve]\nask = [\"steal\"]\n") else { return };
     let mut client = Client::start(&field.ws, &["--no-ask", "--policy", &policy]);
+    assert_eq!(client.hello["capabilities"]["tools"]["listChanged"], true, "{}", client.hello);
     assert!(!client.names().contains(&"grown".to_owned()));
     assert_eq!(client.call("grow", &json!({})).0, "grew");
+    client.wait_for("notifications/tools/list_changed");
     assert!(client.names().contains(&"grown".to_owned()));
     assert_eq!(client.call("grown", &json!({})).0, "I am new");
     let (denied, is_error) = client.call("steal", &json!({}));
     assert!(is_error && denied.contains("--approve auto"), "{denied}");
     assert_eq!(client.end(), 0);
+    // Where nothing can change, nothing else is said.
+    let client = Client::start(&field.ws, &["--no-ask"]);
+    assert!(client.hello["capabilities"]["tools"]["listChanged"] != true, "{}", client.hello);
+}
+
+#[test]
+fn each_session_of_streamable_http_is_told_that_the_list_has_changed() {
+    let field = Field::new();
+    let Some(policy) = with_server(&field, "") else { return };
+    let (_server, url) = http_server(&field.ws, &["--policy", &policy]);
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello()});
+    let mut clients: Vec<_> = (0..2)
+        .map(|_| {
+            let mut client = Http { url: url.clone(), key: "", session: None };
+            let (_, events) = client.post(&initialize, None);
+            assert_eq!(events.last().unwrap()["result"]["capabilities"]["tools"]["listChanged"], true);
+            client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}), None);
+            client
+        })
+        .collect();
+    let words: Vec<_> = clients.iter().map(Http::words).collect();
+    let grow = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": {"name": "grow", "arguments": {}}});
+    let (_, events) = clients[0].post(&grow, None);
+    assert_eq!(events.last().unwrap()["result"]["content"][0]["text"], "grew");
+    for (client, words) in clients.iter_mut().zip(words) {
+        let word = words.recv_timeout(PATIENCE).expect("no word");
+        assert_eq!(word["method"], "notifications/tools/list_changed", "{word}");
+        let list = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list"});
+        let (_, events) = client.post(&list, None);
+        let tools = events.last().unwrap()["result"]["tools"].as_array().unwrap().clone();
+        assert!(tools.iter().any(|tool| tool["name"] == "grown"), "{tools:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_typescript_client_finds_what_it_expects() {
+    let modules =
+        std::env::var_os("TOOLGATE_CLIENTS").map(|clients| Path::new(&clients).join("node_modules"));
+    let modules = modules.filter(|modules| modules.join("@modelcontextprotocol/client").exists());
+    let node = Command::new("node").arg("--version").output();
+    let (Some(modules), Ok(_)) = (modules, node) else {
+        assert!(std::env::var_os("CI").is_none(), "in CI the official client has to drive the server");
+        eprintln!(
+            "skipped: set TOOLGATE_CLIENTS to a directory with node_modules/@modelcontextprotocol/client, and install node"
+        );
+        return;
+    };
+    let field = Field::new();
+    let more = "[approve]\nask = [\"write_file\"]\n";
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/mcp_client.cjs");
+    let output = Command::new("node")
+        .arg(script)
+        .arg(assert_cmd::cargo::cargo_bin("toolgate"))
+        .arg(&field.ws)
+        .args(with_server(&field, more))
+        .env("NODE_PATH", modules)
+        .env("NO_COLOR", "1")
+        .env_remove("TOOLGATE_API_KEY")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

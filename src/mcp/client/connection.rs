@@ -1,4 +1,5 @@
-//! A server that was started: its process in the sandbox, and requests to it from threads that may wait.
+//! A server that was started, or is connected to: its process in the sandbox, if it is one of ours, and requests to it from
+//! threads that may wait.
 //!
 //! Invariant: every request ends, by an answer, by its time limit or with the server.
 
@@ -10,14 +11,20 @@ use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
     Implementation, JsonObject, PaginatedRequestParams, ServerResult, Tool,
 };
-use rmcp::service::{NotificationContext, PeerRequestOptions, RunningService, ServiceError};
+use rmcp::service::{
+    ClientInitializeError, NotificationContext, PeerRequestOptions, RunningService, ServiceError,
+};
+use rmcp::transport::IntoTransport;
 use rmcp::{ClientHandler, RoleClient, ServiceExt as _};
 use tokio::runtime::{Handle, Runtime};
 use toolgate_sandbox::command::{Commands, Service};
 use toolgate_sandbox::{Enforced, output};
 
 use super::super::runtime;
+use super::address::Address;
+use super::http;
 use crate::Error;
+use crate::tools::Told;
 
 /// How long a server may take to start, and to list its tools.
 const START: Duration = Duration::from_secs(20);
@@ -25,7 +32,9 @@ const START: Duration = Duration::from_secs(20);
 pub(super) const MOST_TOOLS: usize = 256;
 /// Pages of a list at most, so that a list without end is none.
 const MOST_PAGES: usize = 64;
-/// Bytes of what a server wrote to its standard error, in a message.
+/// How long the goodbye to a server that runs elsewhere may take.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// Bytes of what a server said, or wrote to its standard error, in a message.
 const SHOWN: usize = 400;
 
 /// The threads that carry messages. They go at once, wherever the last of their connections is dropped.
@@ -52,16 +61,45 @@ impl Drop for Threads {
 /// A server that runs.
 pub(super) struct Connection {
     session: Option<RunningService<RoleClient, Hears>>,
-    process: Mutex<Option<Service>>,
-    changed: Arc<AtomicBool>,
+    place: Place,
+    list: Arc<List>,
     enforced: Enforced,
     // After the session, whose messages it carries.
     threads: Arc<Threads>,
 }
 
+/// Where a server runs.
+enum Place {
+    /// In the sandbox, until it has ended.
+    Here(Mutex<Option<Service>>),
+    /// Wherever its address leads.
+    Elsewhere,
+}
+
+/// What is known of a server's list of tools.
+struct List {
+    /// Whether it may be another than when it was asked for.
+    changed: AtomicBool,
+    /// Who is told when it becomes another.
+    told: Mutex<Vec<Arc<Told>>>,
+}
+
+impl List {
+    /// One that nobody has asked for.
+    fn new() -> Arc<Self> {
+        Arc::new(Self { changed: AtomicBool::new(true), told: Mutex::default() })
+    }
+
+    fn change(&self) {
+        self.changed.store(true, Ordering::Relaxed);
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        told.iter().for_each(|told| told());
+    }
+}
+
 /// Hears what a server says of itself.
 struct Hears {
-    changed: Arc<AtomicBool>,
+    list: Arc<List>,
 }
 
 impl ClientHandler for Hears {
@@ -71,7 +109,7 @@ impl ClientHandler for Hears {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changed.store(true, Ordering::Relaxed);
+        self.list.change();
     }
 }
 
@@ -87,33 +125,38 @@ impl Connection {
     ) -> Result<Self, Error> {
         let enforced = commands.enforced()?;
         let mut service = commands.serve(command)?;
-        // Its tools are listed once without being told to.
-        let changed = Arc::new(AtomicBool::new(true));
-        let hears = Hears { changed: changed.clone() };
-        let handle = threads.handle()?;
-        let greeted = match channel(&mut service, handle) {
-            Ok(pipes) => handle.block_on(async {
-                let greeting = tokio::time::timeout(START, hears.serve(pipes)).await;
-                match greeting {
-                    Ok(greeted) => greeted.map_err(|why| why.to_string()),
-                    Err(_) => Err(format!("it does not answer within {} seconds", START.as_secs())),
-                }
-            }),
-            Err(why) => Err(why.to_string()),
-        };
+        let list = List::new();
+        let greeted = channel(&mut service, threads.handle()?)
+            .map_err(|why| why.to_string())
+            .and_then(|pipes| greet(pipes, &list, threads));
         match greeted {
-            Ok(session) => Ok(Self {
-                session: Some(session),
-                process: Mutex::new(Some(service)),
-                changed,
-                enforced,
-                threads: threads.clone(),
-            }),
+            Ok(session) => {
+                let place = Place::Here(Mutex::new(Some(service)));
+                Ok(Self { session: Some(session), place, list, enforced, threads: threads.clone() })
+            }
             Err(why) => Err(match service.stop() {
                 Err(refused) => refused.into(),
                 Ok(ran) => Error::input(format!("{why}; {}", ending(&ran.content()))),
             }),
         }
+    }
+
+    /// Connects to a server that runs elsewhere and greets it; its answers to calls take `limit` at most.
+    ///
+    /// # Errors
+    /// Where it is not reached, or answers with something else than the protocol.
+    pub(super) fn connect(address: Address, limit: Duration, threads: &Arc<Threads>) -> Result<Self, Error> {
+        let enforced = Enforced::elsewhere(address.origin());
+        let list = List::new();
+        // The time limit of a call is watched here too, and there the server is told of it.
+        let patience = limit.max(START).saturating_add(Duration::from_secs(2));
+        let transport = {
+            let _inside = threads.handle()?.enter();
+            http::transport(address, patience)
+        };
+        let session = greet(transport, &list, threads).map_err(Error::input)?;
+        let (session, place) = (Some(session), Place::Elsewhere);
+        Ok(Self { session, place, list, enforced, threads: threads.clone() })
     }
 
     /// What confines it.
@@ -123,7 +166,12 @@ impl Connection {
 
     /// Whether its list of tools may be another than when this was asked last.
     pub(super) fn take_changed(&self) -> bool {
-        self.changed.swap(false, Ordering::Relaxed)
+        self.list.changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Has `told` told when its list of tools becomes another.
+    pub(super) fn watch(&self, told: Arc<Told>) {
+        self.list.told.lock().unwrap_or_else(PoisonError::into_inner).push(told);
     }
 
     /// Its tools, as it tells them.
@@ -186,9 +234,13 @@ impl Connection {
 
     /// Why a request failed; of a server that has ended, how.
     fn told(&self, why: ServiceError) -> Error {
-        match why {
-            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-                let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (why, &self.place) {
+            (ServiceError::TransportSend(why), Place::Elsewhere) => Error::input(shown(&http::reason(&why))),
+            (ServiceError::TransportClosed, Place::Elsewhere) => {
+                Error::input("the server broke off before it answered")
+            }
+            (ServiceError::TransportClosed | ServiceError::TransportSend(_), Place::Here(process)) => {
+                let process = process.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match process.map(Service::stop) {
                     Some(Ok(ran)) => {
                         Error::input(format!("the server has ended; {}", ending(&ran.content())))
@@ -197,17 +249,46 @@ impl Connection {
                     None => Error::input("the server has ended"),
                 }
             }
-            why => Error::input(why.to_string()),
+            (why, _) => Error::input(shown(&why.to_string())),
         }
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        let Some(mut session) = self.session.take() else { return };
         // The session goes first, and with it the pipes: a server whose input ends can end by itself.
-        if let Some(session) = self.session.take() {
-            session.cancellation_token().cancel();
+        session.cancellation_token().cancel();
+        if let (Place::Elsewhere, Ok(handle)) = (&self.place, self.threads.handle()) {
+            // One that runs elsewhere keeps a session until it is told; whoever drops this may be a thread of a runtime,
+            // which must not wait for one.
+            let handle = handle.clone();
+            let goodbye = move || handle.block_on(session.close_with_timeout(GOODBYE)).is_ok();
+            if let Ok(thread) = std::thread::Builder::new().name("toolgate-mcp".to_owned()).spawn(goodbye) {
+                let _ = thread.join();
+            }
         }
+    }
+}
+
+/// Says hello; why there is no session, where there is none.
+fn greet<T, E, A>(
+    carrier: T,
+    list: &Arc<List>,
+    threads: &Threads,
+) -> Result<RunningService<RoleClient, Hears>, String>
+where
+    T: IntoTransport<RoleClient, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let handle = threads.handle().map_err(|why| why.to_string())?;
+    let hears = Hears { list: list.clone() };
+    let greeting = async { tokio::time::timeout(START, hears.serve(carrier)).await };
+    match handle.block_on(greeting) {
+        Ok(Ok(session)) => Ok(session),
+        Ok(Err(ClientInitializeError::TransportError { error, .. })) => Err(shown(&http::reason(&error))),
+        Ok(Err(why)) => Err(shown(&why.to_string())),
+        Err(_) => Err(format!("it does not answer within {} seconds", START.as_secs())),
     }
 }
 
@@ -224,8 +305,18 @@ pub(super) enum Failure {
 /// The end of what a server wrote to its standard error, which tells why it ended.
 fn ending(said: &[u8]) -> String {
     let from = said.len().saturating_sub(SHOWN);
-    let shown = output::for_model(said.get(from..).unwrap_or_default(), 2 * SHOWN).text;
-    format!("it last said: {}", shown.split_whitespace().collect::<Vec<_>>().join(" "))
+    format!("it last said: {}", safe(said.get(from..).unwrap_or_default()))
+}
+
+/// The beginning of a message that may hold what a server said.
+fn shown(message: &str) -> String {
+    safe(message.as_bytes().get(..SHOWN).unwrap_or(message.as_bytes()))
+}
+
+/// What a server said, on one line.
+fn safe(said: &[u8]) -> String {
+    let shown = output::for_model(said, 2 * SHOWN).text;
+    shown.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(unix)]

@@ -1,10 +1,12 @@
-//! The servers of a policy as tools: started in the command sandbox, listed, held to the contract of schemas, and
-//! followed where their lists change.
+//! The servers of a policy as tools: started in the command sandbox, or connected to where they run elsewhere; listed, held
+//! to the contract of schemas, and followed where their lists change.
 //!
 //! Invariant: a server costs a run nothing but its own tools. One that does not start, and a tool whose schema has no
 //! grammar, is left out with its reason.
 
+mod address;
 mod connection;
+mod http;
 mod offer;
 mod result;
 mod schema;
@@ -14,12 +16,14 @@ use std::sync::Arc;
 
 use toolgate_sandbox::Root;
 use toolgate_sandbox::command::{Commands, Setup};
-use toolgate_sandbox::policy::{McpServer, Mode, Policy};
+use toolgate_sandbox::policy::{McpServer, Mode, Policy, Tier};
 
+use self::address::Address;
 use self::connection::{Connection, Threads};
 use self::offer::Offer;
-use crate::Error;
+use self::tool::Bounds;
 use crate::tools::Source;
+use crate::{Error, Kind};
 
 /// Processor seconds of a server's processes where the policy says nothing: it lives as long as the run.
 const CPU_SECONDS: u64 = 3_600;
@@ -42,8 +46,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts the servers of `policy` in the workspace `root`, with what `mode` leaves of its grants. They end with the
-    /// last registry that follows them.
+    /// Starts the servers of `policy` in the workspace `root`, with what `mode` leaves of its grants, and connects to those
+    /// that have an address. They end, or are left, with the last registry that follows them.
     pub fn start(policy: &Policy, root: &Root, mode: Mode, report: &Arc<Report>) -> Self {
         if policy.mcp.is_empty() {
             return Self { sources: Vec::new() };
@@ -90,17 +94,31 @@ struct Ground<'a> {
 
 impl Ground<'_> {
     fn start(&self, name: &str, server: &McpServer, threads: &Arc<Threads>) -> Result<Offer, Error> {
-        if server.command.is_empty() {
-            let why = match &server.url {
-                Some(_) => "servers that run elsewhere (url) are not connected to; give a command",
-                None => "it has no command that starts it",
-            };
-            return Err(Error::input(why));
-        }
-        let mut policy = self.policy.clone();
-        policy.limits.cpu_s = policy.limits.cpu_s.or(Some(CPU_SECONDS));
-        let commands = Commands::new(self.root, &policy, self.mode, &Setup::default())?;
-        let connection = Connection::start(&commands, &server.command, threads)?;
+        let connection = match (server.command.as_slice(), &server.url) {
+            ([], Some(url)) => self.connect(url, threads)?,
+            ([], None) => {
+                return Err(Error::input("it has neither a command that starts it nor a url"));
+            }
+            (_, Some(_)) => {
+                return Err(Error::input("it has both a command and a url; leave one of them out"));
+            }
+            (command, None) => {
+                let mut policy = self.policy.clone();
+                policy.limits.cpu_s = policy.limits.cpu_s.or(Some(CPU_SECONDS));
+                let commands = Commands::new(self.root, &policy, self.mode, &Setup::default())?;
+                Connection::start(&commands, command, threads)?
+            }
+        };
         Ok(Offer::new(name, server, self.policy, Arc::new(connection), self.report.clone()))
+    }
+
+    /// Connects to a server that runs elsewhere. It has what the others have least of, a network, so that it takes no less
+    /// of a tier than they do.
+    fn connect(&self, url: &str, threads: &Arc<Threads>) -> Result<Connection, Error> {
+        if self.policy.tier < Tier::Exec {
+            let why = "the policy grants no servers; a policy with tier = \"exec\" does";
+            return Err(Error::new(Kind::Denied, why));
+        }
+        Connection::connect(Address::new(url)?, Bounds::of(self.policy).time, threads)
     }
 }

@@ -1,13 +1,11 @@
 //! What a server offers, as tools: those that the policy names, whose schemas have a grammar, under names that are free.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use rmcp::model::Tool as Told;
+use rmcp::model::Tool as Definition;
 use serde_json::{Value, json};
 use toolgate_chat::ToolSpec;
 use toolgate_grammar::{Options, Schema, compile};
-use toolgate_sandbox::command::Limits;
 use toolgate_sandbox::output;
 use toolgate_sandbox::policy::{McpServer, Policy};
 
@@ -15,7 +13,7 @@ use super::connection::{Connection, MOST_TOOLS};
 use super::tool::{Bounds, ServerTool};
 use super::{Report, Unusable, schema};
 use crate::Error;
-use crate::tools::{Effect, Source, Tool};
+use crate::tools::{Effect, Source, Told, Tool};
 
 /// Bytes of a schema.
 const SCHEMA_BYTES: usize = 64 * 1024;
@@ -52,7 +50,7 @@ impl Offer {
     }
 
     /// A tool under a name that is free; the server's own name goes in front of one that is not.
-    fn tool(&self, told: &Told, taken: &dyn Fn(&str) -> bool) -> Result<ServerTool, Error> {
+    fn tool(&self, told: &Definition, taken: &dyn Fn(&str) -> bool) -> Result<ServerTool, Error> {
         let own = told.name.as_ref();
         let name = match taken(own) {
             false => own.to_owned(),
@@ -75,19 +73,16 @@ impl Offer {
         // What the sandbox allows, the hint can only lessen: it saves asking the same thing twice.
         let effect = if reads { Effect::Reads } else { Effect::Writes };
         let asks = self.policy.asks(&name) || self.policy.asks(own);
-        Ok(ServerTool::new(spec, own, effect, asks, self.connection.clone(), self.bounds()))
-    }
-
-    fn bounds(&self) -> Bounds {
-        let limits = Limits::from(&self.policy.limits);
-        Bounds {
-            time: Duration::from_millis(limits.wall_ms),
-            bytes: usize::try_from(limits.output_kb.saturating_mul(1024)).unwrap_or(usize::MAX),
-        }
+        let bounds = Bounds::of(&self.policy);
+        Ok(ServerTool::new(spec, own, effect, asks, self.connection.clone(), bounds))
     }
 }
 
 impl Source for Offer {
+    fn watch(&self, told: Arc<Told>) {
+        self.connection.watch(told);
+    }
+
     fn news(&self, taken: &dyn Fn(&str) -> bool) -> Option<Vec<Box<dyn Tool>>> {
         if !self.connection.take_changed() {
             return None;

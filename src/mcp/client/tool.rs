@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolgate_chat::ToolSpec;
+use toolgate_sandbox::command::Limits;
 use toolgate_sandbox::output;
+use toolgate_sandbox::policy::Policy;
 
 use super::connection::{Connection, Failure};
 use super::result;
@@ -16,6 +18,16 @@ pub(super) struct Bounds {
     pub(super) time: Duration,
     /// Bytes of a result that a model is shown.
     pub(super) bytes: usize,
+}
+
+impl Bounds {
+    pub(super) fn of(policy: &Policy) -> Self {
+        let limits = Limits::from(&policy.limits);
+        Self {
+            time: Duration::from_millis(limits.wall_ms),
+            bytes: usize::try_from(limits.output_kb.saturating_mul(1024)).unwrap_or(usize::MAX),
+        }
+    }
 }
 
 /// A tool of a server.
