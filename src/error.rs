@@ -90,6 +90,7 @@ impl From<toolgate_infer::Error> for Error {
     }
 }
 
+#[cfg(feature = "llama")]
 impl From<toolgate_llama::Error> for Error {
     fn from(error: toolgate_llama::Error) -> Self {
         Self::caused(Kind::Engine, error)
@@ -112,6 +113,7 @@ impl From<crate::models::Error> for Error {
     }
 }
 
+#[cfg(feature = "memory")]
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         Self::caused(Kind::Input, error)

@@ -28,22 +28,27 @@
 //! ```
 
 pub mod agent;
+#[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "memory")]
 mod database;
 pub mod engine;
 mod error;
+#[cfg(feature = "memory")]
 pub mod eval;
 pub mod flight;
 #[cfg(any(feature = "mcp", feature = "serve"))]
 mod keys;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+#[cfg(feature = "memory")]
 pub mod memory;
 pub mod models;
 pub mod remote;
 #[cfg(feature = "serve")]
 pub mod serve;
 pub mod tools;
+#[cfg(feature = "memory")]
 pub mod undo;
 
 pub use error::{Error, Kind};

@@ -220,7 +220,7 @@ impl<B: Backend + Send> LocalEngine<B> {
     }
 
     /// An engine that makes as many turns at the same time as there are backends, all of the same model, such as those of
-    /// [`Model::backends`](toolgate_llama::Model::backends).
+    /// `toolgate_llama::Model::backends`.
     pub fn with_conversations(
         name: impl Into<String>,
         backend: B,
@@ -252,6 +252,7 @@ impl<B: Backend + Send> LocalEngine<B> {
     }
 
     /// Adds llama.cpp's grammar sampler, for [`Constraint::Llama`].
+    #[cfg(feature = "llama")]
     pub(super) fn with_reference(mut self, reference: Reference) -> Self {
         self.reference = Some(reference);
         self
@@ -265,6 +266,7 @@ impl<B: Backend + Send> LocalEngine<B> {
     }
 
     /// Notes how long loading took, in milliseconds.
+    #[cfg(feature = "llama")]
     pub(super) fn loaded_in(mut self, ms: u64) -> Self {
         self.load_ms = ms;
         self

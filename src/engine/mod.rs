@@ -8,6 +8,7 @@ mod answer;
 mod automata;
 mod check;
 mod choose;
+#[cfg(feature = "llama")]
 mod load;
 mod local;
 mod mend;
@@ -20,6 +21,7 @@ mod prefill;
 mod reason;
 mod recover;
 mod shown;
+mod suited;
 mod tuning;
 
 pub use check::{CallCheck, Fault};

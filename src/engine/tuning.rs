@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::packs::fingerprint;
 use crate::{Error, Kind};
 
-/// How a model is evaluated; what is left out is left to [`ContextOptions`](toolgate_llama::ContextOptions).
+/// How a model is evaluated; what is left out is left to the backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tuning {

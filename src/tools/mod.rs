@@ -8,6 +8,7 @@ mod canned;
 mod check;
 mod command;
 mod files;
+#[cfg(feature = "memory")]
 mod memory;
 mod narrow;
 mod preview;
@@ -23,6 +24,7 @@ pub use canned::CannedTool;
 pub use check::{Check, Violation};
 pub use command::{CommandTool, RUN_COMMAND};
 pub use files::{FileTool, file_tools};
+#[cfg(feature = "memory")]
 pub use memory::{MEMORY_TOOLS, memory_tools};
 pub use narrow::{CHOICES, Choices, Fit, Misplaced, Named, Narrowed, Said};
 pub use registry::{Registry, Source, Told, Witness};

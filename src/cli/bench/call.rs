@@ -22,17 +22,22 @@ Examples:
   toolgate bench call --against http://127.0.0.1:8091 \\
     --start \"llama-server --jinja -m model.gguf --port 8091\" --cold 5
 
-Twenty requests of 4 to 100 tools, three of them after a result, each to be answered by a call. Warm: the model is loaded
-and the prompt was evaluated before. Cold: a process of its own from its start to the call, with what earlier ones kept
-of the prompt, and once more without. At once: warm calls beside each other (--at-once), and how many
-times as many that is in a second. The server is asked for the same calls by its own tools (tool_choice required), and with our prompt and grammar
-at its /completion, if it has that. Greedy, 256 tokens at most; times are medians, in milliseconds. The options that switch techniques off (--no-forcing, --no-drafts, --no-cache) tell what each of them gains.
+Twenty requests of 4 to 100 tools, three of them after a result, each to be answered by a call.
+Warm: the model is loaded and the prompt was evaluated before. Cold: a process of its own from its
+start to the call, with what earlier ones kept of the prompt, and once more without. At once: warm
+calls beside each other (--at-once), and how many times as many that is in a second. The server is
+asked for the same calls by its own tools (tool_choice required), and with our prompt and grammar at
+its /completion, if it has that. A call is valid that is one call of a tool offered, with arguments
+that fit its schema. Greedy, 256 tokens at most; times are medians, in milliseconds. The options that
+switch techniques off (--no-forcing, --no-drafts, --no-cache) tell what each of them gains.
 
---json prints {model, runs, requests: [{id, tools, valid, text, tokens, sampled_tokens, forced_tokens, drafted_tokens,
-accepted_tokens, decode_calls, prompt_tokens, cached_tokens, ms: {prefill, decode, mask, total}, cold_ms, cold_no_cache_ms,
-peer_ms, peer_tokens, peer_grammar_ms, peer_grammar_tokens, peer_cold_ms}], summary: {valid, decode_calls_per_token,
-mask_share, median_ms, cold_median_ms, cold_no_cache_median_ms, peer_median_ms, peer_grammar_median_ms,
-peer_cold_median_ms, ratio, grammar_ratio, cold_ratio, calls_at_once_speedup, peak_memory_bytes, model_bytes}}. What was
+--json prints {model, runs, requests: [{id, tools, valid, text, tokens, sampled_tokens, forced_tokens,
+drafted_tokens, accepted_tokens, decode_calls, prompt_tokens, cached_tokens,
+ms: {prefill, decode, mask, total}, cold_ms, cold_no_cache_ms, peer_ms, peer_tokens, peer_valid,
+peer_grammar_ms, peer_grammar_tokens, peer_grammar_valid, peer_cold_ms}], summary: {valid,
+decode_calls_per_token, mask_share, median_ms, cold_median_ms, cold_no_cache_median_ms, peer_valid,
+peer_median_ms, peer_grammar_valid, peer_grammar_median_ms, peer_cold_median_ms, ratio, grammar_ratio,
+cold_ratio, calls_at_once_speedup, peak_memory_bytes, model_bytes}}. What was
 not measured is left out; ratios are ours over the server's.";
 
 /// Arguments of `toolgate bench call`.
@@ -158,9 +163,30 @@ fn speedup(
 #[derive(Default)]
 struct PeerTimes {
     /// By its own tools.
-    own: Option<Answered>,
+    own: Option<Answer>,
     /// With our prompt and grammar.
-    grammar: Option<Answered>,
+    grammar: Option<Answer>,
+}
+
+/// An answer of the server, and whether it is one call that fits.
+struct Answer {
+    answered: Answered,
+    valid: bool,
+}
+
+impl Answer {
+    fn new(answered: Answered, request: &Request) -> Self {
+        let valid = answered.is_valid(request);
+        Self { answered, valid }
+    }
+
+    fn ms(&self) -> f64 {
+        self.answered.ms
+    }
+
+    fn tokens(&self) -> Option<u64> {
+        self.answered.tokens()
+    }
 }
 
 impl PeerTimes {
@@ -168,8 +194,9 @@ impl PeerTimes {
     fn of(peer: &Peer, request: &Request, ours: &Measured, runs: u16) -> anyhow::Result<Self> {
         let own = peer.repeated(&Ask::chat(request), runs)?;
         let ask = ours.grammar.as_ref().map(|grammar| Ask::completion(&ours.prompt, grammar));
-        let grammar = ask.map(|ask| peer.repeated(&ask, runs)).transpose()?;
-        Ok(Self { own, grammar: grammar.flatten() })
+        let grammar = ask.map(|ask| peer.repeated(&ask, runs)).transpose()?.flatten();
+        let answer = |answered| Answer::new(answered, request);
+        Ok(Self { own: own.map(answer), grammar: grammar.map(answer) })
     }
 }
 
@@ -206,10 +233,12 @@ impl Row {
             },
             "cold_ms": self.cold,
             "cold_no_cache_ms": self.cold_no_cache,
-            "peer_ms": self.theirs.own.as_ref().map(|answered| answered.ms),
-            "peer_tokens": self.theirs.own.as_ref().and_then(Answered::tokens),
-            "peer_grammar_ms": self.theirs.grammar.as_ref().map(|answered| answered.ms),
-            "peer_grammar_tokens": self.theirs.grammar.as_ref().and_then(Answered::tokens),
+            "peer_ms": self.theirs.own.as_ref().map(Answer::ms),
+            "peer_tokens": self.theirs.own.as_ref().and_then(Answer::tokens),
+            "peer_valid": self.theirs.own.as_ref().map(|answer| answer.valid),
+            "peer_grammar_ms": self.theirs.grammar.as_ref().map(Answer::ms),
+            "peer_grammar_tokens": self.theirs.grammar.as_ref().and_then(Answer::tokens),
+            "peer_grammar_valid": self.theirs.grammar.as_ref().map(|answer| answer.valid),
             "peer_cold_ms": self.peer_cold,
         }))
     }
@@ -226,8 +255,13 @@ fn summary(rows: &[Row], model_bytes: u64, peak_memory: Option<u64>, speedup: Op
     let cold = median_of(&|row| row.cold);
     // Cold calls are compared on the requests that both sides made.
     let cold_of_both = median_of(&|row| row.peer_cold.and(row.cold));
-    let peer = median_of(&|row| row.theirs.own.as_ref().map(|answered| answered.ms));
-    let grammar = median_of(&|row| row.theirs.grammar.as_ref().map(|answered| answered.ms));
+    let peer = median_of(&|row| row.theirs.own.as_ref().map(Answer::ms));
+    let grammar = median_of(&|row| row.theirs.grammar.as_ref().map(Answer::ms));
+    // None where no request was made so.
+    let valid = |of: &dyn Fn(&Row) -> Option<&Answer>| {
+        let made: Vec<&Answer> = rows.iter().filter_map(of).collect();
+        (!made.is_empty()).then(|| made.iter().filter(|answer| answer.valid).count())
+    };
     let peer_cold = median_of(&|row| row.peer_cold);
     let ratio = |ours: Option<f64>, theirs: Option<f64>| Some(ours? / theirs?);
     json!({
@@ -237,7 +271,9 @@ fn summary(rows: &[Row], model_bytes: u64, peak_memory: Option<u64>, speedup: Op
         "median_ms": ours,
         "cold_median_ms": cold,
         "cold_no_cache_median_ms": median_of(&|row| row.cold_no_cache),
+        "peer_valid": valid(&|row| row.theirs.own.as_ref()),
         "peer_median_ms": peer,
+        "peer_grammar_valid": valid(&|row| row.theirs.grammar.as_ref()),
         "peer_grammar_median_ms": grammar,
         "peer_cold_median_ms": peer_cold,
         "ratio": ratio(ours, peer),

@@ -1,4 +1,6 @@
-//! The requests of `toolgate bench call` and `bench serve`: data, and a few generated sets of tools. Each is made to end in one call.
+//! The requests of `toolgate bench call` and `bench serve`: data, and a few generated sets of tools.
+//!
+//! Each is made to end in one call.
 
 use anyhow::Context;
 use serde::Deserialize;

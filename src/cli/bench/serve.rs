@@ -28,13 +28,14 @@ Examples:
   toolgate bench serve --against http://127.0.0.1:8091 \\
     --start \"llama-server --jinja -m model.gguf --port 8091\"
 
-The twenty requests of bench call, each to be answered by one call, at a server in this process and at the one of --against:
-there by its own tools (tool_choice required), and with our prompt and grammar at its /completion, if it has that. A client
-makes one request after the other; several share the twenty. A call is valid that is one call of a tool offered, with
-arguments that fit its schema. Greedy, 256 tokens at most.
+The twenty requests of bench call, each to be answered by one call, at a server in this process and
+at the one of --against: there by its own tools (tool_choice required), and with our prompt and
+grammar at its /completion, if it has that. A client makes one request after the other; several share
+the twenty. A call is valid that is one call of a tool offered, with arguments that fit its schema.
+Greedy, 256 tokens at most.
 
---json prints {model, requests, rows: [{server, clients, calls, valid, seconds, calls_per_second, ratio}]}; the ratio is our
-calls a second over the server's, for as many clients.";
+--json prints {model, requests, rows: [{server, clients, calls, valid, seconds, calls_per_second,
+ratio}]}; the ratio is our calls a second over the server's, for as many clients.";
 
 /// Arguments of `toolgate bench serve`.
 #[derive(Args)]

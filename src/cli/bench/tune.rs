@@ -25,13 +25,14 @@ Examples:
   toolgate bench tune
   toolgate bench tune --model qwen2.5-coder-1.5b --dry-run --json
 
-Reads a prompt of 384 tokens and writes behind it, one token at a time and four at a time, with several numbers of threads, then
-with several lengths of batches. What makes a call of 250 prompt tokens and twelve evaluations fastest is kept in the cache of
-models, for this model and this machine, if that is by 3 % faster than without; else the defaults are. Half a minute to two
-minutes; leave the machine alone meanwhile.
+Reads a prompt of 384 tokens and writes behind it, one token at a time and four at a time, with
+several numbers of threads, then with several lengths of batches. What makes a call of 250 prompt
+tokens and twelve evaluations fastest is kept in the cache of models, for this model and this
+machine, if that is by 3 % faster than without; else the defaults are. Half a minute to two minutes;
+leave the machine alone meanwhile.
 
---json prints {model, machine, rows: [{threads, batch, numerics, prompt_tokens_per_second, token_ms, four_tokens_ms, call_ms}],
-chosen: {threads, batch}}; an empty choice are the defaults.";
+--json prints {model, machine, rows: [{threads, batch, numerics, prompt_tokens_per_second, token_ms,
+four_tokens_ms, call_ms}], chosen: {threads, batch}}; an empty choice are the defaults.";
 
 /// Arguments of `toolgate bench tune`.
 #[derive(Args)]

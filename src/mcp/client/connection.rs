@@ -159,6 +159,11 @@ impl Connection {
         Ok(Self { session, place, list, enforced, threads: threads.clone() })
     }
 
+    /// Whether nothing here confines it.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        matches!(self.place, Place::Elsewhere)
+    }
+
     /// What confines it.
     pub(super) fn enforced(&self) -> Enforced {
         self.enforced.clone()

@@ -109,7 +109,8 @@ impl Ground<'_> {
                 Connection::start(&commands, command, threads)?
             }
         };
-        Ok(Offer::new(name, server, self.policy, Arc::new(connection), self.report.clone()))
+        let connection = Arc::new(connection);
+        Ok(Offer::new(name, server, self.policy, self.mode, connection, self.report.clone()))
     }
 
     /// Connects to a server that runs elsewhere. It has what the others have least of, a network, so that it takes no less

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use toolgate_chat::ToolSpec;
 use toolgate_grammar::{Options, Schema, compile};
 use toolgate_sandbox::output;
-use toolgate_sandbox::policy::{McpServer, Policy};
+use toolgate_sandbox::policy::{McpServer, Mode, Policy};
 
 use super::connection::{Connection, MOST_TOOLS};
 use super::tool::{Bounds, ServerTool};
 use super::{Report, Unusable, schema};
-use crate::Error;
 use crate::tools::{Effect, Source, Told, Tool};
+use crate::{Error, Kind};
 
 /// Bytes of a schema.
 const SCHEMA_BYTES: usize = 64 * 1024;
@@ -24,6 +24,8 @@ pub(super) struct Offer {
     /// The tools that the policy names.
     wanted: Vec<String>,
     policy: Policy,
+    /// Whether only tools are offered that say they change nothing: nothing else holds a server that runs elsewhere to that.
+    only_reads: bool,
     connection: Arc<Connection>,
     report: Arc<Report>,
 }
@@ -33,11 +35,13 @@ impl Offer {
         name: &str,
         server: &McpServer,
         policy: &Policy,
+        mode: Mode,
         connection: Arc<Connection>,
         report: Arc<Report>,
     ) -> Self {
         let (name, wanted) = (name.to_owned(), server.tools.clone());
-        Self { name, wanted, policy: policy.clone(), connection, report }
+        let only_reads = mode == Mode::Intel && connection.is_elsewhere();
+        Self { name, wanted, policy: policy.clone(), only_reads, connection, report }
     }
 
     fn is_wanted(&self, tool: &str) -> bool {
@@ -52,6 +56,12 @@ impl Offer {
     /// A tool under a name that is free; the server's own name goes in front of one that is not.
     fn tool(&self, told: &Definition, taken: &dyn Fn(&str) -> bool) -> Result<ServerTool, Error> {
         let own = told.name.as_ref();
+        let reads = told.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true);
+        if self.only_reads && !reads {
+            let why = "it does not say that it only reads, and runs elsewhere, where intel mode cannot hold it to that; \
+                       edit mode offers it";
+            return Err(Error::new(Kind::Denied, why));
+        }
         let name = match taken(own) {
             false => own.to_owned(),
             true => format!("{}__{own}", self.name),
@@ -69,7 +79,6 @@ impl Offer {
             ToolSpec::from_mcp(&json!({"name": name, "description": description, "inputSchema": schema}))?;
         // A schema that has no grammar would end every turn; so it costs this tool only.
         compile(&Schema::parse(&spec.closed_parameters())?, &Options::default())?;
-        let reads = told.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true);
         // What the sandbox allows, the hint can only lessen: it saves asking the same thing twice.
         let effect = if reads { Effect::Reads } else { Effect::Writes };
         let asks = self.policy.asks(&name) || self.policy.asks(own);

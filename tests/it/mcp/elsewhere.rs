@@ -60,8 +60,7 @@ impl Far {
 
     /// One that speaks the protocol with a session, and has these tools; `calls` says what becomes of their calls.
     fn speaking(tools: &[&str], calls: impl Fn(&Asked) -> Does + Send + Sync + 'static) -> Self {
-        let tools: Vec<_> =
-            tools.iter().map(|tool| json!({"name": tool, "inputSchema": {"type": "object"}})).collect();
+        let tools: Vec<_> = tools.iter().map(|tool| definition(tool, true)).collect();
         Self::start(move |asked| match asked.method.as_str() {
             "initialize" => initialized(asked),
             "tools/list" => result(asked, &json!({"tools": tools})),
@@ -157,6 +156,12 @@ fn initialized(asked: &Asked) -> Does {
     Does::Says("200 OK", format!("{JSON}Mcp-Session-Id: abc\r\n"), told.to_string())
 }
 
+/// A tool as servers tell it, which says that it only reads or says nothing about it.
+fn definition(name: &str, reads: bool) -> Value {
+    let annotations = if reads { json!({"readOnlyHint": true}) } else { json!({}) };
+    json!({"name": name, "inputSchema": {"type": "object"}, "annotations": annotations})
+}
+
 /// A policy with these servers, by name and address.
 fn policy(field: &Field, tier: &str, servers: &[(&str, &str)]) -> String {
     let servers: String = servers
@@ -216,6 +221,25 @@ fn an_address_is_a_grant_of_the_policy_and_of_no_less_a_tier_than_a_command() {
         field.run(&["tool", "list", "--policy", &policy(&field, "exec", &[("far", &far.url)])]);
     assert!(listed.contains("\nsay "), "{said}");
     assert_eq!(far.wait_for("DELETE").session.as_deref(), Some("abc"), "its session is given back");
+}
+
+#[test]
+fn a_tool_elsewhere_that_may_change_something_is_offered_in_edit_mode_alone() {
+    let field = Field::new();
+    let far = Far::start(|asked| match asked.method.as_str() {
+        "initialize" => initialized(asked),
+        "tools/list" => {
+            result(asked, &json!({"tools": [definition("look", true), definition("alter", false)]}))
+        }
+        "GET" => Does::Says("405 No", String::new(), String::new()),
+        _ => Does::Says("202 Taken", String::new(), String::new()),
+    });
+    let policy = policy(&field, "exec", &[("far", &far.url)]);
+    let (_, listed, said) = field.run(&["tool", "list", "--policy", &policy]);
+    assert!(listed.contains("\nlook ") && !listed.contains("\nalter "), "{listed}");
+    assert!(said.contains("alter of the MCP server far") && said.contains("edit mode offers it"), "{said}");
+    let (_, listed, said) = field.run(&["tool", "list", "--mode", "edit", "--policy", &policy]);
+    assert!(listed.contains("\nlook ") && listed.contains("\nalter "), "{said}");
 }
 
 #[test]
@@ -332,9 +356,9 @@ fn a_list_that_changes_elsewhere_is_told_to_our_clients() {
     let far = Far::start(move |asked| match asked.method.as_str() {
         "initialize" => initialized(asked),
         "tools/list" => {
-            let mut tools = vec![json!({"name": "grow", "inputSchema": {"type": "object"}})];
+            let mut tools = vec![definition("grow", true)];
             if *grows.lock().unwrap() {
-                tools.push(json!({"name": "grown", "inputSchema": {"type": "object"}}));
+                tools.push(definition("grown", true));
             }
             result(asked, &json!({"tools": tools}))
         }
