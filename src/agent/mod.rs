@@ -6,6 +6,7 @@
 //! wanted to do.
 
 mod approval;
+mod background;
 mod context;
 mod event;
 mod execute;
@@ -13,6 +14,7 @@ mod open;
 mod settled;
 
 pub use approval::{Approval, Asked, Request};
+pub use background::{Finished, Running};
 pub use event::{CallRecord, Event, Final, StopReason};
 
 use std::num::NonZeroUsize;
@@ -80,6 +82,9 @@ impl Default for Options {
 }
 
 /// A model, its tools and how they are run together.
+///
+/// [`ask`](Self::ask) and [`run`](Self::run) block; [`start`](Self::start) is for async programs. Clones share model and tools.
+#[derive(Clone)]
 pub struct Agent {
     engine: Arc<dyn Engine>,
     registry: Arc<Registry>,

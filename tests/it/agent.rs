@@ -1,6 +1,8 @@
 //! The loop from end to end on the scripted backend: what the model wants to write is in the test.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Poll, Wake};
 
 use serde::Deserialize;
 use toolgate::Kind;
@@ -64,10 +66,13 @@ struct Run {
     transcript: Transcript,
 }
 
-fn run(model: Scripted, options: Options, engine: engine::Options) -> Result<Run, toolgate::Error> {
+fn engine_of(model: Scripted, options: engine::Options) -> Arc<impl Engine> {
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let engine = LocalEngine::new("scripted", model, dialogue, engine);
-    let agent = Agent::new(Arc::new(engine), registry(), options);
+    Arc::new(LocalEngine::new("scripted", model, dialogue, options))
+}
+
+fn run(model: Scripted, options: Options, engine: engine::Options) -> Result<Run, toolgate::Error> {
+    let agent = Agent::new(engine_of(model, engine), registry(), options);
     let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
     let mut events = Vec::new();
     let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |event| events.push(event))?;
@@ -226,6 +231,75 @@ fn a_result_too_long_for_the_context_is_cut_and_a_task_too_long_is_an_error() {
     let error = agent.ask(&"word ".repeat(3_000)).err().unwrap();
     assert_eq!(error.kind(), Kind::Overflow);
     assert!(error.to_string().contains("context of 8000 tokens"), "{error}");
+}
+
+/// Runs a future to its end on this thread: the least an executor can be.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn a_run_beside_its_caller_tells_the_same_events_and_leaves_the_same() {
+    let script = || scripted().say(call("get_weather", "Oslo")).say("Rain.").say("Rain.");
+    let before = run(script(), Options::default(), engine::Options::default()).unwrap();
+    let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+    let agent = Agent::new(engine_of(script(), engine::Options::default()), registry(), Options::default());
+    let mut beside = agent.start(transcript).unwrap();
+    let (told, finished) = block_on(async {
+        let mut told = Vec::new();
+        while let Some(event) = beside.next().await {
+            told.push(event);
+        }
+        (told, beside.finish().await)
+    });
+    let kinds = |events: &[Event]| events.iter().map(std::mem::discriminant).collect::<Vec<_>>();
+    assert_eq!(kinds(&told), kinds(&before.events));
+    assert_eq!(finished.outcome.unwrap().answer, before.outcome.answer);
+    assert_eq!(finished.transcript.len(), before.transcript.len());
+}
+
+#[test]
+fn a_run_beside_its_caller_ends_when_nobody_waits_for_it() {
+    let gate = Arc::new(Barrier::new(2));
+    let called = Arc::new(AtomicUsize::new(0));
+    let mut registry = Registry::new();
+    let (inside, count) = (gate.clone(), called.clone());
+    // The first call waits in its middle until the run was dropped.
+    let wait = typed("wait", "Wait for a city.", move |city: City| {
+        if count.fetch_add(1, Ordering::SeqCst) == 0 {
+            inside.wait();
+            inside.wait();
+        }
+        Ok::<_, String>(city.city)
+    });
+    registry.add(wait.unwrap()).unwrap();
+    let model = scripted().say(call("wait", "Oslo")).say(call("wait", "Rome")).say("Done.").say("Done.");
+    let engine = engine_of(model, engine::Options::default());
+    let agent = Agent::new(engine.clone(), registry, Options::default());
+    let transcript = Transcript::new().with(Message::User("Wait for Oslo, then for Rome.".into()));
+    let run = agent.start(transcript).unwrap();
+    gate.wait();
+    drop(run);
+    gate.wait();
+    drop(agent);
+    // The thread gives the engine back when the run has ended.
+    while Arc::strong_count(&engine) > 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(called.load(Ordering::SeqCst), 1, "the second call was not made");
 }
 
 #[test]

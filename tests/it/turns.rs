@@ -1,5 +1,6 @@
 //! What becomes of calls that are not quite what they should be: values that do not fit, and calls cut at the budget.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -203,8 +204,8 @@ fn the_second_of_two_calls_is_mended_and_the_first_stays() {
     let first = call(r#"{"ids": [1], "text": "first"}"#);
     let both = |second: &str| format!("{first}{}", call(second));
     let model = scripted().say(both(bad)).or_say(both(good)).say("Done.").say("Done.");
-    let engine = engine::Options { parallel: 2.try_into().unwrap(), ..engine::Options::default() };
-    let run = self::run(model, parameters, Options::default(), engine);
+    let options = Options { parallel: NonZeroUsize::new(2), ..Options::default() };
+    let run = self::run(model, parameters, options, engine::Options::default());
     assert_eq!(arguments(&run), [r#"{"ids":[1],"text":"first"}"#, r#"{"ids":[3,4],"text":"a"}"#]);
     assert_eq!((run.called, run.outcome.stats.retries), (2, 1));
 }

@@ -180,7 +180,7 @@ fn tools_of_a_server_elsewhere_are_called_there_and_say_so() {
     std::fs::write(there.ws.join("b.txt"), "from afar\n").unwrap();
     let (_server, url) = http_server(&there.ws, &[]);
     let policy = policy(&here, "exec", &[("far", &url)]);
-    let (code, listed, said) = here.run(&["tool", "list", "--policy", &policy]);
+    let (code, listed, said) = here.run(&["tool", "list", "--mode", "edit", "--policy", &policy]);
     assert!(code == 0 && !said.contains("far"), "{said}");
     assert!(listed.contains("\nfar__read_file "), "{listed}");
     let call = |name: &str, arguments: &str| {

@@ -191,3 +191,31 @@ fn bytes_that_are_no_request_do_no_harm() {
     assert_eq!(send(&served, CHAT, &deep, &[]).0, 400);
     assert_eq!(post(&served, CHAT, &chat("Hello", json!({}))).0, 200, "it still answers");
 }
+
+#[test]
+fn a_model_file_that_another_takes_the_place_of_stays_the_running_server_s() {
+    let Some(weights) = crate::models::weights("smollm2-135m") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("model.gguf");
+    std::fs::copy(weights, &file).unwrap();
+    let load = || {
+        let model = toolgate::models::ResolvedModel::new(file.clone(), None);
+        let options = engine::Options { context: Some(2048), ..engine::Options::default() };
+        LocalEngine::load(&model, &options, |_| {})
+    };
+    let options = Options { aliases: vec!["scripted".into()], ..Options::default() };
+    let served = start(load().unwrap(), None, options);
+    let ask = || {
+        let request = json!({"tools": openai_tools(), "tool_choice": "required", "max_tokens": 64});
+        let (status, answer) = post(&served, CHAT, &chat("How is the weather in Oslo?", request));
+        assert_eq!(status, 200, "{answer}");
+        answer["choices"][0]["message"]["tool_calls"][0]["function"].clone()
+    };
+    let before = ask();
+    // As `model pull` does it, and whoever writes files so that none is ever half there.
+    let other = directory.path().join("other");
+    std::fs::write(&other, "no model").unwrap();
+    std::fs::rename(&other, &file).unwrap();
+    assert_eq!(ask(), before);
+    assert!(load().is_err(), "control: what is there now is no model");
+}
