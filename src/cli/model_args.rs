@@ -142,23 +142,26 @@ impl ModelOptions {
                 "--constraint is for a model on this machine; with --engine, --engine-grammar none sends no grammar",
             ));
         }
-        // A model of the catalogue keeps the settings that suit it, wherever it runs.
-        let store = Store::open().ok();
-        let entry = self.model.as_deref().and_then(|id| store.as_ref()?.catalogue().get(id).cloned());
-        let suited = entry.as_deref().map(engine::Options::for_entry).unwrap_or_default();
-        let options = remote::Options {
+        let mut server = remote::Options {
             key: std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty()),
-            model: self.model.clone(),
-            grammar: match self.engine_grammar {
-                GrammarArg::Auto => GrammarSupport::Auto,
-                GrammarArg::Llama => GrammarSupport::Llama,
-                GrammarArg::Vllm => GrammarSupport::Vllm,
-                GrammarArg::None => GrammarSupport::None,
-            },
-            engine: engine::Options { thresholds: suited.thresholds.biased(self.call_bias), ..suited },
             ..remote::Options::new(&self.engine)
         };
-        Ok(Source::Server(Box::new(options), entry))
+        let model = match &self.model {
+            Some(model) => model.clone(),
+            None => remote::first_model(&server)?,
+        };
+        // A model of the catalogue keeps the settings that suit it, wherever it runs.
+        let entry = Store::open().ok().and_then(|store| store.catalogue().served_as(&model).cloned());
+        let suited = entry.as_deref().map(engine::Options::for_entry).unwrap_or_default();
+        server.engine = engine::Options { thresholds: suited.thresholds.biased(self.call_bias), ..suited };
+        server.model = Some(model);
+        server.grammar = match self.engine_grammar {
+            GrammarArg::Auto => GrammarSupport::Auto,
+            GrammarArg::Llama => GrammarSupport::Llama,
+            GrammarArg::Vllm => GrammarSupport::Vllm,
+            GrammarArg::None => GrammarSupport::None,
+        };
+        Ok(Source::Server(Box::new(server), entry))
     }
 
     /// Loads the model, with a bar on a terminal, or asks for it at its server; also how many milliseconds it took.

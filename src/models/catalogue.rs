@@ -192,6 +192,13 @@ impl Catalogue {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
+    /// The entry of the model that a server calls so: by id, or by the name or path of a file, as llama-server does.
+    pub fn served_as(&self, name: &str) -> Option<&Arc<Entry>> {
+        let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
+        let stem = file.strip_suffix(".gguf").unwrap_or(file);
+        self.entries.iter().find(|entry| entry.id == name || entry.id == stem || entry.file == file)
+    }
+
     /// All entries, in order.
     pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries.iter()
@@ -315,6 +322,16 @@ mod tests {
         let error = Catalogue::parse(&GOOD.replace(change.0, change.1)).unwrap_err();
         assert_eq!(error.kind(), Kind::Catalogue);
         assert!(error.to_string().contains(expected), "{error}");
+    }
+
+    #[test]
+    fn a_server_may_call_a_model_by_its_id_or_its_file() {
+        let catalogue = Catalogue::builtin().unwrap();
+        let id = |name: &str| catalogue.served_as(name).map(|entry| entry.id.as_str());
+        assert_eq!(id("qwen2.5-coder-0.5b"), Some("qwen2.5-coder-0.5b"));
+        assert_eq!(id("/models/qwen2.5-coder-0.5b.gguf"), Some("qwen2.5-coder-0.5b"));
+        assert_eq!(id(r"C:\models\qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"), Some("qwen2.5-coder-1.5b"));
+        assert_eq!((id("qwen2.5-coder"), id("gpt-5"), id("")), (None, None, None));
     }
 
     #[test]

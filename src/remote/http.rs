@@ -356,9 +356,50 @@ fn reached(error: &ureq::Error) -> Reached {
             | ErrorKind::ConnectionRefused
             | ErrorKind::ConnectionReset
             | ErrorKind::HostUnreachable
-            | ErrorKind::NetworkUnreachable => Reached::No,
+            | ErrorKind::NetworkUnreachable
+            // A connection kept from earlier that the server has closed meanwhile: llama-server does so after a hundred
+            // requests, or five seconds.
+            | ErrorKind::UnexpectedEof => Reached::No,
             _ => Reached::Yes,
         },
         _ => Reached::Yes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Reads a request without a body.
+    fn head(stream: &mut impl BufRead) {
+        let mut line = String::new();
+        while stream.read_line(&mut line).unwrap() > 2 {
+            line.clear();
+        }
+    }
+
+    #[test]
+    fn a_kept_connection_that_the_server_has_closed_is_made_anew() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = thread::spawn(move || {
+            for number in 1..=2 {
+                let mut stream = BufReader::new(listener.accept().unwrap().0);
+                head(&mut stream);
+                write!(stream.get_mut(), "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{number}").unwrap();
+                if number == 1 {
+                    // The next request is taken and never answered.
+                    head(&mut stream);
+                }
+            }
+        });
+        let client = Client::new(&url, None).unwrap();
+        let answers: Vec<Value> = (0..2).map(|_| client.get("/props", &Cancel::default()).unwrap()).collect();
+        assert_eq!(answers, [1, 2]);
+        server.join().unwrap();
     }
 }

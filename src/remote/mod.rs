@@ -123,7 +123,7 @@ impl RemoteEngine {
         };
         let name = match &options.model {
             Some(name) => name.clone(),
-            None => first_model(&client)?,
+            None => first_listed(&client)?,
         };
         let way = match support {
             GrammarSupport::Llama => {
@@ -198,7 +198,15 @@ fn owner(list: &Value) -> Option<&str> {
     list.pointer("/data/0/owned_by")?.as_str()
 }
 
-fn first_model(client: &Client) -> Result<String, Error> {
+/// The first model that the server at `options` lists: the one that [`RemoteEngine::connect`] takes where none is named.
+///
+/// # Errors
+/// As [`RemoteEngine::connect`].
+pub fn first_model(options: &Options) -> Result<String, Error> {
+    first_listed(&Client::new(&options.url, options.key.clone())?)
+}
+
+fn first_listed(client: &Client) -> Result<String, Error> {
     let list = client.models(&Cancel::default())?;
     let first = list.pointer("/data/0/id").and_then(Value::as_str);
     first.map(str::to_owned).ok_or_else(|| {

@@ -14,6 +14,9 @@ use toolgate_llama::LlamaBackend;
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{Root, ambient_authority};
 
+#[cfg(feature = "serve")]
+use crate::model_server::{self, ModelServer, Reply};
+
 /// The weights of a model, or a word about how to have them.
 pub(crate) fn weights(id: &str) -> Option<PathBuf> {
     match std::env::var_os("TOOLGATE_MODELS") {
@@ -225,6 +228,57 @@ fn greedy_turns_read_the_same_with_and_without_forced_batches() {
         };
         assert_eq!(answer(Forcing::On), answer(Forcing::Off), "{id}");
     }
+}
+
+#[cfg(feature = "serve")]
+#[test]
+fn bench_serve_counts_what_fits_at_both_servers() {
+    let Some(weights) = weights("smollm2-135m") else { return };
+    // It writes its calls as text that nobody reads, and knows no grammars.
+    let peer = ModelServer::start(|asked| match asked.path.as_str() {
+        "/v1/chat/completions" => Reply::Json(json!({
+            "choices": [{"message": {"role": "assistant", "content": "get_weather(Oslo)"}, "finish_reason": "stop"}]
+        })),
+        "/v1/models" => model_server::models(),
+        _ => Reply::Refusal(404, json!({})),
+    });
+    let output = assert_cmd::Command::cargo_bin("toolgate")
+        .unwrap()
+        .args([
+            "bench",
+            "serve",
+            "--json",
+            "--limit",
+            "1",
+            "--clients",
+            "1,2",
+            "--against",
+            &peer.url,
+            "--model",
+        ])
+        .arg(weights)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows: Vec<_> = told["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| {
+            (
+                row["server"].as_str().unwrap(),
+                row["clients"].as_u64().unwrap(),
+                row["valid"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(rows, [("toolgate", 1, 1), ("toolgate", 2, 1), ("its tools", 1, 0), ("its tools", 2, 0)]);
+    assert!(
+        told["rows"][0].get("ratio").is_none() && told["rows"][3]["ratio"].as_f64() > Some(0.0),
+        "{told}"
+    );
 }
 
 #[cfg(feature = "wasm")]

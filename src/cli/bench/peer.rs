@@ -129,10 +129,13 @@ impl Peer {
 }
 
 impl Ask {
+    /// The name that the model is asked by; servers of one model pass over it, or know it as an alias.
+    pub(super) const MODEL: &str = "default";
+
     /// A request as OpenAI's protocol has it.
     pub(super) fn chat(request: &Request) -> Self {
         let body = json!({
-            "model": "default",
+            "model": Self::MODEL,
             "messages": request.transcript.to_openai(),
             "tools": request.tools.iter().map(toolgate_chat::ToolSpec::to_openai).collect::<Vec<_>>(),
             "tool_choice": "required",

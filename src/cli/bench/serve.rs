@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
@@ -97,12 +97,20 @@ pub(super) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let most = args.clients.iter().map(|clients| clients.get()).max().unwrap_or(1);
     let waiting = u16::try_from(most).unwrap_or(u16::MAX);
-    let options = Options { address, at_once: args.at_once, waiting, ..Options::default() };
+    let options = Options {
+        address,
+        at_once: args.at_once,
+        waiting,
+        aliases: vec![Ask::MODEL.into()],
+        ..Options::default()
+    };
     let server = Server::start(engine, None, options)?;
     let ours = Peer::new(&format!("http://{}", server.address()), None)?;
-    let mut rows = measure("toolgate", &ours, requests, &own, args)?;
+    let ours = measure("toolgate", &ours, requests, &own, args)?;
+    let ours = ours.context("our server refused a request; TOOLGATE_LOG=warn says why")?;
     server.stopper().stop();
     server.wait()?;
+    let mut theirs = Vec::new();
     if let Some(url) = &args.against {
         let peer = Peer::new(url, args.start.as_deref())?;
         let running = peer.start()?;
@@ -110,18 +118,18 @@ pub(super) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
         let with_grammar: Vec<Ask> =
             with_grammar.map(|(prompt, grammar)| Ask::completion(prompt, grammar)).collect();
         for (name, asks) in [("its tools", &own), ("our grammar", &with_grammar)] {
-            let theirs = measure(name, &peer, requests, asks, args)?;
-            rows.extend(beside(theirs, &rows));
+            theirs.extend(beside(measure(name, &peer, requests, asks, args)?.unwrap_or_default(), &ours));
         }
         drop(running);
     }
+    let valid = ours.iter().all(|row| row.valid == row.calls);
+    let rows: Vec<Row> = ours.into_iter().chain(theirs).collect();
     let name = file.path.file_stem().map(|name| name.to_string_lossy().into_owned());
     if args.json {
         writeln!(out, "{}", json!({"model": name, "requests": requests.len(), "rows": rows}))?;
     } else {
         table(&rows, out)?;
     }
-    let valid = rows.iter().filter(|row| row.ratio.is_none()).all(|row| row.valid == row.calls);
     Ok(if valid { Exit::Done } else { Exit::Failed })
 }
 
@@ -132,18 +140,18 @@ fn beside(theirs: Vec<Row>, ours: &[Row]) -> Vec<Row> {
     theirs.into_iter().map(|row| Row { ratio: ratio(&row), ..row }).collect()
 }
 
-/// Asks a server all of it, for each number of clients; nothing where it refuses to be asked so.
+/// Asks a server all of it, for each number of clients; none where it refuses to be asked so.
 fn measure(
     name: &'static str,
     peer: &Peer,
     requests: &[Request],
     asks: &[Ask],
     args: &ServeArgs,
-) -> anyhow::Result<Vec<Row>> {
+) -> anyhow::Result<Option<Vec<Row>>> {
     let work: Vec<(&Request, &Ask)> = requests.iter().zip(asks).collect();
     for (_, ask) in &work {
         if peer.ask(ask)?.is_none() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
     }
     let bar = terminal::bar(name, args.clients.len() as u64, Unit::Count);
@@ -157,7 +165,7 @@ fn measure(
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(rows)
+    Ok(Some(rows))
 }
 
 /// So many clients, who share the requests of some rounds: the valid calls, and the time until the last of them.
