@@ -3,22 +3,28 @@
 //! A small model reads a file because `read_file` is there. How probable each tool is after a request that says
 //! nothing tells how much of that is bias (Zhao et al. 2021, "Calibrate Before Use"); a share of it is taken off before
 //! the likeliest tool is chosen. It costs two evaluations a call, one more for each beginning that names share, and two
-//! short prompts for each set of tools, before its first call.
+//! short prompts for each set of tools, before its first call. Whoever can look at what may come next ([`Look`]) can choose
+//! so: `remote` does it for the models of servers.
 
 use std::sync::MutexGuard;
 use std::time::Instant;
 
 use serde_json::Value;
-use toolgate_chat::{Message, Opened, ToolCall, ToolName, ToolSpec, Transcript};
+use toolgate_chat::{Message, Opened, ToolCall, ToolFormat, ToolName, ToolSpec, Transcript};
 use toolgate_grammar::TokenId;
 use toolgate_infer::{Backend, Rows, Session, Specials, log_probabilities};
 
-use super::local::{Making, State};
+use super::local::{Making, Options, State};
 use super::pool::lock;
 use crate::Error;
 
 /// Requests that say nothing.
 const EMPTY: [&str; 2] = ["N/A", "Please help me."];
+
+/// Conversations that say nothing, in whose midst the bias shows.
+pub(crate) fn empty() -> [Transcript; 2] {
+    EMPTY.map(|request| Transcript::new().with(Message::User(request.to_owned())))
+}
 
 /// Sets of tools whose bias is remembered.
 const KEPT: usize = 8;
@@ -28,15 +34,15 @@ const MOST_TOOLS: usize = 64;
 
 /// The bias towards the tools of some sets, as prompts show them, the one used last at the end.
 #[derive(Default)]
-pub(super) struct Biases(Vec<(Vec<Value>, Vec<f64>)>);
+pub(crate) struct Biases(Vec<(Vec<Value>, Vec<f64>)>);
 
 impl Biases {
-    fn get(&self, tools: &[ToolSpec]) -> Option<Vec<f64>> {
+    pub(crate) fn get(&self, tools: &[ToolSpec]) -> Option<Vec<f64>> {
         let shown = shown(tools);
         self.0.iter().find(|(known, _)| *known == shown).map(|(_, bias)| bias.clone())
     }
 
-    fn put(&mut self, tools: &[ToolSpec], bias: Vec<f64>) {
+    pub(crate) fn put(&mut self, tools: &[ToolSpec], bias: Vec<f64>) {
         if self.0.len() >= KEPT {
             self.0.remove(0);
         }
@@ -52,8 +58,7 @@ impl<B: Backend + Send> Making<'_, B> {
         if !is_taken_off || self.biases().get(offered).is_some() {
             return Ok(false);
         }
-        let probes =
-            EMPTY.map(|request| self.introduced(&Transcript::new().with(Message::User(request.to_owned()))));
+        let probes = empty().map(|transcript| self.introduced(&transcript));
         let place = self.probes(&state.session, &probes, offered)?;
         if let Some(bias) = self.engine.known_bias(&state.session, &place, offered.len()) {
             self.biases().put(offered, bias);
@@ -99,7 +104,6 @@ impl<B: Backend + Send> Making<'_, B> {
             return Ok(None);
         }
         let bias = self.biases().get(offered).unwrap_or_else(|| vec![0.0; offered.len()]);
-        let share = self.engine.options.tool_bias;
         let started = Instant::now();
         let prompt = state.session.tokens().to_vec();
         let weights = self.weights(state, offered)?;
@@ -109,28 +113,20 @@ impl<B: Backend + Send> Making<'_, B> {
         self.stats.decode_calls += state.session.eval(rest, Rows::Last)?;
         self.ahead = state.session.tokens().len().saturating_sub(prompt.len());
         self.stats.ms.decode += started.elapsed().as_secs_f64() * 1e3;
-        let unbiased = weights.iter().zip(bias).map(|(weight, bias)| weight - share * bias);
-        let fits = self.request.fits.iter().chain(std::iter::repeat(&0.0));
-        let scored = unbiased.zip(fits).map(|(weight, fit)| weight + self.engine.options.fit_weight * fit);
-        let best = offered.iter().zip(scored).max_by(|(_, a), (_, b)| a.total_cmp(b));
-        Ok(best.map(|(tool, _)| tool.name.clone()))
+        Ok(best(&self.engine.options, offered, &weights, &bias, self.request.fits))
     }
 
     /// Whether the choice among these tools is weighed against the model's bias.
     fn weighs(&self, offered: &[ToolSpec]) -> bool {
         // A call that was thought about follows the thought.
-        let options = &self.engine.options;
-        (options.tool_bias > 0.0 || options.fit_weight > 0.0)
-            && self.thought.is_none()
-            && (2..=MOST_TOOLS).contains(&offered.len())
+        self.thought.is_none() && is_weighed(&self.engine.options, offered)
     }
 
     /// The logarithm of each tool's probability where a call names its tool, up to what all share. The session holds what
     /// all calls begin with then.
     fn weights(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<Vec<f64>, Error> {
         let mut openings = Vec::with_capacity(offered.len());
-        for tool in offered {
-            let text = opening(&self.engine.dialogue.format().render_calls(&[bare(tool)], offered), tool);
+        for text in openings_of(self.engine.dialogue.format().as_ref(), offered) {
             openings.push(state.session.backend().tokenize(&text, Specials::Plain)?);
         }
         let mut weights = vec![0.0; openings.len()];
@@ -140,10 +136,74 @@ impl<B: Backend + Send> Making<'_, B> {
     }
 }
 
+/// Whether a model with these options is not left to itself in its choice among these tools.
+pub(crate) fn is_weighed(options: &Options, offered: &[ToolSpec]) -> bool {
+    (options.tool_bias > 0.0 || options.fit_weight > 0.0) && (2..=MOST_TOOLS).contains(&offered.len())
+}
+
+/// The tool of most weight, less the bias towards it, and with what its fit weighs.
+pub(crate) fn best(
+    options: &Options,
+    offered: &[ToolSpec],
+    weights: &[f64],
+    bias: &[f64],
+    fits: &[f64],
+) -> Option<ToolName> {
+    let unbiased = weights.iter().zip(bias).map(|(weight, bias)| weight - options.tool_bias * bias);
+    let fits = fits.iter().chain(std::iter::repeat(&0.0));
+    let scored = unbiased.zip(fits).map(|(weight, fit)| weight + options.fit_weight * fit);
+    let best = offered.iter().zip(scored).max_by(|(_, a), (_, b)| a.total_cmp(b));
+    best.map(|(tool, _)| tool.name.clone())
+}
+
+/// How a call of each tool begins, up to where it tells the tool.
+pub(crate) fn openings_of(format: &dyn ToolFormat, offered: &[ToolSpec]) -> Vec<String> {
+    let opening = |tool| opening(&format.render_calls(&[bare(tool)], offered), tool);
+    offered.iter().map(opening).collect()
+}
+
+/// What may come next after a prompt, token by token and back again.
+pub(crate) trait Look {
+    /// Goes on by some tokens; the evaluations it took.
+    fn go(&mut self, tokens: &[TokenId]) -> Result<usize, Error>;
+
+    /// The logarithm of the probability of each of these tokens to come next.
+    fn shares(&mut self, next: &[TokenId]) -> Result<Vec<f64>, Error>;
+
+    /// Where it is, in tokens.
+    fn here(&self) -> usize;
+
+    /// Goes back to where it was.
+    fn back(&mut self, here: usize) -> Result<(), Error>;
+}
+
+impl<B: Backend> Look for Session<B> {
+    fn go(&mut self, tokens: &[TokenId]) -> Result<usize, Error> {
+        let mut calls = 0;
+        // As in a turn: wider batches would give other low bits, with which it would go on.
+        for tokens in tokens.chunks(self.backend().exact_batch_len().max(1)) {
+            calls += self.eval(tokens, Rows::Last)?;
+        }
+        Ok(calls)
+    }
+
+    fn shares(&mut self, next: &[TokenId]) -> Result<Vec<f64>, Error> {
+        Ok(log_probabilities(self.logits()?, next))
+    }
+
+    fn here(&self) -> usize {
+        self.tokens().len()
+    }
+
+    fn back(&mut self, here: usize) -> Result<(), Error> {
+        Ok(self.truncate(here)?)
+    }
+}
+
 /// Adds the logarithm of the probability of each opening of a group, from token `depth` on, as far as they differ;
 /// the number of evaluations it took.
-fn weigh<B: Backend>(
-    session: &mut Session<B>,
+pub(crate) fn weigh(
+    ahead: &mut dyn Look,
     openings: &[Vec<TokenId>],
     group: &[usize],
     depth: usize,
@@ -156,16 +216,12 @@ fn weigh<B: Backend>(
     });
     let differ = depth + shared.count();
     let common = openings.get(first).and_then(|opening| opening.get(depth..differ)).unwrap_or_default();
-    let mut calls = 0;
-    // As in a turn: wider batches would give other low bits, with which it would go on.
-    for tokens in common.chunks(session.backend().exact_batch_len().max(1)) {
-        calls += session.eval(tokens, Rows::Last)?;
-    }
+    let mut calls = ahead.go(common)?;
     let mut next: Vec<TokenId> = group.iter().filter_map(|&index| token(index, differ)).collect();
     next.sort_unstable();
     next.dedup();
-    let shares = log_probabilities(session.logits()?, &next);
-    let here = session.tokens().len();
+    let shares = ahead.shares(&next)?;
+    let here = ahead.here();
     for (chosen, share) in next.into_iter().zip(shares) {
         let members: Vec<usize> =
             group.iter().copied().filter(|&index| token(index, differ) == Some(chosen)).collect();
@@ -175,9 +231,9 @@ fn weigh<B: Backend>(
             }
         }
         if members.len() > 1 {
-            calls += session.eval(&[chosen], Rows::Last)?;
-            calls += weigh(session, openings, &members, differ + 1, weights)?;
-            session.truncate(here)?;
+            calls += ahead.go(&[chosen])?;
+            calls += weigh(ahead, openings, &members, differ + 1, weights)?;
+            ahead.back(here)?;
         }
     }
     Ok(calls)

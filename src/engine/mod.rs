@@ -25,12 +25,14 @@ mod suited;
 mod tuning;
 
 pub use check::{CallCheck, Fault};
+pub(crate) use choose::{Biases, Look, best, empty, is_weighed, openings_of, weigh};
 pub use local::{AnswerView, LocalEngine, Options, Parameters};
 pub(crate) use local::{drop_repeats, show};
 pub use packs::{DEFAULT_LIMIT, PackInfo, Packs};
 #[cfg(feature = "serve")]
 pub(crate) use place::step;
 pub use policy::Thresholds;
+pub(crate) use pool::lock;
 pub(crate) use recover::recover;
 pub use tuning::{Tuning, Tunings};
 

@@ -47,7 +47,7 @@ impl<T> Pool<T> {
 }
 
 /// What a panic left behind is still true: a session is in step with its backend, and what is learned is whole or not there.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -4,15 +4,21 @@
 //! Invariant: there is no unconstrained fallback. A grammar that the server does not take ends the turn with its error.
 
 use std::num::NonZeroUsize;
+use std::sync::Mutex;
 
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, Prompt, PromptOptions, ToolChoice, ToolSpec, Transcript, TurnGrammar,
+    Dialogue, Message, ParsedTurn, Prompt, PromptOptions, ToolChoice, ToolName, ToolSpec, Transcript,
+    TurnGrammar,
 };
-use toolgate_grammar::{Grammar, TokenKind};
+use toolgate_grammar::{Grammar, TokenId, TokenKind};
 use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 
+use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
-use crate::engine::{self, AnswerView, Cancel, Sampling, Turn, TurnEvent, TurnRequest, drop_repeats};
+use crate::engine::{
+    self, AnswerView, Biases, Cancel, Sampling, Turn, TurnEvent, TurnRequest, best, drop_repeats, empty,
+    is_weighed, lock, openings_of, weigh,
+};
 use crate::{Error, Kind};
 
 /// A server that holds text to a grammar.
@@ -25,6 +31,11 @@ pub(super) trait Server: Send + Sync {
 
     /// The likeliest first tokens after a prompt, as texts with the logarithm of their probability.
     fn first_tokens(&self, prompt: &Prompt, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error>;
+
+    /// How it is looked at token by token, where it can be.
+    fn tokens(&self) -> Option<&dyn Tokens> {
+        None
+    }
 
     /// What the model writes after a prompt under a grammar; `piece` is told the text as it comes.
     fn write(
@@ -40,11 +51,13 @@ pub(super) trait Server: Send + Sync {
 /// The model of such a server.
 pub(super) struct Held {
     server: Box<dyn Server>,
+    /// What the model prefers among tools whatever it is asked.
+    biases: Mutex<Biases>,
 }
 
 impl Held {
     pub(super) fn new(server: Box<dyn Server>) -> Self {
-        Self { server }
+        Self { server, biases: Mutex::default() }
     }
 
     pub(super) fn server(&self) -> &'static str {
@@ -62,14 +75,15 @@ impl Held {
         cancel: &Cancel,
         events: &mut dyn FnMut(TurnEvent),
     ) -> Result<Turn, Error> {
-        let server = &*self.server;
-        Making { server, options, request, cancel, events, usage: Vec::new() }.turn()
+        let (server, biases) = (&*self.server, &self.biases);
+        Making { server, biases, options, request, cancel, events, usage: Vec::new() }.turn()
     }
 }
 
 /// One turn being made.
 struct Making<'a> {
     server: &'a dyn Server,
+    biases: &'a Mutex<Biases>,
     options: &'a engine::Options,
     request: &'a TurnRequest<'a>,
     cancel: &'a Cancel,
@@ -82,7 +96,7 @@ impl Making<'_> {
     fn turn(mut self) -> Result<Turn, Error> {
         let request = self.request;
         let offered = if request.choice == ToolChoice::None { &[] } else { request.tools };
-        let grammars = self.grammars(offered, &request.choice)?;
+        let grammars = self.grammars(offered, &request.choice, None)?;
         let Some(call) = &grammars.call else { return self.answer(grammars.answer.as_ref(), None) };
         let threshold = self.options.thresholds.next(request.transcript, request.changed, request.open);
         let decision = match &grammars.answer {
@@ -97,8 +111,16 @@ impl Making<'_> {
                 Some(decision)
             }
         };
-        let prompt = self.prompt(&self.introduced(false), offered)?;
-        let written = self.write(&prompt, call, false)?;
+        let prompt = self.prompt(&self.introduced(request.transcript, false), offered)?;
+        let held = match self.choose(&prompt, offered)? {
+            // One call is all there is: the grammar needs none of the other tools.
+            Some(tool) if self.parallel().get() == 1 => {
+                self.grammars(offered, &ToolChoice::Only(vec![tool]), None)?.call
+            }
+            Some(tool) => self.grammars(offered, &request.choice, Some(tool))?.call,
+            None => None,
+        };
+        let written = self.write(&prompt, held.as_ref().unwrap_or(call), false)?;
         let mut parsed = self.server.dialogue().format().parse(&written.text, request.tools);
         let made = !parsed.calls.is_empty();
         if !made {
@@ -109,7 +131,7 @@ impl Making<'_> {
         if made && parsed.calls.is_empty() {
             let why = "the model repeated a call whose result it already has, so this turn is an answer";
             (self.events)(TurnEvent::Retry(why.to_owned()));
-            let answer = self.grammars(&[], &ToolChoice::None)?.answer;
+            let answer = self.grammars(&[], &ToolChoice::None, None)?.answer;
             return self.answer(answer.as_ref(), decision);
         }
         Ok(self.finish(written, parsed, decision))
@@ -125,7 +147,7 @@ impl Making<'_> {
             let view = self.server.dialogue().answer_view(self.request.transcript, self.request.closing);
             self.prompt(&view, &[])?
         } else {
-            self.prompt(&self.introduced(true), self.request.tools)?
+            self.prompt(&self.introduced(self.request.transcript, true), self.request.tools)?
         };
         let written = self.write(&prompt, grammar, true)?;
         let content = Some(written.text.trim().to_owned()).filter(|text| !text.is_empty());
@@ -134,24 +156,69 @@ impl Making<'_> {
 
     /// Call or answer, by the probability of every call opening among the likeliest first tokens.
     fn decide(&mut self, offered: &[ToolSpec], threshold: f64) -> Result<TurnDecision, Error> {
-        let prompt = self.prompt(&self.introduced(true), offered)?;
+        let prompt = self.prompt(&self.introduced(self.request.transcript, true), offered)?;
         let (tokens, usage) = self.server.first_tokens(&prompt, self.cancel)?;
         self.note(usage);
         decision(&tokens, &self.server.dialogue().format().openings(), threshold)
     }
 
-    fn grammars(&self, offered: &[ToolSpec], choice: &ToolChoice) -> Result<TurnGrammar, Error> {
-        let parallel: NonZeroUsize = self.request.parallel.unwrap_or(self.options.parallel);
+    /// The tool to call after a prompt; none where that is left to the model.
+    fn choose(&self, prompt: &Prompt, offered: &[ToolSpec]) -> Result<Option<ToolName>, Error> {
+        let Some(server) = self.server.tokens().filter(|_| is_weighed(self.options, offered)) else {
+            return Ok(None);
+        };
+        let openings: Vec<Vec<TokenId>> = openings_of(self.server.dialogue().format().as_ref(), offered)
+            .iter()
+            .map(|text| server.of_call(text, self.cancel))
+            .collect::<Result<_, _>>()?;
+        let weights = |prompt: &Prompt| -> Result<Vec<f64>, Error> {
+            let shown = server.of_prompt(prompt, self.cancel)?;
+            let mut weights = vec![0.0; openings.len()];
+            let all: Vec<usize> = (0..openings.len()).collect();
+            weigh(&mut Ahead { server, cancel: self.cancel, shown }, &openings, &all, 0, &mut weights)?;
+            Ok(weights)
+        };
+        let known = lock(self.biases).get(offered);
+        let bias = match known {
+            _ if self.options.tool_bias <= 0.0 => vec![0.0; offered.len()],
+            Some(bias) => bias,
+            None => {
+                let probes = empty();
+                let mut bias = vec![0.0; offered.len()];
+                for transcript in &probes {
+                    let prompt = self.prompt(&self.introduced(transcript, false), offered)?;
+                    for (sum, weight) in bias.iter_mut().zip(weights(&prompt)?) {
+                        *sum += weight / probes.len() as f64;
+                    }
+                }
+                lock(self.biases).put(offered, bias.clone());
+                bias
+            }
+        };
+        Ok(best(self.options, offered, &weights(prompt)?, &bias, self.request.fits))
+    }
+
+    /// The calls of the turn at most.
+    fn parallel(&self) -> NonZeroUsize {
+        self.request.parallel.unwrap_or(self.options.parallel)
+    }
+
+    fn grammars(
+        &self,
+        offered: &[ToolSpec],
+        choice: &ToolChoice,
+        first: Option<ToolName>,
+    ) -> Result<TurnGrammar, Error> {
         let request =
-            toolgate_chat::TurnRequest { choice: choice.clone(), parallel: Some(parallel), first: None };
+            toolgate_chat::TurnRequest { choice: choice.clone(), parallel: Some(self.parallel()), first };
         Ok(self.server.dialogue().format().turn(offered, &request)?)
     }
 
-    /// The transcript after what stands in front of it, while it is decided or, else, while a call is written.
-    fn introduced(&self, decides: bool) -> Transcript {
-        let (format, request) = (self.server.dialogue().format().as_ref(), self.request);
-        let primer = self.options.primer_of(request.transcript, decides);
-        self.options.introduced(request.transcript, request.tools, format, primer)
+    /// A transcript after what stands in front of it, while it is decided or, else, while a call is written.
+    fn introduced(&self, transcript: &Transcript, decides: bool) -> Transcript {
+        let format = self.server.dialogue().format().as_ref();
+        let primer = self.options.primer_of(self.request.transcript, decides);
+        self.options.introduced(transcript, self.request.tools, format, primer)
     }
 
     fn prompt(&self, transcript: &Transcript, tools: &[ToolSpec]) -> Result<Prompt, Error> {

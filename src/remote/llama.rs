@@ -6,18 +6,20 @@ use std::sync::Arc;
 use regex::Regex;
 use serde_json::{Value, json};
 use toolgate_chat::{Dialogue, Prompt, Template, TemplateTokens};
-use toolgate_grammar::Grammar;
+use toolgate_grammar::{Grammar, TokenId};
 use toolgate_infer::StopReason;
 
 use super::Options;
+use super::choice::Tokens;
 use super::held::Server;
 use super::http::Client;
 use super::wire::{Usage, Written};
 use crate::engine::{Cancel, Sampling};
 use crate::{Error, Kind};
 
-/// Likeliest tokens that a decision between call and answer looks at. What is below them weighs next to nothing.
-const LIKELIEST: usize = 64;
+/// Likeliest tokens that a decision between call and answer looks at. Small models open calls that they should make with 0.0001
+/// and less, far below the first hundred.
+const LIKELIEST: usize = 2_000;
 
 /// llama-server and its model.
 pub(super) struct Llama {
@@ -70,8 +72,32 @@ impl Llama {
         }
     }
 
+    /// The likeliest tokens after a prompt, as the server tells them; none where the model would end its turn at once.
+    fn likeliest(&self, prompt: &[Value], cancel: &Cancel) -> Result<(Vec<Value>, Usage), Error> {
+        let body = json!({
+            "prompt": prompt,
+            "n_predict": 1,
+            "n_probs": LIKELIEST,
+            "temperature": 0.0,
+            "cache_prompt": true,
+        });
+        let mut answer = self.client.post("/completion", &self.addressed(body), cancel)?;
+        let mut usage = Usage::default();
+        usage.note_timings(&answer);
+        // Looking at a token is not writing it.
+        usage.written_tokens = 0;
+        match answer.pointer_mut("/completion_probabilities/0/top_logprobs").map(Value::take) {
+            Some(Value::Array(tokens)) => Ok((tokens, usage)),
+            _ if answer.get("stop").is_some() => Ok((Vec::new(), usage)),
+            _ => {
+                let message = format!("{} tells no probabilities of tokens", self.client.root());
+                Err(Error::new(Kind::Engine, message))
+            }
+        }
+    }
+
     /// The pieces of a prompt are tokenized apart, so that nothing in a message becomes a control token.
-    fn tokens(&self, prompt: &Prompt, cancel: &Cancel) -> Result<Vec<Value>, Error> {
+    fn prompted(&self, prompt: &Prompt, cancel: &Cancel) -> Result<Vec<Value>, Error> {
         let mut tokens = Vec::new();
         for piece in &prompt.pieces {
             tokens.extend(self.tokenize(piece, cancel)?);
@@ -98,33 +124,17 @@ impl Server for Llama {
     }
 
     fn first_tokens(&self, prompt: &Prompt, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error> {
-        let body = json!({
-            "prompt": self.tokens(prompt, cancel)?,
-            "n_predict": 1,
-            "n_probs": LIKELIEST,
-            "temperature": 0.0,
-            "cache_prompt": true,
-        });
-        let answer = self.client.post("/completion", &self.addressed(body), cancel)?;
-        let first = answer.pointer("/completion_probabilities/0/top_logprobs").and_then(Value::as_array);
-        let mut usage = Usage::default();
-        usage.note_timings(&answer);
-        // Looking at a token is not writing it.
-        usage.written_tokens = 0;
+        let (likeliest, usage) = self.likeliest(&self.prompted(prompt, cancel)?, cancel)?;
         let told = |token: &Value| {
             let named = token.get("id").and_then(Value::as_u64).and_then(|id| self.named.get(&id));
             let text = named.map(String::as_str).or_else(|| token.get("token")?.as_str())?;
             Some((text.to_owned(), token.get("logprob")?.as_f64()?))
         };
-        match first {
-            Some(tokens) => Ok((tokens.iter().filter_map(told).collect(), usage)),
-            // A model that ends its turn at once wants to say nothing.
-            None if answer.get("stop").is_some() => Ok((Vec::new(), usage)),
-            None => {
-                let message = format!("{} tells no probabilities of tokens", self.client.root());
-                Err(Error::new(Kind::Engine, message))
-            }
-        }
+        Ok((likeliest.iter().filter_map(told).collect(), usage))
+    }
+
+    fn tokens(&self) -> Option<&dyn Tokens> {
+        Some(self)
     }
 
     fn write(
@@ -136,7 +146,7 @@ impl Server for Llama {
         piece: &mut dyn FnMut(&str),
     ) -> Result<Written, Error> {
         let body = json!({
-            "prompt": self.tokens(prompt, cancel)?,
+            "prompt": self.prompted(prompt, cancel)?,
             "grammar": rooted(grammar),
             "n_predict": sampling.max_tokens,
             "temperature": sampling.temperature,
@@ -162,6 +172,35 @@ impl Server for Llama {
         })?;
         Ok(written)
     }
+}
+
+impl Tokens for Llama {
+    fn of_prompt(&self, prompt: &Prompt, cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
+        numbers(&self.prompted(prompt, cancel)?)
+    }
+
+    fn of_call(&self, text: &str, cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
+        numbers(&self.tokenize(text, cancel)?)
+    }
+
+    fn shares(&self, after: &[TokenId], next: &[TokenId], cancel: &Cancel) -> Result<Vec<f64>, Error> {
+        let prompt: Vec<Value> = after.iter().map(|&token| token.into()).collect();
+        let (likeliest, _) = self.likeliest(&prompt, cancel)?;
+        let told = |token: &Value| {
+            let id = token.get("id").and_then(Value::as_u64)?;
+            Some((u32::try_from(id).ok()?, token.get("logprob")?.as_f64()?))
+        };
+        let told: HashMap<TokenId, f64> = likeliest.iter().filter_map(told).collect();
+        // What is not told is less likely than all that is.
+        let least = told.values().copied().fold(0.0, f64::min);
+        Ok(next.iter().map(|token| told.get(token).copied().unwrap_or(least)).collect())
+    }
+}
+
+fn numbers(tokens: &[Value]) -> Result<Vec<TokenId>, Error> {
+    let number = |token: &Value| token.as_u64().and_then(|id| u32::try_from(id).ok());
+    let numbers: Option<Vec<TokenId>> = tokens.iter().map(number).collect();
+    numbers.ok_or_else(|| Error::new(Kind::Engine, "the server tells tokens that are no numbers"))
 }
 
 /// The text of a grammar whose first rule is called `root`, as the server wants it.

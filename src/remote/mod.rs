@@ -8,6 +8,7 @@
 //! of the caller is not touched. Only what never reached the server is sent again.
 
 mod answers;
+mod choice;
 mod held;
 mod http;
 mod llama;

@@ -320,6 +320,57 @@ fn a_server_that_takes_grammars_is_asked_for_the_decision_and_held_to_ours() {
 }
 
 #[test]
+fn what_a_server_s_model_prefers_whatever_it_is_asked_does_not_choose_the_tool() {
+    // It would rather book, and less so where it is asked for the weather.
+    let server = ModelServer::start(|asked| match asked.path.as_str() {
+        "/v1/models" => models(),
+        "/props" => Reply::Json(json!({"chat_template": TEMPLATE, "bos_token": "", "eos_token": "<|end|>"})),
+        "/tokenize" => {
+            let bytes = asked.body["content"].as_str().unwrap().bytes();
+            Reply::Json(json!({"tokens": bytes.map(u64::from).collect::<Vec<_>>()}))
+        }
+        "/completion" if asked.body["n_predict"] == 1 => {
+            let prompt = prompt(asked);
+            let top = |tokens: &[(char, f64)]| -> Vec<Value> {
+                let token = |&(c, p): &(char, f64)| json!({"id": c as u32, "token": c, "logprob": p.ln()});
+                tokens.iter().map(token).collect()
+            };
+            let top = match prompt.ends_with("{\"name\": \"") {
+                true if prompt.contains("Oslo") => top(&[('b', 0.6), ('g', 0.4)]),
+                true => top(&[('b', 0.9), ('g', 0.1)]),
+                false if prompt.contains("tool_response") => top(&[('I', 1.0)]),
+                false => top(&[('<', 1.0)]),
+            };
+            Reply::Json(json!({"content": "x", "stop": true,
+                "completion_probabilities": [{"id": 60, "token": "<", "logprob": 0.0, "top_logprobs": top}]}))
+        }
+        "/completion" => {
+            let grammar = asked.body["grammar"].as_str().unwrap();
+            // Held to one tool, it writes that one; else what it prefers.
+            let text = match (grammar.contains("book"), grammar.contains("get_weather")) {
+                (true, _) => CALL.replace("get_weather", "book"),
+                (_, true) => CALL.to_owned(),
+                _ => "It rains in Oslo.".to_owned(),
+            };
+            Reply::Events(vec![json!({"content": text, "stop": true, "stop_type": "eos"})])
+        }
+        _ => Reply::Refusal(404, Value::Null),
+    });
+    let called_with = |tool_bias: f64| {
+        let mut options = remote::Options::new(&server.url);
+        options.engine.tool_bias = tool_bias;
+        let mut registry = registry();
+        let book = typed("book", "Book a trip to a city.", |city: City| Ok::<_, String>(city.city));
+        registry.add(book.unwrap()).unwrap();
+        let agent =
+            Agent::new(Arc::new(RemoteEngine::connect(options).unwrap()), registry, Options::default());
+        agent.ask("How is the weather in Oslo?").unwrap().calls.first().unwrap().name.clone()
+    };
+    assert_eq!(called_with(0.0), "book", "control: left to itself");
+    assert_eq!(called_with(1.0), "get_weather");
+}
+
+#[test]
 fn a_model_that_wants_to_answer_answers_without_a_call() {
     let outcome = run(&llama(0.05, CALL)).outcome.unwrap();
     assert_eq!((outcome.answer.as_str(), outcome.calls.len()), ("It rains in Oslo.", 0));
