@@ -125,7 +125,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A transcript after the system prompt and a primer, unless it brings a system prompt of its own.
+    /// A transcript after a system prompt, its own if it brings one, and a primer: the thresholds are those that count behind it.
     pub(crate) fn introduced(
         &self,
         given: &Transcript,
@@ -133,12 +133,11 @@ impl Options {
         format: &dyn ToolFormat,
         primer: Primer,
     ) -> Transcript {
-        if matches!(given.messages().first(), Some(Message::System(_))) {
-            return given.clone();
-        }
-        let front =
-            [Message::System(self.system.render(tools, format))].into_iter().chain(primer.messages(tools));
-        front.chain(given.iter().cloned()).collect()
+        let (system, rest) = match given.messages().split_first() {
+            Some((system @ Message::System(_), rest)) => (system.clone(), rest),
+            _ => (Message::System(self.system.render(tools, format)), given.messages()),
+        };
+        [system].into_iter().chain(primer.messages(tools)).chain(rest.iter().cloned()).collect()
     }
 
     /// What stands in front of a conversation while its next turn is decided, or while a call is written: talk helps to
@@ -543,7 +542,7 @@ impl<B: Backend + Send> Making<'_, B> {
         self.introduced(self.request.transcript)
     }
 
-    /// A transcript after the system prompt and the primer, unless it brings a system prompt of its own.
+    /// A transcript after the system prompt, its own if it brings one, and the primer.
     pub(super) fn introduced(&self, given: &Transcript) -> Transcript {
         let format = self.engine.dialogue.format().as_ref();
         self.engine.options.introduced(given, self.request.tools, format, self.primer)

@@ -448,3 +448,30 @@ fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
     assert!(!answer.contains("alpha") && !answer.contains("2 + 3"), "{answer}");
     assert!(answer.contains("rain in Oslo"), "{answer}");
 }
+
+#[test]
+fn the_primer_stands_behind_the_system_prompt_whoever_wrote_it() {
+    let thresholds = Thresholds { first: 0.5, ..Thresholds::default() };
+    let options = engine::Options { primer: Primer::Talk, thresholds, ..engine::Options::default() };
+    let (specs, sampling) = (registry().specs(), Sampling::default());
+    let decided = |transcript: &Transcript| {
+        let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+        let model = scripted().say(call("get_weather", "Oslo"));
+        let engine = LocalEngine::new("scripted", model, dialogue, options.clone());
+        let mut prompts = Vec::new();
+        let request = TurnRequest::new(transcript, &specs, &sampling);
+        let turn = engine.turn(&request, &Cancel::default(), &mut |event| {
+            if let TurnEvent::Prompted(tokens) = event {
+                prompts.push(engine.text_of(&tokens));
+            }
+        });
+        assert_eq!(turn.unwrap().parsed.calls.len(), 1);
+        prompts.remove(0)
+    };
+    let asked = Message::User("How is the weather in Oslo?".into());
+    let ours = decided(&Transcript::new().with(asked.clone()));
+    let theirs = decided(&Transcript::new().with(Message::System("Be brief.".into())).with(asked));
+    let primer = &ours[ours.find("<user>").unwrap()..ours.rfind("<user>").unwrap()];
+    assert!(primer.contains("<assistant>"), "control: talk that was answered: {ours}");
+    assert!(theirs.starts_with("<system>Be brief.") && theirs.contains(primer), "{theirs}");
+}
