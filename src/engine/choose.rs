@@ -6,11 +6,12 @@
 //! short prompts for each set of tools, before its first call. Whoever can look at what may come next ([`Look`]) can choose
 //! so: `remote` does it for the models of servers.
 
+use std::num::NonZeroUsize;
 use std::sync::MutexGuard;
 use std::time::Instant;
 
 use serde_json::Value;
-use toolgate_chat::{Message, Opened, ToolCall, ToolFormat, ToolName, ToolSpec, Transcript};
+use toolgate_chat::{Message, Opened, ToolCall, ToolChoice, ToolFormat, ToolName, ToolSpec, Transcript};
 use toolgate_grammar::TokenId;
 use toolgate_infer::{Backend, Rows, Session, Specials, log_probabilities};
 
@@ -64,13 +65,10 @@ impl<B: Backend + Send> Making<'_, B> {
             self.biases().put(offered, bias);
             return Ok(false);
         }
-        let mut bias = vec![0.0; offered.len()];
-        for transcript in &probes {
+        let bias = mean(&probes, |transcript| {
             self.probe(state, transcript, offered)?;
-            for (sum, weight) in bias.iter_mut().zip(self.weights(state, offered)?) {
-                *sum += weight / EMPTY.len() as f64;
-            }
-        }
+            self.weights(state, offered)
+        })?;
         self.engine.keep_bias(&state.session, &place, &bias);
         self.biases().put(offered, bias);
         Ok(true)
@@ -129,10 +127,38 @@ impl<B: Backend + Send> Making<'_, B> {
         for text in openings_of(self.engine.dialogue.format().as_ref(), offered) {
             openings.push(state.session.backend().tokenize(&text, Specials::Plain)?);
         }
-        let mut weights = vec![0.0; openings.len()];
-        let all: Vec<usize> = (0..openings.len()).collect();
-        self.stats.decode_calls += weigh(&mut state.session, &openings, &all, 0, &mut weights)?;
+        let (weights, calls) = weights(&mut state.session, &openings)?;
+        self.stats.decode_calls += calls;
         Ok(weights)
+    }
+}
+
+/// The mean of the weights that tools have in some conversations.
+pub(crate) fn mean(
+    conversations: &[Transcript],
+    mut weights: impl FnMut(&Transcript) -> Result<Vec<f64>, Error>,
+) -> Result<Vec<f64>, Error> {
+    let mut mean = Vec::new();
+    for conversation in conversations {
+        let weights = weights(conversation)?;
+        mean.resize(weights.len(), 0.0);
+        for (mean, weight) in mean.iter_mut().zip(weights) {
+            *mean += weight / conversations.len() as f64;
+        }
+    }
+    Ok(mean)
+}
+
+/// What a turn of at most so many calls is held to once the tool of the first is chosen. One call is all there is where no more
+/// are allowed: its grammar needs none of the other tools.
+pub(crate) fn held_to(
+    tool: ToolName,
+    most: NonZeroUsize,
+    choice: &ToolChoice,
+) -> (ToolChoice, Option<ToolName>) {
+    match most.get() {
+        1 => (ToolChoice::Only(vec![tool]), None),
+        _ => (choice.clone(), Some(tool)),
     }
 }
 
@@ -200,9 +226,17 @@ impl<B: Backend> Look for Session<B> {
     }
 }
 
+/// The logarithm of the probability of each opening, as far as they differ, and the evaluations it took.
+pub(crate) fn weights(ahead: &mut dyn Look, openings: &[Vec<TokenId>]) -> Result<(Vec<f64>, usize), Error> {
+    let mut weights = vec![0.0; openings.len()];
+    let all: Vec<usize> = (0..openings.len()).collect();
+    let calls = weigh(ahead, openings, &all, 0, &mut weights)?;
+    Ok((weights, calls))
+}
+
 /// Adds the logarithm of the probability of each opening of a group, from token `depth` on, as far as they differ;
 /// the number of evaluations it took.
-pub(crate) fn weigh(
+fn weigh(
     ahead: &mut dyn Look,
     openings: &[Vec<TokenId>],
     group: &[usize],

@@ -21,7 +21,7 @@ use toolgate_infer::{
 
 use super::answer::openings_beside_json;
 use super::automata::{Cache, Side, TurnAutomata};
-use super::choose::Biases;
+use super::choose::{Biases, held_to};
 use super::packs::Packs;
 use super::policy::Thresholds;
 use super::pool::{Pool, lock};
@@ -410,11 +410,10 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let chosen = self.choose(state, offered)?;
         let held = match chosen {
-            // One call is all there is: the grammar needs none of the other tools.
-            Some(tool) if self.parallel().get() == 1 => {
-                self.automata(offered, &ToolChoice::Only(vec![tool]), None)?.call
+            Some(tool) => {
+                let (choice, first) = held_to(tool, self.parallel(), &self.request.choice);
+                self.automata(offered, &choice, first)?.call
             }
-            Some(tool) => self.automata(offered, &self.request.choice, Some(tool))?.call,
             None => None,
         };
         let (decoded, mut parsed) = self.call(state, held.as_ref().unwrap_or(call))?;

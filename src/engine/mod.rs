@@ -25,7 +25,7 @@ mod suited;
 mod tuning;
 
 pub use check::{CallCheck, Fault};
-pub(crate) use choose::{Biases, Look, best, empty, is_weighed, openings_of, weigh};
+pub(crate) use choose::{Biases, Look, best, empty, held_to, is_weighed, mean, openings_of, weights};
 pub use local::{AnswerView, LocalEngine, Options, Parameters};
 pub(crate) use local::{drop_repeats, show};
 pub use packs::{DEFAULT_LIMIT, PackInfo, Packs};

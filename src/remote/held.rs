@@ -17,7 +17,7 @@ use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::engine::{
     self, AnswerView, Biases, Cancel, Sampling, Turn, TurnEvent, TurnRequest, best, drop_repeats, empty,
-    is_weighed, lock, openings_of, weigh,
+    held_to, is_weighed, lock, mean, openings_of, weights,
 };
 use crate::{Error, Kind};
 
@@ -51,13 +51,27 @@ pub(super) trait Server: Send + Sync {
 /// The model of such a server.
 pub(super) struct Held {
     server: Box<dyn Server>,
+    learned: Learned,
+}
+
+/// What turns learn and later ones need not ask for again.
+#[derive(Default)]
+struct Learned {
     /// What the model prefers among tools whatever it is asked.
     biases: Mutex<Biases>,
+    /// How calls of the tools offered last begin.
+    beginnings: Mutex<Beginnings>,
+}
+
+#[derive(Default)]
+struct Beginnings {
+    texts: Vec<String>,
+    tokens: Vec<Vec<TokenId>>,
 }
 
 impl Held {
     pub(super) fn new(server: Box<dyn Server>) -> Self {
-        Self { server, biases: Mutex::default() }
+        Self { server, learned: Learned::default() }
     }
 
     pub(super) fn server(&self) -> &'static str {
@@ -75,15 +89,15 @@ impl Held {
         cancel: &Cancel,
         events: &mut dyn FnMut(TurnEvent),
     ) -> Result<Turn, Error> {
-        let (server, biases) = (&*self.server, &self.biases);
-        Making { server, biases, options, request, cancel, events, usage: Vec::new() }.turn()
+        let (server, learned) = (&*self.server, &self.learned);
+        Making { server, learned, options, request, cancel, events, usage: Vec::new() }.turn()
     }
 }
 
 /// One turn being made.
 struct Making<'a> {
     server: &'a dyn Server,
-    biases: &'a Mutex<Biases>,
+    learned: &'a Learned,
     options: &'a engine::Options,
     request: &'a TurnRequest<'a>,
     cancel: &'a Cancel,
@@ -113,11 +127,10 @@ impl Making<'_> {
         };
         let prompt = self.prompt(&self.introduced(request.transcript, false), offered)?;
         let held = match self.choose(&prompt, offered)? {
-            // One call is all there is: the grammar needs none of the other tools.
-            Some(tool) if self.parallel().get() == 1 => {
-                self.grammars(offered, &ToolChoice::Only(vec![tool]), None)?.call
+            Some(tool) => {
+                let (choice, first) = held_to(tool, self.parallel(), &request.choice);
+                self.grammars(offered, &choice, first)?.call
             }
-            Some(tool) => self.grammars(offered, &request.choice, Some(tool))?.call,
             None => None,
         };
         let written = self.write(&prompt, held.as_ref().unwrap_or(call), false)?;
@@ -167,35 +180,39 @@ impl Making<'_> {
         let Some(server) = self.server.tokens().filter(|_| is_weighed(self.options, offered)) else {
             return Ok(None);
         };
-        let openings: Vec<Vec<TokenId>> = openings_of(self.server.dialogue().format().as_ref(), offered)
-            .iter()
-            .map(|text| server.of_call(text, self.cancel))
-            .collect::<Result<_, _>>()?;
-        let weights = |prompt: &Prompt| -> Result<Vec<f64>, Error> {
+        let openings = self.openings(server, offered)?;
+        let weigh = |prompt: &Prompt| -> Result<Vec<f64>, Error> {
             let shown = server.of_prompt(prompt, self.cancel)?;
-            let mut weights = vec![0.0; openings.len()];
-            let all: Vec<usize> = (0..openings.len()).collect();
-            weigh(&mut Ahead { server, cancel: self.cancel, shown }, &openings, &all, 0, &mut weights)?;
-            Ok(weights)
+            Ok(weights(&mut Ahead { server, cancel: self.cancel, shown }, &openings)?.0)
         };
-        let known = lock(self.biases).get(offered);
+        let known = lock(&self.learned.biases).get(offered);
         let bias = match known {
             _ if self.options.tool_bias <= 0.0 => vec![0.0; offered.len()],
             Some(bias) => bias,
             None => {
-                let probes = empty();
-                let mut bias = vec![0.0; offered.len()];
-                for transcript in &probes {
-                    let prompt = self.prompt(&self.introduced(transcript, false), offered)?;
-                    for (sum, weight) in bias.iter_mut().zip(weights(&prompt)?) {
-                        *sum += weight / probes.len() as f64;
-                    }
-                }
-                lock(self.biases).put(offered, bias.clone());
+                let bias = mean(&empty(), |transcript| {
+                    weigh(&self.prompt(&self.introduced(transcript, false), offered)?)
+                })?;
+                lock(&self.learned.biases).put(offered, bias.clone());
                 bias
             }
         };
-        Ok(best(self.options, offered, &weights(prompt)?, &bias, self.request.fits))
+        Ok(best(self.options, offered, &weigh(prompt)?, &bias, self.request.fits))
+    }
+
+    /// The tokens that a call of each tool begins with: asked for once as long as the tools stay the same.
+    fn openings(&self, server: &dyn Tokens, offered: &[ToolSpec]) -> Result<Vec<Vec<TokenId>>, Error> {
+        let texts = openings_of(self.server.dialogue().format().as_ref(), offered);
+        let known = lock(&self.learned.beginnings);
+        if known.texts == texts {
+            return Ok(known.tokens.clone());
+        }
+        drop(known);
+        let tokens: Result<Vec<_>, Error> =
+            texts.iter().map(|text| server.of_call(text, self.cancel)).collect();
+        let tokens = tokens?;
+        *lock(&self.learned.beginnings) = Beginnings { texts, tokens: tokens.clone() };
+        Ok(tokens)
     }
 
     /// The calls of the turn at most.

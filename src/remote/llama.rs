@@ -28,7 +28,7 @@ pub(super) struct Llama {
     model: Option<String>,
     dialogue: Dialogue,
     /// Tokens that are a whole call opening each, and that the server does not spell out because they are control tokens.
-    named: HashMap<u64, String>,
+    named: HashMap<TokenId, String>,
 }
 
 impl Llama {
@@ -51,29 +51,28 @@ impl Llama {
     }
 
     /// The call openings that are one token.
-    fn names(&self) -> Result<HashMap<u64, String>, Error> {
+    fn names(&self) -> Result<HashMap<TokenId, String>, Error> {
         let mut named = HashMap::new();
         for opening in self.dialogue.format().openings() {
-            if let [Value::Number(token)] = self.tokenize(opening, &Cancel::default())?.as_slice()
-                && let Some(token) = token.as_u64()
-            {
-                named.insert(token, opening.to_owned());
+            if let [token] = self.tokenize(opening, &Cancel::default())?.as_slice() {
+                named.insert(*token, opening.to_owned());
             }
         }
         Ok(named)
     }
 
-    fn tokenize(&self, text: &str, cancel: &Cancel) -> Result<Vec<Value>, Error> {
+    fn tokenize(&self, text: &str, cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
         let body = self.addressed(json!({"content": text, "add_special": false, "parse_special": true}));
-        let mut answer = self.client.post("/tokenize", &body, cancel)?;
-        match answer.get_mut("tokens").map(Value::take) {
-            Some(Value::Array(tokens)) => Ok(tokens),
-            _ => Err(Error::new(Kind::Engine, format!("{} tells no tokens of a text", self.client.root()))),
-        }
+        let answer = self.client.post("/tokenize", &body, cancel)?;
+        let tokens = answer.get("tokens").and_then(Value::as_array);
+        let tokens: Option<Vec<TokenId>> = tokens.and_then(|tokens| tokens.iter().map(number).collect());
+        tokens.ok_or_else(|| {
+            Error::new(Kind::Engine, format!("{} tells no tokens of a text", self.client.root()))
+        })
     }
 
     /// The likeliest tokens after a prompt, as the server tells them; none where the model would end its turn at once.
-    fn likeliest(&self, prompt: &[Value], cancel: &Cancel) -> Result<(Vec<Value>, Usage), Error> {
+    fn likeliest(&self, prompt: &[TokenId], cancel: &Cancel) -> Result<(Vec<Value>, Usage), Error> {
         let body = json!({
             "prompt": prompt,
             "n_predict": 1,
@@ -97,7 +96,7 @@ impl Llama {
     }
 
     /// The pieces of a prompt are tokenized apart, so that nothing in a message becomes a control token.
-    fn prompted(&self, prompt: &Prompt, cancel: &Cancel) -> Result<Vec<Value>, Error> {
+    fn prompted(&self, prompt: &Prompt, cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
         let mut tokens = Vec::new();
         for piece in &prompt.pieces {
             tokens.extend(self.tokenize(piece, cancel)?);
@@ -126,7 +125,7 @@ impl Server for Llama {
     fn first_tokens(&self, prompt: &Prompt, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error> {
         let (likeliest, usage) = self.likeliest(&self.prompted(prompt, cancel)?, cancel)?;
         let told = |token: &Value| {
-            let named = token.get("id").and_then(Value::as_u64).and_then(|id| self.named.get(&id));
+            let named = token.get("id").and_then(number).and_then(|id| self.named.get(&id));
             let text = named.map(String::as_str).or_else(|| token.get("token")?.as_str())?;
             Some((text.to_owned(), token.get("logprob")?.as_f64()?))
         };
@@ -176,20 +175,16 @@ impl Server for Llama {
 
 impl Tokens for Llama {
     fn of_prompt(&self, prompt: &Prompt, cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
-        numbers(&self.prompted(prompt, cancel)?)
+        self.prompted(prompt, cancel)
     }
 
     fn of_call(&self, text: &str, cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
-        numbers(&self.tokenize(text, cancel)?)
+        self.tokenize(text, cancel)
     }
 
     fn shares(&self, after: &[TokenId], next: &[TokenId], cancel: &Cancel) -> Result<Vec<f64>, Error> {
-        let prompt: Vec<Value> = after.iter().map(|&token| token.into()).collect();
-        let (likeliest, _) = self.likeliest(&prompt, cancel)?;
-        let told = |token: &Value| {
-            let id = token.get("id").and_then(Value::as_u64)?;
-            Some((u32::try_from(id).ok()?, token.get("logprob")?.as_f64()?))
-        };
+        let (likeliest, _) = self.likeliest(after, cancel)?;
+        let told = |token: &Value| Some((number(token.get("id")?)?, token.get("logprob")?.as_f64()?));
         let told: HashMap<TokenId, f64> = likeliest.iter().filter_map(told).collect();
         // What is not told is less likely than all that is.
         let least = told.values().copied().fold(0.0, f64::min);
@@ -197,10 +192,8 @@ impl Tokens for Llama {
     }
 }
 
-fn numbers(tokens: &[Value]) -> Result<Vec<TokenId>, Error> {
-    let number = |token: &Value| token.as_u64().and_then(|id| u32::try_from(id).ok());
-    let numbers: Option<Vec<TokenId>> = tokens.iter().map(number).collect();
-    numbers.ok_or_else(|| Error::new(Kind::Engine, "the server tells tokens that are no numbers"))
+fn number(token: &Value) -> Option<TokenId> {
+    u32::try_from(token.as_u64()?).ok()
 }
 
 /// The text of a grammar whose first rule is called `root`, as the server wants it.

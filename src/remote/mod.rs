@@ -5,7 +5,7 @@
 //! server's calls are read, and those that leaked into its text (`offered`).
 //!
 //! Invariant: a turn is whole or an error. What broke off in the middle is never taken for a turn, and the transcript
-//! of the caller is not touched. Only what never reached the server is sent again.
+//! of the caller is not touched. Only what no byte of an answer has come to is sent again.
 
 mod answers;
 mod choice;

@@ -248,8 +248,12 @@ fn a_prompt_that_is_too_long_is_shortened() {
     assert_eq!(transcript.len(), 4, "what was left out is still the caller's");
 }
 
-/// llama-server with a template of the Hermes family; a token a byte. `p_call` is what its model thinks of calling.
-fn llama(p_call: f64, written: &'static str) -> ModelServer {
+/// llama-server with a template of the Hermes family; a token a byte. `first` tells the likeliest tokens after a prompt, `written`
+/// what is written under a grammar.
+fn llama_server(
+    first: impl Fn(&str) -> Vec<(char, f64)> + Send + Sync + 'static,
+    written: impl Fn(&str) -> String + Send + Sync + 'static,
+) -> ModelServer {
     ModelServer::start(move |asked| match asked.path.as_str() {
         "/v1/models" => models(),
         "/props" => Reply::Json(json!({"chat_template": TEMPLATE, "bos_token": "", "eos_token": "<|end|>"})),
@@ -258,24 +262,33 @@ fn llama(p_call: f64, written: &'static str) -> ModelServer {
             Reply::Json(json!({"tokens": bytes.map(u64::from).collect::<Vec<_>>()}))
         }
         "/completion" if asked.body["n_predict"] == 1 => {
-            let after = prompt(asked).contains("tool_response");
-            let p = if after { 0.0 } else { p_call };
             let token =
-                |id: u64, text: &str, p: f64| json!({"id": id, "token": text, "logprob": p.max(1e-30).ln()});
-            let top = [token(60, "<", p), token(73, "I", 1.0 - p)];
+                |(c, p): (char, f64)| json!({"id": c as u32, "token": c, "logprob": p.max(1e-30).ln()});
+            let top: Vec<Value> = first(&prompt(asked)).into_iter().map(token).collect();
             let timings = json!({"prompt_n": 10, "cache_n": 2, "prompt_ms": 1.5, "predicted_n": 1, "predicted_ms": 1.0});
             Reply::Json(json!({"content": "x", "stop": true, "timings": timings,
                 "completion_probabilities": [{"id": 60, "token": "<", "logprob": 0.0, "top_logprobs": top}]}))
         }
         "/completion" => {
-            let call = asked.body["grammar"].as_str().unwrap().contains("get_weather");
-            let text = if call { written } else { "It rains in Oslo." };
+            let text = written(asked.body["grammar"].as_str().unwrap());
             let (one, two) = text.split_at(text.len() / 2);
             let piece = |text: &str| json!({"content": text, "stop": false});
             let last = json!({"content": "", "stop": true, "stop_type": "eos"});
             Reply::Events(vec![piece(one), piece(two), last])
         }
         _ => Reply::Refusal(404, Value::Null),
+    })
+}
+
+/// One with the tool for the weather; `p_call` is what its model thinks of calling.
+fn llama(p_call: f64, written: &'static str) -> ModelServer {
+    let first = move |prompt: &str| {
+        let p = if prompt.contains("tool_response") { 0.0 } else { p_call };
+        vec![('<', p), ('I', 1.0 - p)]
+    };
+    llama_server(first, move |grammar| {
+        let call = grammar.contains("get_weather");
+        if call { written } else { "It rains in Oslo." }.to_owned()
     })
 }
 
@@ -322,40 +335,19 @@ fn a_server_that_takes_grammars_is_asked_for_the_decision_and_held_to_ours() {
 #[test]
 fn what_a_server_s_model_prefers_whatever_it_is_asked_does_not_choose_the_tool() {
     // It would rather book, and less so where it is asked for the weather.
-    let server = ModelServer::start(|asked| match asked.path.as_str() {
-        "/v1/models" => models(),
-        "/props" => Reply::Json(json!({"chat_template": TEMPLATE, "bos_token": "", "eos_token": "<|end|>"})),
-        "/tokenize" => {
-            let bytes = asked.body["content"].as_str().unwrap().bytes();
-            Reply::Json(json!({"tokens": bytes.map(u64::from).collect::<Vec<_>>()}))
-        }
-        "/completion" if asked.body["n_predict"] == 1 => {
-            let prompt = prompt(asked);
-            let top = |tokens: &[(char, f64)]| -> Vec<Value> {
-                let token = |&(c, p): &(char, f64)| json!({"id": c as u32, "token": c, "logprob": p.ln()});
-                tokens.iter().map(token).collect()
-            };
-            let top = match prompt.ends_with("{\"name\": \"") {
-                true if prompt.contains("Oslo") => top(&[('b', 0.6), ('g', 0.4)]),
-                true => top(&[('b', 0.9), ('g', 0.1)]),
-                false if prompt.contains("tool_response") => top(&[('I', 1.0)]),
-                false => top(&[('<', 1.0)]),
-            };
-            Reply::Json(json!({"content": "x", "stop": true,
-                "completion_probabilities": [{"id": 60, "token": "<", "logprob": 0.0, "top_logprobs": top}]}))
-        }
-        "/completion" => {
-            let grammar = asked.body["grammar"].as_str().unwrap();
-            // Held to one tool, it writes that one; else what it prefers.
-            let text = match (grammar.contains("book"), grammar.contains("get_weather")) {
-                (true, _) => CALL.replace("get_weather", "book"),
-                (_, true) => CALL.to_owned(),
-                _ => "It rains in Oslo.".to_owned(),
-            };
-            Reply::Events(vec![json!({"content": text, "stop": true, "stop_type": "eos"})])
-        }
-        _ => Reply::Refusal(404, Value::Null),
-    });
+    let first = |prompt: &str| match prompt.ends_with("{\"name\": \"") {
+        true if prompt.contains("Oslo") => vec![('b', 0.6), ('g', 0.4)],
+        true => vec![('b', 0.9), ('g', 0.1)],
+        false if prompt.contains("tool_response") => vec![('I', 1.0)],
+        false => vec![('<', 1.0)],
+    };
+    // Held to one tool, it writes that one; else what it prefers.
+    let server =
+        llama_server(first, |grammar| match (grammar.contains("book"), grammar.contains("get_weather")) {
+            (true, _) => CALL.replace("get_weather", "book"),
+            (_, true) => CALL.to_owned(),
+            _ => "It rains in Oslo.".to_owned(),
+        });
     let called_with = |tool_bias: f64| {
         let mut options = remote::Options::new(&server.url);
         options.engine.tool_bias = tool_bias;

@@ -168,25 +168,12 @@ struct PeerTimes {
     grammar: Option<Answer>,
 }
 
-/// An answer of the server, and whether it is one call that fits.
+/// An answer of the server.
 struct Answer {
-    answered: Answered,
+    ms: f64,
+    tokens: Option<u64>,
+    /// Whether it is one call that fits.
     valid: bool,
-}
-
-impl Answer {
-    fn new(answered: Answered, request: &Request) -> Self {
-        let valid = answered.is_valid(request);
-        Self { answered, valid }
-    }
-
-    fn ms(&self) -> f64 {
-        self.answered.ms
-    }
-
-    fn tokens(&self) -> Option<u64> {
-        self.answered.tokens()
-    }
 }
 
 impl PeerTimes {
@@ -195,7 +182,11 @@ impl PeerTimes {
         let own = peer.repeated(&Ask::chat(request), runs)?;
         let ask = ours.grammar.as_ref().map(|grammar| Ask::completion(&ours.prompt, grammar));
         let grammar = ask.map(|ask| peer.repeated(&ask, runs)).transpose()?.flatten();
-        let answer = |answered| Answer::new(answered, request);
+        let answer = |answered: Answered| Answer {
+            ms: answered.ms,
+            tokens: answered.tokens(),
+            valid: answered.is_valid(request),
+        };
         Ok(Self { own: own.map(answer), grammar: grammar.map(answer) })
     }
 }
@@ -233,11 +224,11 @@ impl Row {
             },
             "cold_ms": self.cold,
             "cold_no_cache_ms": self.cold_no_cache,
-            "peer_ms": self.theirs.own.as_ref().map(Answer::ms),
-            "peer_tokens": self.theirs.own.as_ref().and_then(Answer::tokens),
+            "peer_ms": self.theirs.own.as_ref().map(|answer| answer.ms),
+            "peer_tokens": self.theirs.own.as_ref().and_then(|answer| answer.tokens),
             "peer_valid": self.theirs.own.as_ref().map(|answer| answer.valid),
-            "peer_grammar_ms": self.theirs.grammar.as_ref().map(Answer::ms),
-            "peer_grammar_tokens": self.theirs.grammar.as_ref().and_then(Answer::tokens),
+            "peer_grammar_ms": self.theirs.grammar.as_ref().map(|answer| answer.ms),
+            "peer_grammar_tokens": self.theirs.grammar.as_ref().and_then(|answer| answer.tokens),
             "peer_grammar_valid": self.theirs.grammar.as_ref().map(|answer| answer.valid),
             "peer_cold_ms": self.peer_cold,
         }))
@@ -255,8 +246,8 @@ fn summary(rows: &[Row], model_bytes: u64, peak_memory: Option<u64>, speedup: Op
     let cold = median_of(&|row| row.cold);
     // Cold calls are compared on the requests that both sides made.
     let cold_of_both = median_of(&|row| row.peer_cold.and(row.cold));
-    let peer = median_of(&|row| row.theirs.own.as_ref().map(Answer::ms));
-    let grammar = median_of(&|row| row.theirs.grammar.as_ref().map(Answer::ms));
+    let peer = median_of(&|row| row.theirs.own.as_ref().map(|answer| answer.ms));
+    let grammar = median_of(&|row| row.theirs.grammar.as_ref().map(|answer| answer.ms));
     // None where no request was made so.
     let valid = |of: &dyn Fn(&Row) -> Option<&Answer>| {
         let made: Vec<&Answer> = rows.iter().filter_map(of).collect();
