@@ -247,6 +247,8 @@ pub struct McpServer {
     pub command: Vec<String>,
     /// The address of one that runs already.
     pub url: Option<String>,
+    /// The environment variable with the key that the server at `url` wants.
+    pub key_env: Option<String>,
     /// Its tools that are offered; `*` stands for all.
     #[serde(default)]
     pub tools: Vec<String>,

@@ -91,6 +91,12 @@ impl Address {
         &self.origin
     }
 
+    /// Whether nobody on the way can read what is sent there: it is encrypted, or does not leave this machine.
+    pub(super) fn is_private(&self) -> bool {
+        let is_loopback = |host: &str| host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        self.tls.is_some() || self.host == "localhost" || is_loopback(&self.host)
+    }
+
     /// The host and the port as the policy has them.
     pub(super) fn authority(&self) -> HeaderValue {
         self.authority.clone()
@@ -153,6 +159,17 @@ mod tests {
             assert_eq!((address.origin(), address.host.as_str(), address.port), (origin, host, port));
             assert_eq!(address.target().to_string(), target);
             assert_eq!(address.tls.is_some(), url.starts_with("https"));
+        }
+        for (url, is_private) in [
+            ("http://127.0.0.1:8000/mcp", true),
+            ("http://localhost/", true),
+            ("http://[::1]:81/", true),
+            ("https://tools.example", true),
+            ("http://tools.example", false),
+            ("http://10.0.0.1/", false),
+            ("http://127.0.0.1.example/", false),
+        ] {
+            assert_eq!(Address::new(url).unwrap().is_private(), is_private, "{url}");
         }
         for (url, why) in [
             ("ftp://host/", "neither http"),

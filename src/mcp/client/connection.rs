@@ -23,6 +23,7 @@ use toolgate_sandbox::{Enforced, output};
 use super::super::runtime;
 use super::address::Address;
 use super::http;
+use super::key::Key;
 use crate::Error;
 use crate::tools::Told;
 
@@ -145,14 +146,19 @@ impl Connection {
     ///
     /// # Errors
     /// Where it is not reached, or answers with something else than the protocol.
-    pub(super) fn connect(address: Address, limit: Duration, threads: &Arc<Threads>) -> Result<Self, Error> {
+    pub(super) fn connect(
+        address: Address,
+        key: Option<Key>,
+        limit: Duration,
+        threads: &Arc<Threads>,
+    ) -> Result<Self, Error> {
         let enforced = Enforced::elsewhere(address.origin());
         let list = List::new();
         // The time limit of a call is watched here too, and there the server is told of it.
         let patience = limit.max(START).saturating_add(Duration::from_secs(2));
         let transport = {
             let _inside = threads.handle()?.enter();
-            http::transport(address, patience)
+            http::transport(address, key, patience)
         };
         let session = greet(transport, &list, threads).map_err(Error::input)?;
         let (session, place) = (Some(session), Place::Elsewhere);

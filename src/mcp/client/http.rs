@@ -31,6 +31,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::address::Address;
+use super::key::Key;
 
 /// Bytes of an answer, or of an event.
 const MOST: usize = 4 * 1024 * 1024;
@@ -51,19 +52,24 @@ type Events = BoxStream<'static, Result<Sse, SseError>>;
 #[derive(Clone)]
 pub(super) struct Http {
     address: Arc<Address>,
+    key: Option<Key>,
     /// How long an answer may take, with all that belongs to it.
     patience: Duration,
     /// When the last stream was asked for.
     asked: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
-/// What carries messages to the server at `address` and back; a request is given up after `patience`.
-pub(super) fn transport(address: Address, patience: Duration) -> StreamableHttpClientTransport<Http> {
+/// What carries messages to the server at `address` and back, each with the `key`; a request is given up after `patience`.
+pub(super) fn transport(
+    address: Address,
+    key: Option<Key>,
+    patience: Duration,
+) -> StreamableHttpClientTransport<Http> {
     let mut backoff = ExponentialBackoff::default();
     (backoff.base_duration, backoff.max_delay) = (PACE.0, Some(PACE.1));
     let mut config = StreamableHttpClientTransportConfig::with_uri(address.origin());
     config.retry_config = Arc::new(backoff);
-    let client = Http { address: Arc::new(address), patience, asked: Arc::default() };
+    let client = Http { address: Arc::new(address), key, patience, asked: Arc::default() };
     StreamableHttpClientTransport::with_client(client, config)
 }
 
@@ -184,6 +190,9 @@ impl Http {
             .uri(self.address.target())
             .header(header::HOST, self.address.authority())
             .header(header::USER_AGENT, concat!("toolgate/", env!("CARGO_PKG_VERSION")));
+        if let Some(key) = &self.key {
+            request = request.header(header::AUTHORIZATION, key.header());
+        }
         if let Some(session) = session {
             request = request.header(HEADER_SESSION_ID, session);
         }
@@ -270,7 +279,13 @@ impl Http {
         let status = answer.status;
         match status {
             StatusCode::UNAUTHORIZED => {
-                return Err(other("it wants a key, and a policy cannot give one (HTTP 401)".to_owned()));
+                let why = match self.key {
+                    None => {
+                        "it wants a key (HTTP 401): key_env = \"VARIABLE\" in the policy says where one is"
+                    }
+                    Some(_) => "it does not take the key of key_env (HTTP 401)",
+                };
+                return Err(other(why.to_owned()));
             }
             _ if status.is_redirection() => {
                 let to = answer.header(header::LOCATION).unwrap_or("nowhere");
@@ -292,7 +307,8 @@ fn other(why: String) -> Failure {
     StreamableHttpError::Client(io::Error::other(why))
 }
 
-// The address of a request, and a key, are what rmcp was configured with: the one is known, the other was not given.
+// The address of a request, and a key, would be what rmcp was configured with: both are known here, where the key is kept
+// from whatever is printed.
 impl StreamableHttpClient for Http {
     type Error = io::Error;
 

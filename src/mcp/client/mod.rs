@@ -7,6 +7,7 @@
 mod address;
 mod connection;
 mod http;
+mod key;
 mod offer;
 mod result;
 mod schema;
@@ -20,6 +21,7 @@ use toolgate_sandbox::policy::{McpServer, Mode, Policy, Tier};
 
 use self::address::Address;
 use self::connection::{Connection, Threads};
+use self::key::Key;
 use self::offer::Offer;
 use self::tool::Bounds;
 use crate::tools::Source;
@@ -95,12 +97,16 @@ struct Ground<'a> {
 impl Ground<'_> {
     fn start(&self, name: &str, server: &McpServer, threads: &Arc<Threads>) -> Result<Offer, Error> {
         let connection = match (server.command.as_slice(), &server.url) {
-            ([], Some(url)) => self.connect(url, threads)?,
+            ([], Some(url)) => self.connect(url, server.key_env.as_deref(), threads)?,
             ([], None) => {
                 return Err(Error::input("it has neither a command that starts it nor a url"));
             }
             (_, Some(_)) => {
                 return Err(Error::input("it has both a command and a url; leave one of them out"));
+            }
+            (_, None) if server.key_env.is_some() => {
+                let why = "key_env is for servers with a url; [env] pass lets one that is started here see a variable";
+                return Err(Error::input(why));
             }
             (command, None) => {
                 let mut policy = self.policy.clone();
@@ -115,11 +121,13 @@ impl Ground<'_> {
 
     /// Connects to a server that runs elsewhere. It has what the others have least of, a network, so that it takes no less
     /// of a tier than they do.
-    fn connect(&self, url: &str, threads: &Arc<Threads>) -> Result<Connection, Error> {
+    fn connect(&self, url: &str, key_env: Option<&str>, threads: &Arc<Threads>) -> Result<Connection, Error> {
         if self.policy.tier < Tier::Exec {
             let why = "the policy grants no servers; a policy with tier = \"exec\" does";
             return Err(Error::new(Kind::Denied, why));
         }
-        Connection::connect(Address::new(url)?, Bounds::of(self.policy).time, threads)
+        let address = Address::new(url)?;
+        let key = key_env.map(|variable| Key::of_variable(variable, &address)).transpose()?;
+        Connection::connect(address, key, Bounds::of(self.policy).time, threads)
     }
 }

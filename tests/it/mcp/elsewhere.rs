@@ -29,6 +29,7 @@ enum Does {
 struct Asked {
     http: String,
     session: Option<String>,
+    authorization: Option<String>,
     method: String,
     body: Value,
 }
@@ -96,13 +97,14 @@ fn request(stream: &TcpStream) -> Option<Asked> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     let http = line.split(' ').next()?.to_owned();
-    let (mut session, mut length) = (None, 0);
+    let (mut session, mut authorization, mut length) = (None, None, 0);
     loop {
         line.clear();
         reader.read_line(&mut line).ok()?;
         let Some((name, value)) = line.trim_end().split_once(": ") else { break };
         match name.to_ascii_lowercase().as_str() {
             "mcp-session-id" => session = Some(value.to_owned()),
+            "authorization" => authorization = Some(value.to_owned()),
             "content-length" => length = value.parse().ok()?,
             _ => {}
         }
@@ -111,7 +113,7 @@ fn request(stream: &TcpStream) -> Option<Asked> {
     reader.read_exact(&mut body).ok()?;
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let method = body["method"].as_str().unwrap_or(&http).to_owned();
-    Some(Asked { http, session, method, body })
+    Some(Asked { http, session, authorization, method, body })
 }
 
 fn act(mut stream: TcpStream, does: Does) {
@@ -240,6 +242,41 @@ fn a_tool_elsewhere_that_may_change_something_is_offered_in_edit_mode_alone() {
     assert!(said.contains("alter of the MCP server far") && said.contains("edit mode offers it"), "{said}");
     let (_, listed, said) = field.run(&["tool", "list", "--mode", "edit", "--policy", &policy]);
     assert!(listed.contains("\nlook ") && listed.contains("\nalter "), "{said}");
+}
+
+#[test]
+fn a_key_comes_from_the_environment_and_goes_only_where_nobody_can_read_it() {
+    let field = Field::new();
+    let locked = Far::start(|asked| match (asked.authorization.as_deref(), asked.method.as_str()) {
+        (Some("Bearer sesame"), "initialize") => initialized(asked),
+        (Some("Bearer sesame"), "tools/list") => result(asked, &json!({"tools": [definition("say", true)]})),
+        (Some("Bearer sesame"), "GET") => Does::Says("405 No", String::new(), String::new()),
+        (Some("Bearer sesame"), _) => Does::Says("202 Taken", String::new(), String::new()),
+        _ => Does::Says("401 No", String::new(), String::new()),
+    });
+    let listed = |url: &str, key: Option<&str>| {
+        let text = std::fs::read_to_string(policy(&field, "exec", &[("far", url)])).unwrap();
+        let policy = field.policy(&(text + "key_env = \"FAR_KEY\"\n"));
+        let mut command = super::toolgate();
+        command.args(["tool", "list", "--policy", &policy]).current_dir(&field.ws).env_remove("FAR_KEY");
+        let output = command.envs(key.map(|key| ("FAR_KEY", key))).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    };
+    let (tools, said) = listed(&locked.url, Some("sesame\n"));
+    assert!(tools.contains("\nsay ") && !said.contains("sesame"), "{said}");
+    for (key, why) in [
+        (Some("wrong-key"), "does not take the key of key_env"),
+        (Some(" "), "set the variable FAR_KEY"),
+        (Some("two\nlines"), "FAR_KEY holds more than printable ASCII"),
+        (None, "set the variable FAR_KEY"),
+    ] {
+        let (tools, said) = listed(&locked.url, key);
+        assert!(!tools.contains("\nsay ") && said.contains(why), "{key:?}: {said}");
+        assert!(key.is_none_or(|key| key == " " || !said.contains(key)), "the key is not printed: {said}");
+    }
+    let (_, said) = listed("http://tools.example/mcp", Some("sesame"));
+    assert!(said.contains("https://"), "{said}");
 }
 
 #[test]
