@@ -58,7 +58,7 @@ pub trait Backend {
     /// [`Kind::Backend`](crate::Kind::Backend).
     fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error>;
 
-    /// Most tokens it can hold.
+    /// Most tokens a sequence of it can hold.
     fn context_len(&self) -> usize;
 
     /// Most tokens one [`eval`](Self::eval) takes; at least 1.
@@ -98,9 +98,8 @@ pub trait Backend {
     /// [`Kind::Backend`](crate::Kind::Backend) for a row that was not asked for.
     fn logits(&self, row: usize) -> Result<&[f32], Error>;
 
-    /// Sequences of tokens it can hold beside each other, numbered from 0, the one it starts with; at least 1. Tokens
-    /// that sequences share count once, or at most as often as there are sequences, against
-    /// [`context_len`](Self::context_len).
+    /// Sequences of tokens it can hold beside each other, each of up to [`context_len`](Self::context_len), numbered from 0,
+    /// the one it starts with; at least 1.
     fn sequences(&self) -> usize {
         1
     }
@@ -121,14 +120,6 @@ pub trait Backend {
     /// [`Kind::Backend`](crate::Kind::Backend) where there is no such sequence.
     fn switch(&mut self, sequence: usize) -> Result<(), Error> {
         if sequence == 0 { Ok(()) } else { Err(no_sequence(sequence)) }
-    }
-
-    /// Forgets all tokens of a sequence.
-    ///
-    /// # Errors
-    /// [`Kind::Backend`](crate::Kind::Backend) where there is no such sequence.
-    fn forget(&mut self, sequence: usize) -> Result<(), Error> {
-        if sequence == 0 { self.truncate(0).map(drop) } else { Err(no_sequence(sequence)) }
     }
 
     /// What saved states depend on beside the model's file: a state is restored only where this is the same text. None
@@ -224,9 +215,6 @@ macro_rules! forward {
             }
             fn switch(&mut self, sequence: usize) -> Result<(), Error> {
                 (**self).switch(sequence)
-            }
-            fn forget(&mut self, sequence: usize) -> Result<(), Error> {
-                (**self).forget(sequence)
             }
             fn state_key(&self) -> Option<String> {
                 (**self).state_key()

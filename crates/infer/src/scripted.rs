@@ -243,8 +243,7 @@ impl Backend for Scripted {
     }
 
     fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), Error> {
-        let others: usize = self.others.iter().map(Vec::len).sum();
-        if others + self.held.len() + tokens.len() > self.context || tokens.len() > self.batch {
+        if self.held.len() + tokens.len() > self.context || tokens.len() > self.batch {
             return Err(Error::new(Kind::Backend, "batch exceeds the context or the batch length"));
         }
         self.batches.push(tokens.len());
@@ -285,15 +284,6 @@ impl Backend for Scripted {
         }
         self.current = sequence;
         self.logits.clear();
-        Ok(())
-    }
-
-    fn forget(&mut self, sequence: usize) -> Result<(), Error> {
-        if sequence == self.current {
-            return self.truncate(0).map(drop);
-        }
-        let missing = || Error::new(Kind::Backend, format!("there is no sequence {sequence}"));
-        self.others.get_mut(sequence).ok_or_else(missing)?.clear();
         Ok(())
     }
 

@@ -206,7 +206,6 @@ impl<B: Backend> Session<B> {
             return Ok(false);
         }
         self.set_aside()?;
-        self.make_room(tokens.len())?;
         self.row = None;
         let restored = self.backend.restore(state, tokens)?;
         if restored && self.backend.evaluated() == tokens.len() {
@@ -347,19 +346,8 @@ impl<B: Backend> Session<B> {
         self.truncate(0)
     }
 
-    /// Forgets what is on the shelf, the oldest first, until `more` tokens fit.
-    fn make_room(&mut self, more: usize) -> Result<(), Error> {
-        while self.tokens.len() + more + self.shelf.tokens() > self.backend.context_len() {
-            let Some(oldest) = self.shelf.oldest() else { break };
-            let _ = self.shelf.take(oldest);
-            self.backend.forget(oldest)?;
-        }
-        Ok(())
-    }
-
     fn eval_batch(&mut self, batch: &[TokenId], rows: Rows) -> Result<(), Error> {
         self.row = None;
-        self.make_room(batch.len())?;
         let held = self.tokens.len();
         let result = self.backend.eval(batch, rows);
         let gained = self.backend.evaluated().saturating_sub(held).min(batch.len());

@@ -39,11 +39,6 @@ impl Shelf {
     pub(crate) fn cheapest(&self) -> Option<(usize, usize)> {
         self.0.iter().map(|(sequence, tokens)| (*sequence, tokens.len())).min_by_key(|&(_, tokens)| tokens)
     }
-
-    /// Tokens on the shelf; those that sequences share count for each.
-    pub(crate) fn tokens(&self) -> usize {
-        self.0.iter().map(|(_, tokens)| tokens.len()).sum()
-    }
 }
 
 /// How many items two sequences begin with alike.

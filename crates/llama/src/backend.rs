@@ -236,14 +236,6 @@ impl Backend for LlamaBackend {
         Ok(())
     }
 
-    fn forget(&mut self, sequence: usize) -> Result<()> {
-        let now = self.current;
-        self.switch(sequence)?;
-        let done = self.truncate(0);
-        self.switch(now)?;
-        done.map(drop)
-    }
-
     fn state_key(&self) -> Option<String> {
         self.facts.state_key.clone()
     }

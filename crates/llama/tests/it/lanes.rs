@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::thread;
 
-use toolgate_infer::{Backend, Kind, Rows, Session, Specials};
+use toolgate_infer::{Backend, Cancel, Kind, Rows, Session, Specials};
 use toolgate_llama::{ContextOptions, LlamaBackend, Load, Model};
 
 use crate::support::model;
@@ -143,4 +143,24 @@ fn a_conversation_that_asks_for_too_much_does_not_fail_the_others() {
         goes_through(first, &texts[0], &expected);
         first.end_turn();
     });
+}
+
+#[test]
+fn every_sequence_of_every_conversation_has_the_whole_context() {
+    let Some(model) = model("smollm2-135m", Load::All) else { return };
+    for conversations in [1, 2] {
+        let mut sessions = lanes(&model, conversations);
+        for session in &mut sessions {
+            let len = session.backend().context_len();
+            // Two prompts without anything in common, each as long as may be.
+            for word in [" one", " two"] {
+                let prompt = tokens(&model, &word.repeat(len));
+                let prompt = prompt.get(..len).unwrap();
+                session.set_prompt(prompt, 0, &Cancel::default(), &mut |_| ()).unwrap();
+                assert_eq!(session.room(), 0);
+            }
+            let first = tokens(&model, &" one".repeat(len));
+            assert_eq!(session.held(first.get(..len).unwrap()), len, "{conversations} conversations");
+        }
+    }
 }
