@@ -35,10 +35,10 @@ impl LocalEngine<LlamaBackend> {
             progress(share);
             ControlFlow::Continue(())
         };
-        let loaded = Model::load(
-            &model.path,
-            ModelOptions { progress: Some(Box::new(progress)), ..Default::default() },
-        )?;
+        let untrained = options.untrained.clone();
+        let loading =
+            ModelOptions { progress: Some(Box::new(progress)), untrained, ..ModelOptions::default() };
+        let loaded = Model::load(&model.path, loading)?;
         let dialogue = dialogue(&loaded, model)?;
         let usual = ContextOptions::default();
         let context = ContextOptions {

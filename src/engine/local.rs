@@ -15,8 +15,8 @@ use toolgate_chat::{
 };
 use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
 use toolgate_infer::{
-    Backend, Budget, Constraint as Limit, DecodeOptions, Decoded, Drafting, Forcing, Free, Openings, Piece,
-    Sampler, SamplerOptions, Session, Stats, StopReason, TurnDecision, common_len, decode,
+    Backend, Budget, Constraint as Limit, DecodeOptions, Decoded, Drafting, Forcing, Free, Further, Openings,
+    Piece, Sampler, SamplerOptions, Session, Stats, StopReason, TurnDecision, Untrained, common_len, decode,
 };
 
 use super::answer::openings_beside_json;
@@ -55,6 +55,9 @@ pub struct Options {
     /// How much it counts for a tool, in logarithms of probability, that it takes what the user named
     /// ([`TurnRequest::fits`]), and against it that it does not. Default 0. Applies to a turn's first call.
     pub fit_weight: f64,
+    /// Added tokens of the model's vocabulary that it was not trained with: their names are read and written in tokens of
+    /// ordinary text. Default none. It counts where a model is loaded, and at a llama-server.
+    pub untrained: Untrained,
     /// Which parameters of the tools the model is offered.
     pub parameters: Parameters,
     /// What the model sees when it answers after calls.
@@ -112,6 +115,7 @@ impl Default for Options {
             primer: Primer::None,
             tool_bias: 0.0,
             fit_weight: 0.0,
+            untrained: Untrained::default(),
             parameters: Parameters::All,
             answer_view: AnswerView::Compact,
             parallel: NonZeroUsize::MIN,
@@ -556,10 +560,13 @@ impl<B: Backend + Send> Making<'_, B> {
         mut shown: Shown,
     ) -> Result<Decoded, Error> {
         let mut constraint = self.engine.constraint(side)?;
-        let mut options = DecodeOptions { ahead: std::mem::take(&mut self.ahead), ..self.decode_options() };
-        if matches!(shown, Shown::Answer) {
-            options.stop_texts.clone_from(&self.request.sampling.stop);
-        }
+        let mut options = match shown {
+            Shown::Calls(_) => self.call_options(),
+            Shown::Answer => {
+                DecodeOptions { stop_texts: self.request.sampling.stop.clone(), ..self.decode_options() }
+            }
+        };
+        options.ahead = std::mem::take(&mut self.ahead);
         self.budget = self.spent + options.max_tokens.min(state.session.room() + options.ahead);
         // Without a constraint the text may hold a call in any dialect: only what is none is shown.
         let leaked = side.is_none() && matches!(shown, Shown::Answer);
@@ -618,6 +625,15 @@ impl<B: Backend + Send> Making<'_, B> {
             cancel: self.cancel.clone(),
             ..DecodeOptions::default()
         }
+    }
+
+    /// How calls are decoded.
+    pub(super) fn call_options(&self) -> DecodeOptions {
+        let further = Further {
+            openings: self.engine.openings.clone(),
+            threshold: self.engine.options.thresholds.further,
+        };
+        DecodeOptions { further: Some(further), ..self.decode_options() }
     }
 
     /// Counts what a decoded text cost; one whose constraint failed is an error.

@@ -73,7 +73,7 @@ impl<B: Backend + Send> Making<'_, B> {
             return self.narrowed(state, &mut writer.sampler, before, place.start, &narrower, &wrong.why);
         }
         writer.tried.add(before.text.get(..place.end).unwrap_or_default());
-        let options = self.decode_options();
+        let options = self.call_options();
         let (tried, stats) = (&writer.tried, &mut self.stats);
         let mut make = || self.engine.constraint(Some(side)).map_err(failed);
         let other = likeliest_other(&mut state.session, &mut make, &options, before, place, tried, stats)?;
@@ -91,7 +91,7 @@ impl<B: Backend + Send> Making<'_, B> {
         other: &Other,
     ) -> Result<Option<Decoded>, Error> {
         let mut constraint = self.engine.constraint(Some(side))?;
-        let options = self.decode_options();
+        let options = self.call_options();
         let silent = &mut |_: Piece<'_>| ControlFlow::Continue(());
         let decoded = decode_from(&mut state.session, &mut constraint, sampler, &options, other, silent)?;
         decoded.map(|decoded| self.counted(decoded, Some(side))).transpose()

@@ -21,12 +21,21 @@ pub struct Thresholds {
     /// After a call that did not fail, where the request names what no call has taken up
     /// ([`TurnRequest::open`](super::TurnRequest)) and this is lower than the threshold above.
     pub while_open: f64,
+    /// Behind a call, in a turn that may hold several: a small model begins a new line there whether it calls on or not.
+    pub further: f64,
 }
 
 impl Default for Thresholds {
     /// Uncalibrated: the value DESIGN.md's measurements used for every state.
     fn default() -> Self {
-        Self { first: 0.2, after_success: 0.2, after_change: 0.2, after_failure: 0.2, while_open: 0.2 }
+        Self {
+            first: 0.2,
+            after_success: 0.2,
+            after_change: 0.2,
+            after_failure: 0.2,
+            while_open: 0.2,
+            further: 0.2,
+        }
     }
 }
 
@@ -54,6 +63,7 @@ impl Thresholds {
             after_change: moved(self.after_change),
             after_failure: moved(self.after_failure),
             while_open: moved(self.while_open),
+            further: moved(self.further),
         }
     }
 

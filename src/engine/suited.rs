@@ -27,6 +27,7 @@ impl Options {
             Some(Answers::Full) => AnswerView::Full,
             Some(Answers::Results) => AnswerView::Results,
         };
+        options.untrained = entry.untrained_tokens.clone();
         options.tool_bias = defaults.tool_bias.unwrap_or(options.tool_bias);
         options.fit_weight = defaults.fit_weight.unwrap_or(options.fit_weight);
         let parallel = defaults.parallel.and_then(|n| NonZeroUsize::new(n as usize));
@@ -38,6 +39,7 @@ impl Options {
             after_change: own.after_change.unwrap_or(usual.after_change),
             after_failure: own.after_failure.unwrap_or(usual.after_failure),
             while_open: own.while_open.unwrap_or(usual.while_open),
+            further: own.further.unwrap_or(usual.further),
         };
         options
     }

@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use toolgate_chat::Primer;
+use toolgate_infer::Untrained;
 
 use super::digest::Sha256Digest;
 use super::error::{Error, Kind};
@@ -53,6 +54,9 @@ pub struct Entry {
     /// Pieces of the file's own chat template that are faulty, with their replacements.
     #[serde(default)]
     pub template_replacements: Vec<Replacement>,
+    /// Added tokens of its vocabulary that its weights know nothing of: their names are written in tokens of ordinary text.
+    #[serde(default, deserialize_with = "untrained")]
+    pub untrained_tokens: Untrained,
     /// Settings that suit this model.
     #[serde(default)]
     pub defaults: Defaults,
@@ -151,6 +155,8 @@ pub struct CallThresholds {
     pub after_failure: Option<f64>,
     /// After a call that did not fail, while the request names what no call has taken up.
     pub while_open: Option<f64>,
+    /// Behind a call of a turn that may hold several.
+    pub further: Option<f64>,
 }
 
 impl Catalogue {
@@ -271,9 +277,9 @@ impl Entry {
         if self.wheels.iter().any(|wheel| !plain(&wheel.package) || !plain(&wheel.version)) {
             return Err(self.fault("has a wheel whose package or version is not a plain name"));
         }
-        let CallThresholds { first, after_success, after_change, after_failure, while_open } =
+        let CallThresholds { first, after_success, after_change, after_failure, while_open, further } =
             &self.defaults.thresholds;
-        if [first, after_success, after_change, after_failure, while_open]
+        if [first, after_success, after_change, after_failure, while_open, further]
             .into_iter()
             .flatten()
             .any(|share| !(0.0..=2.0).contains(share))
@@ -289,6 +295,10 @@ impl Entry {
     fn fault(&self, what: &str) -> Error {
         Error::new(Kind::Catalogue, format!("model {:?} of the catalogue {what}", self.id))
     }
+}
+
+fn untrained<'de, D: Deserializer<'de>>(names: D) -> Result<Untrained, D::Error> {
+    Untrained::new(Vec::<String>::deserialize(names)?).map_err(serde::de::Error::custom)
 }
 
 fn main_branch() -> String {

@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 use toolgate_chat::{Dialogue, Prompt, Template, TemplateTokens};
 use toolgate_grammar::{Grammar, TokenId};
-use toolgate_infer::StopReason;
+use toolgate_infer::{StopReason, Untrained};
 
 use super::Options;
 use super::choice::Tokens;
@@ -29,6 +29,9 @@ pub(super) struct Llama {
     dialogue: Dialogue,
     /// Tokens that are a whole call opening each, and that the server does not spell out because they are control tokens.
     named: HashMap<TokenId, String>,
+    /// What the model was not trained with, and the tokens of it.
+    untrained: Untrained,
+    never: Vec<TokenId>,
 }
 
 impl Llama {
@@ -45,7 +48,15 @@ impl Llama {
         let tokens = TemplateTokens { bos: text("bos_token"), eos: text("eos_token") };
         let marks = marks(&source).chain([tokens.bos.clone(), tokens.eos.clone()]).collect::<Vec<_>>();
         let dialogue = Dialogue::derived(Template::new(source, tokens)?).guarding(marks);
-        let mut llama = Self { client, model: options.model.clone(), dialogue, named: HashMap::new() };
+        let (model, untrained) = (options.model.clone(), Untrained::default());
+        let mut llama = Self { client, model, dialogue, named: HashMap::new(), untrained, never: Vec::new() };
+        for name in options.engine.untrained.names() {
+            // A server's vocabulary may do without it.
+            if let [token] = llama.tokenize(&[name], &never)?.as_slice() {
+                llama.never.push(*token);
+            }
+        }
+        llama.untrained.clone_from(&options.engine.untrained);
         llama.named = llama.names()?;
         Ok(llama)
     }
@@ -54,15 +65,17 @@ impl Llama {
     fn names(&self) -> Result<HashMap<TokenId, String>, Error> {
         let mut named = HashMap::new();
         for opening in self.dialogue.format().openings() {
-            if let [token] = self.tokenize(opening, &Cancel::default())?.as_slice() {
+            if let [token] = self.tokenize(&[opening], &Cancel::default())?.as_slice() {
                 named.insert(*token, opening.to_owned());
             }
         }
         Ok(named)
     }
 
-    fn tokenize(&self, text: &str, cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
-        let body = self.addressed(json!({"content": text, "add_special": false, "parse_special": true}));
+    /// The tokens of some texts, each tokenized by itself.
+    fn tokenize(&self, texts: &[&str], cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
+        let parts: Vec<&str> = texts.iter().flat_map(|text| self.untrained.parts(text)).collect();
+        let body = self.addressed(json!({"content": parts, "add_special": false, "parse_special": true}));
         let answer = self.client.post("/tokenize", &body, cancel)?;
         let tokens = answer.get("tokens").and_then(Value::as_array);
         let tokens: Option<Vec<TokenId>> = tokens.and_then(|tokens| tokens.iter().map(number).collect());
@@ -97,11 +110,8 @@ impl Llama {
 
     /// The pieces of a prompt are tokenized apart, so that nothing in a message becomes a control token.
     fn prompted(&self, prompt: &Prompt, cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
-        let mut tokens = Vec::new();
-        for piece in &prompt.pieces {
-            tokens.extend(self.tokenize(piece, cancel)?);
-        }
-        Ok(tokens)
+        let pieces: Vec<&str> = prompt.pieces.iter().map(String::as_str).collect();
+        self.tokenize(&pieces, cancel)
     }
 
     /// A request, with the name of the model where a server of several was asked for one.
@@ -153,6 +163,7 @@ impl Server for Llama {
             "top_p": sampling.top_p,
             "min_p": sampling.min_p,
             "seed": sampling.seed % u64::from(u32::MAX),
+            "logit_bias": self.never.iter().map(|token| json!([token, false])).collect::<Vec<_>>(),
             "cache_prompt": true,
             "stream": true,
         });
@@ -179,7 +190,7 @@ impl Tokens for Llama {
     }
 
     fn of_call(&self, text: &str, cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
-        self.tokenize(text, cancel)
+        self.tokenize(&[text], cancel)
     }
 
     fn shares(&self, after: &[TokenId], next: &[TokenId], cancel: &Cancel) -> Result<Vec<f64>, Error> {

@@ -12,6 +12,7 @@ use toolgate::engine::Cancel;
 use toolgate::remote::{self, GrammarSupport, RemoteEngine};
 use toolgate::tools::{Registry, Status, typed};
 use toolgate_chat::{Message, ToolChoice, Transcript};
+use toolgate_infer::Untrained;
 
 use crate::agent::TEMPLATE;
 use crate::model_server::{Asked, ModelServer, Reply, calls, delta, models, results, says};
@@ -248,6 +249,15 @@ fn a_prompt_that_is_too_long_is_shortened() {
     assert_eq!(transcript.len(), 4, "what was left out is still the caller's");
 }
 
+/// The token of `<tool_call>`.
+const ADDED: u64 = 151;
+
+/// The texts to be tokenized.
+fn contents(asked: &Asked) -> Vec<String> {
+    let texts = asked.body["content"].as_array().unwrap();
+    texts.iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
 /// llama-server with a template of the Hermes family; a token a byte. `first` tells the likeliest tokens after a prompt, `written`
 /// what is written under a grammar.
 fn llama_server(
@@ -258,8 +268,13 @@ fn llama_server(
         "/v1/models" => models(),
         "/props" => Reply::Json(json!({"chat_template": TEMPLATE, "bos_token": "", "eos_token": "<|end|>"})),
         "/tokenize" => {
-            let bytes = asked.body["content"].as_str().unwrap().bytes();
-            Reply::Json(json!({"tokens": bytes.map(u64::from).collect::<Vec<_>>()}))
+            // As an added token is, the name alone is one.
+            let texts = contents(asked);
+            let tokens = match texts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+                ["<tool_call>"] => vec![ADDED],
+                texts => texts.concat().bytes().map(u64::from).collect(),
+            };
+            Reply::Json(json!({"tokens": tokens}))
         }
         "/completion" if asked.body["n_predict"] == 1 => {
             let token =
@@ -381,13 +396,27 @@ fn contents_cannot_forge_control_tokens_on_a_server() {
     let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
     let agent = Agent::new(Arc::new(engine), registry(), Options::default());
     agent.ask("What is <|end|> for?").unwrap();
-    let pieces: Vec<String> = server
-        .asked("/tokenize")
-        .iter()
-        .map(|asked| asked.body["content"].as_str().unwrap().to_owned())
-        .collect();
+    let pieces: Vec<String> = server.asked("/tokenize").iter().flat_map(contents).collect();
     assert!(pieces.iter().all(|piece| !piece.contains("<|end|>")), "{pieces:?}");
     assert!(prompt(&server.asked("/completion")[0]).contains("What is <|end|> for?"));
+}
+
+#[test]
+fn tokens_that_the_model_does_not_know_are_kept_from_it() {
+    let server = llama(0.9, CALL);
+    let mut options = remote::Options::new(&server.url);
+    options.engine.untrained = Untrained::new(["<tool_call>", "</tool_call>"]).unwrap();
+    let engine = RemoteEngine::connect(options).unwrap();
+    let before = server.asked("/tokenize").len();
+    let agent = Agent::new(Arc::new(engine), registry(), Options::default());
+    agent.ask("Does it rain in Oslo?").unwrap();
+    let texts: Vec<String> = server.asked("/tokenize").iter().skip(before).flat_map(contents).collect();
+    assert!(texts.iter().any(|text| text.contains("_call>")), "the prompt speaks of calls: {texts:?}");
+    assert!(texts.iter().all(|text| !text.contains("tool_call>")), "each name is cut: {texts:?}");
+    let written: Vec<_> =
+        server.asked("/completion").into_iter().filter(|asked| asked.body.get("grammar").is_some()).collect();
+    assert!(!written.is_empty());
+    assert!(written.iter().all(|asked| asked.body["logit_bias"] == json!([[ADDED, false]])), "{written:?}");
 }
 
 /// vLLM: chat under structured outputs.

@@ -72,6 +72,14 @@ pub trait Constraint {
     /// Whether the text so far is whole.
     fn is_complete(&self) -> bool;
 
+    /// Whether it would be with these bytes behind it, as far as can be told without taking them.
+    ///
+    /// # Errors
+    /// As [`allows`](Self::allows).
+    fn is_complete_after(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        Ok(bytes.is_empty() && self.is_complete())
+    }
+
     /// Whether the text is whole and nothing can follow.
     ///
     /// # Errors
@@ -229,6 +237,10 @@ impl Constraint for Matcher {
         Self::is_complete(self)
     }
 
+    fn is_complete_after(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        Ok(is_complete_after(self, bytes))
+    }
+
     fn is_finished(&mut self) -> Result<bool, Error> {
         Ok(Self::is_finished(self)?)
     }
@@ -275,6 +287,10 @@ impl Constraint for Budgeted {
         Self::is_complete(self)
     }
 
+    fn is_complete_after(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        Ok(is_complete_after(self.matcher(), bytes))
+    }
+
     fn is_finished(&mut self) -> Result<bool, Error> {
         Ok(Self::is_finished(self)?)
     }
@@ -295,6 +311,13 @@ fn admits(run: &Matcher, tokens: &[TokenId]) -> Result<usize, Error> {
         ahead.accept(token)?;
     }
     Ok(tokens.len())
+}
+
+/// Whether a run would be complete behind these bytes.
+fn is_complete_after(run: &Matcher, bytes: &[u8]) -> bool {
+    let mut ahead = run.clone();
+    // What it does not take is no way to an end.
+    ahead.accept_bytes(bytes).is_ok() && ahead.is_complete()
 }
 
 /// Forced text of a run, and what may follow it.
@@ -348,6 +371,10 @@ impl<C: Constraint + ?Sized> Constraint for Box<C> {
 
     fn is_complete(&self) -> bool {
         (**self).is_complete()
+    }
+
+    fn is_complete_after(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        (**self).is_complete_after(bytes)
     }
 
     fn is_finished(&mut self) -> Result<bool, Error> {

@@ -10,6 +10,9 @@
 //! same text.
 
 mod ahead;
+mod further;
+
+pub use further::Further;
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -39,6 +42,8 @@ pub struct DecodeOptions {
     pub ahead: usize,
     /// Texts that end the turn; the text then ends in front of them. Default none.
     pub stop_texts: Vec<String>,
+    /// What decides whether a whole text goes on behind white space. Default none: it goes on.
+    pub further: Option<Further>,
     /// Stops the turn between two evaluations.
     pub cancel: Cancel,
 }
@@ -52,6 +57,7 @@ impl Default for DecodeOptions {
             drafting: Drafting::On,
             ahead: 0,
             stop_texts: Vec::new(),
+            further: None,
             cancel: Cancel::default(),
         }
     }
@@ -314,12 +320,21 @@ impl<'a, B: Backend> Turn<'a, B> {
                 None => self.session.logits()?,
             };
             let draw = sampler.draw(logits, &mut self.constraint)?;
+            let ending = match self.session.vocabulary().kind(draw.token) {
+                TokenKind::EndOfGeneration => Some(Vec::new()),
+                _ => self.ending(draw.token)?,
+            };
             self.busy += start.elapsed();
             if let Some(share) = draw.removed {
                 self.stats.constraint_pressure.record(share);
             }
-            if self.session.vocabulary().kind(draw.token) == TokenKind::EndOfGeneration {
+            if let Some(last) = ending {
                 self.stats.sampled_tokens += 1;
+                for token in last {
+                    if let Some(stop) = self.take(token, Source::Sampled)? {
+                        return Ok(stop);
+                    }
+                }
                 return Ok(StopReason::End);
             }
             let ahead = self.ahead.front() == Some(&draw.token);
@@ -452,6 +467,10 @@ impl Constraint for Timed<'_> {
 
     fn is_complete(&self) -> bool {
         self.inner.is_complete()
+    }
+
+    fn is_complete_after(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        self.time(|inner| inner.is_complete_after(bytes))
     }
 
     fn is_finished(&mut self) -> Result<bool, Error> {

@@ -43,12 +43,14 @@ mod session;
 mod shelf;
 mod stats;
 mod stream;
+mod untrained;
 
 pub use backend::{Backend, Rows, Specials};
 pub use constraint::{Constraint, Follow, Forced, Free, Mask};
 pub use decision::{Openings, TurnDecision, log_probabilities, opening_mass};
 pub use decode::{
-    Budget, DecodeOptions, Decoded, DecodedToken, Drafting, Forcing, Piece, Source, StopReason, decode,
+    Budget, DecodeOptions, Decoded, DecodedToken, Drafting, Forcing, Further, Piece, Source, StopReason,
+    decode,
 };
 pub use error::{Error, Kind, Overflow};
 pub use forced::canonical;
@@ -58,3 +60,4 @@ pub use session::{Cancel, Prefill, Progress, Session};
 pub use shelf::common_len;
 pub use stats::{Milliseconds, Pressure, Stats};
 pub use toolgate_grammar::{TokenId, TokenKind, TokenSet, Vocabulary};
+pub use untrained::Untrained;

@@ -14,7 +14,7 @@ use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token_type::LlamaTokenAttr;
 use llama_cpp_2::{LogOptions, send_logs_to_tracing};
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
-use toolgate_infer::Specials;
+use toolgate_infer::{Specials, Untrained};
 
 use crate::ContextOptions;
 use crate::backend::LlamaBackend;
@@ -36,13 +36,17 @@ pub enum Load {
 pub struct ModelOptions {
     /// How much of the file is loaded.
     pub load: Load,
+    /// Added tokens that it was not trained with: texts that hold their names are written in tokens of ordinary text, and
+    /// they themselves never appear. Not for tokenizers that put a space in front of a text. Default none.
+    pub untrained: Untrained,
     /// Called with the part loaded so far, 0 to 1; a break cancels.
     pub progress: Option<Box<dyn FnMut(f32) -> ControlFlow<()>>>,
 }
 
 impl fmt::Debug for ModelOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ModelOptions").field("load", &self.load).finish_non_exhaustive()
+        let mut shown = f.debug_struct("ModelOptions");
+        shown.field("load", &self.load).field("untrained", &self.untrained).finish_non_exhaustive()
     }
 }
 
@@ -56,6 +60,7 @@ pub(crate) struct Inner {
     load: Load,
     /// What the tokenizer puts in front of a text that begins a sequence; empty for most.
     pub(crate) prefix: Vec<u8>,
+    untrained: Untrained,
     /// llama.cpp may write to the model while it makes a context: one at a time.
     pub(crate) making_context: Mutex<()>,
 }
@@ -96,13 +101,19 @@ impl Model {
                 Error::new(Kind::Invalid, message).at(path)
             }
         })?;
-        let vocabulary = vocabulary_of(&model).map_err(|error| {
+        let prefix = prefix_of(&model);
+        let untrained = options.untrained;
+        if !prefix.is_empty() && !untrained.is_empty() {
+            let message =
+                "its tokenizer puts a space in front of each text, so that no token can be written in others";
+            return Err(Error::new(Kind::Invalid, message).at(path));
+        }
+        let vocabulary = vocabulary_of(&model, &untrained).map_err(|error| {
             Error::new(Kind::Invalid, format!("vocabulary cannot be used: {error}")).at(path).because(error)
         })?;
-        let prefix = prefix_of(&model);
         let vocabulary = Arc::new(vocabulary);
         let making_context = Mutex::new(());
-        Ok(Self(Arc::new(Inner { model, vocabulary, load: options.load, prefix, making_context })))
+        Ok(Self(Arc::new(Inner { model, vocabulary, load: options.load, prefix, untrained, making_context })))
     }
 
     /// A context of its own, with a KV cache.
@@ -159,8 +170,10 @@ impl Model {
         let inner = self.inner();
         let parse = specials == Specials::Parse;
         let tokens = |text: &str| -> Vec<TokenId> {
-            let tokens = inner.model.vocab().tokenize(text.as_bytes(), false, parse);
-            tokens.into_iter().filter_map(|token| TokenId::try_from(token.0).ok()).collect()
+            let vocab = inner.model.vocab();
+            let parts = inner.untrained.parts(text).into_iter();
+            let tokens = parts.flat_map(|part| vocab.tokenize(part.as_bytes(), false, parse));
+            tokens.filter_map(|token| TokenId::try_from(token.0).ok()).collect()
         };
         if parse || inner.prefix.is_empty() || text.is_empty() {
             return Ok(tokens(text));
@@ -254,20 +267,23 @@ pub(crate) fn llama_cpp() -> &'static LlamaCpp {
 }
 
 /// What each token stands for. Byte tokens stand for their byte; control and unknown tokens have but a name.
-fn vocabulary_of(model: &LlamaModel) -> Result<Vocabulary, toolgate_grammar::Error> {
+fn vocabulary_of(model: &LlamaModel, untrained: &Untrained) -> Result<Vocabulary, toolgate_grammar::Error> {
     let vocab = model.vocab();
     Vocabulary::new(vocab.tokens().map(|token| {
         let attributes = vocab.attr(token);
+        let text = vocab.token_to_piece(token, true, None);
         let kind = if vocab.is_eog(token) {
             TokenKind::EndOfGeneration
         } else if attributes.intersects(LlamaTokenAttr::Control | LlamaTokenAttr::Unknown) {
             TokenKind::Special
-        } else if attributes.contains(LlamaTokenAttr::Unused) {
+        } else if attributes.contains(LlamaTokenAttr::Unused)
+            || untrained.names().any(|name| name.as_bytes() == text)
+        {
             TokenKind::Unused
         } else {
             TokenKind::Text
         };
-        (vocab.token_to_piece(token, true, None), kind)
+        (text, kind)
     }))
 }
 

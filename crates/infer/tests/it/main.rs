@@ -4,6 +4,7 @@
 mod decode;
 mod drafting;
 mod forcing;
+mod further;
 mod language;
 mod retry;
 mod sampler;

@@ -17,4 +17,5 @@ mod forcing;
 mod grammars;
 mod lanes;
 mod support;
+mod untrained;
 mod vocabularies;

@@ -1,0 +1,63 @@
+//! Whether a whole text goes on where the model wrote white space behind it.
+//!
+//! Small models write a line break behind a call whether another call follows or not. Under a grammar that admits nothing
+//! but calls there, it would always become one; so what the model, left to itself, would write behind it decides.
+
+use toolgate_grammar::{TokenId, TokenKind};
+
+use super::Turn;
+use crate::constraint::{Constraint, Follow, Forced};
+use crate::decision::{Openings, opening_mass};
+use crate::forced::canonical;
+use crate::{Backend, Error, Rows};
+
+/// What a whole text may go on with behind white space, and how probable that has to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Further {
+    /// How it begins.
+    pub openings: Openings,
+    /// Probability of such a beginning from which on the text goes on; 0 always does.
+    pub threshold: f64,
+}
+
+impl<B: Backend> Turn<'_, B> {
+    /// The tokens with which the turn ends in place of one that was drawn and could go on with it; none where it does.
+    pub(super) fn ending(&mut self, drawn: TokenId) -> Result<Option<Vec<TokenId>>, Error> {
+        let options = self.options;
+        let Some(further) = options.further.as_ref().filter(|further| further.threshold > 0.0) else {
+            return Ok(None);
+        };
+        let vocabulary = self.session.vocabulary().clone();
+        let bytes = vocabulary.bytes(drawn);
+        let whole = bytes.trim_ascii_end();
+        // Without room for the token the turn ends by itself.
+        let is_asked = vocabulary.kind(drawn) == TokenKind::Text
+            && whole.len() < bytes.len()
+            && self.session.room() > self.pending.len();
+        if !is_asked || !self.constraint.is_complete_after(whole)? {
+            return Ok(None);
+        }
+        if opening_mass(self.behind(drawn)?, &further.openings) >= further.threshold {
+            return Ok(None);
+        }
+        // A token may hold the end of the text and the white space: the end is written without it.
+        let end = Forced { bytes: whole.to_vec(), follow: Follow::End };
+        self.cut()?;
+        canonical(self.session.backend(), &self.recent(), &end).map(Some)
+    }
+
+    /// The logits behind a token that may yet be taken: it is evaluated ahead, unless it is so already.
+    fn behind(&mut self, token: TokenId) -> Result<&[f32], Error> {
+        match self.row {
+            Some(row) if self.ahead.front() == Some(&token) => self.session.row(row + 1),
+            _ => {
+                self.cut()?;
+                let mut tokens = std::mem::take(&mut self.pending);
+                tokens.push(token);
+                self.stats.decode_calls += self.session.eval(&tokens, Rows::Last)?;
+                self.ahead = [token].into();
+                self.session.logits()
+            }
+        }
+    }
+}

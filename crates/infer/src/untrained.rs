@@ -1,0 +1,100 @@
+//! Added tokens that a model was not trained with: their names are written in the tokens of ordinary text.
+//!
+//! Invariant: no part of a text holds a name, and each part is cut off where words are split in any case, so that the
+//! tokens are those of a vocabulary without the added ones.
+//!
+//! Why: a tokenizer finds added tokens before anything else. The vocabulary of Qwen2.5-Coder has one for `<tool_call>`, of
+//! which its weights know nothing; shown that name in ordinary tokens the model opens calls far more readily where one
+//! is wanted, and no more where none is.
+
+use crate::{Error, Kind};
+
+/// Names of such tokens, and where each is cut.
+///
+/// ```
+/// use toolgate_infer::Untrained;
+/// let marks = Untrained::new(["<tool_call>"])?;
+/// assert_eq!(marks.parts("<tool_call>\n{}"), ["<tool", "_call>\n{}"]);
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Untrained(Vec<(String, usize)>);
+
+impl Untrained {
+    /// From the names.
+    ///
+    /// # Errors
+    /// [`Kind::Options`] for a name in which no word ends before other characters: it could only be cut within a word.
+    pub fn new(names: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, Error> {
+        let cut = |name: String| {
+            let missing = || {
+                let message = format!("the token {name:?} cannot be written in tokens of ordinary text");
+                Error::new(Kind::Options, message)
+            };
+            let place = word_end(&name).ok_or_else(missing)?;
+            Ok((name, place))
+        };
+        names.into_iter().map(Into::into).map(cut).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The text, cut within each name: in parts that are to be tokenized one by one.
+    pub fn parts<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        let (mut parts, mut rest) = (Vec::new(), text);
+        let first = |rest: &str| {
+            let places = self.0.iter().filter_map(|(name, cut)| Some(rest.find(name)? + cut));
+            places.min()
+        };
+        while let Some((part, behind)) = first(rest).and_then(|place| rest.split_at_checked(place)) {
+            parts.push(part);
+            rest = behind;
+        }
+        parts.push(rest);
+        parts
+    }
+}
+
+/// Where the first word in a name ends, if something follows.
+fn word_end(name: &str) -> Option<usize> {
+    let behind = name.char_indices().skip(1);
+    let mut pairs = name.chars().zip(behind);
+    pairs.find(|(before, (_, next))| before.is_alphabetic() && !next.is_alphanumeric()).map(|(_, (at, _))| at)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_within_names_and_nowhere_else() {
+        let marks = Untrained::new(["<tool_call>", "</tool_call>"]).unwrap();
+        for (text, parts) in [
+            ("", vec![""]),
+            ("no mark, <tool_calls> and <tool", vec!["no mark, <tool_calls> and <tool"]),
+            ("<tool_call>\n{}\n</tool_call>", vec!["<tool", "_call>\n{}\n</tool", "_call>"]),
+            ("é<tool_call><tool_call>", vec!["é<tool", "_call><tool", "_call>"]),
+        ] {
+            assert_eq!(marks.parts(text), parts);
+            assert_eq!(marks.parts(text).concat(), text);
+        }
+        assert_eq!(Untrained::default().parts("<tool_call>"), ["<tool_call>"]);
+    }
+
+    #[test]
+    fn a_name_without_the_end_of_a_word_is_refused() {
+        for name in ["", "word", "<>", "123>"] {
+            let refused = Untrained::new([name]).unwrap_err();
+            assert_eq!(refused.kind(), Kind::Options, "{name}");
+        }
+    }
+}
