@@ -7,11 +7,12 @@ use serde_json::Value;
 use toolgate_chat::{ToolFormat, ToolSpec, TurnRequest};
 use toolgate_grammar::{Automaton, Grammar, Limits, Options, Schema, Undeclared, Vocabulary, compile};
 
+use super::recent::Recent;
 use crate::Error;
 
-/// Sets of tools whose automata are kept; the one used longest ago goes first. An automaton takes a few MiB once
-/// its masks are learned.
-const KEPT: usize = 8;
+/// Turns whose automata are kept: several to a set of tools, as which of them may be called is the turn's. An automaton
+/// takes a few MiB once its masks are learned.
+const KEPT: usize = 64;
 
 /// The automata of one turn: a call, an answer, or both.
 #[derive(Clone)]
@@ -31,11 +32,16 @@ pub(super) struct Side {
     pub(super) automaton: Arc<Automaton>,
 }
 
-/// The automata made so far, most recently used last.
-#[derive(Default)]
+/// The automata made so far.
 pub(super) struct Cache {
-    turns: Vec<(Key, TurnAutomata)>,
-    answers: Vec<(Value, Side)>,
+    turns: Recent<Key, TurnAutomata>,
+    answers: Recent<Value, Side>,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self { turns: Recent::new(KEPT), answers: Recent::new(KEPT) }
+    }
 }
 
 #[derive(PartialEq)]
@@ -54,26 +60,26 @@ impl Cache {
         vocabulary: &Arc<Vocabulary>,
     ) -> Result<TurnAutomata, Error> {
         let is_it = |key: &Key| key.request == *request && key.tools == tools;
-        if let Some(automata) = found(&mut self.turns, is_it) {
-            return Ok(automata);
+        if let Some(automata) = self.turns.find(is_it) {
+            return Ok(automata.clone());
         }
         let turn = format.turn(tools, request)?;
         let side =
             |grammar: Option<Grammar>| grammar.map(|grammar| Side::new(grammar, vocabulary)).transpose();
         let automata = TurnAutomata { call: side(turn.call)?, answer: side(turn.answer)? };
         let key = Key { tools: tools.to_vec(), request: request.clone() };
-        keep(&mut self.turns, key, automata.clone());
+        self.turns.put(key, automata.clone());
         Ok(automata)
     }
 
     /// The automaton of answers that are values of `schema`.
     pub(super) fn answer(&mut self, schema: &Value, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
-        if let Some(side) = found(&mut self.answers, |key| key == schema) {
-            return Ok(side);
+        if let Some(side) = self.answers.find(|key| key == schema) {
+            return Ok(side.clone());
         }
         let options = Options { undeclared: Undeclared::Forbidden, ..Options::default() };
         let side = Side::new(compile(&Schema::parse(schema)?, &options)?.grammar, vocabulary)?;
-        keep(&mut self.answers, schema.clone(), side.clone());
+        self.answers.put(schema.clone(), side.clone());
         Ok(side)
     }
 }
@@ -83,20 +89,4 @@ impl Side {
         let automaton = Automaton::new(&grammar, vocabulary.clone(), &Limits::default())?;
         Ok(Self { grammar: Arc::new(grammar), automaton })
     }
-}
-
-/// What is kept under the key that fits; it is the most recently used from here on.
-fn found<K, V: Clone>(kept: &mut Vec<(K, V)>, mut is_it: impl FnMut(&K) -> bool) -> Option<V> {
-    let at = kept.iter().position(|(key, _)| is_it(key))?;
-    let entry = kept.remove(at);
-    let value = entry.1.clone();
-    kept.push(entry);
-    Some(value)
-}
-
-fn keep<K, V>(kept: &mut Vec<(K, V)>, key: K, value: V) {
-    if kept.len() >= KEPT {
-        kept.remove(0);
-    }
-    kept.push((key, value));
 }

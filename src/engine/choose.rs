@@ -17,6 +17,7 @@ use toolgate_infer::{Backend, Rows, Session, Specials, log_probabilities};
 
 use super::local::{Making, Options, State};
 use super::pool::lock;
+use super::recent::Recent;
 use crate::Error;
 
 /// Requests that say nothing.
@@ -28,26 +29,28 @@ pub(crate) fn empty() -> [Transcript; 2] {
 }
 
 /// Sets of tools whose bias is remembered.
-const KEPT: usize = 8;
+const KEPT: usize = 64;
 
 /// Tools above which a model's choice is left alone: the paths of their names would cost more than they tell.
 const MOST_TOOLS: usize = 64;
 
-/// The bias towards the tools of some sets, as prompts show them, the one used last at the end.
-#[derive(Default)]
-pub(crate) struct Biases(Vec<(Vec<Value>, Vec<f64>)>);
+/// The bias towards the tools of some sets, as prompts show them.
+pub(crate) struct Biases(Recent<Vec<Value>, Vec<f64>>);
+
+impl Default for Biases {
+    fn default() -> Self {
+        Self(Recent::new(KEPT))
+    }
+}
 
 impl Biases {
-    pub(crate) fn get(&self, tools: &[ToolSpec]) -> Option<Vec<f64>> {
+    pub(crate) fn get(&mut self, tools: &[ToolSpec]) -> Option<Vec<f64>> {
         let shown = shown(tools);
-        self.0.iter().find(|(known, _)| *known == shown).map(|(_, bias)| bias.clone())
+        self.0.find(|known| *known == shown).cloned()
     }
 
     pub(crate) fn put(&mut self, tools: &[ToolSpec], bias: Vec<f64>) {
-        if self.0.len() >= KEPT {
-            self.0.remove(0);
-        }
-        self.0.push((shown(tools), bias));
+        self.0.put(shown(tools), bias);
     }
 }
 

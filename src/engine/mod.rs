@@ -19,6 +19,7 @@ mod policy;
 mod pool;
 mod prefill;
 mod reason;
+mod recent;
 mod recover;
 mod shown;
 mod suited;
@@ -43,7 +44,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_grammar::Grammar;
-pub use toolgate_infer::{Cancel, Drafting, Forcing};
+pub use toolgate_infer::{Cancel, Drafting, Forcing, Untrained};
 use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 
 use crate::Error;

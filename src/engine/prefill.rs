@@ -10,32 +10,39 @@ use super::TurnEvent;
 use super::local::{Making, State};
 use super::packs::{Packs, learned};
 use super::pool::lock;
+use super::recent::Recent;
 use crate::Error;
 
 /// Tokens kept free after a prompt, so that there is room for an answer.
 const RESERVE: usize = 256;
 /// Beginnings that are remembered.
-const KEPT: usize = 8;
+const KEPT: usize = 64;
 /// What a user says in two prompts, to see how far they are the same whatever is said.
 const ANYTHING: [&str; 2] = ["1", "x"];
 
-/// Beginnings of prompts that any task has, the one found last at the end: how many messages are in it, and its tokens.
-#[derive(Default)]
-pub(super) struct Beginnings(Vec<(usize, Vec<TokenId>)>);
+/// Beginnings of prompts that any task has: how many messages are in it, and its tokens.
+pub(super) struct Beginnings(Recent<(usize, Vec<TokenId>), ()>);
+
+impl Default for Beginnings {
+    fn default() -> Self {
+        Self(Recent::new(KEPT))
+    }
+}
 
 impl Beginnings {
     /// The longest known one of a prompt with so many messages in front.
-    fn of(&self, prompt: &[TokenId], front: usize) -> Option<usize> {
+    fn of(&mut self, prompt: &[TokenId], front: usize) -> Option<usize> {
         let known =
-            self.0.iter().filter(|(messages, tokens)| *messages == front && prompt.starts_with(tokens));
-        known.map(|(_, tokens)| tokens.len()).max()
+            self.0.keys().filter(|(messages, tokens)| *messages == front && prompt.starts_with(tokens));
+        let longest = known.map(|(_, tokens)| tokens.len()).max()?;
+        let is_it = |(messages, tokens): &(usize, Vec<TokenId>)| {
+            *messages == front && tokens.len() == longest && prompt.starts_with(tokens)
+        };
+        self.0.find(is_it).map(|()| longest)
     }
 
     fn put(&mut self, front: usize, tokens: &[TokenId]) {
-        if self.0.len() >= KEPT {
-            self.0.remove(0);
-        }
-        self.0.push((front, tokens.to_vec()));
+        self.0.put((front, tokens.to_vec()), ());
     }
 }
 
