@@ -17,6 +17,7 @@ pub use approval::{Approval, Asked, Request};
 pub use background::{Finished, Running};
 pub use event::{CallRecord, Event, Final, StopReason};
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,10 +26,14 @@ use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, ToolSpec, Transcri
 use toolgate_infer::Stats;
 
 use crate::engine::{AnswerForm, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
-use crate::tools::{Fit, Misplaced, Registry, Said, Status, ToolResult};
+use crate::tools::words::demands_change;
+use crate::tools::{Effect, Fit, Misplaced, Offered, Registry, Said, Status, ToolResult};
 use crate::{Error, Kind};
 use open::Open;
 use settled::Settled;
+
+/// The tool that changes what is there.
+const EDITS: &str = "edit_file";
 
 /// How a run goes.
 #[derive(Clone)]
@@ -136,6 +141,7 @@ impl Agent {
             began: Instant::now(),
             changed: false,
             open: Open::default(),
+            directories: BTreeSet::new(),
         };
         run.start()?;
         let start = run.began;
@@ -161,6 +167,8 @@ struct Run<'a> {
     changed: bool,
     /// What the request named and no call had taken up before the last turn.
     open: Open,
+    /// The directories that the request named.
+    directories: BTreeSet<String>,
 }
 
 impl Run<'_> {
@@ -252,16 +260,28 @@ impl Run<'_> {
         // Looking at what is there would be for nothing where no call can be made.
         let narrows = self.agent.options.narrow && *choice != ToolChoice::None;
         let names = registry.names();
-        let open = open::of(self.transcript, names.iter().map(String::as_str));
-        let open = if self.changed { open.after_change() } else { open };
+        let open = open::of(self.transcript, names.iter().map(String::as_str), &self.directories);
+        let mut open = if self.changed { open.after_change() } else { open };
+        open.change = self.change_is_open();
+        let left = |open: &Open| (!self.calls.is_empty()).then(|| open.named.iter().cloned().collect());
+        let mut said =
+            narrows.then(|| Said::of(self.transcript).with_open(left(&open)).with_change_open(open.change));
+        let mut offered = match &said {
+            Some(said) => registry.narrowed(said),
+            None => Offered { specs: registry.specs(), ..Offered::default() },
+        };
+        if let Some(lead) = offered.lead.take() {
+            open.named.insert(lead);
+            said = said.map(|said| said.with_open(left(&open)));
+            offered = said.as_ref().map_or(offered, |said| registry.narrowed(said));
+        }
         // What stays open whatever is called is no reason for a further call.
         let advances = open != std::mem::replace(&mut self.open, open.clone());
-        let left = || (!self.calls.is_empty()).then(|| open.named.iter().cloned().collect());
-        let said = narrows.then(|| Said::of(self.transcript).with_open(left()));
-        let (specs, mut fits) = match &said {
-            Some(said) => registry.narrowed(said),
-            None => (registry.specs(), Vec::new()),
-        };
+        let Offered { specs, mut fits, directories, .. } = offered;
+        if self.calls.is_empty() {
+            // Later only what is still open is looked at.
+            self.directories = directories;
+        }
         self.weigh_again(&specs, &mut fits, &open);
         let fits: Vec<f64> = fits.into_iter().map(Fit::sign).collect();
         let mut shorter: Option<Transcript> = None;
@@ -295,6 +315,16 @@ impl Run<'_> {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Whether the request demands a change, and all that was done was to look.
+    fn change_is_open(&self) -> bool {
+        let effect = |call: &CallRecord| self.agent.registry.effect(&call.name);
+        let looked = |call: &CallRecord| call.status == Status::Ok && effect(call) == Some(Effect::Reads);
+        !self.calls.is_empty()
+            && self.calls.iter().all(looked)
+            && self.transcript.question().is_some_and(demands_change)
+            && self.agent.registry.names().iter().any(|name| name == EDITS)
     }
 
     /// After a call, what is still open asks for another tool than the one called, unless that takes it, too.
@@ -405,8 +435,7 @@ impl Run<'_> {
             ));
         }
         let result = registry.call(call);
-        let changed =
-            result.status == Status::Ok && registry.effect(&call.name) == Some(crate::tools::Effect::Writes);
+        let changed = result.status == Status::Ok && registry.effect(&call.name) == Some(Effect::Writes);
         self.settled.record(call, changed);
         self.changed |= changed;
         result

@@ -19,18 +19,20 @@ pub(super) struct Open {
     pub(super) of_tools: BTreeSet<String>,
     /// Words of it that are part of the name of any tool.
     asked: BTreeSet<String>,
+    /// Whether it demands a change, and none was made.
+    pub(super) change: bool,
 }
 
 impl Open {
     pub(super) fn is_empty(&self) -> bool {
-        self.named.is_empty() && self.of_tools.is_empty()
+        self.named.is_empty() && self.of_tools.is_empty() && !self.change
     }
 
     /// What is left of it after a change: no result of one says what was changed, so only paths count.
     pub(super) fn after_change(self) -> Self {
         let is_path = |word: &String| word.contains(char::is_alphabetic) && word.contains(['/', '.']);
         let named = self.named.into_iter().filter(is_path).collect();
-        Self { named, of_tools: BTreeSet::new(), asked: self.asked }
+        Self { named, of_tools: BTreeSet::new(), change: false, ..self }
     }
 
     /// Whether the request asks for the tool of that name by a word that is open; where none is, by any of its words.
@@ -40,32 +42,52 @@ impl Open {
     }
 }
 
-/// What is open of the last request of a transcript, where the tools of these names are offered.
-pub(super) fn of<'a>(transcript: &Transcript, tools: impl Iterator<Item = &'a str>) -> Open {
+/// What is open of the last request of a transcript, where the tools of these names are offered and the request names
+/// these directories.
+pub(super) fn of<'a>(
+    transcript: &Transcript,
+    tools: impl Iterator<Item = &'a str>,
+    directories: &BTreeSet<String>,
+) -> Open {
     let Some(request) = transcript.question() else { return Open::default() };
     let calls = transcript.calls_of_run();
-    let mut taken = String::new();
+    let mut said = String::new();
+    let mut found = String::new();
     for (call, reply) in &calls {
         // Numbers as JSON writes them, texts as they are: in JSON some of their characters are escaped.
         let arguments = serde_json::Value::Object(call.arguments.clone()).to_string();
         let texts = call.arguments.values().filter_map(serde_json::Value::as_str);
-        for text in std::iter::once(arguments.as_str()).chain(texts).chain(reply.map(|reply| &*reply.content))
-        {
-            taken.push_str(text);
-            taken.push('\n');
+        for text in std::iter::once(arguments.as_str()).chain(texts) {
+            said.push_str(&text.to_lowercase());
+            said.push('\n');
+        }
+        if let Some(reply) = reply {
+            found.push_str(&reply.content.to_lowercase());
+            found.push('\n');
         }
     }
-    let taken = taken.to_lowercase();
-    let specific = specific(request).take(MOST).filter(|item| !holds_word(&taken, &item.to_lowercase()));
+    let is_taken = |item: &str| [&said, &found].iter().any(|text| holds_word(text, &item.to_lowercase()));
+    // That a directory is there says nothing of what is in it.
+    let is_seen = |directory: &str| {
+        let directory = directory.to_lowercase();
+        let below = |(at, name): (usize, &str)| {
+            let rest = found.get(at + name.len()..).unwrap_or_default();
+            rest.strip_prefix('/').is_some_and(|rest| rest.starts_with(char::is_alphanumeric))
+        };
+        holds_word(&said, &directory) || found.match_indices(&*directory).any(below)
+    };
+    let unseen = directories.iter().map(String::as_str).filter(|directory| !is_seen(directory));
+    let specific = specific(request).take(MOST).filter(|item| !is_taken(item)).chain(unseen);
     let done: BTreeSet<String> = calls.iter().flat_map(|(call, _)| parts(&call.name)).collect();
     let asked = words_of_tools(request, tools);
     let of_tools = asked.difference(&done).cloned().collect();
-    Open { named: specific.map(str::to_owned).collect(), of_tools, asked }
+    Open { named: specific.map(str::to_owned).collect(), of_tools, asked, change: false }
 }
 
 /// The words of the request that are part of the name of a tool.
 fn words_of_tools<'a>(request: &str, tools: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
-    let parts: BTreeSet<String> = tools.flat_map(parts).filter(|part| part.len() >= LONG_ENOUGH).collect();
+    let tells = |part: &String| part.len() >= LONG_ENOUGH && !COMMON.contains(&part.as_str());
+    let parts: BTreeSet<String> = tools.flat_map(parts).filter(tells).collect();
     let words = request.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
     words.filter(|word| parts.contains(word)).collect()
 }
@@ -79,7 +101,10 @@ fn parts(name: &str) -> impl Iterator<Item = String> + '_ {
 const MOST: usize = 200;
 
 /// Letters that a part of a tool's name has at least, to say what the tool is about.
-const LONG_ENOUGH: usize = 4;
+const LONG_ENOUGH: usize = 3;
+/// Short parts of names that are about nothing.
+const COMMON: [&str; 12] =
+    ["add", "all", "and", "any", "for", "get", "new", "put", "run", "set", "the", "use"];
 
 #[cfg(test)]
 mod tests {
@@ -90,7 +115,7 @@ mod tests {
 
     const TOOLS: [&str; 4] = ["read_file", "write_file", "get_weather", "get_time"];
 
-    fn after(request: &str, calls: &[(&str, serde_json::Value, &str)]) -> Vec<String> {
+    fn transcript(request: &str, calls: &[(&str, serde_json::Value, &str)]) -> Transcript {
         let mut transcript = Transcript::new().with(Message::User(request.to_owned()));
         for (name, arguments, content) in calls {
             let arguments = arguments.as_object().cloned().unwrap_or_default();
@@ -104,17 +129,38 @@ mod tests {
                 is_error: false,
             }]));
         }
-        let open = of(&transcript, TOOLS.into_iter());
+        transcript
+    }
+
+    fn after(request: &str, calls: &[(&str, serde_json::Value, &str)]) -> Vec<String> {
+        let open = of(&transcript(request, calls), TOOLS.into_iter(), &BTreeSet::new());
         open.named.into_iter().chain(open.of_tools).collect()
     }
 
     #[test]
     fn the_tool_that_the_request_names_takes_what_is_open() {
         let transcript = Transcript::new().with(Message::User("The weather in Oslo and Rome".into()));
-        let open = of(&transcript, TOOLS.into_iter());
+        let open = of(&transcript, TOOLS.into_iter(), &BTreeSet::new());
         assert!(open.asks_for("get_weather") && !open.asks_for("get_time"));
         let called = Open { of_tools: BTreeSet::new(), ..open };
         assert!(called.asks_for("get_weather") && !called.asks_for("get_time"), "also once it was called");
+    }
+
+    #[test]
+    fn a_directory_is_open_until_something_in_it_was_seen() {
+        let list = |path: &str, content: &'static str| ("list_directory", json!({"path": path}), content);
+        let directories: BTreeSet<String> = ["figs".to_owned(), "logs/old".to_owned()].into();
+        let request = "List both figs and logs/old";
+        for (calls, open) in [
+            (vec![list(".", "figs/\nlogs/")], vec!["figs", "logs/old"]),
+            (vec![list("figs", "a.txt")], vec!["logs/old"]),
+            (vec![list("figs", "a.txt"), list("./logs/old", "b.txt")], vec![]),
+            (vec![("search_codebase", json!({"query": "x"}), "figs/a.txt:1: x\nlogs/old/b:2: x")], vec![]),
+        ] {
+            let transcript = transcript(request, &calls);
+            let left = of(&transcript, TOOLS.into_iter(), &directories).named;
+            assert_eq!(left.into_iter().collect::<Vec<_>>(), open, "{calls:?}");
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ use super::policy::Thresholds;
 use super::pool::{Pool, lock};
 use super::prefill::Beginnings;
 use super::recover::recover;
+use super::results::{addition, instead};
 use super::shown::{Shown, ShownCalls};
 use super::tuning::Tuning;
 use super::{AnswerForm, Cancel, Constraint, Engine, Facts, Turn, TurnEvent, TurnRequest};
@@ -88,6 +89,9 @@ pub enum AnswerView {
     /// The question and the results, without tool definitions: small models then answer instead of calling on.
     #[default]
     Compact,
+    /// The same, and where the answer says nothing of what the last calls gave back, that follows it: for models that often
+    /// repeat the question instead.
+    Quoted,
     /// The whole conversation, as the call turns see it.
     Full,
     /// The results are the answer, as they are: for models too small to retell them.
@@ -446,12 +450,7 @@ impl<B: Backend + Send> Making<'_, B> {
         let Some(side) = &automata.answer else {
             return Err(Error::input("a call is required here, so there is no answer to give"));
         };
-        // The results are no JSON, and end where they end.
-        if engine.options.answer_view == AnswerView::Results
-            && self.request.answer == AnswerForm::Text
-            && self.request.sampling.stop.is_empty()
-            && let Some(results) = results(self.request.transcript)
-        {
+        if let Some(results) = instead(engine.options.answer_view, self.request) {
             (self.events)(TurnEvent::Text(results.clone()));
             let parsed = ParsedTurn { content: Some(results.clone()), ..ParsedTurn::default() };
             let decoded = Decoded {
@@ -477,7 +476,14 @@ impl<B: Backend + Send> Making<'_, B> {
             self.reason(state)?;
         }
         let decoded = self.decode(state, Some(side), &mut self.sampler()?, Shown::Answer)?;
-        let content = (!decoded.text.trim().is_empty()).then(|| decoded.text.trim().to_owned());
+        let mut text = decoded.text.clone();
+        if decoded.stop == StopReason::End
+            && let Some(results) = addition(engine.options.answer_view, self.request, &text)
+        {
+            text.push_str(&results);
+            (self.events)(TurnEvent::Text(results));
+        }
+        let content = (!text.trim().is_empty()).then(|| text.trim().to_owned());
         let parsed = ParsedTurn { content, ..ParsedTurn::default() };
         Ok(self.finish(decoded, parsed, decision))
     }
@@ -655,19 +661,6 @@ impl<B: Backend + Send> Making<'_, B> {
         let stats = std::mem::take(&mut self.stats);
         let (text, stop, budget, looped) = (decoded.text, decoded.stop, self.budget, self.looped);
         Turn { parsed, text, stop, budget, decision, looped, stats }
-    }
-}
-
-/// What the calls since the user last spoke gave back: of those that did not fail, else of the last one. None without any.
-fn results(transcript: &Transcript) -> Option<String> {
-    let calls = transcript.calls_of_run();
-    let replies =
-        || calls.iter().filter_map(|(_, reply)| *reply).filter(|reply| !reply.content.trim().is_empty());
-    let good: Vec<&str> =
-        replies().filter(|reply| !reply.is_error).map(|reply| reply.content.trim()).collect();
-    match good.is_empty() {
-        true => replies().next_back().map(|reply| reply.content.trim().to_owned()),
-        false => Some(good.join("\n\n")),
     }
 }
 

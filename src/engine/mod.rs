@@ -21,6 +21,7 @@ mod prefill;
 mod reason;
 mod recent;
 mod recover;
+mod results;
 mod shown;
 mod suited;
 mod tuning;
@@ -35,6 +36,7 @@ pub(crate) use place::step;
 pub use policy::Thresholds;
 pub(crate) use pool::lock;
 pub(crate) use recover::recover;
+pub(crate) use results::{addition, instead};
 pub use tuning::{Tuning, Tunings};
 
 use std::num::NonZeroUsize;

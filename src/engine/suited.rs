@@ -24,6 +24,7 @@ impl Options {
         options.answer_view = match defaults.answers {
             None => options.answer_view,
             Some(Answers::Compact) => AnswerView::Compact,
+            Some(Answers::Quoted) => AnswerView::Quoted,
             Some(Answers::Full) => AnswerView::Full,
             Some(Answers::Results) => AnswerView::Results,
         };

@@ -134,6 +134,8 @@ pub struct Defaults {
 pub enum Answers {
     /// The question and the results.
     Compact,
+    /// The same; what it says nothing of follows it.
+    Quoted,
     /// The whole conversation, with the tools.
     Full,
     /// Nothing: the results themselves are the answer.

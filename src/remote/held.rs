@@ -16,8 +16,8 @@ use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::engine::{
-    self, AnswerView, Biases, Cancel, Sampling, Turn, TurnEvent, TurnRequest, best, drop_repeats, empty,
-    held_to, is_weighed, lock, mean, openings_of, weights,
+    self, AnswerView, Biases, Cancel, Sampling, Turn, TurnEvent, TurnRequest, addition, best, drop_repeats,
+    empty, held_to, instead, is_weighed, lock, mean, openings_of, weights,
 };
 use crate::{Error, Kind};
 
@@ -155,15 +155,32 @@ impl Making<'_> {
         let Some(grammar) = grammar else {
             return Err(Error::input("a call is required here, so there is no answer to give"));
         };
+        let view = self.options.answer_view;
+        if let Some(results) = instead(view, self.request) {
+            (self.events)(TurnEvent::Text(results.clone()));
+            let written = Written { text: results.clone(), ..Written::default() };
+            return Ok(self.finish(
+                written,
+                ParsedTurn { content: Some(results), ..ParsedTurn::default() },
+                decision,
+            ));
+        }
         let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
-        let prompt = if after_calls && self.options.answer_view != AnswerView::Full {
-            let view = self.server.dialogue().answer_view(self.request.transcript, self.request.closing);
-            self.prompt(&view, &[])?
+        let prompt = if after_calls && view != AnswerView::Full {
+            let shown = self.server.dialogue().answer_view(self.request.transcript, self.request.closing);
+            self.prompt(&shown, &[])?
         } else {
             self.prompt(&self.introduced(self.request.transcript, true), self.request.tools)?
         };
         let written = self.write(&prompt, grammar, true)?;
-        let content = Some(written.text.trim().to_owned()).filter(|text| !text.is_empty());
+        let mut text = written.text.clone();
+        if written.stop == Some(StopReason::End)
+            && let Some(results) = addition(view, self.request, &text)
+        {
+            text.push_str(&results);
+            (self.events)(TurnEvent::Text(results));
+        }
+        let content = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         Ok(self.finish(written, ParsedTurn { content, ..ParsedTurn::default() }, decision))
     }
 

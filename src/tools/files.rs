@@ -138,15 +138,22 @@ enum Paths {
 
 impl Paths {
     /// How an operation on these goes with what a user named; once calls were made, what is missing is to be made.
-    fn fit(self, named: &Named, is_begun: bool) -> Fit {
-        let is_missing = !named.missing.is_empty();
+    fn fit(self, named: &Named, said: &Said) -> Fit {
+        let (is_missing, is_begun) = (!named.missing.is_empty(), said.is_begun());
         match self {
+            Self::Editable if said.is_change_open() => Fit::Suits,
+            Self::Editable if named.whole => Fit::Clashes,
+            // Where the name stands has to be found first.
+            Self::Editable if named.identifier && !named.file && !is_missing && !is_begun => Fit::Clashes,
             Self::Entries if named.file => Fit::Unnamed,
             Self::Entries if named.directory || named.identifier => Fit::Suits,
             Self::Directories if named.file => Fit::Clashes,
             Self::Directories if named.directory => Fit::Suits,
             Self::Files | Self::Editable | Self::Writable if named.file => Fit::Suits,
+            // What is to be changed but is not there is no file to be made.
+            Self::Writable if is_missing && named.changes && !is_begun => Fit::Clashes,
             Self::Writable if is_missing => Fit::Suits,
+            Self::Editable if is_missing && !is_begun && !named.changes => Fit::Unnamed,
             // A file that is not there is asked for by its name, too.
             Self::Files | Self::Editable if is_missing && !is_begun => Fit::Suits,
             Self::Files | Self::Editable | Self::Writable if named.directory => Fit::Clashes,
@@ -276,7 +283,7 @@ impl Tool for FileTool {
         let (all, named) = (&view.readable, &view.named);
         let fit = match self.paths {
             Paths::Editable if all.files.is_empty() && all.open.is_empty() => Fit::Clashes,
-            paths => paths.fit(named, said.is_begun()),
+            paths => paths.fit(named, said),
         };
         let parameters = |paths: &[&[String]], open: &[String]| {
             // With no file there and none named, every path is as wrong as any other.
@@ -302,7 +309,7 @@ impl Tool for FileTool {
             Paths::Directories => parameters(&[&all.directories], &all.open),
             Paths::Entries => parameters(&[&all.files, &all.directories], &all.open),
         };
-        Narrowed { parameters, fit }
+        Narrowed { parameters, fit, directories: named.directories.clone(), lead: said.lead(&all.files) }
     }
 
     fn misplaced(&self, arguments: &Map<String, Value>, said: &Said) -> Option<Misplaced> {
@@ -322,13 +329,11 @@ impl Tool for FileTool {
             Some(Misplaced { parameter: "old_text", why, choices })
         };
         if occurrences(&content, &old.replace("\r\n", "\n")) != 1 {
-            // What the user wrote goes to the tool, which says that it is not there.
-            let is_asked = said.holds_beside(old, path);
-            return if is_asked {
-                None
-            } else {
-                misplaced("is not exactly once in", Choices::OnceIn(content))
-            };
+            // What the user wrote goes to the tool, which says that it is not there; but not as what is to become itself.
+            let is_same = text(arguments, "new_text") == Some(old);
+            let is_asked = said.holds_beside(old, path) && !is_same;
+            let rewritten = || misplaced("is not exactly once in", Choices::OnceIn(content));
+            return if is_asked { None } else { rewritten() };
         }
         let texts = said.pieces_about(&content, old, text(arguments, "new_text").unwrap_or_default());
         let wider = Choices::Among { texts, beginnings: Vec::new() };

@@ -9,13 +9,18 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toolgate_chat::{Message, ToolSpec, Transcript};
 
-use super::words::{files_of, holds_word, is_identifier, is_pathlike, plain, values, words};
+use super::words::{
+    files_of, holds_word, is_among, is_identifier, is_literal, is_pathlike, plain, values, wants_change,
+    wants_whole, words,
+};
 
 /// The keyword of a grammar's schema that says which texts a string may be.
 pub const CHOICES: &str = "x-toolgate-choices";
 
 /// Words kept of what users wrote.
 const WORDS: usize = 1_000;
+/// Lines of a result that leads somewhere; a longer one is about more than that.
+const SHORT: usize = 3;
 /// Names of new files that a request gives at most; more are a text that is about files.
 const GIVEN: usize = 8;
 /// Words kept of what tools gave back, newest first.
@@ -28,6 +33,23 @@ pub struct Narrowed {
     pub parameters: Vec<(&'static str, Choices)>,
     /// How the tool goes with what the user named.
     pub fit: Fit,
+    /// The directories that the user named, as they were written.
+    pub directories: BTreeSet<String>,
+    /// The file to which what was found leads ([`Said::lead`]).
+    pub lead: Option<String>,
+}
+
+/// What the state at hand leaves of all tools before a turn.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Offered {
+    /// The definitions, with the parameters held to what is left of them.
+    pub specs: Vec<ToolSpec>,
+    /// How each of them goes with what the user named.
+    pub fits: Vec<Fit>,
+    /// The directories that the user named, as they were written.
+    pub directories: BTreeSet<String>,
+    /// The file to which what was found leads ([`Said::lead`]).
+    pub lead: Option<String>,
 }
 
 /// How a tool goes with the things a user named.
@@ -66,35 +88,20 @@ pub struct Named {
     pub missing: BTreeSet<String>,
     /// Something that is no path but stands in files: `RetryBudget`, `max_size`, `LIMIT`.
     pub identifier: bool,
+    /// The directories, as they were written.
+    pub directories: BTreeSet<String>,
+    /// Whether something that is there is to be changed, as far as the request's words tell.
+    pub changes: bool,
+    /// Whether all of a file is to be replaced, as far as they tell.
+    pub whole: bool,
 }
 
 /// Words that are no names of files, though a small model may take them for some.
-const NO_NAMES: [&str; 24] = [
-    "a",
-    "all",
-    "an",
-    "and",
-    "are",
-    "everything",
-    "file",
-    "files",
-    "folder",
-    "folders",
-    "here",
-    "i",
-    "in",
-    "is",
-    "it",
-    "list",
-    "me",
-    "my",
-    "of",
-    "please",
-    "that",
-    "the",
-    "there",
-    "this",
-];
+const NO_NAMES: &str = "\
+    a all an and are can contain containing contains content contents current dir directories directory \
+    do does entries everything exist exists file files folder folders for have here how i in inside is \
+    it list many me my name names of on please see show tell that the their there these this those to us \
+    what where which who with workspace you your";
 
 /// The texts that a parameter may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +150,12 @@ pub struct Said {
     texts: Vec<String>,
     /// Of the newest, what no call has taken up; `None` is all of it.
     open: Option<Vec<String>>,
+    /// Whether a change that it demands is still to be made.
+    change_is_open: bool,
+    /// What the last calls found, short as it is: the path they were given, and their result.
+    found: Vec<(String, String)>,
+    /// All paths that calls for the newest request were given.
+    visited: BTreeSet<String>,
     /// Tells this from all that was said otherwise, for what is derived from it.
     identity: Arc<()>,
 }
@@ -151,6 +164,19 @@ impl Said {
     /// What a transcript holds: all words that users wrote, and of tool results those that look like paths.
     pub fn of(transcript: &Transcript) -> Self {
         let mut said = Self::default();
+        let last = match transcript.last() {
+            Some(Message::Tool(replies)) => replies.as_slice(),
+            _ => &[],
+        };
+        for (call, reply) in transcript.calls_of_run() {
+            let path = text(&call.arguments, "path").map(plain);
+            said.visited.extend(path.map(str::to_owned));
+            let (Some(path), Some(reply)) = (path, reply) else { continue };
+            let is_last = last.iter().any(|other| other.call_id == reply.call_id);
+            if is_last && !reply.is_error && reply.content.lines().count() <= SHORT {
+                said.found.push((path.to_owned(), reply.content.clone()));
+            }
+        }
         let mut found = 0;
         for message in transcript.iter().rev() {
             match message {
@@ -176,6 +202,50 @@ impl Said {
     #[must_use]
     pub fn with_open(self, open: Option<Vec<String>>) -> Self {
         Self { open, identity: Arc::default(), ..self }
+    }
+
+    /// The same, where a change that the newest request demands is still to be made.
+    #[must_use]
+    pub fn with_change_open(self, change_is_open: bool) -> Self {
+        Self { change_is_open, identity: Arc::default(), ..self }
+    }
+
+    /// Whether a change that the newest request demands is still to be made, though there were calls.
+    pub fn is_change_open(&self) -> bool {
+        self.change_is_open
+    }
+
+    /// The one file, of these that are there, to which what was found leads: a short text names it, or it is alone in a
+    /// directory that the request asks more about.
+    pub fn lead(&self, files: &[String]) -> Option<String> {
+        let mut leads = BTreeSet::new();
+        for (path, content) in &self.found {
+            let is_file = files.contains(path);
+            if !is_file && !self.asks_more(content) {
+                continue;
+            }
+            for word in words(content).filter(|word| is_pathlike(word) || !is_file) {
+                let word = plain(&word);
+                let lead = if is_file || path == "." { word.to_owned() } else { format!("{path}/{word}") };
+                leads.extend(files.contains(&lead).then_some(lead));
+            }
+        }
+        let mut leads = leads.into_iter().filter(|lead| !self.visited.contains(lead));
+        match (leads.next(), leads.next()) {
+            (Some(lead), None) => Some(lead),
+            _ => None,
+        }
+    }
+
+    /// Whether the newest request has words that are about more than what is where.
+    fn asks_more(&self, content: &str) -> bool {
+        let request = self.texts.first().map(String::as_str).unwrap_or_default();
+        let content = content.to_lowercase();
+        let is_taken = |word: &str| {
+            content.contains(word) || self.visited.iter().any(|path| path.to_lowercase().contains(word))
+        };
+        let words = request.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
+        words.into_iter().any(|word| word.chars().count() >= 4 && !is_no_name(&word) && !is_taken(&word))
     }
 
     /// The same for clones of one value alone, for as long as it is held.
@@ -213,12 +283,17 @@ impl Said {
     /// What the newest request names, of what is not taken up yet, where these files and directories are there.
     pub fn named(&self, files: &[String], directories: &[String]) -> Named {
         let (files, directories) = (names_of(files), names_of(directories));
-        let mut named = Named::default();
+        let request = self.texts.first().map(String::as_str).unwrap_or_default();
+        let (changes, whole) = (wants_change(request), wants_whole(request));
+        let mut named = Named { changes, whole, ..Named::default() };
         for asked in self.asked() {
             let word = plain(&asked).to_lowercase();
             let (file, directory) = (files.contains(&word), directories.contains(&word));
             named.file |= file;
             named.directory |= directory;
+            if directory && !is_no_name(&word) {
+                named.directories.insert(plain(&asked).to_owned());
+            }
             if !file && !directory {
                 if is_pathlike(&word) {
                     named.missing.insert(plain(&asked).to_owned());
@@ -240,7 +315,7 @@ impl Said {
         self.texts.iter().any(|said| beside(said))
     }
 
-    /// What the piece of a text should be that is to be replaced, where a number or a quotation of the newest request
+    /// What the piece of a text should be that is to be replaced, where a value of the newest request
     /// stands on its line and neither in it nor in what replaces it: "from 30 to 45" is about more than `timeout`.
     pub fn pieces_about(&self, content: &str, piece: &str, new: &str) -> Vec<String> {
         let Some(line) = content.lines().find(|line| line.contains(piece)).map(str::trim) else {
@@ -250,8 +325,11 @@ impl Said {
         let left_out = |value: &&str| {
             holds_word(line, value) && ![piece, new].iter().any(|text| holds_word(text, value))
         };
-        let mut pieces: Vec<String> = values(request).filter(left_out).map(str::to_owned).collect();
-        if !pieces.is_empty() {
+        let values: BTreeSet<&str> = values(request).filter(left_out).collect();
+        let mut pieces: Vec<String> = values.into_iter().map(str::to_owned).collect();
+        // A name is no value: "change LIMIT to 25" leaves the name where it is.
+        let gives_name_away = is_identifier(piece) && is_literal(new);
+        if !pieces.is_empty() || gives_name_away {
             pieces.push(line.to_owned());
         }
         pieces.retain(|piece| occurrences(content, piece) == 1);
@@ -276,7 +354,7 @@ impl Said {
         let names_paths = words(request).any(|word| is_path(&word));
         let missing = self.words.iter().filter(|word| {
             names.get(&word.to_lowercase()) != Some(&1)
-                && (is_pathlike(word) || !(names_paths || NO_NAMES.contains(&word.to_lowercase().as_str())))
+                && (is_pathlike(word) || !(names_paths || is_no_name(word)))
         });
         let missing: Vec<String> = missing.cloned().collect();
         // Some models begin every path so.
@@ -288,6 +366,10 @@ impl Said {
         });
         Choices::Among { texts: texts.into_iter().collect(), beginnings: open.collect() }
     }
+}
+
+fn is_no_name(word: &str) -> bool {
+    is_among(word, NO_NAMES)
 }
 
 /// All that these paths may be called, in lower case: the path, each end of it, and the last name without its ending.
@@ -337,7 +419,7 @@ pub(super) fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<
 #[cfg(test)]
 mod tests {
     #![allow(clippy::panic, reason = "tests")]
-    use toolgate_chat::ToolReply;
+    use toolgate_chat::{ToolCall, ToolReply};
 
     use super::*;
 
@@ -424,6 +506,8 @@ mod tests {
             named("Show plan.md").file && named("Show the plan").file && named("see ./docs/plan.md").file
         );
         assert!(named("List docs/").directory && !named("List docs/").file);
+        assert_eq!(named("List docs/ and plan").directories.iter().collect::<Vec<_>>(), ["docs"]);
+        assert!(named("Set x to 3 in new.txt").changes && !named("Put 3 into new.txt").changes);
         let missing = named("Put 3.5 into new.txt and b/c");
         assert_eq!(missing.missing.iter().collect::<Vec<_>>(), ["b/c", "new.txt"]);
         let put = said("Put 3.5 into new.txt and b/c");
@@ -440,6 +524,32 @@ mod tests {
     }
 
     #[test]
+    fn a_short_find_leads_to_the_one_file_it_names() {
+        let files = ["note.txt", "safe/blue.txt", "safe/red.txt", "in/m-1.txt"].map(str::to_owned);
+        let lead = |request: &str, path: &str, content: &str| {
+            let arguments = Map::from_iter([("path".to_owned(), path.into())]);
+            let call = ToolCall::new("t", arguments).with_id("1");
+            let reply = ToolReply::ok(&call, content);
+            let transcript = Transcript::new()
+                .with(Message::User(request.to_owned()))
+                .with(Message::calls([call]))
+                .with(Message::Tool(vec![reply]));
+            Said::of(&transcript).lead(&files)
+        };
+        let code = "What is the code? See note.txt";
+        assert_eq!(lead(code, "note.txt", "It is in safe/blue.txt."), Some("safe/blue.txt".to_owned()));
+        assert_eq!(lead(code, "note.txt", "It is in safe/blue.txt or safe/red.txt."), None, "they are two");
+        assert_eq!(lead(code, "note.txt", "It is in safe/gone.txt."), None, "it is not there");
+        assert_eq!(lead(code, "note.txt", "note.txt says nothing"), None, "it was read");
+        assert_eq!(lead(code, "note.txt", "a\nb\nc\nsafe/blue.txt"), None, "a text about more");
+        assert_eq!(
+            lead("Who wrote the message in the folder in?", "in", "m-1.txt"),
+            Some("in/m-1.txt".to_owned())
+        );
+        assert_eq!(lead("What files are there in the folder in?", "in", "m-1.txt"), None, "that was all");
+    }
+
+    #[test]
     fn a_value_beside_the_piece_to_replace_belongs_to_it() {
         let said = said("Change the timeout in a.yaml from 30 to 45");
         let pieces = |content: &str, piece: &str, new: &str| said.pieces_about(content, piece, new);
@@ -447,6 +557,8 @@ mod tests {
         assert!(pieces("timeout: 30\n", "30", "45").is_empty(), "it is in the piece");
         assert!(pieces("timeout: 30\n", "timeout", "30 timeout").is_empty(), "it is in what replaces it");
         assert!(pieces("timeout:\n30\n", "timeout", "45").is_empty(), "it is elsewhere");
+        assert_eq!(pieces("MAX_MB = 10\nX = 1\n", "MAX_MB", "25"), ["MAX_MB = 10"], "the name is to stay");
+        assert!(pieces("MAX_MB = 10\n", "MAX_MB", "MOST_MB").is_empty(), "it is given another name");
         assert_eq!(pieces("30: 30\n", ":", "45"), ["30: 30"], "what is there twice is no piece to replace");
     }
 

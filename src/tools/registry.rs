@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 use toolgate_chat::{ToolCall, ToolSpec};
 
-use super::{Check, Effect, Fit, Misplaced, Said, Tool, ToolResult, Violation, narrow};
+use super::{Check, Effect, Misplaced, Offered, Said, Tool, ToolResult, Violation, narrow};
 use crate::Error;
 
 /// Tools in the order they are offered, each with its compiled schema.
@@ -216,17 +216,19 @@ impl Registry {
         self.read().list.iter().map(|entry| entry.tool.spec().clone()).collect()
     }
 
-    /// The definitions with the parameters held to what the state at hand leaves of them, and how each tool goes with
-    /// what the user named ([`Tool::narrow`]).
-    pub fn narrowed(&self, said: &Said) -> (Vec<ToolSpec>, Vec<Fit>) {
+    /// The tools as the state at hand leaves them ([`Tool::narrow`]).
+    pub fn narrowed(&self, said: &Said) -> Offered {
         self.refresh();
-        let entries = self.read().list.clone();
-        let tools = entries.iter().map(|entry| &entry.tool);
-        let narrowed = tools.map(|tool| {
+        let list = self.read().list.clone();
+        let mut offered = Offered::default();
+        for tool in list.iter().map(|entry| &entry.tool) {
             let left = tool.narrow(said);
-            (narrow::narrowed(tool.spec(), &left.parameters), left.fit)
-        });
-        narrowed.unzip()
+            offered.specs.push(narrow::narrowed(tool.spec(), &left.parameters));
+            offered.fits.push(left.fit);
+            offered.directories.extend(left.directories);
+            offered.lead = offered.lead.or(left.lead);
+        }
+        offered
     }
 
     /// The first argument of a call that the state at hand does not admit ([`Tool::misplaced`]).
