@@ -282,7 +282,7 @@ impl Run<'_> {
             // Later only what is still open is looked at.
             self.directories = directories;
         }
-        self.weigh_again(&specs, &mut fits, &open);
+        self.weigh(&specs, &mut fits, &open);
         let fits: Vec<f64> = fits.into_iter().map(Fit::sign).collect();
         let mut shorter: Option<Transcript> = None;
         loop {
@@ -327,9 +327,9 @@ impl Run<'_> {
             && self.agent.registry.names().iter().any(|name| name == EDITS)
     }
 
-    /// After a call, what is still open asks for another tool than the one called, unless that takes it, too.
-    fn weigh_again(&self, tools: &[ToolSpec], fits: &mut [Fit], open: &Open) {
-        if self.calls.is_empty() || open.is_empty() {
+    /// What is open asks for a tool by its words; after a call for another than the one called, unless that takes it, too.
+    fn weigh(&self, tools: &[ToolSpec], fits: &mut [Fit], open: &Open) {
+        if open.is_empty() {
             return;
         }
         for (tool, fit) in tools.iter().zip(fits) {

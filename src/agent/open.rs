@@ -6,9 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use toolgate_chat::Transcript;
+use toolgate_chat::{ToolCall, Transcript};
 
-use crate::tools::words::{holds_word, specific};
+use crate::tools::is_no_name;
+use crate::tools::words::{holds_word, plain, specific};
 
 /// What of the last request is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,14 +68,24 @@ pub(super) fn of<'a>(
         }
     }
     let is_taken = |item: &str| [&said, &found].iter().any(|text| holds_word(text, &item.to_lowercase()));
-    // That a directory is there says nothing of what is in it.
+    // That a directory is there says nothing of what is in it, and neither does a text to look for that holds its name.
     let is_seen = |directory: &str| {
         let directory = directory.to_lowercase();
         let below = |(at, name): (usize, &str)| {
             let rest = found.get(at + name.len()..).unwrap_or_default();
             rest.strip_prefix('/').is_some_and(|rest| rest.starts_with(char::is_alphanumeric))
         };
-        holds_word(&said, &directory) || found.match_indices(&*directory).any(below)
+        let is_given = |call: &ToolCall| {
+            let texts = call
+                .arguments
+                .iter()
+                .filter_map(|(name, value)| Some((name, value.as_str()?.to_lowercase())));
+            let is_it = |(name, text): (&String, String)| {
+                plain(&text) == directory || (name == COMMAND && holds_word(&text, &directory))
+            };
+            texts.into_iter().any(is_it)
+        };
+        calls.iter().any(|(call, _)| is_given(call)) || found.match_indices(&*directory).any(below)
     };
     let unseen = directories.iter().map(String::as_str).filter(|directory| !is_seen(directory));
     let specific = specific(request).take(MOST).filter(|item| !is_taken(item)).chain(unseen);
@@ -86,7 +97,8 @@ pub(super) fn of<'a>(
 
 /// The words of the request that are part of the name of a tool.
 fn words_of_tools<'a>(request: &str, tools: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
-    let tells = |part: &String| part.len() >= LONG_ENOUGH && !COMMON.contains(&part.as_str());
+    let tells =
+        |part: &String| part.len() >= LONG_ENOUGH && !COMMON.contains(&part.as_str()) && !is_no_name(part);
     let parts: BTreeSet<String> = tools.flat_map(parts).filter(tells).collect();
     let words = request.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
     words.filter(|word| parts.contains(word)).collect()
@@ -96,6 +108,9 @@ fn words_of_tools<'a>(request: &str, tools: impl Iterator<Item = &'a str>) -> BT
 fn parts(name: &str) -> impl Iterator<Item = String> + '_ {
     name.split(['_', '-', '.']).map(str::to_lowercase)
 }
+
+/// The argument that holds paths among other words.
+const COMMAND: &str = "command";
 
 /// Words of a request that are looked for, the first ones: a request may come with a long text behind it.
 const MOST: usize = 200;
@@ -109,7 +124,7 @@ const COMMON: [&str; 12] =
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use toolgate_chat::{Message, ToolCall, ToolReply};
+    use toolgate_chat::{Message, ToolReply};
 
     use super::*;
 
@@ -154,6 +169,8 @@ mod tests {
         for (calls, open) in [
             (vec![list(".", "figs/\nlogs/")], vec!["figs", "logs/old"]),
             (vec![list("figs", "a.txt")], vec!["logs/old"]),
+            (vec![("search_codebase", json!({"query": "in figs"}), "(no match)")], vec!["figs", "logs/old"]),
+            (vec![("run_command", json!({"command": "ls figs logs/old/"}), "a.txt")], vec![]),
             (vec![list("figs", "a.txt"), list("./logs/old", "b.txt")], vec![]),
             (vec![("search_codebase", json!({"query": "x"}), "figs/a.txt:1: x\nlogs/old/b:2: x")], vec![]),
         ] {

@@ -9,7 +9,6 @@ use toolgate_chat::{Message, Transcript};
 
 use super::local::AnswerView;
 use super::{AnswerForm, TurnRequest};
-use crate::tools::words::is_pathlike;
 
 /// Lines of a result that are quoted at most.
 const LINES: usize = 12;
@@ -67,14 +66,18 @@ fn left_out(transcript: &Transcript, answer: &str) -> Option<String> {
 
 fn is_left_out(result: &str, question: &str, answer: &str) -> bool {
     let (known, said) = (words(question), words(answer));
-    let told: Vec<String> = telling(result).filter(|word| !known.contains(word)).collect();
+    // Of what was found in files, the file is looked for by itself.
+    let texts =
+        result.lines().filter(|line| !is_note(line)).map(|line| hit(line).map_or(line, |(_, text)| text));
+    let told: Vec<String> = texts.flat_map(telling).filter(|word| !known.contains(word)).collect();
     let says_nothing = !told.is_empty() && !told.iter().any(|word| said.contains(word));
     says_nothing || names_no_file(result, question, answer)
 }
 
 /// Whether a result is a few lines found in files, and the answer names none of these files.
 fn names_no_file(result: &str, question: &str, answer: &str) -> bool {
-    let found: Option<Vec<&str>> = result.lines().map(file_of_hit).collect();
+    let found: Option<Vec<&str>> =
+        result.lines().filter(|line| !is_note(line)).map(|line| Some(hit(line)?.0)).collect();
     let Some(files) = found.filter(|files| (1..=FEW).contains(&files.len())) else { return false };
     let both = [question.to_lowercase(), answer.to_lowercase()];
     let is_named = |file: &&str| {
@@ -85,12 +88,18 @@ fn names_no_file(result: &str, question: &str, answer: &str) -> bool {
     !files.iter().any(is_named)
 }
 
-/// The file of a line such as `a/b.txt:3: text`.
-fn file_of_hit(line: &str) -> Option<&str> {
+/// Whether a tool speaks of the result in a line, such as `(no match in 2 files)`.
+fn is_note(line: &str) -> bool {
+    [('(', ')'), ('[', ']')].iter().any(|&(first, last)| line.starts_with(first) && line.ends_with(last))
+}
+
+/// The file and the text of a line such as `a/b.txt:3: text`.
+fn hit(line: &str) -> Option<(&str, &str)> {
     let (file, rest) = line.split_once(':')?;
-    let (number, _) = rest.split_once(':')?;
+    let (number, text) = rest.split_once(':')?;
     let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit());
-    (is_number && is_pathlike(file)).then_some(file)
+    let is_file = file.contains(['/', '.']) && !file.contains(char::is_whitespace);
+    (is_number && is_file).then_some((file, text))
 }
 
 /// The words that tell something: long ones, names, and those with digits; in lower case.
@@ -144,7 +153,11 @@ mod tests {
             ("Who has the key?", "Ana has it", "Ana does.", false),
             ("Repeat: so long", "so long", "Done.", false),
             ("Where is the weir?", "log/a-17.md:1: By the weir.", "It is by the weir.", true),
-            ("Where is the weir?", "log/a-17.md:1: By the weir.", "See a-17.", false),
+            ("Where is the weir?", "log/a-17.md:1: By the weir.", "See a-17.", true),
+            ("Where is the weir?", "log/a-17.md:1: By the weir.", "By it, as a-17 says.", false),
+            ("Where is the weir?", "(no match in 3 files)", "Nowhere.", false),
+            ("What is the code?", "safe/blue.txt:1: Code: 7719", "It is in safe/blue.txt.", true),
+            ("What is the code?", "safe/blue.txt:1: Code: 7719", "7719, in blue.txt.", false),
             ("Look in log/a-17.md: where?", "log/a-17.md:1: By the weir.", "By the weir.", false),
         ] {
             assert_eq!(

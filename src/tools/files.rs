@@ -13,6 +13,7 @@ use toolgate_sandbox::{
 };
 
 use super::narrow::{occurrences, text};
+use super::words::has_ending;
 use super::{
     Args, Choices, Effect, Fit, Misplaced, Named, Narrowed, Said, Status, Tool, ToolResult, preview,
 };
@@ -138,7 +139,7 @@ enum Paths {
 
 impl Paths {
     /// How an operation on these goes with what a user named; once calls were made, what is missing is to be made.
-    fn fit(self, named: &Named, said: &Said) -> Fit {
+    fn fit(self, named: &Named, said: &Said, writes: bool) -> Fit {
         let (is_missing, is_begun) = (!named.missing.is_empty(), said.is_begun());
         match self {
             Self::Editable if said.is_change_open() => Fit::Suits,
@@ -149,11 +150,14 @@ impl Paths {
             Self::Entries if named.directory || named.identifier => Fit::Suits,
             Self::Directories if named.file => Fit::Clashes,
             Self::Directories if named.directory => Fit::Suits,
+            // Named as files are, it is no directory.
+            Self::Directories if named.missing.iter().any(|path| has_ending(path)) => Fit::Clashes,
             Self::Files | Self::Editable | Self::Writable if named.file => Fit::Suits,
             // What is to be changed but is not there is no file to be made.
             Self::Writable if is_missing && named.changes && !is_begun => Fit::Clashes,
             Self::Writable if is_missing => Fit::Suits,
             Self::Editable if is_missing && !is_begun && !named.changes => Fit::Unnamed,
+            Self::Files if is_missing && !is_begun && writes && !named.looks => Fit::Unnamed,
             // A file that is not there is asked for by its name, too.
             Self::Files | Self::Editable if is_missing && !is_begun => Fit::Suits,
             Self::Files | Self::Editable | Self::Writable if named.directory => Fit::Clashes,
@@ -283,7 +287,7 @@ impl Tool for FileTool {
         let (all, named) = (&view.readable, &view.named);
         let fit = match self.paths {
             Paths::Editable if all.files.is_empty() && all.open.is_empty() => Fit::Clashes,
-            paths => paths.fit(named, said),
+            paths => paths.fit(named, said, self.grants.can_write()),
         };
         let parameters = |paths: &[&[String]], open: &[String]| {
             // With no file there and none named, every path is as wrong as any other.
@@ -305,7 +309,12 @@ impl Tool for FileTool {
                 parameters(&[&outline.files], &open)
             }
             Paths::Editable => parameters(&[&writable().files], &writable().open),
-            Paths::Files => parameters(&[&all.files], &all.open),
+            Paths::Files => match said.only_lead(&all.files).filter(|_| said.is_begun()) {
+                Some(lead) => {
+                    vec![("path", Choices::Among { texts: vec![lead], beginnings: Vec::new() })]
+                }
+                None => parameters(&[&all.files], &all.open),
+            },
             Paths::Directories => parameters(&[&all.directories], &all.open),
             Paths::Entries => parameters(&[&all.files, &all.directories], &all.open),
         };

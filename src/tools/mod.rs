@@ -26,6 +26,7 @@ pub use command::{CommandTool, RUN_COMMAND};
 pub use files::{FileTool, file_tools};
 #[cfg(feature = "memory")]
 pub use memory::{MEMORY_TOOLS, memory_tools};
+pub(crate) use narrow::is_no_name;
 pub use narrow::{CHOICES, Choices, Fit, Misplaced, Named, Narrowed, Offered, Said};
 pub use registry::{Registry, Source, Told, Witness};
 pub use result::{Status, ToolResult};

@@ -11,7 +11,7 @@ use toolgate_chat::{Message, ToolSpec, Transcript};
 
 use super::words::{
     files_of, holds_word, is_among, is_identifier, is_literal, is_pathlike, plain, values, wants_change,
-    wants_whole, words,
+    wants_look, wants_whole, words,
 };
 
 /// The keyword of a grammar's schema that says which texts a string may be.
@@ -94,6 +94,8 @@ pub struct Named {
     pub changes: bool,
     /// Whether all of a file is to be replaced, as far as they tell.
     pub whole: bool,
+    /// Whether it wants to be told what is in something, as far as they tell.
+    pub looks: bool,
 }
 
 /// Words that are no names of files, though a small model may take them for some.
@@ -224,17 +226,31 @@ impl Said {
             if !is_file && !self.asks_more(content) {
                 continue;
             }
-            for word in words(content).filter(|word| is_pathlike(word) || !is_file) {
-                let word = plain(&word);
-                let lead = if is_file || path == "." { word.to_owned() } else { format!("{path}/{word}") };
-                leads.extend(files.contains(&lead).then_some(lead));
+            if is_file {
+                leads.extend(words(content).map(|word| plain(&word).to_owned()));
+            } else {
+                // A listing has nothing but names; what was found in files names them already.
+                let names = content.lines().map(|line| plain(line.trim()));
+                leads.extend(names.map(|name| match path.as_str() {
+                    "." => name.to_owned(),
+                    path => format!("{path}/{name}"),
+                }));
             }
         }
+        leads.retain(|lead| files.contains(lead));
         let mut leads = leads.into_iter().filter(|lead| !self.visited.contains(lead));
         match (leads.next(), leads.next()) {
             (Some(lead), None) => Some(lead),
             _ => None,
         }
+    }
+
+    /// The [`lead`](Self::lead) where no other path is open: then a call that reads is about it.
+    pub fn only_lead(&self, files: &[String]) -> Option<String> {
+        let lead = self.lead(files)?;
+        let asked = self.asked();
+        let mut others = asked.iter().filter(|word| is_pathlike(word) && plain(word) != lead);
+        others.next().is_none().then_some(lead)
     }
 
     /// Whether the newest request has words that are about more than what is where.
@@ -244,8 +260,8 @@ impl Said {
         let is_taken = |word: &str| {
             content.contains(word) || self.visited.iter().any(|path| path.to_lowercase().contains(word))
         };
-        let words = request.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
-        words.into_iter().any(|word| word.chars().count() >= 4 && !is_no_name(&word) && !is_taken(&word))
+        let mut words = request.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
+        words.any(|word| word.chars().count() >= 4 && !is_no_name(&word) && !is_taken(&word))
     }
 
     /// The same for clones of one value alone, for as long as it is held.
@@ -284,8 +300,8 @@ impl Said {
     pub fn named(&self, files: &[String], directories: &[String]) -> Named {
         let (files, directories) = (names_of(files), names_of(directories));
         let request = self.texts.first().map(String::as_str).unwrap_or_default();
-        let (changes, whole) = (wants_change(request), wants_whole(request));
-        let mut named = Named { changes, whole, ..Named::default() };
+        let (changes, whole, looks) = (wants_change(request), wants_whole(request), wants_look(request));
+        let mut named = Named { changes, whole, looks, ..Named::default() };
         for asked in self.asked() {
             let word = plain(&asked).to_lowercase();
             let (file, directory) = (files.contains(&word), directories.contains(&word));
@@ -332,6 +348,11 @@ impl Said {
         if !pieces.is_empty() || gives_name_away {
             pieces.push(line.to_owned());
         }
+        // What separates it from what comes behind stays, too.
+        let ends = |text: &str| text.ends_with([',', ';']);
+        if pieces.is_empty() && ends(piece) && !ends(new) && !new.is_empty() {
+            pieces.push(piece.trim_end_matches([',', ';']).to_owned());
+        }
         pieces.retain(|piece| occurrences(content, piece) == 1);
         pieces
     }
@@ -368,7 +389,8 @@ impl Said {
     }
 }
 
-fn is_no_name(word: &str) -> bool {
+/// Whether a word names nothing by itself.
+pub(crate) fn is_no_name(word: &str) -> bool {
     is_among(word, NO_NAMES)
 }
 
@@ -547,6 +569,11 @@ mod tests {
             Some("in/m-1.txt".to_owned())
         );
         assert_eq!(lead("What files are there in the folder in?", "in", "m-1.txt"), None, "that was all");
+        assert_eq!(
+            lead("Which message is about keys?", ".", "in/m-1.txt:1: Keys"),
+            None,
+            "it was found there"
+        );
     }
 
     #[test]
@@ -558,6 +585,12 @@ mod tests {
         assert!(pieces("timeout: 30\n", "timeout", "30 timeout").is_empty(), "it is in what replaces it");
         assert!(pieces("timeout:\n30\n", "timeout", "45").is_empty(), "it is elsewhere");
         assert_eq!(pieces("MAX_MB = 10\nX = 1\n", "MAX_MB", "25"), ["MAX_MB = 10"], "the name is to stay");
+        assert_eq!(
+            pieces("\"a\": 1,\n\"b\": 2\n", "\"a\": 1,", "\"a\": 3"),
+            ["\"a\": 1"],
+            "the comma is to stay"
+        );
+        assert!(pieces("a, b\n", "a,", "").is_empty(), "it is taken out");
         assert!(pieces("MAX_MB = 10\n", "MAX_MB", "MOST_MB").is_empty(), "it is given another name");
         assert_eq!(pieces("30: 30\n", ":", "45"), ["30: 30"], "what is there twice is no piece to replace");
     }

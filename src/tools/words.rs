@@ -36,7 +36,7 @@ pub(super) fn files_of(request: &str) -> impl Iterator<Item = &str> {
 const TOPICS: [&str; 8] = ["about", "for", "from", "like", "of", "on", "using", "with"];
 
 /// Whether a path ends as names of files do: `.md`, `.gitignore`; no version and no abbreviation.
-fn has_ending(word: &str) -> bool {
+pub(super) fn has_ending(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     let Some((stem, ending)) = name.rsplit_once('.') else { return false };
     let is_abbreviation = stem.chars().count() == 1 && ending.chars().count() == 1;
@@ -62,7 +62,7 @@ pub(super) fn is_identifier(word: &str) -> bool {
 }
 
 /// A path without what does not change it.
-pub(super) fn plain(word: &str) -> &str {
+pub(crate) fn plain(word: &str) -> &str {
     word.strip_prefix("./").unwrap_or(word).trim_end_matches('/')
 }
 
@@ -138,6 +138,12 @@ pub(super) fn wants_whole(request: &str) -> bool {
     lower_words(request).iter().any(|word| is_among(word, "overwrite rewrite"))
 }
 
+/// Whether a request wants to be told what is in something, as far as its words tell.
+pub(super) fn wants_look(request: &str) -> bool {
+    let words = lower_words(request);
+    request.contains('?') || words.iter().any(|word| is_among(word, ASKS) || is_among(word, LOOKS))
+}
+
 /// Whether a request is only done when something has been changed, as far as its words tell. It may be one about changes
 /// ("what did she set it to?"), and then nothing should be.
 pub(crate) fn demands_change(request: &str) -> bool {
@@ -162,6 +168,7 @@ const CHANGES: &str =
 const DEMANDS: &str = "bump change correct edit fix modify rename replace update";
 /// How a question begins that wants to be told something.
 const ASKS: &str = "are did do does how is list read show summarize tell was what when where which who why";
+const LOOKS: &str = "check contents display explain find look open print see summary view";
 const CREATES: &str = "create draft generate new overwrite save write";
 
 /// Whether `text` holds `word` with nothing alphanumeric around it, where the word itself is alphanumeric at that edge.

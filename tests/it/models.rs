@@ -187,7 +187,7 @@ fn every_turn_is_valid_under_noise() {
         .with(Message::System("Call a tool.".into()))
         .with(Message::User("Do something.".into()));
     let mut seen = std::collections::BTreeSet::new();
-    for seed in 0..300 {
+    for seed in 0..150 {
         let sampling = Sampling { temperature: 2.0, seed, max_tokens: 400, ..Sampling::default() };
         let request =
             TurnRequest { choice: ToolChoice::Required, ..TurnRequest::new(&transcript, &tools, &sampling) };
