@@ -149,6 +149,8 @@ impl Paths {
             Self::Entries if named.file => Fit::Unnamed,
             Self::Entries if named.directory || named.identifier => Fit::Suits,
             Self::Directories if named.file => Fit::Clashes,
+            // What stands in files is looked for in them.
+            Self::Directories if named.directory && named.identifier => Fit::Unnamed,
             Self::Directories if named.directory => Fit::Suits,
             // Named as files are, it is no directory.
             Self::Directories if named.missing.iter().any(|path| has_ending(path)) => Fit::Clashes,

@@ -100,10 +100,11 @@ pub struct Named {
 
 /// Words that are no names of files, though a small model may take them for some.
 const NO_NAMES: &str = "\
-    a all an and are can contain containing contains content contents current dir directories directory \
-    do does entries everything exist exists file files folder folders for have here how i in inside is \
-    it list many me my name names of on please see show tell that the their there these this those to us \
-    what where which who with workspace you your";
+    a all also an and are both can contain containing contains content contents could current dir \
+    directories directory display do does each entries every everything exist exists file files folder \
+    folders for give have here how i in inside is it just like list many me my name names need of on \
+    only please print put see show subdirectories subfolders tell that the their them there these this \
+    those to under us want what where which who with within workspace would you your";
 
 /// The texts that a parameter may be.
 #[derive(Clone, Debug, PartialEq, Eq)]

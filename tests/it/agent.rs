@@ -422,6 +422,24 @@ fn a_model_too_small_to_retell_results_gives_them_as_they_are() {
 }
 
 #[test]
+fn what_an_answer_says_nothing_of_follows_it() {
+    let quoted = |answer: &'static str, answer_view| {
+        let model = scripted().say(call("get_weather", "Oslo")).say(answer).say(answer);
+        let options = engine::Options { answer_view, ..engine::Options::default() };
+        run(model, Options::default(), options).unwrap()
+    };
+    let run = quoted("The weather in Oslo is as asked.", AnswerView::Quoted);
+    assert_eq!(run.outcome.answer, "The weather in Oslo is as asked.\n\nrain in Oslo");
+    let shown = run.events.iter().filter_map(|event| match event {
+        Event::Text { delta } => Some(delta.as_str()),
+        _ => None,
+    });
+    assert_eq!(shown.collect::<String>(), run.outcome.answer, "it is shown as it is told");
+    assert_eq!(quoted("There is rain.", AnswerView::Quoted).outcome.answer, "There is rain.");
+    assert_eq!(quoted("As asked.", AnswerView::Compact).outcome.answer, "As asked.", "control");
+}
+
+#[test]
 fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
     let oslo = call("get_weather", "Oslo");
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());

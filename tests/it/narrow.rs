@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate::agent::{Agent, Event, Final, Options};
-use toolgate::engine::{self, Cancel, LocalEngine};
+use toolgate::engine::{self, Cancel, LocalEngine, Thresholds};
 use toolgate::tools::{Registry, Status, file_tools};
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, Transcript};
 use toolgate_infer::Vocabulary;
@@ -88,6 +88,67 @@ fn spaced(arguments: &Value) -> String {
 
 fn run(prompt: &str, name: &str, arguments: Value) -> Run {
     run_with(&Policy::default_for(Mode::Edit), prompt, name, arguments, true)
+}
+
+/// The calls of a model that would answer after each, where what is open keeps it going.
+fn calls_while_open(prompt: &str, says: &[(&str, Value)]) -> Vec<(String, String)> {
+    let workspace = workspace();
+    let root = Root::open(workspace.path(), ambient_authority()).unwrap();
+    let mut registry = Registry::new();
+    for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit).unwrap() {
+        registry.add(tool).unwrap();
+    }
+    let mut model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768);
+    for (name, arguments) in says {
+        let arguments = spaced(arguments);
+        let call = format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {arguments}}}\n</tool_call>");
+        model = model.say(call);
+    }
+    let thresholds = Thresholds {
+        first: 0.0,
+        after_success: 2.0,
+        after_change: 2.0,
+        after_failure: 2.0,
+        while_open: 0.0,
+        ..Thresholds::default()
+    };
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    let options = engine::Options { thresholds, ..engine::Options::default() };
+    let engine = LocalEngine::new("scripted", model.say("That is all."), dialogue, options);
+    let outcome = Agent::new(Arc::new(engine), registry, Options::default()).ask(prompt).unwrap();
+    let path = |call: &toolgate::agent::CallRecord| call.arguments["path"].as_str().unwrap().to_owned();
+    outcome.calls.iter().map(|call| (call.name.clone(), path(call))).collect()
+}
+
+fn pairs<const N: usize>(calls: [(&str, &str); N]) -> Vec<(String, String)> {
+    calls.map(|(name, path)| (name.to_owned(), path.to_owned())).into()
+}
+
+#[test]
+fn a_lead_is_followed_and_nothing_else_can_be_read() {
+    let list = ("list_directory", json!({"path": "config"}));
+    let read = ("read_file", json!({"path": "README.md"}));
+    let both = [list.clone(), read];
+    let calls = calls_while_open("The folder config holds one file. Which port does it set?", &both);
+    assert_eq!(calls, pairs([("list_directory", "config"), ("read_file", "config/app.toml")]));
+    let control = calls_while_open("What files are in config?", &[list]);
+    assert_eq!(control, pairs([("list_directory", "config")]));
+}
+
+#[test]
+fn a_directory_that_was_named_and_a_change_that_was_demanded_are_open() {
+    let list = |path: &str| ("list_directory", json!({"path": path}));
+    let both = pairs([("list_directory", "notes"), ("list_directory", "config")]);
+    assert_eq!(calls_while_open("List both notes and config", &[list("notes"), list("config")]), both);
+    let read = ("read_file", json!({"path": "config/app.toml"}));
+    let edit = |old: &str, new: &str| {
+        ("edit_file", json!({"path": "config/app.toml", "old_text": old, "new_text": new}))
+    };
+    let done = pairs([("read_file", "config/app.toml"), ("edit_file", "config/app.toml")]);
+    let fix = "config/app.toml has a wrong host, please correct it.";
+    assert_eq!(calls_while_open(fix, &[read.clone(), edit("\"a\"", "\"b\"")]), done);
+    let ask = "What would be a correct host in config/app.toml?";
+    assert_eq!(calls_while_open(ask, &[read]), pairs([("read_file", "config/app.toml")]), "control");
 }
 
 #[test]
