@@ -42,7 +42,7 @@ pub(super) struct ModelOptions {
     constraint: ConstraintArg,
     /// Tokens the model's context holds [default: 8192 or the model's own, whichever is less].
     #[arg(long, value_name = "N")]
-    context: Option<u32>,
+    pub(in crate::cli) context: Option<u32>,
     /// Move the decision between call and answer towards calling (above 0) or answering (below 0), in logarithms of
     /// the odds: 0.7 doubles the odds of a call.
     #[arg(long, default_value_t = 0.0, value_name = "B", allow_negative_numbers = true)]

@@ -2,7 +2,7 @@
 //!
 //! A small model reads a file because `read_file` is there. How probable each tool is after a request that says
 //! nothing tells how much of that is bias (Zhao et al. 2021, "Calibrate Before Use"); a share of it is taken off before
-//! the likeliest tool is chosen. It costs two evaluations a call, one more for each beginning that names share, and two
+//! the likeliest tool is chosen. It costs one evaluation a call, one more for each beginning that names share, and two
 //! short prompts for each set of tools, before its first call. Whoever can look at what may come next ([`Look`]) can choose
 //! so: `remote` does it for the models of servers.
 
@@ -13,7 +13,7 @@ use std::time::Instant;
 use serde_json::Value;
 use toolgate_chat::{Message, Opened, ToolCall, ToolChoice, ToolFormat, ToolName, ToolSpec, Transcript};
 use toolgate_grammar::TokenId;
-use toolgate_infer::{Backend, Rows, Session, Specials, log_probabilities};
+use toolgate_infer::{Backend, Rows, Session, Specials, common_len, log_probabilities};
 
 use super::local::{Making, Options, State};
 use super::pool::lock;
@@ -57,7 +57,12 @@ impl Biases {
 impl<B: Backend + Send> Making<'_, B> {
     /// Learns the model's bias towards the tools offered, where it is to be taken off and is not known yet; whether it did,
     /// and so evaluated other prompts.
-    pub(super) fn learn_bias(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<bool, Error> {
+    pub(super) fn learn_bias(
+        &mut self,
+        state: &mut State<B>,
+        offered: &[ToolSpec],
+        names: &[Vec<TokenId>],
+    ) -> Result<bool, Error> {
         let is_taken_off = self.engine.options.tool_bias > 0.0 && self.weighs(offered);
         if !is_taken_off || self.biases().get(offered).is_some() {
             return Ok(false);
@@ -70,7 +75,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let bias = mean(&probes, |transcript| {
             self.probe(state, transcript, offered)?;
-            self.weights(state, offered)
+            self.weights(state, names, 0)
         })?;
         self.engine.keep_bias(&state.session, &place, &bias);
         self.biases().put(offered, bias);
@@ -95,24 +100,27 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(tokens)
     }
 
-    /// The tool to call after the prompt that was evaluated last; `None` leaves it to the decoding.
+    /// The tool to call after the prompt that was evaluated last, by itself or with what all calls begin with; `None`
+    /// leaves it to the decoding.
     pub(super) fn choose(
         &mut self,
         state: &mut State<B>,
         offered: &[ToolSpec],
+        names: &[Vec<TokenId>],
     ) -> Result<Option<ToolName>, Error> {
         if !self.weighs(offered) {
             return Ok(None);
         }
         let bias = self.biases().get(offered).unwrap_or_else(|| vec![0.0; offered.len()]);
         let started = Instant::now();
-        let prompt = state.session.tokens().to_vec();
-        let weights = self.weights(state, offered)?;
-        // What all calls begin with is evaluated now, and this one begins so, too. Less than the prompt is left where the
+        let held = state.session.tokens().to_vec();
+        let prompt = held.len().saturating_sub(self.ahead);
+        let weights = self.weights(state, names, self.ahead)?;
+        // What all calls begin with is evaluated now, and this one begins so, too. Less than was held is left where the
         // model's memory cannot be cut.
-        let rest = prompt.get(state.session.tokens().len()..).unwrap_or_default();
+        let rest = held.get(state.session.tokens().len()..).unwrap_or_default();
         self.stats.decode_calls += state.session.eval(rest, Rows::Last)?;
-        self.ahead = state.session.tokens().len().saturating_sub(prompt.len());
+        self.ahead = state.session.tokens().len().saturating_sub(prompt);
         self.stats.ms.decode += started.elapsed().as_secs_f64() * 1e3;
         Ok(best(&self.engine.options, offered, &weights, &bias, self.request.fits))
     }
@@ -123,14 +131,25 @@ impl<B: Backend + Send> Making<'_, B> {
         self.thought.is_none() && is_weighed(&self.engine.options, offered)
     }
 
-    /// The logarithm of each tool's probability where a call names its tool, up to what all share. The session holds what
-    /// all calls begin with then.
-    fn weights(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<Vec<f64>, Error> {
-        let mut openings = Vec::with_capacity(offered.len());
-        for text in openings_of(self.engine.dialogue.format().as_ref(), offered) {
-            openings.push(state.session.backend().tokenize(&text, Specials::Plain)?);
+    /// How a call of each tool begins, up to where it tells the tool; none where the choice is not weighed.
+    pub(super) fn names(&self, state: &State<B>, offered: &[ToolSpec]) -> Result<Vec<Vec<TokenId>>, Error> {
+        if !self.weighs(offered) {
+            return Ok(Vec::new());
         }
-        let (weights, calls) = weights(&mut state.session, &openings)?;
+        let texts = openings_of(self.engine.dialogue.format().as_ref(), offered);
+        let tokens = |text: String| Ok(state.session.backend().tokenize(&text, Specials::Plain)?);
+        texts.into_iter().map(tokens).collect()
+    }
+
+    /// The logarithm of each tool's probability where a call names its tool, of which the session holds the first `ahead`
+    /// tokens already. It holds what all calls begin with then.
+    fn weights(
+        &mut self,
+        state: &mut State<B>,
+        names: &[Vec<TokenId>],
+        ahead: usize,
+    ) -> Result<Vec<f64>, Error> {
+        let (weights, calls) = weights(&mut state.session, names, ahead)?;
         self.stats.decode_calls += calls;
         Ok(weights)
     }
@@ -229,11 +248,23 @@ impl<B: Backend> Look for Session<B> {
     }
 }
 
-/// The logarithm of the probability of each opening, as far as they differ, and the evaluations it took.
-pub(crate) fn weights(ahead: &mut dyn Look, openings: &[Vec<TokenId>]) -> Result<(Vec<f64>, usize), Error> {
+/// The tokens that all openings begin with.
+pub(super) fn opening_of_all(openings: &[Vec<TokenId>]) -> &[TokenId] {
+    let Some((first, others)) = openings.split_first() else { return &[] };
+    let shared = others.iter().map(|other| common_len(first, other)).min().unwrap_or(first.len());
+    first.get(..shared).unwrap_or_default()
+}
+
+/// The logarithm of the probability of each opening, as far as they differ, where its first `depth` tokens are behind,
+/// and the evaluations it took.
+pub(crate) fn weights(
+    ahead: &mut dyn Look,
+    openings: &[Vec<TokenId>],
+    depth: usize,
+) -> Result<(Vec<f64>, usize), Error> {
     let mut weights = vec![0.0; openings.len()];
     let all: Vec<usize> = (0..openings.len()).collect();
-    let calls = weigh(ahead, openings, &all, 0, &mut weights)?;
+    let calls = weigh(ahead, openings, &all, depth, &mut weights)?;
     Ok((weights, calls))
 }
 
@@ -318,6 +349,22 @@ mod tests {
         assert!(weights[2] < weights[1] && weights[3] < weights[1] && weights[0] < weights[1], "{weights:?}");
         assert!(calls < openings.iter().map(Vec::len).sum(), "what they share is evaluated once: {calls}");
         assert_eq!(session.tokens().len(), 1, "what differs is taken back");
+    }
+
+    #[test]
+    fn an_opening_evaluated_with_the_prompt_is_weighed_the_same_with_an_evaluation_less() {
+        let tokens = |text: &str| text.bytes().map(u32::from).collect::<Vec<_>>();
+        let names = ["<get_a(", "<get_b(", "<get_bc("].map(tokens);
+        let weighed = |ahead: &[TokenId]| {
+            let backend = Scripted::new(Arc::new(Vocabulary::bytes_only())).say("<get_b(");
+            let mut session = Session::new(backend);
+            session.set_prompt_ahead(&[65], ahead, 0, &Cancel::default(), &mut |_| ()).unwrap();
+            weights(&mut session, &names, ahead.len()).unwrap()
+        };
+        let (apart, calls) = weighed(&[]);
+        let (with_prompt, fewer) = weighed(opening_of_all(&names));
+        assert_eq!(opening_of_all(&names), tokens("<get_"));
+        assert_eq!((with_prompt, fewer), (apart, calls - 1));
     }
 
     #[test]

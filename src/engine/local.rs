@@ -21,7 +21,7 @@ use toolgate_infer::{
 
 use super::answer::openings_beside_json;
 use super::automata::{Cache, Side, TurnAutomata};
-use super::choose::{Biases, held_to};
+use super::choose::{Biases, held_to, opening_of_all};
 use super::packs::Packs;
 use super::policy::Thresholds;
 use super::pool::{Pool, lock};
@@ -387,7 +387,17 @@ impl<B: Backend + Send> Making<'_, B> {
             return self.answer(state, &automata, None);
         }
         self.primer = self.primer(automata.answer.is_some());
-        self.prefill(state, &self.transcript(), offered, engine.reasons())?;
+        let names = self.names(state, offered)?;
+        // What all calls begin with is evaluated with the prompt, where no answer can take its place.
+        let opening = opening_of_all(&names);
+        let sure = automata.answer.is_none() && !engine.reasons();
+        self.prefill_ahead(
+            state,
+            &self.transcript(),
+            offered,
+            engine.reasons(),
+            if sure { opening } else { &[] },
+        )?;
         self.reason(state)?;
         // Where both sides are open, the model's own probabilities decide between them.
         let decision = match &automata.answer {
@@ -409,14 +419,15 @@ impl<B: Backend + Send> Making<'_, B> {
         // What tells requests from talk does not help to write the call; examples do.
         let written = self.primer(false);
         let primed = std::mem::replace(&mut self.primer, written) != written;
-        let learned = self.learn_bias(state, offered)?;
+        let learned = self.learn_bias(state, offered, &names)?;
         if primed {
-            self.prefill(state, &self.transcript(), offered, false)?;
+            self.prefill_ahead(state, &self.transcript(), offered, false, opening)?;
         } else if learned {
             // The same prompt again, which is nothing to tell: who knows the bias already needs it but once.
             self.probe(state, &self.transcript(), offered)?;
+            self.ahead = 0;
         }
-        let chosen = self.choose(state, offered)?;
+        let chosen = self.choose(state, offered, &names)?;
         let held = match chosen {
             Some(tool) => {
                 let (choice, first) = held_to(tool, self.parallel(), &self.request.choice);

@@ -55,9 +55,22 @@ impl<B: Backend + Send> Making<'_, B> {
         tools: &[ToolSpec],
         reasoning: bool,
     ) -> Result<(), Error> {
+        self.prefill_ahead(state, transcript, tools, reasoning, &[])
+    }
+
+    /// [`prefill`](Self::prefill), with what the turn begins with in the same batch.
+    pub(super) fn prefill_ahead(
+        &mut self,
+        state: &mut State<B>,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+        reasoning: bool,
+        ahead: &[TokenId],
+    ) -> Result<(), Error> {
         let opened = if reasoning { Opened::Keep } else { Opened::Close };
         let tokens = self.prompt(&state.session, transcript, tools, opened)?;
-        let prefill = self.evaluate(state, transcript, tools, opened, &tokens, true)?;
+        let prefill = self.evaluate(state, transcript, tools, opened, (&tokens, ahead), true)?;
+        self.ahead = ahead.len();
         self.stats.prompt_tokens += prefill.prompt_tokens;
         self.stats.cached_tokens += prefill.cached_tokens;
         self.stats.ms.prefill += prefill.ms;
@@ -73,7 +86,7 @@ impl<B: Backend + Send> Making<'_, B> {
         tools: &[ToolSpec],
     ) -> Result<(), Error> {
         let tokens = self.prompt(&state.session, transcript, tools, Opened::Close)?;
-        let prefill = self.evaluate(state, transcript, tools, Opened::Close, &tokens, false)?;
+        let prefill = self.evaluate(state, transcript, tools, Opened::Close, (&tokens, &[]), false)?;
         self.stats.ms.prefill += prefill.ms;
         Ok(())
     }
@@ -95,14 +108,14 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(tokens)
     }
 
-    /// Makes the session hold a prompt: its beginning, from a pack if there is one, then the rest.
+    /// Makes the session hold a prompt: its beginning, from a pack if there is one, then the rest with what is ahead.
     fn evaluate(
         &mut self,
         state: &mut State<B>,
         transcript: &Transcript,
         tools: &[ToolSpec],
         reasoning: Opened,
-        prompt: &[TokenId],
+        (prompt, ahead): (&[TokenId], &[TokenId]),
         shown: bool,
     ) -> Result<Prefill, Error> {
         let beginning = self.beginning(&state.session, transcript, tools, reasoning, prompt)?;
@@ -127,7 +140,7 @@ impl<B: Backend + Send> Making<'_, B> {
             front.ms = started.elapsed().as_secs_f64() * 1e3;
         }
         let evaluated = front.evaluated_tokens;
-        let mut rest = session.set_prompt(prompt, RESERVE, cancel, &mut |progress| {
+        let mut rest = session.set_prompt_ahead(prompt, ahead, RESERVE, cancel, &mut |progress| {
             // What was evaluated just now was not there before.
             show(Progress { cached: progress.cached.saturating_sub(evaluated), ..progress });
         })?;

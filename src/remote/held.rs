@@ -200,7 +200,7 @@ impl Making<'_> {
         let openings = self.openings(server, offered)?;
         let weigh = |prompt: &Prompt| -> Result<Vec<f64>, Error> {
             let shown = server.of_prompt(prompt, self.cancel)?;
-            Ok(weights(&mut Ahead { server, cancel: self.cancel, shown }, &openings)?.0)
+            Ok(weights(&mut Ahead { server, cancel: self.cancel, shown }, &openings, 0)?.0)
         };
         let known = lock(&self.learned.biases).get(offered);
         let bias = match known {

@@ -163,8 +163,8 @@ pub trait Backend {
         Ok(self.evaluated())
     }
 
-    /// Tells that the tokens held now are the prompt of a turn. A hint; most backends have no use for it.
-    fn begin_turn(&mut self) {}
+    /// Tells that the first `at` of the tokens held now are the prompt of a turn. A hint; most backends have no use for it.
+    fn begin_turn(&mut self, _at: usize) {}
 
     /// Tells that a turn has ended: nothing is evaluated for a while. A hint, as above.
     fn end_turn(&mut self) {}
@@ -231,8 +231,8 @@ macro_rules! forward {
             fn borrow(&mut self, prompt: &[TokenId]) -> Result<usize, Error> {
                 (**self).borrow(prompt)
             }
-            fn begin_turn(&mut self) {
-                (**self).begin_turn();
+            fn begin_turn(&mut self, at: usize) {
+                (**self).begin_turn(at);
             }
             fn end_turn(&mut self) {
                 (**self).end_turn();

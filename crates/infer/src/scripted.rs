@@ -308,13 +308,14 @@ impl Backend for Scripted {
         Ok(fits)
     }
 
-    fn begin_turn(&mut self) {
-        let prompt = String::from_utf8_lossy(&self.bytes_of(&self.held)).into_owned();
+    fn begin_turn(&mut self, at: usize) {
+        let prompt = self.bytes_of(self.held.get(..at).unwrap_or(&self.held));
+        let prompt = String::from_utf8_lossy(&prompt).into_owned();
         let rule = self.rules.iter().find(|(when, _)| prompt.contains(when));
         let rule = rule.map(|(_, text)| vec![text.clone()]);
         let texts = rule.or_else(|| self.queue.pop_front()).unwrap_or_default();
         let texts = texts.into_iter().map(String::into_bytes).collect();
-        self.turn = Some(Script { start: self.held.len(), texts });
+        self.turn = Some(Script { start: at.min(self.held.len()), texts });
         // The prompt's logits were made before its script was known.
         if let Some(last) = self.logits.len().checked_sub(1) {
             let row = self.row(self.held.len());

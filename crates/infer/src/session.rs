@@ -118,8 +118,24 @@ impl<B: Backend> Session<B> {
         cancel: &Cancel,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Prefill, Error> {
-        let prefill = self.hold(prompt, reserve, Rows::Last, cancel, progress)?;
-        self.backend.begin_turn();
+        self.set_prompt_ahead(prompt, &[], reserve, cancel, progress)
+    }
+
+    /// [`set_prompt`](Self::set_prompt), with what the turn is expected to begin with behind it in the same batch: the
+    /// logits are those behind that. It counts as part of what is reserved, and not as prompt.
+    ///
+    /// # Errors
+    /// As [`set_prompt`](Self::set_prompt).
+    pub fn set_prompt_ahead(
+        &mut self,
+        prompt: &[TokenId],
+        ahead: &[TokenId],
+        reserve: usize,
+        cancel: &Cancel,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Prefill, Error> {
+        let prefill = self.hold(prompt, ahead, reserve, Rows::Last, cancel, progress)?;
+        self.backend.begin_turn(prompt.len());
         Ok(prefill)
     }
 
@@ -135,12 +151,13 @@ impl<B: Backend> Session<B> {
         cancel: &Cancel,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Prefill, Error> {
-        self.hold(beginning, reserve, Rows::None, cancel, progress)
+        self.hold(beginning, &[], reserve, Rows::None, cancel, progress)
     }
 
     fn hold(
         &mut self,
         prompt: &[TokenId],
+        ahead: &[TokenId],
         reserve: usize,
         rows: Rows,
         cancel: &Cancel,
@@ -151,19 +168,21 @@ impl<B: Backend> Session<B> {
         if total == 0 {
             return Err(Error::new(Kind::Options, "the prompt is empty: it needs at least one token"));
         }
+        let reserve = reserve.max(ahead.len());
         if total.saturating_add(reserve) > context {
             return Err(Error::overflow_of(Overflow { prompt: total, reserve, context }));
         }
         self.choose(prompt)?;
         // The last token is evaluated again if need be: its logits are those the turn starts from.
-        let most = if rows == Rows::None { total } else { total - 1 };
+        let most = if rows == Rows::None || !ahead.is_empty() { total } else { total - 1 };
         self.truncate(common_len(&self.tokens, prompt).min(most))?;
         if self.tokens.len() < most {
             self.borrow(prompt.get(..most).unwrap_or_default())?;
         }
         let cached = self.tokens.len();
         progress(Progress { cached, done: cached, total });
-        let mut rest = prompt.get(cached..).unwrap_or_default();
+        let rest = [prompt.get(cached..).unwrap_or_default(), ahead].concat();
+        let mut rest = rest.as_slice();
         while !rest.is_empty() {
             if cancel.is_cancelled() {
                 return Err(Error::new(Kind::Cancelled, "cancelled while the prompt was evaluated"));
@@ -171,7 +190,7 @@ impl<B: Backend> Session<B> {
             let (batch, after) = rest.split_at(rest.len().min(self.backend.batch_len().max(1)));
             self.eval_batch(batch, if after.is_empty() { rows } else { Rows::None })?;
             rest = after;
-            progress(Progress { cached, done: self.tokens.len(), total });
+            progress(Progress { cached, done: self.tokens.len().min(total), total });
         }
         let evaluated_tokens = total - cached;
         Ok(Prefill { prompt_tokens: total, cached_tokens: cached, evaluated_tokens, ms: ms(start.elapsed()) })

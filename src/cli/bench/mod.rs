@@ -54,7 +54,7 @@ enum Measurement {
 pub(super) fn run(args: BenchArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     match args.measurement {
         Measurement::Mask(args) => mask::run(&args, out),
-        Measurement::Call(args) => call::run(&args, out),
+        Measurement::Call(mut args) => call::run(&mut args, out),
         #[cfg(feature = "serve")]
         Measurement::Serve(args) => serve::run(&args, out),
         Measurement::Tune(args) => tune::run(&args, out),

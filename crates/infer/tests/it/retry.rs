@@ -237,8 +237,8 @@ impl Backend for Recurrent {
     fn logits(&self, row: usize) -> Result<&[f32], Error> {
         self.0.logits(row)
     }
-    fn begin_turn(&mut self) {
-        self.0.begin_turn();
+    fn begin_turn(&mut self, at: usize) {
+        self.0.begin_turn(at);
     }
 }
 

@@ -33,6 +33,25 @@ fn prompt_reuses_the_longest_common_prefix() {
     assert_eq!(set(&mut session, "two"), (0, 3));
 }
 
+#[test]
+fn what_a_turn_begins_with_is_evaluated_with_its_prompt() {
+    let mut session = Session::new(scripted().context(16));
+    let (prompt, ahead) = (tokens("ask"), tokens("<call>"));
+    let mut hold = |reserve| {
+        let mut done = 0;
+        let cancel = Cancel::default();
+        let prefill = session.set_prompt_ahead(&prompt, &ahead, reserve, &cancel, &mut |p| done = p.done)?;
+        assert_eq!((prefill.prompt_tokens, done), (3, 3), "it is no part of the prompt");
+        assert_eq!(session.tokens(), tokens("ask<call>"));
+        session.logits().unwrap();
+        Ok::<_, Error>((prefill.cached_tokens, prefill.evaluated_tokens))
+    };
+    assert_eq!(hold(13).unwrap(), (0, 3), "it counts as part of what is reserved");
+    assert_eq!(hold(13).unwrap(), (3, 0), "logits are needed behind it alone");
+    let overflow = hold(14).unwrap_err();
+    assert_eq!(overflow.overflow(), Some(Overflow { prompt: 3, reserve: 14, context: 16 }));
+}
+
 /// Two texts of 50 tokens that begin alike for 10, and one that is like neither.
 fn views() -> [String; 3] {
     let (a, b) = ("a".repeat(40), "b".repeat(40));
