@@ -89,8 +89,8 @@ pub enum AnswerView {
     /// The question and the results, without tool definitions: small models then answer instead of calling on.
     #[default]
     Compact,
-    /// The same, and where the answer says nothing of what the last calls gave back, that follows it: for models that often
-    /// repeat the question instead.
+    /// The same, and where the answer says nothing of what the last calls gave back, or hardly why they failed, that follows
+    /// it: for models that often repeat the question instead.
     Quoted,
     /// The whole conversation, as the call turns see it.
     Full,

@@ -54,14 +54,39 @@ fn results(transcript: &Transcript) -> Option<String> {
     }
 }
 
-/// What the last calls gave back that an answer says nothing of; none where it does, or where they failed.
+/// What the last calls gave back that an answer says nothing of, and why they failed if it hardly says that; none where
+/// it does.
 fn left_out(transcript: &Transcript, answer: &str) -> Option<String> {
     let Some(Message::Tool(replies)) = transcript.last() else { return None };
     let question = transcript.question().unwrap_or_default();
-    let good = replies.iter().filter(|reply| !reply.is_error).map(|reply| reply.content.trim());
-    let missed: Vec<String> =
-        good.filter(|result| is_left_out(result, question, answer)).map(shortened).collect();
+    let missed: Vec<String> = replies
+        .iter()
+        .filter_map(|reply| {
+            let result = reply.content.trim();
+            if reply.is_error {
+                let why = reason(result);
+                is_hardly_said(why, question, answer).then(|| shortened(why))
+            } else {
+                is_left_out(result, question, answer).then(|| shortened(result))
+            }
+        })
+        .collect();
     (!missed.is_empty()).then(|| missed.join("\n\n"))
+}
+
+/// Why a call failed: a message of one line goes on, behind a semicolon, with what a model may do instead.
+fn reason(failure: &str) -> &str {
+    match failure.split_once("; ") {
+        Some((why, _)) if !failure.contains('\n') => why,
+        _ => failure,
+    }
+}
+
+/// Whether an answer has less than a third of the words by which a failure tells something. "It failed" has one of many.
+fn is_hardly_said(why: &str, question: &str, answer: &str) -> bool {
+    let (known, said) = (words(question), words(answer));
+    let told: BTreeSet<String> = telling(why).filter(|word| !known.contains(word)).collect();
+    told.intersection(&said).count() * 3 < told.len()
 }
 
 fn is_left_out(result: &str, question: &str, answer: &str) -> bool {
@@ -177,12 +202,24 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_long_results_are_not_quoted_whole() {
-        let call = ToolCall::new("t", Map::new());
-        let failed = ToolReply { is_error: true, ..ToolReply::ok(&call, "there is no figs.txt") };
-        let transcript =
-            Transcript::new().with(Message::User("List".into())).with(Message::Tool(vec![failed]));
-        assert_eq!(left_out(&transcript, "No."), None);
+    fn failures_that_are_hardly_told_follow_without_their_hints() {
+        let told = |question: &str, failure: &str, answer: &str| {
+            let failed =
+                ToolReply { is_error: true, ..ToolReply::ok(&ToolCall::new("t", Map::new()), failure) };
+            let asked = Transcript::new().with(Message::User(question.to_owned()));
+            left_out(&asked.with(Message::Tool(vec![failed])), answer)
+        };
+        let missing = "no such file or directory: \"figs\"; there is \"plums\"";
+        let why = "no such file or directory: \"figs\"";
+        assert_eq!(told("How many pictures has figs?", missing, "It has no pictures.").as_deref(), Some(why));
+        assert_eq!(told("How many pictures has figs?", missing, "There is no directory figs."), None);
+        let output = "parse: passed\nrender: FAILED\n[exit code 1]";
+        assert_eq!(told("Which check fails?", output, "The check failed.").as_deref(), Some(output));
+        assert_eq!(told("Which check fails?", output, "Parse passed and render failed."), None);
+    }
+
+    #[test]
+    fn long_results_are_not_quoted_whole() {
         let long: String = (0..20).map(|number| format!("line{number}\n")).collect();
         let quoted = left_out(&after("List", &[&long]), "Here.").unwrap_or_default();
         assert!(quoted.ends_with("line11\n… 8 more lines"), "{quoted}");

@@ -102,9 +102,9 @@ pub struct Named {
 const NO_NAMES: &str = "\
     a all also an and are both can contain containing contains content contents could current dir \
     directories directory display do does each entries every everything exist exists file files folder \
-    folders for give have here how i in inside is it just like list many me my name names need of on \
-    only please print put see show subdirectories subfolders tell that the their them there these this \
-    those to under us want what where which who with within workspace would you your";
+    folders for give have here how i in inside is it just level like list many me my name names need of \
+    on only please print put root see show subdirectories subfolders tell that the their them there \
+    these this those to top under us want what where which who with within workspace would you your";
 
 /// The texts that a parameter may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
