@@ -50,6 +50,7 @@ pub mod serve;
 pub mod tools;
 #[cfg(feature = "memory")]
 pub mod undo;
+mod words;
 
 pub use error::{Error, Kind};
 

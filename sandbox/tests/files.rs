@@ -108,6 +108,8 @@ fn a_wrong_name_is_answered_with_the_near_ones() {
     assert!(!error.to_string().contains("\".env\""), "a closed file is not offered: {error}");
     let edit = field.root.edit_file(&field.grants, "src/mian.rs", "a", "b").unwrap_err();
     assert!(edit.to_string().contains("src/main.rs"), "{edit}");
+    let same = field.root.edit_file(&field.grants, "src/mian.rs", "a", "a").unwrap_err();
+    assert_eq!(same.kind(), Kind::NotFound, "that comes before what is wrong with the texts: {same}");
 }
 
 #[test]
@@ -117,11 +119,11 @@ fn a_directory_is_listed_by_name_with_its_kinds() {
     symlink("../out/secret.txt", field.ws.join("outer")).unwrap();
     fs::write(field.ws.join("evil\n\u{1b}[2J"), "").unwrap();
     let list = |path: &str, depth| field.root.list_directory(&field.grants, path, depth).map(|l| l.content());
-    let flat =
-        ".git/\na.txt\nb/\nevil\\u{a}\\u{1b}[2J\ninner -> b/deep\nok.txt\nouter -> (outside the workspace)\n";
+    let flat = ".git/\na.txt\nb/\nevil\\u{a}\\u{1b}[2J\ninner -> b/deep\nok.txt\nouter -> (outside the workspace)\n\
+         [3 files, 2 directories, 2 links]";
     assert_eq!(list(".", None).unwrap(), flat);
     assert_eq!(list("", Some(0)).unwrap(), flat);
-    assert_eq!(list("b", Some(2)).unwrap(), "deep/\ndeep/x.txt\n");
+    assert_eq!(list("b", Some(2)).unwrap(), "deep/\ndeep/x.txt\n[1 file, 1 directory]");
     assert_eq!(list("inner", None).unwrap(), "x.txt\n", "a link inside is a way in");
     assert!(!list(".", Some(9)).unwrap().contains("config"), "a repository's own data is not listed");
     assert_eq!(list("a.txt", None).unwrap_err().kind(), Kind::NotADirectory);
@@ -130,6 +132,15 @@ fn a_directory_is_listed_by_name_with_its_kinds() {
     assert_eq!(entries[0].bytes, Some(5));
     fs::create_dir(field.ws.join("none")).unwrap();
     assert_eq!(list("none", None).unwrap(), "(the directory is empty)");
+}
+
+#[test]
+fn a_listing_counts_what_it_has() {
+    let field =
+        field(&[("d/a.yaml", ""), ("d/b.yaml", ""), ("d/c.sh", ""), ("d/e/Makefile", ""), ("d/e/f", "")]);
+    let list = |path: &str| field.root.list_directory(&field.grants, path, None).unwrap().content();
+    assert_eq!(list("d"), "a.yaml\nb.yaml\nc.sh\ne/\n[3 files (1 .sh, 2 .yaml), 1 directory]");
+    assert_eq!(list("d/e"), "Makefile\nf\n[2 files]", "without endings there is nothing more to count");
 }
 
 #[test]

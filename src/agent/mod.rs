@@ -26,8 +26,8 @@ use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, ToolSpec, Transcri
 use toolgate_infer::Stats;
 
 use crate::engine::{AnswerForm, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
-use crate::tools::words::demands_change;
 use crate::tools::{Effect, Fit, Misplaced, Offered, Registry, Said, Status, ToolResult};
+use crate::words::demands_change;
 use crate::{Error, Kind};
 use open::Open;
 use settled::Settled;
@@ -327,7 +327,7 @@ impl Run<'_> {
             && self.agent.registry.names().iter().any(|name| name == EDITS)
     }
 
-    /// What is open asks for a tool by its words; after a call for another than the one called, unless that takes it, too.
+    /// What is open asks for a tool by its words; after a call for none but those, where there are such.
     fn weigh(&self, tools: &[ToolSpec], fits: &mut [Fit], open: &Open) {
         if open.is_empty() {
             return;
@@ -337,7 +337,7 @@ impl Run<'_> {
             let is_called = self.calls.iter().any(|made| made.name == name);
             *fit = match *fit {
                 Fit::Unknown if open.asks_for(name) => Fit::Suits,
-                Fit::Unknown if is_called && !open.of_tools.is_empty() => Fit::Clashes,
+                Fit::Unknown if !(self.calls.is_empty() || open.of_tools.is_empty()) => Fit::Clashes,
                 Fit::Unnamed if is_called => Fit::Clashes,
                 fit => fit,
             };

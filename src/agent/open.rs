@@ -6,34 +6,37 @@
 
 use std::collections::BTreeSet;
 
-use toolgate_chat::{ToolCall, Transcript};
+use toolgate_chat::{ToolCall, ToolReply, Transcript};
 
 use crate::tools::is_no_name;
-use crate::tools::words::{holds_word, plain, specific};
+use crate::words::results::is_no_match;
+use crate::words::{holds_word, plain, specific, stem};
 
 /// What of the last request is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Open {
     /// Paths, identifiers, numbers and names that neither a call nor a result holds.
     pub(super) named: BTreeSet<String>,
-    /// Words of it that are part of the name of a tool not called yet, and of none that was.
+    /// Words of it, without their endings, that are part of the name of a tool not called yet, and of none that was.
     pub(super) of_tools: BTreeSet<String>,
     /// Words of it that are part of the name of any tool.
     asked: BTreeSet<String>,
     /// Whether it demands a change, and none was made.
     pub(super) change: bool,
+    /// How many searches found nothing, if the last call is one of them.
+    pub(super) unfound: usize,
 }
 
 impl Open {
     pub(super) fn is_empty(&self) -> bool {
-        self.named.is_empty() && self.of_tools.is_empty() && !self.change
+        self.named.is_empty() && self.of_tools.is_empty() && !self.change && self.unfound == 0
     }
 
     /// What is left of it after a change: no result of one says what was changed, so only paths count.
     pub(super) fn after_change(self) -> Self {
         let is_path = |word: &String| word.contains(char::is_alphabetic) && word.contains(['/', '.']);
         let named = self.named.into_iter().filter(is_path).collect();
-        Self { named, of_tools: BTreeSet::new(), change: false, ..self }
+        Self { named, of_tools: BTreeSet::new(), change: false, unfound: 0, ..self }
     }
 
     /// Whether the request asks for the tool of that name by a word that is open; where none is, by any of its words.
@@ -92,22 +95,37 @@ pub(super) fn of<'a>(
     let done: BTreeSet<String> = calls.iter().flat_map(|(call, _)| parts(&call.name)).collect();
     let asked = words_of_tools(request, tools);
     let of_tools = asked.difference(&done).cloned().collect();
-    Open { named: specific.map(str::to_owned).collect(), of_tools, asked, change: false }
+    let named = specific.map(str::to_owned).collect();
+    Open { named, of_tools, asked, change: false, unfound: unfound(&calls) }
+}
+
+/// How many searches found nothing, if the last call is one of them: what was looked for may be there in other words.
+fn unfound(calls: &[(&ToolCall, Option<&ToolReply>)]) -> usize {
+    let is_empty = |reply: &ToolReply| !reply.is_error && is_no_match(&reply.content);
+    let found_nothing = |(_, reply): &&(&ToolCall, Option<&ToolReply>)| reply.is_some_and(is_empty);
+    match calls.last().filter(found_nothing) {
+        Some(_) => calls.iter().filter(found_nothing).count(),
+        None => 0,
+    }
 }
 
 /// The words of the request that are part of the name of a tool.
 fn words_of_tools<'a>(request: &str, tools: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let tells =
         |part: &String| part.len() >= LONG_ENOUGH && !COMMON.contains(&part.as_str()) && !is_no_name(part);
-    let parts: BTreeSet<String> = tools.flat_map(parts).filter(tells).collect();
+    let of_tools = tools.flat_map(|name| name.split(SEPARATORS)).map(str::to_lowercase);
+    let stems: BTreeSet<String> = of_tools.filter(tells).map(|part| stem(&part).to_owned()).collect();
     let words = request.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
-    words.filter(|word| parts.contains(word)).collect()
+    words.map(|word| stem(&word).to_owned()).filter(|stem| stems.contains(stem)).collect()
 }
 
-/// The words of a tool's name.
+/// The words of a tool's name, without their endings.
 fn parts(name: &str) -> impl Iterator<Item = String> + '_ {
-    name.split(['_', '-', '.']).map(str::to_lowercase)
+    name.split(SEPARATORS).map(|part| stem(&part.to_lowercase()).to_owned())
 }
+
+/// What stands between the words of a tool's name.
+const SEPARATORS: [char; 3] = ['_', '-', '.'];
 
 /// The argument that holds paths among other words.
 const COMMAND: &str = "command";
@@ -124,7 +142,7 @@ const COMMON: [&str; 12] =
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use toolgate_chat::{Message, ToolReply};
+    use toolgate_chat::Message;
 
     use super::*;
 
@@ -132,17 +150,12 @@ mod tests {
 
     fn transcript(request: &str, calls: &[(&str, serde_json::Value, &str)]) -> Transcript {
         let mut transcript = Transcript::new().with(Message::User(request.to_owned()));
-        for (name, arguments, content) in calls {
+        for (id, (name, arguments, content)) in calls.iter().enumerate() {
             let arguments = arguments.as_object().cloned().unwrap_or_default();
-            let call = ToolCall::new(*name, arguments).with_id("1");
-            let calls = vec![call];
-            transcript.push(Message::Assistant { content: None, reasoning: None, calls });
-            transcript.push(Message::Tool(vec![ToolReply {
-                call_id: "1".into(),
-                name: (*name).to_owned(),
-                content: (*content).to_owned(),
-                is_error: false,
-            }]));
+            let call = ToolCall::new(*name, arguments).with_id(id.to_string());
+            let reply = ToolReply::ok(&call, *content);
+            transcript.push(Message::calls([call]));
+            transcript.push(Message::Tool(vec![reply]));
         }
         transcript
     }
@@ -159,6 +172,28 @@ mod tests {
         assert!(open.asks_for("get_weather") && !open.asks_for("get_time"));
         let called = Open { of_tools: BTreeSet::new(), ..open };
         assert!(called.asks_for("get_weather") && !called.asks_for("get_time"), "also once it was called");
+    }
+
+    #[test]
+    fn a_search_that_found_nothing_leaves_its_request_open() {
+        let search =
+            |query: &str, content: &'static str| ("search_codebase", json!({"query": query}), content);
+        let nothing = "(no match in 3 files)";
+        let unfound = |calls: &[(&str, serde_json::Value, &str)]| {
+            of(&transcript("What does it say?", calls), TOOLS.into_iter(), &BTreeSet::new()).unfound
+        };
+        assert_eq!(unfound(&[search("x", nothing)]), 1);
+        assert_eq!(unfound(&[search("x", nothing), search("y", nothing)]), 2);
+        assert_eq!(unfound(&[search("x", nothing), search("y", "a.txt:1: y")]), 0);
+        assert_eq!(unfound(&[]), 0);
+    }
+
+    #[test]
+    fn a_word_akin_to_a_tool_s_name_asks_for_it() {
+        let request = "Which van is it, and who is driving?";
+        let transcript = transcript(request, &[("get_van", json!({"day": "today"}), "Bluebell")]);
+        let open = of(&transcript, ["get_van", "get_driver"].into_iter(), &BTreeSet::new());
+        assert!(open.asks_for("get_driver") && !open.asks_for("get_van"), "{open:?}");
     }
 
     #[test]
@@ -188,11 +223,11 @@ mod tests {
             ("Compare a.txt and b/c.txt.", vec![read("a.txt", "x"), read("./b/c.txt", "y")], vec![]),
             ("Set LIMIT to 250 in it", vec![read("conf", "LIMIT = 25")], vec!["250"]),
             ("When does Ana arrive? See trip.md", vec![read("trip.md", "ana: noon")], vec![]),
-            ("How is the weather in Oslo and in Rome?", vec![], vec!["Oslo", "Rome", "weather"]),
+            ("How is the weather in Oslo and in Rome?", vec![], vec!["Oslo", "Rome", "weath"]),
             (
                 "What time is it in Oslo, and how is the weather?",
                 vec![("get_time", json!({"city": "Oslo"}), "12:00")],
-                vec!["weather"],
+                vec!["weath"],
             ),
             (
                 "Say \"so long\" in bye.txt",

@@ -545,8 +545,7 @@ impl<B: Backend + Send> Making<'_, B> {
 
     /// What the probability of a call is held against in this turn.
     fn threshold(&self) -> f64 {
-        let TurnRequest { transcript, changed, open, .. } = *self.request;
-        self.engine.options.thresholds.next(transcript, changed, open)
+        self.engine.options.thresholds.of(self.request)
     }
 
     /// What stands in front of the conversation while it is decided between call and answer, or a call is written.

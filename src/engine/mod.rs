@@ -21,6 +21,7 @@ mod prefill;
 mod reason;
 mod recent;
 mod recover;
+mod related;
 mod results;
 mod shown;
 mod suited;

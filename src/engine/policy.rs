@@ -4,22 +4,28 @@
 //! when the mask forbids its first token. So the probability of *any* call opening, in the unmasked distribution
 //! at the first position of the turn, is held against a threshold, and the turn is then written in canonical form.
 
-use toolgate_chat::{Message, Transcript};
+use toolgate_chat::Message;
+
+use super::TurnRequest;
+use super::related::is_related;
 
 /// Probabilities of a call from which on a turn is a call; 0 always calls, anything over 1 never does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     /// Before any call.
     pub first: f64,
+    /// Before any call, where the request has no word of the tools offered and names nothing that they take, as far as that
+    /// can be told, and this is higher than [`first`](Self::first).
+    pub unrelated: f64,
     /// After a call that looked at something.
     pub after_success: f64,
-    /// After a call that changed something, as far as the caller tells ([`TurnRequest::changed`](super::TurnRequest)): small
+    /// After a call that changed something, as far as the caller tells ([`TurnRequest::changed`]): small
     /// models would rather make the change once more than say that it is made.
     pub after_change: f64,
     /// After a call that failed or was denied.
     pub after_failure: f64,
     /// After a call that did not fail, where the request names what no call has taken up
-    /// ([`TurnRequest::open`](super::TurnRequest)) and this is lower than the threshold above.
+    /// ([`TurnRequest::open`]) and this is lower than the threshold above.
     pub while_open: f64,
     /// Behind a call, in a turn that may hold several: a small model begins a new line there whether it calls on or not.
     pub further: f64,
@@ -30,6 +36,7 @@ impl Default for Thresholds {
     fn default() -> Self {
         Self {
             first: 0.2,
+            unrelated: 0.2,
             after_success: 0.2,
             after_change: 0.2,
             after_failure: 0.2,
@@ -59,6 +66,7 @@ impl Thresholds {
         };
         Self {
             first: moved(self.first),
+            unrelated: moved(self.unrelated),
             after_success: moved(self.after_success),
             after_change: moved(self.after_change),
             after_failure: moved(self.after_failure),
@@ -67,15 +75,15 @@ impl Thresholds {
         }
     }
 
-    /// The threshold for the next turn of `transcript`, whose last calls `changed` something or not, and which leave
-    /// something `open` or not: what matters is what came since the user last spoke.
-    pub fn next(&self, transcript: &Transcript, changed: bool, open: bool) -> f64 {
-        let after = if changed { self.after_change } else { self.after_success };
-        match transcript.last() {
+    /// The threshold of a turn: what matters is what came since the user last spoke.
+    pub fn of(&self, request: &TurnRequest<'_>) -> f64 {
+        let after = if request.changed { self.after_change } else { self.after_success };
+        match request.transcript.last() {
             Some(Message::Tool(replies)) if replies.iter().any(|reply| reply.is_error) => self.after_failure,
-            Some(Message::Tool(_)) if open => after.min(self.while_open),
+            Some(Message::Tool(_)) if request.open => after.min(self.while_open),
             Some(Message::Tool(_)) => after,
-            _ => self.first,
+            _ if is_related(request) => self.first,
+            _ => self.first.max(self.unrelated),
         }
     }
 }

@@ -5,15 +5,23 @@
 
 use std::collections::BTreeSet;
 
-use toolgate_chat::{Message, Transcript};
+use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
 
 use super::local::AnswerView;
 use super::{AnswerForm, TurnRequest};
+use crate::words::results::{hit, hits, is_note};
+use crate::words::stem;
 
 /// Lines of a result that are quoted at most.
 const LINES: usize = 12;
 /// Lines of search results up to which an answer is expected to name a file of them.
 const FEW: usize = 5;
+/// Lines about what was asked that follow an answer at most.
+const FEW_LINES: usize = 2;
+/// The tool whose results are lists of names, and the words that ask for them all.
+const LISTS: &str = "list_directory";
+const LISTED: [&str; 8] =
+    ["all", "contents", "directories", "entries", "everything", "files", "folders", "subfolders"];
 /// Letters of a word that says something by itself; shorter ones do as names and with digits.
 const LONG: usize = 4;
 
@@ -57,21 +65,81 @@ fn results(transcript: &Transcript) -> Option<String> {
 /// What the last calls gave back that an answer says nothing of, and why they failed if it hardly says that; none where
 /// it does.
 fn left_out(transcript: &Transcript, answer: &str) -> Option<String> {
-    let Some(Message::Tool(replies)) = transcript.last() else { return None };
+    let Some(Message::Tool(last)) = transcript.last() else { return None };
     let question = transcript.question().unwrap_or_default();
-    let missed: Vec<String> = replies
-        .iter()
-        .filter_map(|reply| {
-            let result = reply.content.trim();
-            if reply.is_error {
+    let calls = transcript.calls_of_run();
+    let replies = || calls.iter().filter_map(|&(call, reply)| Some((call, reply?)));
+    let is_last = |reply: &ToolReply| last.iter().any(|other| std::ptr::eq(other, reply));
+    // What two results have in common tells nothing of either.
+    let elsewhere = |reply: &ToolReply| {
+        let others = replies().filter(|(_, other)| !std::ptr::eq(*other, reply) && !other.is_error);
+        others.flat_map(|(_, other)| words(&other.content)).collect::<BTreeSet<String>>()
+    };
+    let mut missed: Vec<String> = Vec::new();
+    for (call, reply) in replies() {
+        let result = reply.content.trim();
+        let left = match (reply.is_error, is_last(reply)) {
+            (true, true) => {
                 let why = reason(result);
                 is_hardly_said(why, question, answer).then(|| shortened(why))
-            } else {
-                is_left_out(result, question, answer).then(|| shortened(result))
             }
-        })
-        .collect();
+            (false, true) => {
+                let known = [question, answer];
+                let is_out =
+                    is_left_out(result, known, &elsewhere(reply)) || is_listed_in_part(call, result, known);
+                match is_out {
+                    true => Some(shortened(result)),
+                    false => lines_left_out(result, question, answer),
+                }
+            }
+            (false, false) if is_asked_for(call, question) => {
+                is_left_out(result, [question, answer], &elsewhere(reply)).then(|| shortened(result))
+            }
+            _ => None,
+        };
+        missed.extend(left.filter(|left| !missed.contains(left)));
+    }
     (!missed.is_empty()).then(|| missed.join("\n\n"))
+}
+
+/// Whether the request has one of a call's arguments in it.
+fn is_asked_for(call: &ToolCall, question: &str) -> bool {
+    let question = question.to_lowercase();
+    let texts = call.arguments.values().filter_map(serde_json::Value::as_str);
+    texts.map(str::to_lowercase).any(|text| text.chars().count() >= LONG && question.contains(&text))
+}
+
+/// Whether an answer leaves names of a short listing out that the request asks for.
+fn is_listed_in_part(call: &ToolCall, result: &str, [question, answer]: [&str; 2]) -> bool {
+    let asks = split(question).any(|word| LISTED.contains(&word.to_lowercase().as_str()));
+    let answer = answer.to_lowercase();
+    let names: Vec<String> = result
+        .lines()
+        .filter(|line| !is_note(line))
+        .map(|line| line.trim_end_matches('/').to_lowercase())
+        .collect();
+    asks && call.name == LISTS && names.len() <= LINES && names.iter().any(|name| !answer.contains(name))
+}
+
+/// The lines of a result that are about what was asked, where the answer has none of the numbers of any of them.
+fn lines_left_out(result: &str, question: &str, answer: &str) -> Option<String> {
+    let stems =
+        |text: &str| -> BTreeSet<String> { telling(text).map(|word| stem(&word).to_owned()).collect() };
+    let (asked, known, said) = (stems(question), words(question), words(answer));
+    let lines: Vec<&str> = result.lines().filter(|line| !is_note(line)).map(str::trim).collect();
+    if lines.len() < 2 {
+        return None;
+    }
+    let is_number = |word: &str| word.chars().all(|c| c.is_ascii_digit());
+    let numbers = |line: &str| -> Vec<String> {
+        words(line).into_iter().filter(|word| is_number(word) && !known.contains(word)).collect()
+    };
+    let about = lines.into_iter().filter(|line| stems(line).intersection(&asked).next().is_some());
+    let about: Vec<&str> = about.filter(|line| !numbers(line).is_empty()).collect();
+    let is_said = |line: &&str| numbers(line).iter().any(|number| said.contains(number));
+    let missed: Vec<&str> = about.iter().copied().filter(|line| !is_said(line)).collect();
+    // A few lines are what was meant; many are a text about it.
+    ((1..=FEW_LINES).contains(&missed.len()) && about.len() <= FEW).then(|| missed.join("\n"))
 }
 
 /// Why a call failed: a message of one line goes on, behind a semicolon, with what a model may do instead.
@@ -89,42 +157,28 @@ fn is_hardly_said(why: &str, question: &str, answer: &str) -> bool {
     told.intersection(&said).count() * 3 < told.len()
 }
 
-fn is_left_out(result: &str, question: &str, answer: &str) -> bool {
+/// Whether an answer has no word of those that tell something of a result, and of it alone.
+fn is_left_out(result: &str, [question, answer]: [&str; 2], elsewhere: &BTreeSet<String>) -> bool {
     let (known, said) = (words(question), words(answer));
     // Of what was found in files, the file is looked for by itself.
     let texts =
         result.lines().filter(|line| !is_note(line)).map(|line| hit(line).map_or(line, |(_, text)| text));
-    let told: Vec<String> = texts.flat_map(telling).filter(|word| !known.contains(word)).collect();
+    let is_new = |word: &String| !known.contains(word) && !elsewhere.contains(word);
+    let told: Vec<String> = texts.flat_map(telling).filter(is_new).collect();
     let says_nothing = !told.is_empty() && !told.iter().any(|word| said.contains(word));
     says_nothing || names_no_file(result, question, answer)
 }
 
 /// Whether a result is a few lines found in files, and the answer names none of these files.
 fn names_no_file(result: &str, question: &str, answer: &str) -> bool {
-    let found: Option<Vec<&str>> =
-        result.lines().filter(|line| !is_note(line)).map(|line| Some(hit(line)?.0)).collect();
-    let Some(files) = found.filter(|files| (1..=FEW).contains(&files.len())) else { return false };
+    let Some(hits) = hits(result).filter(|hits| hits.len() <= FEW) else { return false };
     let both = [question.to_lowercase(), answer.to_lowercase()];
-    let is_named = |file: &&str| {
+    let is_named = |(file, _): &(&str, &str)| {
         let name = file.rsplit('/').next().unwrap_or(file).to_lowercase();
         let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
         both.iter().any(|text| text.contains(stem))
     };
-    !files.iter().any(is_named)
-}
-
-/// Whether a tool speaks of the result in a line, such as `(no match in 2 files)`.
-fn is_note(line: &str) -> bool {
-    [('(', ')'), ('[', ']')].iter().any(|&(first, last)| line.starts_with(first) && line.ends_with(last))
-}
-
-/// The file and the text of a line such as `a/b.txt:3: text`.
-fn hit(line: &str) -> Option<(&str, &str)> {
-    let (file, rest) = line.split_once(':')?;
-    let (number, text) = rest.split_once(':')?;
-    let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit());
-    let is_file = file.contains(['/', '.']) && !file.contains(char::is_whitespace);
-    (is_number && is_file).then_some((file, text))
+    !hits.iter().any(is_named)
 }
 
 /// The words that tell something: long ones, names, and those with digits; in lower case.
@@ -155,7 +209,6 @@ fn shortened(result: &str) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::Map;
-    use toolgate_chat::{ToolCall, ToolReply};
 
     use super::*;
 
@@ -202,12 +255,54 @@ mod tests {
     }
 
     #[test]
+    fn what_the_request_asked_for_in_an_earlier_turn_follows_as_well() {
+        let read = |path: &str| ToolCall::new("read_file", Map::from_iter([("path".into(), path.into())]));
+        let (north, south) = (read("beds/north.txt").with_id("1"), read("beds/south.txt").with_id("2"));
+        let transcript = Transcript::new()
+            .with(Message::User("What is planted in beds/north.txt and beds/south.txt?".to_owned()))
+            .with(Message::calls([north.clone()]))
+            .with(Message::Tool(vec![ToolReply::ok(&north, "Planted: leeks\nSown: March")]))
+            .with(Message::calls([south.clone()]))
+            .with(Message::Tool(vec![ToolReply::ok(&south, "Planted: chard\nSown: April")]));
+        let missed = |answer: &str| left_out(&transcript, answer);
+        assert_eq!(missed("Planted: leeks\nSown: March"), Some("Planted: chard\nSown: April".to_owned()));
+        assert_eq!(missed("Chard, sown in April."), Some("Planted: leeks\nSown: March".to_owned()));
+        assert_eq!(missed("Leeks in the north, chard in the south."), None);
+    }
+
+    #[test]
+    fn a_list_that_was_asked_for_is_given_whole() {
+        let listed = |question: &str, answer: &str| {
+            let call = ToolCall::new(LISTS, Map::new());
+            let reply = ToolReply::ok(&call, "bills/\nleases/\nscans/\n[3 directories]");
+            let asked = Transcript::new().with(Message::User(question.to_owned()));
+            left_out(&asked.with(Message::calls([call])).with(Message::Tool(vec![reply])), answer).is_some()
+        };
+        assert!(listed("Which folders are here?", "There are bills and leases."));
+        assert!(!listed("Which folders are here?", "Bills, leases and scans."));
+        assert!(!listed("Is there one for bills?", "Yes, beside leases."));
+    }
+
+    #[test]
+    fn the_line_that_has_what_was_asked_for_follows_an_answer_without_its_number() {
+        let file = "- water, 24 bottles\n- clean towels: 18\n- meals: 5";
+        let missed = |question: &str, answer: &str| left_out(&after(question, &[file]), answer);
+        let towels = "How many towels do we ask for?";
+        assert_eq!(missed(towels, "We ask for 24 bottles of towels."), Some("- clean towels: 18".to_owned()));
+        assert_eq!(missed(towels, "18 towels, 24 bottles."), None);
+        assert_eq!(missed("What is in it?", "24 bottles of water."), None, "nothing is asked for by name");
+        let leaving =
+            left_out(&after("When does the bus leave?", &["Bus, route 6\nLeaves: 16:25"]), "Bus 6 leaves.");
+        assert_eq!(leaving, Some("Leaves: 16:25".to_owned()));
+    }
+
+    #[test]
     fn failures_that_are_hardly_told_follow_without_their_hints() {
         let told = |question: &str, failure: &str, answer: &str| {
-            let failed =
-                ToolReply { is_error: true, ..ToolReply::ok(&ToolCall::new("t", Map::new()), failure) };
+            let call = ToolCall::new("t", Map::new());
+            let failed = ToolReply { is_error: true, ..ToolReply::ok(&call, failure) };
             let asked = Transcript::new().with(Message::User(question.to_owned()));
-            left_out(&asked.with(Message::Tool(vec![failed])), answer)
+            left_out(&asked.with(Message::calls([call])).with(Message::Tool(vec![failed])), answer)
         };
         let missing = "no such file or directory: \"figs\"; there is \"plums\"";
         let why = "no such file or directory: \"figs\"";

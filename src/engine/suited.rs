@@ -36,6 +36,7 @@ impl Options {
         let (own, usual) = (&defaults.thresholds, options.thresholds);
         options.thresholds = Thresholds {
             first: own.first.unwrap_or(usual.first),
+            unrelated: own.unrelated.or(own.first).unwrap_or(usual.unrelated),
             after_success: own.after_success.unwrap_or(usual.after_success),
             after_change: own.after_change.unwrap_or(usual.after_change),
             after_failure: own.after_failure.unwrap_or(usual.after_failure),

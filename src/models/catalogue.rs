@@ -149,6 +149,9 @@ pub enum Answers {
 pub struct CallThresholds {
     /// Before any call.
     pub first: Option<f64>,
+    /// Before any call, where the request has no word of the tools offered and names nothing that they take. Default
+    /// `first`.
+    pub unrelated: Option<f64>,
     /// After a call that looked at something.
     pub after_success: Option<f64>,
     /// After a call that changed something.
@@ -279,9 +282,16 @@ impl Entry {
         if self.wheels.iter().any(|wheel| !plain(&wheel.package) || !plain(&wheel.version)) {
             return Err(self.fault("has a wheel whose package or version is not a plain name"));
         }
-        let CallThresholds { first, after_success, after_change, after_failure, while_open, further } =
-            &self.defaults.thresholds;
-        if [first, after_success, after_change, after_failure, while_open, further]
+        let CallThresholds {
+            first,
+            unrelated,
+            after_success,
+            after_change,
+            after_failure,
+            while_open,
+            further,
+        } = &self.defaults.thresholds;
+        if [first, unrelated, after_success, after_change, after_failure, while_open, further]
             .into_iter()
             .flatten()
             .any(|share| !(0.0..=2.0).contains(share))

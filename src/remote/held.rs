@@ -112,7 +112,7 @@ impl Making<'_> {
         let offered = if request.choice == ToolChoice::None { &[] } else { request.tools };
         let grammars = self.grammars(offered, &request.choice, None)?;
         let Some(call) = &grammars.call else { return self.answer(grammars.answer.as_ref(), None) };
-        let threshold = self.options.thresholds.next(request.transcript, request.changed, request.open);
+        let threshold = self.options.thresholds.of(request);
         let decision = match &grammars.answer {
             None => None,
             Some(answer) if threshold > 1.0 => return self.answer(Some(answer), None),

@@ -8,8 +8,9 @@ use toolgate_sandbox::command::{Commands, End};
 use toolgate_sandbox::policy::{Decision, Policy};
 use toolgate_sandbox::{Kind, output};
 
-use super::{Args, Effect, Status, Tool, ToolResult};
+use super::{Args, Effect, Fit, Narrowed, Said, Status, Tool, ToolResult};
 use crate::Error;
+use crate::words::{demands_change, files_of, wants_command};
 
 #[derive(Deserialize, JsonSchema)]
 struct RunCommand {
@@ -64,6 +65,17 @@ impl Tool for CommandTool {
     fn needs_approval_of(&self, call: &ToolCall) -> bool {
         let command = call.arguments.get("command").and_then(serde_json::Value::as_str).unwrap_or_default();
         self.asks || self.commands.decide(command).decision == Decision::Ask
+    }
+
+    fn narrow(&self, said: &Said) -> Narrowed {
+        let request = said.request();
+        let fit = match wants_command(request) {
+            true => Fit::Suits,
+            // A change in a file that is named is an edit.
+            false if demands_change(request) && files_of(request).next().is_some() => Fit::Clashes,
+            false => Fit::Unknown,
+        };
+        Narrowed { fit, ..Narrowed::default() }
     }
 
     fn call(&self, args: &Args) -> ToolResult {

@@ -1,5 +1,6 @@
 //! The built-in file tools: their parameters as Rust types, over the sandbox's file tier.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use schemars::JsonSchema;
@@ -12,12 +13,13 @@ use toolgate_sandbox::{
     self as sandbox, Grants, Kind, Outline, OutlineLimits, ReadOptions, Root, Scope, SearchOptions, output,
 };
 
-use super::narrow::{occurrences, text};
-use super::words::has_ending;
+use super::edits::{Edit, assigns, names_to_assign};
+use super::narrow::text;
 use super::{
     Args, Choices, Effect, Fit, Misplaced, Named, Narrowed, Said, Status, Tool, ToolResult, preview,
 };
 use crate::Error;
+use crate::words::{demands_change, has_ending, holds_word, plain, specific};
 
 #[derive(Deserialize, JsonSchema)]
 struct ReadFile {
@@ -122,6 +124,37 @@ impl LastView {
     }
 }
 
+/// Whether a text holds a name in the way that counts.
+type Holds = fn(&str, &str) -> bool;
+
+impl FileTool {
+    /// The files that hold what the request wants changed, if the file to edit, which the user did not name, is none of
+    /// them: where a name gets its value, or what is there of the things named that are not to be there afterwards.
+    fn elsewhere(&self, edit: &Edit<'_>, said: &Said) -> Option<Misplaced> {
+        if said.holds_beside(edit.path, "") || !demands_change(said.request()) {
+            return None;
+        }
+        let names = names_to_assign(said.request());
+        let (names, is_it): (Vec<&str>, Holds) = match names.is_empty() {
+            false => (names, assigns),
+            true => (specific(said.request()).filter(|word| !edit.new.contains(word)).collect(), holds_word),
+        };
+        if names.is_empty() || names.iter().any(|name| is_it(edit.content, name)) {
+            return None;
+        }
+        let places = |name: &&str| {
+            let found = self.root.search_codebase(&self.grants, name, &SearchOptions::default()).ok()?;
+            let hits = found.hits.into_iter().filter(|hit| is_it(&hit.text, name));
+            Some(hits.map(|hit| hit.path).collect::<BTreeSet<String>>())
+        };
+        let texts: BTreeSet<String> = names.iter().filter_map(places).flatten().collect();
+        let choices = Choices::Among { texts: texts.into_iter().collect(), beginnings: Vec::new() };
+        choices.keywords()?;
+        let why = format!("{} is not in \"{}\"", names.join(" or "), output::name(edit.path));
+        Some(Misplaced { parameter: "path", why, choices })
+    }
+}
+
 /// Which paths an operation takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Paths {
@@ -143,9 +176,22 @@ impl Paths {
         let (is_missing, is_begun) = (!named.missing.is_empty(), said.is_begun());
         match self {
             Self::Editable if said.is_change_open() => Fit::Suits,
+            // What is to be changed was named, and seen.
+            Self::Directories | Self::Entries if said.is_change_open() && named.given => Fit::Clashes,
+            // The file is what is asked for.
+            Self::Entries if named.which && !named.file && !is_begun => Fit::Suits,
+            Self::Files | Self::Directories if named.which && !named.file && !is_begun => Fit::Clashes,
             Self::Editable if named.whole => Fit::Clashes,
             // Where the name stands has to be found first.
             Self::Editable if named.identifier && !named.file && !is_missing && !is_begun => Fit::Clashes,
+            // Who names a file and asks what it says has it read.
+            // What is left is to be made.
+            Self::Entries | Self::Directories
+                if is_missing && is_begun && named.makes && !(named.file || named.directory) =>
+            {
+                Fit::Clashes
+            }
+            Self::Entries if named.file && !named.searches => Fit::Clashes,
             Self::Entries if named.file => Fit::Unnamed,
             Self::Entries if named.directory || named.identifier => Fit::Suits,
             Self::Directories if named.file => Fit::Clashes,
@@ -154,9 +200,14 @@ impl Paths {
             Self::Directories if named.directory => Fit::Suits,
             // Named as files are, it is no directory.
             Self::Directories if named.missing.iter().any(|path| has_ending(path)) => Fit::Clashes,
+            // What is added to takes nothing away.
+            Self::Writable if named.file && named.adds => Fit::Clashes,
             Self::Files | Self::Editable | Self::Writable if named.file => Fit::Suits,
-            // What is to be changed but is not there is no file to be made.
+            // What stands in files is looked for in them.
+            Self::Files | Self::Directories if named.identifier && !is_missing && !is_begun => Fit::Clashes,
+            // What is to be changed but is not there is no file to be made, and neither is what is only to be looked at.
             Self::Writable if is_missing && named.changes && !is_begun => Fit::Clashes,
+            Self::Writable if is_missing && named.looks && !named.makes => Fit::Unnamed,
             Self::Writable if is_missing => Fit::Suits,
             Self::Editable if is_missing && !is_begun && !named.changes => Fit::Unnamed,
             Self::Files if is_missing && !is_begun && writes && !named.looks => Fit::Unnamed,
@@ -335,22 +386,10 @@ impl Tool for FileTool {
         if !is_whole || content.is_empty() {
             return None;
         }
-        let misplaced = |why: &str, choices| {
-            let why = format!("old_text {why} \"{}\"", output::name(path));
-            Some(Misplaced { parameter: "old_text", why, choices })
-        };
-        if occurrences(&content, &old.replace("\r\n", "\n")) != 1 {
-            // What the user wrote goes to the tool, which says that it is not there; but not as what is to become itself.
-            let is_same = text(arguments, "new_text") == Some(old);
-            let is_asked = said.holds_beside(old, path) && !is_same;
-            let rewritten = || misplaced("is not exactly once in", Choices::OnceIn(content));
-            return if is_asked { None } else { rewritten() };
-        }
-        let texts = said.pieces_about(&content, old, text(arguments, "new_text").unwrap_or_default());
-        let wider = Choices::Among { texts, beginnings: Vec::new() };
-        wider
-            .keywords()
-            .and_then(|_| misplaced("leaves out a value that was named, and is beside it in", wider))
+        let old = old.replace("\r\n", "\n");
+        let edit =
+            Edit { content: &content, path, old: &old, new: text(arguments, "new_text").unwrap_or_default() };
+        self.elsewhere(&edit, said).or_else(|| edit.misplaced(said))
     }
 
     fn call(&self, args: &Args) -> ToolResult {
@@ -414,11 +453,12 @@ fn list_directory(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Sto
 
 fn search_codebase(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
     let SearchCodebase { query, path, max_results } = parse(args)?;
-    let options = SearchOptions { path, max_results, ..SearchOptions::default() };
+    let options = SearchOptions { path: path.clone(), max_results, ..SearchOptions::default() };
     let found = root.search_codebase(grants, &query, &options)?;
     let mut content = found.content();
     if found.hits.is_empty() {
         content.push_str(&named_like(root, grants, &query));
+        content.push_str(&path.map(|path| files_below(root, grants, &path)).unwrap_or_default());
     }
     done(content, &found, found.truncated)
 }
@@ -430,6 +470,18 @@ fn named_like(root: &Root, grants: &Grants, query: &str) -> String {
     let found = files.iter().filter(|path| path.to_lowercase().contains(&wanted)).take(NAMED);
     let names: Vec<String> = found.map(|path| output::name(path)).collect();
     if names.is_empty() { String::new() } else { format!("\n[files named so: {}]", names.join(", ")) }
+}
+
+/// The few files of a directory in which nothing was found: one of them may hold it in other words.
+fn files_below(root: &Root, grants: &Grants, path: &str) -> String {
+    let below = format!("{}/", plain(path));
+    let files = root.outline(grants, false, &OutlineLimits::default()).files;
+    let found: Vec<String> =
+        files.iter().filter(|file| file.starts_with(&below)).map(|path| output::name(path)).collect();
+    match found.len() {
+        1..=NAMED => format!("\n[files there: {}]", found.join(", ")),
+        _ => String::new(),
+    }
 }
 
 /// Files named at most where no line holds what was looked for.

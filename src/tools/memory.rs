@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Tool, typed};
+use super::{Fit, Tool, typed};
 use crate::Error;
 use crate::memory::{Entry, Kind, Memory};
+use crate::words::{wants_kept, wants_recalled};
 
 #[derive(Deserialize, JsonSchema)]
 struct Think {
@@ -83,7 +84,8 @@ pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
                     Ok::<_, Error>(format!("remembered as number {id}"))
                 },
             )?
-            .with_example("Keep in mind that kappa is blue", json!({"content": "kappa is blue"})),
+            .with_example("Keep in mind that kappa is blue", json!({"content": "kappa is blue"}))
+            .fitting(|said| fit(wants_kept(said.request()), wants_recalled(said.request()))),
         ),
         Box::new(
             typed("recall_memory", "Recall what the user told you earlier.", move |wanted: RecallMemory| {
@@ -91,6 +93,7 @@ pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
                 Ok::<_, Error>(listing(&recalled.recall(&wanted.query, limit)?))
             })?
             .with_example("What did I tell you about lambda?", json!({"query": "lambda"}))
+            .fitting(|said| fit(wants_recalled(said.request()), wants_kept(said.request())))
             .read_only(),
         ),
         Box::new(typed(
@@ -124,6 +127,14 @@ pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
             .read_only(),
         ),
     ])
+}
+
+fn fit(suits: bool, clashes: bool) -> Fit {
+    match (suits, clashes) {
+        (true, _) => Fit::Suits,
+        (_, true) => Fit::Clashes,
+        _ => Fit::Unknown,
+    }
 }
 
 /// A line a memory, newest knowledge as it was written.

@@ -7,6 +7,7 @@ mod args;
 mod canned;
 mod check;
 mod command;
+mod edits;
 mod files;
 #[cfg(feature = "memory")]
 mod memory;
@@ -17,7 +18,6 @@ mod result;
 mod typed;
 #[cfg(feature = "wasm")]
 mod wasm;
-pub(crate) mod words;
 
 pub use args::Args;
 pub use canned::CannedTool;

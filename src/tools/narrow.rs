@@ -9,9 +9,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toolgate_chat::{Message, ToolSpec, Transcript};
 
-use super::words::{
-    files_of, holds_word, is_among, is_identifier, is_literal, is_pathlike, plain, values, wants_change,
-    wants_look, wants_whole, words,
+use crate::words::results::{hits, is_note, is_partial};
+use crate::words::{
+    asks_which_file, files_of, holds_word, is_among, is_identifier, is_pathlike, plain, wants_addition,
+    wants_change, wants_look, wants_made, wants_search, wants_whole, words,
 };
 
 /// The keyword of a grammar's schema that says which texts a string may be.
@@ -96,6 +97,16 @@ pub struct Named {
     pub whole: bool,
     /// Whether it wants to be told what is in something, as far as they tell.
     pub looks: bool,
+    /// Whether it is about lines that hold something, as far as they tell.
+    pub searches: bool,
+    /// Whether it asks for one file out of many, as far as they tell.
+    pub which: bool,
+    /// Whether the request names a file that is there, taken up or not.
+    pub given: bool,
+    /// Whether it wants something made, as far as they tell.
+    pub makes: bool,
+    /// Whether it wants something put beside what is there, as far as they tell.
+    pub adds: bool,
 }
 
 /// Words that are no names of files, though a small model may take them for some.
@@ -176,7 +187,10 @@ impl Said {
             said.visited.extend(path.map(str::to_owned));
             let (Some(path), Some(reply)) = (path, reply) else { continue };
             let is_last = last.iter().any(|other| other.call_id == reply.call_id);
-            if is_last && !reply.is_error && reply.content.lines().count() <= SHORT {
+            if is_last
+                && !reply.is_error
+                && reply.content.lines().filter(|line| !is_note(line)).count() <= SHORT
+            {
                 said.found.push((path.to_owned(), reply.content.clone()));
             }
         }
@@ -228,9 +242,15 @@ impl Said {
                 continue;
             }
             if is_file {
-                leads.extend(words(content).map(|word| plain(&word).to_owned()));
+                leads.extend(self.leads_of(content, files));
+            } else if let Some(hits) = hits(content) {
+                // Where no line holds all of what was looked for, the file has more; else what its lines speak of.
+                match is_partial(content) {
+                    true => leads.extend(hits.iter().map(|(file, _)| (*file).to_owned())),
+                    false => leads.extend(hits.iter().flat_map(|(_, text)| paths_in(text))),
+                }
             } else {
-                // A listing has nothing but names; what was found in files names them already.
+                // A listing has nothing but names.
                 let names = content.lines().map(|line| plain(line.trim()));
                 leads.extend(names.map(|name| match path.as_str() {
                     "." => name.to_owned(),
@@ -246,6 +266,19 @@ impl Said {
         }
     }
 
+    /// The files that a short text names; of several those on lines that have words of the request.
+    fn leads_of(&self, content: &str, files: &[String]) -> BTreeSet<String> {
+        let named = |line: &str| paths_in(line).filter(|path| files.contains(path)).collect::<BTreeSet<_>>();
+        let all = named(content);
+        if all.len() < 2 {
+            return all;
+        }
+        let asked: HashSet<String> = telling(self.request()).collect();
+        let is_about = |line: &&str| telling(line).any(|word| asked.contains(&word));
+        let found: BTreeSet<String> = content.lines().filter(is_about).flat_map(named).collect();
+        if found.is_empty() { all } else { found }
+    }
+
     /// The [`lead`](Self::lead) where no other path is open: then a call that reads is about it.
     pub fn only_lead(&self, files: &[String]) -> Option<String> {
         let lead = self.lead(files)?;
@@ -256,7 +289,7 @@ impl Said {
 
     /// Whether the newest request has words that are about more than what is where.
     fn asks_more(&self, content: &str) -> bool {
-        let request = self.texts.first().map(String::as_str).unwrap_or_default();
+        let request = self.request();
         let content = content.to_lowercase();
         let is_taken = |word: &str| {
             content.contains(word) || self.visited.iter().any(|path| path.to_lowercase().contains(word))
@@ -277,14 +310,14 @@ impl Said {
 
     /// The words of the newest request, of what is not taken up yet.
     fn asked(&self) -> Vec<String> {
-        let request = self.texts.first().map(String::as_str).unwrap_or_default();
+        let request = self.request();
         self.open.clone().unwrap_or_else(|| words(request).collect())
     }
 
     /// Where the new file goes that the newest request gives a name, of those not taken up yet: there, or by that name in
     /// a directory. None where it gives none, or names something else that is not there.
     pub fn places(&self, named: &Named, directories: &[String]) -> Option<Choices> {
-        let request = self.texts.first().map(String::as_str).unwrap_or_default();
+        let request = self.request();
         let files: BTreeSet<&str> =
             files_of(request).map(plain).filter(|file| named.missing.contains(*file)).collect();
         if files.is_empty() || files.len() > GIVEN || named.file {
@@ -300,9 +333,12 @@ impl Said {
     /// What the newest request names, of what is not taken up yet, where these files and directories are there.
     pub fn named(&self, files: &[String], directories: &[String]) -> Named {
         let (files, directories) = (names_of(files), names_of(directories));
-        let request = self.texts.first().map(String::as_str).unwrap_or_default();
+        let request = self.request();
         let (changes, whole, looks) = (wants_change(request), wants_whole(request), wants_look(request));
-        let mut named = Named { changes, whole, looks, ..Named::default() };
+        let (searches, adds, makes) = (wants_search(request), wants_addition(request), wants_made(request));
+        let mut named = Named { changes, whole, looks, searches, adds, makes, ..Named::default() };
+        named.which = asks_which_file(request);
+        named.given = words(request).any(|word| files.contains(&plain(&word).to_lowercase()));
         for asked in self.asked() {
             let word = plain(&asked).to_lowercase();
             let (file, directory) = (files.contains(&word), directories.contains(&word));
@@ -332,30 +368,9 @@ impl Said {
         self.texts.iter().any(|said| beside(said))
     }
 
-    /// What the piece of a text should be that is to be replaced, where a value of the newest request
-    /// stands on its line and neither in it nor in what replaces it: "from 30 to 45" is about more than `timeout`.
-    pub fn pieces_about(&self, content: &str, piece: &str, new: &str) -> Vec<String> {
-        let Some(line) = content.lines().find(|line| line.contains(piece)).map(str::trim) else {
-            return Vec::new();
-        };
-        let request = self.texts.first().map(String::as_str).unwrap_or_default();
-        let left_out = |value: &&str| {
-            holds_word(line, value) && ![piece, new].iter().any(|text| holds_word(text, value))
-        };
-        let values: BTreeSet<&str> = values(request).filter(left_out).collect();
-        let mut pieces: Vec<String> = values.into_iter().map(str::to_owned).collect();
-        // A name is no value: "change LIMIT to 25" leaves the name where it is.
-        let gives_name_away = is_identifier(piece) && is_literal(new);
-        if !pieces.is_empty() || gives_name_away {
-            pieces.push(line.to_owned());
-        }
-        // What separates it from what comes behind stays, too.
-        let ends = |text: &str| text.ends_with([',', ';']);
-        if pieces.is_empty() && ends(piece) && !ends(new) && !new.is_empty() {
-            pieces.push(piece.trim_end_matches([',', ';']).to_owned());
-        }
-        pieces.retain(|piece| occurrences(content, piece) == 1);
-        pieces
+    /// The newest request.
+    pub(super) fn request(&self) -> &str {
+        self.texts.first().map(String::as_str).unwrap_or_default()
     }
 
     /// Paths that are there and, of what was said, those that are not: a word for one that is there in other words
@@ -370,7 +385,7 @@ impl Said {
             }
         }
         // Who names a path does not mean another word by it.
-        let request = self.texts.first().map(String::as_str).unwrap_or_default();
+        let request = self.request();
         let known: HashSet<&str> = paths.iter().map(String::as_str).collect();
         let is_path = |word: &str| is_pathlike(word) || known.contains(plain(word));
         let names_paths = words(request).any(|word| is_path(&word));
@@ -388,6 +403,18 @@ impl Said {
         });
         Choices::Among { texts: texts.into_iter().collect(), beginnings: open.collect() }
     }
+}
+
+/// The words of a text that could tell what it is about, in lower case; no paths.
+fn telling(text: &str) -> impl Iterator<Item = String> + '_ {
+    let words = text.split_whitespace().filter(|word| !is_pathlike(word));
+    let words = words.flat_map(|word| word.split(|c: char| !c.is_alphanumeric())).map(str::to_lowercase);
+    words.filter(|word| word.chars().count() >= 3 && !is_no_name(word))
+}
+
+/// The words of a text that may be paths.
+fn paths_in(text: &str) -> impl Iterator<Item = String> + '_ {
+    words(text).map(|word| plain(&word).to_owned())
 }
 
 /// Whether a word names nothing by itself.
@@ -562,6 +589,12 @@ mod tests {
         let code = "What is the code? See note.txt";
         assert_eq!(lead(code, "note.txt", "It is in safe/blue.txt."), Some("safe/blue.txt".to_owned()));
         assert_eq!(lead(code, "note.txt", "It is in safe/blue.txt or safe/red.txt."), None, "they are two");
+        let two = "old: safe/red.txt\ncode: safe/blue.txt";
+        assert_eq!(
+            lead(code, "note.txt", two),
+            Some("safe/blue.txt".to_owned()),
+            "one is on the line about it"
+        );
         assert_eq!(lead(code, "note.txt", "It is in safe/gone.txt."), None, "it is not there");
         assert_eq!(lead(code, "note.txt", "note.txt says nothing"), None, "it was read");
         assert_eq!(lead(code, "note.txt", "a\nb\nc\nsafe/blue.txt"), None, "a text about more");
@@ -570,30 +603,13 @@ mod tests {
             Some("in/m-1.txt".to_owned())
         );
         assert_eq!(lead("What files are there in the folder in?", "in", "m-1.txt"), None, "that was all");
-        assert_eq!(
-            lead("Which message is about keys?", ".", "in/m-1.txt:1: Keys"),
-            None,
-            "it was found there"
-        );
-    }
-
-    #[test]
-    fn a_value_beside_the_piece_to_replace_belongs_to_it() {
-        let said = said("Change the timeout in a.yaml from 30 to 45");
-        let pieces = |content: &str, piece: &str, new: &str| said.pieces_about(content, piece, new);
-        assert_eq!(pieces("a: 1\n  timeout: 30\n", "timeout", "45"), ["30", "timeout: 30"]);
-        assert!(pieces("timeout: 30\n", "30", "45").is_empty(), "it is in the piece");
-        assert!(pieces("timeout: 30\n", "timeout", "30 timeout").is_empty(), "it is in what replaces it");
-        assert!(pieces("timeout:\n30\n", "timeout", "45").is_empty(), "it is elsewhere");
-        assert_eq!(pieces("MAX_MB = 10\nX = 1\n", "MAX_MB", "25"), ["MAX_MB = 10"], "the name is to stay");
-        assert_eq!(
-            pieces("\"a\": 1,\n\"b\": 2\n", "\"a\": 1,", "\"a\": 3"),
-            ["\"a\": 1"],
-            "the comma is to stay"
-        );
-        assert!(pieces("a, b\n", "a,", "").is_empty(), "it is taken out");
-        assert!(pieces("MAX_MB = 10\n", "MAX_MB", "MOST_MB").is_empty(), "it is given another name");
-        assert_eq!(pieces("30: 30\n", ":", "45"), ["30: 30"], "what is there twice is no piece to replace");
+        let found = |request: &str, content: &str| lead(request, ".", content);
+        assert_eq!(found("Which message is about keys?", "in/m-1.txt:1: Keys"), None, "it was found there");
+        let partly = "in/m-1.txt:1: Keys\n[no line holds this text; these hold some of its words]";
+        let sum = "How much is the message about?";
+        assert_eq!(found(sum, partly), Some("in/m-1.txt".to_owned()));
+        assert_eq!(found(sum, "note.txt:1: Message: see safe/red.txt"), Some("safe/red.txt".to_owned()));
+        assert_eq!(found(sum, "note.txt:1: Message\nin/m-1.txt:2: Keys"), None, "nothing is missing");
     }
 
     #[test]

@@ -8,12 +8,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toolgate_chat::ToolSpec;
 
-use super::{Args, Effect, Tool, ToolResult};
+use super::{Args, Effect, Fit, Narrowed, Said, Tool, ToolResult};
 
 /// A tool whose parameters are the Rust type `P`; made by [`typed`].
 pub struct TypedTool<P, F> {
     spec: ToolSpec,
     effect: Effect,
+    fit: fn(&Said) -> Fit,
     run: F,
     parameters: PhantomData<fn(P)>,
 }
@@ -53,7 +54,7 @@ where
     E: Display,
 {
     let spec = ToolSpec::of::<P>(name, description)?;
-    Ok(TypedTool { spec, effect: Effect::Writes, run, parameters: PhantomData })
+    Ok(TypedTool { spec, effect: Effect::Writes, fit: |_| Fit::Unknown, run, parameters: PhantomData })
 }
 
 impl<P, F> TypedTool<P, F> {
@@ -61,6 +62,13 @@ impl<P, F> TypedTool<P, F> {
     #[must_use]
     pub fn with_example(mut self, request: &str, arguments: serde_json::Value) -> Self {
         self.spec = self.spec.with_example(request, arguments);
+        self
+    }
+
+    /// Tells how it goes with what was said, where its words tell.
+    #[cfg(feature = "memory")]
+    pub(super) fn fitting(mut self, fit: fn(&Said) -> Fit) -> Self {
+        self.fit = fit;
         self
     }
 
@@ -85,6 +93,10 @@ where
 
     fn effect(&self) -> Effect {
         self.effect
+    }
+
+    fn narrow(&self, said: &Said) -> Narrowed {
+        Narrowed { fit: (self.fit)(said), ..Narrowed::default() }
     }
 
     fn call(&self, args: &Args) -> ToolResult {

@@ -224,6 +224,17 @@ fn a_text_that_the_user_quotes_is_not_made_another_one() {
 }
 
 #[test]
+fn a_change_goes_to_the_file_that_holds_what_is_to_be_changed() {
+    let path = |prompt: &str| {
+        let arguments = json!({"path": "README.md", "old_text": "x", "new_text": "99"});
+        run(prompt, "edit_file", arguments).first("path").0
+    };
+    assert_eq!(path("Find where 80 stands and change it to 99"), "config/app.toml");
+    assert_eq!(path("Find where 7070 stands and change it to 99"), "README.md", "control: it is nowhere");
+    assert_eq!(path("In README.md change 80 to 99"), "README.md", "the user said so");
+}
+
+#[test]
 fn writes_go_where_they_are_granted() {
     let policy =
         "version = 1\ntier = \"edit\"\n[fs]\nread = [\"@workspace\"]\nwrite = [\"@workspace/notes\"]\n";

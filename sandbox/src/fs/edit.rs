@@ -82,13 +82,6 @@ impl Root {
                 .at(path)
                 .hint("copy the text to replace from the file, or use write_file"));
         }
-        if old_text == new_text {
-            return Err(Error::new(
-                Kind::Invalid,
-                "old_text and new_text are the same, nothing would change",
-            )
-            .at(path));
-        }
         let mut resolved = resolve::resolve(self, path)?;
         guard::check_write(grants, &resolved)?;
         grants.check_read(&resolved.inside())?;
@@ -98,6 +91,14 @@ impl Root {
             (Found::Special(what), _) => return Err(open::not_a_file(path, what)),
             _ => return Err(open::is_a_directory(path)),
         };
+        // That there is no such file says more.
+        if old_text == new_text {
+            return Err(Error::new(
+                Kind::Invalid,
+                "old_text and new_text are the same, nothing would change",
+            )
+            .at(path));
+        }
         let file = open::open_name(resolved.dir(), name.as_ref())
             .map_err(|e| Error::io(path, "open the file", e))?;
         let opened = open::regular(file, path)?;

@@ -1,5 +1,7 @@
 //! `list_directory`: what is in a directory, by name.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::resolve::{self, Found, Resolved};
@@ -11,6 +13,9 @@ use crate::names::{Inside, lossy};
 use crate::output;
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
+
+/// Endings of files that are counted at most.
+const MOST_ENDINGS: usize = 5;
 
 /// What an entry of a directory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -52,7 +57,8 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// A line an entry: directories end in `/`, links show where they lead. Names are escaped.
+    /// A line an entry: directories end in `/`, links show where they lead. Names are escaped. Behind several a line tells
+    /// how many they are, which small models cannot count.
     pub fn content(&self) -> String {
         let mut text = String::new();
         for entry in &self.entries {
@@ -76,8 +82,44 @@ impl Listing {
                 "[{} entries shown, there are more; list a subdirectory]",
                 self.entries.len()
             ));
+        } else if self.entries.len() > 1 {
+            text.push_str(&format!("[{}]", self.counts()));
         }
         text
+    }
+
+    /// How many entries there are of each kind: `3 files (2 .md, 1 .txt), 1 directory`.
+    fn counts(&self) -> String {
+        let kinds = [
+            (EntryKind::File, "file", "files"),
+            (EntryKind::Directory, "directory", "directories"),
+            (EntryKind::Link, "link", "links"),
+            (EntryKind::Special, "special file", "special files"),
+        ];
+        let count = |kind| self.entries.iter().filter(|entry| entry.kind == kind).count();
+        let counted = kinds.into_iter().filter_map(|(kind, one, many)| {
+            let endings = if kind == EntryKind::File { self.endings() } else { String::new() };
+            match count(kind) {
+                0 => None,
+                1 => Some(format!("1 {one}")),
+                n => Some(format!("{n} {many}{endings}")),
+            }
+        });
+        counted.collect::<Vec<_>>().join(", ")
+    }
+
+    /// How many files there are of each ending, where they have a few different ones.
+    fn endings(&self) -> String {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for entry in self.entries.iter().filter(|entry| entry.kind == EntryKind::File) {
+            let name = entry.path.rsplit('/').next().unwrap_or(&entry.path);
+            if let Some((_, ending)) = name.rsplit_once('.') {
+                *counts.entry(ending).or_default() += 1;
+            }
+        }
+        let is_told = (2..=MOST_ENDINGS).contains(&counts.len());
+        let told = counts.iter().map(|(ending, n)| format!("{n} .{}", output::name(ending)));
+        if is_told { format!(" ({})", told.collect::<Vec<_>>().join(", ")) } else { String::new() }
     }
 }
 

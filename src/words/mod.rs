@@ -1,4 +1,6 @@
-//! Words of a request that could name something: what of it a tool may be asked for.
+//! Words of requests: what they could name, and what they ask for, as far as words tell. Knows no model and no tool.
+
+pub(crate) mod results;
 
 /// Bytes of a word; a longer one is no name.
 const WORD_BYTES: usize = 255;
@@ -11,7 +13,7 @@ pub(crate) fn is_pathlike(word: &str) -> bool {
 }
 
 /// Whether a text is a value as programs write them: a number, a truth value, or something quoted.
-pub(super) fn is_literal(text: &str) -> bool {
+pub(crate) fn is_literal(text: &str) -> bool {
     let text = text.trim().trim_end_matches([',', ';']);
     let is_quoted =
         ['"', '\''].iter().any(|&quote| text.len() > 1 && text.starts_with(quote) && text.ends_with(quote));
@@ -22,7 +24,7 @@ pub(super) fn is_literal(text: &str) -> bool {
 
 /// The words of a request that are names of files to be written, as far as that can be told: with an ending of letters, and
 /// not what something else is about ("notes about node.js", "a page for example.com").
-pub(super) fn files_of(request: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn files_of(request: &str) -> impl Iterator<Item = &str> {
     let mut before = "";
     request.split_whitespace().filter_map(move |spaced| {
         let is_mark = |c: char| "\"'`“”‘’«»()[]{}<>,;:!?*".contains(c);
@@ -36,7 +38,7 @@ pub(super) fn files_of(request: &str) -> impl Iterator<Item = &str> {
 const TOPICS: [&str; 8] = ["about", "for", "from", "like", "of", "on", "using", "with"];
 
 /// Whether a path ends as names of files do: `.md`, `.gitignore`; no version and no abbreviation.
-pub(super) fn has_ending(word: &str) -> bool {
+pub(crate) fn has_ending(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     let Some((stem, ending)) = name.rsplit_once('.') else { return false };
     let is_abbreviation = stem.chars().count() == 1 && ending.chars().count() == 1;
@@ -44,8 +46,8 @@ pub(super) fn has_ending(word: &str) -> bool {
 }
 
 /// Whether a word is written as names in programs are, `max_size`, `RetryBudget`, `LIMIT`, or as numbers of things are,
-/// `JT-518`; no abbreviation of two letters.
-pub(super) fn is_identifier(word: &str) -> bool {
+/// `JT-518`; no abbreviation of three letters.
+pub(crate) fn is_identifier(word: &str) -> bool {
     let numbered = |(name, number): (&str, &str)| {
         let is_name = !name.is_empty() && name.chars().all(char::is_uppercase);
         is_name && !number.is_empty() && number.chars().all(|c| c.is_ascii_digit())
@@ -54,11 +56,25 @@ pub(super) fn is_identifier(word: &str) -> bool {
         return true;
     }
     let is_plain = word.chars().all(|c| c.is_alphanumeric() || c == '_');
-    let inner_capitals = word.chars().skip(1).filter(|c| c.is_uppercase()).count();
+    let has_inner_capital = word.chars().skip(1).any(char::is_uppercase);
+    let is_abbreviation = word.chars().count() <= 3 && !word.contains('_');
     is_plain
         && word.contains(char::is_alphabetic)
-        && (word.contains('_') || inner_capitals > 0)
-        && word.chars().count() > 2
+        && (word.contains('_') || has_inner_capital)
+        && !is_abbreviation
+}
+
+/// A word in lower case without an ending of English grammar, so that `driver`, `drives` and `driving` are the same. Rough:
+/// it tells that words are akin, and is no word itself.
+pub(crate) fn stem(word: &str) -> &str {
+    let long_enough = |stem: &&str| stem.chars().count() >= 3;
+    let ends = ["ings", "ing", "ers", "ies", "er", "es", "ed", "s", "y", "e"];
+    let stem = ends.iter().find_map(|end| word.strip_suffix(end).filter(long_enough)).unwrap_or(word);
+    let mut letters = stem.chars().rev();
+    match (letters.next(), letters.next()) {
+        (Some(last), Some(before)) if last == before => stem.strip_suffix(last).unwrap_or(stem),
+        _ => stem,
+    }
 }
 
 /// A path without what does not change it.
@@ -68,7 +84,7 @@ pub(crate) fn plain(word: &str) -> &str {
 
 /// What could be a name in a text: words without the punctuation around them, what is quoted, and runs of the
 /// characters of names within scripts that write no blanks.
-pub(super) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     let separates = |c: char| c.is_whitespace() || "\"'`“”‘’«»„()[]{}<>,;|*".contains(c);
     let spaced = text.split(separates).map(|word| word.trim_end_matches(['.', ':', '!', '?', '。', '，']));
     let in_name = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
@@ -102,14 +118,16 @@ fn is_specific(word: &str, starts_sentence: bool) -> bool {
     let is_name =
         chars.next().is_some_and(char::is_uppercase) && chars.next().is_some_and(char::is_alphabetic);
     let has = |wanted: fn(char) -> bool| word.chars().any(wanted);
+    // "IP" and "PDF" are words like others.
+    let is_abbreviation = word.chars().count() <= 3 && word.chars().all(char::is_uppercase);
     has(|c| c.is_ascii_digit())
         || has(|c| matches!(c, '_' | '/'))
         || word.contains('.')
-        || (is_name && !starts_sentence)
+        || (is_name && !starts_sentence && !is_abbreviation)
 }
 
 /// The numbers of a request, what is quoted in it, and what is to become something else: values rather than names.
-pub(super) fn values(request: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn values(request: &str) -> impl Iterator<Item = &str> {
     let is_number = |word: &&str| word.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ','));
     specific(request).filter(is_number).chain(quoted(request)).chain(replaced(request))
 }
@@ -127,21 +145,117 @@ fn replaced(request: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Whether a request wants something changed that is there, as far as its words tell.
-pub(super) fn wants_change(request: &str) -> bool {
+pub(crate) fn wants_change(request: &str) -> bool {
     let words = lower_words(request);
     let has = |list| words.iter().any(|word| is_among(word, list));
     has(CHANGES) && !has(CREATES)
 }
 
+/// Whether a request wants something made that is not there, as far as its words tell.
+pub(crate) fn wants_made(request: &str) -> bool {
+    let words = lower_words(request);
+    let has = |list| words.iter().any(|word| is_among(word, list));
+    // "I'd like a table called x.csv"
+    has(CREATES) || has(MAKES) || (has("called named") && !request.contains('?'))
+}
+
+/// Whether a request asks for one file out of many, as far as its words tell: "which doc talks about it?".
+pub(crate) fn asks_which_file(request: &str) -> bool {
+    let words = lower_words(request);
+    let is_which = |at: usize| {
+        let near = words.get(at + 1..).unwrap_or_default().iter().take(2);
+        words.get(at).is_some_and(|word| is_among(word, "what which"))
+            && near.into_iter().any(|word| is_among(word, FILE))
+    };
+    (0..words.len()).any(is_which)
+}
+
 /// Whether a request wants all of a file's text replaced, as far as its words tell.
-pub(super) fn wants_whole(request: &str) -> bool {
-    lower_words(request).iter().any(|word| is_among(word, "overwrite rewrite"))
+pub(crate) fn wants_whole(request: &str) -> bool {
+    let words = lower_words(request);
+    let says_only = |few: &[String]| match few {
+        [says, .., only] => is_among(says, "be contain hold read say") && only == "only",
+        _ => false,
+    };
+    let is_only = || (2..=3).any(|few| words.windows(few).any(says_only));
+    words.iter().any(|word| is_among(word, "overwrite rewrite")) || is_only()
+}
+
+/// Whether a request asks for a command to be run, as far as its words tell: "with a shell command", "use wc to count".
+pub(crate) fn wants_command(request: &str) -> bool {
+    let words = lower_words(request);
+    let has_program = || {
+        words.windows(2).any(|pair| match pair {
+            [verb, program] => is_among(verb, RUNS) && is_among(program, PROGRAMS),
+            _ => false,
+        })
+    };
+    let is_about_it = words.iter().any(|word| is_among(word, "command commands shell terminal"));
+    // A script is to be written rather than run where its file is to be made.
+    let is_to_write = words.iter().any(|word| is_among(word, CREATES) || is_among(word, MAKES));
+    (is_about_it && !is_to_write) || has_program()
+}
+
+/// Whether a request tells something that is to be kept for later, as far as its words tell.
+#[cfg(feature = "memory")]
+pub(crate) fn wants_kept(request: &str) -> bool {
+    let words = lower_words(request);
+    let has = |list| words.iter().any(|word| is_among(word, list));
+    let is_kept = has("remember memorize memorise forget")
+        || (has("keep bear") && has("mind"))
+        || notes_for_later(&words);
+    is_kept && !wants_recalled(request)
+}
+
+/// "Note that …", "note for later": a note alone may be a file's.
+#[cfg(feature = "memory")]
+fn notes_for_later(words: &[String]) -> bool {
+    let is_note = |pair: &[String]| match pair {
+        [note, next] => note == "note" && is_among(next, "for that"),
+        _ => false,
+    };
+    words.windows(2).any(is_note)
+}
+
+/// Whether a request asks for what was told earlier, as far as its words tell.
+#[cfg(feature = "memory")]
+pub(crate) fn wants_recalled(request: &str) -> bool {
+    let words = lower_words(request);
+    let has = |list| words.iter().any(|word| is_among(word, list));
+    let asks = request.contains('?') || words.first().is_some_and(|first| is_among(first, ASKS));
+    asks && (has("told mentioned recall remember remembered remind memory") || (has("i") && has("said say")))
+}
+
+/// Whether a request is about lines that hold something, as far as its words tell.
+pub(crate) fn wants_search(request: &str) -> bool {
+    lower_words(request).iter().any(|word| is_among(word, SEARCHES))
+}
+
+/// Whether a request wants something put beside what is there, and nothing taken away, as far as its words tell.
+pub(crate) fn wants_addition(request: &str) -> bool {
+    let words = lower_words(request);
+    let has = |list| words.iter().any(|word| is_among(word, list));
+    has(ADDS) && !has(CHANGES) && !has(REMOVES)
+}
+
+/// Whether what a request adds goes behind all that is there, as far as its words tell.
+pub(crate) fn wants_at_end(request: &str) -> bool {
+    wants_addition(request)
+        && lower_words(request).iter().any(|word| is_among(word, "append bottom end last"))
+}
+
+/// Whether a request wants lines taken away, as far as its words tell.
+pub(crate) fn wants_lines_removed(request: &str) -> bool {
+    let words = lower_words(request);
+    let has = |list| words.iter().any(|word| is_among(word, list));
+    has(REMOVES) && has("entries entry line lines row rows")
 }
 
 /// Whether a request wants to be told what is in something, as far as its words tell.
-pub(super) fn wants_look(request: &str) -> bool {
+pub(crate) fn wants_look(request: &str) -> bool {
     let words = lower_words(request);
-    request.contains('?') || words.iter().any(|word| is_among(word, ASKS) || is_among(word, LOOKS))
+    let asks = request.contains('?') || words.first().is_some_and(|first| is_among(first, ASKS));
+    asks || words.iter().any(|word| is_among(word, LOOKS))
 }
 
 /// Whether a request is only done when something has been changed, as far as its words tell. It may be one about changes
@@ -158,17 +272,27 @@ fn lower_words(text: &str) -> Vec<String> {
 }
 
 /// Whether a word is one of a list with blanks between.
-pub(super) fn is_among(word: &str, list: &str) -> bool {
+pub(crate) fn is_among(word: &str, list: &str) -> bool {
     list.split(' ').any(|other| other.eq_ignore_ascii_case(word))
 }
 
-const CHANGES: &str =
-    "bump change correct decrease edit fix increase modify raise rename replace set switch turn update";
+const CHANGES: &str = "bump change correct decrease downgrade edit fix increase modify raise rename replace set switch turn update upgrade";
 /// Those of them that hardly ever stand for something else.
-const DEMANDS: &str = "bump change correct edit fix modify rename replace update";
+const DEMANDS: &str = "bump change correct downgrade edit fix modify rename replace switch update upgrade";
 /// How a question begins that wants to be told something.
 const ASKS: &str = "are did do does how is list read show summarize tell was what when where which who why";
-const LOOKS: &str = "check contents display explain find look open print see summary view";
+const LOOKS: &str =
+    "check contents display explain find list look open print read see show summarize summary tell view";
+const SEARCHES: &str = "contain contains find grep lines mention mentions occurrences occurs search where";
+const RUNS: &str = "call execute invoke run start try use using via with";
+/// Programs that are asked for by their name.
+const PROGRAMS: &str = "\
+    awk bash cat cmp cut date df diff du echo env expr file find git grep head id ls make md5sum node perl ps pwd python \
+    python3 sed seq sh sha256sum sort stat tail tar tr uname uniq wc which whoami xargs";
+const ADDS: &str = "add append";
+const REMOVES: &str = "cut delete drop remove rid strike";
+const FILE: &str = "doc document file module note page script";
+const MAKES: &str = "add copy make note put record store";
 const CREATES: &str = "create draft generate new overwrite save write";
 
 /// Whether `text` holds `word` with nothing alphanumeric around it, where the word itself is alphanumeric at that edge.
@@ -196,6 +320,47 @@ mod tests {
     }
 
     #[test]
+    fn words_that_are_akin_have_one_stem() {
+        for (one, other) in [
+            ("driver", "driving"),
+            ("cities", "city"),
+            ("recipes", "recipe"),
+            ("planned", "plan"),
+            ("calls", "call"),
+        ] {
+            assert_eq!(stem(one), stem(other), "{one} {other}");
+        }
+        for (one, other) in [("list", "listen"), ("port", "portal"), ("use", "us")] {
+            assert_ne!(stem(one), stem(other));
+        }
+        assert_eq!((stem(""), stem("as"), stem("é")), ("", "as", "é"));
+    }
+
+    #[cfg(feature = "memory")]
+    #[test]
+    fn what_is_to_be_kept_is_told_from_what_is_to_be_recalled() {
+        for request in [
+            "Remember that my locker is 218.",
+            "Please keep this in mind: it is on 23 May.",
+            "Note for later: the oven is hot.",
+            "Store that so you don't forget.",
+        ] {
+            assert!(wants_kept(request) && !wants_recalled(request), "{request}");
+        }
+        for request in [
+            "I told you where the key is. Where was it again?",
+            "what is she allergic to? I mentioned it once",
+            "Which desk did I say was mine?",
+            "Do you remember my locker?",
+        ] {
+            assert!(wants_recalled(request) && !wants_kept(request), "{request}");
+        }
+        for request in ["Add a note to a.md", "Keep the lines sorted", "Who said so?", "I told you so."] {
+            assert!(!wants_recalled(request) && !wants_kept(request), "{request}");
+        }
+    }
+
+    #[test]
     fn names_and_values_are_told_from_other_words() {
         let request = "Please ask Ana to set LIMIT_MB from 3.5 to 12 in conf/a.toml and say \"so long\".";
         let found: Vec<&str> = specific(request).collect();
@@ -211,13 +376,28 @@ mod tests {
         );
         assert!(!demands_change("What did she change?") && !demands_change("Put 7 into a.conf"));
         assert!(is_pathlike(".env") && is_pathlike("a/b") && is_pathlike("a.txt"));
+        assert!(wants_addition("Please add a line to it") && !wants_addition("Add x and remove y"));
+        assert!(wants_at_end("Add it at the end of a.txt") && !wants_at_end("Is this the end?"));
+        assert!(wants_lines_removed("Drop the X line") && !wants_lines_removed("Drop the X"));
+        assert!(wants_search("Find it in a.txt") && !wants_search("What is in a.txt?"));
+        assert!(wants_command("Use wc to count it") && wants_command("with a shell command"));
+        assert!(
+            !wants_command("Make a shell script")
+                && !wants_command("Use it")
+                && !wants_command("Start with the file")
+        );
+        assert!(asks_which_file("find which doc is about it") && asks_which_file("Which env file is it?"));
+        assert!(!asks_which_file("Which files are in docs?") && !asks_which_file("What is in the file?"));
+        assert!(wants_whole("let it say only this: x") && !wants_whole("only say it in a.txt"));
+        assert!(wants_made("I'd like a table called a.csv") && !wants_made("Is there one called a.csv?"));
+        assert!(!wants_look("I'd like a.csv, the header is x") && wants_look("Please show me a.csv"));
         let files = |request| files_of(request).collect::<Vec<&str>>();
         assert_eq!(files("Make me a todo.md, and `b/c.tar.gz`."), ["todo.md", "b/c.tar.gz"]);
         assert_eq!(files("Write a .gitignore that ignores *.log"), [".gitignore", ".log"]);
         assert!(files("Write notes for v1.2 about node.js, e.g. and/or gates on example.com").is_empty());
         assert!(["max_size", "RetryBudget", "LIMIT", "http2Port", "JT-518"].into_iter().all(is_identifier));
         assert!(
-            !["Ana", "port", "UK", "a.b_c", "__", "42", "2026-11", "part-2", "-1"]
+            !["Ana", "port", "UK", "CPU", "a.b_c", "__", "42", "2026-11", "part-2", "-1"]
                 .into_iter()
                 .any(is_identifier)
         );
