@@ -23,20 +23,20 @@ pub(super) struct Open {
     asked: BTreeSet<String>,
     /// Whether it demands a change, and none was made.
     pub(super) change: bool,
-    /// How many searches found nothing, if the last call is one of them.
-    pub(super) unfound: usize,
+    /// Whether the last call is the first search that found nothing.
+    pub(super) unfound: bool,
 }
 
 impl Open {
     pub(super) fn is_empty(&self) -> bool {
-        self.named.is_empty() && self.of_tools.is_empty() && !self.change && self.unfound == 0
+        self.named.is_empty() && self.of_tools.is_empty() && !self.change && !self.unfound
     }
 
     /// What is left of it after a change: no result of one says what was changed, so only paths count.
     pub(super) fn after_change(self) -> Self {
         let is_path = |word: &String| word.contains(char::is_alphabetic) && word.contains(['/', '.']);
         let named = self.named.into_iter().filter(is_path).collect();
-        Self { named, of_tools: BTreeSet::new(), change: false, unfound: 0, ..self }
+        Self { named, of_tools: BTreeSet::new(), change: false, unfound: false, ..self }
     }
 
     /// Whether the request asks for the tool of that name by a word that is open; where none is, by any of its words.
@@ -70,7 +70,13 @@ pub(super) fn of<'a>(
             found.push('\n');
         }
     }
-    let is_taken = |item: &str| [&said, &found].iter().any(|text| holds_word(text, &item.to_lowercase()));
+    // Who thinks about a sum has its numbers in mind, written down or not.
+    let is_thought = calls.iter().any(|(call, _)| call.name == THINKS);
+    let is_number = |item: &str| item.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ','));
+    let is_taken = |item: &str| {
+        let is_held = [&said, &found].iter().any(|text| holds_word(text, &item.to_lowercase()));
+        is_held || (is_thought && is_number(item))
+    };
     // That a directory is there says nothing of what is in it, and neither does a text to look for that holds its name.
     let is_seen = |directory: &str| {
         let directory = directory.to_lowercase();
@@ -99,14 +105,12 @@ pub(super) fn of<'a>(
     Open { named, of_tools, asked, change: false, unfound: unfound(&calls) }
 }
 
-/// How many searches found nothing, if the last call is one of them: what was looked for may be there in other words.
-fn unfound(calls: &[(&ToolCall, Option<&ToolReply>)]) -> usize {
+/// Whether the last call is the first search that found nothing: what was looked for may be there in other words. After a
+/// second one it more likely is not.
+fn unfound(calls: &[(&ToolCall, Option<&ToolReply>)]) -> bool {
     let is_empty = |reply: &ToolReply| !reply.is_error && is_no_match(&reply.content);
-    let found_nothing = |(_, reply): &&(&ToolCall, Option<&ToolReply>)| reply.is_some_and(is_empty);
-    match calls.last().filter(found_nothing) {
-        Some(_) => calls.iter().filter(found_nothing).count(),
-        None => 0,
-    }
+    let mut replies = calls.iter().rev().map(|(_, reply)| reply.is_some_and(is_empty));
+    replies.next() == Some(true) && !replies.any(|found_nothing| found_nothing)
 }
 
 /// The words of the request that are part of the name of a tool.
@@ -126,6 +130,9 @@ fn parts(name: &str) -> impl Iterator<Item = String> + '_ {
 
 /// What stands between the words of a tool's name.
 const SEPARATORS: [char; 3] = ['_', '-', '.'];
+
+/// The tool that does nothing but let the model think.
+const THINKS: &str = "think";
 
 /// The argument that holds paths among other words.
 const COMMAND: &str = "command";
@@ -182,10 +189,10 @@ mod tests {
         let unfound = |calls: &[(&str, serde_json::Value, &str)]| {
             of(&transcript("What does it say?", calls), TOOLS.into_iter(), &BTreeSet::new()).unfound
         };
-        assert_eq!(unfound(&[search("x", nothing)]), 1);
-        assert_eq!(unfound(&[search("x", nothing), search("y", nothing)]), 2);
-        assert_eq!(unfound(&[search("x", nothing), search("y", "a.txt:1: y")]), 0);
-        assert_eq!(unfound(&[]), 0);
+        assert!(unfound(&[search("x", nothing)]));
+        assert!(unfound(&[search("x", "a.txt:1: y"), search("y", nothing)]));
+        assert!(!unfound(&[search("x", nothing), search("y", nothing)]), "it is not there");
+        assert!(!unfound(&[search("x", nothing), search("y", "a.txt:1: y")]) && !unfound(&[]));
     }
 
     #[test]
@@ -228,6 +235,11 @@ mod tests {
                 "What time is it in Oslo, and how is the weather?",
                 vec![("get_time", json!({"city": "Oslo"}), "12:00")],
                 vec!["weath"],
+            ),
+            (
+                "Think: 3 boxes of 4 pens, less those in b.txt",
+                vec![("think", json!({"content": "the pens first"}), "")],
+                vec!["b.txt"],
             ),
             (
                 "Say \"so long\" in bye.txt",

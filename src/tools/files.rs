@@ -193,6 +193,10 @@ impl Paths {
             }
             Self::Entries if named.file && !named.searches => Fit::Clashes,
             Self::Entries if named.file => Fit::Unnamed,
+            // How many there are of something in a directory is seen there.
+            Self::Entries if named.directory && named.counts && !named.identifier && !is_begun => {
+                Fit::Clashes
+            }
             Self::Entries if named.directory || named.identifier => Fit::Suits,
             Self::Directories if named.file => Fit::Clashes,
             // What stands in files is looked for in them.

@@ -11,8 +11,8 @@ use toolgate_chat::{Message, ToolSpec, Transcript};
 
 use crate::words::results::{hits, is_note, is_partial};
 use crate::words::{
-    asks_which_file, files_of, holds_word, is_among, is_identifier, is_pathlike, plain, wants_addition,
-    wants_change, wants_look, wants_made, wants_search, wants_whole, words,
+    asks_how_many, asks_which_file, files_of, holds_word, is_among, is_identifier, is_pathlike, plain,
+    wants_addition, wants_change, wants_look, wants_made, wants_search, wants_whole, words,
 };
 
 /// The keyword of a grammar's schema that says which texts a string may be.
@@ -99,6 +99,8 @@ pub struct Named {
     pub looks: bool,
     /// Whether it is about lines that hold something, as far as they tell.
     pub searches: bool,
+    /// Whether it asks how many there are of something, as far as they tell.
+    pub counts: bool,
     /// Whether it asks for one file out of many, as far as they tell.
     pub which: bool,
     /// Whether the request names a file that is there, taken up or not.
@@ -337,11 +339,13 @@ impl Said {
         let (changes, whole, looks) = (wants_change(request), wants_whole(request), wants_look(request));
         let (searches, adds, makes) = (wants_search(request), wants_addition(request), wants_made(request));
         let mut named = Named { changes, whole, looks, searches, adds, makes, ..Named::default() };
-        named.which = asks_which_file(request);
+        (named.which, named.counts) = (asks_which_file(request), asks_how_many(request));
         named.given = words(request).any(|word| files.contains(&plain(&word).to_lowercase()));
         for asked in self.asked() {
             let word = plain(&asked).to_lowercase();
-            let (file, directory) = (files.contains(&word), directories.contains(&word));
+            let directory = directories.contains(&word);
+            // "a" is no word for a.txt.
+            let file = files.contains(&word) && !is_no_name(&word);
             named.file |= file;
             named.directory |= directory;
             if directory && !is_no_name(&word) {
@@ -555,6 +559,8 @@ mod tests {
         assert!(
             named("Show plan.md").file && named("Show the plan").file && named("see ./docs/plan.md").file
         );
+        let a = vec!["a.txt".to_owned()];
+        assert!(!said("Is there a door?").named(&a, &[]).file && said("See a.txt").named(&a, &[]).file);
         assert!(named("List docs/").directory && !named("List docs/").file);
         assert_eq!(named("List docs/ and plan").directories.iter().collect::<Vec<_>>(), ["docs"]);
         assert!(named("Set x to 3 in new.txt").changes && !named("Put 3 into new.txt").changes);

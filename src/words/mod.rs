@@ -159,6 +159,12 @@ pub(crate) fn wants_made(request: &str) -> bool {
     has(CREATES) || has(MAKES) || (has("called named") && !request.contains('?'))
 }
 
+/// Whether a request asks how many there are of something, as far as its words tell.
+pub(crate) fn asks_how_many(request: &str) -> bool {
+    let words = lower_words(request);
+    words.windows(2).any(|pair| pair == ["how", "many"]) || words.iter().any(|word| word == "count")
+}
+
 /// Whether a request asks for one file out of many, as far as its words tell: "which doc talks about it?".
 pub(crate) fn asks_which_file(request: &str) -> bool {
     let words = lower_words(request);
@@ -386,6 +392,7 @@ mod tests {
                 && !wants_command("Use it")
                 && !wants_command("Start with the file")
         );
+        assert!(asks_how_many("How many are there?") && !asks_how_many("How are many of them?"));
         assert!(asks_which_file("find which doc is about it") && asks_which_file("Which env file is it?"));
         assert!(!asks_which_file("Which files are in docs?") && !asks_which_file("What is in the file?"));
         assert!(wants_whole("let it say only this: x") && !wants_whole("only say it in a.txt"));
