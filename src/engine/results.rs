@@ -10,7 +10,7 @@ use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
 use super::local::AnswerView;
 use super::{AnswerForm, TurnRequest};
 use crate::words::results::{hit, hits, is_note};
-use crate::words::stem;
+use crate::words::{asks_how_many, stem};
 
 /// Lines of a result that are quoted at most.
 const LINES: usize = 12;
@@ -130,7 +130,6 @@ fn lines_left_out(result: &str, question: &str, answer: &str) -> Option<String> 
     if lines.len() < 2 {
         return None;
     }
-    let is_number = |word: &str| word.chars().all(|c| c.is_ascii_digit());
     let numbers = |line: &str| -> Vec<String> {
         words(line).into_iter().filter(|word| is_number(word) && !known.contains(word)).collect()
     };
@@ -160,6 +159,10 @@ fn is_hardly_said(why: &str, question: &str, answer: &str) -> bool {
 /// Whether an answer has no word of those that tell something of a result, and of it alone.
 fn is_left_out(result: &str, [question, answer]: [&str; 2], elsewhere: &BTreeSet<String>) -> bool {
     let (known, said) = (words(question), words(answer));
+    let counts = result.lines().filter(|line| is_note(line)).flat_map(words);
+    if asks_how_many(question) && counts.filter(|word| is_number(word)).any(|count| said.contains(&count)) {
+        return false;
+    }
     // Of what was found in files, the file is looked for by itself.
     let texts =
         result.lines().filter(|line| !is_note(line)).map(|line| hit(line).map_or(line, |(_, text)| text));
@@ -179,6 +182,10 @@ fn names_no_file(result: &str, question: &str, answer: &str) -> bool {
         both.iter().any(|text| text.contains(stem))
     };
     !hits.iter().any(is_named)
+}
+
+fn is_number(word: &str) -> bool {
+    word.chars().all(|c| c.is_ascii_digit())
 }
 
 /// The words that tell something: long ones, names, and those with digits; in lower case.
@@ -233,6 +240,8 @@ mod tests {
             ("Where is the weir?", "log/a-17.md:1: By the weir.", "It is by the weir.", true),
             ("Where is the weir?", "log/a-17.md:1: By the weir.", "See a-17.", true),
             ("Where is the weir?", "log/a-17.md:1: By the weir.", "By it, as a-17 says.", false),
+            ("How many are in songs?", "reel.abc\nwaltz.abc\n[2 files]", "There are 2.", false),
+            ("How many are in songs?", "reel.abc\nwaltz.abc\n[2 files]", "There are 3.", true),
             ("Where is the weir?", "(no match in 3 files)", "Nowhere.", false),
             ("What is the code?", "safe/blue.txt:1: Code: 7719", "It is in safe/blue.txt.", true),
             ("What is the code?", "safe/blue.txt:1: Code: 7719", "7719, in blue.txt.", false),
