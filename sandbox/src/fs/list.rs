@@ -138,7 +138,8 @@ impl Root {
     /// root.write_file(&Grants::read_write(), "src/main.rs", "fn main() {}\n")?;
     /// let grants = Grants::read_only();
     /// assert_eq!(root.list_directory(&grants, ".", None)?.content(), "src/\n");
-    /// assert_eq!(root.list_directory(&grants, ".", Some(2))?.content(), "src/\nsrc/main.rs\n");
+    /// let deeper = root.list_directory(&grants, ".", Some(2))?;
+    /// assert_eq!(deeper.content(), "src/\nsrc/main.rs\n[1 file, 1 directory]");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn list_directory(&self, grants: &Grants, path: &str, depth: Option<u64>) -> Result<Listing, Error> {

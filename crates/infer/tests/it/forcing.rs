@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use toolgate_infer::scripted::Scripted;
 use toolgate_infer::{
     Backend, DecodeOptions, Decoded, Follow, Forced, Forcing, Sampler, Session, Source, Specials, StopReason,
-    Vocabulary, canonical, decode,
+    TokenId, Vocabulary, canonical, decode,
 };
 
 use crate::language::{Language, vocabulary};
@@ -74,8 +74,7 @@ fn forced_tokens_are_those_of_the_tokenizer() {
     let texts = [call("read_file", "abc"), call("read_file", "cab"), call("list", "abc")];
     for script in &texts {
         let decoded = run(&vocabulary, "<|start|>", script, &texts, Forcing::On);
-        let tokens: Vec<u32> = decoded.tokens.iter().map(|token| token.token).collect();
-        assert_eq!(tokens, tokenizer.tokenize(script, Specials::Plain).unwrap(), "{script}");
+        assert_eq!(ids(&decoded), tokenizer.tokenize(script, Specials::Plain).unwrap(), "{script}");
     }
 }
 
@@ -148,6 +147,10 @@ fn budget_counts_forced_tokens() {
     assert_eq!((decoded.stop, decoded.tokens.len()), (StopReason::MaxTokens, 3));
 }
 
+fn ids(decoded: &Decoded) -> Vec<TokenId> {
+    decoded.tokens.iter().map(|token| token.token).collect()
+}
+
 fn word() -> impl Strategy<Value = String> {
     prop::collection::vec(
         prop::sample::select(vec!["a", "b", "c", "ab", "fi", "le", "{\"", "\"", " ", "é", "日本", "\n"]),
@@ -172,13 +175,15 @@ proptest! {
             let on = run(&vocabulary, &prompt, &script, &texts, Forcing::On);
             let off = run(&vocabulary, &prompt, &script, &texts, Forcing::Off);
             let asked = run(&vocabulary, &prompt, &script, &texts, Forcing::Asked);
-            prop_assert_eq!(&on.tokens, &off.tokens);
+            // Token for token; one that was guessed is told as such where there are guesses.
+            prop_assert_eq!(ids(&on), ids(&off));
             prop_assert_eq!(&on.text, &off.text);
-            prop_assert!(on.stats.decode_calls <= asked.stats.decode_calls);
             for decoded in [&on, &asked] {
                 prop_assert!(decoded.stop.is_whole() && texts.contains(&decoded.text), "{:?}", decoded);
             }
+            // A model that wants none of them may find a shorter one, or longer tokens, where it is asked for each.
             if texts.contains(&script) {
+                prop_assert!(on.stats.decode_calls <= asked.stats.decode_calls, "{on:?}\n{asked:?}");
                 prop_assert_eq!(&on.text, &script);
                 prop_assert_eq!(&asked.text, &script);
             }
