@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 
 use toolgate_sandbox::output;
 
-use super::narrow::occurrences;
+use super::narrow::{is_no_name, occurrences};
 use super::{Choices, Misplaced, Said};
 use crate::words::{
-    holds_word, is_identifier, is_literal, values, wants_addition, wants_at_end, wants_lines_removed,
+    holds_word, is_identifier, is_literal, values, wants_addition, wants_at_end, wants_change,
+    wants_lines_removed, wants_whole,
 };
 
 /// A replacement that a model wrote.
@@ -104,10 +105,13 @@ impl Edit<'_> {
         let left_out = |value: &&str| {
             holds_word(line, value) && ![piece, new].iter().any(|text| holds_word(text, value))
         };
-        let values: BTreeSet<&str> = values(request).filter(left_out).collect();
-        let mut pieces: Vec<String> = values.into_iter().map(str::to_owned).collect();
-        // A name is no value: "change LIMIT to 25" leaves the name where it is.
-        let gives_name_away = is_identifier(piece) && is_literal(new);
+        let named: BTreeSet<&str> = values(request).filter(left_out).collect();
+        let mut pieces: Vec<String> = named.into_iter().map(str::to_owned).collect();
+        // A name is no value: "change LIMIT to 25" leaves the name where it is, unless it is what is to become another.
+        let is_value = |text: &str| is_literal(text) || values(request).any(|value| value == text);
+        let has_value = line.rsplit([':', '=']).next().is_some_and(|value| !value.trim().is_empty());
+        let is_name = (is_identifier(piece) || (assigns(line, piece) && has_value)) && !is_value(piece);
+        let gives_name_away = is_name && is_value(new);
         if !pieces.is_empty() || gives_name_away {
             pieces.push(line.to_owned());
         }
@@ -152,9 +156,25 @@ pub(super) fn assigns(text: &str, name: &str) -> bool {
 pub(super) fn names_to_assign(request: &str) -> Vec<&str> {
     let is_mark = |c: char| !(c.is_alphanumeric() || c == '_' || c == '-');
     let words = || request.split_whitespace().map(|word| word.trim_matches(is_mark));
-    let changes = crate::words::wants_change(request) && words().any(is_literal);
+    let changes = wants_change(request) && words().any(is_literal);
     words().filter(|word| changes && is_identifier(word)).collect()
 }
+
+/// Whether a request wants another value for something that has one in this text, which holds more than that: to write the
+/// text anew would lose the rest of it.
+pub(super) fn sets_one_of_many(request: &str, content: &str) -> bool {
+    let words = || request.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.')));
+    let is_quoted = request.matches(['"', '`']).nth(1).is_some();
+    let is_name = |word: &str| word.len() >= SHORTEST_NAME && !is_no_name(word) && !is_literal(word);
+    wants_change(request)
+        && !wants_whole(request)
+        && (is_quoted || words().any(|word| is_literal(word.trim_end_matches('.'))))
+        && content.lines().filter(|line| !line.trim().is_empty()).nth(1).is_some()
+        && words().any(|word| is_name(word) && assigns(content, word))
+}
+
+/// Shorter words give too little to be found by.
+const SHORTEST_NAME: usize = 3;
 
 fn among(texts: Vec<String>) -> Choices {
     Choices::Among { texts, beginnings: Vec::new() }
@@ -181,6 +201,28 @@ mod tests {
     }
 
     #[test]
+    fn a_value_among_others_is_no_reason_to_write_all_of_them_anew() {
+        let json = "{\n  \"darkMode\": false,\n  \"fontSize\": 16\n}\n";
+        for (request, content) in [
+            ("Set darkMode to true in prefs.json.", json),
+            ("please change the port to 8080.", "host: a\nport: 80\n"),
+            ("Update retries in a.ini to 5", "[net]\nretries=3\n"),
+            ("Change the language to \"de\" in a.json", "{\n  \"language\": \"sv\",\n  \"size\": 3\n}"),
+        ] {
+            assert!(sets_one_of_many(request, content), "{request}");
+        }
+        for (request, content) in [
+            ("Set darkMode to true in prefs.json.", "{\"darkMode\": false}"),
+            ("Set lightMode to true in prefs.json.", json),
+            ("Overwrite prefs.json: set darkMode to true", json),
+            ("Change the port in a.txt to the new one", "host: a\nport: 80\n"),
+            ("Put port 80 into a.txt", "host: a\nport: 80\n"),
+        ] {
+            assert!(!sets_one_of_many(request, content), "{request}");
+        }
+    }
+
+    #[test]
     fn a_value_beside_the_piece_to_replace_belongs_to_it() {
         let request = "Change the timeout in a.yaml from 30 to 45";
         let pieces = |content: &str, old: &str, new: &str| {
@@ -188,6 +230,13 @@ mod tests {
         };
         assert_eq!(pieces("a: 1\n  timeout: 30\n", "timeout", "45"), ["30", "timeout: 30"]);
         assert!(pieces("timeout: 30\n", "30", "45").is_empty(), "it is in the piece");
+        let set = |request: &str, new: &str| {
+            let content = "a: 1\nlanguage: sv\n";
+            Edit { content, path: "a.yaml", old: "language", new }.pieces_about(request)
+        };
+        assert_eq!(set("Change the language to \"de\" in a.yaml", "de"), ["language: sv"]);
+        assert!(set("Change \"language\" to \"lang\" in a.yaml", "lang").is_empty(), "the name is to change");
+        assert!(set("Change the language key to lang in a.yaml", "lang").is_empty());
         assert!(pieces("timeout: 30\n", "timeout", "30 timeout").is_empty(), "it is in what replaces it");
         assert!(pieces("timeout:\n30\n", "timeout", "45").is_empty(), "it is elsewhere");
         assert_eq!(pieces("MAX_MB = 10\nX = 1\n", "MAX_MB", "25"), ["MAX_MB = 10"], "the name is to stay");

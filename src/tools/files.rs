@@ -13,7 +13,7 @@ use toolgate_sandbox::{
     self as sandbox, Grants, Kind, Outline, OutlineLimits, ReadOptions, Root, Scope, SearchOptions, output,
 };
 
-use super::edits::{Edit, assigns, names_to_assign};
+use super::edits::{Edit, assigns, names_to_assign, sets_one_of_many};
 use super::narrow::text;
 use super::{
     Args, Choices, Effect, Fit, Misplaced, Named, Narrowed, Said, Status, Tool, ToolResult, preview,
@@ -152,6 +152,15 @@ impl FileTool {
         choices.keywords()?;
         let why = format!("{} is not in \"{}\"", names.join(" or "), output::name(edit.path));
         Some(Misplaced { parameter: "path", why, choices })
+    }
+
+    /// Whether a file that was named would lose what the request does not speak of, were it written anew.
+    fn loses_rest(&self, said: &Said, files: &[String]) -> bool {
+        let sets_one_of_many = |path: &String| {
+            let file = self.root.read_file(&self.grants, path, &ReadOptions::default());
+            file.is_ok_and(|file| sets_one_of_many(said.request(), &file.text))
+        };
+        files.iter().filter(|path| said.names(path)).any(sets_one_of_many)
     }
 }
 
@@ -344,6 +353,9 @@ impl Tool for FileTool {
         let (all, named) = (&view.readable, &view.named);
         let fit = match self.paths {
             Paths::Editable if all.files.is_empty() && all.open.is_empty() => Fit::Clashes,
+            Paths::Writable if named.file && named.changes && self.loses_rest(said, &all.files) => {
+                Fit::Clashes
+            }
             paths => paths.fit(named, said, self.grants.can_write()),
         };
         let parameters = |paths: &[&[String]], open: &[String]| {

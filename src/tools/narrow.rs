@@ -361,6 +361,12 @@ impl Said {
         named
     }
 
+    /// Whether the newest request names this path, by any of the names it may go by.
+    pub(super) fn names(&self, path: &str) -> bool {
+        let names = names_of(std::slice::from_ref(&path.to_owned()));
+        words(self.request()).any(|word| names.contains(&plain(&word).to_lowercase()))
+    }
+
     /// Whether a user wrote this text, not as a part of a word, and not only in the path of the file it is about or in the
     /// file's name.
     pub fn holds_beside(&self, text: &str, path: &str) -> bool {

@@ -53,6 +53,9 @@ pub enum Numerics {
 /// matrix kernel takes over at eight. For other processors nothing is known, so nothing is promised.
 const EXACT: usize = if cfg!(target_arch = "x86_64") { 7 } else { 1 };
 
+/// Tokens of a batch up to which it is taken for one of a turn, in what batches cost.
+const WRITTEN: usize = 16;
+
 impl Default for ContextOptions {
     fn default() -> Self {
         Self { context: None, batch: 256, threads: None, numerics: Numerics::default() }
@@ -192,8 +195,14 @@ impl Context {
             }
         }
         let tokens = parts.iter().map(|part| part.tokens.len()).sum();
-        if tokens <= self.exact_len && parts.iter().all(|part| part.rows != Rows::None) {
-            self.costs.add(tokens, started.elapsed().as_secs_f64());
+        // Parts of prompts are wider, and say nothing of the batches that turns are written in.
+        if parts.iter().all(|part| part.rows != Rows::None && part.tokens.len() <= WRITTEN) {
+            let seconds = started.elapsed().as_secs_f64();
+            match parts.len() {
+                1 if tokens > self.exact_len => {}
+                1 => self.costs.add(tokens, seconds),
+                _ => self.costs.add_shared(tokens, seconds),
+            }
         }
         Ok(rows)
     }

@@ -131,7 +131,10 @@ impl Lanes {
     fn next(&self) -> Option<Vec<Job>> {
         let (most, patience) = {
             let context = self.context();
-            (context.batch_len, Duration::from_secs_f64((context.costs.single * PATIENCE).clamp(0.002, 0.01)))
+            (
+                context.batch_len,
+                Duration::from_secs_f64((context.costs.batch() * PATIENCE).clamp(0.002, 0.05)),
+            )
         };
         let mut desk = self.desk();
         while desk.waiting.is_empty() {
@@ -172,8 +175,8 @@ impl Lanes {
     }
 }
 
-/// How long a batch waits for conversations in the middle of a turn, as a share of what it takes to evaluate a token, which
-/// may not be known yet.
+/// How long a batch waits for conversations in the middle of a turn, as a share of what a batch takes, which may not be known
+/// yet.
 const PATIENCE: f64 = 0.2;
 
 /// What comes of each job, in their order.

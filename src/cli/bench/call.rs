@@ -156,8 +156,9 @@ fn speedup(
     let (mut alone, mut together) = (0.0, 0.0);
     // The same calls one by one, each at its median.
     for (requests, rows) in requests.chunks_exact(at_once).zip(rows.chunks_exact(at_once)) {
-        alone += rows.iter().map(|row| row.ours.ms * f64::from(args.runs)).sum::<f64>();
-        together += ours::together(engine.as_ref(), requests, args.runs)?;
+        let (counts, ms) = ours::together(engine.as_ref(), requests, args.runs)?;
+        alone += rows.iter().zip(counts).map(|(row, count)| row.ours.ms * f64::from(count)).sum::<f64>();
+        together += ms;
         bar.inc(at_once as u64);
     }
     bar.finish_and_clear();

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -74,26 +75,43 @@ pub(super) fn once(engine: &dyn Engine, request: &Request) -> anyhow::Result<Mea
     Ok(Measured { id, tools, valid, text: made.text, stats: made.stats, ms, prompt, grammar })
 }
 
-/// Makes each of these requests so many times over, one beside the other, with prompts that were evaluated before;
-/// milliseconds until all are made.
-pub(super) fn together(engine: &dyn Engine, requests: &[Request], runs: u16) -> anyhow::Result<f64> {
+/// Makes each of these requests again and again, one beside the other, with prompts that were evaluated before, until each
+/// was made so many times; how often each was, and the milliseconds it all took. None waits for the slowest one alone.
+pub(super) fn together(
+    engine: &dyn Engine,
+    requests: &[Request],
+    runs: u16,
+) -> anyhow::Result<(Vec<u32>, f64)> {
     let all = |runs: u16| {
+        let behind = AtomicUsize::new(requests.len());
+        let made = |request| -> anyhow::Result<u32> {
+            for count in 1.. {
+                let result = once(engine, request);
+                // One that fails is not waited for.
+                if count == u32::from(runs) || (result.is_err() && count < u32::from(runs)) {
+                    behind.fetch_sub(1, Ordering::Relaxed);
+                }
+                result?;
+                if behind.load(Ordering::Relaxed) == 0 {
+                    return Ok(count);
+                }
+            }
+            Ok(u32::MAX)
+        };
         std::thread::scope(|scope| {
-            let made = requests.iter().map(|request| {
-                scope.spawn(move || (0..runs).try_for_each(|_| once(engine, request).map(drop)))
-            });
             // All are started before one is waited for.
-            let made: Vec<_> = made.collect();
-            made.into_iter().try_for_each(|made| match made.join() {
+            let started: Vec<_> = requests.iter().map(|request| scope.spawn(move || made(request))).collect();
+            let counts = started.into_iter().map(|made| match made.join() {
                 Ok(done) => done,
                 Err(panic) => std::panic::resume_unwind(panic),
-            })
+            });
+            counts.collect::<anyhow::Result<Vec<u32>>>()
         })
     };
     all(1)?;
     let started = Instant::now();
-    all(runs)?;
-    Ok(started.elapsed().as_secs_f64() * 1e3)
+    let counts = all(runs)?;
+    Ok((counts, started.elapsed().as_secs_f64() * 1e3))
 }
 
 fn is_valid(request: &Request, parsed: &toolgate_chat::ParsedTurn) -> bool {
