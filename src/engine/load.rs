@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use toolgate_chat::{Dialogue, Template, TemplateTokens};
 use toolgate_grammar::{TokenKind, Vocabulary};
-use toolgate_llama::{ContextOptions, LlamaBackend, LlamaGrammar, Model, ModelOptions, Numerics};
+use toolgate_llama::{ContextOptions, LlamaBackend, LlamaGrammar, Model, ModelOptions};
 
 use super::local::{LocalEngine, Options};
 use crate::models::{self, ResolvedModel};
@@ -45,8 +45,7 @@ impl LocalEngine<LlamaBackend> {
             context: options.context,
             threads: options.tuning.threads,
             batch: options.tuning.batch.unwrap_or(usual.batch),
-            // The bits of conversations that share batches depend on each other's: there is nothing to be kept exact.
-            numerics: if options.at_once.get() > 1 { Numerics::Fast } else { Numerics::Exact },
+            ..usual
         };
         let mut backends = loaded.backends(&context, options.at_once)?.into_iter();
         let first = backends.next().ok_or_else(|| Error::new(Kind::Engine, "no conversation was made"))?;

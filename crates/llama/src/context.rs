@@ -42,7 +42,8 @@ pub enum Numerics {
     /// Nothing, up to [`Backend::exact_batch_len`](toolgate_infer::Backend::exact_batch_len): the same greedy turn, byte
     /// for byte, with and without batches of forced tokens. Prompts then do without the tiled attention kernel (values
     /// are cached as bfloat16, which it does not take), and forced tokens go in batches of seven. It holds for a
-    /// conversation that has a context to itself; those that share one are in each other's batches.
+    /// conversation that has a context to itself; those that share one are in each other's batches, and only have the
+    /// plain kernel's precision of it: the tiled one sums in half precision, which shows in a model of 135 M weights.
     #[default]
     Exact,
     /// Anything: the widest batches and llama.cpp's fastest kernels.
@@ -138,8 +139,9 @@ impl Context {
         let context = unsafe { std::mem::transmute::<LlamaContext<'_>, LlamaContext<'static>>(context) };
         let batch_len = (context.n_batch().min(context.n_ubatch()).max(1)) as usize;
         let exact_len = match options.numerics {
-            Numerics::Exact => EXACT.min(batch_len),
-            Numerics::Fast => batch_len,
+            Numerics::Exact if !shared => EXACT.min(batch_len),
+            // In batches that are shared nothing is exact that narrow parts could keep so.
+            Numerics::Exact | Numerics::Fast => batch_len,
         };
         let state_key = model.remembers_all().then(|| {
             let (version, system) = (state::LLAMA_CPP, state::system());

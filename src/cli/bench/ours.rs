@@ -85,8 +85,10 @@ pub(super) fn together(
     let all = |runs: u16| {
         let behind = AtomicUsize::new(requests.len());
         let made = |request| -> anyhow::Result<u32> {
-            for count in 1.. {
+            let mut count = 0;
+            loop {
                 let result = once(engine, request);
+                count += 1;
                 // One that fails is not waited for.
                 if count == u32::from(runs) || (result.is_err() && count < u32::from(runs)) {
                     behind.fetch_sub(1, Ordering::Relaxed);
@@ -96,7 +98,6 @@ pub(super) fn together(
                     return Ok(count);
                 }
             }
-            Ok(u32::MAX)
         };
         std::thread::scope(|scope| {
             // All are started before one is waited for.
