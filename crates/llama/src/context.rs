@@ -42,8 +42,8 @@ pub enum Numerics {
     /// Nothing, up to [`Backend::exact_batch_len`](toolgate_infer::Backend::exact_batch_len): the same greedy turn, byte
     /// for byte, with and without batches of forced tokens. Prompts then do without the tiled attention kernel (values
     /// are cached as bfloat16, which it does not take), and forced tokens go in batches of seven. It holds for a
-    /// conversation that has a context to itself; those that share one are in each other's batches, and only have the
-    /// plain kernel's precision of it: the tiled one sums in half precision, which shows in a model of 135 M weights.
+    /// conversation that has a context to itself; those that share one are in each other's batches, and keep of it only
+    /// the plain attention kernel, beside which the tiled one turned rows of a 135 M model by a cosine of 0.98.
     #[default]
     Exact,
     /// Anything: the widest batches and llama.cpp's fastest kernels.
