@@ -10,8 +10,8 @@ use toolgate_sandbox::output;
 use super::narrow::{is_no_name, occurrences};
 use super::{Choices, Misplaced, Said};
 use crate::words::{
-    holds_word, is_identifier, is_literal, values, wants_addition, wants_at_end, wants_change,
-    wants_lines_removed, wants_whole,
+    holds_word, is_identifier, is_literal, quoted, values, wants_addition, wants_at_end, wants_change,
+    wants_lines_removed, wants_whole, words,
 };
 
 /// A replacement that a model wrote.
@@ -163,14 +163,13 @@ pub(super) fn names_to_assign(request: &str) -> Vec<&str> {
 /// Whether a request wants another value for something that has one in this text, which holds more than that: to write the
 /// text anew would lose the rest of it.
 pub(super) fn sets_one_of_many(request: &str, content: &str) -> bool {
-    let words = || request.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.')));
-    let is_quoted = request.matches(['"', '`']).nth(1).is_some();
+    let gives_value = || quoted(request).next().is_some() || words(request).any(|word| is_literal(&word));
     let is_name = |word: &str| word.len() >= SHORTEST_NAME && !is_no_name(word) && !is_literal(word);
     wants_change(request)
         && !wants_whole(request)
-        && (is_quoted || words().any(|word| is_literal(word.trim_end_matches('.'))))
+        && gives_value()
         && content.lines().filter(|line| !line.trim().is_empty()).nth(1).is_some()
-        && words().any(|word| is_name(word) && assigns(content, word))
+        && words(request).any(|word| is_name(&word) && assigns(content, &word))
 }
 
 /// Shorter words give too little to be found by.

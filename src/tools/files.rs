@@ -103,6 +103,8 @@ struct View {
     readable: Outline,
     writable: OnceLock<Outline>,
     named: Named,
+    /// Whether a file that was named would lose what the request does not speak of, were it written anew.
+    loses_rest: OnceLock<bool>,
 }
 
 /// The view of the last turn, which the tools of a workspace share.
@@ -118,7 +120,8 @@ impl LastView {
         let readable = root.outline(grants, false, &OutlineLimits::default());
         let named = said.named(&readable.files, &readable.directories);
         let of = said.identity().clone();
-        let view = Arc::new(View { of, readable, writable: OnceLock::new(), named });
+        let view =
+            Arc::new(View { of, readable, writable: OnceLock::new(), named, loses_rest: OnceLock::new() });
         *last = Some(view.clone());
         view
     }
@@ -154,13 +157,14 @@ impl FileTool {
         Some(Misplaced { parameter: "path", why, choices })
     }
 
-    /// Whether a file that was named would lose what the request does not speak of, were it written anew.
-    fn loses_rest(&self, said: &Said, files: &[String]) -> bool {
+    /// [`View::loses_rest`], found out at the first question.
+    fn loses_rest(&self, view: &View, said: &Said) -> bool {
         let sets_one_of_many = |path: &String| {
             let file = self.root.read_file(&self.grants, path, &ReadOptions::default());
             file.is_ok_and(|file| sets_one_of_many(said.request(), &file.text))
         };
-        files.iter().filter(|path| said.names(path)).any(sets_one_of_many)
+        let is_asked = view.named.file && view.named.changes;
+        is_asked && *view.loses_rest.get_or_init(|| said.named_of(&view.readable.files).any(sets_one_of_many))
     }
 }
 
@@ -353,9 +357,7 @@ impl Tool for FileTool {
         let (all, named) = (&view.readable, &view.named);
         let fit = match self.paths {
             Paths::Editable if all.files.is_empty() && all.open.is_empty() => Fit::Clashes,
-            Paths::Writable if named.file && named.changes && self.loses_rest(said, &all.files) => {
-                Fit::Clashes
-            }
+            Paths::Writable if self.loses_rest(&view, said) => Fit::Clashes,
             paths => paths.fit(named, said, self.grants.can_write()),
         };
         let parameters = |paths: &[&[String]], open: &[String]| {

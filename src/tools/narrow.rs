@@ -361,10 +361,10 @@ impl Said {
         named
     }
 
-    /// Whether the newest request names this path, by any of the names it may go by.
-    pub(super) fn names(&self, path: &str) -> bool {
-        let names = names_of(std::slice::from_ref(&path.to_owned()));
-        words(self.request()).any(|word| names.contains(&plain(&word).to_lowercase()))
+    /// Those of these paths that the newest request names, by any of the names they may go by.
+    pub(super) fn named_of<'a>(&self, paths: &'a [String]) -> impl Iterator<Item = &'a String> {
+        let asked: HashSet<String> = words(self.request()).map(|word| plain(&word).to_lowercase()).collect();
+        paths.iter().filter(move |path| !names_of(std::slice::from_ref(*path)).is_disjoint(&asked))
     }
 
     /// Whether a user wrote this text, not as a part of a word, and not only in the path of the file it is about or in the

@@ -108,7 +108,7 @@ pub(crate) fn specific(request: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What stands between double quotes or backticks.
-fn quoted(request: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn quoted(request: &str) -> impl Iterator<Item = &str> {
     let between = |quote: char| request.split(quote).skip(1).step_by(2);
     ['"', '`'].into_iter().flat_map(between).filter(|text| !text.trim().is_empty())
 }

@@ -201,8 +201,8 @@ impl Context {
         if parts.iter().all(|part| part.rows != Rows::None && part.tokens.len() <= WRITTEN) {
             let seconds = started.elapsed().as_secs_f64();
             match parts.len() {
-                1 if tokens > self.exact_len => {}
-                1 => self.costs.add(tokens, seconds),
+                1 if tokens <= self.exact_len => self.costs.add(tokens, seconds),
+                1 => {}
                 _ => self.costs.add_shared(tokens, seconds),
             }
         }
