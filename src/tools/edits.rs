@@ -38,6 +38,13 @@ impl Edit<'_> {
             let once = || Choices::OnceIn(self.content.to_owned());
             return if is_asked { None } else { self.wrong("old_text", "is not exactly once in", once()) };
         }
+        // A piece of a word is hardly meant where a line gives a value to what the request names: `ru` of `true`.
+        if !holds_word(self.content, self.old) && !said.holds_beside(self.old, self.path) {
+            let lines = self.lines_that_assign(said.request());
+            if let Some(misplaced) = self.wrong("old_text", "is a part of a word of", among(lines)) {
+                return Some(misplaced);
+            }
+        }
         if adds && !self.new.contains(self.old.trim_end()) {
             let end = if wants_at_end(said.request()) { "\n" } else { "" };
             let beginning = format!("{}{end}", self.old.trim_end_matches('\n'));
@@ -76,6 +83,14 @@ impl Edit<'_> {
         occurrences(self.content, self.old) == 1 && rest.is_some_and(|rest| rest.trim().is_empty())
     }
 
+    /// The lines, there once, that give a value to something the request names.
+    fn lines_that_assign(&self, request: &str) -> Vec<String> {
+        let names: BTreeSet<String> = words(request).filter(|word| is_name(word)).collect();
+        let lines = self.content.lines().map(str::trim);
+        let lines = lines.filter(|line| names.iter().any(|name| assigns(line, name)));
+        lines.filter(|line| occurrences(self.content, line) == 1).map(str::to_owned).collect()
+    }
+
     /// The line that the text to take away stands on, with its end, where a part of it would be left.
     fn lines_to_remove(&self, request: &str) -> Option<String> {
         let at = self.content.find(self.old).filter(|_| self.new.is_empty() && !self.old.ends_with('\n'))?;
@@ -110,8 +125,8 @@ impl Edit<'_> {
         // A name is no value: "change LIMIT to 25" leaves the name where it is, unless it is what is to become another.
         let is_value = |text: &str| is_literal(text) || values(request).any(|value| value == text);
         let has_value = line.rsplit([':', '=']).next().is_some_and(|value| !value.trim().is_empty());
-        let is_name = (is_identifier(piece) || (assigns(line, piece) && has_value)) && !is_value(piece);
-        let gives_name_away = is_name && is_value(new);
+        let is_a_name = (is_identifier(piece) || (assigns(line, piece) && has_value)) && !is_value(piece);
+        let gives_name_away = is_a_name && is_value(new);
         if !pieces.is_empty() || gives_name_away {
             pieces.push(line.to_owned());
         }
@@ -164,12 +179,16 @@ pub(super) fn names_to_assign(request: &str) -> Vec<&str> {
 /// text anew would lose the rest of it.
 pub(super) fn sets_one_of_many(request: &str, content: &str) -> bool {
     let gives_value = || quoted(request).next().is_some() || words(request).any(|word| is_literal(&word));
-    let is_name = |word: &str| word.len() >= SHORTEST_NAME && !is_no_name(word) && !is_literal(word);
     wants_change(request)
         && !wants_whole(request)
         && gives_value()
         && content.lines().filter(|line| !line.trim().is_empty()).nth(1).is_some()
         && words(request).any(|word| is_name(&word) && assigns(content, &word))
+}
+
+/// Whether a word of a request may be the name of something that has a value.
+fn is_name(word: &str) -> bool {
+    word.len() >= SHORTEST_NAME && !is_no_name(word) && !is_literal(word)
 }
 
 /// Shorter words give too little to be found by.
@@ -197,6 +216,20 @@ mod tests {
 
     fn old(texts: &[&str]) -> Option<(&'static str, Vec<String>)> {
         Some(("old_text", texts.iter().map(|text| (*text).to_owned()).collect()))
+    }
+
+    #[test]
+    fn a_part_of_a_word_gives_way_to_the_line_that_the_request_names() {
+        let content = "{\n  \"language\": \"sv\",\n  \"autosave\": true\n}\n";
+        let request = "Change the language to \"de\" in a.txt";
+        assert_eq!(wrong(request, content, "ru", "de"), old(&["\"language\": \"sv\","]));
+        assert_eq!(wrong(request, content, "\"sv\"", "\"de\""), None, "a whole word");
+        assert_eq!(wrong("Write ru as de in a.txt", content, "ru", "de"), None, "the user wrote it");
+        assert_eq!(
+            wrong("Change the colour to \"de\" in a.txt", content, "ru", "de"),
+            None,
+            "no line is named"
+        );
     }
 
     #[test]
