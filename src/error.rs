@@ -3,6 +3,15 @@
 use std::fmt;
 
 /// Why the library cannot go on. What a model or a tool does wrong is data, not this.
+///
+/// ```
+/// use toolgate::{Error, Kind};
+/// use toolgate_chat::ToolName;
+///
+/// // Errors of the packages below become this one, each with the kind it is here.
+/// let error = ToolName::new("read file").map_err(Error::from);
+/// assert_eq!(error.map_err(|error| error.kind()), Err(Kind::Input));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -19,6 +28,14 @@ pub enum Kind {
 }
 
 /// An opaque error with a [`Kind`], a message and a cause.
+///
+/// ```
+/// use toolgate::{Error, Kind};
+///
+/// let error = Error::new(Kind::Denied, "the policy grants no commands").context("tool \"run_command\"");
+/// assert_eq!(error.to_string(), "tool \"run_command\": the policy grants no commands");
+/// assert_eq!(error.kind(), Kind::Denied);
+/// ```
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,

@@ -109,6 +109,15 @@ impl Grants {
 }
 
 /// A part of the workspace.
+///
+/// ```
+/// use toolgate_sandbox::Scope;
+/// let (parts, deeper) = (Scope::under(["docs", "src"])?, Scope::under(["docs/api"])?);
+/// assert_eq!(parts.intersect(&deeper), deeper);
+/// assert_eq!(parts.intersect(&Scope::under(["tests"])?), Scope::Nothing);
+/// assert!(Scope::under(["../other"]).is_err());
+/// # Ok::<(), toolgate_sandbox::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scope {

@@ -13,6 +13,43 @@ use crate::models::Sha256Digest;
 use crate::tools::Registry;
 
 /// Who is asked before a call that may change something.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate::agent::{Agent, Approval, Options};
+/// use toolgate::tools::Status;
+/// # use toolgate::engine::{self, LocalEngine};
+/// # use toolgate::tools::{Registry, file_tools};
+/// # use toolgate_sandbox::policy::{Mode, Policy};
+/// # use toolgate_sandbox::{Root, ambient_authority};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let arguments = "{\"path\": \"notes.txt\", \"content\": \"gone\"}";
+/// # let call = format!("<tool_call>\n{{\"name\": \"write_file\", \"arguments\": {arguments}}}\n</tool_call>");
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .context(16_384)
+/// #     .on("did not allow", "I was not allowed to.")
+/// #     .on("notes.txt", call);
+/// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+/// # let directory = tempfile::tempdir()?;
+/// # let notes = directory.path().join("notes.txt");
+/// # std::fs::write(&notes, "buy milk\n")?;
+/// # let root = Root::open(directory.path(), ambient_authority())?;
+/// # let mut tools = Registry::new();
+/// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+/// #     tools.add(tool)?;
+/// # }
+///
+/// // Lines may be added, and none may go.
+/// let approval = Approval::Ask(Arc::new(|request| {
+///     let shown = request.preview.as_deref().unwrap_or_default();
+///     !shown.lines().any(|line| line.starts_with('-'))
+/// }));
+/// let agent = Agent::new(engine, tools, Options { approval, ..Options::default() });
+/// let outcome = agent.ask("Make \"gone\" the text of notes.txt")?;
+/// assert_eq!(outcome.calls[0].status, Status::Denied);
+/// assert_eq!(std::fs::read_to_string(&notes)?, "buy milk\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub enum Approval {
     /// Nobody: the policy alone decides.

@@ -21,19 +21,46 @@ impl Agent {
     /// [`Kind::Engine`] where the system has no thread left.
     ///
     /// # Examples
-    /// ```no_run
+    /// ```
     /// use toolgate::agent::{Agent, Event};
     /// use toolgate_chat::{Message, Transcript};
+    /// # use std::sync::Arc;
+    /// # use toolgate::agent::Options;
+    /// # use toolgate::engine::{self, LocalEngine};
+    /// # use toolgate::tools::{CannedTool, Registry};
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+    /// #     .on("rain in Oslo", "It rains in Oslo.")
+    /// #     .on("weather", call);
+    /// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+    /// # let parameters = serde_json::json!({
+    /// #     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
+    /// # });
+    /// # let function = serde_json::json!({
+    /// #     "name": "get_weather", "description": "The weather in a city.", "parameters": parameters
+    /// # });
+    /// # let tool = serde_json::json!({"type": "function", "function": function, "result": "rain in Oslo"});
+    /// # let mut tools = Registry::new();
+    /// # tools.add(CannedTool::from_json(&tool)?)?;
+    /// # let agent = Agent::new(engine, tools, Options::default());
     ///
-    /// async fn show(agent: &Agent, question: &str) -> Result<String, toolgate::Error> {
+    /// /// The tools that were called, and the answer.
+    /// async fn ask(agent: &Agent, question: &str) -> Result<(Vec<String>, String), toolgate::Error> {
     ///     let mut run = agent.start(Transcript::new().with(Message::User(question.into())))?;
+    ///     let mut called = Vec::new();
     ///     while let Some(event) = run.next().await {
     ///         if let Event::ToolCall { name, .. } = event {
-    ///             eprintln!("calls {name}");
+    ///             called.push(name);
     ///         }
     ///     }
-    ///     Ok(run.finish().await.outcome?.answer)
+    ///     Ok((called, run.finish().await.outcome?.answer))
     /// }
+    ///
+    /// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// let (called, answer) = runtime.block_on(ask(&agent, "How is the weather in Oslo?"))?;
+    /// assert_eq!((called, answer.as_str()), (vec!["get_weather".to_owned()], "It rains in Oslo."));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn start(&self, mut transcript: Transcript) -> Result<Running, Error> {
         let (sender, events) = unbounded();
@@ -52,6 +79,45 @@ impl Agent {
 }
 
 /// A run that goes on: a [`Stream`] of its events, which ends with it. Dropping it cancels the run.
+///
+/// ```
+/// use toolgate::agent::{Event, StopReason};
+/// use toolgate_chat::{Message, Transcript};
+/// # use std::sync::{Arc, Mutex, mpsc};
+/// # use toolgate::agent::{Agent, Options};
+/// # use toolgate::engine::{self, LocalEngine};
+/// # use toolgate::tools::{Registry, typed};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// # struct Place { city: String }
+/// # let (go, wait) = mpsc::channel::<()>();
+/// # let wait = Mutex::new(wait);
+/// # let mut tools = Registry::new();
+/// # tools.add(typed("get_weather", "The weather in a city.", move |place: Place| {
+/// #     let _ = wait.lock().map(|wait| wait.recv());
+/// #     Ok::<_, String>(format!("rain in {}", place.city))
+/// # })?)?;
+/// # let agent = Agent::new(engine, tools, Options::default());
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+///
+/// let mut run = agent.start(Transcript::new().with(Message::User("How is the weather in Oslo?".into())))?;
+/// while !matches!(run.next().await, Some(Event::ToolCall { .. }) | None) {}
+/// // The call has begun: it still comes to its end, and no turn follows.
+/// run.cancel();
+/// # let _ = go.send(());
+/// let finished = run.finish().await;
+/// assert_eq!(finished.outcome?.stop_reason, StopReason::Cancelled);
+/// assert!(matches!(finished.transcript.last(), Some(Message::Tool(_))));
+/// # Ok::<(), toolgate::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a run that is dropped is cancelled"]
 pub struct Running {
     events: UnboundedReceiver<Event>,

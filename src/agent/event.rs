@@ -8,6 +8,15 @@ use toolgate_sandbox::Enforced;
 use crate::tools::Status;
 
 /// One step of a run.
+///
+/// ```
+/// use toolgate::agent::Event;
+///
+/// let event = Event::Decision { p_call: 0.75, threshold: 0.2, call: true };
+/// let line = serde_json::to_string(&event)?;
+/// assert_eq!(line, r#"{"event":"decision","p_call":0.75,"threshold":0.2,"call":true}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]

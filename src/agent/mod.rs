@@ -36,6 +36,17 @@ use settled::Settled;
 const EDITS: &str = "edit_file";
 
 /// How a run goes.
+///
+/// ```
+/// use toolgate::agent::Options;
+/// use toolgate_chat::{ToolChoice, ToolName};
+///
+/// // The first turn calls `search`, whatever is asked; at most three more come to the answer.
+/// let choice = ToolChoice::Only(vec![ToolName::new("search")?]);
+/// let options = Options { choice, max_iterations: 4, ..Options::default() };
+/// assert_eq!(options.parallel.map(|most| most.get()), Some(1));
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Options {
     /// Turns at most; the last one can only be an answer. Default 12.
@@ -57,6 +68,36 @@ pub struct Options {
 }
 
 /// What a run may take before it has to come to its answer.
+///
+/// ```
+/// use toolgate::agent::{Agent, Options, RunBudget, StopReason};
+/// # use std::sync::Arc;
+/// # use toolgate::engine::{self, LocalEngine};
+/// # use toolgate::tools::{CannedTool, Registry};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+/// # let parameters = serde_json::json!({
+/// #     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
+/// # });
+/// # let function = serde_json::json!({
+/// #     "name": "get_weather", "description": "The weather in a city.", "parameters": parameters
+/// # });
+/// # let tool = serde_json::json!({"type": "function", "function": function, "result": "rain in Oslo"});
+/// # let mut tools = Registry::new();
+/// # tools.add(CannedTool::from_json(&tool)?)?;
+///
+/// let budget = RunBudget { tokens: Some(1), ..RunBudget::default() };
+/// let agent = Agent::new(engine, tools, Options { budget, ..Options::default() });
+/// let outcome = agent.ask("How is the weather in Oslo?")?;
+/// // A turn that has begun is finished: the first one was a call, and the next had to be the answer.
+/// assert_eq!((outcome.calls.len(), outcome.answer.as_str()), (1, "It rains in Oslo."));
+/// assert_eq!(outcome.stop_reason, StopReason::Budget);
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunBudget {
     /// Tokens written in all turns together; a turn alone is bounded by [`Sampling::max_tokens`].
@@ -89,6 +130,35 @@ impl Default for Options {
 /// A model, its tools and how they are run together.
 ///
 /// [`ask`](Self::ask) and [`run`](Self::run) block; [`start`](Self::start) is for async programs. Clones share model and tools.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate::agent::{Agent, Options};
+/// use toolgate::tools::{Registry, typed};
+/// # use toolgate::engine::{self, LocalEngine};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Place {
+///     city: String,
+/// }
+///
+/// let weather = typed("get_weather", "The weather in a city.", |place: Place| {
+///     Ok::<_, String>(format!("rain in {}", place.city))
+/// })?;
+/// let mut tools = Registry::new();
+/// tools.add(weather.read_only())?;
+/// let agent = Agent::new(engine, tools, Options::default());
+/// let outcome = agent.ask("How is the weather in Oslo?")?;
+/// assert_eq!(outcome.calls[0].arguments["city"], "Oslo");
+/// assert_eq!((outcome.iterations, outcome.answer.as_str()), (2, "It rains in Oslo."));
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Agent {
     engine: Arc<dyn Engine>,
@@ -124,6 +194,47 @@ impl Agent {
     /// # Errors
     /// [`Kind::Engine`] if the model cannot be run, [`Kind::Overflow`] if the task itself does not fit its context,
     /// [`Kind::Input`] for options that contradict each other.
+    ///
+    /// ```
+    /// use toolgate::agent::{Agent, Event, StopReason};
+    /// use toolgate::engine::Cancel;
+    /// use toolgate_chat::{Message, Transcript};
+    /// # use std::sync::Arc;
+    /// # use toolgate::agent::Options;
+    /// # use toolgate::engine::{self, LocalEngine};
+    /// # use toolgate::tools::{CannedTool, Registry};
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+    /// #     .on("rain in Oslo", "It rains in Oslo.")
+    /// #     .on("weather", call);
+    /// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+    /// # let parameters = serde_json::json!({
+    /// #     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
+    /// # });
+    /// # let function = serde_json::json!({
+    /// #     "name": "get_weather", "description": "The weather in a city.", "parameters": parameters
+    /// # });
+    /// # let tool = serde_json::json!({"type": "function", "function": function, "result": "rain in Oslo"});
+    /// # let mut tools = Registry::new();
+    /// # tools.add(CannedTool::from_json(&tool)?)?;
+    /// # let agent = Agent::new(engine, tools, Options::default());
+    ///
+    /// let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+    /// let (cancel, mut shown) = (Cancel::default(), String::new());
+    /// agent.run(&mut transcript, &cancel, &mut |event| {
+    ///     if let Event::Text { delta } = event {
+    ///         shown.push_str(&delta);
+    ///     }
+    /// })?;
+    /// assert_eq!(shown, "It rains in Oslo.");
+    /// // The question, the call, its result and the answer: the next question goes on from there.
+    /// assert_eq!(transcript.len(), 4);
+    /// transcript.push(Message::User("And tomorrow?".into()));
+    /// cancel.cancel();
+    /// assert_eq!(agent.run(&mut transcript, &cancel, &mut |_| {})?.stop_reason, StopReason::Cancelled);
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
     pub fn run(
         &self,
         transcript: &mut Transcript,

@@ -13,7 +13,7 @@ use toolgate_sandbox::policy::ProcessLimits;
 
 use super::exit::Exit;
 use super::jsonl::Jsonl;
-use super::model_args::ModelOptions;
+use super::model_args::{Load, ModelOptions};
 use super::run::stop_on_interrupt;
 use super::terminal::{self, Unit};
 use super::tool::{self, Workspace};
@@ -106,7 +106,7 @@ pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     records.iter().flatten().for_each(told);
     let missing: Vec<usize> = (0..cases.len()).filter(|&at| matches!(records.get(at), Some(None))).collect();
     if !missing.is_empty() {
-        let (engine, _) = args.model.load_for(&args.model.resolve()?, args.at_once)?;
+        let (engine, _) = args.model.load_for(&args.model.resolve()?, Load::for_turns(args.at_once))?;
         let wanted: Vec<&Case> = missing.iter().filter_map(|&at| cases.get(at)).collect();
         let done = eval::run_all(&wanted, &engine, &options, args.at_once, &cancel, &mut |at, record| {
             told(&record);

@@ -17,6 +17,10 @@ use crate::tools::{MEMORY_TOOLS, Registry};
 /// The key for a server of models; an argument would show in the list of processes.
 pub(super) const KEY_VARIABLE: &str = "TOOLGATE_ENGINE_KEY";
 
+/// MiB that a server keeps of prompts: some 20,000 tokens of a model of 0.5 B weights, and 9,000 of one of 1.5 B.
+#[cfg(feature = "serve")]
+pub(super) const PROMPT_MEMORY: u16 = 256;
+
 /// Where models run unless a server is named.
 const LOCAL: &str = "local";
 
@@ -83,6 +87,28 @@ enum GrammarArg {
     Llama,
     Vllm,
     None,
+}
+
+/// Whom a model is loaded for.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    /// Turns made at the same time.
+    pub(super) at_once: NonZeroUsize,
+    /// Bytes at most for the prompts of conversations that gave way to others.
+    pub(super) prompt_memory: usize,
+}
+
+impl Load {
+    /// For one conversation, or for several that do not come again.
+    pub(super) fn for_turns(at_once: NonZeroUsize) -> Self {
+        Self { at_once, prompt_memory: 0 }
+    }
+
+    /// For clients whose conversations take turns, with so many MiB for the prompts of those that wait.
+    #[cfg(feature = "serve")]
+    pub(super) fn for_clients(at_once: NonZeroUsize, prompt_memory: u16) -> Self {
+        Self { at_once, prompt_memory: usize::from(prompt_memory) << 20 }
+    }
 }
 
 /// Where a model is.
@@ -166,17 +192,13 @@ impl ModelOptions {
 
     /// Loads the model, with a bar on a terminal, or asks for it at its server; also how many milliseconds it took.
     pub(super) fn load(&self, source: &Source) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
-        self.load_for(source, NonZeroUsize::MIN)
+        self.load_for(source, Load::for_turns(NonZeroUsize::MIN))
     }
 
-    /// Loads it for so many turns at the same time. A server decides that for itself.
-    pub(super) fn load_for(
-        &self,
-        source: &Source,
-        at_once: NonZeroUsize,
-    ) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
+    /// Loads it for these. A server decides that for itself.
+    pub(super) fn load_for(&self, source: &Source, load: Load) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
         match source {
-            Source::File(model) => self.load_file(model, at_once),
+            Source::File(model) => self.load_file(model, load),
             Source::Server(options, _) => {
                 let begin = Instant::now();
                 let engine = RemoteEngine::connect((**options).clone())?;
@@ -186,11 +208,11 @@ impl ModelOptions {
         }
     }
 
-    fn load_file(
-        &self,
-        model: &ResolvedModel,
-        at_once: NonZeroUsize,
-    ) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
+    fn load_file(&self, model: &ResolvedModel, load: Load) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
+        let packs = if self.no_cache { None } else { Some(packs_of(&model.path)?) };
+        if let Some(packs) = &packs {
+            packs.read_ahead();
+        }
         let bar = terminal::bar("loading", 100, Unit::Count);
         let suited = engine::Options::for_model(model);
         let options = engine::Options {
@@ -202,7 +224,8 @@ impl ModelOptions {
             },
             context: self.context,
             tuning: tunings()?.get(&model.path)?.unwrap_or_default(),
-            at_once,
+            at_once: load.at_once,
+            prompt_memory: load.prompt_memory,
             reasoning: self.reasoning,
             forcing: if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On },
             drafting: if self.no_drafts { engine::Drafting::Off } else { engine::Drafting::On },
@@ -212,8 +235,10 @@ impl ModelOptions {
         let engine =
             LocalEngine::load(model, &options, move |share| shown.set_position((share * 100.0) as u64));
         bar.finish_and_clear();
-        let engine = engine?;
-        let engine = if self.no_cache { engine } else { engine.with_packs(packs_of(&model.path)?) };
+        let engine = match packs {
+            Some(packs) => engine?.with_packs(packs),
+            None => engine?,
+        };
         let ms = engine.load_ms();
         Ok((Arc::new(engine), ms))
     }

@@ -11,7 +11,7 @@ use clap::Args;
 use toolgate_sandbox::policy::ProcessLimits;
 
 use super::exit::Exit;
-use super::model_args::ModelOptions;
+use super::model_args::{Load, ModelOptions, PROMPT_MEMORY};
 use super::tool::{self, Workspace};
 use super::{terminal, undo};
 use crate::agent::{self, Approval};
@@ -53,6 +53,10 @@ pub(super) struct ServeArgs {
     /// common batches. With --engine, requests sent there at the same time.
     #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     at_once: u16,
+    /// MiB of memory for the prompts of conversations that gave way to others: they are not evaluated again when theirs
+    /// goes on. 0 keeps none.
+    #[arg(long, default_value_t = PROMPT_MEMORY, value_name = "N")]
+    prompt_memory: u16,
     /// Requests that may wait for their turn; further ones are told to come later (429).
     #[arg(long, default_value_t = 32, value_name = "N")]
     queue: u16,
@@ -90,7 +94,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let execute = args.execute.then(|| execute(args)).transpose()?;
     let model = args.model.resolve()?;
     let at_once = NonZeroUsize::new(usize::from(args.at_once)).unwrap_or(NonZeroUsize::MIN);
-    let (engine, _) = args.model.load_for(&model, at_once)?;
+    let (engine, _) = args.model.load_for(&model, Load::for_clients(at_once, args.prompt_memory))?;
     let name = engine.name().to_owned();
     let options = Options {
         address: SocketAddr::new(args.host, args.port),

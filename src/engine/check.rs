@@ -6,6 +6,46 @@ use serde_json::Value;
 use toolgate_chat::ToolCall;
 
 /// Tells whether a finished call fits what its grammar could not hold it to.
+///
+/// ```
+/// use toolgate::engine::{CallCheck, Fault, TurnRequest};
+/// use toolgate_chat::ToolCall;
+/// # use std::sync::Arc;
+/// # use toolgate::engine::{Cancel, Engine, LocalEngine, Options, Sampling};
+/// # use toolgate_chat::{Message, ToolSpec, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = |city: &str| {
+/// #     format!("<tool_call>\n{{\"name\": \"get_weather\", \"arguments\": {{\"city\": \"{city}\"}}}}\n</tool_call>")
+/// # };
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .say(call("Atlantis"))
+/// #     .or_say(call("Oslo"));
+/// # let engine = LocalEngine::scripted(model, Options::default())?;
+/// # let parameters = serde_json::json!({
+/// #     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
+/// # });
+/// # let tools = [ToolSpec::new("get_weather", "The weather in a city.", parameters)?];
+/// # let transcript = Transcript::new().with(Message::User("How is the weather in Atlantis?".into()));
+/// # let sampling = Sampling::default();
+///
+/// struct Known(Vec<&'static str>);
+///
+/// impl CallCheck for Known {
+///     fn fault(&self, call: &ToolCall) -> Option<Fault> {
+///         let city = call.arguments.get("city")?.as_str()?;
+///         let is_known = self.0.contains(&city);
+///         (!is_known).then(|| Fault { pointer: "/city".into(), why: format!("{city} is not known") })
+///     }
+/// }
+///
+/// // The model writes Atlantis first, and then what it takes for the next likeliest.
+/// let known = Known(vec!["Oslo", "Rome"]);
+/// let request = TurnRequest { check: Some(&known), ..TurnRequest::new(&transcript, &tools, &sampling) };
+/// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
+/// assert_eq!(turn.parsed.calls[0].arguments["city"], "Oslo");
+/// assert_eq!(turn.stats.retries, 1);
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 pub trait CallCheck: Sync {
     /// The first thing that is wrong with a call's arguments.
     fn fault(&self, call: &ToolCall) -> Option<Fault>;

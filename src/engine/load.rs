@@ -16,6 +16,14 @@ impl LocalEngine<LlamaBackend> {
     ///
     /// # Errors
     /// As [`load`](Self::load), and for a model that is not on this machine.
+    ///
+    /// ```no_run
+    /// use toolgate::engine::{Engine, LocalEngine};
+    ///
+    /// let engine = LocalEngine::open("qwen2.5-coder-0.5b")?;
+    /// println!("{} was loaded in {} ms", engine.name(), engine.load_ms());
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
     pub fn open(model: &str) -> Result<Self, Error> {
         let model = models::resolve(model)?;
         Self::load(&model, &Options::for_model(&model), |_| {})
@@ -25,6 +33,16 @@ impl LocalEngine<LlamaBackend> {
     ///
     /// # Errors
     /// [`Kind::Engine`] for a file that is missing, damaged or has no chat template.
+    ///
+    /// ```no_run
+    /// use toolgate::engine::{LocalEngine, Options};
+    /// use toolgate::models::ResolvedModel;
+    ///
+    /// let model = ResolvedModel::new("models/my-model.gguf", None);
+    /// let options = Options { context: Some(4_096), ..Options::for_model(&model) };
+    /// let engine = LocalEngine::load(&model, &options, |share| eprint!("\r{:.0} %", share * 100.0))?;
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
     pub fn load(
         model: &ResolvedModel,
         options: &Options,

@@ -10,13 +10,15 @@ use std::sync::{Arc, Mutex};
 use toolgate_chat::fallback::{self, Stream};
 use toolgate_chat::format::Start;
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, Primer, SystemPrompt, ToolCall, ToolChoice, ToolFormat, ToolName,
-    ToolSpec, Transcript,
+    Dialogue, Message, ParsedTurn, Primer, SystemPrompt, Template, TemplateTokens, ToolCall, ToolChoice,
+    ToolFormat, ToolName, ToolSpec, Transcript,
 };
 use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
+use toolgate_infer::scripted::Scripted;
 use toolgate_infer::{
     Backend, Budget, Constraint as Limit, DecodeOptions, Decoded, Drafting, Forcing, Free, Further, Openings,
-    Piece, Sampler, SamplerOptions, Session, Stats, StopReason, TurnDecision, Untrained, common_len, decode,
+    Piece, Sampler, SamplerOptions, Session, States, Stats, StopReason, TurnDecision, Untrained, common_len,
+    decode,
 };
 
 use super::answer::openings_beside_json;
@@ -35,6 +37,17 @@ use crate::models::Sha256Digest;
 use crate::{Error, Kind};
 
 /// How a local engine makes turns.
+///
+/// ```
+/// use toolgate::engine::{AnswerView, Options};
+/// use toolgate::models::ResolvedModel;
+///
+/// // What suits the model, but for what is set here.
+/// let model = ResolvedModel::new("models/my-model.gguf", None);
+/// let options = Options { answer_view: AnswerView::Full, ..Options::for_model(&model) };
+/// // Without a catalogue entry that is the default.
+/// assert_eq!(options.thresholds, Options::default().thresholds);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What holds a turn to its form. Default: our grammar.
@@ -81,9 +94,39 @@ pub struct Options {
     /// the same time is evaluated in one batch, and so may differ from a turn alone where two tokens are almost equally
     /// likely.
     pub at_once: NonZeroUsize,
+    /// Bytes of memory at most for evaluated prompts that gave way to those of other conversations, so that they need not
+    /// be evaluated again when their own goes on. Default 0: none. A token takes 12 KiB with a model of 0.5 B weights,
+    /// and 28 KiB with one of 1.5 B.
+    pub prompt_memory: usize,
 }
 
 /// What the model sees when it answers after calls.
+///
+/// ```
+/// use toolgate::engine::AnswerView;
+/// # use std::sync::Arc;
+/// # use toolgate::engine::{Cancel, Engine, LocalEngine, Options, Sampling, TurnRequest};
+/// # use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # fn answer(answer_view: AnswerView) -> Result<String, toolgate::Error> {
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("", "You find it above.");
+/// # let options = Options { answer_view, ..Options::default() };
+/// # let engine = LocalEngine::scripted(model, options)?;
+/// # let call = ToolCall::new("get_weather", Default::default());
+/// # let reply = ToolReply::ok(&call, "rain in Oslo");
+/// # let asked = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+/// # let transcript = asked.with(Message::calls([call])).with(Message::Tool(vec![reply]));
+/// # let sampling = Sampling::default();
+/// # let request = TurnRequest::new(&transcript, &[], &sampling);
+/// # Ok(engine.turn(&request, &Cancel::default(), &mut |_| {})?.parsed.content.unwrap_or_default())
+/// # }
+///
+/// // A call gave back "rain in Oslo", and the model says nothing of it.
+/// assert_eq!(answer(AnswerView::Compact)?, "You find it above.");
+/// assert_eq!(answer(AnswerView::Quoted)?, "You find it above.\n\nrain in Oslo");
+/// assert_eq!(answer(AnswerView::Results)?, "rain in Oslo");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AnswerView {
     /// The question and the results, without tool definitions: small models then answer instead of calling on.
@@ -128,6 +171,7 @@ impl Default for Options {
             tuning: Tuning::default(),
             context: None,
             at_once: NonZeroUsize::MIN,
+            prompt_memory: 0,
         }
     }
 }
@@ -171,6 +215,30 @@ impl Options {
 pub(super) type Reference = Box<dyn Fn(&Grammar) -> Result<Box<dyn Limit + Send>, Error> + Send + Sync>;
 
 /// A model on this machine. As many turns at a time as it has conversations, one unless more are asked for; others wait.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate::engine::{Cancel, Engine, LocalEngine, Options, Sampling, TurnEvent, TurnRequest};
+/// use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, Transcript};
+/// use toolgate_infer::{Vocabulary, scripted::Scripted};
+///
+/// let template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>";
+/// let dialogue = Dialogue::derived(Template::new(template, TemplateTokens::default())?);
+/// // A model without weights, for tests: it wants to say what its script says.
+/// let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("capital of Norway", "Oslo.");
+/// let engine = LocalEngine::new("scripted", model, dialogue, Options::default());
+///
+/// let transcript = Transcript::new().with(Message::User("What is the capital of Norway?".into()));
+/// let (sampling, mut shown) = (Sampling::default(), String::new());
+/// let request = TurnRequest::new(&transcript, &[], &sampling);
+/// engine.turn(&request, &Cancel::default(), &mut |event| {
+///     if let TurnEvent::Text(piece) = event {
+///         shown.push_str(&piece);
+///     }
+/// })?;
+/// assert_eq!(shown, "Oslo.");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 pub struct LocalEngine<B> {
     name: String,
     /// Beside the state, so that an event's tokens can be read while their turn is made.
@@ -199,11 +267,11 @@ pub(super) struct State<B> {
 }
 
 impl<B> State<B> {
-    fn new(backend: B) -> Self
+    fn new(backend: B, states: &States) -> Self
     where
         B: Backend,
     {
-        Self { session: Session::new(backend), last: Transcript::new() }
+        Self { session: Session::new(backend).keeping(states.clone()), last: Transcript::new() }
     }
 
     /// How many messages this conversation has of a transcript.
@@ -220,8 +288,35 @@ pub(super) struct Learned {
     pub(super) beginnings: Mutex<Beginnings>,
 }
 
+impl LocalEngine<Scripted> {
+    /// An engine over a scripted model, with a template that knows of no tools: for examples, and for tests of what is
+    /// built on engines. It needs no file.
+    ///
+    /// # Errors
+    /// None that is known: the template is always the same.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate::agent::{Agent, Options};
+    /// use toolgate::engine::{self, LocalEngine};
+    /// use toolgate::tools::Registry;
+    /// use toolgate_infer::{Vocabulary, scripted::Scripted};
+    ///
+    /// let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("capital of Norway", "Oslo.");
+    /// let engine = LocalEngine::scripted(model, engine::Options::default())?;
+    /// let agent = Agent::new(Arc::new(engine), Registry::new(), Options::default());
+    /// assert_eq!(agent.ask("What is the capital of Norway?")?.answer, "Oslo.");
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
+    pub fn scripted(model: Scripted, options: Options) -> Result<Self, Error> {
+        const TEMPLATE: &str = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>";
+        let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default())?);
+        Ok(Self::new("scripted", model, dialogue, options))
+    }
+}
+
 impl<B: Backend + Send> LocalEngine<B> {
-    /// An engine over any backend, such as the scripted one in tests.
+    /// An engine over any backend.
     pub fn new(name: impl Into<String>, backend: B, dialogue: Dialogue, options: Options) -> Self {
         Self::with_conversations(name, backend, [], dialogue, options)
     }
@@ -241,7 +336,9 @@ impl<B: Backend + Send> LocalEngine<B> {
         let close = dialogue.knowledge().opens_reasoning.as_deref();
         let closes_by_token = close.is_some_and(|close| backend.vocabulary().special(close.trim()).is_some());
         let vocabulary = backend.vocabulary().clone();
-        let others = others.into_iter().map(State::new);
+        let states = States::new(options.prompt_memory);
+        let others = others.into_iter().map(|other| State::new(other, &states));
+        let conversations = Pool::new(State::new(backend, &states), others);
         Self {
             name: name.into(),
             vocabulary,
@@ -251,7 +348,7 @@ impl<B: Backend + Send> LocalEngine<B> {
             openings,
             openings_beside_json,
             reference: None,
-            conversations: Pool::new(State::new(backend), others),
+            conversations,
             learned: Learned::default(),
             packs: None,
             load_ms: 0,

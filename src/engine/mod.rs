@@ -53,6 +53,40 @@ use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 use crate::Error;
 
 /// Something that makes turns.
+///
+/// ```
+/// use toolgate::Error;
+/// use toolgate::engine::{Cancel, Engine, Turn, TurnEvent, TurnRequest};
+/// use toolgate_chat::ParsedTurn;
+/// use toolgate_infer::{Stats, StopReason};
+///
+/// /// Says what it is told.
+/// struct Echo;
+///
+/// impl Engine for Echo {
+///     fn name(&self) -> &str {
+///         "echo"
+///     }
+///
+///     fn turn(
+///         &self,
+///         request: &TurnRequest<'_>,
+///         _: &Cancel,
+///         events: &mut dyn FnMut(TurnEvent),
+///     ) -> Result<Turn, Error> {
+///         let text = request.transcript.question().unwrap_or_default().to_owned();
+///         events(TurnEvent::Text(text.clone()));
+///         let parsed = ParsedTurn { content: Some(text.clone()), ..ParsedTurn::default() };
+///         let (stop, stats) = (StopReason::End, Stats::default());
+///         Ok(Turn { parsed, text, stop, budget: 0, decision: None, looped: false, stats })
+///     }
+/// }
+///
+/// # use std::sync::Arc; use toolgate::agent::{Agent, Options}; use toolgate::tools::Registry;
+/// let agent = Agent::new(Arc::new(Echo), Registry::new(), Options::default());
+/// assert_eq!(agent.ask("Is anybody there?")?.answer, "Is anybody there?");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 pub trait Engine: Send + Sync {
     /// The model's name, for people.
     fn name(&self) -> &str;
@@ -73,6 +107,29 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`Kind::Overflow`](crate::Kind::Overflow) if the prompt does not fit the context,
     /// [`Kind::Cancelled`](crate::Kind::Cancelled), or [`Kind::Engine`](crate::Kind::Engine).
+    ///
+    /// ```
+    /// use toolgate::Kind;
+    /// use toolgate::engine::{Cancel, Engine, LocalEngine, TurnRequest};
+    /// # use std::sync::Arc;
+    /// # use toolgate::engine::{Options, Sampling};
+    /// # use toolgate_chat::{Message, Transcript};
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+    /// #     .on("rain in Oslo", "It rains in Oslo.")
+    /// #     .on("weather", call);
+    /// # let engine = LocalEngine::scripted(model, Options::default())?;
+    /// # let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+    /// # let sampling = Sampling::default();
+    ///
+    /// let cancel = Cancel::default();
+    /// // From a signal's handler or another thread, with a clone.
+    /// cancel.clone().cancel();
+    /// let turn = engine.turn(&TurnRequest::new(&transcript, &[], &sampling), &cancel, &mut |_| {});
+    /// assert_eq!(turn.map(|turn| turn.text).map_err(|error| error.kind()), Err(Kind::Cancelled));
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
     fn turn(
         &self,
         request: &TurnRequest<'_>,
@@ -91,6 +148,31 @@ pub struct Facts {
 }
 
 /// What a turn is asked for.
+///
+/// ```
+/// use toolgate::engine::{Cancel, Engine, LocalEngine, Sampling, TurnRequest};
+/// use toolgate_chat::{Message, ToolChoice, ToolSpec, Transcript};
+/// # use std::sync::Arc;
+/// # use toolgate::engine::Options;
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine = LocalEngine::scripted(model, Options::default())?;
+///
+/// let parameters = serde_json::json!({
+///     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
+/// });
+/// let tools = [ToolSpec::new("get_weather", "The weather in a city.", parameters)?];
+/// let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+/// let sampling = Sampling::default();
+/// let request =
+///     TurnRequest { choice: ToolChoice::Required, ..TurnRequest::new(&transcript, &tools, &sampling) };
+/// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
+/// assert_eq!(turn.parsed.calls[0].arguments["city"], "Oslo");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TurnRequest<'a> {
     /// The conversation so far; its last message is the user's or holds tool results.
@@ -144,6 +226,28 @@ impl<'a> TurnRequest<'a> {
 }
 
 /// What an answer is.
+///
+/// ```
+/// use toolgate::engine::{AnswerForm, Cancel, Engine, TurnRequest};
+/// # use std::sync::Arc;
+/// # use toolgate::engine::{LocalEngine, Options, Sampling};
+/// # use toolgate_chat::{Message, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("weather", "{\"rain\": true}");
+/// # let engine = LocalEngine::scripted(model, Options::default())?;
+/// # let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+/// # let sampling = Sampling::default();
+///
+/// let schema = serde_json::json!({
+///     "type": "object", "properties": {"rain": {"type": "boolean"}}, "required": ["rain"],
+///     "additionalProperties": false
+/// });
+/// let answer = AnswerForm::Json(&schema);
+/// let request = TurnRequest { answer, ..TurnRequest::new(&transcript, &[], &sampling) };
+/// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
+/// assert_eq!(turn.parsed.content.as_deref(), Some(r#"{"rain": true}"#));
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum AnswerForm<'a> {
     /// Text that holds no call.
@@ -156,6 +260,25 @@ pub enum AnswerForm<'a> {
 }
 
 /// How tokens are drawn, and where an answer ends.
+///
+/// ```
+/// use toolgate::engine::{Cancel, Engine, Sampling, TurnRequest};
+/// # use std::sync::Arc;
+/// # use toolgate::engine::{LocalEngine, Options};
+/// # use toolgate_chat::{Message, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("weather", "It rains.\nTomorrow it will, too.");
+/// # let engine = LocalEngine::scripted(model, Options::default())?;
+/// # let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+///
+/// // The likeliest tokens, 100 at most, and none from the first line break on.
+/// let sampling = Sampling { max_tokens: 100, stop: vec!["\n".into()], ..Sampling::default() };
+/// let request = TurnRequest::new(&transcript, &[], &sampling);
+/// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
+/// assert_eq!(turn.parsed.content.as_deref(), Some("It rains."));
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// 0 takes the likeliest token; higher is more random. Default 0.
@@ -190,6 +313,34 @@ impl Default for Sampling {
 }
 
 /// What holds a turn to its form.
+///
+/// ```
+/// use toolgate::engine::{Constraint, Options};
+/// # use std::sync::Arc;
+/// # use toolgate::engine::{Cancel, Engine, LocalEngine, Sampling, TurnRequest};
+/// # use toolgate_chat::{Message, ToolSpec, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # fn parameters(options: Options) -> Result<Vec<String>, toolgate::Error> {
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"town\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("weather", call);
+/// # let engine = LocalEngine::scripted(model, options)?;
+/// # let parameters = serde_json::json!({
+/// #     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
+/// # });
+/// # let tools = [ToolSpec::new("get_weather", "The weather in a city.", parameters)?];
+/// # let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+/// # let sampling = Sampling::default();
+/// # let request = TurnRequest::new(&transcript, &tools, &sampling);
+/// # let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
+/// # Ok(turn.parsed.calls.iter().flat_map(|call| call.arguments.keys().cloned()).collect())
+/// # }
+///
+/// // What a model calls a tool with that takes a `city`, and that it would rather give a `town`.
+/// let unconstrained = Options { constraint: Constraint::None, ..Options::default() };
+/// assert_eq!(parameters(unconstrained)?, ["town"]);
+/// assert_eq!(parameters(Options::default())?, ["city"]);
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Constraint {
     /// Our grammar and automaton.
@@ -202,6 +353,35 @@ pub enum Constraint {
 }
 
 /// What happens while a turn is made.
+///
+/// ```
+/// use toolgate::engine::{Cancel, Engine, LocalEngine, TurnEvent, TurnRequest};
+/// # use std::sync::Arc;
+/// # use toolgate::engine::{Options, Sampling};
+/// # use toolgate_chat::{Message, ToolSpec, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine = LocalEngine::scripted(model, Options::default())?;
+/// # let parameters = serde_json::json!({
+/// #     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
+/// # });
+/// # let tools = [ToolSpec::new("get_weather", "The weather in a city.", parameters)?];
+/// # let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+/// # let sampling = Sampling::default();
+///
+/// let mut shown = String::new();
+/// let request = TurnRequest::new(&transcript, &tools, &sampling);
+/// engine.turn(&request, &Cancel::default(), &mut |event| match event {
+///     TurnEvent::Text(piece) | TurnEvent::Arguments(piece) => shown.push_str(&piece),
+///     TurnEvent::CallStarted(name) => shown.push_str(&format!("{name}: ")),
+///     _ => {}
+/// })?;
+/// assert_eq!(shown, "get_weather: {\"city\": \"Oslo\"}");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TurnEvent {

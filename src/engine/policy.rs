@@ -76,6 +76,22 @@ impl Thresholds {
     }
 
     /// The threshold of a turn: what matters is what came since the user last spoke.
+    ///
+    /// ```
+    /// use toolgate::engine::{Sampling, Thresholds, TurnRequest};
+    /// use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
+    ///
+    /// let thresholds = Thresholds { after_success: 2.0, ..Thresholds::default() };
+    /// let sampling = Sampling::default();
+    /// let asked = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+    /// assert_eq!(thresholds.of(&TurnRequest::new(&asked, &[], &sampling)), 0.2);
+    ///
+    /// // Over 1: after a result the turn is an answer, whatever the model would rather do.
+    /// let call = ToolCall::new("get_weather", Default::default());
+    /// let reply = ToolReply::ok(&call, "rain");
+    /// let told = asked.with(Message::calls([call])).with(Message::Tool(vec![reply]));
+    /// assert_eq!(thresholds.of(&TurnRequest::new(&told, &[], &sampling)), 2.0);
+    /// ```
     pub fn of(&self, request: &TurnRequest<'_>) -> f64 {
         let after = if request.changed { self.after_change } else { self.after_success };
         match request.transcript.last() {

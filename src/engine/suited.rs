@@ -13,6 +13,17 @@ impl Options {
     }
 
     /// The options that suit a model of the catalogue, wherever it runs.
+    ///
+    /// ```
+    /// use toolgate::engine::{AnswerView, Options};
+    /// use toolgate::models::Catalogue;
+    ///
+    /// let catalogue = Catalogue::builtin()?;
+    /// let options = catalogue.get("smollm2-135m").map(|entry| Options::for_entry(entry));
+    /// // It is too small to retell results: they are its answers.
+    /// assert_eq!(options.map(|options| options.answer_view), Some(AnswerView::Results));
+    /// # Ok::<(), toolgate::models::Error>(())
+    /// ```
     pub fn for_entry(entry: &Entry) -> Self {
         let mut options = Self::default();
         let defaults = &entry.defaults;

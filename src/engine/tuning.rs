@@ -26,6 +26,20 @@ pub struct Tuning {
 }
 
 /// The tunings kept in a file, a JSON object: those of one machine.
+///
+/// ```
+/// use toolgate::engine::{Tuning, Tunings};
+/// # let directory = tempfile::tempdir()?;
+/// # let (file, model) = (directory.path().join("tuning.json"), directory.path().join("model.gguf"));
+/// # std::fs::write(&model, "weights")?;
+///
+/// let tunings = Tunings::new(&file, "this machine");
+/// tunings.put(&model, Tuning { threads: Some(2), ..Tuning::default() })?;
+/// assert_eq!(tunings.get(&model)?.and_then(|tuning| tuning.threads), Some(2));
+/// // What was measured here does not count elsewhere.
+/// assert_eq!(Tunings::new(&file, "another machine").get(&model)?, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Tunings {
     path: PathBuf,

@@ -13,6 +13,26 @@ use super::record::Call;
 use crate::Error;
 
 /// A question with its answer.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate::eval::{Call, Question};
+///
+/// let parameters = json!({"type": "object", "required": ["city"],
+///     "properties": {"city": {"type": "string"}, "unit": {"type": "string"}}});
+/// let question: Question = serde_json::from_value(json!({
+///     "id": "simple-1", "category": "simple",
+///     "messages": [{"role": "user", "content": "Is it warm in Oslo?"}],
+///     "tools": [{"type": "function", "function": {"name": "weather.get", "parameters": parameters}}],
+///     "expect": "calls",
+///     "ground_truth": [{"weather.get": {"city": ["Oslo", "Oslo, Norway"], "unit": ["celsius", ""]}}],
+/// }))?;
+/// let arguments = [("city".to_owned(), json!("oslo norway"))].into_iter().collect();
+/// let call = Call { name: "weather.get".into(), arguments, ok: true };
+/// assert!(question.check(&[call]).pass);
+/// assert_eq!(question.check(&[]).reasons, ["made 0 calls where 1 were wanted"]);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Deserialize)]
 pub struct Question {
     /// Its name, unique in its file.

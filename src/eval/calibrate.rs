@@ -6,6 +6,46 @@ use super::record::Record;
 use super::run::Case;
 
 /// How well a model's probability of a call tells what is wanted, and where to cut.
+///
+/// ```
+/// use toolgate::engine::Cancel;
+/// use toolgate::eval::{Calibration, Case, Options, run};
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// # use toolgate::engine::{self, Engine, LocalEngine};
+/// # use toolgate::tools::Registry;
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("Hello", "Hello.")
+/// #     .on("weather", call);
+/// # let engine: Arc<dyn Engine> = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+/// # let question = |id: &str, text: &str, expect: &str| {
+/// #     let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+/// #     let function = json!({"name": "get_weather", "description": "The weather.", "parameters": parameters});
+/// #     Case::from_json(json!({
+/// #         "id": id, "category": "weather", "expect": expect,
+/// #         "messages": [{"role": "user", "content": text}],
+/// #         "tools": [{"type": "function", "function": function}],
+/// #     }))
+/// # };
+/// # let options =
+/// #     Options { system: None, max_tokens: 100, parallel: None, builtin: &|_, _, _| Ok(Registry::new()) };
+///
+/// let cases = [
+///     question("weather", "How is the weather in Oslo?", "at_least_one_call")?,
+///     question("greeting", "Hello!", "no_call")?,
+/// ];
+/// let mut runs = Vec::new();
+/// for case in &cases {
+///     runs.push((case, run(case, &engine, &options, &Cancel::default())?));
+/// }
+/// let calibration = Calibration::of(runs.iter().map(|(case, record)| (*case, record)));
+/// // The model tells the two apart, and this threshold parts them.
+/// assert_eq!(calibration.area, Some(1.0));
+/// assert!(calibration.best.is_some_and(|best| best > 0.0 && best < 1.0));
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calibration {
     /// Cases that want a call.

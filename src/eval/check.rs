@@ -45,6 +45,31 @@ impl Verdict {
 ///
 /// # Errors
 /// A pattern of the task that is no regular expression.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate::eval::{Record, Task, check};
+///
+/// let task: Task = serde_json::from_value(json!({
+///     "id": "port", "category": "edit", "mode": "edit", "files": {"app.toml": "port = 80\n"},
+///     "tools": "builtin", "prompt": "Set the port in app.toml to 8080.", "max_iterations": 6,
+///     "expect": {
+///         "calls_include": [{"name": "edit_file", "args_subset": {"path": "app.toml"}}],
+///         "files_after": {"app.toml": {"contains": "port = 8080"}},
+///     },
+/// }))?;
+/// # let record: Record = serde_json::from_value(json!({
+/// #     "id": "port", "category": "edit", "final": "Done.", "files_after": {"app.toml": "port = 80\n"},
+/// #     "calls": [{"name": "edit_file", "arguments": {"path": "app.toml"}, "ok": true}],
+/// #     "stop_reason": "final", "seconds": 1.0, "stats": toolgate_infer::Stats::default(), "leak": false,
+/// #     "no_access": false, "pass": false, "reasons": [],
+/// # }))?;
+/// // The record of a run that called the right tool, and left the port what it was.
+/// let verdict = check(&task, &record)?;
+/// assert!(verdict.parts.calls && !verdict.parts.files);
+/// assert_eq!(verdict.reasons, ["app.toml lacks \"port = 8080\""]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn check(task: &Task, record: &Record) -> Result<Verdict, Error> {
     let mut calls = Vec::new();
     if task.expect.no_calls && !record.calls.is_empty() {

@@ -7,6 +7,21 @@ use serde_json::{Map, Value};
 use toolgate_infer::Stats;
 
 /// A run's record.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate::eval::Record;
+///
+/// let line = json!({
+///     "id": "port", "category": "read", "final": "It is port 80.", "files_after": {},
+///     "calls": [{"name": "read_file", "arguments": {"path": "app.toml"}, "ok": true}],
+///     "stop_reason": "final", "seconds": 1.5, "stats": toolgate_infer::Stats::default(),
+///     "leak": false, "no_access": false, "pass": true, "reasons": [],
+/// });
+/// let record: Record = serde_json::from_value(line)?;
+/// assert_eq!((record.answer.as_str(), record.calls.len()), ("It is port 80.", 1));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// The case.

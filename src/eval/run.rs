@@ -24,6 +24,20 @@ use crate::tools::{CannedTool, Registry, Status};
 use crate::{Error, Kind};
 
 /// A line of a task file.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate::eval::Case;
+///
+/// let question = json!({"id": "hello", "category": "irrelevance", "tools": [], "expect": "no_call",
+///     "messages": [{"role": "user", "content": "Hello!"}]});
+/// let task = json!({"id": "port", "category": "read", "mode": "intel", "files": {}, "tools": "builtin",
+///     "prompt": "Which port does app.toml set?", "max_iterations": 4, "expect": {}});
+/// let (question, task) = (Case::from_json(question)?, Case::from_json(task)?);
+/// assert!(matches!((&question, &task), (Case::Question(_), Case::Task(_))));
+/// assert!(!question.wants_call() && task.wants_call());
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Case {
     /// An agentic task.
@@ -100,6 +114,45 @@ impl Case {
 ///
 /// # Errors
 /// The first of [`run`], or of `each`; cases being run then are finished, and their records lost.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use toolgate::engine::Cancel;
+/// use toolgate::eval::{Case, Options, run_all};
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// # use toolgate::engine::{self, Engine, LocalEngine};
+/// # use toolgate::tools::Registry;
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("Hello", "Hello.")
+/// #     .on("weather", call);
+/// # let engine: Arc<dyn Engine> = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+/// # let question = |id: &str, text: &str, expect: &str| {
+/// #     let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+/// #     let function = json!({"name": "get_weather", "description": "The weather.", "parameters": parameters});
+/// #     Case::from_json(json!({
+/// #         "id": id, "category": "weather", "expect": expect,
+/// #         "messages": [{"role": "user", "content": text}],
+/// #         "tools": [{"type": "function", "function": function}],
+/// #     }))
+/// # };
+/// # let options =
+/// #     Options { system: None, max_tokens: 100, parallel: None, builtin: &|_, _, _| Ok(Registry::new()) };
+///
+/// let weather = question("weather", "How is the weather in Oslo?", "at_least_one_call")?;
+/// let greeting = question("greeting", "Hello!", "no_call")?;
+/// let mut passed = Vec::new();
+/// let one_by_one = NonZeroUsize::MIN;
+/// let cancel = Cancel::default();
+/// run_all(&[&weather, &greeting], &engine, &options, one_by_one, &cancel, &mut |at, record| {
+///     passed.push((at, record.pass));
+///     Ok(())
+/// })?;
+/// assert_eq!(passed, [(0, true), (1, true)]);
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 pub fn run_all(
     cases: &[&Case],
     engine: &Arc<dyn Engine>,
@@ -133,6 +186,45 @@ pub fn run_all(
 ///
 /// # Errors
 /// [`Kind::Cancelled`], a case that cannot be set up, or an engine that does not work at all.
+///
+/// ```
+/// use toolgate::engine::Cancel;
+/// use toolgate::eval::{Case, Options, run};
+/// use toolgate::tools::{Registry, file_tools};
+/// use toolgate_sandbox::policy::Policy;
+/// use toolgate_sandbox::{Root, ambient_authority};
+/// # use std::sync::Arc;
+/// # use toolgate::engine::{self, Engine, LocalEngine};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"app.toml\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("port = 80", "It is port 80.")
+/// #     .on("app.toml", call);
+/// # let engine: Arc<dyn Engine> = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+/// # let task = Case::from_json(serde_json::json!({
+/// #     "id": "port", "category": "read", "mode": "intel", "files": {"app.toml": "port = 80\n"},
+/// #     "tools": "builtin", "prompt": "Which port does app.toml set?", "max_iterations": 4,
+/// #     "expect": {"calls_include": [{"name": "read_file"}], "final_contains_any": ["80"]},
+/// # }))?;
+///
+/// let options = Options {
+///     system: None,
+///     max_tokens: 300,
+///     parallel: None,
+///     builtin: &|workspace, mode, _memory| {
+///         let mut tools = Registry::new();
+///         let root = Root::open(workspace, ambient_authority())?;
+///         for tool in file_tools(&root, &Policy::default_for(mode), mode)? {
+///             tools.add(tool)?;
+///         }
+///         Ok(tools)
+///     },
+/// };
+/// let record = run(&task, &engine, &options, &Cancel::default())?;
+/// assert!(record.pass, "{:?}", record.reasons);
+/// assert_eq!(record.answer, "It is port 80.");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 pub fn run(
     case: &Case,
     engine: &Arc<dyn Engine>,

@@ -8,6 +8,23 @@ use super::record::Record;
 const ALL: &str = "all";
 
 /// A row a category, in the order they came, and one for all.
+///
+/// ```
+/// use toolgate::eval::{Record, Summary};
+/// # let record = |category: &str, pass: bool| {
+/// #     serde_json::from_value::<Record>(serde_json::json!({
+/// #         "id": "", "category": category, "calls": [], "final": "", "files_after": {}, "stop_reason": "final",
+/// #         "seconds": 1.0, "stats": toolgate_infer::Stats::default(), "leak": false, "no_access": false,
+/// #         "pass": pass, "reasons": [],
+/// #     }))
+/// # };
+///
+/// let records = [record("read", true)?, record("read", false)?, record("write", true)?];
+/// let summary = Summary::of(&records);
+/// let rows: Vec<_> = summary.rows().map(|(name, row)| (name, row.passed, row.n)).collect();
+/// assert_eq!(rows, [("read", 1, 2), ("write", 1, 1), ("all", 2, 3)]);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     rows: Vec<(String, Row)>,
@@ -79,6 +96,14 @@ impl Row {
     }
 
     /// The 95 % interval of the rate (Wilson).
+    ///
+    /// ```
+    /// use toolgate::eval::Row;
+    ///
+    /// let row = Row { n: 50, passed: 40, rate: 0.8, ..Row::default() };
+    /// let (low, high) = row.interval();
+    /// assert_eq!(format!("{low:.2} to {high:.2}"), "0.67 to 0.89");
+    /// ```
     pub fn interval(&self) -> (f64, f64) {
         if self.n == 0 {
             return (0.0, 1.0);

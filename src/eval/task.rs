@@ -7,6 +7,20 @@ use serde_json::{Map, Value};
 use toolgate_sandbox::policy::Mode;
 
 /// A task: what lies in the workspace, what is asked, and what a passing run leaves behind.
+///
+/// ```
+/// use toolgate::eval::Task;
+///
+/// let line = r#"{"id": "port", "category": "read", "mode": "intel", "files": {"app.toml": "port = 80\n"},
+///     "tools": "builtin", "prompt": "Which port does app.toml set?", "max_iterations": 4,
+///     "expect": {"calls_include": [{"name": "read_file", "args_subset": {"path": "app.toml"}}],
+///                "final_contains_any": ["80"]}}"#;
+/// let task: Task = serde_json::from_str(line)?;
+/// assert_eq!(task.expect.final_contains_any, ["80"]);
+/// // An expectation that nobody knows is a mistake.
+/// assert!(serde_json::from_str::<Task>(&line.replace("final_contains_any", "contains")).is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Deserialize)]
 pub struct Task {
     /// Its name, unique in its file.

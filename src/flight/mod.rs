@@ -31,6 +31,16 @@ use crate::{Error, Kind};
 pub const VERSION: u32 = 1;
 
 /// A line of a record.
+///
+/// ```
+/// use toolgate::flight::Line;
+///
+/// let line = r#"{"record": "tool", "id": "1", "name": "add", "arguments": {"a": 1, "b": 2},
+///     "status": "ok", "content": "3", "enforced": null, "ms": 4}"#;
+/// let line: Line = serde_json::from_str(line)?;
+/// assert!(matches!(line, Line::Tool(tool) if tool.name == "add" && tool.content == "3"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Line {
@@ -258,6 +268,30 @@ impl Record {
     ///
     /// # Errors
     /// [`Kind::Input`] for a file that cannot be read or is no record, with its line.
+    ///
+    /// ```
+    /// use toolgate::flight::{Header, Line, Model, Record};
+    /// # use std::sync::Arc;
+    /// # use toolgate::agent::Options;
+    /// # use toolgate::engine::{self, LocalEngine};
+    /// # use toolgate::tools::Registry;
+    /// # use toolgate_chat::Transcript;
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()));
+    /// # let engine = LocalEngine::scripted(model, engine::Options::default())?;
+    /// # let (model, load) = (Model::default(), serde_json::Value::Null);
+    /// # let (tools, options, transcript) = (Registry::new(), Options::default(), Transcript::new());
+    /// # let directory = tempfile::tempdir()?;
+    /// # let file = directory.path().join("run.jsonl");
+    ///
+    /// // A run that died while its second line was written.
+    /// let header = Header::new(model, load, &engine, &tools, &options, &transcript);
+    /// let first = serde_json::to_string(&Line::Header(Box::new(header)))?;
+    /// std::fs::write(&file, format!("{first}\n{{\"record\": \"tu"))?;
+    /// let record = Record::read(&file)?;
+    /// assert!(record.turns.is_empty() && record.end.is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read(file: &Path) -> Result<Self, Error> {
         let place = file.display();
         let unreadable = |error: std::io::Error| Error::input(format!("cannot read {place}: {error}"));

@@ -18,6 +18,48 @@ use crate::models::Sha256Digest;
 use crate::tools::{CHOICES, Effect, Registry};
 
 /// Writes a record.
+///
+/// ```
+/// use std::fs::File;
+/// use std::sync::Arc;
+/// use toolgate::agent::{Agent, Options};
+/// use toolgate::engine::Cancel;
+/// use toolgate::flight::{Header, Model, Record, Recorded, Recorder};
+/// use toolgate_chat::{Message, Transcript};
+/// # use toolgate::engine::{self, Engine, LocalEngine};
+/// # use toolgate::tools::{CannedTool, Registry};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine: Arc<dyn Engine> = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+/// # let parameters = serde_json::json!({
+/// #     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
+/// # });
+/// # let function = serde_json::json!({
+/// #     "name": "get_weather", "description": "The weather in a city.", "parameters": parameters
+/// # });
+/// # let tool = serde_json::json!({"type": "function", "function": function, "result": "rain in Oslo"});
+/// # let mut tools = Registry::new();
+/// # tools.add(CannedTool::from_json(&tool)?)?;
+/// # let directory = tempfile::tempdir()?;
+/// # let file = directory.path().join("run.jsonl");
+///
+/// let (model, options) = (Model { name: engine.name().to_owned(), sha256: None }, Options::default());
+/// let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+/// let load = serde_json::Value::Null;
+/// let header = Header::new(model, load, engine.as_ref(), &tools, &options, &transcript);
+/// let recorder = Arc::new(Recorder::new(File::create(&file)?, header));
+/// let agent = Agent::new(Arc::new(Recorded::new(engine, recorder.clone())), tools, options);
+/// agent.run(&mut transcript, &Cancel::default(), &mut |event| recorder.see(&event))?;
+/// recorder.finish()?;
+///
+/// let record = Record::read(&file)?;
+/// assert_eq!((record.turns.len(), record.tools.len()), (2, 1));
+/// assert_eq!(record.end.map(|end| end.answer).as_deref(), Some("It rains in Oslo."));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Recorder {
     state: Mutex<State>,
 }

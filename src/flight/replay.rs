@@ -18,6 +18,48 @@ use crate::{Error, Kind};
 
 /// A replay of a record. Without anything given, turns and tool results are those of the record, so that what is
 /// checked is the loop between them.
+///
+/// ```
+/// use toolgate::flight::{Record, Replay};
+/// # use std::{fs::File, sync::Arc};
+/// # use serde_json::json;
+/// # use toolgate::agent::{Agent, Options};
+/// # use toolgate::engine::{self, Cancel, Engine, LocalEngine};
+/// # use toolgate::flight::{Header, Model, Recorded, Recorder};
+/// # use toolgate::tools::{CannedTool, Registry};
+/// # use toolgate_chat::{Message, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # fn tools(weather: &str) -> Result<Registry, toolgate::Error> {
+/// #     let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+/// #     let function = json!({"name": "get_weather", "description": "The weather.", "parameters": parameters});
+/// #     let mut tools = Registry::new();
+/// #     tools.add(CannedTool::from_json(&json!({"type": "function", "function": function, "result": weather}))?)?;
+/// #     Ok(tools)
+/// # }
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine: Arc<dyn Engine> = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+/// # let directory = tempfile::tempdir()?;
+/// # let (file, tools_then) = (directory.path().join("run.jsonl"), tools("rain in Oslo")?);
+/// # let (model, options) = (Model::default(), Options::default());
+/// # let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+/// # let header = Header::new(model, json!(null), engine.as_ref(), &tools_then, &options, &transcript);
+/// # let recorder = Arc::new(Recorder::new(File::create(&file)?, header));
+/// # let agent = Agent::new(Arc::new(Recorded::new(engine, recorder.clone())), tools_then, options);
+/// # agent.run(&mut transcript, &Cancel::default(), &mut |event| recorder.see(&event))?;
+///
+/// let record = Record::read(&file)?;
+/// assert_eq!(Replay::new(&record).run()?.difference, None);
+///
+/// // The tools of today answer otherwise.
+/// let outcome = Replay::new(&record).with_tools(tools("sun in Oslo")?).run()?;
+/// let difference = outcome.difference.ok_or("no difference")?;
+/// assert_eq!((difference.turn, difference.what), (1, "tool"));
+/// assert!(difference.expected.contains("rain in Oslo") && difference.got.contains("sun in Oslo"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Replay<'a> {
     record: &'a Record,
     engine: Option<Arc<dyn Engine>>,

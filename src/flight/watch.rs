@@ -19,6 +19,21 @@ const FRONT: usize = 16;
 const SHOWN: usize = 300;
 
 /// Where a replay first differs from its record.
+///
+/// ```
+/// use toolgate::flight::Difference;
+///
+/// let difference = Difference {
+///     turn: 2,
+///     what: "token",
+///     token: Some(7),
+///     expected: "\"l\"".into(),
+///     got: "\"h\"".into(),
+///     around: "{\"city\": \"At".into(),
+/// };
+/// let first = difference.to_string().lines().next().map(str::to_owned);
+/// assert_eq!(first.as_deref(), Some("turn 2: token differs at token 7"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The turn, counted from 1.

@@ -28,6 +28,19 @@ use crate::{Error, Kind};
 const SESSION: Duration = Duration::from_secs(60 * 60);
 
 /// Where a server listens, and who may use it.
+///
+/// ```
+/// use toolgate::Kind;
+/// use toolgate::engine::Cancel;
+/// use toolgate::mcp::{HttpOptions, Server, Unasked, serve_http};
+/// use toolgate::tools::Registry;
+///
+/// // Whoever can be reached from elsewhere has a key, or does not listen at all.
+/// let options = HttpOptions { address: ([0, 0, 0, 0], 0).into(), key: None };
+/// let server = Server::new(Registry::new(), Unasked::Deny);
+/// let served = serve_http(server, &options, &Cancel::default(), |_| {});
+/// assert_eq!(served.map_err(|error| error.kind()), Err(Kind::Denied));
+/// ```
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
     /// The address; port 0 takes a free one.
@@ -61,6 +74,27 @@ pub fn serve_stdio(server: Server) -> Result<(), Error> {
 /// # Errors
 /// [`Kind::Input`] for an address that cannot be listened at or a key that is empty, [`Kind::Denied`] for an address that
 /// others reach, without a key.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use toolgate::engine::Cancel;
+/// use toolgate::mcp::{HttpOptions, Server, Unasked, serve_http};
+/// use toolgate::tools::Registry;
+///
+/// let options = HttpOptions { address: ([127, 0, 0, 1], 0).into(), key: Some("secret".into()) };
+/// let server = Server::new(Registry::new(), Unasked::Deny);
+/// let (cancel, (send, told)) = (Cancel::default(), mpsc::channel());
+/// serve_http(server, &options, &cancel, |address| {
+///     let cancel = cancel.clone();
+///     std::thread::spawn(move || {
+///         let answer = ureq::get(format!("http://{address}/mcp")).call();
+///         let _ = send.send(matches!(answer, Err(ureq::Error::StatusCode(401))));
+///         cancel.cancel();
+///     });
+/// })?;
+/// assert!(told.recv()?, "nobody is answered without the key");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn serve_http(
     server: Server,
     options: &HttpOptions,

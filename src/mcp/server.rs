@@ -63,6 +63,34 @@ impl Server {
     ///
     /// # Errors
     /// None that input could cause; the definition is checked like any other.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate::mcp::{Ask, Server, Unasked};
+    /// use toolgate::tools::Registry;
+    /// use toolgate_chat::{Message, Transcript};
+    /// use toolgate_sandbox::policy::Mode;
+    /// # use toolgate::agent::{Agent, Options};
+    /// # use toolgate::engine::{self, LocalEngine};
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+    /// #     .on("rain in Oslo", "It rains in Oslo.")
+    /// #     .on("weather", call);
+    /// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+    /// # let agent = Agent::new(engine, Registry::new(), Options::default());
+    ///
+    /// let ask: Arc<Ask> = Arc::new(move |asking, cancel, events| {
+    ///     let mut transcript = Transcript::new().with(Message::User(asking.task.clone()));
+    ///     agent.run(&mut transcript, cancel, events)
+    /// });
+    /// let server = Server::new(Registry::new(), Unasked::Deny).with_ask(Mode::Intel, ask.clone())?;
+    /// // It is added before sessions share the server.
+    /// let session = server.clone();
+    /// assert!(server.with_ask(Mode::Intel, ask).is_err());
+    /// # drop(session);
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
     pub fn with_ask(self, mode: Mode, ask: Arc<Ask>) -> Result<Self, Error> {
         let ask = Some(AskTool::new(mode, ask)?);
         let inner = Arc::try_unwrap(self.0).map_err(|_| Error::input("the server is in use already"))?;

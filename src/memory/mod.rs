@@ -14,11 +14,34 @@ use serde_json::Value;
 use crate::{Error, database};
 
 /// A store of memories: a file, or the process's own memory.
+///
+/// ```
+/// use toolgate::memory::{Kind, Memory};
+/// # let directory = tempfile::tempdir()?;
+/// # let file = directory.path().join("memory.db");
+///
+/// Memory::open(&file)?.store(Kind::Note, "Ana likes green tea.", &[], None)?;
+/// // Another process, another day.
+/// let found = Memory::open(&file)?.recall("what does Ana like?", 5)?;
+/// assert_eq!(found[0].content, "Ana likes green tea.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Memory {
     connection: Mutex<Connection>,
 }
 
 /// What a memory is about.
+///
+/// ```
+/// use toolgate::memory::{Kind, Memory};
+///
+/// let memory = Memory::in_process()?;
+/// let ana = serde_json::json!({"name": "Ana", "role": "tester"});
+/// memory.store(Kind::Entity, "Ana is a tester", &["people".to_owned()], Some(&ana))?;
+/// let found = memory.search("tester", 1)?;
+/// assert_eq!((found[0].kind.as_str(), found[0].data.as_ref()), ("entity", Some(&ana)));
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -70,6 +93,18 @@ impl Memory {
     ///
     /// # Errors
     /// A file that cannot be opened, is no such database, or was made by a newer version.
+    ///
+    /// ```
+    /// use toolgate::memory::Memory;
+    /// # let directory = tempfile::tempdir()?;
+    /// # let file = directory.path().join("letter.txt");
+    ///
+    /// // What is there already is not written over.
+    /// std::fs::write(&file, "Dear Ana, this is a letter.\n".repeat(100))?;
+    /// let opened = Memory::open(&file);
+    /// assert!(opened.is_err_and(|error| error.to_string().contains("not a database")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(file: &Path) -> Result<Self, Error> {
         let open = || -> rusqlite::Result<Connection> {
             let connection = Connection::open(file)?;
@@ -124,6 +159,15 @@ impl Memory {
     ///
     /// # Errors
     /// As [`store`](Self::store).
+    ///
+    /// ```
+    /// use toolgate::memory::Memory;
+    ///
+    /// let memory = Memory::in_process()?;
+    /// memory.store_all(["The hall is booked.", "The cake is ordered."].map(String::from))?;
+    /// assert_eq!(memory.search("cake", 5)?[0].content, "The cake is ordered.");
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
     pub fn store_all(&self, notes: impl IntoIterator<Item = String>) -> Result<(), Error> {
         let mut connection = self.lock();
         let transaction = connection.transaction()?;
@@ -137,6 +181,17 @@ impl Memory {
     ///
     /// # Errors
     /// A database that cannot be read.
+    ///
+    /// ```
+    /// use toolgate::memory::Memory;
+    ///
+    /// let memory = Memory::in_process()?;
+    /// memory.store_all(["The hall is booked.", "The cake is ordered."].map(String::from))?;
+    /// assert_eq!(memory.recall("Who booked the halls?", 1)?[0].content, "The hall is booked.");
+    /// // Nothing is known of it: the newest may still help.
+    /// assert_eq!(memory.recall("bicycle", 1)?[0].content, "The cake is ordered.");
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
     pub fn recall(&self, query: &str, limit: usize) -> Result<Vec<Entry>, Error> {
         let found = self.search(query, limit)?;
         if !found.is_empty() {
@@ -153,6 +208,16 @@ impl Memory {
     ///
     /// # Errors
     /// A database that cannot be read.
+    ///
+    /// ```
+    /// use toolgate::memory::Memory;
+    ///
+    /// let memory = Memory::in_process()?;
+    /// memory.store_all(["The hall is booked.", "The cake is ordered."].map(String::from))?;
+    /// assert_eq!(memory.search("HALLS", 5)?[0].content, "The hall is booked.");
+    /// assert!(memory.search("bicycle", 5)?.is_empty());
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
     pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Entry>, Error> {
         let connection = self.lock();
         let mut found = Vec::new();

@@ -20,6 +20,19 @@ pub const CACHE_VARIABLE: &str = "TOOLGATE_CACHE";
 pub const CATALOGUE_VARIABLE: &str = "TOOLGATE_CATALOGUE";
 
 /// The catalogue and the directory its models are kept in.
+///
+/// ```
+/// use toolgate::models::{Catalogue, Presence, Store};
+/// # let directory = tempfile::tempdir()?;
+///
+/// let store = Store::new(directory.path(), Catalogue::builtin()?);
+/// let entry = store.catalogue().get("smollm2-135m").ok_or("no such model")?;
+/// assert_eq!(store.presence(entry), Presence::Absent);
+/// // What is left of a copy that broke off is not taken for the model.
+/// std::fs::write(store.path_of(entry), "GGUF")?;
+/// assert_eq!(store.presence(entry), Presence::Damaged { bytes: 4 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Store {
     directory: PathBuf,
@@ -92,6 +105,12 @@ pub(crate) struct Address {
 ///
 /// # Errors
 /// As [`Store::resolve`].
+///
+/// ```no_run
+/// let model = toolgate::models::resolve("qwen2.5-coder-0.5b")?;
+/// println!("{}", model.path.display());
+/// # Ok::<(), toolgate::models::Error>(())
+/// ```
 pub fn resolve(spec: &str) -> Result<ResolvedModel, Error> {
     Store::open()?.resolve(spec)
 }
@@ -333,6 +352,15 @@ pub(crate) fn check_magic(path: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Kind::Disk`] when it cannot be read.
+///
+/// ```
+/// use toolgate::models::{Sha256Digest, digest_of};
+/// # let file = tempfile::NamedTempFile::new()?;
+///
+/// std::fs::write(file.path(), "abc")?;
+/// assert_eq!(digest_of(file.path())?, Sha256Digest::of(b"abc"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn digest_of(path: &Path) -> Result<Sha256Digest, Error> {
     let mut hasher = Sha256::new();
     let mut file = File::open(path).map_err(|error| Error::disk("read", path, error))?;

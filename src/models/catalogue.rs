@@ -177,6 +177,20 @@ impl Catalogue {
     ///
     /// # Errors
     /// [`Kind::Catalogue`], naming the entry and the field.
+    ///
+    /// ```
+    /// use toolgate::models::Catalogue;
+    ///
+    /// let text = r#"
+    ///     [[model]]
+    ///     id = "mine"
+    ///     description = "our own"
+    ///     file = "mine.gguf"
+    /// "#;
+    /// let error = Catalogue::parse(text).map(|_| ()).map_err(|error| error.to_string());
+    /// let message = "model \"mine\" of the catalogue has no source: give it a hub file or wheels";
+    /// assert_eq!(error, Err(message.to_owned()));
+    /// ```
     pub fn parse(text: &str) -> Result<Self, Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -204,6 +218,13 @@ impl Catalogue {
     }
 
     /// The entry of the model that a server calls so: by id, or by the name or path of a file, as llama-server does.
+    ///
+    /// ```
+    /// let catalogue = toolgate::models::Catalogue::builtin()?;
+    /// let entry = catalogue.served_as("/srv/models/qwen2.5-coder-0.5b.gguf");
+    /// assert_eq!(entry.map(|entry| entry.id.as_str()), Some("qwen2.5-coder-0.5b"));
+    /// # Ok::<(), toolgate::models::Error>(())
+    /// ```
     pub fn served_as(&self, name: &str) -> Option<&Arc<Entry>> {
         let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
         let stem = file.strip_suffix(".gguf").unwrap_or(file);
@@ -216,6 +237,22 @@ impl Catalogue {
     }
 
     /// This catalogue with the entries of `other` in front; an id that both have means `other`'s entry.
+    ///
+    /// ```
+    /// use toolgate::models::Catalogue;
+    ///
+    /// let own = Catalogue::parse(r#"
+    ///     [[model]]
+    ///     id = "smollm2-135m"
+    ///     description = "the same, from our own mirror"
+    ///     file = "smollm2.gguf"
+    ///     hub = { repo = "ours/smollm2", file = "smollm2.gguf" }
+    /// "#)?;
+    /// let both = Catalogue::builtin()?.with(own);
+    /// let entry = both.get("smollm2-135m").map(|entry| entry.file.as_str());
+    /// assert_eq!(entry, Some("smollm2.gguf"));
+    /// # Ok::<(), toolgate::models::Error>(())
+    /// ```
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         let mut entries = other.entries;

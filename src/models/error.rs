@@ -32,6 +32,23 @@ pub enum Kind {
 ///
 /// The message is one line, lower-case and without a full stop; it ends with what to do:
 /// `model "smollm2-135m" is not on this machine; run: toolgate model pull smollm2-135m`.
+///
+/// ```
+/// use toolgate::models::{Kind, Pull};
+/// # use toolgate::models::{Catalogue, Store};
+/// # let directory = tempfile::tempdir()?;
+/// # let catalogue = "[[model]]\nid = \"tiny\"\ndescription = \"a model\"\nfile = \"tiny.gguf\"\nbytes = 4\n\
+/// #     hub = { repo = \"owner/name\", file = \"tiny.gguf\" }\n";
+/// # let store = Store::new(directory.path(), Catalogue::parse(catalogue)?);
+///
+/// // Nobody listens there.
+/// let mut options = Pull::default();
+/// options.endpoint = Some("http://127.0.0.1:9");
+/// let error = store.pull("tiny", &options).err().ok_or("it was fetched")?;
+/// assert_eq!(error.kind(), Kind::Network);
+/// assert!(error.tried()[0].starts_with("the hub (owner/name): "));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 

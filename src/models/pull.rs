@@ -20,6 +20,23 @@ use super::staging::{PART, Staging, Trust, discard};
 use super::wheels;
 
 /// How a pull is to be done; the default asks every source and tells nobody.
+///
+/// ```
+/// use toolgate::models::{Existing, Origin, Pull, Sha256Digest};
+/// # use toolgate::models::{Catalogue, Store};
+/// # let directory = tempfile::tempdir()?;
+/// # let catalogue = "[[model]]\nid = \"tiny\"\ndescription = \"a model\"\nfile = \"tiny.gguf\"\nbytes = 4\n\
+/// #     hub = { repo = \"owner/name\", file = \"tiny.gguf\" }\n";
+/// # let store = Store::new(directory.path(), Catalogue::parse(catalogue)?);
+/// # std::fs::write(directory.path().join("tiny.gguf"), "GGUF")?;
+///
+/// let mut options = Pull::default();
+/// options.existing = Existing::Verify;
+/// // The file is here and is the right one: it is read, and no server is asked.
+/// let pulled = store.pull("tiny", &options)?;
+/// assert_eq!((pulled.origin, pulled.sha256), (Origin::Cache, Some(Sha256Digest::of(b"GGUF"))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct Pull<'a> {
@@ -199,6 +216,21 @@ impl Store {
     /// [`Kind::Network`] when no source delivers, each named with its reason in [`Error::tried`]; [`Kind::Digest`]
     /// or [`Kind::Damaged`] when one delivers something else; [`Kind::Disk`], after which nothing of the attempt is
     /// left; [`Kind::Cancelled`], after which what came so far waits to be resumed.
+    ///
+    /// ```no_run
+    /// use toolgate::models::{Event, Pull, Store};
+    ///
+    /// let tell = |event: &Event<'_>| {
+    ///     if let Event::Progress { bytes, total: Some(total) } = event {
+    ///         eprint!("\r{} of {} MiB", bytes >> 20, total >> 20);
+    ///     }
+    /// };
+    /// let mut options = Pull::default();
+    /// options.progress = Some(&tell);
+    /// let model = Store::open()?.pull("smollm2-135m", &options)?;
+    /// println!("{}, from {:?}", model.path.display(), model.origin);
+    /// # Ok::<(), toolgate::models::Error>(())
+    /// ```
     pub fn pull(&self, spec: &str, options: &Pull<'_>) -> Result<Pulled, Error> {
         let wanted = self.wanted(spec)?;
         let entry = match &wanted {

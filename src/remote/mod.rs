@@ -27,6 +27,14 @@ use crate::models::Sha256Digest;
 use crate::{Error, Kind};
 
 /// Where a model is served, and how it is asked.
+///
+/// ```
+/// use toolgate::remote::Options;
+///
+/// let options = Options { key: Some("secret".into()), ..Options::new("https://models.example/v1") };
+/// // The key is for the server alone, and does not get into logs.
+/// assert!(!format!("{options:?}").contains("secret"));
+/// ```
 #[derive(Clone)]
 pub struct Options {
     /// The server's address, with or without its `/v1`.
@@ -116,6 +124,14 @@ impl RemoteEngine {
     /// # Errors
     /// [`Kind::Engine`] for a server that does not answer, refuses the key, or has no such model;
     /// [`Kind::Input`] for an address that is none.
+    ///
+    /// ```
+    /// use toolgate::Kind;
+    /// use toolgate::remote::{Options, RemoteEngine};
+    ///
+    /// let engine = RemoteEngine::connect(Options::new("localhost:8080"));
+    /// assert!(engine.is_err_and(|error| error.kind() == Kind::Input), "http:// is missing");
+    /// ```
     pub fn connect(options: Options) -> Result<Self, Error> {
         let client = Arc::new(Client::new(&options.url, options.key.clone())?);
         let support = match options.grammar {
@@ -203,6 +219,20 @@ fn owner(list: &Value) -> Option<&str> {
 ///
 /// # Errors
 /// As [`RemoteEngine::connect`].
+///
+/// ```no_run
+/// use toolgate::engine;
+/// use toolgate::models::Catalogue;
+/// use toolgate::remote::{Options, first_model};
+///
+/// // The settings that suit the model which is served there, if it is a known one.
+/// let mut options = Options::new("http://127.0.0.1:8080");
+/// let catalogue = Catalogue::builtin()?;
+/// if let Some(entry) = catalogue.served_as(&first_model(&options)?) {
+///     options.engine = engine::Options::for_entry(entry);
+/// }
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 pub fn first_model(options: &Options) -> Result<String, Error> {
     first_listed(&Client::new(&options.url, options.key.clone())?)
 }

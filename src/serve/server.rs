@@ -22,6 +22,26 @@ use crate::tools::Registry;
 use crate::{Error, Kind};
 
 /// How the server listens and what it bounds.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate::serve::{Options, Server};
+/// # use toolgate::engine::{self, LocalEngine};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine = LocalEngine::scripted(model, engine::Options::default())?;
+///
+/// let address = ([127, 0, 0, 1], 0).into();
+/// let options = Options { address, key: Some("secret".into()), ..Options::default() };
+/// let server = Server::start(Arc::new(engine), None, options)?;
+/// let models = format!("http://{}/v1/models", server.address());
+/// assert!(matches!(ureq::get(&models).call(), Err(ureq::Error::StatusCode(401))));
+/// assert_eq!(ureq::get(&models).header("Authorization", "Bearer secret").call()?.status(), 200);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where it listens; port 0 takes a free one. Default 127.0.0.1:8080.
@@ -62,6 +82,42 @@ impl Default for Options {
 }
 
 /// Tools of the server's own, run in a loop to the final answer of each request.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate::agent;
+/// use toolgate::serve::{Execute, Options, Server};
+/// # use toolgate::engine::{self, LocalEngine};
+/// # use toolgate::tools::{CannedTool, Registry};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+/// # let parameters = serde_json::json!({
+/// #     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
+/// # });
+/// # let function = serde_json::json!({
+/// #     "name": "get_weather", "description": "The weather in a city.", "parameters": parameters
+/// # });
+/// # let tool = serde_json::json!({"type": "function", "function": function, "result": "rain in Oslo"});
+/// # let mut tools = Registry::new();
+/// # tools.add(CannedTool::from_json(&tool)?)?;
+/// # let options = Options { address: ([127, 0, 0, 1], 0).into(), ..Options::default() };
+///
+/// let began = Arc::new(|task: &str| eprintln!("a run for: {task}"));
+/// let execute = Execute { tools: Arc::new(tools), options: agent::Options::default(), began };
+/// let server = Server::start(engine, Some(execute), options)?;
+/// let body = r#"{"model": "scripted", "messages": [{"role": "user", "content": "How is the weather in Oslo?"}]}"#;
+/// let mut answer = ureq::post(format!("http://{}/v1/chat/completions", server.address()))
+///     .header("Content-Type", "application/json")
+///     .send(body)?;
+/// let answer: serde_json::Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
+/// assert_eq!(answer["choices"][0]["message"]["content"], "It rains in Oslo.");
+/// assert_eq!(answer["choices"][0]["toolgate"]["calls"][0]["name"], "get_weather");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Execute {
     /// The tools. All clients share them.
@@ -108,16 +164,25 @@ impl Server {
     /// # Errors
     /// [`Kind::Input`] for an address that cannot be listened on.
     ///
-    /// ```no_run
+    /// ```
     /// use std::sync::Arc;
-    /// use toolgate::engine::LocalEngine;
     /// use toolgate::serve::{Options, Server};
+    /// # use toolgate::engine::{self, LocalEngine};
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+    /// #     .on("rain in Oslo", "It rains in Oslo.")
+    /// #     .on("weather", call);
+    /// # let engine = LocalEngine::scripted(model, engine::Options::default())?;
     ///
-    /// let engine = Arc::new(LocalEngine::open("qwen2.5-coder-0.5b")?);
-    /// let server = Server::start(engine, None, Options::default())?;
-    /// println!("http://{}/v1", server.address());
+    /// let options = Options { address: ([127, 0, 0, 1], 0).into(), ..Options::default() };
+    /// let server = Server::start(Arc::new(engine), None, options)?;
+    /// let mut health = ureq::get(format!("http://{}/health", server.address())).call()?;
+    /// assert!(health.body_mut().read_to_string()?.contains("ok"));
+    /// // What stops it may be called from anywhere, such as a signal's handler.
+    /// server.stopper().stop();
     /// server.wait()?;
-    /// # Ok::<(), toolgate::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn start(engine: Arc<dyn Engine>, execute: Option<Execute>, options: Options) -> Result<Self, Error> {
         let wanted = options.address;

@@ -6,6 +6,33 @@ use serde_json::{Map, Value};
 use super::{Check, Violation};
 
 /// A call's arguments, known to fit the tool's schema.
+///
+/// ```
+/// use toolgate::tools::{Args, Registry, ToolResult};
+/// # use toolgate::tools::{Effect, Tool};
+/// # use toolgate_chat::ToolSpec;
+/// # struct Repeat(ToolSpec);
+/// # impl Tool for Repeat {
+/// #     fn spec(&self) -> &ToolSpec { &self.0 }
+/// #     fn effect(&self) -> Effect { Effect::Reads }
+///
+/// // Of a tool with a text `text` and an optional integer `times`.
+/// fn call(&self, args: &Args) -> ToolResult {
+///     let text = args.str("text").unwrap_or_default();
+///     ToolResult::ok(text.repeat(args.count("times").unwrap_or(1)))
+/// }
+/// # }
+/// # let parameters = serde_json::json!({
+/// #     "type": "object", "required": ["text"],
+/// #     "properties": {"text": {"type": "string"}, "times": {"type": "integer", "minimum": 0}}
+/// # });
+/// # let mut tools = Registry::new();
+/// # tools.add(Repeat(ToolSpec::new("repeat", "Repeat a text.", parameters)?))?;
+///
+/// assert_eq!(tools.call_json("repeat", r#"{"text": "ho", "times": 3}"#).content, "hohoho");
+/// assert_eq!(tools.call_json("repeat", r#"{"text": "ho"}"#).content, "ho");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Args(Map<String, Value>);
 

@@ -7,6 +7,22 @@ use super::{Args, Effect, Tool, ToolResult};
 use crate::Error;
 
 /// A tool that answers every fitting call with the same result.
+///
+/// ```
+/// use toolgate::tools::{CannedTool, Registry};
+///
+/// let file = r#"[{
+///     "type": "function",
+///     "function": {"name": "now", "description": "The time.", "parameters": {"type": "object", "properties": {}}},
+///     "result": "half past twelve"
+/// }]"#;
+/// let mut tools = Registry::new();
+/// for tool in CannedTool::all_from_json(file)? {
+///     tools.add(tool)?;
+/// }
+/// assert_eq!(tools.call_json("now", "{}").content, "half past twelve");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CannedTool {
     spec: ToolSpec,

@@ -22,6 +22,22 @@ struct RunCommand {
 pub const RUN_COMMAND: &str = "run_command";
 
 /// A shell command as a tool.
+///
+/// ```no_run
+/// use toolgate::tools::{CommandTool, Registry};
+/// use toolgate_sandbox::command::{Commands, Setup, enter_stage_if_asked};
+/// use toolgate_sandbox::policy::{Mode, Policy};
+/// use toolgate_sandbox::{Root, ambient_authority};
+///
+/// // First in `main`: confined commands begin as this program again.
+/// enter_stage_if_asked();
+/// let (policy, root) = (Policy::default_for(Mode::Intel), Root::open(".", ambient_authority())?);
+/// let commands = Commands::new(&root, &policy, Mode::Intel, &Setup::default())?;
+/// let mut tools = Registry::new();
+/// tools.add(CommandTool::new(commands, &policy)?)?;
+/// assert_eq!(tools.call_json("run_command", r#"{"command": "echo hello"}"#).content, "hello\n");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 pub struct CommandTool {
     spec: ToolSpec,
     commands: Commands,

@@ -263,6 +263,24 @@ impl From<sandbox::Error> for Stop {
 ///
 /// # Errors
 /// None that input could cause; the definitions are checked like any others.
+///
+/// ```
+/// use toolgate::tools::{Registry, Status, file_tools};
+/// use toolgate_sandbox::policy::{Mode, Policy};
+/// use toolgate_sandbox::{Root, ambient_authority};
+/// # let directory = tempfile::tempdir()?;
+/// # std::fs::write(directory.path().join("notes.txt"), "buy milk\n")?;
+///
+/// let root = Root::open(directory.path(), ambient_authority())?;
+/// let mut tools = Registry::new();
+/// for tool in file_tools(&root, &Policy::default_for(Mode::Intel), Mode::Intel)? {
+///     tools.add(tool)?;
+/// }
+/// assert_eq!(tools.names(), ["read_file", "list_directory", "search_codebase"]);
+/// assert_eq!(tools.call_json("read_file", r#"{"path": "notes.txt"}"#).content, "buy milk\n");
+/// assert_eq!(tools.call_json("read_file", r#"{"path": "../secret.txt"}"#).status, Status::Denied);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTool>, Error> {
     let grants = policy.grants(mode);
     let view = Arc::<LastView>::default();

@@ -72,6 +72,21 @@ pub const MEMORY_TOOLS: [&str; 5] = ["store_memory", "recall_memory", "remember"
 ///
 /// # Errors
 /// None that input could cause; the definitions are checked like any others.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate::memory::Memory;
+/// use toolgate::tools::{Registry, memory_tools};
+///
+/// let mut tools = Registry::new();
+/// for tool in memory_tools(&Arc::new(Memory::in_process()?))? {
+///     tools.add_boxed(tool)?;
+/// }
+/// tools.call_json("store_memory", r#"{"content": "The meeting is on Monday."}"#);
+/// let recalled = tools.call_json("recall_memory", r#"{"query": "meeting"}"#);
+/// assert_eq!(recalled.content, "- The meeting is on Monday.");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
     let [facts, found, notes, recalled] = [(); 4].map(|()| memory.clone());
     Ok(vec![

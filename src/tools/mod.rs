@@ -50,6 +50,41 @@ pub enum Effect {
 }
 
 /// Something a model can call.
+///
+/// ```
+/// use toolgate::tools::{Args, Effect, Registry, Tool, ToolResult};
+/// use toolgate_chat::ToolSpec;
+///
+/// /// Knows what words mean here.
+/// struct Glossary(ToolSpec);
+///
+/// impl Tool for Glossary {
+///     fn spec(&self) -> &ToolSpec {
+///         &self.0
+///     }
+///
+///     fn effect(&self) -> Effect {
+///         Effect::Reads
+///     }
+///
+///     fn call(&self, args: &Args) -> ToolResult {
+///         match args.str("word") {
+///             Some("flight") => ToolResult::ok("the record of a run"),
+///             _ => ToolResult::failed("no such word; there is: flight"),
+///         }
+///     }
+/// }
+///
+/// let parameters = serde_json::json!({
+///     "type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]
+/// });
+/// let mut tools = Registry::new();
+/// tools.add(Glossary(ToolSpec::new("explain", "What a word means here.", parameters)?))?;
+/// assert_eq!(tools.call_json("explain", r#"{"word": "flight"}"#).content, "the record of a run");
+/// // What does not fit the schema never reaches it.
+/// assert!(tools.call_json("explain", r#"{"word": 3}"#).content.contains("/word: 3 is not of type"));
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 pub trait Tool: Send + Sync {
     /// Its name, description and parameters: the one definition that feeds grammar, prompt, listing and check.
     fn spec(&self) -> &ToolSpec;

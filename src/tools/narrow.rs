@@ -28,6 +28,33 @@ const GIVEN: usize = 8;
 const RESULT_WORDS: usize = 200;
 
 /// What the state at hand leaves of a tool before a call of it is written.
+///
+/// ```
+/// use toolgate::tools::{CHOICES, Choices, Narrowed, Registry, Said};
+/// # use serde_json::json;
+/// # use toolgate::tools::{Args, Effect, Tool, ToolResult};
+/// # use toolgate_chat::ToolSpec;
+/// # struct Book(ToolSpec, Vec<String>);
+/// # impl Book { fn free(&self) -> Vec<String> { self.1.clone() } }
+/// # impl Tool for Book {
+/// #     fn spec(&self) -> &ToolSpec { &self.0 }
+/// #     fn effect(&self) -> Effect { Effect::Writes }
+/// #     fn call(&self, _: &Args) -> ToolResult { ToolResult::ok("booked") }
+///
+/// // Of a tool that books rooms: only one that is free can be written.
+/// fn narrow(&self, _: &Said) -> Narrowed {
+///     let rooms = Choices::Among { texts: self.free(), beginnings: Vec::new() };
+///     Narrowed { parameters: vec![("room", rooms)], ..Narrowed::default() }
+/// }
+/// # }
+/// # let schema = json!({"type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]});
+/// # let mut tools = Registry::new();
+/// # tools.add(Book(ToolSpec::new("book", "Book a room.", schema)?, vec!["blue".to_owned()]))?;
+///
+/// let spec = tools.narrowed(&Said::default()).specs.remove(0);
+/// assert_eq!(spec.closed_parameters()["properties"]["room"][CHOICES]["texts"], json!(["blue"]));
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Narrowed {
     /// What its text parameters may be, by name; those not named may be anything.
@@ -120,6 +147,17 @@ const NO_NAMES: &str = "\
     these this those to top under us want what where which who with within workspace would you your";
 
 /// The texts that a parameter may be.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate::tools::{CHOICES, Choices};
+///
+/// let paths = Choices::Among { texts: vec!["a.txt".into()], beginnings: vec!["docs/".into()] };
+/// let keywords = paths.keywords().unwrap_or_default();
+/// assert_eq!(keywords[CHOICES], json!({"texts": ["a.txt"], "beginnings": ["docs/"]}));
+/// // Where everything is left there is nothing to hold.
+/// assert_eq!(Choices::Among { texts: Vec::new(), beginnings: vec![String::new()] }.keywords(), None);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choices {
     /// These, and whatever goes on from one of these beginnings.
@@ -159,6 +197,17 @@ pub struct Misplaced {
 }
 
 /// What was said so far: the words that could be names.
+///
+/// ```
+/// use toolgate::tools::Said;
+/// use toolgate_chat::{Message, Transcript};
+///
+/// let asked = Message::User("Compare plan.md with old/plan.md".into());
+/// let said = Said::of(&Transcript::new().with(asked));
+/// let named = said.named(&["docs/plan.md".to_owned()], &["docs".to_owned()]);
+/// assert!(named.file && !named.directory);
+/// assert!(named.missing.contains("old/plan.md"));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     words: BTreeSet<String>,
@@ -385,6 +434,22 @@ impl Said {
 
     /// Paths that are there and, of what was said, those that are not: a word for one that is there in other words
     /// (`readme` for the only `docs/README.md`) is left out, so that the path itself is written.
+    ///
+    /// ```
+    /// use toolgate::tools::{Choices, Said};
+    /// use toolgate_chat::{Message, Transcript};
+    ///
+    /// let paths = |asked: &str| {
+    ///     let said = Said::of(&Transcript::new().with(Message::User(asked.into())));
+    ///     said.with_paths(vec!["a.txt".into()], &[])
+    /// };
+    /// let among = |texts: &[&str]| {
+    ///     let texts = texts.iter().map(|text| (*text).to_owned()).collect();
+    ///     Choices::Among { texts, beginnings: Vec::new() }
+    /// };
+    /// assert_eq!(paths("In a.txt replace Acme by Zeta"), among(&["./a.txt", "a.txt"]));
+    /// assert_eq!(paths("Read b.txt"), among(&["./a.txt", "a.txt", "b.txt"]));
+    /// ```
     pub fn with_paths(&self, paths: Vec<String>, open: &[String]) -> Choices {
         let mut names: BTreeMap<String, usize> = BTreeMap::new();
         for path in &paths {

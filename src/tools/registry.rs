@@ -11,6 +11,25 @@ use super::{Check, Effect, Misplaced, Offered, Said, Tool, ToolResult, Violation
 use crate::Error;
 
 /// Tools in the order they are offered, each with its compiled schema.
+///
+/// ```
+/// use toolgate::tools::{CannedTool, Registry};
+/// # let now = |name: &str| {
+/// #     let parameters = serde_json::json!({"type": "object", "properties": {}});
+/// #     let function = serde_json::json!({"name": name, "description": "The time.", "parameters": parameters});
+/// #     CannedTool::from_json(&serde_json::json!({"type": "function", "function": function, "result": "noon"}))
+/// # };
+///
+/// let mut tools = Registry::new();
+/// tools.add(now("now")?)?;
+/// tools.add(now("today")?)?;
+/// assert_eq!(tools.names(), ["now", "today"]);
+/// assert!(tools.add(now("now")?).is_err(), "the name is taken");
+/// // What a model does wrong is a result it can act on.
+/// let result = tools.call_json("tomorrow", "{}");
+/// assert_eq!(result.content, "there is no tool \"tomorrow\"; the tools are: now, today");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 #[derive(Default)]
 pub struct Registry {
     /// Behind a lock, because those of a source may become others.
@@ -32,6 +51,32 @@ pub type Witness = dyn Fn(&ToolCall) -> Result<(), Error> + Send + Sync;
 pub type Told = dyn Fn() + Send + Sync;
 
 /// Tools that may become others while a registry offers them.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use toolgate::tools::{CannedTool, Registry, Source, Tool};
+/// # let now = |name: &str| {
+/// #     let parameters = serde_json::json!({"type": "object", "properties": {}});
+/// #     let function = serde_json::json!({"name": name, "description": "The time.", "parameters": parameters});
+/// #     CannedTool::from_json(&serde_json::json!({"type": "function", "function": function, "result": "noon"}))
+/// # };
+///
+/// /// Has one tool, which it tells of once.
+/// struct Once(Mutex<Option<CannedTool>>);
+///
+/// impl Source for Once {
+///     fn news(&self, taken: &dyn Fn(&str) -> bool) -> Option<Vec<Box<dyn Tool>>> {
+///         let tool = self.0.lock().ok()?.take()?;
+///         (!taken(tool.spec().name.as_str())).then(|| vec![Box::new(tool) as Box<dyn Tool>])
+///     }
+/// }
+///
+/// let mut tools = Registry::new();
+/// tools.follow(Arc::new(Once(Mutex::new(Some(now("now")?)))));
+/// assert_eq!(tools.names(), ["now"]);
+/// assert!(tools.may_change());
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 pub trait Source: Send + Sync {
     /// All of its tools, if they are others than when this was asked last; `taken` tells the names that others have.
     fn news(&self, taken: &dyn Fn(&str) -> bool) -> Option<Vec<Box<dyn Tool>>>;
@@ -113,6 +158,27 @@ impl Registry {
     }
 
     /// The same registry, which tells `witness` of each call whose effects cannot be taken back, before it is made.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate::Error;
+    /// # use toolgate::tools::{Args, Effect, Registry, Tool, ToolResult};
+    /// # use toolgate_chat::ToolSpec;
+    /// # struct Send(ToolSpec);
+    /// # impl Tool for Send {
+    /// #     fn spec(&self) -> &ToolSpec { &self.0 }
+    /// #     fn effect(&self) -> Effect { Effect::Writes }
+    /// #     fn defies_undo(&self) -> bool { true }
+    /// #     fn call(&self, _: &Args) -> ToolResult { ToolResult::ok("sent") }
+    /// # }
+    /// # let mut tools = Registry::new();
+    /// # tools.add(Send(ToolSpec::new("send", "Send it.", serde_json::json!({"type": "object"}))?))?;
+    ///
+    /// // A call that cannot be noted is not made.
+    /// let tools = tools.telling(Arc::new(|call| Err(Error::input(format!("no room to note {}", call.name)))));
+    /// assert_eq!(tools.call_json("send", "{}").content, "not run: no room to note send");
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
     #[must_use]
     pub fn telling(mut self, witness: Arc<Witness>) -> Self {
         self.witness = Some(witness);
@@ -190,6 +256,23 @@ impl Registry {
     ///
     /// # Errors
     /// A name that no tool has, or that is given twice; the message lists those there are.
+    ///
+    /// ```
+    /// use toolgate::tools::{CannedTool, Registry};
+    /// # let now = |name: &str| {
+    /// #     let parameters = serde_json::json!({"type": "object", "properties": {}});
+    /// #     let function = serde_json::json!({"name": name, "description": "The time.", "parameters": parameters});
+    /// #     CannedTool::from_json(&serde_json::json!({"type": "function", "function": function, "result": "noon"}))
+    /// # };
+    /// # let mut tools = Registry::new();
+    /// # for name in ["now", "today"] {
+    /// #     tools.add(now(name)?)?;
+    /// # }
+    ///
+    /// let tools = tools.select(&["today".to_owned()])?;
+    /// assert_eq!(tools.names(), ["today"]);
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
     pub fn select(mut self, names: &[String]) -> Result<Self, Error> {
         let known = self.names().join(", ");
         let mut selected = Entries::default();
@@ -217,6 +300,29 @@ impl Registry {
     }
 
     /// The tools as the state at hand leaves them ([`Tool::narrow`]).
+    ///
+    /// ```
+    /// use toolgate::tools::{CHOICES, Fit, Said};
+    /// use toolgate_chat::{Message, Transcript};
+    /// # use toolgate::tools::{Registry, file_tools};
+    /// # use toolgate_sandbox::policy::{Mode, Policy};
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// # let directory = tempfile::tempdir()?;
+    /// # std::fs::write(directory.path().join("app.toml"), "port = 80\n")?;
+    /// # let root = Root::open(directory.path(), ambient_authority())?;
+    /// # let mut tools = Registry::new();
+    /// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+    /// #     tools.add(tool)?;
+    /// # }
+    ///
+    /// // The file tools over a workspace with one file: no other path can be written than its own.
+    /// let asked = Transcript::new().with(Message::User("Read app.toml".into()));
+    /// let offered = tools.narrowed(&Said::of(&asked));
+    /// assert_eq!((offered.specs[0].name.as_str(), offered.fits[0]), ("read_file", Fit::Suits));
+    /// let path = &offered.specs[0].closed_parameters()["properties"]["path"];
+    /// assert_eq!(path[CHOICES]["texts"], serde_json::json!(["./app.toml", "app.toml"]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn narrowed(&self, said: &Said) -> Offered {
         self.refresh();
         let list = self.read().list.clone();
@@ -232,6 +338,31 @@ impl Registry {
     }
 
     /// The first argument of a call that the state at hand does not admit ([`Tool::misplaced`]).
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolgate::tools::Said;
+    /// use toolgate_chat::{Message, ToolCall, Transcript};
+    /// # use toolgate::tools::{Registry, file_tools};
+    /// # use toolgate_sandbox::policy::{Mode, Policy};
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// # let directory = tempfile::tempdir()?;
+    /// # std::fs::write(directory.path().join("app.toml"), "port = 80\n")?;
+    /// # let root = Root::open(directory.path(), ambient_authority())?;
+    /// # let mut tools = Registry::new();
+    /// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+    /// #     tools.add(tool)?;
+    /// # }
+    ///
+    /// // The file says "port = 80".
+    /// let arguments = json!({"path": "app.toml", "old_text": "port: 80", "new_text": "port: 8080"});
+    /// let call = ToolCall::new("edit_file", arguments.as_object().cloned().unwrap_or_default());
+    /// let asked = Transcript::new().with(Message::User("Set the port in app.toml to 8080".into()));
+    /// let misplaced = tools.misplaced(&call, &Said::of(&asked)).ok_or("nothing is wrong")?;
+    /// assert_eq!(misplaced.parameter, "old_text");
+    /// assert_eq!(misplaced.why, "old_text is not exactly once in \"app.toml\"");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn misplaced(&self, call: &ToolCall, said: &Said) -> Option<Misplaced> {
         self.entry(&call.name)?.tool.misplaced(&call.arguments, said)
     }
@@ -253,6 +384,26 @@ impl Registry {
     }
 
     /// What that call would change, where its tool can tell and its arguments fit.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolgate_chat::ToolCall;
+    /// # use toolgate::tools::{Registry, file_tools};
+    /// # use toolgate_sandbox::policy::{Mode, Policy};
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// # let directory = tempfile::tempdir()?;
+    /// # std::fs::write(directory.path().join("app.toml"), "port = 80\n")?;
+    /// # let root = Root::open(directory.path(), ambient_authority())?;
+    /// # let mut tools = Registry::new();
+    /// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+    /// #     tools.add(tool)?;
+    /// # }
+    ///
+    /// let arguments = json!({"path": "app.toml", "old_text": "80", "new_text": "8080"});
+    /// let call = ToolCall::new("edit_file", arguments.as_object().cloned().unwrap_or_default());
+    /// assert_eq!(tools.preview(&call).as_deref(), Some("-port = 80\n+port = 8080"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn preview(&self, call: &ToolCall) -> Option<String> {
         let entry = self.entry(&call.name)?;
         entry.tool.preview(&entry.check.check(&call.arguments).ok()?)
@@ -264,6 +415,23 @@ impl Registry {
     }
 
     /// What is wrong with a call's arguments; nothing for a tool that is not there.
+    ///
+    /// ```
+    /// use toolgate::tools::{Registry, typed};
+    /// use toolgate_chat::ToolCall;
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Roll {
+    ///     #[schemars(range(min = 2, max = 100))]
+    ///     sides: u32,
+    /// }
+    ///
+    /// let mut tools = Registry::new();
+    /// tools.add(typed("roll", "Roll a die.", |roll: Roll| Ok::<_, String>(roll.sides / 2))?)?;
+    /// let call = ToolCall::new("roll", [("sides".to_owned(), 1.into())].into_iter().collect());
+    /// assert_eq!(tools.violations(&call)[0].to_string(), "/sides: 1 is less than the minimum of 2");
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
     pub fn violations(&self, call: &ToolCall) -> Vec<Violation> {
         let checked = self.entry(&call.name).map(|entry| entry.check.check(&call.arguments));
         checked.and_then(Result::err).unwrap_or_default()

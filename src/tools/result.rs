@@ -31,6 +31,18 @@ impl Status {
 }
 
 /// The outcome of one call. `content` is exactly what the model sees.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate::tools::{Status, ToolResult};
+///
+/// let found = ToolResult::ok("a.txt and b.txt").with_data(json!({"files": ["a.txt", "b.txt"]}));
+/// assert_eq!((found.status, found.content.as_str()), (Status::Ok, "a.txt and b.txt"));
+/// // A failure is for the model, too: it says what to do instead.
+/// let failed = ToolResult::failed("no file c.txt; there are: a.txt, b.txt");
+/// assert_eq!(serde_json::to_value(&failed)?["status"], "failed");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct ToolResult {
     /// How it ended.

@@ -36,6 +36,30 @@ impl ComponentTool {
     /// # Errors
     /// A digest other than the pinned one, a module that is no tool or does not describe itself in time, a directory
     /// that is not granted, a network, a definition that cannot be used.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate::tools::{ComponentTool, Registry};
+    /// use toolgate_sandbox::policy::{Mode, Policy};
+    /// use toolgate_sandbox::wasm::{Components, Setup};
+    /// use toolgate_sandbox::{Root, ambient_authority};
+    ///
+    /// let policy = Policy::parse(r#"
+    ///     version = 1
+    ///     tier = "read"
+    ///     [wasm.calculator]
+    ///     component = "sandbox/components/calculator.wasm"
+    /// "#)?;
+    /// let root = Root::open(".", ambient_authority())?;
+    /// let components = Arc::new(Components::new(&Setup::default(), Some(&root))?);
+    /// let mut tools = Registry::new();
+    /// for (name, tool) in &policy.wasm {
+    ///     let module = std::fs::read(&tool.component)?;
+    ///     tools.add(ComponentTool::load(&components, name, tool, module, &root, &policy, Mode::Intel)?)?;
+    /// }
+    /// assert_eq!(tools.call_json("calculator", r#"{"expression": "0.1 + 0.2"}"#).content, "0.3");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn load(
         components: &Arc<Components>,
         name: &str,
@@ -130,6 +154,20 @@ struct ProgramDirectory {
 
 /// Any WebAssembly program, named by the call. It is for test drivers, which a person trusts to choose the file; no
 /// model is ever offered it.
+///
+/// ```
+/// use toolgate::tools::{ProgramTool, Registry};
+/// use toolgate_sandbox::wasm::{Components, Limits, Setup};
+/// use toolgate_sandbox::{Grants, Root, ambient_authority};
+///
+/// let root = Root::open(".", ambient_authority())?;
+/// let components = Components::new(&Setup::default(), None)?;
+/// let mut tools = Registry::new();
+/// tools.add(ProgramTool::new(components, &root, Grants::read_only(), Limits::default())?)?;
+/// let call = r#"{"module": "sandbox/tests/guests/probe", "args": ["say", "hello"]}"#;
+/// assert_eq!(tools.call_json("wasm", call).content, "hello\n");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
 pub struct ProgramTool {
     spec: ToolSpec,
     components: Components,

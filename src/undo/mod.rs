@@ -40,6 +40,26 @@ impl Default for Bounds {
 }
 
 /// The journal of all workspaces. Several processes may use one file.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate::undo::{Bounds, Journal};
+/// use toolgate_sandbox::{Grants, Root, ambient_authority};
+/// # let (directory, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+/// # let notes = directory.path().join("notes.txt");
+/// # std::fs::write(&notes, "buy milk\n")?;
+///
+/// let root = Root::open(directory.path(), ambient_authority())?;
+/// let journal = Arc::new(Journal::open(&state.path().join("undo.db"), Bounds::default())?);
+/// journal.begin("Empty the notes");
+/// // What is written through this one can be taken back.
+/// journal.keep(&root).write_file(&Grants::read_write(), "notes.txt", "")?;
+/// assert_eq!(journal.runs(&root)?[0].task, "Empty the notes");
+/// let undone = journal.undo(&root, None)?.ok_or("there is no run")?;
+/// assert_eq!(undone.to_string(), "put back \"notes.txt\"\n");
+/// assert_eq!(std::fs::read_to_string(&notes)?, "buy milk\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Journal {
     connection: Mutex<Connection>,
@@ -157,6 +177,25 @@ impl Journal {
     ///
     /// # Errors
     /// A journal that cannot be read or written. A file that cannot be put back is no error but refused.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate::undo::{Bounds, Journal};
+    /// # use toolgate_sandbox::{Grants, Root, ambient_authority};
+    /// # let (directory, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    /// # let notes = directory.path().join("notes.txt");
+    /// # std::fs::write(&notes, "buy milk\n")?;
+    /// # let root = Root::open(directory.path(), ambient_authority())?;
+    /// # let journal = Arc::new(Journal::open(&state.path().join("undo.db"), Bounds::default())?);
+    ///
+    /// journal.begin("Write the notes anew");
+    /// journal.keep(&root).write_file(&Grants::read_write(), "notes.txt", "by the run\n")?;
+    /// std::fs::write(&notes, "by somebody else\n")?;
+    /// let undone = journal.undo(&root, None)?.ok_or("there is no run")?;
+    /// assert!(undone.restored.is_empty() && undone.refused[0].0 == "notes.txt");
+    /// assert_eq!(std::fs::read_to_string(&notes)?, "by somebody else\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn undo(&self, root: &Root, number: Option<i64>) -> Result<Option<Undone>, Error> {
         let runs = self.runs(root)?;
         let wanted = |run: &Run| number.is_none_or(|number| run.number == number);

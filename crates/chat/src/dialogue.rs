@@ -34,6 +34,17 @@ pub struct Dialogue {
 }
 
 /// How to render.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_chat::{Dialogue, Message, PromptOptions, Template, TemplateTokens, Transcript};
+/// let source = "{% for m in messages %}{{ m.content }}{% endfor %}{% if brief %} Be brief.{% endif %}";
+/// let dialogue = Dialogue::derived(Template::new(source, TemplateTokens::default())?);
+/// let transcript = Transcript::new().with(Message::User("Hello!".to_owned()));
+/// let options = PromptOptions { extra: json!({"brief": true}), ..PromptOptions::default() };
+/// assert_eq!(dialogue.prompt(&transcript, &[], &options)?.text(), "Hello! Be brief.");
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PromptOptions {
     /// How the prompt ends; by default with the opening of the model's turn.
@@ -47,6 +58,18 @@ pub struct PromptOptions {
 }
 
 /// What becomes of reasoning that the template opens.
+///
+/// ```
+/// use toolgate_chat::{Dialogue, Message, Opened, PromptOptions, Template, TemplateTokens, Transcript};
+/// let source = "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}";
+/// let dialogue = Dialogue::derived(Template::new(source, TemplateTokens::default())?);
+/// let transcript = Transcript::new().with(Message::User("Hello!".to_owned()));
+/// let closed = dialogue.prompt(&transcript, &[], &PromptOptions::default())?;
+/// assert_eq!(closed.text(), "Hello!<think>\n</think>\n\n");
+/// let options = PromptOptions { reasoning: Opened::Keep, ..PromptOptions::default() };
+/// assert_eq!(dialogue.prompt(&transcript, &[], &options)?.text(), "Hello!<think>");
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Opened {
     /// It is closed at once: the model's text begins with its call or answer.

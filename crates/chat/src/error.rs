@@ -6,6 +6,14 @@ use std::error::Error as StdError;
 use std::fmt;
 
 /// What went wrong, for code that wants to decide on it.
+///
+/// ```
+/// use toolgate_chat::{Kind, ToolChoice, ToolFormat, TurnRequest, format::Family};
+/// let request = TurnRequest { choice: ToolChoice::Required, ..TurnRequest::default() };
+/// let error = Family::hermes().turn(&[], &request).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Request);
+/// assert_eq!(error.to_string(), "a call is required, but there are no tools");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -20,6 +28,12 @@ pub enum Kind {
 }
 
 /// Where it went wrong.
+///
+/// ```
+/// use toolgate_chat::{Place, Template, TemplateTokens};
+/// let error = Template::new("Hello\n{% if %}", TemplateTokens::default()).unwrap_err();
+/// assert_eq!(error.place(), Some(&Place::Line(2)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
@@ -40,6 +54,14 @@ pub enum Place {
 ///
 /// Its message is lower-case, without a full stop, and names the place:
 /// `a tool definition needs a name at /function`.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_chat::{Kind, Place, ToolSpec};
+/// let error = ToolSpec::from_openai(&json!({"function": {"name": "read file"}})).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Definition);
+/// assert_eq!(error.place(), Some(&Place::Pointer("/function/name".to_owned())));
+/// ```
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 

@@ -6,6 +6,18 @@ use crate::model::ToolCall;
 /// What a piece of text made certain.
 ///
 /// A call is `CallStarted`, any number of `Arguments`, then `Call`, or `CallBroken` in place of the last.
+///
+/// ```
+/// use toolgate_chat::{Event, fallback::Stream};
+/// let mut stream = Stream::new(&[]);
+/// let mut events = stream.push(b"It is noon.");
+/// events.extend(stream.finish().0);
+/// let said = events.into_iter().filter_map(|event| match event {
+///     Event::Text(text) => Some(text),
+///     _ => None,
+/// });
+/// assert_eq!(said.collect::<String>(), "It is noon.");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {

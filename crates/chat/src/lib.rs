@@ -7,6 +7,20 @@
 //! ```
 //!
 //! It knows messages, chat templates and the forms tool calls take; no llama.cpp, and nothing that runs a call.
+//!
+//! ```
+//! use serde_json::json;
+//! use toolgate_chat::{Message, ToolFormat, ToolReply, ToolSpec, Transcript, format::Family};
+//! let tools = [ToolSpec::new("now", "What time it is", json!({}))?];
+//! let said = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+//! let turn = Family::hermes().parse(said, &tools);
+//! let mut transcript = Transcript::new().with(Message::User("What time is it?".to_owned()));
+//! let replies = turn.calls.iter().map(|call| ToolReply::ok(call, "noon")).collect();
+//! transcript.push(Message::calls(turn.calls));
+//! transcript.push(Message::Tool(replies));
+//! assert_eq!(transcript.calls_of_run().len(), 1);
+//! # Ok::<(), toolgate_chat::Error>(())
+//! ```
 
 mod dialogue;
 mod error;

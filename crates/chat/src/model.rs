@@ -10,6 +10,16 @@ use serde_json::{Map, Value, json};
 use crate::error::{Error, Kind};
 
 /// One message of a conversation.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_chat::Message;
+/// let asked = Message::User("What time is it?".to_owned());
+/// assert_eq!(serde_json::to_value(&asked)?, json!({"role": "user", "message": "What time is it?"}));
+/// let answered = Message::answer("Noon.");
+/// assert!(matches!(answered, Message::Assistant { content: Some(_), calls, .. } if calls.is_empty()));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", content = "message", rename_all = "snake_case")]
 pub enum Message {
@@ -43,6 +53,16 @@ impl Message {
 }
 
 /// A call of a tool, as the model made it: the name may be unknown, the arguments wrong.
+///
+/// ```
+/// use serde_json::{Map, json};
+/// use toolgate_chat::ToolCall;
+/// let arguments = Map::from_iter([("city".to_owned(), json!("Oslo"))]);
+/// let call = ToolCall::new("get_weather", arguments).with_id("1");
+/// assert!(call.same_request(&call.clone().with_id("2")));
+/// let function = json!({"name": "get_weather", "arguments": "{\"city\":\"Oslo\"}"});
+/// assert_eq!(call.to_openai(), json!({"id": "1", "type": "function", "function": function}));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// Ties the call to its result; unique in a conversation.
@@ -85,6 +105,14 @@ impl ToolCall {
 }
 
 /// The result of one call, as the model will see it.
+///
+/// ```
+/// use toolgate_chat::{ToolCall, ToolReply};
+/// let call = ToolCall::new("now", Default::default());
+/// let reply = ToolReply::error(&call, "there is no clock");
+/// assert_eq!((reply.call_id, reply.name), (call.id, call.name));
+/// assert!(reply.is_error);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolReply {
     /// Id of the call it answers.
@@ -110,6 +138,17 @@ impl ToolReply {
 }
 
 /// A conversation: messages in order.
+///
+/// ```
+/// use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
+/// let call = ToolCall::new("now", Default::default());
+/// let mut transcript = Transcript::new().with(Message::User("What time is it?".to_owned()));
+/// transcript.push(Message::calls([call.clone()]));
+/// assert_eq!(transcript.calls_of_run(), [(&call, None)]);
+/// transcript.push(Message::Tool(vec![ToolReply::ok(&call, "noon")]));
+/// assert_eq!(transcript.calls_of_run(), [(&call, Some(&ToolReply::ok(&call, "noon")))]);
+/// assert_eq!(transcript.question(), Some("What time is it?"));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Transcript {
@@ -246,6 +285,14 @@ impl<'a> IntoIterator for &'a Transcript {
 }
 
 /// A name a tool can have: 1 to 64 of `A-Z a-z 0-9 _ . -`, so that no name can carry markup into a prompt.
+///
+/// ```
+/// use toolgate_chat::ToolName;
+/// let name: ToolName = serde_json::from_str("\"read_file\"")?;
+/// assert_eq!(name.as_str(), "read_file");
+/// assert!(serde_json::from_str::<ToolName>("\"<tool>\"").is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ToolName(String);
@@ -307,6 +354,17 @@ impl From<ToolName> for String {
 }
 
 /// Which tools a turn may, or must, call.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_chat::{ToolChoice, ToolFormat, ToolName, ToolSpec, TurnRequest, format::Family};
+/// let tools = [ToolSpec::new("now", "", json!({}))?, ToolSpec::new("wait", "", json!({}))?];
+/// let choice = ToolChoice::Only(vec![ToolName::new("wait")?]);
+/// let turn = Family::hermes().turn(&tools, &TurnRequest { choice, ..TurnRequest::default() })?;
+/// assert!(turn.answer.is_none());
+/// assert_eq!(turn.contracts.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["wait"]);
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ToolChoice {
     /// Calls or an answer.
@@ -321,6 +379,15 @@ pub enum ToolChoice {
 }
 
 /// A turn read back from the model's text.
+///
+/// ```
+/// use toolgate_chat::{ToolFormat, format::Family};
+/// let said = "Let me see.\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+/// let turn = Family::hermes().parse(said, &[]);
+/// assert_eq!(turn.content.as_deref(), Some("Let me see."));
+/// assert_eq!(turn.calls.first().map(|call| call.name.as_str()), Some("now"));
+/// assert!(turn.reasoning.is_none() && turn.defects.is_empty());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ParsedTurn {
     /// The text outside calls and reasoning, trimmed; `None` if there is none.
@@ -334,6 +401,15 @@ pub struct ParsedTurn {
 }
 
 /// Something wrong with a model's text: data for the next turn, not an error of ours.
+///
+/// ```
+/// use toolgate_chat::{DefectKind, ToolFormat, format::Family};
+/// let turn = Family::hermes().parse("So.\n<tool_call>\n{\"name\": \"now\", \"argum", &[]);
+/// let defect = turn.defects.first().ok_or("the call breaks off")?;
+/// assert_eq!((defect.kind, defect.offset), (DefectKind::Unclosed, 4));
+/// assert_eq!(defect.message, "a call that never ends");
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect {
     /// What is wrong.

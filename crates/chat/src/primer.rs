@@ -12,6 +12,13 @@ use crate::prompt::example_of;
 use crate::spec::ToolSpec;
 
 /// What a conversation begins with; in a configuration `"none"`, `"talk"` or `"calls"`.
+///
+/// ```
+/// use toolgate_chat::Primer;
+/// assert_eq!(serde_json::from_str::<Primer>("\"talk\"")?, Primer::Talk);
+/// assert_eq!(Primer::Talk.messages(&[]).len(), 4);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Primer {

@@ -10,6 +10,15 @@ use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
 /// How much is said.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_chat::{Style, SystemPrompt, ToolSpec, format::Family};
+/// let tools = [ToolSpec::new("now", "What time it is", json!({}))?];
+/// let render = |style| SystemPrompt { style, ..SystemPrompt::default() }.render(&tools, &Family::hermes());
+/// assert!(render(Style::Minimal).len() < render(Style::Full).len());
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Style {
     /// Everything, for models that follow instructions.

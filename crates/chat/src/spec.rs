@@ -11,6 +11,17 @@ use crate::model::ToolName;
 use crate::parameters;
 
 /// A tool as a model is told about it.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_chat::ToolSpec;
+/// let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+/// let tool = ToolSpec::new("get_weather", "Forecast for a city", schema.clone())?;
+/// let definition = json!({"name": "get_weather", "description": "Forecast for a city", "inputSchema": schema});
+/// assert_eq!(tool.to_mcp(), definition);
+/// assert_eq!(ToolSpec::from_any(&definition)?, tool);
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ToolSpec {
@@ -28,6 +39,15 @@ pub struct ToolSpec {
 const EXAMPLE: &str = "x-example";
 
 /// What a user may ask for, and the arguments of the call that does it.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_chat::ToolSpec;
+/// let example = json!({"request": "What time is it in Alpha?", "arguments": {"zone": "Alpha"}});
+/// let tool = ToolSpec::from_openai(&json!({"name": "now", "x-example": example}))?;
+/// assert_eq!(tool.example.map(|example| example.request), Some("What time is it in Alpha?".to_owned()));
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Example {

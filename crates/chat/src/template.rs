@@ -22,6 +22,14 @@ const OUTPUT: usize = 64 << 20;
 const NAME: &str = "chat";
 
 /// The texts of a model's first and last tokens, which templates write themselves.
+///
+/// ```
+/// use toolgate_chat::template::{Render, Template, TemplateTokens};
+/// let tokens = TemplateTokens { bos: "<s>".to_owned(), eos: "</s>".to_owned() };
+/// let template = Template::new("{{ bos_token }}...{{ eos_token }}", tokens)?;
+/// assert_eq!(template.render(&Render::default())?, "<s>...</s>");
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateTokens {
     /// Text of the token that begins a sequence; empty if there is none.
@@ -50,6 +58,15 @@ pub struct Template {
 }
 
 /// What a template is given.
+///
+/// ```
+/// use toolgate_chat::template::{DateTime, Render, Template, TemplateTokens};
+/// let template = Template::new("Today is {{ strftime_now('%d %B %Y') }}.", TemplateTokens::default())?;
+/// let noon = DateTime::constant(2026, 3, 1, 12, 0, 0, 0);
+/// let render = Render { now: Some(noon), ..Render::default() };
+/// assert_eq!(template.render(&render)?, "Today is 01 March 2026.");
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Render<'a> {
     /// Messages in the shape templates expect: `role`, `content`, `tool_calls`, ….
@@ -65,6 +82,16 @@ pub struct Render<'a> {
 }
 
 /// How a rendered conversation ends.
+///
+/// ```
+/// use toolgate_chat::template::{Ending, Render, Template, TemplateTokens};
+/// let source = "Hello!{% if add_generation_prompt %}<assistant>{% endif %}";
+/// let template = Template::new(source, TemplateTokens::default())?;
+/// let render = |ending| template.render(&Render { ending, ..Render::default() });
+/// assert_eq!(render(Ending::Closed)?, "Hello!");
+/// assert_eq!(render(Ending::Generation)?, "Hello!<assistant>");
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
     /// With the last message.

@@ -13,6 +13,19 @@ use crate::schema::SchemaOptions;
 use crate::{Automaton, Compiled, Error, Kind, Options, Schema, TokenId, Vocabulary, Whitespace, compile};
 
 /// A schema compiled and ready to judge instances.
+///
+/// ```
+/// use std::sync::Arc;
+/// use serde_json::json;
+/// use toolgate_grammar::{Options, Vocabulary, conformance::Trial, schema::SchemaOptions};
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let (made, _time) =
+///     Trial::new(&json!({"type": "integer"}), &SchemaOptions::default(), &Options::default(), vocabulary);
+/// let trial = made?;
+/// assert_eq!(trial.refusal(&trial.text(&json!(12.0))), None);
+/// assert_eq!(trial.refusal("12x").as_deref(), Some("at byte 2: 12 <!> x"));
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Trial {
     schema: Schema,
@@ -22,6 +35,12 @@ pub struct Trial {
 }
 
 /// What became of one instance.
+///
+/// ```
+/// use toolgate_grammar::conformance::Verdict;
+/// assert_eq!(Verdict::ByGrammar.as_str(), "refused by the grammar");
+/// assert_eq!(Verdict::ByCheck.as_str(), "refused by a checked keyword");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing refuses it.
@@ -140,6 +159,14 @@ impl Trial {
 }
 
 /// Mean and shares of a list of durations, in the order `mean`, `p50`, `p90`, `p99`, `max`; sorts the list.
+///
+/// ```
+/// use std::time::Duration;
+/// use toolgate_grammar::conformance::shares;
+/// let mut times = [9, 1, 2].map(Duration::from_millis);
+/// let [mean, p50, .., max] = shares(&mut times);
+/// assert_eq!([mean, p50, max], [4, 2, 9].map(Duration::from_millis));
+/// ```
 pub fn shares(times: &mut [Duration]) -> [Duration; 5] {
     times.sort_unstable();
     let at = |percent: usize| {

@@ -3,6 +3,17 @@
 use std::fmt;
 
 /// What went wrong, for code that wants to decide on it.
+///
+/// ```
+/// use toolgate_grammar::{Grammar, Kind};
+/// let hint = match Grammar::parse("root ::= 'a'").map_err(|error| error.kind()) {
+///     Err(Kind::Syntax) => "no GBNF",
+///     Err(Kind::Undefined) => "a rule is missing",
+///     Err(other) => other.as_str(),
+///     Ok(_) => "fine",
+/// };
+/// assert_eq!(hint, "no GBNF");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -38,6 +49,12 @@ impl Kind {
 }
 
 /// Where it went wrong.
+///
+/// ```
+/// use toolgate_grammar::{Grammar, Place};
+/// let error = Grammar::parse("root ::= \"a\"\nother ::= (\"b\"").unwrap_err();
+/// assert_eq!(error.place(), Some(&Place::Line { line: 2, column: 11 }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
@@ -58,6 +75,15 @@ pub enum Place {
 ///
 /// Its message is lower-case, without a full stop, and names the place:
 /// `unsupported keyword "not" at /properties/when`.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_grammar::{Kind, Place, Schema};
+/// let error = Schema::parse(&json!({"properties": {"path": {"type": "text"}}})).unwrap_err();
+/// assert_eq!(error.kind(), Kind::InvalidSchema);
+/// assert_eq!(error.place(), Some(&Place::Pointer("/properties/path/type".to_owned())));
+/// assert_eq!(error.to_string(), "\"text\" is not a JSON type at /properties/path/type");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
 
@@ -108,6 +134,17 @@ impl Error {
     }
 
     /// The whole report: message, excerpt with a caret, hint; several lines, no final newline.
+    ///
+    /// ```
+    /// use toolgate_grammar::Grammar;
+    /// let error = Grammar::parse("root ::= identifer\nidentifier ::= [a-z]+\n").unwrap_err();
+    /// let expected = r#"undefined rule "identifer" at 1:10
+    ///   |
+    /// 1 | root ::= identifer
+    ///   |          ^
+    /// hint: did you mean "identifier"?"#;
+    /// assert_eq!(error.report(), expected);
+    /// ```
     pub fn report(&self) -> String {
         let mut out = self.to_string();
         for part in

@@ -8,6 +8,19 @@
 //! ```
 //!
 //! It knows JSON Schema, GBNF, bytes and token vocabularies; no model, no chat, no tool.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use serde_json::json;
+//! use toolgate_grammar::{Automaton, Limits, Options, Schema, Vocabulary, compile};
+//! let schema = Schema::parse(&json!({"enum": ["read", "write"]}))?;
+//! let grammar = compile(&schema, &Options::default())?.grammar;
+//! let automaton = Automaton::new(&grammar, Arc::new(Vocabulary::bytes_only()), &Limits::default())?;
+//! let mut matcher = automaton.matcher();
+//! matcher.accept_bytes(b"\"w")?;
+//! assert_eq!(matcher.forced()?, b"rite\"");
+//! # Ok::<(), toolgate_grammar::Error>(())
+//! ```
 
 pub mod compile;
 pub mod conformance;

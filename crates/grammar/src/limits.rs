@@ -2,9 +2,18 @@
 
 /// Bounds on parsing, compiling and running grammars. Reaching one is an [`Error`](crate::Error) of
 /// [`Kind::Limit`](crate::Kind::Limit), never a crash and never a silently weaker grammar.
+///
+/// ```
+/// use toolgate_grammar::gbnf::ParseOptions;
+/// use toolgate_grammar::{Grammar, Kind, Limits};
+/// let limits = Limits { rules: 1, ..Limits::default() };
+/// let options = ParseOptions { limits, ..ParseOptions::default() };
+/// let error = Grammar::parse_with("root ::= digit\ndigit ::= [0-9]\n", &options).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Limit);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of GBNF text or JSON Schema read. Default 16 MiB.
+    /// Bytes of GBNF text read, and of a text that a grammar forces or that completes one. Default 16 MiB.
     pub source_bytes: usize,
     /// Rules of a grammar. Default 200,000.
     pub rules: usize,

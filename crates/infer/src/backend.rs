@@ -10,6 +10,16 @@ use toolgate_grammar::{TokenId, Vocabulary};
 use crate::{Error, Kind};
 
 /// Whether the names of control tokens in a text become those tokens.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_infer::{Backend, Specials, Vocabulary, scripted::Scripted};
+///
+/// let backend = Scripted::new(Arc::new(Vocabulary::bytes_only()));
+/// assert_eq!(backend.tokenize("<end>", Specials::Parse)?, [256], "the token of that name");
+/// assert_eq!(backend.tokenize("<end>", Specials::Plain)?, b"<end>".map(u32::from), "its letters");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Specials {
     /// They do: for prompts rendered by a chat template.
@@ -19,6 +29,13 @@ pub enum Specials {
 }
 
 /// Positions of a batch whose logits are wanted.
+///
+/// ```
+/// use toolgate_infer::Rows;
+/// let wanted = |rows: Rows| (0..4).filter(|&position| rows.wants(position, 4)).collect::<Vec<_>>();
+/// assert_eq!(wanted(Rows::Last), [3]);
+/// assert_eq!(wanted(Rows::From(2)), [2, 3]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// None: the inner part of a prompt.
@@ -48,6 +65,41 @@ impl Rows {
 /// It may hold several sequences of tokens; all methods are about the current one, unless they name one.
 ///
 /// The trait can be made into an object; [`Session`](crate::Session) is the safe way to drive it.
+///
+/// A model that finds all tokens equally likely, whatever it has read:
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_infer::{Backend, Error, Rows, Session, Specials, TokenId, Vocabulary};
+///
+/// struct Flat { vocabulary: Arc<Vocabulary>, held: Vec<TokenId>, logits: Vec<f32> }
+///
+/// impl Backend for Flat {
+///     fn vocabulary(&self) -> &Arc<Vocabulary> { &self.vocabulary }
+///     fn tokenize(&self, text: &str, _: Specials) -> Result<Vec<TokenId>, Error> {
+///         Ok(text.bytes().map(TokenId::from).collect())
+///     }
+///     fn context_len(&self) -> usize { 1_024 }
+///     fn batch_len(&self) -> usize { 64 }
+///     fn evaluated(&self) -> usize { self.held.len() }
+///     fn truncate(&mut self, len: usize) -> Result<usize, Error> {
+///         self.held.truncate(len);
+///         Ok(self.held.len())
+///     }
+///     fn eval(&mut self, tokens: &[TokenId], _: Rows) -> Result<(), Error> {
+///         self.held.extend(tokens);
+///         Ok(())
+///     }
+///     fn logits(&self, _: usize) -> Result<&[f32], Error> { Ok(&self.logits) }
+/// }
+///
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let logits = vec![0.0; vocabulary.len()];
+/// let mut session = Session::new(Flat { vocabulary, held: Vec::new(), logits });
+/// assert_eq!(session.set_prompt_text("one two")?.evaluated_tokens, 7);
+/// assert_eq!(session.set_prompt_text("one ten")?.evaluated_tokens, 2, "\"one t\" is held");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 pub trait Backend {
     /// The tokens it speaks.
     fn vocabulary(&self) -> &Arc<Vocabulary>;
@@ -128,7 +180,7 @@ pub trait Backend {
         None
     }
 
-    /// The state of the current sequence as bytes; none where it cannot be saved.
+    /// The state of the current sequence as bytes; none where it cannot be saved, or not now.
     ///
     /// # Errors
     /// [`Kind::Backend`](crate::Kind::Backend).

@@ -12,6 +12,22 @@ use crate::{Error, Kind};
 const FEW: usize = 64;
 
 /// A limit on the tokens of one turn.
+///
+/// A run of a grammar is one:
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_grammar::{Automaton, Grammar, Limits};
+/// use toolgate_infer::{Constraint, Vocabulary};
+///
+/// let grammar = Grammar::parse(r#"root ::= "yes" | "no""#)?;
+/// let automaton = Automaton::new(&grammar, Arc::new(Vocabulary::bytes_only()), &Limits::default())?;
+/// let mut run: Box<dyn Constraint> = Box::new(automaton.matcher());
+/// assert!(run.mask()?.iter().eq(b"ny".map(u32::from)), "two letters may begin it");
+/// run.accept(u32::from(b'n'))?;
+/// assert_eq!(run.forced()?.bytes, b"o", "the rest has no alternative");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 pub trait Constraint {
     /// Whether `token` may come next. End tokens: whether the text so far may end.
     ///
@@ -109,6 +125,13 @@ pub enum Follow {
 }
 
 /// A set of tokens that may come next.
+///
+/// ```
+/// use toolgate_infer::Mask;
+/// let digits = Mask::of(256, (b'0'..=b'9').map(u32::from));
+/// assert!(digits.contains(u32::from(b'7')) && !digits.contains(u32::from(b'x')));
+/// assert_eq!(digits.iter().next(), Some(u32::from(b'0')));
+/// ```
 #[derive(Clone, Debug)]
 pub enum Mask {
     /// As an automaton memoizes it.
@@ -171,6 +194,18 @@ impl Iterator for Bits {
 }
 
 /// No constraint: every token but those never to be produced, for as long as the model likes.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_infer::{Constraint, Free, TokenKind, Vocabulary};
+///
+/// let kinds = [("a", TokenKind::Text), ("<eos>", TokenKind::EndOfGeneration), ("<pad>", TokenKind::Unused)];
+/// let vocabulary = Vocabulary::new(kinds.map(|(text, kind)| (text.into(), kind)))?;
+/// let mut free = Free::new(Arc::new(vocabulary));
+/// assert!(free.mask()?.iter().eq([0, 1]), "all but what is never to be produced");
+/// assert!(free.is_complete(), "the model may end at any time");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Free {
     vocabulary: Arc<Vocabulary>,

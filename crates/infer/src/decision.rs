@@ -10,6 +10,20 @@ use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 const TOP: usize = 5;
 
 /// The tokens a call may open with, found once for a vocabulary and a list of openings.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_infer::{Openings, Session, Vocabulary, scripted::Scripted};
+///
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let openings = Openings::new(&vocabulary, &["<tool_call>"]);
+/// let mut session = Session::new(Scripted::new(vocabulary.clone()).say("<tool_call>").say("Hello."));
+/// session.set_prompt_text("Read notes.txt.")?;
+/// assert!(openings.decide(session.logits()?, &vocabulary, 0.5).call);
+/// session.set_prompt_text("Greet me.")?;
+/// assert!(!openings.decide(session.logits()?, &vocabulary, 0.5).call);
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Openings {
     tokens: Vec<TokenId>,
@@ -54,6 +68,18 @@ impl Openings {
 }
 
 /// Whether a turn becomes a call, and the numbers that say why.
+///
+/// ```
+/// use toolgate_infer::{Openings, TokenKind, Vocabulary};
+///
+/// let vocabulary = Vocabulary::new(["<", "{", "I"].map(|text| (text.into(), TokenKind::Text)))?;
+/// let openings = Openings::new(&vocabulary, &["<tool_call>", "{\"name\""]);
+/// let logits = [0.3_f32, 0.3, 0.4].map(f32::ln);
+/// let decision = openings.decide(&logits, &vocabulary, 0.5);
+/// assert_eq!(decision.top.first().map(|(text, _)| text.as_str()), Some("I"));
+/// assert!(decision.call, "an answer has the likeliest token, and a call is the likelier turn");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TurnDecision {
     /// Probability that the model opens a call, in any dialect.
@@ -67,6 +93,16 @@ pub struct TurnDecision {
 }
 
 /// The softmax probability of the tokens in `openings`, from logits without any mask.
+///
+/// ```
+/// use toolgate_infer::{Openings, TokenKind, Vocabulary, opening_mass};
+///
+/// let vocabulary = Vocabulary::new(["<", "{", "I"].map(|text| (text.into(), TokenKind::Text)))?;
+/// let openings = Openings::new(&vocabulary, &["<tool_call>", "{\"name\""]);
+/// let logits = [0.25_f32, 0.35, 0.4].map(f32::ln);
+/// assert!((opening_mass(&logits, &openings) - 0.6).abs() < 1e-6);
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 pub fn opening_mass(logits: &[f32], openings: &Openings) -> f64 {
     let (best, total) = normalizer(logits);
     if total == 0.0 {
@@ -77,6 +113,14 @@ pub fn opening_mass(logits: &[f32], openings: &Openings) -> f64 {
 }
 
 /// The logarithm of the softmax probability of each of these tokens, from logits without any mask.
+///
+/// ```
+/// use toolgate_infer::log_probabilities;
+/// let logits = [0.25_f32, 0.75].map(f32::ln);
+/// let found = log_probabilities(&logits, &[1, 9]);
+/// assert!((found[0].exp() - 0.75).abs() < 1e-6);
+/// assert_eq!(found[1], f64::NEG_INFINITY, "there is no such token");
+/// ```
 pub fn log_probabilities(logits: &[f32], tokens: &[TokenId]) -> Vec<f64> {
     let (best, total) = normalizer(logits);
     let total = f64::from(best) + total.ln();

@@ -28,6 +28,20 @@ use crate::stream::TextStream;
 use crate::{Backend, Cancel, Error, Kind, Sampler, Session, Stats};
 
 /// How a turn is decoded.
+///
+/// ```
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use toolgate_infer::{DecodeOptions, Free, Sampler, Session, StopReason, Vocabulary, decode, scripted::Scripted};
+///
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let mut session = Session::new(Scripted::new(vocabulary.clone()).say("One line.\nAnother."));
+/// session.set_prompt_text("Write: ")?;
+/// let options = DecodeOptions { max_tokens: 64, stop_texts: vec!["\n".to_owned()], ..DecodeOptions::default() };
+/// let mut free = Free::new(vocabulary);
+/// let turn = decode(&mut session, &mut free, &mut Sampler::greedy(), &options, &mut |_| ControlFlow::Continue(()))?;
+/// assert_eq!((turn.text.as_str(), turn.stop), ("One line.", StopReason::StopText(0)));
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct DecodeOptions {
     /// Most tokens of the turn, forced ones included. Default 1,024.
@@ -64,6 +78,22 @@ impl Default for DecodeOptions {
 }
 
 /// What becomes of a text when the tokens of a turn run out.
+///
+/// ```
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use toolgate_grammar::{Automaton, Budgeted, Grammar, Limits};
+/// use toolgate_infer::{Budget, DecodeOptions, Sampler, Session, StopReason, Vocabulary, decode, scripted::Scripted};
+///
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let list = Grammar::parse(r#"root ::= "[" [0-9] ("," [0-9])* "]""#)?;
+/// let mut run = Budgeted::new(Automaton::new(&list, vocabulary.clone(), &Limits::default())?.matcher());
+/// let mut session = Session::new(Scripted::new(vocabulary).say("[1,2,3,4,5]"));
+/// session.set_prompt_text("Count: ")?;
+/// let options = DecodeOptions { max_tokens: 8, budget: Budget::Whole, ..DecodeOptions::default() };
+/// let turn = decode(&mut session, &mut run, &mut Sampler::greedy(), &options, &mut |_| ControlFlow::Continue(()))?;
+/// assert_eq!((turn.text.as_str(), turn.stop), ("[1,2,3]", StopReason::Budget), "and not \"[1,2,3,4\"");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
     /// It is cut off wherever it is.
@@ -120,6 +150,23 @@ pub struct DecodedToken {
 }
 
 /// Text as it becomes certain: whole code points, nothing that may yet turn out to be a stop text, never empty.
+///
+/// ```
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use toolgate_infer::{DecodeOptions, Free, Piece, Sampler, Session, Vocabulary, decode, scripted::Scripted};
+///
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let mut session = Session::new(Scripted::new(vocabulary.clone()).say("Grüße"));
+/// session.set_prompt_text("Say: ")?;
+/// let (mut free, options, mut pieces) = (Free::new(vocabulary), DecodeOptions::default(), Vec::new());
+/// let mut sink = |piece: Piece<'_>| {
+///     pieces.push(piece.text.to_owned());
+///     ControlFlow::Continue(())
+/// };
+/// decode(&mut session, &mut free, &mut Sampler::greedy(), &options, &mut sink)?;
+/// assert_eq!(pieces, ["G", "r", "ü", "ß", "e"], "whole characters, though each token is a byte");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
     /// The text that follows what was shown before.
@@ -129,6 +176,12 @@ pub struct Piece<'a> {
 }
 
 /// Why a turn ended.
+///
+/// ```
+/// use toolgate_infer::StopReason;
+/// assert!(StopReason::Finished.is_whole() && StopReason::StopText(0).is_whole());
+/// assert!(!StopReason::MaxTokens.is_whole(), "it was cut off");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
@@ -180,6 +233,23 @@ pub struct Decoded {
 /// # Errors
 /// [`Kind::Backend`], and whatever else keeps the model from being asked. A failing constraint is no error but
 /// [`StopReason::ConstraintFailed`].
+///
+/// ```
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use toolgate_grammar::{Automaton, Grammar, Limits};
+/// use toolgate_infer::{DecodeOptions, Sampler, Session, StopReason, Vocabulary, decode, scripted::Scripted};
+///
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let call = Grammar::parse(r#"root ::= "{\"city\": \"" [a-z]+ "\"}""#)?;
+/// let mut run = Automaton::new(&call, vocabulary.clone(), &Limits::default())?.matcher();
+/// let mut session = Session::new(Scripted::new(vocabulary).say("Sure! {\"city\": \"lima\"}"));
+/// session.set_prompt_text("Where? ")?;
+/// let options = DecodeOptions::default();
+/// let turn = decode(&mut session, &mut run, &mut Sampler::greedy(), &options, &mut |_| ControlFlow::Continue(()))?;
+/// assert_eq!((turn.text.as_str(), turn.stop), ("{\"city\": \"lima\"}", StopReason::Finished));
+/// assert_eq!(turn.stats.sampled_tokens, 5, "of 16 tokens the model chose those of `lima\"`");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 pub fn decode<B: Backend>(
     session: &mut Session<B>,
     constraint: &mut dyn Constraint,

@@ -31,6 +31,16 @@ pub struct Overflow {
 }
 
 /// Why inference cannot go on.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_infer::{Kind, Session, Vocabulary, scripted::Scripted};
+///
+/// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())).context(4));
+/// let error = session.set_prompt_text("too long").unwrap_err();
+/// assert_eq!(error.kind(), Kind::Overflow);
+/// assert_eq!(error.overflow().map(|tokens| (tokens.prompt, tokens.context)), Some((8, 4)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
 
@@ -61,6 +71,16 @@ impl Error {
     }
 
     /// Adds what caused it.
+    ///
+    /// ```
+    /// use std::error::Error as _;
+    /// use toolgate_infer::{Error, Kind};
+    ///
+    /// let cause = std::io::Error::other("timed out");
+    /// let error = Error::new(Kind::Backend, "the model cannot be reached").because(cause);
+    /// assert_eq!(error.to_string(), "the model cannot be reached");
+    /// assert_eq!(error.source().map(ToString::to_string), Some("timed out".to_owned()));
+    /// ```
     #[must_use]
     pub fn because(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.0.source = Some(Arc::new(source));

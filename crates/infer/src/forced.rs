@@ -37,6 +37,19 @@ pub(crate) const CONTEXT: usize = 8;
 ///
 /// # Errors
 /// [`Kind::Backend`](crate::Kind::Backend) from the tokenizer.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_infer::{Follow, Forced, TokenKind, Vocabulary, canonical, scripted::Scripted};
+///
+/// let bytes = (0..=u8::MAX).map(|byte| (vec![byte], TokenKind::Text));
+/// let vocabulary = Vocabulary::new(bytes.chain([(b"://".to_vec(), TokenKind::Text)]))?;
+/// let backend = Scripted::new(Arc::new(vocabulary));
+/// let tokens = |follow| canonical(&backend, &[], &Forced { bytes: b"http:".to_vec(), follow });
+/// assert_eq!(tokens(Follow::Any)?, b"http".map(u32::from), "the colon may yet be a part of \"://\"");
+/// assert_eq!(tokens(Follow::End)?, b"http:".map(u32::from));
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 pub fn canonical<B: Backend + ?Sized>(
     backend: &B,
     history: &[TokenId],

@@ -111,6 +111,23 @@ impl Other {
 ///
 /// # Errors
 /// [`Kind::Backend`], [`Kind::Constraint`], [`Kind::Cancelled`].
+///
+/// ```
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use toolgate_infer::{scripted::Scripted, *};
+///
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let mut session = Session::new(Scripted::new(vocabulary.clone()).say("On Monday.").or_say("On Friday."));
+/// session.set_prompt_text("When? ")?;
+/// let (mut free, options) = (Free::new(vocabulary), DecodeOptions::default());
+/// let turn = decode(&mut session, &mut free, &mut Sampler::greedy(), &options, &mut |_| ControlFlow::Continue(()))?;
+/// let mut tried = Tried::default();
+/// tried.add("On Monday");
+/// let mut make = || Ok(Box::new(free.clone()) as Box<dyn Constraint>);
+/// let other = likeliest_other(&mut session, &mut make, &options, &turn, 3..9, &tried, &mut Stats::default())?;
+/// assert_eq!(other.map(|other| other.kept()), Some(3), "\"On \" stays; decode_from writes what follows");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 pub fn likeliest_other<B: Backend>(
     session: &mut Session<B>,
     make: &mut dyn FnMut() -> Result<Box<dyn Constraint>, Error>,
@@ -136,6 +153,23 @@ pub fn likeliest_other<B: Backend>(
 ///
 /// # Errors
 /// As [`decode`](crate::decode()).
+///
+/// ```
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use toolgate_grammar::{Automaton, Grammar, Limits};
+/// use toolgate_infer::{scripted::Scripted, *};
+///
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let mut session = Session::new(Scripted::new(vocabulary.clone()).say("On Monday."));
+/// session.set_prompt_text("When? ")?;
+/// let (mut free, mut greedy, options) = (Free::new(vocabulary.clone()), Sampler::greedy(), DecodeOptions::default());
+/// let turn = decode(&mut session, &mut free, &mut greedy, &options, &mut |_| ControlFlow::Continue(()))?;
+/// let front = Other::up_to(&vocabulary, &turn, 3).ok_or("nothing stays")?;
+/// let mut run = Automaton::new(&Grammar::parse(r#"root ::= "On Fri.""#)?, vocabulary, &Limits::default())?.matcher();
+/// let again = decode_from(&mut session, &mut run, &mut greedy, &options, &front, &mut |_| ControlFlow::Continue(()))?;
+/// assert_eq!(again.map(|turn| turn.text).as_deref(), Some("On Fri."));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn decode_from<B: Backend>(
     session: &mut Session<B>,
     constraint: &mut dyn Constraint,

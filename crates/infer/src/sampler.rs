@@ -22,6 +22,15 @@ use crate::{Error, Kind};
 const REFUSALS: u32 = 8;
 
 /// How tokens are drawn. The default is greedy.
+///
+/// ```
+/// use toolgate_infer::{Kind, Sampler, SamplerOptions};
+/// let wild = SamplerOptions { temperature: 0.8, top_p: 0.95, seed: 7, ..SamplerOptions::default() };
+/// assert_eq!(Sampler::new(&wild)?.options(), &wild);
+/// let refused = Sampler::new(&SamplerOptions { top_p: 1.5, ..wild }).unwrap_err();
+/// assert_eq!(refused.kind(), Kind::Options);
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplerOptions {
     /// 0 takes the likeliest token; 1 draws from the model's own distribution; more is wilder.
@@ -43,6 +52,20 @@ impl Default for SamplerOptions {
 }
 
 /// A token drawn.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_grammar::{Automaton, Grammar, Limits};
+/// use toolgate_infer::{Sampler, TokenKind, Vocabulary};
+///
+/// let vocabulary = Vocabulary::new(["a", "b"].map(|text| (text.into(), TokenKind::Text)))?;
+/// let only_b = Grammar::parse(r#"root ::= "b""#)?;
+/// let mut run = Automaton::new(&only_b, Arc::new(vocabulary), &Limits::default())?.matcher();
+/// let draw = Sampler::greedy().draw(&[0.75_f32, 0.25].map(f32::ln), &mut run)?;
+/// assert_eq!(draw.token, 1);
+/// assert!(draw.removed.is_some_and(|share| (share - 0.75).abs() < 1e-6), "what the model gave to \"a\"");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Draw {
     /// Which.
@@ -52,6 +75,19 @@ pub struct Draw {
 }
 
 /// A seeded source of tokens. A clone draws the same tokens.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_infer::{Free, Sampler, SamplerOptions, TokenKind, Vocabulary};
+///
+/// let vocabulary = Vocabulary::new(["a", "b", "c"].map(|text| (text.into(), TokenKind::Text)))?;
+/// let (mut free, logits) = (Free::new(Arc::new(vocabulary)), [0.1, 2.0, 1.9]);
+/// assert_eq!(Sampler::greedy().draw(&logits, &mut free)?.token, 1);
+/// let options = SamplerOptions { temperature: 1.0, seed: 3, ..SamplerOptions::default() };
+/// let (mut one, mut same) = (Sampler::new(&options)?, Sampler::new(&options)?);
+/// assert_eq!(one.draw(&logits, &mut free)?, same.draw(&logits, &mut free)?);
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Sampler {
     options: SamplerOptions,

@@ -28,6 +28,21 @@ const MEMORY: usize = 48;
 /// Within a turn it wants the script's text, longest token first, then to end; next, what [`or_say`](Self::or_say)
 /// added. Where a constraint made it write something else, it goes on after the place in the script that reads like
 /// what was written last.
+///
+/// ```
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use toolgate_infer::{DecodeOptions, Free, Sampler, Session, Vocabulary, decode, scripted::Scripted};
+///
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let mut session = Session::new(Scripted::new(vocabulary.clone()).on("weather", "Sunny.").say("Hello."));
+/// let (mut free, mut greedy, options) = (Free::new(vocabulary), Sampler::greedy(), DecodeOptions::default());
+/// for (prompt, wanted) in [("Greet me.", "Hello."), ("The weather?", "Sunny."), ("And now?", "")] {
+///     session.set_prompt_text(prompt)?;
+///     let turn = decode(&mut session, &mut free, &mut greedy, &options, &mut |_| ControlFlow::Continue(()))?;
+///     assert_eq!(turn.text, wanted);
+/// }
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Scripted {
     vocabulary: Arc<Vocabulary>,

@@ -1,7 +1,8 @@
 //! A backend and the tokens it holds: prompts are evaluated after the longest prefix already there.
 //!
 //! Where the backend can hold several sequences, a prompt that would replace much of the current one leaves that where
-//! it is and goes on in another: two views of a conversation, or two conversations, are each evaluated once.
+//! it is and goes on in another: two views of a conversation, or two conversations, are each evaluated once. What has no
+//! sequence any more may be kept in memory ([`Session::keeping`]), and is put back when it comes again.
 //!
 //! Invariant: [`Session::tokens`] are exactly the tokens the backend has evaluated in its current sequence, and the
 //! shelf names those of the others, whatever failed or was cancelled.
@@ -14,9 +15,21 @@ use toolgate_grammar::{TokenId, Vocabulary};
 
 use crate::shelf::{Shelf, common_len};
 use crate::stats::ms;
-use crate::{Backend, Error, Kind, Overflow, Rows, Specials};
+use crate::{Backend, Error, Kind, Overflow, Rows, Specials, States};
 
 /// A flag that stops work between two batches or tokens. Clones share it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_infer::{Cancel, Kind, Session, Vocabulary, scripted::Scripted};
+///
+/// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())));
+/// let cancel = Cancel::default();
+/// let handler = cancel.clone();
+/// handler.cancel();
+/// let error = session.set_prompt(&b"hi".map(u32::from), 0, &cancel, &mut |_| ()).unwrap_err();
+/// assert_eq!(error.kind(), Kind::Cancelled);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
@@ -62,6 +75,18 @@ pub struct Prefill {
 }
 
 /// One conversation with a model.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_infer::{Session, Vocabulary, scripted::Scripted};
+///
+/// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())));
+/// let first = session.set_prompt_text("one two")?;
+/// assert_eq!((first.cached_tokens, first.evaluated_tokens), (0, 7));
+/// let longer = session.set_prompt_text("one two three")?;
+/// assert_eq!((longer.cached_tokens, longer.evaluated_tokens), (7, 6), "only what was added is evaluated");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Session<B> {
     backend: B,
@@ -70,6 +95,8 @@ pub struct Session<B> {
     current: usize,
     /// What its other sequences hold.
     shelf: Shelf,
+    /// What its sequences had to give up.
+    states: Option<States>,
     /// Row of the last evaluation that belongs to the last token, if its logits were asked for.
     row: Option<usize>,
 }
@@ -77,7 +104,14 @@ pub struct Session<B> {
 impl<B: Backend> Session<B> {
     /// A session that starts empty: whatever `backend` holds is forgotten with the first prompt.
     pub fn new(backend: B) -> Self {
-        Self { backend, tokens: Vec::new(), current: 0, shelf: Shelf::default(), row: None }
+        Self { backend, tokens: Vec::new(), current: 0, shelf: Shelf::default(), states: None, row: None }
+    }
+
+    /// Keeps in `states` what its sequences have to give up, and takes from there what comes again.
+    #[must_use]
+    pub fn keeping(mut self, states: States) -> Self {
+        self.states = Some(states).filter(States::keeps);
+        self
     }
 
     /// The backend.
@@ -111,6 +145,17 @@ impl<B: Backend> Session<B> {
     /// # Errors
     /// [`Kind::Overflow`] with its numbers, before anything is evaluated; [`Kind::Cancelled`] between two batches;
     /// [`Kind::Options`] for an empty prompt; [`Kind::Backend`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_infer::{Cancel, Session, Vocabulary, scripted::Scripted};
+    ///
+    /// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())).batch(4));
+    /// let (prompt, mut done) = (b"ten tokens".map(u32::from), Vec::new());
+    /// session.set_prompt(&prompt, 100, &Cancel::default(), &mut |progress| done.push(progress.done))?;
+    /// assert_eq!(done, [0, 4, 8, 10], "in batches of four");
+    /// # Ok::<(), toolgate_infer::Error>(())
+    /// ```
     pub fn set_prompt(
         &mut self,
         prompt: &[TokenId],
@@ -126,6 +171,18 @@ impl<B: Backend> Session<B> {
     ///
     /// # Errors
     /// As [`set_prompt`](Self::set_prompt).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_infer::{Cancel, Session, Vocabulary, scripted::Scripted};
+    ///
+    /// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())));
+    /// let (prompt, ahead) = (b"ask".map(u32::from), b"<call>".map(u32::from));
+    /// let prefill = session.set_prompt_ahead(&prompt, &ahead, 64, &Cancel::default(), &mut |_| ())?;
+    /// assert_eq!((prefill.prompt_tokens, session.tokens().len()), (3, 9));
+    /// assert_eq!(session.backend().batches(), [9], "one evaluation of both");
+    /// # Ok::<(), toolgate_infer::Error>(())
+    /// ```
     pub fn set_prompt_ahead(
         &mut self,
         prompt: &[TokenId],
@@ -144,6 +201,17 @@ impl<B: Backend> Session<B> {
     ///
     /// # Errors
     /// As [`set_prompt`](Self::set_prompt).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_infer::{Cancel, Session, Vocabulary, scripted::Scripted};
+    ///
+    /// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())));
+    /// session.set_beginning(&b"Be brief. ".map(u32::from), 0, &Cancel::default(), &mut |_| ())?;
+    /// assert!(session.logits().is_err());
+    /// assert_eq!(session.set_prompt_text("Be brief. Hello!")?.cached_tokens, 10);
+    /// # Ok::<(), toolgate_infer::Error>(())
+    /// ```
     pub fn set_beginning(
         &mut self,
         beginning: &[TokenId],
@@ -172,6 +240,7 @@ impl<B: Backend> Session<B> {
         if total.saturating_add(reserve) > context {
             return Err(Error::overflow_of(Overflow { prompt: total, reserve, context }));
         }
+        self.recall(prompt)?;
         self.choose(prompt)?;
         // The last token is evaluated again if need be: its logits are those the turn starts from.
         let most = if rows == Rows::None || !ahead.is_empty() { total } else { total - 1 };
@@ -196,8 +265,23 @@ impl<B: Backend> Session<B> {
         Ok(Prefill { prompt_tokens: total, cached_tokens: cached, evaluated_tokens, ms: ms(start.elapsed()) })
     }
 
-    /// Most tokens of `prompt` that are held, in whatever sequence, of this conversation or another.
+    /// Most tokens of `prompt` that need no evaluation: in whatever sequence, of this conversation or another, or kept.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_infer::{Session, Vocabulary, scripted::Scripted};
+    ///
+    /// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())));
+    /// session.set_prompt_text("one two")?;
+    /// assert_eq!(session.held(&b"one ten".map(u32::from)), 5);
+    /// # Ok::<(), toolgate_infer::Error>(())
+    /// ```
     pub fn held(&self, prompt: &[TokenId]) -> usize {
+        self.evaluated(prompt).max(self.states.as_ref().map_or(0, |states| states.held(prompt)))
+    }
+
+    /// Most tokens of `prompt` that a sequence holds.
+    fn evaluated(&self, prompt: &[TokenId]) -> usize {
         let shelved = self.shelf.best(prompt).map_or(0, |(_, held)| held);
         common_len(&self.tokens, prompt).max(shelved).max(self.backend.lent(prompt))
     }
@@ -220,6 +304,19 @@ impl<B: Backend> Session<B> {
     ///
     /// # Errors
     /// [`Kind::Backend`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_infer::{Session, Vocabulary, scripted::Scripted};
+    ///
+    /// let new = || Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())));
+    /// let (mut session, mut later) = (new(), new());
+    /// session.set_prompt_text("a long prompt")?;
+    /// let state = session.save()?.unwrap_or_default();
+    /// assert!(later.restore(session.tokens(), &state)?);
+    /// assert_eq!(later.set_prompt_text("a long prompt, and more")?.evaluated_tokens, 10);
+    /// # Ok::<(), toolgate_infer::Error>(())
+    /// ```
     pub fn restore(&mut self, tokens: &[TokenId], state: &[u8]) -> Result<bool, Error> {
         if tokens.is_empty() || tokens.len() > self.backend.context_len() {
             return Ok(false);
@@ -249,6 +346,19 @@ impl<B: Backend> Session<B> {
     ///
     /// # Errors
     /// [`Kind::Overflow`], [`Kind::Backend`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_infer::{Rows, Session, Vocabulary, scripted::Scripted};
+    ///
+    /// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())).say("abc"));
+    /// session.set_prompt_text("Say: ")?;
+    /// assert_eq!(session.eval(&b"ab".map(u32::from), Rows::All)?, 1, "one evaluation");
+    /// let likeliest = |logits: &[f32]| (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
+    /// assert_eq!(likeliest(session.row(0)?), Some(usize::from(b'b')), "behind \"a\"");
+    /// assert_eq!(likeliest(session.logits()?), Some(usize::from(b'c')), "behind \"ab\"");
+    /// # Ok::<(), toolgate_infer::Error>(())
+    /// ```
     pub fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<usize, Error> {
         let (prompt, context) = (self.tokens.len() + tokens.len(), self.backend.context_len());
         if prompt > context {
@@ -293,6 +403,18 @@ impl<B: Backend> Session<B> {
     ///
     /// # Errors
     /// [`Kind::Backend`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_infer::{Session, Vocabulary, scripted::Scripted};
+    ///
+    /// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())));
+    /// session.set_prompt_text("one two")?;
+    /// session.truncate(3)?;
+    /// assert_eq!(session.tokens(), b"one".map(u32::from));
+    /// assert!(session.logits().is_err(), "those behind \"one\" were not asked for");
+    /// # Ok::<(), toolgate_infer::Error>(())
+    /// ```
     pub fn truncate(&mut self, len: usize) -> Result<(), Error> {
         if len < self.tokens.len() || self.backend.evaluated() != self.tokens.len() {
             self.row = None;
@@ -307,23 +429,20 @@ impl<B: Backend> Session<B> {
     fn choose(&mut self, prompt: &[TokenId]) -> Result<(), Error> {
         let mut held = common_len(&self.tokens, prompt);
         if let Some((kept, more)) = self.shelf.best(prompt).filter(|&(_, more)| more > held) {
-            self.row = None;
-            self.backend.switch(kept)?;
-            let tokens = self.shelf.take(kept);
-            self.shelf
-                .put(std::mem::replace(&mut self.current, kept), std::mem::replace(&mut self.tokens, tokens));
+            self.go_to(kept)?;
             held = more;
         }
         let sequences = self.backend.sequences();
         let lost = self.tokens.len() - held;
-        if lost < WORTH_KEEPING || sequences < 2 {
+        if lost < WORTH_KEEPING {
             return Ok(());
         }
         let free = (0..sequences).find(|&sequence| sequence != self.current && !self.shelf.has(sequence));
         // What is given up for it must not be worth more: a long prompt stays where short ones come and go.
         let given_up = || self.shelf.cheapest().filter(|&(_, tokens)| tokens <= lost).map(|(other, _)| other);
-        let Some(target) = free.or_else(given_up) else { return Ok(()) };
+        let Some(target) = free.or_else(given_up) else { return self.keep() };
         self.row = None;
+        self.keep_shelved(target)?;
         let _ = self.shelf.take(target);
         let kept = match self.backend.fork(target, held) {
             Ok(kept) => kept,
@@ -336,6 +455,56 @@ impl<B: Backend> Session<B> {
         tokens.truncate(kept);
         self.shelf
             .put(std::mem::replace(&mut self.current, target), std::mem::replace(&mut self.tokens, tokens));
+        Ok(())
+    }
+
+    /// Puts back what is kept of `prompt`, where that is more than any sequence holds.
+    fn recall(&mut self, prompt: &[TokenId]) -> Result<(), Error> {
+        let Some(states) = self.states.clone() else { return Ok(()) };
+        let kept = states.held(prompt);
+        if kept < WORTH_KEEPING || kept < self.evaluated(prompt) + WORTH_KEEPING {
+            return Ok(());
+        }
+        let Some((tokens, state)) = states.find(prompt) else { return Ok(()) };
+        if !self.restore(&tokens, &state)? {
+            states.forget(&tokens);
+            return Ok(());
+        }
+        // What follows in it is still kept: it needs no sequence.
+        self.truncate(common_len(&self.tokens, prompt))
+    }
+
+    /// Keeps the state of the current sequence, which is about to be lost.
+    fn keep(&mut self) -> Result<(), Error> {
+        let Some(states) = &self.states else { return Ok(()) };
+        if states.held(&self.tokens) + WORTH_KEEPING > self.tokens.len() {
+            return Ok(());
+        }
+        if let Some(state) = self.backend.save()? {
+            states.put(self.tokens.clone(), state);
+        }
+        Ok(())
+    }
+
+    /// Keeps the state of another sequence, if it holds something.
+    fn keep_shelved(&mut self, sequence: usize) -> Result<(), Error> {
+        if self.states.is_none() || !self.shelf.has(sequence) {
+            return Ok(());
+        }
+        let current = self.current;
+        self.go_to(sequence)?;
+        let kept = self.keep();
+        self.go_to(current)?;
+        kept
+    }
+
+    /// Makes a sequence from the shelf the current one, and puts that there.
+    fn go_to(&mut self, sequence: usize) -> Result<(), Error> {
+        self.row = None;
+        self.backend.switch(sequence)?;
+        let tokens = self.shelf.take(sequence);
+        let before = std::mem::replace(&mut self.current, sequence);
+        self.shelf.put(before, std::mem::replace(&mut self.tokens, tokens));
         Ok(())
     }
 
@@ -356,11 +525,12 @@ impl<B: Backend> Session<B> {
         let sequences = self.backend.sequences();
         let free = (0..sequences).find(|&sequence| sequence != self.current && !self.shelf.has(sequence));
         let other = free.or_else(|| self.shelf.oldest()).filter(|_| self.tokens.len() >= WORTH_KEEPING);
-        if let Some(target) = other {
-            self.row = None;
-            self.backend.switch(target)?;
-            let _ = self.shelf.take(target);
-            self.shelf.put(std::mem::replace(&mut self.current, target), std::mem::take(&mut self.tokens));
+        match other {
+            Some(target) => {
+                self.keep_shelved(target)?;
+                self.go_to(target)?;
+            }
+            None => self.keep()?,
         }
         self.truncate(0)
     }

@@ -42,6 +42,12 @@ impl Shelf {
 }
 
 /// How many items two sequences begin with alike.
+///
+/// ```
+/// use toolgate_infer::common_len;
+/// assert_eq!(common_len(b"one two", b"one ten"), 5);
+/// assert_eq!(common_len(b"one", b"one ten"), 3);
+/// ```
 pub fn common_len<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

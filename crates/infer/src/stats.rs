@@ -8,6 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::Prefill;
 
 /// Counts and times of one turn, or summed over a run. Its JSON form is the `stats` object of `run --json`.
+///
+/// ```
+/// use toolgate_infer::{Prefill, Stats};
+/// let mut run = Stats::default();
+/// run += &Prefill { prompt_tokens: 100, cached_tokens: 90, evaluated_tokens: 10, ms: 12.0 };
+/// run += &Stats { sampled_tokens: 5, forced_tokens: 20, ..Stats::default() };
+/// assert_eq!((run.prompt_tokens, run.cached_tokens, run.written()), (100, 90, 25));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
     /// Tokens of the prompts.
@@ -58,6 +66,14 @@ pub struct Milliseconds {
 }
 
 /// Shares of probability removed by masks, over the positions where a mask was applied.
+///
+/// ```
+/// use toolgate_infer::Pressure;
+/// let mut pressure = Pressure::default();
+/// pressure.record(0.25);
+/// pressure.record(0.75);
+/// assert_eq!((pressure.mean, pressure.max, pressure.refusals), (0.5, 0.75, 2));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     /// Mean share; 0 where no mask was applied.

@@ -16,6 +16,19 @@ use crate::{ContextOptions, Error, Kind, Model};
 type Result<T> = std::result::Result<T, toolgate_infer::Error>;
 
 /// A conversation with a few sequences.
+///
+/// ```no_run
+/// use toolgate_infer::{Backend, Rows, Specials};
+/// use toolgate_llama::{ContextOptions, Model, ModelOptions};
+///
+/// let model = Model::load("qwen2.5-coder-0.5b.gguf", ModelOptions::default())?;
+/// let mut backend = model.backend(&ContextOptions { context: Some(4_096), ..ContextOptions::default() })?;
+/// assert_eq!(backend.context_len(), 4_096);
+/// let tokens = backend.tokenize("fn main() {", Specials::Plain)?;
+/// backend.eval(&tokens, Rows::Last)?;
+/// assert_eq!(backend.logits(0)?.len(), model.vocabulary().len());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct LlamaBackend {
     place: Place,
     model: Model,

@@ -20,6 +20,13 @@ use crate::threads::physical_cores;
 use crate::{Error, Kind, Model, state};
 
 /// How a context is made.
+///
+/// ```
+/// use toolgate_llama::{ContextOptions, Numerics};
+/// let options = ContextOptions { context: Some(16_384), numerics: Numerics::Fast, ..ContextOptions::default() };
+/// assert_eq!((options.batch, options.threads), (256, None), "a thread for each physical core");
+/// assert_eq!(ContextOptions::default().numerics, Numerics::Exact);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextOptions {
     /// Tokens a conversation holds; `None` is what the model was trained with, at most 8,192. Each costs memory for its
@@ -89,6 +96,8 @@ pub(crate) struct Context {
     texts: Vec<Vec<TokenId>>,
     /// What saved states depend on; none where they cannot be saved.
     pub(crate) state_key: Option<String>,
+    /// Whether a sequence was copied since the last evaluation: llama.cpp moves its keys and values in the next one.
+    copying: bool,
     pub(crate) costs: Costs,
 }
 
@@ -160,6 +169,7 @@ impl Context {
             exact_len,
             texts: vec![Vec::new(); sequences],
             state_key,
+            copying: false,
             costs: Costs::UNKNOWN,
         })
     }
@@ -191,6 +201,7 @@ impl Context {
             }
             return Err(failed("llama.cpp could not evaluate a batch").because(error));
         }
+        self.copying = false;
         for part in parts {
             if let Some(text) = self.texts.get_mut(part.sequence) {
                 text.extend_from_slice(part.tokens);
@@ -270,6 +281,7 @@ impl Context {
     pub(crate) fn copy(&mut self, from: usize, to: usize, len: usize) -> Result<(), toolgate_infer::Error> {
         let id = |n: usize| i32::try_from(n).map_err(|error| failed("no such sequence").because(error));
         self.cut(to, 0)?;
+        self.copying = true;
         // Whole, then cut: what a recurrent model holds cannot be copied in part.
         self.inner
             .copy_kv_cache_seq(id(from)?, id(to)?, None, None)
@@ -281,11 +293,11 @@ impl Context {
         self.cut(to, len)
     }
 
-    /// The state of a sequence's tokens; none where it cannot be saved.
+    /// The state of a sequence's tokens; none where it cannot be saved, or not before the next evaluation.
     #[expect(unsafe_code, reason = "llama-cpp-2's safe form does not give the bytes away")]
     pub(crate) fn save(&mut self, sequence: usize) -> Result<Option<Vec<u8>>, toolgate_infer::Error> {
         let held = self.text(sequence).len();
-        if self.state_key.is_none() || held == 0 {
+        if self.state_key.is_none() || held == 0 || self.copying {
             return Ok(None);
         }
         let id = i32::try_from(sequence).map_err(|error| failed("no such sequence").because(error))?;

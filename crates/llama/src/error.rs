@@ -27,6 +27,16 @@ pub enum Kind {
 }
 
 /// Why a model cannot be used. Its message names the file and says what to do.
+///
+/// ```
+/// use std::path::Path;
+/// use toolgate_llama::{Kind, Model, ModelOptions};
+///
+/// let error = Model::load("no-such-model.gguf", ModelOptions::default()).unwrap_err();
+/// assert_eq!(error.kind(), Kind::NotFound);
+/// assert_eq!(error.path(), Some(Path::new("no-such-model.gguf")));
+/// assert_eq!(error.to_string(), "no-such-model.gguf: no such model file");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
 

@@ -15,6 +15,20 @@ use toolgate_infer::{Constraint, Forced, Kind as InferKind, Mask};
 use crate::{Error, Kind, Model};
 
 /// A run of llama.cpp's grammar sampler. A clone goes on from the same place.
+///
+/// ```no_run
+/// use toolgate_infer::{Constraint, Specials};
+/// use toolgate_llama::{LlamaGrammar, Load, Model, ModelOptions};
+///
+/// let vocabulary_only = ModelOptions { load: Load::Vocabulary, ..ModelOptions::default() };
+/// let model = Model::load("qwen2.5-coder-0.5b.gguf", vocabulary_only)?;
+/// let mut run = LlamaGrammar::new(&model, "root ::= \"yes\" | \"no\"", "root")?;
+/// for token in model.tokenize("yes", Specials::Plain)? {
+///     run.accept(token)?;
+/// }
+/// assert!(run.is_complete() && run.is_finished()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct LlamaGrammar {
     sampler: LlamaSampler,

@@ -32,6 +32,20 @@ pub enum Load {
 }
 
 /// How a model is loaded.
+///
+/// ```no_run
+/// use std::ops::ControlFlow;
+/// use toolgate_llama::{Model, ModelOptions};
+///
+/// let progress = |part: f32| {
+///     eprintln!("{:.0} %", part * 100.0);
+///     ControlFlow::Continue(())
+/// };
+/// let options = ModelOptions { progress: Some(Box::new(progress)), ..ModelOptions::default() };
+/// let model = Model::load("qwen2.5-coder-0.5b.gguf", options)?;
+/// assert!(model.size() > 0);
+/// # Ok::<(), toolgate_llama::Error>(())
+/// ```
 #[derive(Default)]
 pub struct ModelOptions {
     /// How much of the file is loaded.
@@ -51,6 +65,19 @@ impl fmt::Debug for ModelOptions {
 }
 
 /// A loaded model. A clone is the same model.
+///
+/// ```no_run
+/// use toolgate_infer::Specials;
+/// use toolgate_llama::{Kind, Load, Model, ModelOptions};
+///
+/// let vocabulary_only = ModelOptions { load: Load::Vocabulary, ..ModelOptions::default() };
+/// let model = Model::load("qwen2.5-coder-0.5b.gguf", vocabulary_only)?;
+/// let tokens = model.tokenize("fn main() {", Specials::Plain)?;
+/// let bytes: Vec<u8> = tokens.iter().flat_map(|&token| model.vocabulary().bytes(token)).copied().collect();
+/// assert_eq!(bytes, b"fn main() {");
+/// assert_eq!(model.backend(&Default::default()).unwrap_err().kind(), Kind::Context, "it has no weights");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Model(Arc<Inner>);
 
@@ -77,6 +104,17 @@ impl Model {
     /// # Errors
     /// [`Kind::Processor`], [`Kind::NotFound`], [`Kind::NotGguf`], [`Kind::Truncated`], [`Kind::Invalid`]; [`Kind::Cancelled`] where
     /// `progress` broke off.
+    ///
+    /// ```
+    /// use toolgate_llama::{Kind, Model, ModelOptions};
+    ///
+    /// let dir = tempfile::tempdir()?;
+    /// let path = dir.path().join("model.gguf");
+    /// std::fs::write(&path, "<html>not found</html>")?;
+    /// let error = Model::load(&path, ModelOptions::default()).unwrap_err();
+    /// assert_eq!(error.kind(), Kind::NotGguf);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn load(path: impl AsRef<Path>, options: ModelOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         processor::check()?;
@@ -132,6 +170,22 @@ impl Model {
     /// # Errors
     /// [`Kind::Context`] as with [`backend`](Self::backend), and for models whose memory is no cache of every token
     /// (recurrent ones, sliding windows).
+    ///
+    /// ```no_run
+    /// use std::num::NonZeroUsize;
+    /// use toolgate_infer::Session;
+    /// use toolgate_llama::{ContextOptions, Model, ModelOptions};
+    ///
+    /// let model = Model::load("qwen2.5-coder-0.5b.gguf", ModelOptions::default())?;
+    /// let conversations = NonZeroUsize::new(4).ok_or("at least one")?;
+    /// let backends = model.backends(&ContextOptions::default(), conversations)?;
+    /// std::thread::scope(|scope| {
+    ///     for backend in backends {
+    ///         scope.spawn(move || Session::new(backend).set_prompt_text("Hello!"));
+    ///     }
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn backends(
         &self,
         options: &ContextOptions,

@@ -8,6 +8,12 @@ use crate::threads::physical_cores;
 use crate::{Error, Kind, state};
 
 /// A set of instructions that llama.cpp can use.
+///
+/// ```
+/// use toolgate_llama::instructions;
+/// let missing = instructions().into_iter().find(|set| set.used && !set.there);
+/// assert_eq!(missing, None, "with one, no model would be loaded");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instructions {
     /// Its name, as in `is_x86_feature_detected!`.
@@ -71,6 +77,13 @@ pub fn instructions() -> Vec<Instructions> {
 
 /// What of a machine and a build tells how fast a model is evaluated: the pinned llama.cpp, what it was built for, and the
 /// processors that this process may use.
+///
+/// ```
+/// use toolgate_llama::machine;
+/// let text = machine();
+/// assert!(text.starts_with("llama-cpp-sys-2 ") && text.ends_with("hardware threads"), "{text}");
+/// assert_eq!(text, machine(), "so that what was measured here can be told from what was not");
+/// ```
 pub fn machine() -> String {
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     format!(

@@ -4,6 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Physical cores this process may use; where the system does not tell, its hardware threads.
+///
+/// ```
+/// use toolgate_llama::physical_cores;
+/// let threads = std::thread::available_parallelism()?.get();
+/// assert!((1..=threads).contains(&physical_cores()));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn physical_cores() -> usize {
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     match cores_under(Path::new("/sys/devices/system/cpu")) {

@@ -3,6 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 /// One mechanism that confines commands.
+///
+/// ```
+/// use toolgate_sandbox::command::Layer;
+/// assert_eq!(Layer::parse("landlock>=6"), Some((Layer::Landlock, Some(6))));
+/// assert_eq!(Layer::parse("seccomp").map(|(layer, _)| layer.name()), Some("seccomp"));
+/// assert_eq!(Layer::parse("firewall"), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

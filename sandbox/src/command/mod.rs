@@ -43,6 +43,18 @@ pub use elsewhere::{Commands, Service};
 use crate::report::Enforced;
 
 /// Where the programs of the sandbox are.
+///
+/// ```
+/// use toolgate_sandbox::command::{Commands, Setup};
+/// use toolgate_sandbox::policy::{Mode, Policy};
+/// use toolgate_sandbox::{Kind, Root, ambient_authority};
+///
+/// let root = Root::open(".", ambient_authority())?;
+/// let policy = Policy::default_for(Mode::Intel);
+/// let refused = Commands::new(&root, &policy, Mode::Intel, &Setup::default()).unwrap_err();
+/// assert_eq!(refused.kind(), Kind::Unavailable, "this program has not called enter_stage_if_asked");
+/// # Ok::<(), toolgate_sandbox::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// The program that runs as the stage; `None` is the running program, which must have called
@@ -71,6 +83,13 @@ impl Setup {
 ///
 /// Call it first in `main`, before any thread is started and before arguments are parsed. A program that cannot do that
 /// names another one in [`Setup::stage`], such as this package's `toolgate-stage`.
+///
+/// ```standalone_crate
+/// use toolgate_sandbox::command::enter_stage_if_asked;
+/// enter_stage_if_asked();
+/// // What comes here is the program itself, and none of its stages: its arguments are its own.
+/// assert_eq!(std::env::args().count(), 1);
+/// ```
 pub fn enter_stage_if_asked() {
     #[cfg(target_os = "linux")]
     linux::enter_stage_if_asked();
@@ -94,6 +113,22 @@ pub enum End {
 }
 
 /// What a command came to.
+///
+/// ```
+/// use toolgate_sandbox::Enforced;
+/// use toolgate_sandbox::command::{End, Ran};
+///
+/// let ran = Ran {
+///     end: End::Exited(2),
+///     output: b"no such file".to_vec(),
+///     output_bytes: 12,
+///     truncated: false,
+///     taken_back: vec![".bashrc".to_owned()],
+///     enforced: Enforced::nothing(),
+/// };
+/// let shown = b"no such file\n[.bashrc is protected: what the command did there was taken back]\n[exit code 2]";
+/// assert_eq!(ran.content(), shown);
+/// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Ran {
     /// How it ended.
@@ -137,6 +172,18 @@ impl Ran {
 }
 
 /// One layer on this machine.
+///
+/// ```
+/// use toolgate_sandbox::command::{Commands, LAYERS, Setup};
+/// use toolgate_sandbox::{Root, ambient_authority};
+///
+/// let layers = Commands::layers(&Root::open(".", ambient_authority())?, &Setup::default());
+/// assert_eq!(layers.len(), LAYERS.len());
+/// for state in &layers {
+///     assert!(state.works || state.without.is_some(), "what is refused without it is told");
+/// }
+/// # Ok::<(), toolgate_sandbox::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LayerState {
     /// Which one.

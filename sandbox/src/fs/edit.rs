@@ -20,6 +20,17 @@ const COMPARED_LINES: usize = 20_000;
 const NAMED: usize = 10;
 
 /// What an edit did.
+///
+/// ```
+/// use toolgate_sandbox::{Grants, Root, ambient_authority};
+/// let dir = tempfile::tempdir()?;
+/// let root = Root::open(dir.path(), ambient_authority())?;
+/// root.write_file(&Grants::read_write(), "app.toml", "host = \"a\"\nport = 80\n")?;
+/// let edited = root.edit_file(&Grants::read_write(), "app.toml", "port = 80", "port = 8080\ntls = true")?;
+/// assert_eq!((edited.line, edited.bytes), (2, 34));
+/// assert_eq!(edited.content(), "edited \"app.toml\" at line 2: 1 line became 2 lines");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Edited {

@@ -49,6 +49,28 @@ pub struct Change<'a> {
 }
 
 /// Keeps what changes replace; given to a workspace by [`Root::keeping`].
+///
+/// One that has no room left, so that nothing is changed:
+///
+/// ```
+/// use toolgate_sandbox::{Change, Error, Grants, Keeper, Kind, Root, ambient_authority};
+///
+/// #[derive(Debug)]
+/// struct Full;
+///
+/// impl Keeper for Full {
+///     fn keep(&self, change: &Change<'_>) -> Result<i64, Error> {
+///         Err(Error::new(Kind::Failed, "the journal is full").at(change.path))
+///     }
+///     fn drop_kept(&self, _: i64) {}
+/// }
+///
+/// let dir = tempfile::tempdir()?;
+/// let root = Root::open(dir.path(), ambient_authority())?.keeping(std::sync::Arc::new(Full));
+/// let error = root.write_file(&Grants::read_write(), "notes/a.txt", "new").unwrap_err();
+/// assert_eq!(error.to_string(), "the journal is full: \"notes/a.txt\"");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Keeper: fmt::Debug + Send + Sync {
     /// Keeps `change`, which then happens. The number given back tells it from others.
     ///

@@ -47,6 +47,19 @@ pub struct Entry {
 }
 
 /// What is in a directory.
+///
+/// ```
+/// use toolgate_sandbox::{EntryKind, Grants, Root, ambient_authority};
+/// let dir = tempfile::tempdir()?;
+/// let root = Root::open(dir.path(), ambient_authority())?;
+/// for path in ["a.txt", "notes/b.txt"] {
+///     root.write_file(&Grants::read_write(), path, "four")?;
+/// }
+/// let listing = root.list_directory(&Grants::read_only(), ".", None)?;
+/// let found: Vec<_> = listing.entries.iter().map(|entry| (entry.path.as_str(), entry.kind, entry.bytes)).collect();
+/// assert_eq!(found, [("a.txt", EntryKind::File, Some(4)), ("notes", EntryKind::Directory, None)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Listing {

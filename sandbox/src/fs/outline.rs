@@ -16,6 +16,21 @@ use crate::grants::{Grants, Scope};
 use crate::names::Inside;
 
 /// What an outline may cost.
+///
+/// ```
+/// use toolgate_sandbox::{Grants, OutlineLimits, Root, ambient_authority};
+/// let dir = tempfile::tempdir()?;
+/// let root = Root::open(dir.path(), ambient_authority())?;
+/// let grants = Grants::read_write();
+/// for path in ["a.txt", "many/1", "many/2", "many/3"] {
+///     root.write_file(&grants, path, "")?;
+/// }
+/// let limits = OutlineLimits { entries: 3, time: std::time::Duration::from_secs(60), ..OutlineLimits::default() };
+/// let outline = root.outline(&grants, false, &limits);
+/// assert_eq!(outline.files, ["a.txt"]);
+/// assert_eq!(outline.open, ["many"], "there may be more below it");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutlineLimits {
     /// Names in all. Default 2,000; about 5 µs each.

@@ -7,6 +7,17 @@ use crate::error::{Error, Kind};
 use crate::grants::Grants;
 
 /// Which lines of a file are read.
+///
+/// ```
+/// use toolgate_sandbox::{Grants, ReadOptions, Root, ambient_authority};
+/// let dir = tempfile::tempdir()?;
+/// let root = Root::open(dir.path(), ambient_authority())?;
+/// root.write_file(&Grants::read_write(), "list.txt", "one\ntwo\nthree\nfour\n")?;
+/// let middle = ReadOptions { start_line: Some(2), max_lines: Some(2) };
+/// let read = root.read_file(&Grants::read_only(), "list.txt", &middle)?;
+/// assert_eq!((read.text.as_str(), read.total_lines), ("two\nthree\n", 4));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     /// First line, counted from one; nothing and zero mean the first.
@@ -16,6 +27,17 @@ pub struct ReadOptions {
 }
 
 /// Lines of a text file.
+///
+/// ```
+/// use toolgate_sandbox::{Grants, ReadOptions, Root, ambient_authority};
+/// let dir = tempfile::tempdir()?;
+/// let root = Root::open(dir.path(), ambient_authority())?;
+/// root.write_file(&Grants::read_write(), "list.txt", "one\ntwo\n")?;
+/// let read = root.read_file(&Grants::read_only(), "list.txt", &ReadOptions::default())?;
+/// assert_eq!((read.first_line, read.last_line, read.truncated), (1, 2, false));
+/// assert_eq!(read.numbered(), "     1\tone\n     2\ttwo\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FileText {

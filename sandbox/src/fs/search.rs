@@ -17,6 +17,18 @@ use crate::names::{Inside, lossy};
 use crate::output;
 
 /// How a query is read.
+///
+/// ```
+/// use toolgate_sandbox::{Grants, Query, Root, SearchOptions, ambient_authority};
+/// let dir = tempfile::tempdir()?;
+/// let root = Root::open(dir.path(), ambient_authority())?;
+/// root.write_file(&Grants::read_write(), "app.toml", "port = 80\nhost = \"a\"\n")?;
+/// let read_as = |query| root.search_codebase(&Grants::read_only(), query, &SearchOptions::default());
+/// assert_eq!(read_as("port = 80")?.read_as, Query::Literal);
+/// assert_eq!(read_as(r"port = \d+")?.read_as, Query::Regex);
+/// assert_eq!(read_as("the port of the host")?.read_as, Query::AnyWord, "no line holds all of them");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Query {
@@ -56,6 +68,20 @@ pub enum Ignored {
 }
 
 /// Where and how is searched.
+///
+/// ```
+/// use toolgate_sandbox::{CaseOf, Grants, Root, SearchOptions, ambient_authority};
+/// let dir = tempfile::tempdir()?;
+/// let root = Root::open(dir.path(), ambient_authority())?;
+/// for path in ["docs/a.md", "src/a.rs"] {
+///     root.write_file(&Grants::read_write(), path, "Root\nroot\n")?;
+/// }
+/// let options = SearchOptions { path: Some("src".to_owned()), case: CaseOf::Kept, ..SearchOptions::default() };
+/// let found = root.search_codebase(&Grants::read_only(), "root", &options)?;
+/// let places: Vec<_> = found.hits.iter().map(|hit| (hit.path.as_str(), hit.line)).collect();
+/// assert_eq!(places, [("src/a.rs", 2)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchOptions {
     /// A directory or a file; nothing and the empty path mean the whole workspace.

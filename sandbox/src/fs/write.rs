@@ -88,6 +88,16 @@ impl Root {
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file), and [`Kind::Exists`] if anything is there, be it a dangling link.
+    ///
+    /// ```
+    /// use toolgate_sandbox::{Grants, Kind, Root, ambient_authority};
+    /// let dir = tempfile::tempdir()?;
+    /// let root = Root::open(dir.path(), ambient_authority())?;
+    /// assert!(root.create_file(&Grants::read_write(), "a.txt", "one\n")?.created);
+    /// let error = root.create_file(&Grants::read_write(), "a.txt", "two\n").unwrap_err();
+    /// assert_eq!(error.kind(), Kind::Exists);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create_file(&self, grants: &Grants, path: &str, content: &str) -> Result<Written, Error> {
         let mut resolved = resolve::resolve(self, path)?;
         guard::check_write(grants, &resolved)?;

@@ -14,6 +14,14 @@ use crate::grants::{Grants, Scope};
 use crate::names::Inside;
 
 /// How much a policy allows at most; each tier holds the ones before it.
+///
+/// ```
+/// use toolgate_sandbox::policy::{Mode, Policy, Tier};
+/// assert!(Tier::Read < Tier::Edit && Tier::Edit < Tier::Exec);
+/// let policy = Policy::parse("version = 1\ntier = \"read\"\n[fs]\nwrite = [\"@workspace\"]\n")?;
+/// assert!(!policy.grants(Mode::Edit).can_write(), "whatever else it says");
+/// # Ok::<(), toolgate_sandbox::Error>(())
+/// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize,
 )]
@@ -34,6 +42,15 @@ pub enum Tier {
 }
 
 /// What commands run under at least.
+///
+/// ```
+/// use toolgate_sandbox::policy::{Confinement, Policy};
+/// let policy = Policy::parse("version = 1\n[require]\nconfinement = \"reduced\"\n")?;
+/// assert_eq!(policy.confinement, Some(Confinement::Reduced));
+/// let strict = Policy::parse("version = 1\n[require]\nconfinement = \"full\"\n")?;
+/// assert_eq!(policy.narrow(&strict).confinement, Some(Confinement::Full));
+/// # Ok::<(), toolgate_sandbox::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confinement {
@@ -119,6 +136,14 @@ impl Policy {
     /// system's programs and the workspace.
     ///
     /// For [`Mode::Edit`] it can be written, but for protected files. A person is asked before each write and command.
+    ///
+    /// ```
+    /// use toolgate_sandbox::policy::{Mode, Policy};
+    /// let policy = Policy::default_for(Mode::Edit);
+    /// assert!(policy.check("write_file", "src/main.rs", Mode::Edit).is_ok());
+    /// assert!(policy.check("write_file", ".git/config", Mode::Edit).is_err());
+    /// assert!(policy.asks("write_file") && policy.asks("run_command") && !policy.asks("read_file"));
+    /// ```
     pub fn default_for(mode: Mode) -> Self {
         let files = match mode {
             Mode::Intel => Grants::read_only(),
@@ -159,6 +184,16 @@ impl Policy {
     }
 
     /// What both allow. This is how a workspace's own file counts: it takes away and adds nothing.
+    ///
+    /// ```
+    /// use toolgate_sandbox::policy::{Policy, Tier};
+    /// let mine = Policy::parse("version = 1\ntier = \"exec\"\n[fs]\nread = [\"@workspace\", \"@system\"]\n")?;
+    /// let theirs = Policy::parse("version = 1\ntier = \"exec-net\"\n[limits]\nwall_ms = 5000\n")?;
+    /// let both = mine.narrow(&theirs);
+    /// assert_eq!((both.tier, both.limits.wall_ms), (Tier::Exec, Some(5_000)));
+    /// assert!(!both.system_readable, "theirs does not name @system");
+    /// # Ok::<(), toolgate_sandbox::Error>(())
+    /// ```
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
         let mut narrowed = self.clone();
@@ -202,6 +237,15 @@ impl Policy {
     ///
     /// # Errors
     /// [`Kind::Denied`] with the reason, or [`Kind::Invalid`] for a tool that is no file tool.
+    ///
+    /// ```
+    /// use toolgate_sandbox::policy::{Mode, Policy};
+    /// let policy = Policy::parse("version = 1\ntier = \"edit\"\n[fs]\nwrite = [\"@workspace/notes\"]\n")?;
+    /// assert!(policy.check("write_file", "notes/today.md", Mode::Edit).is_ok());
+    /// assert!(policy.check("write_file", "notes/../src/main.rs", Mode::Edit).is_err());
+    /// assert!(policy.check("write_file", "notes/today.md", Mode::Intel).is_err(), "nothing is written there");
+    /// # Ok::<(), toolgate_sandbox::Error>(())
+    /// ```
     pub fn check(&self, tool: &str, path: &str, mode: Mode) -> Result<(), Error> {
         let mut names: Vec<&str> = Vec::new();
         for name in path.split('/') {

@@ -128,6 +128,20 @@ pub struct Exec {
 }
 
 /// What to do about commands that begin in a certain way.
+///
+/// ```
+/// use toolgate_sandbox::policy::{Decision, Policy};
+/// let file = |example: &str| format!(r#"
+///     version = 1
+///     [[exec.rule]]
+///     prefix = ["git", "push"]
+///     decision = "ask"
+///     match = ["{example}"]
+/// "#);
+/// assert_eq!(Policy::parse(&file("make && git push"))?.exec.rule[0].decision, Decision::Ask);
+/// assert!(Policy::parse(&file("git pull")).is_err(), "its own example does not fit");
+/// # Ok::<(), toolgate_sandbox::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExecRule {
@@ -156,6 +170,14 @@ pub enum Decision {
 }
 
 /// Bounds of a command or a component; nothing means the runtime's own default.
+///
+/// ```
+/// use toolgate_sandbox::policy::ProcessLimits;
+/// let mine = ProcessLimits { wall_ms: Some(5_000), pids: Some(16), ..ProcessLimits::default() };
+/// let theirs = ProcessLimits { wall_ms: Some(9_000), memory_mb: Some(64), ..ProcessLimits::default() };
+/// let both = mine.min(&theirs);
+/// assert_eq!((both.wall_ms, both.pids, both.memory_mb), (Some(5_000), Some(16), Some(64)));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessLimits {
@@ -193,6 +215,19 @@ impl ProcessLimits {
 }
 
 /// A tool that is a WebAssembly component, and all it is granted.
+///
+/// ```
+/// use toolgate_sandbox::policy::{DirMode, Policy};
+/// let policy = Policy::parse(r#"
+///     version = 1
+///     [wasm.word_count]
+///     component = "word_count.wasm"
+///     dirs = [{ host = "docs", guest = "/" }]
+/// "#)?;
+/// assert_eq!(policy.wasm["word_count"].dirs[0].mode, DirMode::Ro);
+/// assert!(policy.wasm["word_count"].net.is_empty());
+/// # Ok::<(), toolgate_sandbox::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WasmTool {
@@ -239,6 +274,19 @@ pub enum DirMode {
 }
 
 /// An MCP server that is started or connected to.
+///
+/// ```
+/// use toolgate_sandbox::policy::Policy;
+/// let policy = Policy::parse(r#"
+///     version = 1
+///     [mcp.tickets]
+///     command = ["tickets", "--stdio"]
+///     tools = ["list", "show"]
+/// "#)?;
+/// assert_eq!(policy.mcp["tickets"].command, ["tickets", "--stdio"]);
+/// assert_eq!(policy.mcp["tickets"].url, None);
+/// # Ok::<(), toolgate_sandbox::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct McpServer {

@@ -12,7 +12,7 @@ use super::ours::{self, Measured};
 use super::peer::{Answered, Ask, Peer};
 use super::requests::{self, Request};
 use crate::cli::exit::Exit;
-use crate::cli::model_args::{ModelOptions, Source};
+use crate::cli::model_args::{Load, ModelOptions, Source};
 use crate::cli::terminal::{self, Unit};
 
 pub(super) const EXAMPLES: &str = "\
@@ -151,7 +151,7 @@ fn speedup(
     if at_once == 1 || requests.len() < at_once {
         return Ok(None);
     }
-    let (engine, _) = args.model.load_for(model, args.at_once)?;
+    let (engine, _) = args.model.load_for(model, Load::for_turns(args.at_once))?;
     let bar = terminal::bar("calls at once", requests.len() as u64, Unit::Count);
     let (mut alone, mut together) = (0.0, 0.0);
     // The same calls one by one, each at its median.

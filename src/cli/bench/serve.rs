@@ -18,7 +18,7 @@ use super::ours;
 use super::peer::{Ask, Peer};
 use super::requests::{self, Request};
 use crate::cli::exit::Exit;
-use crate::cli::model_args::{ModelOptions, Source};
+use crate::cli::model_args::{Load, ModelOptions, PROMPT_MEMORY, Source};
 use crate::cli::terminal::{self, Unit};
 use crate::serve::{Options, Server};
 
@@ -87,7 +87,7 @@ pub(super) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
     let all = requests::requests()?;
     let requests = all.get(..args.limit.unwrap_or(usize::MAX).min(all.len())).unwrap_or_default();
     let at_once = NonZeroUsize::new(usize::from(args.at_once)).unwrap_or(NonZeroUsize::MIN);
-    let (engine, _) = args.model.load_for(&model, at_once)?;
+    let (engine, _) = args.model.load_for(&model, Load::for_clients(at_once, PROMPT_MEMORY))?;
     // Our prompts and grammars, for the other server.
     let held = match args.against {
         Some(_) => requests.iter().map(|request| ours::once(engine.as_ref(), request)).collect(),

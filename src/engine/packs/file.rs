@@ -43,6 +43,7 @@ pub(super) struct Front {
 }
 
 /// A whole pack, verified.
+#[derive(Debug)]
 pub(super) struct Pack {
     pub(super) header: Header,
     pub(super) tokens: Vec<TokenId>,

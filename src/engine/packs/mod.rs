@@ -13,14 +13,17 @@ mod file;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 use toolgate_infer::{TokenId, common_len};
 
+use super::pool::lock;
 use crate::models::Sha256Digest;
 use crate::{Error, Kind};
-use file::{Front, Header};
+use file::{Front, Header, Pack};
 
 /// Bytes of all packs in a directory, where nothing else is said.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
@@ -37,12 +40,50 @@ const LEARNED: &str = "learned";
 const ABANDONED: Duration = Duration::from_secs(3_600);
 
 /// The packs of one model in a directory.
+///
+/// ```
+/// use toolgate::engine::{DEFAULT_LIMIT, Packs};
+/// # use std::sync::Arc;
+/// # use toolgate::engine::{Cancel, Engine, LocalEngine, Options, Sampling, Turn, TurnRequest};
+/// # use toolgate_chat::{Message, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # fn process() -> Result<LocalEngine<Scripted>, toolgate::Error> {
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("", "Fine.");
+/// # LocalEngine::scripted(model, Options::default())
+/// # }
+/// # fn ask(engine: LocalEngine<Scripted>) -> Result<Turn, toolgate::Error> {
+/// # let system = Message::System("Answer in one word. ".repeat(10));
+/// # let transcript = Transcript::new().with(system).with(Message::User("How are you?".into()));
+/// # let sampling = Sampling::default();
+/// # engine.turn(&TurnRequest::new(&transcript, &[], &sampling), &Cancel::default(), &mut |_| {})
+/// # }
+/// # let directory = tempfile::tempdir()?;
+/// # let model = directory.path().join("model.gguf");
+/// # std::fs::write(&model, "weights")?;
+///
+/// let packs = Packs::of(&model, directory.path().join("packs"), DEFAULT_LIMIT)?;
+/// // Two processes with the same system prompt, one after the other.
+/// let first = ask(process()?.with_packs(packs.clone()))?;
+/// let second = ask(process()?.with_packs(packs.clone()))?;
+/// assert_eq!((first.stats.cached_tokens, packs.list().len()), (0, 1));
+/// assert!(second.stats.cached_tokens > 200);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Packs {
     directory: PathBuf,
     /// The model's file, by [`fingerprint`].
     model: String,
     limit: u64,
+    /// The pack that is read before anything asks for one.
+    ahead: Arc<Mutex<Option<Ahead>>>,
+}
+
+/// A pack's file and who reads it.
+#[derive(Debug)]
+struct Ahead {
+    path: PathBuf,
+    reading: JoinHandle<io::Result<Pack>>,
 }
 
 /// A pack in a directory, for people.
@@ -69,7 +110,24 @@ impl Packs {
         let fingerprint = fingerprint(model).map_err(|error| {
             Error::new(Kind::Engine, format!("cannot read the model {}: {error}", model.display()))
         })?;
-        Ok(Self { directory: directory.into(), model: fingerprint.to_string(), limit })
+        Ok(Self { directory: directory.into(), model: fingerprint.to_string(), limit, ahead: Arc::default() })
+    }
+
+    /// Begins to read the pack of this model that was used last, for the first prompt that wants it: to be called before
+    /// the model is loaded, which takes longer. What goes wrong here goes wrong there again, and is told then.
+    pub fn read_ahead(&self) {
+        let Some(PackInfo { path, .. }) = self.list().into_iter().next() else { return };
+        let file = path.clone();
+        let reading =
+            thread::Builder::new().name("toolgate-pack".to_owned()).spawn(move || file::read(&file));
+        // Without a thread for it, the pack is read when it is wanted.
+        *lock(&self.ahead) = reading.ok().map(|reading| Ahead { path, reading });
+    }
+
+    /// A pack that was read ahead, once.
+    fn ahead(&self, path: &Path) -> Option<Pack> {
+        let ahead = lock(&self.ahead).take_if(|ahead| ahead.path == path)?;
+        ahead.reading.join().ok()?.ok()
     }
 
     /// The packs there are of this model, the one used last first.
@@ -101,7 +159,7 @@ impl Packs {
 
     /// A pack's tokens and state; none where it is not whole, or by now another one.
     fn read(&self, path: &Path, key: &str) -> Option<(Vec<TokenId>, Vec<u8>)> {
-        match file::read(path) {
+        match self.ahead(path).map_or_else(|| file::read(path), Ok) {
             Ok(pack) if pack.header.model == self.model && pack.header.key == key => {
                 touch(path);
                 Some((pack.tokens, pack.state))

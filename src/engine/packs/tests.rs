@@ -50,6 +50,37 @@ fn a_state_comes_back_for_what_begins_like_its_tokens() {
     assert_eq!((fresh.list().len(), packs(&disk, DEFAULT_LIMIT).list().len()), (2, 0));
 }
 
+/// What is read ahead is the pack used last; it is whole by itself, and the file is asked for any other and any further time.
+#[test]
+fn a_pack_read_ahead_comes_back_once_and_for_itself() {
+    let disk = disk();
+    let saved = packs(&disk, DEFAULT_LIMIT);
+    saved.read_ahead();
+    saved.save("key", &tokens(100), b"state of 100");
+    let earlier = SystemTime::now() - Duration::from_secs(60);
+    let first = saved.list().remove(0).path;
+    File::options().append(true).open(&first).unwrap().set_modified(earlier).unwrap();
+    let other: Vec<_> = (500..700).collect();
+    saved.save("key", &other, b"another state");
+    let ahead = packs(&disk, DEFAULT_LIMIT);
+    ahead.read_ahead();
+    let waiting = || lock(&ahead.ahead).as_ref().map(|ahead| ahead.path.clone());
+    let second = waiting().unwrap();
+    assert_ne!(second, first, "the one used last");
+    assert_eq!(ahead.find("key", &tokens(100), 0).unwrap().1, b"state of 100");
+    assert_eq!(waiting(), Some(second.clone()), "another one leaves it where it is");
+    while !lock(&ahead.ahead).as_ref().unwrap().reading.is_finished() {
+        thread::yield_now();
+    }
+    // What lies in the file's place by now is not read; it has the same front.
+    let mut bytes = fs::read(&second).unwrap();
+    let at = bytes.len() - 40;
+    bytes[at] ^= 1;
+    fs::write(&second, bytes).unwrap();
+    assert_eq!(ahead.find("key", &other, 0).unwrap().1, b"another state");
+    assert_eq!((waiting(), ahead.find("key", &other, 0)), (None, None), "control: the file is damaged");
+}
+
 /// Whatever is done to a file, what comes back is what was saved, or nothing.
 #[test]
 fn a_damaged_pack_is_ignored_and_removed() {

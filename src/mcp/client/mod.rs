@@ -50,6 +50,28 @@ pub struct Servers {
 impl Servers {
     /// Starts the servers of `policy` in the workspace `root`, with what `mode` leaves of its grants, and connects to those
     /// that have an address. They end, or are left, with the last registry that follows them.
+    ///
+    /// ```
+    /// use std::sync::{Arc, mpsc};
+    /// use toolgate::mcp::{Report, Servers};
+    /// use toolgate::tools::Registry;
+    /// use toolgate_sandbox::policy::{Mode, Policy};
+    /// use toolgate_sandbox::{Root, ambient_authority};
+    ///
+    /// let policy = "version = 1\ntier = \"read\"\n[mcp.tickets]\nurl = \"https://tickets.example/mcp\"\n";
+    /// let (policy, root) = (Policy::parse(policy)?, Root::open(".", ambient_authority())?);
+    /// let (send, told) = mpsc::channel();
+    /// let report: Arc<Report> = Arc::new(move |unusable| {
+    ///     let _ = send.send(format!("{}: {}", unusable.name, unusable.why));
+    /// });
+    /// let servers = Servers::start(&policy, &root, Mode::Intel, &report);
+    /// let mut tools = Registry::new();
+    /// servers.sources().for_each(|source| tools.follow(source));
+    /// // One that the policy does not grant is left out, with the reason.
+    /// assert!(told.recv()?.starts_with("tickets: the policy grants no servers"));
+    /// assert!(tools.names().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn start(policy: &Policy, root: &Root, mode: Mode, report: &Arc<Report>) -> Self {
         if policy.mcp.is_empty() {
             return Self { sources: Vec::new() };

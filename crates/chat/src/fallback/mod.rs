@@ -48,6 +48,14 @@ use scan::Scan;
 use source::Source;
 
 /// What was found in a text.
+///
+/// ```
+/// use toolgate_chat::fallback::{Pattern, extract};
+/// let found = extract("One moment.\n<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>");
+/// assert_eq!(found.content.as_deref(), Some("One moment."));
+/// assert_eq!((found.calls.len(), found.pattern), (1, Some(Pattern::Tag)));
+/// assert!(found.repairs.is_empty() && found.dropped.is_empty());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Extraction {
@@ -73,6 +81,13 @@ pub struct Span {
 }
 
 /// How a call was written.
+///
+/// ```
+/// use toolgate_chat::fallback::{Pattern, extract};
+/// assert_eq!(extract("{\"name\": \"now\", \"arguments\": {}}").pattern, Some(Pattern::Json));
+/// assert_eq!(extract("[now(zone='UTC')]").pattern, Some(Pattern::Pythonic));
+/// assert_eq!(extract("It is noon.").pattern, None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -104,6 +119,13 @@ pub enum Pattern {
 /// Finds the calls in a text.
 ///
 /// Never fails, and never panics; 1 MiB takes some milliseconds.
+///
+/// ```
+/// use toolgate_chat::fallback::extract;
+/// let found = extract("<function=now>\n<parameter=zone>\nUTC\n</parameter>\n</function>");
+/// assert_eq!(found.calls.first().map(|call| &call.arguments["zone"]), Some(&"UTC".into()));
+/// assert!(extract("It is noon.").calls.is_empty());
+/// ```
 pub fn extract(text: &str) -> Extraction {
     extract_typed(text, &[])
 }

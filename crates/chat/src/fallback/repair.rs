@@ -3,15 +3,31 @@
 use serde::Serialize;
 
 /// One thing that was mended.
+///
+/// ```
+/// use toolgate_chat::fallback::{RepairKind, extract};
+/// let text = "<tool_call>{\"name\": \"wait\", \"arguments\": {seconds: 3}}</tool_call>";
+/// let repairs = extract(text).repairs;
+/// let first = repairs.first().map(|repair| (repair.kind, &text[repair.offset..]));
+/// assert_eq!(first, Some((RepairKind::UnquotedKey, "seconds: 3}}</tool_call>")));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Repair {
     /// What was wrong.
     pub kind: RepairKind,
-    /// Byte offset into the text.
+    /// Byte offset into the text: where it begins, or just behind what showed it (a quote, a word).
     pub offset: usize,
 }
 
 /// What can be mended.
+///
+/// ```
+/// use toolgate_chat::fallback::extract;
+/// let found = extract("<tool_call>{'name': 'wait', \"arguments\": {\"seconds\": 3,}}</tool_call>");
+/// let mut names: Vec<&str> = found.repairs.iter().map(|repair| repair.kind.as_str()).collect();
+/// names.dedup();
+/// assert_eq!(names, ["single_quotes", "trailing_comma"]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -15,6 +15,16 @@ const ANSWER: &str = "Zprobe of an answer";
 const RESULT: &str = "probe of a result";
 
 /// What a template was found to know.
+///
+/// ```
+/// use toolgate_chat::{Template, TemplateTokens, format::derive};
+/// let source = "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}";
+/// let derived = derive(&Template::new(source, TemplateTokens::default())?);
+/// assert_eq!(derived.why, "the template shows no tool definitions");
+/// assert!(derived.knows_system);
+/// assert_eq!(derived.opens_reasoning.as_deref(), Some("</think>"));
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Derived {

@@ -31,6 +31,19 @@ pub use family::Family;
 pub use stream::{Start, TurnStream};
 
 /// One family's way to write, constrain and read tool calls.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_chat::{ToolCall, ToolFormat, ToolSpec, TurnRequest, format::Family};
+/// use toolgate_grammar::Limits;
+/// let tools = [ToolSpec::new("now", "What time it is", json!({}))?];
+/// let format: &dyn ToolFormat = &Family::hermes();
+/// let text = format.render_calls(&[ToolCall::new("now", Default::default())], &tools);
+/// let grammar = format.turn(&tools, &TurnRequest::default())?.call.ok_or("there are tools")?;
+/// assert!(grammar.match_text(&text, &Limits::default())?.matched);
+/// assert_eq!(format.parse(&text, &tools).calls.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait ToolFormat: Send + Sync + std::fmt::Debug {
     /// The family's name: `hermes`, `generic`, ….
     fn name(&self) -> &str;
@@ -66,6 +79,17 @@ pub trait ToolFormat: Send + Sync + std::fmt::Debug {
 }
 
 /// What a turn may be.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use serde_json::json;
+/// use toolgate_chat::{ToolChoice, ToolFormat, ToolSpec, TurnRequest, format::Family};
+/// let tools = [ToolSpec::new("now", "What time it is", json!({}))?];
+/// let request = TurnRequest { choice: ToolChoice::Required, parallel: NonZeroUsize::new(1), first: None };
+/// let turn = Family::hermes().turn(&tools, &request)?;
+/// assert!(turn.call.is_some() && turn.answer.is_none());
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TurnRequest {
     /// Which tools may or must be called.
@@ -77,6 +101,19 @@ pub struct TurnRequest {
 }
 
 /// The grammars of a turn: its two halves apart, so that call or answer can be decided before either constrains.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_chat::{ToolFormat, ToolSpec, TurnRequest, format::Family};
+/// use toolgate_grammar::Limits;
+/// let tools = [ToolSpec::new("now", "What time it is", json!({}))?];
+/// let turn = Family::hermes().turn(&tools, &TurnRequest::default())?;
+/// let answer = turn.answer.ok_or("an answer is allowed")?;
+/// assert!(answer.match_text("It is noon.", &Limits::default())?.matched);
+/// assert!(!answer.match_text("<tool_call>", &Limits::default())?.matched);
+/// assert_eq!(turn.contracts.first().map(|(name, _)| name.as_str()), Some("now"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TurnGrammar {
@@ -94,6 +131,17 @@ pub struct TurnGrammar {
 ///
 /// Where the prompt opened it, the model's text begins inside, and [`Start::Reasoning`] tells the reader so. A model that
 /// thinks for too long is stopped by writing `close` for it.
+///
+/// ```
+/// use toolgate_chat::{ToolFormat, TurnRequest, format::Family};
+/// use toolgate_grammar::Limits;
+/// let turn = Family::hermes().turn(&[], &TurnRequest::default())?;
+/// let reasoning = turn.reasoning.ok_or("the family has reasoning")?;
+/// assert_eq!(reasoning.close.trim(), "</think>");
+/// let text = format!("{}Hm.{}", reasoning.open, reasoning.close);
+/// assert!(reasoning.whole.match_text(&text, &Limits::default())?.matched);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Reasoning {

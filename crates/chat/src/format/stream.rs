@@ -18,6 +18,13 @@ use crate::pieces::Pieces;
 use crate::spec::ToolSpec;
 
 /// Where in its turn a text begins.
+///
+/// ```
+/// use toolgate_chat::{Event, ToolFormat, format::{Family, Start}};
+/// let first = |start| Family::hermes().stream(&[], start).push(b"It is noon, I think.").into_iter().next();
+/// assert_eq!(first(Start::Turn), Some(Event::Text("It is noon, I think.".to_owned())));
+/// assert_eq!(first(Start::Reasoning), Some(Event::Reasoning("It is noon, I think.".to_owned())));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Start {
     /// At the start: reasoning, if there is any, opens with its mark.

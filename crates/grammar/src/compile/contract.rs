@@ -10,12 +10,35 @@ use serde_json::{Value, json};
 use crate::schema::{Class, KeywordEntry, Schema};
 
 /// What became of every keyword of a schema.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_grammar::{Options, Schema, compile};
+/// let schema = Schema::parse(&json!({"type": "array", "maxItems": 3, "uniqueItems": true}))?;
+/// let contract = compile(&schema, &Options::default())?.contract;
+/// assert!(!contract.is_complete()); // the finished value is still to be validated, against:
+/// let checked: Vec<&str> = contract.checked().map(|entry| entry.keyword()).collect();
+/// assert_eq!(checked, ["uniqueItems"]);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Contract {
     entries: Vec<Entry>,
 }
 
 /// What became of one keyword at one place.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_grammar::{Options, Schema, compile, schema::Class};
+/// let schema = Schema::parse(&json!({"properties": {"tags": {"uniqueItems": true}}}))?;
+/// let contract = compile(&schema, &Options::default())?.contract;
+/// let entry = contract.checked().next();
+/// assert_eq!(entry.map(|entry| entry.pointer()), Some("/properties/tags/uniqueItems"));
+/// assert_eq!(entry.map(|entry| entry.class()), Some(Class::Checked));
+/// assert_eq!(entry.and_then(|entry| entry.reason()), Some("a grammar does not compare elements"));
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pointer: String,

@@ -36,6 +36,17 @@ pub use render::render;
 use json::Json;
 
 /// Where a generated text may have white space.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_grammar::{Options, Schema, Whitespace, compile};
+/// let schema = Schema::parse(&json!({"const": [1, 2]}))?;
+/// let spaced = compile(&schema, &Options::default())?;
+/// let compact = compile(&schema, &Options { whitespace: Whitespace::Compact, ..Options::default() })?;
+/// assert!(spaced.accepts("[1, 2]")? && !spaced.accepts("[1,2]")?);
+/// assert!(compact.accepts("[1,2]")? && !compact.accepts("[1, 2]")?);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Whitespace {
     /// None: `{"a":1,"b":[1,2]}`.
@@ -51,6 +62,17 @@ pub enum Whitespace {
 }
 
 /// What becomes of keys that a schema neither declares nor speaks of.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_grammar::{Options, Schema, Undeclared, compile};
+/// let schema = Schema::parse(&json!({"type": "object", "properties": {"path": {"type": "string"}}}))?;
+/// let allowed = compile(&schema, &Options::default())?;
+/// let forbidden = compile(&schema, &Options { undeclared: Undeclared::Forbidden, ..Options::default() })?;
+/// let text = r#"{"path": "a", "mode": 1}"#;
+/// assert!(allowed.accepts(text)? && !forbidden.accepts(text)?);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Undeclared {
     /// What JSON Schema says: they may be there, with any value.
@@ -62,6 +84,16 @@ pub enum Undeclared {
 }
 
 /// How to compile.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_grammar::{Options, Schema, Whitespace, compile};
+/// let options = Options { whitespace: Whitespace::Flexible { max: 1 }, ..Options::default() };
+/// let schema = Schema::parse(&json!({"type": "array", "items": {"type": "integer"}}))?;
+/// let compiled = compile(&schema, &options)?;
+/// assert!(compiled.accepts("[1,2]")? && compiled.accepts("[ 1, 2 ]")?);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// White space between tokens of JSON.
@@ -73,6 +105,16 @@ pub struct Options {
 }
 
 /// A grammar and what it promises.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_grammar::{Options, Schema, compile};
+/// let compiled = compile(&Schema::parse(&json!({"enum": ["on", "off"]}))?, &Options::default())?;
+/// assert_eq!(compiled.grammar.to_gbnf(), "root ::= \"\\\"on\\\"\" | \"\\\"off\\\"\"\n");
+/// assert!(compiled.accepts("\"on\"")? && !compiled.accepts("\"up\"")?);
+/// assert!(compiled.contract.is_complete());
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Compiled {
     /// Accepts the serialized instances.
@@ -129,6 +171,18 @@ pub fn compile(schema: &Schema, options: &Options) -> Result<Compiled, Error> {
 ///
 /// # Errors
 /// As [`compile`].
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_grammar::{Expr, Grammar, Limits, Options, Schema, compile_into};
+/// let schema = Schema::parse(&json!({"type": "boolean"}))?;
+/// let mut builder = Grammar::builder();
+/// let (value, _contract) = compile_into(&schema, &Options::default(), &mut builder, "value")?;
+/// let body = Expr::sequence([Expr::literal("<call>"), Expr::Rule(value), Expr::literal("</call>")]);
+/// let root = builder.rule("root", body);
+/// assert!(builder.build(root)?.match_text("<call>true</call>", &Limits::default())?.matched);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 pub fn compile_into(
     schema: &Schema,
     options: &Options,

@@ -44,6 +44,17 @@ pub struct Automaton {
 }
 
 /// What an automaton holds in memory.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_grammar::{Automaton, Grammar, Limits, Vocabulary};
+/// let grammar = Grammar::parse(r#"root ::= "a" "b" "c""#)?;
+/// let automaton = Automaton::new(&grammar, Arc::new(Vocabulary::bytes_only()), &Limits::default())?;
+/// let before = automaton.usage();
+/// automaton.matcher().accept_bytes(b"abc")?;
+/// assert!(automaton.usage().configurations > before.configurations);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {

@@ -19,6 +19,20 @@ use crate::{Error, Kind, Place};
 const HISTORY: usize = 256;
 
 /// One run through an automaton. Cheap to clone.
+///
+/// ```
+/// use toolgate_grammar::{Automaton, Grammar, Limits, Vocabulary};
+/// let grammar = Grammar::parse(r#"root ::= "[" [0-9]+ "]""#)?;
+/// let automaton = Automaton::new(&grammar, Vocabulary::bytes_only().into(), &Limits::default())?;
+/// let mut matcher = automaton.matcher();
+/// matcher.accept_bytes(b"[1")?;
+/// assert!(matcher.allows(b']'.into())? && !matcher.allows(b','.into())?);
+/// matcher.accept(b']'.into())?;
+/// assert!(matcher.is_finished()?);
+/// matcher.rollback(1)?;
+/// assert_eq!(matcher.completion()?, b"]");
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Matcher {
     automaton: Arc<Automaton>,

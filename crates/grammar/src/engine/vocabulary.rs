@@ -17,6 +17,14 @@ use crate::{Error, Kind};
 pub type TokenId = u32;
 
 /// What a token is for.
+///
+/// ```
+/// use toolgate_grammar::{TokenKind, Vocabulary};
+/// let vocabulary = Vocabulary::bytes_only();
+/// assert_eq!(vocabulary.kind(b'a'.into()), TokenKind::Text);
+/// assert_eq!(vocabulary.kind(256), TokenKind::EndOfGeneration);
+/// assert_eq!(vocabulary.kind(257), TokenKind::Unused); // there is no such token
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenKind {
     /// Stands for its bytes.
@@ -312,6 +320,18 @@ impl std::fmt::Debug for Vocabulary {
 }
 
 /// A set of tokens, a bit each.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_grammar::{Automaton, Grammar, Limits, Vocabulary};
+/// let grammar = Grammar::parse("root ::= [a-c]")?;
+/// let automaton = Automaton::new(&grammar, Arc::new(Vocabulary::bytes_only()), &Limits::default())?;
+/// let mut matcher = automaton.matcher();
+/// let mask = matcher.mask()?;
+/// assert!(mask.contains(b'b'.into()));
+/// assert_eq!(mask.iter().collect::<Vec<_>>(), [97, 98, 99]);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenSet {
     words: Box<[u64]>,

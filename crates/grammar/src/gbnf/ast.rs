@@ -3,6 +3,14 @@
 use crate::{Error, Kind};
 
 /// Index of a rule in its [`Grammar`] or [`GrammarBuilder`].
+///
+/// ```
+/// use toolgate_grammar::Grammar;
+/// let grammar = Grammar::parse("root ::= digit+\ndigit ::= [0-9]\n")?;
+/// let digit = grammar.find("digit");
+/// assert_eq!(digit.map(|id| id.index()), Some(1));
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(pub(crate) u32);
 
@@ -14,6 +22,16 @@ impl RuleId {
 }
 
 /// What a rule matches.
+///
+/// ```
+/// use toolgate_grammar::{Expr, Grammar};
+/// let mut builder = Grammar::builder();
+/// let word = Expr::class([('a', 'z')]).repeat(1, None);
+/// let sign = Expr::choice([Expr::literal("!"), Expr::literal("?")]).optional();
+/// let root = builder.rule("root", Expr::sequence([word, sign]));
+/// assert_eq!(builder.build(root)?.to_gbnf(), "root ::= [a-z]+ (\"!\" | \"?\")?\n");
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expr {
     /// A text, code point by code point. Empty text is written [`Expr::empty`].
@@ -42,6 +60,12 @@ pub enum Expr {
 }
 
 /// A set of code points as inclusive ranges, possibly negated.
+///
+/// ```
+/// use toolgate_grammar::{Expr, gbnf::CharClass};
+/// let not_a_digit = CharClass { negated: true, ranges: vec![('0'.into(), '9'.into())] };
+/// assert_eq!(Expr::not_class([('0', '9')]), Expr::Class(not_a_digit));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct CharClass {
     /// Whether the class matches every code point but these.
@@ -51,6 +75,15 @@ pub struct CharClass {
 }
 
 /// A token terminal: `<[123]>`, `<text>`, and `!` in front of either.
+///
+/// ```
+/// use toolgate_grammar::{Expr, Grammar, gbnf::{TokenMatch, TokenName}};
+/// let mut builder = Grammar::builder();
+/// let end = TokenMatch { negated: false, name: TokenName::Text("<|end|>".to_owned()) };
+/// let root = builder.rule("root", Expr::sequence([Expr::literal("ok"), Expr::Token(end)]));
+/// assert_eq!(builder.build(root)?.to_gbnf(), "root ::= \"ok\" <|end|>\n");
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenMatch {
     /// Whether it matches every token but this one.
@@ -60,6 +93,14 @@ pub struct TokenMatch {
 }
 
 /// How a grammar names a token.
+///
+/// ```
+/// use toolgate_grammar::{Expr, Grammar, gbnf::{TokenMatch, TokenName}};
+/// let grammar = Grammar::parse("root ::= !<[7]>")?;
+/// let body = grammar.rule(grammar.root()).map(|rule| &rule.body);
+/// assert_eq!(body, Some(&Expr::Token(TokenMatch { negated: true, name: TokenName::Id(7) })));
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TokenName {
     /// By its number.
@@ -69,6 +110,15 @@ pub enum TokenName {
 }
 
 /// A named rule.
+///
+/// ```
+/// use toolgate_grammar::{Expr, Grammar};
+/// let grammar = Grammar::parse("root ::= greeting\ngreeting ::= \"hello\"\n")?;
+/// let names: Vec<&str> = grammar.rules().iter().map(|rule| rule.name.as_str()).collect();
+/// assert_eq!(names, ["root", "greeting"]);
+/// assert_eq!(grammar.rules().last().map(|rule| &rule.body), Some(&Expr::literal("hello")));
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Letters, digits, `-` (and `_`, accepted on input).
@@ -78,6 +128,15 @@ pub struct Rule {
 }
 
 /// A checked grammar: every name is defined once, and there is a root.
+///
+/// ```
+/// use toolgate_grammar::{Expr, Grammar};
+/// let read = Grammar::parse("root ::= \"yes\" | \"no\"\n")?;
+/// let mut builder = Grammar::builder();
+/// let root = builder.rule("root", Expr::choice([Expr::literal("yes"), Expr::literal("no")]));
+/// assert_eq!(builder.build(root)?, read);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Grammar {
     pub(crate) rules: Vec<Rule>,
@@ -178,6 +237,17 @@ impl Expr {
 }
 
 /// A grammar under construction; rules may be named before they are defined.
+///
+/// ```
+/// use toolgate_grammar::{Expr, Grammar};
+/// let mut builder = Grammar::builder();
+/// let list = builder.declare("list");
+/// let items = Expr::Rule(list).repeat(0, None);
+/// builder.define(list, Expr::sequence([Expr::literal("["), items, Expr::literal("]")]));
+/// builder.rule("list", Expr::literal("another"));
+/// assert_eq!(builder.build(list)?.to_gbnf(), "list ::= \"[\" list* \"]\"\nlist-2 ::= \"another\"\n");
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GrammarBuilder {
     rules: Vec<(String, Option<Expr>)>,

@@ -11,6 +11,14 @@ use super::{CharClass, Expr, Grammar, Parsed, RuleId};
 use crate::{Error, Kind, Place};
 
 /// How bad a [`Warning`] is.
+///
+/// ```
+/// use toolgate_grammar::{Grammar, gbnf::Severity};
+/// let usable = |grammar: &Grammar| grammar.check().iter().all(|found| found.severity < Severity::Error);
+/// assert!(usable(&Grammar::parse("root ::= \"a\"\nunused ::= \"b\"\n")?));
+/// assert!(!usable(&Grammar::parse("root ::= root \"a\" | \"a\"\n")?));
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
     /// The grammar can be used.
@@ -20,6 +28,15 @@ pub enum Severity {
 }
 
 /// What a [`Warning`] is about.
+///
+/// ```
+/// use toolgate_grammar::{Grammar, gbnf::Lint};
+/// let first = |text| Grammar::parse(text).map(|grammar| grammar.check().first().map(|found| found.lint));
+/// assert_eq!(first("root ::= [A-z]")?, Some(Lint::MixedRange));
+/// assert_eq!(first("root ::= (\"a\"*)*")?, Some(Lint::EmptyRepeat));
+/// assert_eq!(first("root ::= [A-Za-z]")?, None);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Lint {
@@ -44,6 +61,19 @@ pub enum Lint {
 /// A finding of [`Grammar::check`].
 ///
 /// Its message is lower-case, without a full stop, and names the place if that is known.
+///
+/// ```
+/// use toolgate_grammar::gbnf::{ParseOptions, Parsed};
+/// let parsed = Parsed::parse("root ::= [A-z]+\n", &ParseOptions::default())?;
+/// let report = parsed.check().first().map(|warning| warning.report());
+/// let expected = "warning: range A-z holds the punctuation in between too at 1:10
+///   |
+/// 1 | root ::= [A-z]+
+///   |          ^
+/// hint: write it as its parts, such as [A-Za-z]";
+/// assert_eq!(report.as_deref(), Some(expected));
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// How bad it is.
@@ -153,6 +183,16 @@ impl Parsed {
     /// The first finding of [`Severity::Error`]: [`Kind::Unsupported`] for left recursion, [`Kind::Undefined`] for
     /// a root that matches no text. The engine refuses the same grammars with the same kinds, but knows no text to
     /// point at.
+    ///
+    /// ```
+    /// use toolgate_grammar::Kind;
+    /// use toolgate_grammar::gbnf::{ParseOptions, Parsed};
+    /// let parsed = Parsed::parse("root ::= root \"a\" | \"a\"\n", &ParseOptions::default())?;
+    /// let error = parsed.usable().unwrap_err();
+    /// assert_eq!(error.kind(), Kind::Unsupported);
+    /// assert_eq!(error.to_string(), "left recursion: root → root at 1:10");
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
     pub fn usable(&self) -> Result<(), Error> {
         match self.check().into_iter().find(|finding| finding.severity == Severity::Error) {
             Some(finding) => Err(finding.into_error()),

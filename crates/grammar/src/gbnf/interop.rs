@@ -39,6 +39,14 @@ impl Grammar {
     /// # Errors
     /// [`Kind::Syntax`] for a name, escape, hexadecimal number or repetition that is not GBNF, [`Kind::Undefined`] as
     /// in [`Grammar::parse`], [`Kind::Limit`] for too many rules or too deep a nesting.
+    ///
+    /// ```
+    /// use toolgate_grammar::{Grammar, Limits};
+    /// let text = "root ::= [0-9]+ \"%\"\n";
+    /// let tree: gbnf::Grammar = Grammar::parse(text)?.to_gbnf_crate();
+    /// assert_eq!(Grammar::from_gbnf_crate(&tree, "root", &Limits::default())?.to_gbnf(), text);
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
     pub fn from_gbnf_crate(grammar: &foreign::Grammar, root: &str, limits: &Limits) -> Result<Self, Error> {
         let own = grammar.items.iter().filter_map(|item| match item {
             GrammarItem::Rule(rule) => Some((rule.lhs.name.as_str(), &rule.rhs)),

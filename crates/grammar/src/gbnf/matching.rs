@@ -10,6 +10,19 @@ use super::{Expr, Grammar, TokenMatch, TokenName, analysis, source};
 use crate::{Automaton, Error, Kind, Limits, Matcher, Place, TokenId, TokenKind, Vocabulary};
 
 /// The outcome of [`Grammar::match_text`].
+///
+/// ```
+/// use toolgate_grammar::{Grammar, Limits};
+/// let grammar = Grammar::parse(r#"root ::= [a-z]+ "!""#)?;
+/// let outcome = grammar.match_text("hello?", &Limits::default())?;
+/// let expected = "? is not allowed at 1:6
+///   |
+/// 1 | hello?
+///   |      ^
+/// expected: !  a-z";
+/// assert_eq!(outcome.report(), expected);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
     /// Whether the whole text matches.

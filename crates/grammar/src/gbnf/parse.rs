@@ -9,6 +9,15 @@ use super::{Expr, Grammar, Rule, RuleId};
 use crate::{Error, Kind, Limits};
 
 /// How to read a GBNF text.
+///
+/// ```
+/// use toolgate_grammar::{Grammar, gbnf::ParseOptions};
+/// let text = "list ::= \"[\" item* \"]\"\nitem ::= [0-9]\n";
+/// let options = ParseOptions { root: "list".to_owned(), ..ParseOptions::default() };
+/// let grammar = Grammar::parse_with(text, &options)?;
+/// assert_eq!(Some(grammar.root()), grammar.find("list"));
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseOptions {
     /// Name of the rule where matching starts. Default `root`.
@@ -24,6 +33,16 @@ impl Default for ParseOptions {
 }
 
 /// A grammar that remembers the text it came from, so that [`check`](Self::check) can point into it.
+///
+/// ```
+/// use toolgate_grammar::Place;
+/// use toolgate_grammar::gbnf::{ParseOptions, Parsed};
+/// let parsed = Parsed::parse("root ::= \"a\"\nold ::= \"b\"\n", &ParseOptions::default())?;
+/// let findings = parsed.check();
+/// assert_eq!(findings.len(), 1);
+/// assert_eq!(findings.first().and_then(|found| found.place.clone()), Some(Place::Line { line: 2, column: 1 }));
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Parsed {
     /// The grammar.

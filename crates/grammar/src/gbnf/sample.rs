@@ -12,6 +12,16 @@ use crate::{Error, Kind};
 const MOST_STEPS: u64 = 50_000_000;
 
 /// How to draw.
+///
+/// ```
+/// use toolgate_grammar::gbnf::{SampleOptions, Sampler};
+/// use toolgate_grammar::{Grammar, Kind};
+/// let grammar = Grammar::parse("root ::= [a-z]{8}")?;
+/// assert_eq!(Sampler::new(&grammar, &SampleOptions::default())?.seeded(1)?.len(), 8);
+/// let refused = Sampler::new(&grammar, &SampleOptions { max_len: 7 }).err();
+/// assert_eq!(refused.map(|error| error.kind()), Some(Kind::Limit));
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleOptions {
     /// The longest text, in code points, a token counting as one. Default 200, at most 2^40. Texts grow more slowly as

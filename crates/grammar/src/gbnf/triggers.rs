@@ -13,6 +13,19 @@ use super::{CharClass, Expr, GrammarBuilder, RuleId, TokenMatch, TokenName};
 use crate::{Error, Kind};
 
 /// What begins a part of a text that is not free.
+///
+/// ```
+/// use toolgate_grammar::gbnf::{Marker, Trigger, Triggers};
+/// use toolgate_grammar::{Expr, Grammar, Limits};
+/// let mut builder = Grammar::builder();
+/// let then = builder.rule("empty-call", Expr::literal("()"));
+/// let triggers = vec![Trigger { marker: Marker::Word("run".to_owned()), then }];
+/// let root = Triggers { triggers, ..Triggers::default() }.define(&mut builder, "root")?;
+/// let grammar = builder.build(root)?;
+/// let matches = |text: &str| grammar.match_text(text, &Limits::default()).map(|outcome| outcome.matched);
+/// assert!(matches("It runs, then run()")? && !matches("I run it")?);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Marker {
     /// This text, wherever it stands, and however tokens cut it.
@@ -35,6 +48,19 @@ pub struct Trigger {
 }
 
 /// A stretch of text, such as reasoning, in which no trigger counts.
+///
+/// ```
+/// use toolgate_grammar::gbnf::{Hidden, Marker, Trigger, Triggers};
+/// use toolgate_grammar::{Expr, Grammar, Limits};
+/// let text = |text: &str| Marker::Text(text.to_owned());
+/// let mut builder = Grammar::builder();
+/// let then = builder.rule("digit", Expr::class([('0', '9')]));
+/// let triggers = vec![Trigger { marker: text("#"), then }];
+/// let hidden = vec![Hidden { open: text("<think>"), close: text("</think>") }];
+/// let root = Triggers { triggers, hidden, ..Triggers::default() }.define(&mut builder, "root")?;
+/// assert!(builder.build(root)?.match_text("<think>#?</think>#1", &Limits::default())?.matched);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
     /// What begins it.
@@ -44,6 +70,19 @@ pub struct Hidden {
 }
 
 /// What may come when the part after a marker is whole.
+///
+/// ```
+/// use toolgate_grammar::gbnf::{After, Marker, Trigger, Triggers};
+/// use toolgate_grammar::{Expr, Grammar, Limits};
+/// let mut builder = Grammar::builder();
+/// let then = builder.rule("digit", Expr::class([('0', '9')]));
+/// let triggers = vec![Trigger { marker: Marker::Text("#".to_owned()), then }];
+/// let root = Triggers { triggers, after: After::End, ..Triggers::default() }.define(&mut builder, "root")?;
+/// let grammar = builder.build(root)?;
+/// assert!(grammar.match_text("It is #1", &Limits::default())?.matched);
+/// assert!(!grammar.match_text("#1 it is", &Limits::default())?.matched);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum After {
     /// More free text, and more triggers.

@@ -5,6 +5,19 @@
 use serde_json::Value;
 
 /// The drafts that differ for the compiler.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_grammar::schema::{Draft, SchemaOptions};
+/// use toolgate_grammar::{Options, Schema, compile};
+/// let accepts = |draft| {
+///     let schema = Schema::parse_with(&json!({"const": 1}), &SchemaOptions { draft, ..SchemaOptions::default() })?;
+///     compile(&schema, &Options::default())?.accepts("2")
+/// };
+/// assert!(accepts(Draft::Four)?); // has no `const`
+/// assert!(!accepts(Draft::Six)?);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Draft {
     /// Draft 4, of which 5 is a new edition, and 3 as far as it is the same.

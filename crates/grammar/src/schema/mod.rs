@@ -50,6 +50,17 @@ pub struct Schema {
 }
 
 /// How a document is read.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_grammar::schema::SchemaOptions;
+/// use toolgate_grammar::{Kind, Limits, Schema};
+/// let limits = Limits { depth: 1, ..Limits::default() };
+/// let options = SchemaOptions { limits, ..SchemaOptions::default() };
+/// let deep = json!({"items": {"items": {"items": {"items": {}}}}});
+/// assert!(Schema::parse(&deep).is_ok());
+/// assert_eq!(Schema::parse_with(&deep, &options).unwrap_err().kind(), Kind::Limit);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SchemaOptions {
     /// Bounds on the document.
@@ -61,6 +72,19 @@ pub struct SchemaOptions {
 }
 
 /// What `format` means.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_grammar::schema::{Formats, SchemaOptions};
+/// use toolgate_grammar::{Options, Schema, compile};
+/// let accepts = |formats| {
+///     let options = SchemaOptions { formats, ..SchemaOptions::default() };
+///     let schema = Schema::parse_with(&json!({"type": "string", "format": "date"}), &options)?;
+///     compile(&schema, &Options::default())?.accepts("\"soon\"")
+/// };
+/// assert!(!accepts(Formats::Asserted)? && accepts(Formats::Annotations)?);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Formats {
     /// A value has to have the format it is said to have.

@@ -3,6 +3,16 @@
 //! Invariant: `parse` classifies by this table alone; a keyword missing here is an annotation.
 
 /// What becomes of a keyword.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_grammar::{Options, Schema, compile};
+/// let schema = Schema::parse(&json!({"title": "Tags", "minItems": 1, "uniqueItems": true}))?;
+/// let contract = compile(&schema, &Options::default())?.contract;
+/// let classes: Vec<&str> = contract.entries().map(|entry| entry.class().as_str()).collect();
+/// assert_eq!(classes, ["annotation", "enforced", "checked"]);
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
@@ -37,11 +47,26 @@ pub struct KeywordRule {
 }
 
 /// The table of all keywords that mean anything, for the documentation.
+///
+/// ```
+/// use toolgate_grammar::schema::{Class, keyword_rules};
+/// let class = |keyword| keyword_rules().iter().find(|rule| rule.keyword == keyword).map(|rule| rule.class);
+/// assert_eq!(class("minLength"), Some(Class::Enforced));
+/// assert_eq!(class("uniqueItems"), Some(Class::Checked));
+/// assert_eq!(class("minLenght"), None);
+/// ```
 pub fn keyword_rules() -> &'static [KeywordRule] {
     RULES
 }
 
 /// What becomes of each `format` that is known; others are annotations.
+///
+/// ```
+/// use toolgate_grammar::schema::{Class, format_rules};
+/// let formats = format_rules();
+/// assert!(formats.iter().any(|rule| rule.keyword == "date" && rule.class == Class::Enforced));
+/// assert!(formats.iter().all(|rule| rule.keyword != "colour"));
+/// ```
 pub fn format_rules() -> Vec<KeywordRule> {
     super::formats::table()
 }

@@ -12,6 +12,23 @@ use crate::forced::canonical;
 use crate::{Backend, Error, Rows};
 
 /// What a whole text may go on with behind white space, and how probable that has to be.
+///
+/// ```
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use toolgate_grammar::{Automaton, Grammar, Limits};
+/// use toolgate_infer::{DecodeOptions, Further, Openings, Sampler, Session, Vocabulary, decode, scripted::Scripted};
+///
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let calls = Grammar::parse(r#"root ::= "f(" [a-z]+ ")" ("\n" "f(" [a-z]+ ")")*"#)?;
+/// let mut run = Automaton::new(&calls, vocabulary.clone(), &Limits::default())?.matcher();
+/// let further = Some(Further { openings: Openings::new(&vocabulary, &["f("]), threshold: 0.5 });
+/// let options = DecodeOptions { further, ..DecodeOptions::default() };
+/// let mut session = Session::new(Scripted::new(vocabulary).say("f(ab)\nThat is all."));
+/// session.set_prompt_text("Call: ")?;
+/// let turn = decode(&mut session, &mut run, &mut Sampler::greedy(), &options, &mut |_| ControlFlow::Continue(()))?;
+/// assert_eq!(turn.text, "f(ab)", "behind the line break the model wants no further call");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Further {
     /// How it begins.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use toolgate_infer::scripted::Scripted;
-use toolgate_infer::{Backend, Cancel, Error, Kind, Overflow, Rows, Session, Specials, TokenId, Vocabulary};
+use toolgate_infer::{
+    Backend, Cancel, Error, Kind, Overflow, Rows, Session, Specials, States, TokenId, Vocabulary,
+};
 
 fn scripted() -> Scripted {
     Scripted::new(Arc::new(Vocabulary::bytes_only()))
@@ -78,6 +80,46 @@ fn prompts_that_take_turns_are_each_evaluated_once() {
 }
 
 #[test]
+fn what_gave_way_is_put_back_when_it_comes_again() {
+    let [first, second, third] = views();
+    for sequences in [1, 2] {
+        let states = States::new(1 << 20);
+        let keeping = || Session::new(scripted().holding(sequences)).keeping(states.clone());
+        let (mut session, mut other) = (keeping(), keeping());
+        for text in [&first, &second, &third] {
+            set(&mut session, text);
+        }
+        assert_eq!(session.held(&tokens(&first)), 50);
+        for text in [&first, &second, &third] {
+            let longer = format!("{text} and on");
+            assert_eq!(set(&mut session, &longer), (text.len(), 7), "{sequences} sequences: {text}");
+        }
+        assert_eq!(set(&mut other, &first), (49, 1), "conversations find what another one gave up");
+        assert!(!session.restore(&tokens("a"), b"what no backend wrote").unwrap());
+        assert_eq!(
+            set(&mut session, &third),
+            (third.len() - 1, 1),
+            "a restored pack makes way like a prompt"
+        );
+    }
+    let mut none = Session::new(scripted()).keeping(States::new(0));
+    set(&mut none, &first);
+    set(&mut none, &third);
+    assert_eq!(set(&mut none, &first), (0, 50), "control: nothing is kept");
+}
+
+#[test]
+fn what_is_kept_stays_within_its_bound() {
+    let states = States::new(1_000);
+    let mut session = Session::new(scripted()).keeping(states.clone());
+    for number in 0..40 {
+        set(&mut session, &format!("{number}: {}", "t".repeat(number + 30)));
+        assert!(states.bytes() <= 1_000);
+    }
+    assert!(states.bytes() > 0);
+}
+
+#[test]
 fn a_long_prompt_stays_where_short_ones_come_and_go() {
     let mut session = Session::new(scripted().holding(2));
     let (tools, answers) = ("t".repeat(400), format!("answers{}", "a".repeat(20)));
@@ -108,19 +150,26 @@ fn sequences_change_nothing_but_what_is_evaluated() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
-    let mut session = Session::new(scripted().holding(3).context(200));
-    let mut saved = 0;
+    let kept = States::new(2_000);
+    let mut sessions = [
+        Session::new(scripted().holding(3).context(200)),
+        Session::new(scripted().holding(2).context(200)).keeping(kept.clone()),
+        Session::new(scripted().context(200)).keeping(kept),
+    ];
+    let mut saved = [0; 3];
     for _ in 0..300 {
         let prompt: String =
             (0..=random(3)).map(|_| ["a", "b", "c"][random(3)].repeat(20 + random(25))).collect();
         let mut fresh = Session::new(scripted());
         let whole = set(&mut fresh, &prompt).1;
-        let (cached, evaluated) = set(&mut session, &prompt);
-        assert_eq!(cached + evaluated, whole);
-        assert_eq!(session.logits().unwrap(), fresh.logits().unwrap());
-        saved += cached;
+        for (session, saved) in sessions.iter_mut().zip(&mut saved) {
+            let (cached, evaluated) = set(session, &prompt);
+            assert_eq!(cached + evaluated, whole);
+            assert_eq!(session.logits().unwrap(), fresh.logits().unwrap());
+            *saved += cached;
+        }
     }
-    assert!(saved > 5_000, "of some 15,000 tokens {saved} were there");
+    assert!(saved.iter().all(|&saved| saved > 5_000), "of some 15,000 tokens {saved:?} were there");
 }
 
 #[test]

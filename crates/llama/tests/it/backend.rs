@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use toolgate_infer::{
-    Backend, Cancel, DecodeOptions, Free, Kind, Rows, Sampler, Session, Specials, StopReason, TokenKind,
-    decode,
+    Backend, Cancel, DecodeOptions, Free, Kind, Rows, Sampler, Session, Specials, States, StopReason,
+    TokenKind, decode,
 };
 use toolgate_llama::{ContextOptions, LlamaBackend, Load, Model};
 
@@ -159,6 +159,46 @@ fn a_saved_state_gives_the_bits_of_the_tokens_evaluated() {
         assert!(first.logits().unwrap() == second.logits().unwrap(), "{id}");
         assert_eq!(second.backend().state_key(), first.backend().state_key());
     }
+}
+
+/// Conversations that had to give way go on with the bits they would have had.
+#[test]
+fn what_gave_way_to_others_goes_on_as_if_it_had_not() {
+    let Some(model) = smollm2() else { return };
+    let texts = ["river ", "stone ", "cloud "].map(|word| word.repeat(60));
+    let on = |session: &mut Session<LlamaBackend>, text: &str| {
+        let prefill = session.set_prompt_text(&format!("{text}and then")).unwrap();
+        (prefill.evaluated_tokens, session.logits().unwrap().to_vec())
+    };
+    let alone = texts.each_ref().map(|text| {
+        let mut session = Session::new(backend(&model, 64));
+        session.set_prompt_text(text).unwrap();
+        on(&mut session, text)
+    });
+    let states = States::new(64 << 20);
+    let mut session = Session::new(backend(&model, 64)).keeping(states.clone());
+    for text in &texts {
+        session.set_prompt_text(text).unwrap();
+    }
+    assert!(states.bytes() > 0, "there are two sequences for three texts");
+    for (text, (evaluated, logits)) in texts.iter().zip(&alone) {
+        let (again, as_before) = on(&mut session, text);
+        assert!(again == *evaluated && as_before == *logits, "{text}: {again} evaluated, not {evaluated}");
+    }
+}
+
+/// llama.cpp moves what is copied with the next evaluation: a state saved before would be that of what was there before.
+#[test]
+fn what_is_only_about_to_be_copied_cannot_be_saved() {
+    let Some(model) = smollm2() else { return };
+    let mut session = Session::new(backend(&model, 64));
+    session.set_prompt_text(PROMPT).unwrap();
+    let held = session.tokens().len();
+    let mut backend = session.into_backend();
+    assert_eq!(backend.fork(1, held).unwrap(), held);
+    assert!(backend.save().unwrap().is_none());
+    backend.eval(&[1], Rows::Last).unwrap();
+    assert!(backend.save().unwrap().is_some());
 }
 
 #[test]

@@ -80,6 +80,21 @@ pub(super) fn enter_stage_if_asked() {
 }
 
 /// Confined commands in a workspace, under one policy. Cheap to clone; knows that its layers work on this machine.
+///
+/// ```standalone_crate
+/// use toolgate_sandbox::command::{Commands, Setup, enter_stage_if_asked};
+/// use toolgate_sandbox::policy::{Mode, Policy};
+/// use toolgate_sandbox::{Kind, Root, ambient_authority};
+///
+/// enter_stage_if_asked();
+/// let dir = tempfile::tempdir()?;
+/// let root = Root::open(dir.path(), ambient_authority())?;
+/// match Commands::new(&root, &Policy::default_for(Mode::Edit), Mode::Edit, &Setup::default()) {
+///     Ok(commands) => assert_eq!(commands.run("echo hello")?.output, b"hello\n"),
+///     Err(missing) => assert_eq!(missing.kind(), Kind::Unavailable, "{missing}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Commands(Arc<Inner>);
 

@@ -33,6 +33,23 @@ pub(super) struct TalkPipes {
 }
 
 /// A confined command that is talked to. Dropping it ends the command.
+///
+/// ```standalone_crate
+/// use std::io::{Write as _, read_to_string};
+/// use toolgate_sandbox::{Root, ambient_authority, command::{Commands, End, Setup}, policy::{Mode, Policy}};
+///
+/// toolgate_sandbox::command::enter_stage_if_asked();
+/// let (root, policy) = (Root::open(".", ambient_authority())?, Policy::default_for(Mode::Intel));
+/// if let Ok(commands) = Commands::new(&root, &policy, Mode::Intel, &Setup::default()) {
+///     let mut service = commands.serve(&["cat".to_owned()])?;
+///     let (mut input, output) = service.take_pipes().ok_or("they were taken")?;
+///     input.write_all(b"hello")?;
+///     drop(input);
+///     assert_eq!(read_to_string(output)?, "hello");
+///     assert_eq!(service.stop()?.end, End::Exited(0));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Service {
     pipes: Option<(PipeWriter, PipeReader)>,
