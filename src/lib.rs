@@ -36,6 +36,7 @@ pub mod engine;
 mod error;
 #[cfg(feature = "memory")]
 pub mod eval;
+mod exchange;
 pub mod flight;
 #[cfg(any(feature = "mcp", feature = "serve"))]
 mod keys;

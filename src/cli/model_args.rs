@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -202,6 +203,9 @@ impl ModelOptions {
             Source::Server(options, _) => {
                 let begin = Instant::now();
                 let engine = RemoteEngine::connect((**options).clone())?;
+                if engine.grammar() == "toolgate" && self.call_bias != 0.0 {
+                    bail!("a toolgate server decides by its own thresholds: give --call-bias to its serve");
+                }
                 let ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
                 Ok((Arc::new(engine), ms))
             }

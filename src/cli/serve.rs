@@ -28,8 +28,9 @@ Examples:
 
 POST /v1/chat/completions (OpenAI) and /v1/messages (Anthropic), GET /v1/models, /health and /metrics. The tools of a
 request are the client's: their schemas become the turn's grammar, and the calls are handed back. A schema that cannot be
-held is refused with its JSON pointer. TOOLGATE_LOG says what is logged on stderr; contents never are. SIGTERM and
-Ctrl-C let the turns being made finish; a second one ends the program at once.";
+held is refused with its JSON pointer. Runs of other toolgates (`toolgate run --engine`) go on here as they would with the
+model in their own process. TOOLGATE_LOG says what is logged on stderr; contents never are. SIGTERM and Ctrl-C let the
+turns being made finish; a second one ends the program at once.";
 
 /// Arguments of `toolgate serve`.
 #[derive(Args)]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_chat::ToolCall;
 
@@ -65,7 +66,7 @@ impl fmt::Debug for dyn CallCheck + '_ {
 }
 
 /// Something wrong with the arguments of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// JSON pointer of the value to write again; empty for the arguments as a whole.
     pub pointer: String,

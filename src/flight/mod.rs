@@ -9,6 +9,7 @@ mod record;
 mod replay;
 mod watch;
 
+pub use crate::exchange::{Decision, End, Stop};
 pub use checks::Found;
 pub use record::{Recorded, Recorder};
 pub use replay::{Outcome, Replay};
@@ -21,11 +22,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toolgate_chat::{Message, ToolCall, ToolChoice, ToolName};
-use toolgate_infer::{Source, Stats, StopReason, TokenId};
+use toolgate_infer::{Source, Stats, TokenId};
 
+use crate::Error;
 use crate::engine::{Facts, Sampling};
 use crate::tools::{Effect, Status};
-use crate::{Error, Kind};
 
 /// The version of the format that this program writes.
 pub const VERSION: u32 = 1;
@@ -135,19 +136,6 @@ pub struct Turn {
     pub end: End,
 }
 
-/// The decision between call and answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Decision {
-    /// Probability of a call.
-    pub p_call: f64,
-    /// What it was held against.
-    pub threshold: f64,
-    /// Whether the turn became a call.
-    pub call: bool,
-    /// The likeliest first tokens and their probability.
-    pub top: Vec<(String, f64)>,
-}
-
 /// Tokens that were decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Text {
@@ -157,58 +145,6 @@ pub struct Text {
     pub tokens: Vec<TokenId>,
     /// A letter for each: `s` sampled, `f` forced, `d` drafted.
     pub sources: String,
-}
-
-/// What came of a turn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum End {
-    /// A turn.
-    Made {
-        /// Its text as the model wrote it.
-        text: String,
-        /// The answer, or text in front of calls.
-        content: Option<String>,
-        /// What the model thought.
-        reasoning: Option<String>,
-        /// Its calls.
-        calls: Vec<ToolCall>,
-        /// Why it ended.
-        stop: Stop,
-        /// Tokens it could have.
-        budget: usize,
-        /// Whether it only repeats what is settled.
-        looped: bool,
-        /// What it cost.
-        stats: Stats,
-    },
-    /// None, for this reason.
-    Failed {
-        /// Which kind: `overflow`, `cancelled`, `input` or `engine`.
-        kind: String,
-        /// What was said of it.
-        message: String,
-    },
-}
-
-/// Why a turn ended, as the record writes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stop {
-    /// The model ended it.
-    End,
-    /// Nothing could follow.
-    Finished,
-    /// It was steered to its end at the budget.
-    Budget,
-    /// A text that ends turns appeared.
-    StopText,
-    /// The tokens were used up.
-    MaxTokens,
-    /// The context was full.
-    ContextFull,
-    /// It was cancelled.
-    Cancelled,
 }
 
 /// A call that was answered.
@@ -354,50 +290,6 @@ fn choice_of(text: &str) -> Result<ToolChoice, Error> {
         "required" => ToolChoice::Required,
         names => ToolChoice::Only(names.split(',').map(ToolName::new).collect::<Result<_, _>>()?),
     })
-}
-
-impl Stop {
-    fn of(stop: &StopReason) -> Self {
-        match stop {
-            StopReason::Finished => Self::Finished,
-            StopReason::Budget => Self::Budget,
-            StopReason::StopText(_) => Self::StopText,
-            StopReason::MaxTokens => Self::MaxTokens,
-            StopReason::ContextFull => Self::ContextFull,
-            StopReason::Cancelled | StopReason::SinkStopped => Self::Cancelled,
-            _ => Self::End,
-        }
-    }
-
-    fn reason(self) -> StopReason {
-        match self {
-            Self::End => StopReason::End,
-            Self::Finished => StopReason::Finished,
-            Self::Budget => StopReason::Budget,
-            Self::StopText => StopReason::StopText(0),
-            Self::MaxTokens => StopReason::MaxTokens,
-            Self::ContextFull => StopReason::ContextFull,
-            Self::Cancelled => StopReason::Cancelled,
-        }
-    }
-}
-
-fn kind_text(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Overflow => "overflow",
-        Kind::Cancelled => "cancelled",
-        Kind::Engine => "engine",
-        Kind::Input | Kind::Denied => "input",
-    }
-}
-
-fn kind_of(text: &str) -> Kind {
-    match text {
-        "overflow" => Kind::Overflow,
-        "cancelled" => Kind::Cancelled,
-        "engine" => Kind::Engine,
-        _ => Kind::Input,
-    }
 }
 
 fn letter(source: Source) -> char {

@@ -8,9 +8,7 @@ use toolgate_chat::{Message, ToolCall, ToolSpec, Transcript};
 use toolgate_infer::TokenId;
 
 use super::checks::Noting;
-use super::{
-    Decision, End, Final, Header, Line, Model, OfferedTool, Stop, Text, Tool, Turn, VERSION, choice_text,
-};
+use super::{End, Final, Header, Line, Model, OfferedTool, Text, Tool, Turn, VERSION, choice_text};
 use crate::Error;
 use crate::agent::{self, Event, Options};
 use crate::engine::{self, CallCheck, Cancel, Engine, Facts, TurnEvent, TurnRequest};
@@ -240,34 +238,13 @@ pub(super) fn noted(
                 tokens: tokens.iter().map(|token| token.token).collect(),
                 sources: tokens.iter().map(|token| super::letter(token.source)).collect(),
             }),
-            TurnEvent::Decided(decision) => {
-                noted.decision = Some(Decision {
-                    p_call: decision.p_call,
-                    threshold: decision.threshold,
-                    call: decision.call,
-                    top: decision.top.clone(),
-                });
-            }
+            TurnEvent::Decided(decision) => noted.decision = Some(decision.into()),
             _ => {}
         }
         events(event);
     });
     noted.faults = checking.map(Noting::into_found).unwrap_or_default();
-    noted.end = match &result {
-        Ok(turn) => End::Made {
-            text: turn.text.clone(),
-            content: turn.parsed.content.clone(),
-            reasoning: turn.parsed.reasoning.clone(),
-            calls: turn.parsed.calls.clone(),
-            stop: Stop::of(&turn.stop),
-            budget: turn.budget,
-            looped: turn.looped,
-            stats: turn.stats.clone(),
-        },
-        Err(error) => {
-            End::Failed { kind: super::kind_text(error.kind()).to_owned(), message: error.to_string() }
-        }
-    };
+    noted.end = End::of(&result);
     (result, noted)
 }
 

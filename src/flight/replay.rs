@@ -4,13 +4,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use serde::Serialize;
-use toolgate_chat::{ParsedTurn, ToolCall, ToolSpec, Transcript};
+use toolgate_chat::{ToolCall, ToolSpec, Transcript};
 use toolgate_infer::TokenId;
 
 use super::checks::Answering;
 use super::record::{asked, noted};
 use super::watch::{Difference, Watch};
-use super::{End, Record, Turn, choice_of, effect, kind_of};
+use super::{Record, Turn, choice_of, effect};
 use crate::agent::{Agent, Approval, Event, Options, RunBudget};
 use crate::engine::{self, CallCheck, Cancel, Engine, Facts, TurnEvent, TurnRequest};
 use crate::tools::{Args, Effect, Registry, Tool, ToolResult};
@@ -199,23 +199,11 @@ impl Engine for Replayed {
 
 /// A recorded turn as its engine gave it, ids included: results are tied to calls by these.
 fn said(turn: Turn, events: &mut dyn FnMut(TurnEvent)) -> Result<engine::Turn, Error> {
-    match turn.end {
-        End::Failed { kind, message } => Err(Error::new(kind_of(&kind), message)),
-        End::Made { text, content, reasoning, calls, stop, budget, looped, stats } => {
-            if let Some(content) = &content {
-                events(TurnEvent::Text(content.clone()));
-            }
-            Ok(engine::Turn {
-                parsed: ParsedTurn { content, reasoning, calls, ..ParsedTurn::default() },
-                text,
-                stop: stop.reason(),
-                budget,
-                looped,
-                decision: None,
-                stats,
-            })
-        }
+    let turn = turn.end.into_turn()?;
+    if let Some(content) = &turn.parsed.content {
+        events(TurnEvent::Text(content.clone()));
     }
+    Ok(turn)
 }
 
 /// The tools of a record, which answer as they did.

@@ -2,7 +2,8 @@
 //!
 //! Where the server holds text to a grammar, a turn goes the way of [`LocalEngine`](crate::engine::LocalEngine): decided
 //! by the model's own probabilities, then written under our grammar (`held`). Elsewhere the tools are sent and the
-//! server's calls are read, and those that leaked into its text (`offered`).
+//! server's calls are read, and those that leaked into its text (`offered`). Another toolgate is asked for the turn as its
+//! own engine would be (`toolgate`).
 //!
 //! Invariant: a turn is whole or an error. What broke off in the middle is never taken for a turn, and the transcript
 //! of the caller is not touched. Only what no byte of an answer has come to is sent again.
@@ -13,6 +14,7 @@ mod held;
 mod http;
 mod llama;
 mod offered;
+mod toolgate;
 mod vllm;
 mod wire;
 
@@ -86,6 +88,8 @@ pub enum GrammarSupport {
     Llama,
     /// As vLLM does: chat with `structured_outputs`; tools are described in the system prompt.
     Vllm,
+    /// As `toolgate serve` does: its engine makes the turn, with all that is known here.
+    Toolgate,
     /// Not at all: tools are sent, and its calls are read.
     None,
 }
@@ -114,6 +118,8 @@ pub struct RemoteEngine {
 enum Way {
     /// Under our grammar.
     Held(held::Held),
+    /// The server's engine makes the turn, with all that is known here.
+    Whole(Facts),
     /// By the server's own tool calls.
     Offered,
 }
@@ -149,7 +155,12 @@ impl RemoteEngine {
             GrammarSupport::Vllm => {
                 Way::Held(held::Held::new(Box::new(vllm::Vllm::new(client.clone(), name.clone())?)))
             }
-            _ => Way::Offered,
+            GrammarSupport::Toolgate => Way::Whole(toolgate::facts(&client).ok_or_else(|| {
+                let message =
+                    format!("{} makes no turns for others: it is no toolgate of this version", client.root());
+                Error::new(Kind::Engine, message)
+            })?),
+            GrammarSupport::Auto | GrammarSupport::None => Way::Offered,
         };
         Ok(Self { name, client, options, way })
     }
@@ -158,6 +169,7 @@ impl RemoteEngine {
     pub fn grammar(&self) -> &'static str {
         match &self.way {
             Way::Held(held) => held.server(),
+            Way::Whole(_) => "toolgate",
             Way::Offered => "none",
         }
     }
@@ -169,11 +181,15 @@ impl Engine for RemoteEngine {
     }
 
     fn facts(&self) -> Facts {
-        let template = match &self.way {
-            Way::Held(held) => Sha256Digest::of(held.template().as_bytes()).to_string(),
-            Way::Offered => String::new(),
-        };
-        Facts { template, options: format!("{:?}", self.options) }
+        let options = format!("{:?}", self.options);
+        match &self.way {
+            Way::Held(held) => {
+                Facts { template: Sha256Digest::of(held.template().as_bytes()).to_string(), options }
+            }
+            // What counts is set there.
+            Way::Whole(facts) => facts.clone(),
+            Way::Offered => Facts { template: String::new(), options },
+        }
     }
 
     fn turn(
@@ -186,13 +202,15 @@ impl Engine for RemoteEngine {
             let message = "a model behind a server is not held to JSON answers or stop texts from here";
             return Err(Error::input(message));
         }
-        let tools = self.options.engine.offered(request.tools);
+        let own = &self.options.engine;
+        // Another toolgate offers of the tools what suits its model.
+        let tools =
+            if let Way::Whole(_) = &self.way { request.tools.to_vec() } else { own.offered(request.tools) };
         let request = &TurnRequest { tools: &tools, ..request.clone() };
         match &self.way {
-            Way::Held(held) => held.turn(&self.options.engine, request, cancel, events),
-            Way::Offered => {
-                offered::turn(&self.client, &self.name, &self.options.engine, request, cancel, events)
-            }
+            Way::Held(held) => held.turn(own, request, cancel, events),
+            Way::Whole(_) => toolgate::turn(&self.client, &self.name, request, cancel, events),
+            Way::Offered => offered::turn(&self.client, &self.name, own, request, cancel, events),
         }
     }
 }
@@ -206,6 +224,9 @@ fn detect(client: &Client) -> Result<GrammarSupport, Error> {
         Err(why) if why.to_string().contains("Loading model") => Err(why),
         _ => match client.models(&never) {
             Ok(list) if owner(&list) == Some("vllm") => Ok(GrammarSupport::Vllm),
+            Ok(list) if owner(&list) == Some("toolgate") && toolgate::facts(client).is_some() => {
+                Ok(GrammarSupport::Toolgate)
+            }
             _ => Ok(GrammarSupport::None),
         },
     }

@@ -19,10 +19,12 @@ use serde_json::Value;
 use super::anthropic::{self, Anthropic};
 use super::api::{Api, Frame, Reply};
 use super::ask::Ask;
+use super::engine;
 use super::openai::OpenAi;
 use super::refusal::{Refusal, Why};
 use super::server::{Shared, now};
 use super::turn::{self, Making, Step};
+use crate::exchange::TURN;
 use crate::keys::bearer;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -33,17 +35,20 @@ const METRICS: &str = "/metrics";
 
 /// The id of a request, in its logs and its answer.
 #[derive(Clone)]
-struct RequestId(String);
+pub(super) struct RequestId(pub(super) String);
 
 /// The routes.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
-    Router::new()
+    let api = Router::new()
         .route(CHAT, post(answer::<OpenAi>))
         .route(MESSAGES, post(answer::<Anthropic>))
         .route(MODELS, get(models))
         .route("/v1/models/{*id}", get(model))
         .route(HEALTH, get(health))
-        .route(METRICS, get(metrics))
+        .route(METRICS, get(metrics));
+    // A server that runs tools of its own makes no turns for those of others.
+    let whole = if shared.execute.is_none() { engine::routes() } else { Router::new() };
+    api.merge(whole)
         .fallback(no_such_address)
         .method_not_allowed_fallback(other_method)
         .layer(from_fn_with_state(shared.clone(), around))
@@ -94,6 +99,7 @@ fn route(path: &str) -> &'static str {
         MESSAGES => MESSAGES,
         HEALTH => HEALTH,
         METRICS => METRICS,
+        TURN => TURN,
         path if path.starts_with(MODELS) => MODELS,
         _ => "other",
     }
@@ -191,11 +197,7 @@ fn read<A: Api>(body: &[u8], reply: Reply, max_tokens: usize) -> Result<(Ask, A)
 
 /// Whether this server answers such requests.
 fn fits(shared: &Shared, ask: &Ask) -> Result<(), Refusal> {
-    let own = shared.engine.name();
-    if ask.model != own && !shared.options.aliases.contains(&ask.model) {
-        let message = format!("there is no model {:?} here; this server runs {own:?}", ask.model);
-        return Err(Refusal { pointer: Some("/model".to_owned()), ..Refusal::new(Why::Model, message) });
-    }
+    has(shared, &ask.model)?;
     if shared.execute.is_some() {
         if !ask.tools.specs.is_empty() {
             return Err(Refusal::at("/tools", "this server runs its own tools (--execute): leave these out"));
@@ -210,8 +212,18 @@ fn fits(shared: &Shared, ask: &Ask) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Whether this is the model's name, or one of its further ones.
+pub(super) fn has(shared: &Shared, model: &str) -> Result<(), Refusal> {
+    let own = shared.engine.name();
+    if model == own || shared.options.aliases.iter().any(|alias| alias == model) {
+        return Ok(());
+    }
+    let message = format!("there is no model {model:?} here; this server runs {own:?}");
+    Err(Refusal { pointer: Some("/model".to_owned()), ..Refusal::new(Why::Model, message) })
+}
+
 /// The body, within its bounds of size and time.
-async fn body(shared: &Shared, request: Request) -> Result<Vec<u8>, Refusal> {
+pub(super) async fn body(shared: &Shared, request: Request) -> Result<Vec<u8>, Refusal> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let is_json = kind.is_some_and(|kind| {
         kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
@@ -368,7 +380,7 @@ fn refused(path: &str, headers: &HeaderMap, id: &str, refusal: &Refusal) -> Resp
     respond(refusal, body)
 }
 
-fn respond(refusal: &Refusal, body: Value) -> Response {
+pub(super) fn respond(refusal: &Refusal, body: Value) -> Response {
     let mut response = json(refusal.why.status(), &body);
     if let Some(seconds) = refusal.retry_after {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -376,7 +388,7 @@ fn respond(refusal: &Refusal, body: Value) -> Response {
     response
 }
 
-fn json(status: StatusCode, body: &Value) -> Response {
+pub(super) fn json(status: StatusCode, body: &Value) -> Response {
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     (status, [kind], Body::from(body.to_string())).into_response()
 }

@@ -12,6 +12,7 @@
 
 mod api;
 mod ask;
+mod engine;
 mod field;
 mod gate;
 mod history;

@@ -12,6 +12,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
 
+use super::engine::Questions;
 use super::gate::Gate;
 use super::http;
 use super::metrics::Metrics;
@@ -135,6 +136,7 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) key: Option<Key>,
     pub(super) gate: Gate,
+    pub(super) questions: Questions,
     pub(super) metrics: Arc<Metrics>,
     /// When the server started, in seconds since 1970.
     pub(super) started: u64,
@@ -197,6 +199,7 @@ impl Server {
             engine,
             execute,
             key: options.key.as_deref().map(Key::new),
+            questions: Questions::default(),
             gate: Gate::new(options.at_once, options.waiting, metrics.clone()),
             metrics,
             started: now(),

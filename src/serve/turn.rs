@@ -17,7 +17,7 @@ use super::metrics::Ended;
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
 use crate::agent::{self, Agent, Event};
-use crate::engine::{AnswerForm, Cancel, TurnEvent, TurnRequest};
+use crate::engine::{AnswerForm, Cancel, Sampling, TurnEvent, TurnRequest};
 use crate::{Error, Kind};
 
 /// What happens in a turn.
@@ -93,21 +93,28 @@ pub(super) struct Usage {
 }
 
 /// A turn being made; dropping it cancels it.
-pub(super) struct Making {
-    steps: UnboundedReceiver<Step>,
+pub(super) struct Making<S = Step> {
+    steps: UnboundedReceiver<S>,
     cancel: Cancel,
     timer: tokio::task::AbortHandle,
+}
+
+impl<S> Making<S> {
+    /// What happens next; nothing once the thread is gone.
+    pub(super) async fn step(&mut self) -> Option<S> {
+        self.steps.recv().await
+    }
 }
 
 impl Making {
     /// The next step; a failure once the thread is gone without a last one.
     pub(super) async fn next(&mut self) -> Step {
         let lost = || Step::Failed(Refusal::new(Why::Internal, "the turn stopped unexpectedly"));
-        self.steps.recv().await.unwrap_or_else(lost)
+        self.step().await.unwrap_or_else(lost)
     }
 }
 
-impl Drop for Making {
+impl<S> Drop for Making<S> {
     fn drop(&mut self) {
         self.cancel.cancel();
         self.timer.abort();
@@ -121,21 +128,46 @@ pub(super) async fn begin(
     ask: Ask,
     prefix: &'static str,
 ) -> Result<Making, Refusal> {
+    let (of, request) = (shared.clone(), request.to_owned());
+    start(shared, move |right, steps| {
+        let told = Told { prefix, steps, ids: Vec::new(), begun: false, is_blank: true, prompt: 0 };
+        Worker { shared: of, request, ask, right, told }.run();
+    })
+    .await
+}
+
+/// Waits for a turn and begins it on a thread of its own, where `make` tells what happens.
+pub(super) async fn start<S: Send + 'static>(
+    shared: &Arc<Shared>,
+    make: impl FnOnce(Right, UnboundedSender<S>) + Send + 'static,
+) -> Result<Making<S>, Refusal> {
     let place = shared.gate.enter()?;
-    let right = shared.gate.turn(&place).await?;
+    let turn = shared.gate.turn(&place).await?;
     let (sender, steps) = unbounded_channel();
     let (cancel, late) = (Cancel::default(), Arc::new(AtomicBool::new(false)));
     let timer = tokio::spawn(expire(shared.options.turn_time, cancel.clone(), late.clone())).abort_handle();
-    let worker = Worker {
-        shared: shared.clone(),
-        request: request.to_owned(),
-        ask,
-        cancel: cancel.clone(),
-        late,
-        told: Told { prefix, steps: sender, ids: Vec::new(), begun: false, is_blank: true, prompt: 0 },
-    };
-    tokio::task::spawn_blocking(move || worker.run(place, right));
+    let right = Right { cancel: cancel.clone(), late, _held: (place, turn) };
+    tokio::task::spawn_blocking(move || make(right, sender));
     Ok(Making { steps, cancel, timer })
+}
+
+/// The right to make a turn, until it is dropped.
+pub(super) struct Right {
+    pub(super) cancel: Cancel,
+    late: Arc<AtomicBool>,
+    _held: (gate::Place, gate::Turn),
+}
+
+impl Right {
+    /// Whether the turn's time is over.
+    pub(super) fn is_late(&self) -> bool {
+        self.late.load(Ordering::Relaxed)
+    }
+}
+
+/// What is said of a turn that took too long.
+pub(super) fn too_late(shared: &Shared) -> String {
+    format!("the turn took longer than {} seconds", shared.options.turn_time.as_secs())
 }
 
 async fn expire(time: Duration, cancel: Cancel, late: Arc<AtomicBool>) {
@@ -149,13 +181,12 @@ struct Worker {
     shared: Arc<Shared>,
     request: String,
     ask: Ask,
-    cancel: Cancel,
-    late: Arc<AtomicBool>,
+    right: Right,
     told: Told,
 }
 
 impl Worker {
-    fn run(mut self, place: gate::Place, right: gate::Turn) {
+    fn run(mut self) {
         let began = Instant::now();
         let runs_tools = self.shared.execute.is_some();
         let made = if runs_tools { self.loop_of_turns() } else { self.turn() };
@@ -174,13 +205,13 @@ impl Worker {
             }
         };
         // The next turn need not wait until this one's client has read the end.
+        let Self { right, mut told, .. } = self;
         drop(right);
-        drop(place);
-        self.told.tell(last);
+        told.tell(last);
     }
 
     fn turn(&mut self) -> Result<Outcome, Error> {
-        let Self { shared, ask, cancel, told, .. } = self;
+        let Self { shared, ask, right, told, .. } = self;
         let request = TurnRequest {
             choice: ask.choice.clone(),
             parallel: ask.parallel,
@@ -188,7 +219,7 @@ impl Worker {
             answer: ask.form.as_ref().map_or(AnswerForm::Text, AnswerForm::Json),
             ..TurnRequest::new(&ask.transcript, &ask.tools.specs, &ask.sampling)
         };
-        let turn = shared.engine.turn(&request, cancel, &mut |event| told.see(event))?;
+        let turn = shared.engine.turn(&request, &right.cancel, &mut |event| told.see(event))?;
         if turn.stop == StopReason::Cancelled {
             return Err(Error::new(Kind::Cancelled, "cancelled"));
         }
@@ -216,7 +247,7 @@ impl Worker {
 
     /// The server's own tools, in a loop to the final answer.
     fn loop_of_turns(&mut self) -> Result<Outcome, Error> {
-        let Self { shared, ask, cancel, told, .. } = self;
+        let Self { shared, ask, right, told, .. } = self;
         let Some(execute) = &shared.execute else {
             return Err(Error::new(Kind::Engine, "this server has no tools of its own"));
         };
@@ -229,7 +260,7 @@ impl Worker {
         };
         let agent = Agent::new(shared.engine.clone(), execute.tools.clone(), options);
         let mut transcript = ask.transcript.clone();
-        let run = agent.run(&mut transcript, cancel, &mut |event| told.follow(event))?;
+        let run = agent.run(&mut transcript, &right.cancel, &mut |event| told.follow(event))?;
         let finish = match run.stop_reason {
             agent::StopReason::Cancelled => return Err(Error::new(Kind::Cancelled, "cancelled")),
             agent::StopReason::Budget | agent::StopReason::MaxIterations => Finish::Length,
@@ -254,43 +285,45 @@ impl Worker {
     }
 
     fn refusal(&self, error: &Error) -> Refusal {
-        if error.kind() == Kind::Cancelled && self.late.load(Ordering::Relaxed) {
-            let seconds = self.shared.options.turn_time.as_secs();
-            return Refusal::new(Why::Late, format!("the turn took longer than {seconds} seconds"));
+        if error.kind() == Kind::Cancelled && self.right.is_late() {
+            return Refusal::new(Why::Late, too_late(&self.shared));
         }
         Refusal::from(error)
     }
 
-    /// Counts a turn and logs it, by the names that OpenTelemetry gives to generative models. No content is logged.
     fn note(&self, how: &'static str, seconds: f64, outcome: &Outcome) {
-        let usage = outcome.usage;
-        self.shared.metrics.turn(&Ended {
+        let ended = Ended {
             how,
             seconds,
-            prompt_tokens: usage.prompt,
-            cached_tokens: usage.cached,
-            completion_tokens: usage.completion,
+            prompt_tokens: outcome.usage.prompt,
+            cached_tokens: outcome.usage.cached,
+            completion_tokens: outcome.usage.completion,
             calls: outcome.calls.len(),
-        });
-        let sampling = &self.ask.sampling;
-        tracing::info!(
-            request_id = %self.request,
-            gen_ai.operation.name = "chat",
-            gen_ai.provider.name = "toolgate",
-            gen_ai.request.model = %self.ask.model,
-            gen_ai.response.model = %self.shared.engine.name(),
-            gen_ai.request.max_tokens = sampling.max_tokens,
-            gen_ai.request.temperature = sampling.temperature,
-            gen_ai.request.seed = sampling.seed,
-            gen_ai.response.finish_reasons = how,
-            gen_ai.usage.input_tokens = usage.prompt,
-            gen_ai.usage.cache_read.input_tokens = usage.cached,
-            gen_ai.usage.output_tokens = usage.completion,
-            calls = outcome.calls.len(),
-            duration_s = seconds,
-            "turn"
-        );
+        };
+        note(&self.shared, &self.request, &self.ask.model, &self.ask.sampling, &ended);
     }
+}
+
+/// Counts a turn and logs it, by the names that OpenTelemetry gives to generative models. No content is logged.
+pub(super) fn note(shared: &Shared, request: &str, model: &str, sampling: &Sampling, ended: &Ended) {
+    shared.metrics.turn(ended);
+    tracing::info!(
+        request_id = %request,
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = "toolgate",
+        gen_ai.request.model = %model,
+        gen_ai.response.model = %shared.engine.name(),
+        gen_ai.request.max_tokens = sampling.max_tokens,
+        gen_ai.request.temperature = sampling.temperature,
+        gen_ai.request.seed = sampling.seed,
+        gen_ai.response.finish_reasons = ended.how,
+        gen_ai.usage.input_tokens = ended.prompt_tokens,
+        gen_ai.usage.cache_read.input_tokens = ended.cached_tokens,
+        gen_ai.usage.output_tokens = ended.completion_tokens,
+        calls = ended.calls,
+        duration_s = ended.seconds,
+        "turn"
+    );
 }
 
 /// What was told of a turn so far.

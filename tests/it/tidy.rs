@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Root modules, low to high; one may use those before it and itself.
-const LAYERS: [&str; 16] = [
-    "models", "error", "database", "memory", "undo", "words", "tools", "engine", "remote", "agent", "flight",
-    "eval", "keys", "serve", "mcp", "cli",
+const LAYERS: [&str; 17] = [
+    "models", "error", "database", "memory", "undo", "words", "tools", "engine", "exchange", "remote",
+    "agent", "flight", "eval", "keys", "serve", "mcp", "cli",
 ];
 
 /// What may not be used although it lies below.

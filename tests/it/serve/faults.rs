@@ -49,12 +49,12 @@ impl Engine for Endless {
     }
 }
 
-struct Counts {
+pub(super) struct Counts {
     began: Arc<AtomicUsize>,
-    cancelled: Arc<AtomicUsize>,
+    pub(super) cancelled: Arc<AtomicUsize>,
 }
 
-fn endless(pieces: usize, options: Options) -> (Served, Counts) {
+pub(super) fn endless(pieces: usize, options: Options) -> (Served, Counts) {
     let counts = Counts { began: Arc::default(), cancelled: Arc::default() };
     let engine = Endless { pieces, began: counts.began.clone(), cancelled: counts.cancelled.clone() };
     (start(engine, None, options), counts)

@@ -3,6 +3,7 @@
 mod faults;
 mod load;
 mod shapes;
+mod whole;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,176 @@
+//! Turns that the server makes for another toolgate: those its own engine would have made there.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+
+use toolgate::agent::{Agent, Event, Final, Options as Run};
+use toolgate::engine::{Cancel, Sampling, TurnRequest};
+use toolgate::remote::{self, GrammarSupport, RemoteEngine};
+use toolgate::tools::{Registry, Status, file_tools};
+use toolgate_chat::{Message, ToolSpec, Transcript};
+use toolgate_sandbox::policy::{Mode, Policy};
+use toolgate_sandbox::{Root, ambient_authority};
+
+use super::faults::{endless, gauge, wait_for};
+use super::*;
+
+const TURN: &str = "/toolgate/turn";
+
+/// A model that names a text which is not in the file.
+fn mistaken() -> LocalEngine<Scripted> {
+    let arguments = "{\"path\": \"app.toml\", \"old_text\": \"port = 8080\", \"new_text\": \"port = 90\"}";
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768);
+    // Once where a call or an answer is decided, once for the view that the answer is written from.
+    let model = model.say(call("edit_file", arguments)).say("It is 90 now.").say("It is 90 now.");
+    scripted(model, engine::Options::default())
+}
+
+struct Ran {
+    outcome: Final,
+    /// What happened, without ids and times.
+    events: Vec<String>,
+    file: String,
+}
+
+fn run(engine: Arc<dyn Engine>) -> Ran {
+    let workspace = tempfile::tempdir().unwrap();
+    let file = workspace.path().join("app.toml");
+    std::fs::write(&file, "port = 80\nhost = \"a\"\n").unwrap();
+    let root = Root::open(workspace.path(), ambient_authority()).unwrap();
+    let mut tools = Registry::new();
+    for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit).unwrap() {
+        tools.add(tool).unwrap();
+    }
+    let agent = Agent::new(engine, tools, Run { max_iterations: 3, ..Run::default() });
+    let mut transcript = Transcript::new().with(Message::User("Set the port in app.toml to 90.".into()));
+    let mut events = Vec::new();
+    let outcome = agent
+        .run(&mut transcript, &Cancel::default(), &mut |event| match event {
+            Event::ToolCall { name, arguments, .. } => events.push(format!("{name} {arguments:?}")),
+            Event::ToolResult { status, .. } => events.push(format!("{status:?}")),
+            Event::Final(_) => {}
+            event => events.push(format!("{event:?}")),
+        })
+        .unwrap();
+    Ran { outcome, events, file: std::fs::read_to_string(file).unwrap() }
+}
+
+fn remote(served: &Served, grammar: GrammarSupport) -> RemoteEngine {
+    RemoteEngine::connect(remote::Options { grammar, ..remote::Options::new(&served.base) }).unwrap()
+}
+
+#[test]
+fn a_run_over_a_server_is_the_run_that_its_engine_makes_here() {
+    let here = run(Arc::new(mistaken()));
+    let served = start(mistaken(), None, Options::default());
+    let engine = remote(&served, GrammarSupport::Auto);
+    assert_eq!((engine.grammar(), engine.facts()), ("toolgate", mistaken().facts()));
+    let there = run(Arc::new(engine));
+    assert_eq!(there.file, "port = 90\nhost = \"a\"\n", "the text was taken from the file, which is here");
+    assert_eq!((there.events, &there.file), (here.events, &here.file));
+    assert_eq!(there.outcome.answer, here.outcome.answer);
+    let (there, here) = (there.outcome.stats, here.outcome.stats);
+    assert_eq!((there.retries, there.decode_calls), (here.retries, here.decode_calls));
+    assert!(here.retries > 0, "it was asked about the call, and what it may say instead");
+
+    let served = start(mistaken(), None, Options::default());
+    let offered = run(Arc::new(remote(&served, GrammarSupport::None)));
+    assert_eq!(offered.file, "port = 80\nhost = \"a\"\n", "control: as tool calls the edit fails");
+    assert!(offered.outcome.calls.iter().any(|call| call.status == Status::Failed));
+}
+
+#[test]
+fn a_server_that_runs_its_own_tools_makes_no_turns_for_others() {
+    let execute = Execute {
+        tools: Arc::new(Registry::new()),
+        options: toolgate::agent::Options::default(),
+        began: Arc::new(|_| ()),
+    };
+    let served = start(mistaken(), Some(execute), Options::default());
+    assert_eq!(remote(&served, GrammarSupport::Auto).grammar(), "none");
+    let wanted = remote::Options { grammar: GrammarSupport::Toolgate, ..remote::Options::new(&served.base) };
+    assert_eq!(RemoteEngine::connect(wanted).err().unwrap().kind(), toolgate::Kind::Engine);
+}
+
+#[test]
+fn what_goes_wrong_there_goes_wrong_here_in_the_same_way() {
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(512).say("Hello.");
+    let served = start(scripted(model, engine::Options::default()), None, Options::default());
+    let engine = remote(&served, GrammarSupport::Auto);
+    let transcript = Transcript::new().with(Message::User("word ".repeat(400)));
+    let sampling = Sampling::default();
+    let request = TurnRequest::new(&transcript, &[], &sampling);
+    let error = engine.turn(&request, &Cancel::default(), &mut |_| ()).unwrap_err();
+    assert_eq!(error.kind(), toolgate::Kind::Overflow, "{error}");
+
+    let late = Options { turn_time: Duration::from_millis(100), ..Options::default() };
+    let (served, counts) = endless(usize::MAX, late);
+    let error =
+        remote(&served, GrammarSupport::Auto).turn(&request, &Cancel::default(), &mut |_| ()).unwrap_err();
+    assert_eq!(error.kind(), toolgate::Kind::Engine);
+    assert!(error.to_string().contains("longer than"), "{error}");
+    assert_eq!(counts.cancelled.load(Ordering::SeqCst), 1);
+
+    let (served, counts) = endless(usize::MAX, Options::default());
+    let cancel = Cancel::default();
+    let ended = remote(&served, GrammarSupport::Auto).turn(&request, &cancel, &mut |_| cancel.cancel());
+    assert_eq!(ended.unwrap_err().kind(), toolgate::Kind::Cancelled);
+    wait_for("the end of the turn there", || counts.cancelled.load(Ordering::SeqCst) == 1);
+}
+
+/// The body of a turn with one checked call, as another toolgate would send it.
+fn asked() -> Value {
+    let tool = ToolSpec::new("get_weather", "d", parameters()).unwrap();
+    json!({
+        "model": "scripted",
+        "transcript": Transcript::new().with(Message::User("Weather".into())),
+        "tools": [tool.to_openai()], "choice": "required", "parallel": null, "settled": [], "checked": true,
+        "changed": false, "open": false, "fits": [], "closing": false, "sampling": Sampling::default(),
+    })
+}
+
+#[test]
+fn a_question_that_nobody_answers_holds_nothing_up_once_its_client_is_gone() {
+    let served = start(scripted(model(), engine::Options::default()), None, Options::default());
+    let body = asked().to_string();
+    let mut client = TcpStream::connect(&served.address).unwrap();
+    let head = format!("POST {TURN} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json");
+    write!(client, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+    let mut lines = BufReader::new(client.try_clone().unwrap()).lines().map(Result::unwrap);
+    let question = lines.find(|line| line.contains("\"question\"")).unwrap();
+    let question: Value = serde_json::from_str(question.strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(question["call"]["arguments"], json!({"city": "Oslo"}));
+    assert_eq!(gauge(&served, "toolgate_turns_running"), 1, "it waits for the answer");
+    let answer =
+        |id: &Value| post(&served, "/toolgate/answer", &json!({"id": id, "verdict": {"fault": null}}));
+    assert_eq!(answer(&json!("guessed")).0, 404);
+    drop(lines);
+    client.flush().unwrap();
+    drop(client);
+    wait_for("an idle server", || gauge(&served, "toolgate_turns_running") == 0);
+    assert_eq!(answer(&question["id"]).0, 404, "nobody waits for it any more");
+}
+
+#[test]
+fn what_is_no_turn_is_refused_and_says_why() {
+    let served = start(scripted(model(), engine::Options::default()), None, Options::default());
+    let said = |body: &Value| {
+        let (status, body) = post(&served, TURN, body);
+        (status, body["error"]["message"].as_str().unwrap().to_owned())
+    };
+    let (status, message) = said(&json!({"model": "scripted"}));
+    assert!(status == 400 && message.contains("transcript"), "{status} {message}");
+    assert_eq!(said(&merged(asked(), json!({"model": "another"}))).0, 404);
+    let (status, message) = said(&merged(asked(), json!({"tools": [{"name": "<x>"}]})));
+    assert!(status == 400 && message.contains("<x>"), "{status} {message}");
+
+    let keyed = Options { key: Some("secret".into()), ..Options::default() };
+    let served = start(scripted(model(), engine::Options::default()), None, keyed);
+    for path in [TURN, "/toolgate/answer"] {
+        assert_eq!(post(&served, path, &asked()).0, 401, "{path}");
+    }
+    assert_eq!(fetch(&served, "/toolgate/engine").0, 401);
+    let options = remote::Options { key: Some("secret".into()), ..remote::Options::new(&served.base) };
+    assert_eq!(RemoteEngine::connect(options).unwrap().grammar(), "toolgate");
+}
