@@ -203,7 +203,7 @@ impl Record {
     /// Reads a record. A last line that was not written whole is left out: the run died there.
     ///
     /// # Errors
-    /// [`Kind::Input`] for a file that cannot be read or is no record, with its line.
+    /// [`Kind::Input`](crate::Kind::Input) for a file that cannot be read or is no record, with its line.
     ///
     /// ```
     /// use toolgate::flight::{Header, Line, Model, Record};

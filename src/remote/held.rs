@@ -6,9 +6,10 @@
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
+use serde_json::json;
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, Prompt, PromptOptions, ToolChoice, ToolName, ToolSpec, Transcript,
-    TurnGrammar,
+    Dialogue, Message, ParsedTurn, Prompt, PromptOptions, ToolCall, ToolChoice, ToolName, ToolSpec,
+    Transcript, TurnGrammar,
 };
 use toolgate_grammar::{Grammar, TokenId, TokenKind};
 use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
@@ -16,8 +17,8 @@ use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::engine::{
-    self, AnswerView, Biases, Cancel, Sampling, Turn, TurnEvent, TurnRequest, addition, best, drop_repeats,
-    empty, held_to, instead, is_weighed, lock, mean, openings_of, weights,
+    self, AnswerView, Biases, Cancel, Fault, Sampling, Turn, TurnEvent, TurnRequest, addition, best,
+    drop_repeats, empty, held_to, instead, is_weighed, lock, mean, openings_of, weights,
 };
 use crate::{Error, Kind};
 
@@ -134,7 +135,7 @@ impl Making<'_> {
             None => None,
         };
         let written = self.write(&prompt, held.as_ref().unwrap_or(call), false)?;
-        let mut parsed = self.server.dialogue().format().parse(&written.text, request.tools);
+        let (written, mut parsed) = self.mended(&prompt, offered, written)?;
         let made = !parsed.calls.is_empty();
         if !made {
             // Cut off in its first call, which is not what the model wanted to do: nothing of it is an answer.
@@ -148,6 +149,56 @@ impl Making<'_> {
             return self.answer(answer.as_ref(), decision);
         }
         Ok(self.finish(written, parsed, decision))
+    }
+
+    /// What was written, read. A single call with a value that is checked to be wrong is written again where it is known what
+    /// may stand there instead: what is in front of it stays, as it does with a local model (`engine::narrow`). A call that
+    /// is no better then stays as it was.
+    fn mended(
+        &mut self,
+        prompt: &Prompt,
+        offered: &[ToolSpec],
+        written: Written,
+    ) -> Result<(Written, ParsedTurn), Error> {
+        let parsed = self.read(&written);
+        let Some((grammar, why)) = self.narrower(offered, &written, &parsed) else {
+            return Ok((written, parsed));
+        };
+        (self.events)(TurnEvent::Retry(format!("{why}; that value is written again as one that is")));
+        let again = self.write(prompt, &grammar, false)?;
+        let read = self.read(&again);
+        Ok(if self.fault(&again, &read).is_none() { (again, read) } else { (written, parsed) })
+    }
+
+    fn read(&self, written: &Written) -> ParsedTurn {
+        self.server.dialogue().format().parse(&written.text, self.request.tools)
+    }
+
+    /// What is wrong with a turn of one call, and the call; none where it is right, or was cut off.
+    fn fault<'c>(&self, written: &Written, parsed: &'c ParsedTurn) -> Option<(&'c ToolCall, Fault)> {
+        let is_ended = matches!(written.stop, Some(StopReason::End | StopReason::Finished));
+        let [call] = parsed.calls.as_slice() else { return None };
+        Some((call, self.request.check.filter(|_| is_ended)?.fault(call)?))
+    }
+
+    /// The grammar of the call that was written, but for a value that may be another; and what is wrong with that one.
+    fn narrower(
+        &self,
+        offered: &[ToolSpec],
+        written: &Written,
+        parsed: &ParsedTurn,
+    ) -> Option<(Grammar, String)> {
+        let (call, fault) = self.fault(written, parsed)?;
+        let (parameter, choices) = self.request.check?.narrower(call)?;
+        let front = call.arguments.iter().take_while(|(name, _)| **name != parameter);
+        let tool = offered.iter().find(|tool| tool.name.as_str() == call.name)?;
+        let tool = front.fold(tool.with_grammar(&parameter, choices), |tool, (name, value)| {
+            tool.with_grammar(name, json!({"const": value}))
+        });
+        let choice = ToolChoice::Only(vec![tool.name.clone()]);
+        // Where no grammar comes of the choices, the call stays as it was written.
+        let grammar = self.grammars(&[tool], &choice, None).ok()?.call?;
+        Some((grammar, format!("{}: {}", call.name, fault.why)))
     }
 
     /// The answer, after calls from a view that holds the question and the results alone.

@@ -10,9 +10,11 @@ use toolgate::Kind;
 use toolgate::agent::{Agent, Event, Final, Options, StopReason};
 use toolgate::engine::Cancel;
 use toolgate::remote::{self, GrammarSupport, RemoteEngine};
-use toolgate::tools::{Registry, Status, typed};
+use toolgate::tools::{Registry, Status, file_tools, typed};
 use toolgate_chat::{Message, ToolChoice, Transcript};
 use toolgate_infer::Untrained;
+use toolgate_sandbox::policy::{Mode, Policy};
+use toolgate_sandbox::{Root, ambient_authority};
 
 use crate::agent::TEMPLATE;
 use crate::model_server::{Asked, ModelServer, Reply, calls, delta, models, results, says};
@@ -345,6 +347,44 @@ fn a_server_that_takes_grammars_is_asked_for_the_decision_and_held_to_ours() {
     );
     // After calls the answer's view holds the question and the results.
     assert!(prompts[3].contains("rain in Oslo") && !prompts[3].contains("<tools>"), "{}", prompts[3]);
+}
+
+/// The text to replace is not in the file: it is asked for again, held to what is there.
+#[test]
+fn a_value_that_the_state_at_hand_does_not_admit_is_written_again_at_a_server() {
+    let edit = |old: &str| {
+        let arguments =
+            format!("{{\"path\": \"app.toml\", \"old_text\": \"{old}\", \"new_text\": \"port = 90\"}}");
+        format!("<tool_call>\n{{\"name\": \"edit_file\", \"arguments\": {arguments}}}\n</tool_call>")
+    };
+    let first = |prompt: &str| match prompt.contains("tool_response") {
+        true => vec![('I', 1.0)],
+        false => vec![('<', 1.0)],
+    };
+    let texts = [edit("port: 80"), edit("port = 80"), "It is 90 now.".to_owned()];
+    let server = llama_server(first, move |grammar| {
+        let grammar = toolgate_grammar::Grammar::parse(grammar).unwrap();
+        let fits =
+            |text: &&String| grammar.match_text(text, &toolgate_grammar::Limits::default()).unwrap().matched;
+        texts.iter().find(fits).unwrap().clone()
+    });
+    for (narrow, status, content) in
+        [(true, Status::Ok, "port = 90\nhost = 1\n"), (false, Status::Failed, "port = 80\nhost = 1\n")]
+    {
+        let workspace = tempfile::tempdir().unwrap();
+        let file = workspace.path().join("app.toml");
+        std::fs::write(&file, "port = 80\nhost = 1\n").unwrap();
+        let root = Root::open(workspace.path(), ambient_authority()).unwrap();
+        let mut registry = Registry::new();
+        for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit).unwrap() {
+            registry.add(tool).unwrap();
+        }
+        let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+        let options = Options { narrow, max_iterations: 2, ..Options::default() };
+        let outcome = Agent::new(Arc::new(engine), registry, options).ask("Set the port to 90.").unwrap();
+        assert_eq!(called(&outcome), [("edit_file", status)]);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
+    }
 }
 
 #[test]
