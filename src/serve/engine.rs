@@ -3,8 +3,8 @@
 //! Their agents know what their workspace holds and what was done in it; a turn made here with that is the turn they would
 //! have made themselves. What only they can tell, whether a finished call is right, is asked back in the middle of a turn.
 //!
-//! Invariant: a question is answered by whoever knows its id, or not at all: a turn that nobody reads is cancelled, and
-//! waits for nothing.
+//! Invariant: a question is answered by whoever knows its id, or not at all: a turn that nobody reads is cancelled, and one
+//! whose client does not answer goes on without, so that neither holds up others.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -36,6 +36,8 @@ use crate::engine::{self, CallCheck, Cancel, Fault, lock};
 use crate::exchange::{ANSWER, About, Answered, Asked, ENGINE, TURN, Told, Verdict};
 use crate::{Error, Kind};
 
+/// How long a turn waits for an answer. Whoever asked runs the calls, and can still refuse them.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a turn that waits for an answer looks whether it is cancelled.
 const BEAT: Duration = Duration::from_millis(50);
 
@@ -122,6 +124,9 @@ fn make(
     };
     let ended = Ended { seconds: began.elapsed().as_secs_f64(), ..ended(&made, was_cut) };
     turn::note(shared, id, &asked.model, &asked.sampling, &ended);
+    if let Err(error) = &made {
+        tracing::warn!(request_id = %id, error.type = ended.how, "{error}");
+    }
     // The next turn need not wait until this one's client has read the end.
     drop(right);
     let _ = told.send(Told::end(&made));
@@ -185,9 +190,10 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// The answer, unless the turn is cancelled first.
+    /// The answer, unless the turn is cancelled or has waited long enough first.
     fn wait(&self, cancel: &Cancel) -> Option<Verdict> {
-        while !cancel.is_cancelled() {
+        let until = Instant::now() + PATIENCE;
+        while !cancel.is_cancelled() && Instant::now() < until {
             match self.answer.recv_timeout(BEAT) {
                 Ok(verdict) => return Some(verdict),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -221,7 +227,6 @@ impl Asking<'_> {
         let question = self.shared.questions.put();
         let asked = self.told.send(Told::Question { id: question.id.clone(), call: call.clone() });
         let answer = asked.ok().and_then(|()| question.wait(self.cancel));
-        // Without an answer the turn is cancelled, and nothing is made of its calls.
         let verdict = answer.unwrap_or_default();
         lock(&self.known).push((call.clone(), verdict.clone()));
         verdict
