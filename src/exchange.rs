@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice, ToolName, ToolSpec, Transcript};
+use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_infer::{Stats, StopReason, TurnDecision};
 
 use crate::engine::{CallCheck, Facts, Fault, Sampling, Turn, TurnEvent, TurnRequest};
@@ -40,7 +40,7 @@ pub(crate) struct Asked {
     pub(crate) model: String,
     pub(crate) transcript: Transcript,
     tools: Vec<Value>,
-    choice: Choice,
+    choice: ToolChoice,
     pub(crate) parallel: Option<NonZeroUsize>,
     pub(crate) settled: Vec<ToolCall>,
     /// Whether finished calls are to be asked about.
@@ -52,27 +52,13 @@ pub(crate) struct Asked {
     pub(crate) sampling: Sampling,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Choice {
-    Auto,
-    None,
-    Required,
-    Only(Vec<ToolName>),
-}
-
 impl Asked {
     pub(crate) fn of(model: &str, request: &TurnRequest<'_>) -> Self {
         Self {
             model: model.to_owned(),
             transcript: request.transcript.clone(),
             tools: request.tools.iter().map(ToolSpec::to_record).collect(),
-            choice: match &request.choice {
-                ToolChoice::Auto => Choice::Auto,
-                ToolChoice::None => Choice::None,
-                ToolChoice::Required => Choice::Required,
-                ToolChoice::Only(names) => Choice::Only(names.clone()),
-            },
+            choice: request.choice.clone(),
             parallel: request.parallel,
             settled: request.settled.to_vec(),
             checked: request.check.is_some(),
@@ -100,12 +86,7 @@ impl Asked {
         check: Option<&'a dyn CallCheck>,
     ) -> TurnRequest<'a> {
         TurnRequest {
-            choice: match &self.choice {
-                Choice::Auto => ToolChoice::Auto,
-                Choice::None => ToolChoice::None,
-                Choice::Required => ToolChoice::Required,
-                Choice::Only(names) => ToolChoice::Only(names.clone()),
-            },
+            choice: self.choice.clone(),
             parallel: self.parallel,
             settled: &self.settled,
             check,
@@ -116,19 +97,6 @@ impl Asked {
             ..TurnRequest::new(&self.transcript, tools, &self.sampling)
         }
     }
-}
-
-/// The decision between call and answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Decision {
-    /// Probability of a call.
-    pub p_call: f64,
-    /// What it was held against.
-    pub threshold: f64,
-    /// Whether the turn became a call.
-    pub call: bool,
-    /// The likeliest first tokens and their probability.
-    pub top: Vec<(String, f64)>,
 }
 
 /// What came of a turn.
@@ -181,20 +149,6 @@ pub enum Stop {
     ContextFull,
     /// It was cancelled.
     Cancelled,
-}
-
-impl From<&TurnDecision> for Decision {
-    fn from(decision: &TurnDecision) -> Self {
-        let TurnDecision { p_call, threshold, call, top } = decision.clone();
-        Self { p_call, threshold, call, top }
-    }
-}
-
-impl From<Decision> for TurnDecision {
-    fn from(decision: Decision) -> Self {
-        let Decision { p_call, threshold, call, top } = decision;
-        Self { p_call, threshold, call, top }
-    }
 }
 
 impl End {
@@ -287,7 +241,7 @@ pub(crate) enum Told {
         tokens: usize,
         cached: usize,
     },
-    Decided(Decision),
+    Decided(TurnDecision),
     Text {
         text: String,
     },
@@ -315,7 +269,7 @@ pub(crate) enum Told {
     /// The last one.
     End {
         end: End,
-        decision: Option<Decision>,
+        decision: Option<TurnDecision>,
     },
 }
 
@@ -325,7 +279,7 @@ impl Told {
     pub(crate) fn of(event: TurnEvent) -> Option<Self> {
         Some(match event {
             TurnEvent::Prefill { done, tokens, cached } => Self::Prefill { done, tokens, cached },
-            TurnEvent::Decided(decision) => Self::Decided((&decision).into()),
+            TurnEvent::Decided(decision) => Self::Decided(decision),
             TurnEvent::Text(text) => Self::Text { text },
             TurnEvent::Reasoning(text) => Self::Reasoning { text },
             TurnEvent::CallStarted(name) => Self::CallStarted { name },
@@ -340,15 +294,15 @@ impl Told {
     /// How a turn ended.
     #[cfg(feature = "serve")]
     pub(crate) fn end(turn: &Result<Turn, Error>) -> Self {
-        let decision = turn.as_ref().ok().and_then(|turn| turn.decision.as_ref());
-        Self::End { end: End::of(turn), decision: decision.map(Decision::from) }
+        let decision = turn.as_ref().ok().and_then(|turn| turn.decision.clone());
+        Self::End { end: End::of(turn), decision }
     }
 
     /// What this is to whoever asked.
     pub(crate) fn heard(self) -> Heard {
         Heard::Event(match self {
             Self::Prefill { done, tokens, cached } => TurnEvent::Prefill { done, tokens, cached },
-            Self::Decided(decision) => TurnEvent::Decided(decision.into()),
+            Self::Decided(decision) => TurnEvent::Decided(decision),
             Self::Text { text } => TurnEvent::Text(text),
             Self::Reasoning { text } => TurnEvent::Reasoning(text),
             Self::CallStarted { name } => TurnEvent::CallStarted(name),
@@ -358,7 +312,6 @@ impl Told {
             Self::Retry { why } => TurnEvent::Retry(why),
             Self::Question { id, call } => return Heard::Question(id, call),
             Self::End { end, decision } => {
-                let decision = decision.map(TurnDecision::from);
                 return Heard::End(end.into_turn().map(|turn| Turn { decision, ..turn }).map(Box::new));
             }
         })
@@ -399,7 +352,7 @@ pub(crate) struct Answered {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
     use serde_json::{Map, json};
-    use toolgate_chat::Message;
+    use toolgate_chat::{Message, ToolName};
 
     use super::*;
 

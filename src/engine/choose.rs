@@ -15,7 +15,8 @@ use toolgate_chat::{Message, Opened, ToolCall, ToolChoice, ToolFormat, ToolName,
 use toolgate_grammar::TokenId;
 use toolgate_infer::{Backend, Rows, Session, Specials, common_len, log_probabilities};
 
-use super::local::{Making, Options, State};
+use super::local::{Making, State};
+use super::options::Options;
 use super::pool::lock;
 use super::recent::Recent;
 use crate::Error;

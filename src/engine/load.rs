@@ -7,7 +7,8 @@ use toolgate_chat::{Dialogue, Template, TemplateTokens};
 use toolgate_grammar::{TokenKind, Vocabulary};
 use toolgate_llama::{ContextOptions, LlamaBackend, LlamaGrammar, Model, ModelOptions};
 
-use super::local::{LocalEngine, Options};
+use super::local::LocalEngine;
+use super::options::Options;
 use crate::models::{self, ResolvedModel};
 use crate::{Error, Kind};
 

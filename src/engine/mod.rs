@@ -13,6 +13,7 @@ mod load;
 mod local;
 mod mend;
 mod narrow;
+mod options;
 mod packs;
 mod place;
 mod policy;
@@ -29,8 +30,9 @@ mod tuning;
 
 pub use check::{CallCheck, Fault};
 pub(crate) use choose::{Biases, Look, best, empty, held_to, is_weighed, mean, openings_of, weights};
-pub use local::{AnswerView, LocalEngine, Options, Parameters};
+pub use local::LocalEngine;
 pub(crate) use local::{drop_repeats, show};
+pub use options::{AnswerView, Options, Parameters};
 pub use packs::{DEFAULT_LIMIT, PackInfo, Packs};
 #[cfg(feature = "serve")]
 pub(crate) use place::step;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
 
-use super::local::AnswerView;
+use super::options::AnswerView;
 use super::{AnswerForm, TurnRequest};
 use crate::words::results::{hit, hits, is_note};
 use crate::words::{asks_how_many, stem};

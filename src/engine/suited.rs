@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use super::Thresholds;
-use super::local::{AnswerView, Options, Parameters};
+use super::options::{AnswerView, Options, Parameters};
 use crate::models::{Answers, Entry, ResolvedModel};
 
 impl Options {

@@ -9,7 +9,7 @@ mod record;
 mod replay;
 mod watch;
 
-pub use crate::exchange::{Decision, End, Stop};
+pub use crate::exchange::{End, Stop};
 pub use checks::Found;
 pub use record::{Recorded, Recorder};
 pub use replay::{Outcome, Replay};
@@ -22,7 +22,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toolgate_chat::{Message, ToolCall, ToolChoice, ToolName};
-use toolgate_infer::{Source, Stats, TokenId};
+use toolgate_infer::{Source, Stats, TokenId, TurnDecision};
 
 use crate::Error;
 use crate::engine::{Facts, Sampling};
@@ -129,7 +129,7 @@ pub struct Turn {
     /// The prompts that were evaluated, each as tokens.
     pub prompts: Vec<Vec<TokenId>>,
     /// How it was decided between call and answer, where that was open.
-    pub decision: Option<Decision>,
+    pub decision: Option<TurnDecision>,
     /// The texts that were decoded, in order; each further one is a value, or a turn, written again.
     pub texts: Vec<Text>,
     /// What came of it.

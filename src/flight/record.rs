@@ -238,7 +238,7 @@ pub(super) fn noted(
                 tokens: tokens.iter().map(|token| token.token).collect(),
                 sources: tokens.iter().map(|token| super::letter(token.source)).collect(),
             }),
-            TurnEvent::Decided(decision) => noted.decision = Some(decision.into()),
+            TurnEvent::Decided(decision) => noted.decision = Some(decision.clone()),
             _ => {}
         }
         events(event);

@@ -23,7 +23,6 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 use toolgate_chat::{ToolCall, ToolSpec};
-use toolgate_infer::StopReason;
 
 use super::api::Api;
 use super::http::{self, RequestId};
@@ -31,8 +30,8 @@ use super::metrics::Ended;
 use super::openai::OpenAi;
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
-use super::turn::{self, Making, Right};
-use crate::engine::{self, CallCheck, Cancel, Fault, lock};
+use super::turn::{self, Finish, Making, Right};
+use crate::engine::{CallCheck, Cancel, Fault, Turn, lock};
 use crate::exchange::{ANSWER, About, Answered, Asked, ENGINE, TURN, Told, Verdict};
 use crate::{Error, Kind};
 
@@ -114,41 +113,32 @@ fn make(
             let _ = told.send(event);
         }
     });
-    let was_cut = match &made {
-        Ok(turn) => turn.stop == StopReason::Cancelled,
-        Err(error) => error.kind() == Kind::Cancelled,
-    };
-    let made = match was_cut && right.is_late() {
-        true => Err(Error::new(Kind::Engine, turn::too_late(shared))),
-        false => made,
-    };
-    let ended = Ended { seconds: began.elapsed().as_secs_f64(), ..ended(&made, was_cut) };
-    turn::note(shared, id, &asked.model, &asked.sampling, &ended);
-    if let Err(error) = &made {
-        tracing::warn!(request_id = %id, error.type = ended.how, "{error}");
+    let made = made.and_then(turn::uncut);
+    let seconds = began.elapsed().as_secs_f64();
+    match &made {
+        Ok(turn) => turn::note(shared, id, &asked.model, &asked.sampling, &ended(turn, asked, seconds)),
+        Err(error) => turn::note_failed(shared, id, seconds, error),
     }
+    let made = match made {
+        Err(error) if error.kind() == Kind::Cancelled && right.is_late() => {
+            Err(Error::new(Kind::Engine, turn::too_late(shared)))
+        }
+        made => made,
+    };
     // The next turn need not wait until this one's client has read the end.
     drop(right);
     let _ = told.send(Told::end(&made));
 }
 
-fn ended(made: &Result<engine::Turn, Error>, was_cut: bool) -> Ended {
-    let Ok(turn) = made else {
-        return Ended { how: if was_cut { "cancelled" } else { "error" }, ..Ended::default() };
-    };
-    let how = match &turn.stop {
-        StopReason::Cancelled => "cancelled",
-        StopReason::Budget | StopReason::MaxTokens | StopReason::ContextFull => "length",
-        _ if turn.parsed.calls.is_empty() => "stop",
-        _ => "tool_calls",
-    };
+fn ended(turn: &Turn, asked: &Asked, seconds: f64) -> Ended {
+    let calls = turn.parsed.calls.len();
     Ended {
-        how,
+        how: Finish::of(&turn.stop, &asked.sampling, calls > 0).openai(),
+        seconds,
         prompt_tokens: turn.stats.prompt_tokens,
         cached_tokens: turn.stats.cached_tokens,
         completion_tokens: turn.stats.written(),
-        calls: turn.parsed.calls.len(),
-        ..Ended::default()
+        calls,
     }
 }
 

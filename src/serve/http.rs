@@ -320,12 +320,11 @@ async fn model(
     Extension(RequestId(id)): Extension<RequestId>,
     headers: HeaderMap,
 ) -> Response {
-    if name == shared.engine.name() || shared.options.aliases.contains(&name) {
-        return json(StatusCode::OK, &model_body(&shared));
+    match has(&shared, &name) {
+        Ok(()) => json(StatusCode::OK, &model_body(&shared)),
+        // The name stands in the address, not in a body.
+        Err(refusal) => refused(MODELS, &headers, &id, &Refusal { pointer: None, ..refusal }),
     }
-    let own = shared.engine.name();
-    let message = format!("there is no model {name:?} here; this server runs {own:?}");
-    refused(MODELS, &headers, &id, &Refusal::new(Why::Model, message))
 }
 
 /// The model in the words of both APIs.

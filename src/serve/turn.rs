@@ -17,7 +17,7 @@ use super::metrics::Ended;
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
 use crate::agent::{self, Agent, Event};
-use crate::engine::{AnswerForm, Cancel, Sampling, TurnEvent, TurnRequest};
+use crate::engine::{AnswerForm, Cancel, Sampling, Turn, TurnEvent, TurnRequest};
 use crate::{Error, Kind};
 
 /// What happens in a turn.
@@ -71,6 +71,20 @@ pub(super) enum Finish {
 }
 
 impl Finish {
+    /// How a turn ended that stopped so, with calls or without.
+    pub(super) fn of(stop: &StopReason, sampling: &Sampling, calls: bool) -> Self {
+        let text = match stop {
+            StopReason::StopText(which) => sampling.stop.get(*which),
+            _ => None,
+        };
+        match (stop, text) {
+            (StopReason::Budget | StopReason::MaxTokens | StopReason::ContextFull, _) => Self::Length,
+            (_, Some(text)) => Self::Stop(text.clone()),
+            _ if calls => Self::Calls,
+            _ => Self::End,
+        }
+    }
+
     pub(super) fn openai(&self) -> &'static str {
         match self {
             Self::End | Self::Stop(_) => "stop",
@@ -165,6 +179,14 @@ impl Right {
     }
 }
 
+/// A turn, unless it was cancelled on its way.
+pub(super) fn uncut(turn: Turn) -> Result<Turn, Error> {
+    match turn.stop {
+        StopReason::Cancelled => Err(Error::new(Kind::Cancelled, "cancelled")),
+        _ => Ok(turn),
+    }
+}
+
 /// What is said of a turn that took too long.
 pub(super) fn too_late(shared: &Shared) -> String {
     format!("the turn took longer than {} seconds", shared.options.turn_time.as_secs())
@@ -198,9 +220,7 @@ impl Worker {
             }
             Err(error) => {
                 let refusal = self.refusal(&error);
-                let how = if error.kind() == Kind::Cancelled { "cancelled" } else { "error" };
-                self.shared.metrics.turn(&Ended { how, seconds, ..Ended::default() });
-                tracing::warn!(request_id = %self.request, error.type = how, duration_s = seconds, "{error}");
+                note_failed(&self.shared, &self.request, seconds, &error);
                 Step::Failed(refusal)
             }
         };
@@ -220,20 +240,9 @@ impl Worker {
             ..TurnRequest::new(&ask.transcript, &ask.tools.specs, &ask.sampling)
         };
         let turn = shared.engine.turn(&request, &right.cancel, &mut |event| told.see(event))?;
-        if turn.stop == StopReason::Cancelled {
-            return Err(Error::new(Kind::Cancelled, "cancelled"));
-        }
+        let turn = uncut(turn)?;
         let calls = told.calls(turn.parsed.calls);
-        let stop = match &turn.stop {
-            StopReason::StopText(which) => ask.sampling.stop.get(*which),
-            _ => None,
-        };
-        let finish = match (&turn.stop, stop) {
-            (StopReason::Budget | StopReason::MaxTokens | StopReason::ContextFull, _) => Finish::Length,
-            (_, Some(text)) => Finish::Stop(text.clone()),
-            _ if calls.is_empty() => Finish::End,
-            _ => Finish::Calls,
-        };
+        let finish = Finish::of(&turn.stop, &ask.sampling, !calls.is_empty());
         Ok(Outcome {
             content: turn.parsed.content,
             reasoning: turn.parsed.reasoning,
@@ -324,6 +333,13 @@ pub(super) fn note(shared: &Shared, request: &str, model: &str, sampling: &Sampl
         duration_s = ended.seconds,
         "turn"
     );
+}
+
+/// Counts a turn that failed, and logs why.
+pub(super) fn note_failed(shared: &Shared, request: &str, seconds: f64, error: &Error) {
+    let how = if error.kind() == Kind::Cancelled { "cancelled" } else { "error" };
+    shared.metrics.turn(&Ended { how, seconds, ..Ended::default() });
+    tracing::warn!(request_id = %request, error.type = how, duration_s = seconds, "{error}");
 }
 
 /// What was told of a turn so far.

@@ -18,6 +18,7 @@ use toolgate_sandbox::{Root, ambient_authority};
 
 #[cfg(feature = "serve")]
 use crate::model_server::{self, ModelServer, Reply};
+use crate::tools::registry_of;
 
 /// The weights of a model, or a word about how to have them.
 pub(crate) fn weights(id: &str) -> Option<PathBuf> {
@@ -48,11 +49,7 @@ pub(crate) fn workspace() -> (tempfile::TempDir, Registry) {
         "Meeting notes\n\nThe release is planned for Thursday.\nTomasz writes the changelog.\n",
     )
     .unwrap();
-    let root = Root::open(dir.path(), ambient_authority()).unwrap();
-    let mut registry = Registry::new();
-    for tool in file_tools(&root, &Policy::default_for(Mode::Intel), Mode::Intel).unwrap() {
-        registry.add(tool).unwrap();
-    }
+    let registry = registry_of(dir.path(), &Policy::default_for(Mode::Intel), Mode::Intel);
     (dir, registry)
 }
 

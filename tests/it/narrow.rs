@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolgate::agent::{Agent, Event, Final, Options};
 use toolgate::engine::{self, Cancel, LocalEngine, Thresholds};
-use toolgate::tools::{Registry, Status, file_tools};
+use toolgate::tools::Status;
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, Transcript};
 use toolgate_infer::Vocabulary;
 use toolgate_infer::scripted::Scripted;
 use toolgate_sandbox::policy::{Mode, Policy};
-use toolgate_sandbox::{Root, ambient_authority};
 
 use crate::agent::TEMPLATE;
+use crate::tools::registry_of;
 
 const FILES: [(&str, &str); 4] = [
     ("notes/todo.txt", "buy milk\n"),
@@ -60,11 +60,7 @@ fn workspace() -> tempfile::TempDir {
 
 fn run_with(policy: &Policy, prompt: &str, name: &str, arguments: Value, narrow: bool) -> Run {
     let workspace = workspace();
-    let root = Root::open(workspace.path(), ambient_authority()).unwrap();
-    let mut registry = Registry::new();
-    for tool in file_tools(&root, policy, Mode::Edit).unwrap() {
-        registry.add(tool).unwrap();
-    }
+    let registry = registry_of(workspace.path(), policy, Mode::Edit);
     let call =
         format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {}}}\n</tool_call>", spaced(&arguments));
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768).say(call);
@@ -93,11 +89,7 @@ fn run(prompt: &str, name: &str, arguments: Value) -> Run {
 /// The calls of a model that would answer after each, where what is open keeps it going.
 fn calls_while_open(prompt: &str, says: &[(&str, Value)]) -> Vec<(String, String)> {
     let workspace = workspace();
-    let root = Root::open(workspace.path(), ambient_authority()).unwrap();
-    let mut registry = Registry::new();
-    for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit).unwrap() {
-        registry.add(tool).unwrap();
-    }
+    let registry = registry_of(workspace.path(), &Policy::default_for(Mode::Edit), Mode::Edit);
     let mut model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768);
     for (name, arguments) in says {
         let arguments = spaced(arguments);
@@ -256,11 +248,7 @@ fn writes_go_where_they_are_granted() {
 /// The tool that is chosen for a request, where the model would take another whatever it is asked.
 fn chosen(prompt: &str, preferred: &str, fit_weight: f64) -> String {
     let workspace = workspace();
-    let root = Root::open(workspace.path(), ambient_authority()).unwrap();
-    let mut registry = Registry::new();
-    for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit).unwrap() {
-        registry.add(tool).unwrap();
-    }
+    let registry = registry_of(workspace.path(), &Policy::default_for(Mode::Edit), Mode::Edit);
     let call = format!(
         "<tool_call>\n{{\"name\": \"{preferred}\", \"arguments\": {{\"path\": \"x\"}}}}\n</tool_call>"
     );

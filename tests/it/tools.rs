@@ -1,5 +1,6 @@
 //! Tools as an embedder and the loop use them: check before call, results for every mistake.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -8,14 +9,20 @@ use toolgate::tools::{CannedTool, MEMORY_TOOLS, Registry, Source, Status, Tool, 
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{Root, ambient_authority};
 
+/// The file tools over a directory.
+pub(crate) fn registry_of(dir: &Path, policy: &Policy, mode: Mode) -> Registry {
+    let root = Root::open(dir, ambient_authority()).unwrap();
+    let mut registry = Registry::new();
+    for tool in file_tools(&root, policy, mode).unwrap() {
+        registry.add(tool).unwrap();
+    }
+    registry
+}
+
 fn workspace(mode: Mode) -> (tempfile::TempDir, Registry) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a.txt"), "one\ntwo\nthree\n").unwrap();
-    let root = Root::open(dir.path(), ambient_authority()).unwrap();
-    let mut registry = Registry::new();
-    for tool in file_tools(&root, &Policy::default_for(mode), mode).unwrap() {
-        registry.add(tool).unwrap();
-    }
+    let registry = registry_of(dir.path(), &Policy::default_for(mode), mode);
     (dir, registry)
 }
 

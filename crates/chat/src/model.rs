@@ -365,7 +365,8 @@ impl From<ToolName> for String {
 /// assert_eq!(turn.contracts.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["wait"]);
 /// # Ok::<(), toolgate_chat::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
     /// Calls or an answer.
     #[default]

@@ -3,7 +3,7 @@
 //! Small models often *want* to call in a dialect of their own. The sum of the probability of every known opening,
 //! in any dialect, is a far better sign of that than the single likeliest token, and it is read without a mask.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 
 /// How many of the likeliest tokens a decision reports.
@@ -80,7 +80,7 @@ impl Openings {
 /// assert!(decision.call, "an answer has the likeliest token, and a call is the likelier turn");
 /// # Ok::<(), toolgate_infer::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnDecision {
     /// Probability that the model opens a call, in any dialect.
     pub p_call: f64,

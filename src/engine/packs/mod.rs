@@ -116,7 +116,7 @@ impl Packs {
     /// Begins to read the pack of this model that was used last, for the first prompt that wants it: to be called before
     /// the model is loaded, which takes longer. What goes wrong here goes wrong there again, and is told then.
     pub fn read_ahead(&self) {
-        let Some(PackInfo { path, .. }) = self.list().into_iter().next() else { return };
+        let Some(PackInfo { path, .. }) = self.states().next() else { return };
         let file = path.clone();
         let reading =
             thread::Builder::new().name("toolgate-pack".to_owned()).spawn(move || file::read(&file));
@@ -132,14 +132,18 @@ impl Packs {
 
     /// The packs there are of this model, the one used last first.
     pub fn list(&self) -> Vec<PackInfo> {
+        self.states().collect()
+    }
+
+    /// The same, each looked into as it comes.
+    fn states(&self) -> impl Iterator<Item = PackInfo> {
         let mut packs = listed(&self.directory);
         packs.sort_by_key(|pack| std::cmp::Reverse(pack.used));
-        let mine = packs.into_iter().filter_map(|pack| {
+        packs.into_iter().filter_map(|pack| {
             let header = file::front(&pack.path).ok()?.header;
             let is_state = header.model == self.model && !header.key.starts_with(LEARNED);
             is_state.then_some(PackInfo { tokens: header.tokens, ..pack })
-        });
-        mine.collect()
+        })
     }
 
     /// The state of the pack that begins like `prompt` for longest, and all tokens of that pack, where they are

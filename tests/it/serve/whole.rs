@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use toolgate::agent::{Agent, Event, Final, Options as Run};
 use toolgate::engine::{Cancel, Sampling, TurnRequest};
 use toolgate::remote::{self, GrammarSupport, RemoteEngine};
-use toolgate::tools::{Registry, Status, file_tools};
+use toolgate::tools::{Registry, Status};
 use toolgate_chat::{Message, ToolSpec, Transcript};
 use toolgate_sandbox::policy::{Mode, Policy};
-use toolgate_sandbox::{Root, ambient_authority};
 
 use super::faults::{endless, gauge, wait_for};
 use super::*;
+use crate::tools::registry_of;
 
 const TURN: &str = "/toolgate/turn";
 
@@ -37,11 +37,7 @@ fn run(engine: Arc<dyn Engine>) -> Ran {
     let workspace = tempfile::tempdir().unwrap();
     let file = workspace.path().join("app.toml");
     std::fs::write(&file, "port = 80\nhost = \"a\"\n").unwrap();
-    let root = Root::open(workspace.path(), ambient_authority()).unwrap();
-    let mut tools = Registry::new();
-    for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit).unwrap() {
-        tools.add(tool).unwrap();
-    }
+    let tools = registry_of(workspace.path(), &Policy::default_for(Mode::Edit), Mode::Edit);
     let agent = Agent::new(engine, tools, Run { max_iterations: 3, ..Run::default() });
     let mut transcript = Transcript::new().with(Message::User("Set the port in app.toml to 90.".into()));
     let mut events = Vec::new();
