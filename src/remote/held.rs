@@ -17,7 +17,7 @@ use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::engine::{
-    self, AnswerView, Biases, Cancel, Fault, Sampling, Turn, TurnEvent, TurnRequest, addition, best,
+    self, AnswerView, Biases, CallCheck, Cancel, Sampling, Turn, TurnEvent, TurnRequest, addition, best,
     drop_repeats, empty, held_to, instead, is_weighed, lock, mean, openings_of, weights,
 };
 use crate::{Error, Kind};
@@ -167,18 +167,14 @@ impl Making<'_> {
         (self.events)(TurnEvent::Retry(format!("{why}; that value is written again as one that is")));
         let again = self.write(prompt, &grammar, false)?;
         let read = self.read(&again);
-        Ok(if self.fault(&again, &read).is_none() { (again, read) } else { (written, parsed) })
+        let is_right =
+            |check: &dyn CallCheck| single(&again, &read).is_some_and(|call| check.fault(call).is_none());
+        let is_better = self.request.check.is_some_and(is_right);
+        Ok(if is_better { (again, read) } else { (written, parsed) })
     }
 
     fn read(&self, written: &Written) -> ParsedTurn {
         self.server.dialogue().format().parse(&written.text, self.request.tools)
-    }
-
-    /// What is wrong with a turn of one call, and the call; none where it is right, or was cut off.
-    fn fault<'c>(&self, written: &Written, parsed: &'c ParsedTurn) -> Option<(&'c ToolCall, Fault)> {
-        let is_ended = matches!(written.stop, Some(StopReason::End | StopReason::Finished));
-        let [call] = parsed.calls.as_slice() else { return None };
-        Some((call, self.request.check.filter(|_| is_ended)?.fault(call)?))
     }
 
     /// The grammar of the call that was written, but for a value that may be another; and what is wrong with that one.
@@ -188,8 +184,9 @@ impl Making<'_> {
         written: &Written,
         parsed: &ParsedTurn,
     ) -> Option<(Grammar, String)> {
-        let (call, fault) = self.fault(written, parsed)?;
-        let (parameter, choices) = self.request.check?.narrower(call)?;
+        let (call, check) = (single(written, parsed)?, self.request.check?);
+        let fault = check.fault(call)?;
+        let (parameter, choices) = check.narrower(call)?;
         let front = call.arguments.iter().take_while(|(name, _)| **name != parameter);
         let tool = offered.iter().find(|tool| tool.name.as_str() == call.name)?;
         let tool = front.fold(tool.with_grammar(&parameter, choices), |tool, (name, value)| {
@@ -342,6 +339,13 @@ impl Making<'_> {
         let budget = self.request.sampling.max_tokens;
         Turn { parsed, text: written.text, stop, budget, decision, looped: false, stats }
     }
+}
+
+/// The call of a turn that has one, and was not cut off.
+fn single<'c>(written: &Written, parsed: &'c ParsedTurn) -> Option<&'c ToolCall> {
+    let is_ended = matches!(written.stop, Some(StopReason::End | StopReason::Finished));
+    let [call] = parsed.calls.as_slice() else { return None };
+    is_ended.then_some(call)
 }
 
 /// Decides on the likeliest tokens alone: what is left of the probability counts as no call.

@@ -10,14 +10,14 @@ use toolgate::Kind;
 use toolgate::agent::{Agent, Event, Final, Options, StopReason};
 use toolgate::engine::Cancel;
 use toolgate::remote::{self, GrammarSupport, RemoteEngine};
-use toolgate::tools::{Registry, Status, file_tools, typed};
+use toolgate::tools::{Registry, Status, typed};
 use toolgate_chat::{Message, ToolChoice, Transcript};
 use toolgate_infer::Untrained;
 use toolgate_sandbox::policy::{Mode, Policy};
-use toolgate_sandbox::{Root, ambient_authority};
 
 use crate::agent::TEMPLATE;
 use crate::model_server::{Asked, ModelServer, Reply, calls, delta, models, results, says};
+use crate::tools::registry_of;
 
 #[derive(Deserialize, schemars::JsonSchema)]
 struct City {
@@ -361,24 +361,33 @@ fn a_value_that_the_state_at_hand_does_not_admit_is_written_again_at_a_server() 
         true => vec![('I', 1.0)],
         false => vec![('<', 1.0)],
     };
-    let texts = [edit("port: 80"), edit("port = 80"), "It is 90 now.".to_owned()];
-    let server = llama_server(first, move |grammar| {
+    let right = edit("port = 80");
+    let texts = [edit("port: 80"), right.clone(), "It is 90 now.".to_owned()];
+    let written = move |grammar: &str| {
         let grammar = toolgate_grammar::Grammar::parse(grammar).unwrap();
         let fits =
             |text: &&String| grammar.match_text(text, &toolgate_grammar::Limits::default()).unwrap().matched;
         texts.iter().find(fits).unwrap().clone()
-    });
-    for (narrow, status, content) in
-        [(true, Status::Ok, "port = 90\nhost = 1\n"), (false, Status::Failed, "port = 80\nhost = 1\n")]
-    {
+    };
+    // What breaks off when it is written again is no better.
+    let breaks_off = {
+        let written = written.clone();
+        move |grammar: &str| match written(grammar) {
+            text if text == right => "<tool_call>\n{".to_owned(),
+            text => text,
+        }
+    };
+    let (before, after) = ("port = 80\nhost = 1\n", "port = 90\nhost = 1\n");
+    let (whole, broken) = (llama_server(first, written), llama_server(first, breaks_off));
+    for (server, narrow, status, content) in [
+        (&whole, true, Status::Ok, after),
+        (&whole, false, Status::Failed, before),
+        (&broken, true, Status::Failed, before),
+    ] {
         let workspace = tempfile::tempdir().unwrap();
         let file = workspace.path().join("app.toml");
         std::fs::write(&file, "port = 80\nhost = 1\n").unwrap();
-        let root = Root::open(workspace.path(), ambient_authority()).unwrap();
-        let mut registry = Registry::new();
-        for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit).unwrap() {
-            registry.add(tool).unwrap();
-        }
+        let registry = registry_of(workspace.path(), &Policy::default_for(Mode::Edit), Mode::Edit);
         let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
         let options = Options { narrow, max_iterations: 2, ..Options::default() };
         let outcome = Agent::new(Arc::new(engine), registry, options).ask("Set the port to 90.").unwrap();
