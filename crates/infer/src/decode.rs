@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use toolgate_grammar::{TokenId, TokenKind};
 
 use crate::constraint::{Constraint, Forced, Mask};
-use crate::draft::{Drafter, Guess};
+use crate::draft::{Drafter, Reliance};
 use crate::forced::{CONTEXT, canonical};
 use crate::stats::ms;
 use crate::stream::TextStream;
@@ -283,8 +283,8 @@ pub(crate) struct Turn<'a, B> {
     drafter: Option<Drafter>,
     /// Whether the model's memory could not be cut where a guess was wrong.
     lossy: bool,
-    /// What was guessed to come next, whether it was evaluated ahead or not.
-    guess: Option<(Guess, VecDeque<TokenId>)>,
+    /// What was guessed to come next and what that rests on, whether it was evaluated ahead or not.
+    guess: VecDeque<(TokenId, Reliance)>,
     stream: TextStream<'a>,
     tokens: Vec<DecodedToken>,
     stats: Stats,
@@ -312,7 +312,7 @@ impl<'a, B: Backend> Turn<'a, B> {
             row: None,
             drafter: None,
             lossy: false,
-            guess: None,
+            guess: VecDeque::new(),
             stream: TextStream::new(&options.stop_texts),
             tokens: Vec::new(),
             stats: Stats::default(),

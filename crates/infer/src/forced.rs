@@ -68,6 +68,25 @@ pub fn canonical<B: Backend + ?Sized>(
     Ok(Vec::new())
 }
 
+/// The tokens of a text that is only guessed, after `history`: what the tokenizer writes if nothing follows. Empty where it
+/// does not begin a token with it.
+pub(crate) fn whole<B: Backend + ?Sized>(
+    backend: &B,
+    history: &[TokenId],
+    guessed: &[u8],
+) -> Result<Vec<TokenId>, Error> {
+    let guessed = guessed.get(..code_points(guessed)).unwrap_or_default();
+    let context = context(backend.vocabulary(), history);
+    for context in [context.as_str(), ""] {
+        let text = [context.as_bytes(), guessed].concat();
+        let known = Known { backend, start: context.len(), text: &text };
+        if let Inside::Tokens(tokens) = known.inside(&text)? {
+            return Ok(tokens);
+        }
+    }
+    Ok(Vec::new())
+}
+
 /// The text of the last few text tokens of `history`; empty after a control token, or inside a code point.
 fn context(vocabulary: &Vocabulary, history: &[TokenId]) -> String {
     let start = history
@@ -210,6 +229,11 @@ fn shortest<'a>(vocabulary: &'a Vocabulary, followers: &[TokenId]) -> Vec<&'a [u
     texts.sort_unstable();
     texts.dedup_by(|text, before| text.starts_with(before));
     texts
+}
+
+/// Where the last whole code point of a text ends.
+fn code_points(text: &[u8]) -> usize {
+    std::str::from_utf8(text).map_or_else(|error| error.valid_up_to(), str::len)
 }
 
 /// Where a text cannot be cut at its end, an earlier place before which the last boundary has to be found: inside a

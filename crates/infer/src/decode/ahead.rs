@@ -3,12 +3,14 @@
 //! Invariant: the session holds the tokens in front of the turn, those of the turn that are not pending, and those ahead, in
 //! this order.
 
+use std::collections::VecDeque;
+
 use toolgate_grammar::TokenId;
 
 use super::{Drafting, Forcing, Source, Turn};
-use crate::constraint::{Constraint, Follow, Forced};
-use crate::draft::Drafter;
-use crate::forced::canonical;
+use crate::constraint::Constraint;
+use crate::draft::{Drafter, Reliance};
+use crate::forced::whole;
 use crate::{Backend, Error, Rows};
 
 impl<B: Backend> Turn<'_, B> {
@@ -59,44 +61,69 @@ impl<B: Backend> Turn<'_, B> {
 
     /// Tokens that probably follow, at most so many: as many as are worth it.
     fn draft(&mut self, room: usize) -> Result<Vec<TokenId>, Error> {
-        self.guess = None;
+        self.guess.clear();
         if self.lossy || self.options.drafting == Drafting::Off || self.options.forcing != Forcing::On {
             return Ok(Vec::new());
         }
-        let vocabulary = self.session.vocabulary().clone();
-        let tokens = &self.tokens;
-        let (session, start) = (&*self.session, self.start);
-        let drafter = self.drafter.get_or_insert_with(|| {
-            let mut drafter = Drafter::new(&vocabulary, session.tokens().get(..start).unwrap_or_default());
-            tokens.iter().for_each(|token| drafter.push(vocabulary.bytes(token.token)));
-            drafter
-        });
-        let Some(guess) = drafter.guess() else { return Ok(Vec::new()) };
         let left = self.options.max_tokens.saturating_sub(self.tokens.len() + 1);
         let fits = self.session.room().saturating_sub(self.pending.len());
-        let worth = drafter.worth(&guess, self.session.backend().token_cost()).min(room).min(left).min(fits);
-        let text = Forced { bytes: guess.bytes.clone(), follow: Follow::Any };
-        let mut tokens = canonical(self.session.backend(), &self.recent(), &text)?;
-        let admitted = self.constraint.admits(&tokens)?;
-        tokens.truncate(admitted);
-        self.guess = Some((guess, tokens.iter().copied().collect()));
-        tokens.truncate(worth);
-        Ok(tokens)
+        let most = room.min(left).min(fits);
+        let guessed = self.guessed()?;
+        let cost = self.session.backend().token_cost();
+        let worth = self.drafter.as_ref().map_or(0, |drafter| {
+            drafter.worth(guessed.iter().map(|&(_, reliance)| reliance), cost).min(most)
+        });
+        let draft = guessed.iter().take(worth).map(|&(token, _)| token).collect();
+        self.guess = guessed;
+        Ok(draft)
+    }
+
+    /// The tokens of the likeliest guess that the constraint admits more of than what is certain anyway.
+    fn guessed(&mut self) -> Result<VecDeque<(TokenId, Reliance)>, Error> {
+        let vocabulary = self.session.vocabulary().clone();
+        let (session, start, turn) = (&*self.session, self.start, &self.tokens);
+        let drafter = self.drafter.get_or_insert_with(|| {
+            let mut drafter = Drafter::new(&vocabulary, session.tokens().get(..start).unwrap_or_default());
+            turn.iter().for_each(|token| drafter.push(vocabulary.bytes(token.token)));
+            drafter
+        });
+        let guesses = drafter.guesses(&self.constraint.forced()?.bytes);
+        let recent = self.recent();
+        let mut first = VecDeque::new();
+        for guess in guesses {
+            let mut tokens = whole(self.session.backend(), &recent, &guess.bytes)?;
+            if guess.is_cut() {
+                tokens.pop();
+            }
+            tokens.truncate(self.constraint.admits(&tokens)?);
+            let mut at = 0;
+            let known = tokens.into_iter().map(|token| {
+                let reliance = guess.reliance(at);
+                at += vocabulary.bytes(token).len();
+                (token, reliance)
+            });
+            let known: VecDeque<_> = known.collect();
+            if known.back().is_some_and(|&(_, reliance)| reliance != Reliance::Certain) {
+                return Ok(known);
+            }
+            if first.is_empty() {
+                first = known;
+            }
+        }
+        Ok(first)
     }
 
     /// Sees that a token came, guessed or not; what was evaluated ahead of another is cut off.
     pub(super) fn follow(&mut self, token: TokenId, source: Source) -> Result<(), Error> {
         if let Some(drafter) = &mut self.drafter {
             drafter.push(self.session.vocabulary().bytes(token));
-            if let Some((guess, next)) = &mut self.guess
-                && let Some(guessed) = next.pop_front()
-            {
+            if let Some((guessed, reliance)) = self.guess.pop_front() {
                 // What has no alternative says nothing about guesses.
                 if source != Source::Forced {
-                    drafter.learn(guess, guessed == token);
+                    drafter.learn(reliance, guessed == token);
                 }
                 if guessed != token {
-                    self.guess = None;
+                    self.guess.clear();
                 }
             }
         }
@@ -123,7 +150,8 @@ impl<B: Backend> Turn<'_, B> {
         self.session.truncate(kept.len())?;
         let lost = kept.split_off(self.session.tokens().len().min(kept.len()));
         if !lost.is_empty() {
-            (self.drafter, self.guess) = (None, None);
+            self.drafter = None;
+            self.guess.clear();
             self.lossy = true;
             self.pending = lost;
         }
