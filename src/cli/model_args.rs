@@ -55,6 +55,11 @@ pub(super) struct ModelOptions {
     /// Let a model whose template begins its turns with reasoning reason, within half of a turn's tokens.
     #[arg(long)]
     reasoning: bool,
+    /// Whether a greedy turn must be the same, byte for byte, however its tokens are evaluated. fast evaluates more of them
+    /// at once: where two tokens are almost equally likely it may write the other one.
+    #[arg(long, value_enum, default_value_t = NumericsArg::Exact)]
+    #[serde(default)]
+    numerics: NumericsArg,
     /// Evaluate every token on its own instead of forced ones in one batch: slower, for comparison.
     #[arg(long)]
     no_forcing: bool,
@@ -88,6 +93,14 @@ enum GrammarArg {
     Llama,
     Vllm,
     None,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum NumericsArg {
+    #[default]
+    Exact,
+    Fast,
 }
 
 /// Whom a model is loaded for.
@@ -228,6 +241,10 @@ impl ModelOptions {
             },
             context: self.context,
             tuning: tunings()?.get(&model.path)?.unwrap_or_default(),
+            numerics: match self.numerics {
+                NumericsArg::Exact => engine::Numerics::Exact,
+                NumericsArg::Fast => engine::Numerics::Fast,
+            },
             at_once: load.at_once,
             prompt_memory: load.prompt_memory,
             reasoning: self.reasoning,

@@ -64,7 +64,7 @@ impl LocalEngine<LlamaBackend> {
             context: options.context,
             threads: options.tuning.threads,
             batch: options.tuning.batch.unwrap_or(usual.batch),
-            ..usual
+            numerics: options.numerics,
         };
         let mut backends = loaded.backends(&context, options.at_once)?.into_iter();
         let first = backends.next().ok_or_else(|| Error::new(Kind::Engine, "no conversation was made"))?;

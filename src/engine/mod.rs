@@ -49,7 +49,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_grammar::Grammar;
-pub use toolgate_infer::{Cancel, Drafting, Forcing, Untrained};
+pub use toolgate_infer::{Cancel, Drafting, Forcing, Numerics, Untrained};
 use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 
 use crate::Error;

@@ -4,7 +4,7 @@
 use std::num::NonZeroUsize;
 
 use toolgate_chat::{Message, Primer, SystemPrompt, ToolFormat, ToolSpec, Transcript};
-use toolgate_infer::{Drafting, Forcing, Untrained};
+use toolgate_infer::{Drafting, Forcing, Numerics, Untrained};
 
 use super::Constraint;
 use super::policy::Thresholds;
@@ -64,6 +64,10 @@ pub struct Options {
     pub context: Option<u32>,
     /// How this machine evaluates the model best, where that was measured.
     pub tuning: Tuning,
+    /// Whether batches of forced and guessed tokens must leave a greedy turn the same, byte for byte. Default
+    /// [`Numerics::Exact`]. [`Numerics::Fast`] takes wider ones, and may write another text where two tokens are almost
+    /// equally likely.
+    pub numerics: Numerics,
     /// Turns made at the same time. Default 1. More share one context, of as many times the memory: what they evaluate at
     /// the same time is evaluated in one batch, and so may differ from a turn alone where two tokens are almost equally
     /// likely.
@@ -143,6 +147,7 @@ impl Default for Options {
             reasoning: false,
             retries: 5,
             tuning: Tuning::default(),
+            numerics: Numerics::Exact,
             context: None,
             at_once: NonZeroUsize::MIN,
             prompt_memory: 0,

@@ -48,6 +48,23 @@ pub enum Rows {
     From(usize),
 }
 
+/// What batches may change in the low bits of logits. Low bits decide when two tokens are almost equally likely, and
+/// quantized models make them large: up to 0.4 for a 0.5 B model.
+///
+/// ```
+/// use toolgate_infer::Numerics;
+/// assert_eq!(Numerics::default(), Numerics::Exact);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numerics {
+    /// Nothing, up to [`Backend::exact_batch_len`]: the same greedy turn, byte for byte, with and without batches of
+    /// forced and guessed tokens.
+    #[default]
+    Exact,
+    /// Anything: the widest batches and the fastest kernels.
+    Fast,
+}
+
 impl Rows {
     /// Whether the logits of a position are wanted, in a batch of `len` tokens.
     pub fn wants(self, position: usize, len: usize) -> bool {

@@ -12,7 +12,7 @@ use llama_cpp_2::context::session::LlamaStateSeqFlags;
 use llama_cpp_2::llama_batch::LlamaBatch;
 use llama_cpp_2::token::LlamaToken;
 use toolgate_grammar::TokenId;
-use toolgate_infer::{Kind as InferKind, Rows};
+use toolgate_infer::{Kind as InferKind, Numerics, Rows};
 
 use crate::costs::Costs;
 use crate::model::llama_cpp;
@@ -38,28 +38,13 @@ pub struct ContextOptions {
     /// Threads; `None` is one for each physical core.
     pub threads: Option<u32>,
     /// Whether tokens evaluated together must give the logits of tokens evaluated one by one. Default
-    /// [`Numerics::Exact`].
+    /// [`Numerics::Exact`]: forced tokens then go in batches of seven, or of three where weights are of type Q4_K and so
+    /// repacked, and prompts do without the tiled attention kernel (values are cached as bfloat16, which it does not take).
+    /// It holds for a conversation that has a context to itself; those that share one are in each other's batches, and
+    /// keep of it only the plain attention kernel, beside which the tiled one turned rows of a 135 M model by a cosine
+    /// of 0.98.
     pub numerics: Numerics,
 }
-
-/// What batches may change in the low bits of logits. Low bits decide when two tokens are almost equally likely, and
-/// quantized models make them large: up to 0.4 for a 0.5 B model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Numerics {
-    /// Nothing, up to [`Backend::exact_batch_len`](toolgate_infer::Backend::exact_batch_len): the same greedy turn, byte
-    /// for byte, with and without batches of forced tokens. Prompts then do without the tiled attention kernel (values
-    /// are cached as bfloat16, which it does not take), and forced tokens go in batches of seven. It holds for a
-    /// conversation that has a context to itself; those that share one are in each other's batches, and keep of it only
-    /// the plain attention kernel, beside which the tiled one turned rows of a 135 M model by a cosine of 0.98.
-    #[default]
-    Exact,
-    /// Anything: the widest batches and llama.cpp's fastest kernels.
-    Fast,
-}
-
-/// Tokens up to which llama.cpp's kernels give the bits of single tokens, on x86-64 without repacking: its tiled
-/// matrix kernel takes over at eight. For other processors nothing is known, so nothing is promised.
-const EXACT: usize = if cfg!(target_arch = "x86_64") { 7 } else { 1 };
 
 /// Tokens of a batch up to which it is taken for one of a turn, in what batches cost.
 const WRITTEN: usize = 16;
@@ -148,15 +133,16 @@ impl Context {
         let context = unsafe { std::mem::transmute::<LlamaContext<'_>, LlamaContext<'static>>(context) };
         let batch_len = (context.n_batch().min(context.n_ubatch()).max(1)) as usize;
         let exact_len = match options.numerics {
-            Numerics::Exact if !shared => EXACT.min(batch_len),
+            Numerics::Exact if !shared => model.inner().layout.exact_len().min(batch_len),
             // In batches that are shared nothing is exact that narrow parts could keep so.
             Numerics::Exact | Numerics::Fast => batch_len,
         };
         let state_key = model.remembers_all().then(|| {
             let (version, system) = (state::LLAMA_CPP, state::system());
             let cells = if shared { ", shared cells" } else { "" };
+            let layout = model.inner().layout;
             format!(
-                "llama-cpp-sys-2 {version}; {:?}, {threads} threads, batches of {batch_len}{cells}; {system}",
+                "llama-cpp-sys-2 {version}; {:?}, {layout:?}, {threads} threads, batches of {batch_len}{cells}; {system}",
                 options.numerics
             )
         });

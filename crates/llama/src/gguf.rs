@@ -1,4 +1,5 @@
-//! Reads just enough of a GGUF file to say whether all of it is there. Runs before llama.cpp sees the file.
+//! Reads just enough of a GGUF file to say whether all of it is there, and of what types its weights are. Runs before
+//! llama.cpp sees the file.
 //!
 //! Invariant: memory and time are bounded by the file's own length, whatever its counts claim.
 //! The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
@@ -9,8 +10,17 @@ use std::path::Path;
 
 use crate::{Error, Kind};
 
+/// The tensors of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Weights {
+    /// Bytes of all.
+    pub(crate) bytes: u64,
+    /// Bytes of those of type Q4_K.
+    pub(crate) q4_k: u64,
+}
+
 /// Checks magic, version, metadata and the tensor table, and that the file reaches to the end of its last tensor.
-pub(crate) fn check(path: &Path) -> Result<(), Error> {
+pub(crate) fn check(path: &Path) -> Result<Weights, Error> {
     let open = || -> std::io::Result<(File, std::fs::Metadata)> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
@@ -74,7 +84,7 @@ const ARRAY: u32 = 9;
 const SIZES: [u64; 13] = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
 
 impl Reader {
-    fn check(mut self) -> Result<(), Fault> {
+    fn check(mut self) -> Result<Weights, Fault> {
         if self.len < 4 || &self.bytes::<4>()? != b"GGUF" {
             return Err(Fault::NotGguf("it does not begin with the letters GGUF"));
         }
@@ -96,7 +106,7 @@ impl Reader {
         if alignment == 0 {
             return Err(Fault::Invalid("alignment is 0".to_owned()));
         }
-        let mut end = 0_u64;
+        let (mut end, mut weights) = (0_u64, Weights::default());
         for _ in 0..tensors {
             let name = self.text()?;
             let bad =
@@ -113,13 +123,17 @@ impl Reader {
             let offset = self.u64()?;
             let size = tensor_bytes(kind, elements).ok_or_else(|| bad("is too large"))?;
             end = end.max(offset.checked_add(size).ok_or_else(|| bad("lies outside any file"))?);
+            weights.bytes = weights.bytes.saturating_add(size);
+            if kind == Q4_K {
+                weights.q4_k = weights.q4_k.saturating_add(size);
+            }
         }
         let data = self.at.div_ceil(alignment) * alignment;
         let needs = data.checked_add(end).ok_or_else(|| Fault::Invalid("it is too large".to_owned()))?;
         if tensors > 0 && self.len < needs {
             return Err(Fault::Truncated { needs: Some(needs) });
         }
-        Ok(())
+        Ok(weights)
     }
 
     fn value(&mut self, kind: u32) -> Result<(), Fault> {
@@ -187,6 +201,9 @@ impl Reader {
     }
 }
 
+/// A type of tensors, by number.
+const Q4_K: u32 = 12;
+
 /// Bytes of a metadata value of fixed size.
 fn fixed(kind: u32) -> Option<u64> {
     SIZES.get(kind as usize).copied().filter(|&size| size > 0)
@@ -209,7 +226,7 @@ fn tensor_bytes(kind: u32, elements: u64) -> Option<u64> {
         39 => (32, 17),
         10 => (256, 84),
         11 | 21 => (256, 110),
-        12 => (256, 144),
+        Q4_K => (256, 144),
         13 => (256, 176),
         14 => (256, 210),
         15 => (256, 292),
@@ -240,7 +257,7 @@ mod tests {
     fn whole() -> Vec<u8> {
         let mut out = b"GGUF".to_vec();
         out.extend(3_u32.to_le_bytes());
-        out.extend(1_u64.to_le_bytes());
+        out.extend(2_u64.to_le_bytes());
         out.extend(3_u64.to_le_bytes());
         text(&mut out, "general.alignment");
         out.extend(4_u32.to_le_bytes());
@@ -260,11 +277,16 @@ mod tests {
         out.extend(3_u64.to_le_bytes());
         out.extend(0_u32.to_le_bytes());
         out.extend(64_u64.to_le_bytes());
-        out.resize(out.len().div_ceil(64) * 64 + 64 + 24, 0);
+        text(&mut out, "quantized");
+        out.extend(1_u32.to_le_bytes());
+        out.extend(256_u64.to_le_bytes());
+        out.extend(Q4_K.to_le_bytes());
+        out.extend(128_u64.to_le_bytes());
+        out.resize(out.len().div_ceil(64) * 64 + 128 + 144, 0);
         out
     }
 
-    fn check_bytes(bytes: &[u8]) -> Result<(), Error> {
+    fn check_bytes(bytes: &[u8]) -> Result<Weights, Error> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("model.gguf");
         std::fs::write(&path, bytes).unwrap();
@@ -274,7 +296,8 @@ mod tests {
     #[test]
     fn whole_file_passes_and_every_shorter_one_is_named_truncated() {
         let whole = whole();
-        check_bytes(&whole).unwrap();
+        // Six numbers, and a block of 256.
+        assert_eq!(check_bytes(&whole).unwrap(), Weights { bytes: 24 + 144, q4_k: 144 });
         for len in (4..whole.len()).step_by(37).chain([whole.len() - 1]) {
             let error = check_bytes(&whole[..len]).unwrap_err();
             assert_eq!(error.kind(), Kind::Truncated, "{len} bytes: {error}");

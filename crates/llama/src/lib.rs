@@ -38,9 +38,10 @@ mod state;
 mod threads;
 
 pub use backend::LlamaBackend;
-pub use context::{ContextOptions, Numerics};
+pub use context::ContextOptions;
 pub use error::{Error, Kind};
 pub use grammar::LlamaGrammar;
 pub use model::{Load, Model, ModelOptions};
 pub use processor::{Instructions, instructions, machine};
 pub use threads::physical_cores;
+pub use toolgate_infer::Numerics;

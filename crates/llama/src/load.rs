@@ -1,11 +1,15 @@
-//! Loads a file through llama.cpp's C interface, for the one parameter llama-cpp-2 does not offer: no repacking.
+//! Loads a file through llama.cpp's C interface, for what llama-cpp-2 does not offer: whether weights are repacked.
 //!
 //! Invariant: what comes out is the pointer llama-cpp-2 would have made itself, owned by its type.
 //!
-//! At load, llama.cpp copies weights into a layout of its own for wide batches. On x86-64 that layout gains nothing
-//! over its newer tiled kernels (measured on AVX2: 24 ms a prompt token with and without for a 0.5 B model, 59 and 52
-//! for 1.5 B), costs a second copy of the weights in memory, and makes a batch of four or more tokens give other
-//! low bits than the same tokens one by one. Elsewhere it is the fast path, and stays.
+//! At load, llama.cpp can copy weights into a layout of its own. On x86-64 it does so for few types, of which Q4_K is the
+//! one that common files are made of. Measured on two cores with a 1.5 B model of it, as in the file and repacked, in
+//! milliseconds: with AVX2 a token takes 92 and 71, four 204 and 151, sixteen 481 and 402, one of a prompt 15.6 and
+//! 15.2; with AVX-512 a token 91 and 72, four 198 and 129, sixteen 350 and 329, one of a prompt 9.2 and 11.7. It has its
+//! price: the weights are read instead of mapped, since both would hold them twice (half a second and more for each
+//! gigabyte), and from four tokens on a batch gives other low bits than the same tokens one by one, where weights
+//! as they are in the file allow seven. A file with few weights of this type gains nothing, and is mapped. On other
+//! processors repacking is llama.cpp's fast path for most types, and stays on.
 
 use std::ffi::{CString, c_void};
 use std::path::Path;
@@ -14,13 +18,43 @@ use llama_cpp_2::llama_backend::LlamaBackend as LlamaCpp;
 use llama_cpp_2::model::LlamaModel;
 
 use crate::Load;
+use crate::gguf::Weights;
+
+/// How the weights of a model lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// As in the file, which is mapped.
+    Mapped,
+    /// Those of some types rearranged for this processor, and all of them read.
+    Repacked,
+}
+
+impl Layout {
+    /// The one that suits these weights here.
+    pub(crate) fn of(weights: Weights) -> Self {
+        let gains = cfg!(target_arch = "x86_64") && weights.q4_k > weights.bytes / 2;
+        if gains { Self::Repacked } else { Self::Mapped }
+    }
+
+    /// Tokens up to which llama.cpp's kernels give the bits of single tokens. On x86-64 its matrix kernels for several tokens
+    /// take over at four in its own layout, and at eight in the file's. For other processors nothing is known, so
+    /// nothing is promised.
+    pub(crate) fn exact_len(self) -> usize {
+        match self {
+            _ if cfg!(not(target_arch = "x86_64")) => 1,
+            Self::Mapped => 7,
+            Self::Repacked => 3,
+        }
+    }
+}
 
 /// Loads `path`; `progress` gets the part loaded so far and says whether to go on. None where llama.cpp gives up.
-#[expect(unsafe_code, reason = "llama-cpp-2 has no setter for `use_extra_bufts`")]
+#[expect(unsafe_code, reason = "llama-cpp-2 has no setters for `use_extra_bufts` and `load_mode`")]
 pub(crate) fn load_file(
     _running: &LlamaCpp,
     path: &Path,
     load: Load,
+    layout: Layout,
     progress: &mut dyn FnMut(f32) -> bool,
 ) -> Option<LlamaModel> {
     unsafe extern "C" fn report(part: f32, data: *mut c_void) -> bool {
@@ -36,7 +70,10 @@ pub(crate) fn load_file(
     let model = unsafe {
         let mut params = llama_cpp_sys_2::llama_model_default_params();
         params.vocab_only = load == Load::Vocabulary;
-        params.use_extra_bufts = !cfg!(target_arch = "x86_64");
+        params.use_extra_bufts = layout == Layout::Repacked || !cfg!(target_arch = "x86_64");
+        if layout == Layout::Repacked {
+            params.load_mode = llama_cpp_sys_2::LLAMA_LOAD_MODE_NONE;
+        }
         params.progress_callback = Some(report);
         params.progress_callback_user_data = (&raw mut progress).cast();
         llama_cpp_sys_2::llama_model_load_from_file(path.as_ptr(), params)
@@ -45,4 +82,21 @@ pub(crate) fn load_file(
     // SAFETY: in the pinned llama-cpp-2, `LlamaModel` is a transparent wrapper of a non-null `llama_model` pointer
     // that it owns; this one is not null, was just made, and is given to no one else.
     Some(unsafe { std::mem::transmute::<std::ptr::NonNull<llama_cpp_sys_2::llama_model>, LlamaModel>(model) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_repacked_where_most_of_them_gain() {
+        // The files of Qwen2.5-Coder as Q4_K_M: rows of the 0.5 B model are too short for blocks of 256 weights.
+        let of = |q4_k, bytes| Layout::of(Weights { bytes, q4_k });
+        assert_eq!(of(28_000_000, 491_000_000), Layout::Mapped);
+        assert_eq!(of(0, 0), Layout::Mapped);
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(of(666_000_000, 1_117_000_000), Layout::Repacked);
+            assert!(Layout::Repacked.exact_len() < Layout::Mapped.exact_len());
+        }
+    }
 }

@@ -18,13 +18,14 @@ use toolgate_infer::{Specials, Untrained};
 
 use crate::ContextOptions;
 use crate::backend::LlamaBackend;
-use crate::load::load_file;
+use crate::load::{Layout, load_file};
 use crate::{Error, Kind, gguf, processor};
 
 /// How much of a file is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Load {
-    /// Everything; weights are mapped into memory, not copied.
+    /// Everything. Weights are mapped into memory, but where this processor is faster with those of type Q4_K in another
+    /// order and they are most of the file: then all are read into memory of this process.
     #[default]
     All,
     /// Vocabulary and metadata: no context can be made from it.
@@ -85,6 +86,7 @@ pub(crate) struct Inner {
     pub(crate) model: LlamaModel,
     vocabulary: Arc<Vocabulary>,
     load: Load,
+    pub(crate) layout: Layout,
     /// What the tokenizer puts in front of a text that begins a sequence; empty for most.
     pub(crate) prefix: Vec<u8>,
     untrained: Untrained,
@@ -118,14 +120,14 @@ impl Model {
     pub fn load(path: impl AsRef<Path>, options: ModelOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         processor::check()?;
-        gguf::check(path)?;
+        let layout = Layout::of(gguf::check(path)?);
         if path.to_str().is_none_or(|path| path.contains('\0')) {
             return Err(
                 Error::new(Kind::NotFound, "llama.cpp takes paths in UTF-8 only: rename the file").at(path)
             );
         }
         let (mut progress, mut cancelled) = (options.progress, false);
-        let model = load_file(llama_cpp(), path, options.load, &mut |part| {
+        let model = load_file(llama_cpp(), path, options.load, layout, &mut |part| {
             let stop = progress.as_mut().is_some_and(|progress| progress(part).is_break());
             cancelled |= stop;
             !stop
@@ -151,7 +153,15 @@ impl Model {
         })?;
         let vocabulary = Arc::new(vocabulary);
         let making_context = Mutex::new(());
-        Ok(Self(Arc::new(Inner { model, vocabulary, load: options.load, prefix, untrained, making_context })))
+        Ok(Self(Arc::new(Inner {
+            model,
+            vocabulary,
+            load: options.load,
+            layout,
+            prefix,
+            untrained,
+            making_context,
+        })))
     }
 
     /// A context of its own, with a KV cache.

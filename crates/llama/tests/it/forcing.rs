@@ -87,7 +87,11 @@ fn turn(
     let prompt = format!(
         "<|im_start|>system\n{TOOLS}<|im_end|>\n<|im_start|>user\n{request}<|im_end|>\n<|im_start|>assistant\n"
     );
-    session.set_prompt_text(&prompt).unwrap();
+    // Once more, so that each turn begins behind a last token that was evaluated by itself: in the wide batch of a new prompt
+    // it has other low bits.
+    for _ in 0..2 {
+        session.set_prompt_text(&prompt).unwrap();
+    }
     let options = DecodeOptions { max_tokens: 160, forcing, drafting, ..DecodeOptions::default() };
     let mut sink = |_: toolgate_infer::Piece<'_>| ControlFlow::Continue(());
     decode(session, &mut automaton.matcher(), &mut Sampler::greedy(), &options, &mut sink).unwrap()
