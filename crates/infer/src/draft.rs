@@ -111,10 +111,7 @@ impl Drafter {
     pub(crate) fn guesses(&mut self, certain: &[u8]) -> Vec<Guess> {
         let len = self.text.len();
         self.text.extend_from_slice(certain);
-        let mut guesses: Vec<(Vec<u8>, Reliance)> = self.repeated().into_iter().collect();
-        if guesses.is_empty() {
-            guesses = self.begun();
-        }
+        let mut guesses: Vec<(Vec<u8>, Reliance)> = self.repeated().into_iter().chain(self.begun()).collect();
         self.text.truncate(len);
         if guesses.is_empty() && !certain.is_empty() {
             guesses.push((Vec::new(), Reliance::Certain));
