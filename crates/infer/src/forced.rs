@@ -55,17 +55,7 @@ pub fn canonical<B: Backend + ?Sized>(
     history: &[TokenId],
     forced: &Forced,
 ) -> Result<Vec<TokenId>, Error> {
-    let context = context(backend.vocabulary(), history);
-    // Where the model's earlier draws are not what the tokenizer would write in front of this text, it is tokenized
-    // by itself.
-    for context in [context.as_str(), ""] {
-        let text = [context.as_bytes(), &forced.bytes].concat();
-        let known = Known { backend, start: context.len(), text: &text };
-        if let Some(tokens) = known.certain(&forced.follow)? {
-            return Ok(tokens);
-        }
-    }
-    Ok(Vec::new())
+    behind(backend, history, &forced.bytes, |known| known.certain(&forced.follow))
 }
 
 /// The tokens of a text that is only guessed, after `history`: what the tokenizer writes if nothing follows. Empty where it
@@ -75,12 +65,28 @@ pub(crate) fn whole<B: Backend + ?Sized>(
     history: &[TokenId],
     guessed: &[u8],
 ) -> Result<Vec<TokenId>, Error> {
-    let guessed = guessed.get(..code_points(guessed)).unwrap_or_default();
+    // A guess may be cut off inside a code point.
+    let guessed = guessed.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    behind(backend, history, guessed.as_bytes(), |known| {
+        Ok(match known.inside(known.text)? {
+            Inside::Tokens(tokens) => Some(tokens),
+            Inside::NoBoundary | Inside::Unfaithful => None,
+        })
+    })
+}
+
+/// The tokens that are read from a text after `history`, or else from the text by itself: where the model's earlier draws
+/// are not what the tokenizer would write in front of it.
+fn behind<B: Backend + ?Sized>(
+    backend: &B,
+    history: &[TokenId],
+    text: &[u8],
+    read: impl Fn(&Known<'_, B>) -> Result<Option<Vec<TokenId>>, Error>,
+) -> Result<Vec<TokenId>, Error> {
     let context = context(backend.vocabulary(), history);
     for context in [context.as_str(), ""] {
-        let text = [context.as_bytes(), guessed].concat();
-        let known = Known { backend, start: context.len(), text: &text };
-        if let Inside::Tokens(tokens) = known.inside(&text)? {
+        let text = [context.as_bytes(), text].concat();
+        if let Some(tokens) = read(&Known { backend, start: context.len(), text: &text })? {
             return Ok(tokens);
         }
     }
@@ -229,11 +235,6 @@ fn shortest<'a>(vocabulary: &'a Vocabulary, followers: &[TokenId]) -> Vec<&'a [u
     texts.sort_unstable();
     texts.dedup_by(|text, before| text.starts_with(before));
     texts
-}
-
-/// Where the last whole code point of a text ends.
-fn code_points(text: &[u8]) -> usize {
-    std::str::from_utf8(text).map_or_else(|error| error.valid_up_to(), str::len)
 }
 
 /// Where a text cannot be cut at its end, an earlier place before which the last boundary has to be found: inside a
