@@ -1,7 +1,8 @@
 //! What a model must offer: tokens in, logits out, and a cache of evaluated tokens that can be shortened.
 //!
 //! The invariant a backend keeps: its logits are a function of the tokens it has evaluated, in order: whatever the
-//! batches they came in up to [`Backend::exact_batch_len`], and up to floating-point noise beyond.
+//! batches they came in up to [`Backend::exact_batch_len`], and up to floating-point noise beyond, of which
+//! [`Backend::noise`] is the measure.
 
 use std::sync::Arc;
 
@@ -57,11 +58,11 @@ pub enum Rows {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Numerics {
-    /// Nothing, up to [`Backend::exact_batch_len`]: the same greedy turn, byte for byte, with and without batches of
-    /// forced and guessed tokens.
+    /// Nothing that is chosen: the same greedy turn, byte for byte, with and without batches of forced and guessed tokens.
+    /// Where wide batches leave a choice closer than [`Backend::noise`], it is made anew from narrow ones.
     #[default]
     Exact,
-    /// Anything: the widest batches and the fastest kernels.
+    /// Anything: the widest batches and the fastest kernels, and no choice is made twice.
     Fast,
 }
 
@@ -134,13 +135,19 @@ pub trait Backend {
     fn batch_len(&self) -> usize;
 
     /// Most tokens whose evaluation at once gives, bit for bit, the logits of evaluating them one by one. Batches
-    /// within a turn are no wider, so that they change nothing in it.
+    /// within a turn are no wider, so that they change nothing in it, but for greedy turns where
+    /// [`noise`](Self::noise) is known.
     fn exact_batch_len(&self) -> usize {
         self.batch_len()
     }
 
-    /// What each further token of a batch costs, up to [`exact_batch_len`](Self::exact_batch_len), as a share of what one
-    /// token by itself costs.
+    /// By how much two logits may come closer, or change places, where tokens in front of them were evaluated in batches
+    /// wider than [`exact_batch_len`](Self::exact_batch_len). None where that is not known.
+    fn noise(&self) -> Option<f32> {
+        None
+    }
+
+    /// What each further token of a batch within a turn costs, as a share of what one token by itself costs.
     fn token_cost(&self) -> f64 {
         0.25
     }
@@ -260,6 +267,9 @@ macro_rules! forward {
             }
             fn exact_batch_len(&self) -> usize {
                 (**self).exact_batch_len()
+            }
+            fn noise(&self) -> Option<f32> {
+                (**self).noise()
             }
             fn token_cost(&self) -> f64 {
                 (**self).token_cost()

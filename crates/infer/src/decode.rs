@@ -10,6 +10,7 @@
 //! same text.
 
 mod ahead;
+mod close;
 mod further;
 
 pub use further::Further;
@@ -283,6 +284,8 @@ pub(crate) struct Turn<'a, B> {
     drafter: Option<Drafter>,
     /// Whether the model's memory could not be cut where a guess was wrong.
     lossy: bool,
+    /// What wide batches may do to choices; none where they are not taken, or not any more.
+    noise: Option<f32>,
     /// What was guessed to come next and what that rests on, whether it was evaluated ahead or not.
     guess: VecDeque<(TokenId, Reliance)>,
     stream: TextStream<'a>,
@@ -312,6 +315,7 @@ impl<'a, B: Backend> Turn<'a, B> {
             row: None,
             drafter: None,
             lossy: false,
+            noise: None,
             guess: VecDeque::new(),
             stream: TextStream::new(&options.stop_texts),
             tokens: Vec::new(),
@@ -367,6 +371,8 @@ impl<'a, B: Backend> Turn<'a, B> {
     }
 
     fn go_on(&mut self, sampler: &mut Sampler) -> Result<StopReason, Error> {
+        // How close a draw by chance is to another one cannot be told.
+        self.noise = self.session.backend().noise().filter(|_| sampler.is_greedy());
         loop {
             for token in self.forced()? {
                 // Near the end of a budget the canonical tokens may be too many where fewer and longer ones do.
@@ -385,11 +391,7 @@ impl<'a, B: Backend> Turn<'a, B> {
             }
             let start = Instant::now();
             self.evaluate()?;
-            let logits = match self.row {
-                Some(row) => self.session.row(row)?,
-                None => self.session.logits()?,
-            };
-            let draw = sampler.draw(logits, &mut self.constraint)?;
+            let draw = self.draw(sampler)?;
             let ending = match self.session.vocabulary().kind(draw.token) {
                 TokenKind::EndOfGeneration => Some(Vec::new()),
                 _ => self.ending(draw.token)?,

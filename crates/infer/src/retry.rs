@@ -195,11 +195,16 @@ pub fn decode_from<B: Backend>(
 }
 
 /// Makes the session hold the first `len` of these tokens, of which it holds a beginning; the number of evaluations.
+/// What wide batches left in doubt is evaluated again: how likely other ways are would be in doubt with it.
 fn rewind<B: Backend>(session: &mut Session<B>, tokens: &[TokenId], len: usize) -> Result<usize, Error> {
-    session.truncate(len)?;
+    session.truncate(len.min(session.sure()))?;
     // Less is left where the model's memory cannot be cut in the middle.
     let rest = tokens.get(session.tokens().len()..len).unwrap_or_default();
-    session.eval(rest, Rows::None)
+    let mut calls = 0;
+    for tokens in rest.chunks(session.backend().exact_batch_len().max(1)) {
+        calls += session.eval(tokens, Rows::None)?;
+    }
+    Ok(calls)
 }
 
 /// A value among the tokens of a turn.

@@ -141,6 +141,11 @@ impl Sampler {
         &self.options
     }
 
+    /// Whether it takes the likeliest token.
+    pub(crate) fn is_greedy(&self) -> bool {
+        self.options.temperature == 0.0
+    }
+
     /// Draws a token that `constraint` allows. The constraint does not move.
     ///
     /// # Errors
@@ -168,7 +173,7 @@ impl Sampler {
 
     /// Draws from the mask, after a draw whose candidates are still there: the target is what remains of them.
     fn draw_again(&mut self, logits: &[f32], mask: &Mask) -> Option<TokenId> {
-        if self.options.temperature == 0.0 {
+        if self.is_greedy() {
             return argmax(logits, Some(mask));
         }
         self.candidates.retain(|candidate| mask.contains(candidate.token));
@@ -180,7 +185,7 @@ impl Sampler {
     }
 
     fn draw_from(&mut self, logits: &[f32], mask: Option<&Mask>) -> Option<TokenId> {
-        if self.options.temperature == 0.0 {
+        if self.is_greedy() {
             return argmax(logits, mask);
         }
         self.gather(logits, mask)?;
@@ -301,6 +306,28 @@ pub(crate) fn argmax(logits: &[f32], mask: Option<&Mask>) -> Option<TokenId> {
         }
     }
     best.map(|(_, token)| token)
+}
+
+/// Whether a token that is allowed, other than the `drawn` one, is likelier than that or has a logit less than `within` below.
+pub(crate) fn has_rival(
+    logits: &[f32],
+    drawn: TokenId,
+    within: f32,
+    constraint: &mut dyn Constraint,
+) -> Result<bool, Error> {
+    let least = logits.get(drawn as usize).map_or(f32::NEG_INFINITY, |logit| logit - within);
+    let near = |&(&logit, token): &(&f32, TokenId)| logit.is_finite() && logit > least && token != drawn;
+    let rivals: Vec<TokenId> = logits.iter().zip(0_u32..).filter(near).map(|(_, token)| token).collect();
+    if rivals.is_empty() {
+        return Ok(false);
+    }
+    let mask = constraint.mask()?;
+    for token in rivals.into_iter().filter(|&token| mask.contains(token)) {
+        if constraint.allows(token)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The share of the softmax that lies outside the mask.

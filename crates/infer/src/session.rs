@@ -97,6 +97,8 @@ pub struct Session<B> {
     shelf: Shelf,
     /// What its sequences had to give up.
     states: Option<States>,
+    /// Of its tokens, those in front of the first that was evaluated in a turn, in a batch that may change low bits.
+    sure: usize,
     /// Row of the last evaluation that belongs to the last token, if its logits were asked for.
     row: Option<usize>,
 }
@@ -104,7 +106,15 @@ pub struct Session<B> {
 impl<B: Backend> Session<B> {
     /// A session that starts empty: whatever `backend` holds is forgotten with the first prompt.
     pub fn new(backend: B) -> Self {
-        Self { backend, tokens: Vec::new(), current: 0, shelf: Shelf::default(), states: None, row: None }
+        Self {
+            backend,
+            tokens: Vec::new(),
+            current: 0,
+            shelf: Shelf::default(),
+            states: None,
+            sure: 0,
+            row: None,
+        }
     }
 
     /// Keeps in `states` what its sequences have to give up, and takes from there what comes again.
@@ -261,6 +271,8 @@ impl<B: Backend> Session<B> {
             rest = after;
             progress(Progress { cached, done: self.tokens.len().min(total), total });
         }
+        // Batches of prompts are what a turn rests on, however it is decoded.
+        self.sure = self.tokens.len();
         let evaluated_tokens = total - cached;
         Ok(Prefill { prompt_tokens: total, cached_tokens: cached, evaluated_tokens, ms: ms(start.elapsed()) })
     }
@@ -326,6 +338,7 @@ impl<B: Backend> Session<B> {
         let restored = self.backend.restore(state, tokens)?;
         if restored && self.backend.evaluated() == tokens.len() {
             self.tokens = tokens.to_vec();
+            self.sure = tokens.len();
             return Ok(true);
         }
         self.truncate(0)?;
@@ -366,10 +379,20 @@ impl<B: Backend> Session<B> {
         }
         let mut calls = 0;
         for batch in tokens.chunks(self.backend.batch_len().max(1)) {
+            let is_sure = self.sure == self.tokens.len() && batch.len() <= self.backend.exact_batch_len();
             self.eval_batch(batch, rows)?;
             calls += 1;
+            if is_sure {
+                self.sure = self.tokens.len();
+            }
         }
         Ok(calls)
+    }
+
+    /// Tokens whose logits are, bit for bit, those of a turn that is evaluated token by token: all of them but those behind
+    /// a batch of the turn that was wider than [`Backend::exact_batch_len`].
+    pub(crate) fn sure(&self) -> usize {
+        self.sure
     }
 
     /// Logits after the last token.
@@ -420,7 +443,9 @@ impl<B: Backend> Session<B> {
             self.row = None;
             let kept = self.backend.truncate(len.min(self.tokens.len()));
             self.tokens.truncate(self.backend.evaluated());
+            self.sure = self.sure.min(self.tokens.len());
             self.tokens.truncate(kept?);
+            self.sure = self.sure.min(self.tokens.len());
         }
         Ok(())
     }

@@ -44,6 +44,7 @@ struct Facts {
     context_len: usize,
     batch_len: usize,
     exact_len: usize,
+    noise: Option<f32>,
     state_key: Option<String>,
 }
 
@@ -53,6 +54,7 @@ impl Facts {
             context_len: context.len,
             batch_len,
             exact_len: context.exact_len.min(batch_len),
+            noise: context.noise,
             state_key: context.state_key.clone(),
         }
     }
@@ -169,6 +171,10 @@ impl Backend for LlamaBackend {
 
     fn exact_batch_len(&self) -> usize {
         self.facts.exact_len
+    }
+
+    fn noise(&self) -> Option<f32> {
+        self.facts.noise
     }
 
     fn token_cost(&self) -> f64 {

@@ -76,6 +76,8 @@ pub(crate) struct Context {
     batch: LlamaBatch<'static>,
     pub(crate) batch_len: usize,
     pub(crate) exact_len: usize,
+    /// What batches wider than that do to logits, where turns may take them all the same.
+    pub(crate) noise: Option<f32>,
     /// Tokens that a sequence may hold.
     pub(crate) len: usize,
     texts: Vec<Vec<TokenId>>,
@@ -137,6 +139,9 @@ impl Context {
             // In batches that are shared nothing is exact that narrow parts could keep so.
             Numerics::Exact | Numerics::Fast => batch_len,
         };
+        // Where nothing is kept exact, there is nothing to make sure of.
+        let is_exact = options.numerics == Numerics::Exact && !shared && model.remembers_all();
+        let noise = model.inner().layout.noise().filter(|_| is_exact);
         let state_key = model.remembers_all().then(|| {
             let (version, system) = (state::LLAMA_CPP, state::system());
             let cells = if shared { ", shared cells" } else { "" };
@@ -153,6 +158,7 @@ impl Context {
             batch: LlamaBatch::new(batch_len, 1),
             batch_len,
             exact_len,
+            noise,
             texts: vec![Vec::new(); sequences],
             state_key,
             copying: false,
@@ -198,7 +204,7 @@ impl Context {
         if parts.iter().all(|part| part.rows != Rows::None && part.tokens.len() <= WRITTEN) {
             let seconds = started.elapsed().as_secs_f64();
             match parts.len() {
-                1 if tokens <= self.exact_len => self.costs.add(tokens, seconds),
+                1 if tokens <= self.exact_len || self.noise.is_some() => self.costs.add(tokens, seconds),
                 1 => {}
                 _ => self.costs.add_shared(tokens, seconds),
             }

@@ -46,6 +46,18 @@ impl Layout {
             Self::Repacked => 3,
         }
     }
+
+    /// What wider batches within a turn do to the difference of two logits; none where they are not worth what it costs to
+    /// make sure of a choice. Measured with a 1.5 B model over 218 choices, between the likeliest token and the next:
+    /// 0.06 in the middle, 0.24 for all but one in a hundred, and 0.28 at most. Twice this bound would be surer, and have
+    /// three times as many choices made again. Weights as they are in the file allow batches of seven, beyond which there is little
+    /// to gain.
+    pub(crate) fn noise(self) -> Option<f32> {
+        match self {
+            Self::Repacked if cfg!(target_arch = "x86_64") => Some(0.3),
+            Self::Repacked | Self::Mapped => None,
+        }
+    }
 }
 
 /// Loads `path`; `progress` gets the part loaded so far and says whether to go on. None where llama.cpp gives up.

@@ -19,11 +19,7 @@ impl<B: Backend> Turn<'_, B> {
         if self.pending.is_empty() {
             return self.refresh();
         }
-        let at_once = if self.options.forcing == Forcing::On {
-            self.session.backend().exact_batch_len().max(1)
-        } else {
-            1
-        };
+        let at_once = self.at_once();
         // The draft goes with the last tokens that are pending, in the same batch.
         let last = (self.pending.len() - 1) % at_once + 1;
         let draft = self.draft(at_once - last)?;

@@ -54,7 +54,12 @@ impl<B: Backend> Turn<'_, B> {
         if !is_asked || !self.constraint.is_complete_after(whole)? {
             return Ok(None);
         }
-        if opening_mass(self.behind(drawn)?, &further.openings) >= further.threshold {
+        let mut mass = opening_mass(self.behind(drawn)?, &further.openings);
+        if self.is_near(mass, further.threshold) {
+            self.settle()?;
+            mass = opening_mass(self.behind(drawn)?, &further.openings);
+        }
+        if mass >= further.threshold {
             return Ok(None);
         }
         // A token may hold the end of the text and the white space: the end is written without it.

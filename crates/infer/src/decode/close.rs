@@ -1,0 +1,64 @@
+//! Choices that wide batches leave open: made anew from narrow ones.
+//!
+//! Wide batches are cheaper for each token, and change low bits of the logits behind them, by less than
+//! [`Backend::noise`]. A greedy turn takes them all the same: where what was chosen is further from all else that is
+//! allowed than that, it is what the plain loop would choose. Where it is not, the turn is evaluated again from its
+//! first wide batch on, in batches that change nothing, and the choice is made from there. So is what follows: where a
+//! choice was close, more of them are, and each would cost all the tokens since once more.
+
+use super::{Forcing, Turn};
+use crate::sampler::{Draw, has_rival};
+use crate::{Backend, Error, Rows, Sampler};
+
+impl<B: Backend> Turn<'_, B> {
+    /// Most tokens of a batch.
+    pub(super) fn at_once(&self) -> usize {
+        let backend = self.session.backend();
+        match (self.options.forcing, self.noise) {
+            (Forcing::On, Some(_)) => backend.batch_len().max(1),
+            (Forcing::On, None) => backend.exact_batch_len().max(1),
+            (Forcing::Off | Forcing::Asked, _) => 1,
+        }
+    }
+
+    /// Draws the next token, from logits that leave no doubt which it is.
+    pub(super) fn draw(&mut self, sampler: &mut Sampler) -> Result<Draw, Error> {
+        let doubt = self.in_doubt();
+        let logits = match self.row {
+            Some(row) => self.session.row(row)?,
+            None => self.session.logits()?,
+        };
+        let draw = sampler.draw(logits, &mut self.constraint)?;
+        let Some(noise) = doubt else { return Ok(draw) };
+        if !has_rival(logits, draw.token, noise, &mut self.constraint)? {
+            return Ok(draw);
+        }
+        self.settle()?;
+        sampler.draw(self.session.logits()?, &mut self.constraint)
+    }
+
+    /// Whether a probability is too near to a threshold for what wide batches may have changed.
+    pub(super) fn is_near(&self, probability: f64, threshold: f64) -> bool {
+        let odds = |p: f64| (p / (1.0 - p)).ln();
+        self.in_doubt().is_some_and(|noise| (odds(probability) - odds(threshold)).abs() < f64::from(noise))
+    }
+
+    /// What the logits behind the turn's last token may be off by; none where they are those of the plain loop.
+    fn in_doubt(&self) -> Option<f32> {
+        self.noise.filter(|_| self.session.sure() < self.start + self.tokens.len())
+    }
+
+    /// Evaluates again, in batches that change nothing, what was not: up to the turn's last token.
+    pub(super) fn settle(&mut self) -> Result<(), Error> {
+        self.cut()?;
+        let mut again = self.session.tokens().to_vec();
+        self.session.truncate(self.session.sure())?;
+        let mut rest = again.split_off(self.session.tokens().len().min(again.len()));
+        rest.append(&mut self.pending);
+        for tokens in rest.chunks(self.session.backend().exact_batch_len().max(1)) {
+            self.stats.decode_calls += self.session.eval(tokens, Rows::Last)?;
+        }
+        self.noise = None;
+        Ok(())
+    }
+}
