@@ -135,7 +135,7 @@ pub trait Backend {
     fn batch_len(&self) -> usize;
 
     /// Most tokens whose evaluation at once gives, bit for bit, the logits of evaluating them one by one. Batches
-    /// within a turn are no wider, so that they change nothing in it, but for greedy turns where
+    /// within a turn are no wider, so that they change nothing in it, but for forced text of greedy turns where
     /// [`noise`](Self::noise) is known.
     fn exact_batch_len(&self) -> usize {
         self.batch_len()

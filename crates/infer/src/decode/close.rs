@@ -5,6 +5,9 @@
 //! allowed than that, it is what the plain loop would choose. Where it is not, the turn is evaluated again from its
 //! first wide batch on, in batches that change nothing, and the choice is made from there. So is what follows: where a
 //! choice was close, more of them are, and each would cost all the tokens since once more.
+//!
+//! The first wide batch is one that forced text fills. Where there is none, as in answers, choices are many, and too many of
+//! them close.
 
 use super::{Forcing, Turn};
 use crate::sampler::{Draw, has_rival};
@@ -13,12 +16,13 @@ use crate::{Backend, Error, Rows, Sampler};
 impl<B: Backend> Turn<'_, B> {
     /// Most tokens of a batch.
     pub(super) fn at_once(&self) -> usize {
-        let backend = self.session.backend();
-        match (self.options.forcing, self.noise) {
-            (Forcing::On, Some(_)) => backend.batch_len().max(1),
-            (Forcing::On, None) => backend.exact_batch_len().max(1),
-            (Forcing::Off | Forcing::Asked, _) => 1,
+        if self.options.forcing != Forcing::On {
+            return 1;
         }
+        let backend = self.session.backend();
+        let exact = backend.exact_batch_len().max(1);
+        let is_wide = self.noise.is_some() && self.pending.len() > exact || self.in_doubt().is_some();
+        if is_wide { backend.batch_len().max(1) } else { exact }
     }
 
     /// Draws the next token, from logits that leave no doubt which it is.
@@ -43,9 +47,9 @@ impl<B: Backend> Turn<'_, B> {
         self.in_doubt().is_some_and(|noise| (odds(probability) - odds(threshold)).abs() < f64::from(noise))
     }
 
-    /// What the logits behind the turn's last token may be off by; none where they are those of the plain loop.
+    /// What the logits behind the session's last token may be off by; none where they are those of the plain loop.
     fn in_doubt(&self) -> Option<f32> {
-        self.noise.filter(|_| self.session.sure() < self.start + self.tokens.len())
+        self.noise.filter(|_| self.session.sure() < self.session.tokens().len())
     }
 
     /// Evaluates again, in batches that change nothing, what was not: up to the turn's last token.

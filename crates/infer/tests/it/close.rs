@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use toolgate_grammar::{Automaton, Grammar, Limits};
 use toolgate_infer::{
-    Backend, Constraint, DecodeOptions, Decoded, Error, Forcing, Further, Openings, Other, Rows, Sampler,
-    SamplerOptions, Session, Specials, Stats, TokenId, Tried, Vocabulary, decode, decode_from,
+    Backend, Constraint, DecodeOptions, Decoded, Error, Forcing, Free, Further, Openings, Other, Rows,
+    Sampler, SamplerOptions, Session, Specials, Stats, TokenId, Tried, Vocabulary, decode, decode_from,
     likeliest_other,
 };
 
@@ -206,4 +206,16 @@ fn draws_by_chance_take_narrow_batches() {
         tokens(&turn)
     };
     assert_eq!(draw(Some(NOISE)), draw(None));
+}
+
+#[test]
+fn a_turn_without_forced_text_takes_narrow_batches() {
+    let vocabulary = vocabulary();
+    let mut session = Session::new(Blurry::new(5, Some(NOISE)));
+    session.set_prompt_text("<|start|>paths abcd, abba").unwrap();
+    let options = DecodeOptions { max_tokens: 100, ..DecodeOptions::default() };
+    let mut sink = |_: toolgate_infer::Piece<'_>| ControlFlow::Continue(());
+    let mut free = Free::new(vocabulary);
+    decode(&mut session, &mut free, &mut Sampler::greedy(), &options, &mut sink).unwrap();
+    assert_eq!(session.backend().blurred, usize::MAX, "no batch was wide");
 }
