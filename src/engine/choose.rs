@@ -228,12 +228,8 @@ pub(crate) trait Look {
 
 impl<B: Backend> Look for Session<B> {
     fn go(&mut self, tokens: &[TokenId]) -> Result<usize, Error> {
-        let mut calls = 0;
-        // As in a turn: wider batches would give other low bits, with which it would go on.
-        for tokens in tokens.chunks(self.backend().exact_batch_len().max(1)) {
-            calls += self.eval(tokens, Rows::Last)?;
-        }
-        Ok(calls)
+        // Wider batches would give other low bits, with which the turn would go on.
+        Ok(self.eval_exact(tokens, Rows::Last)?)
     }
 
     fn shares(&mut self, next: &[TokenId]) -> Result<Vec<f64>, Error> {

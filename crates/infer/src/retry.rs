@@ -200,11 +200,7 @@ fn rewind<B: Backend>(session: &mut Session<B>, tokens: &[TokenId], len: usize) 
     session.truncate(len.min(session.sure()))?;
     // Less is left where the model's memory cannot be cut in the middle.
     let rest = tokens.get(session.tokens().len()..len).unwrap_or_default();
-    let mut calls = 0;
-    for tokens in rest.chunks(session.backend().exact_batch_len().max(1)) {
-        calls += session.eval(tokens, Rows::None)?;
-    }
-    Ok(calls)
+    session.eval_exact(rest, Rows::None)
 }
 
 /// A value among the tokens of a turn.

@@ -97,7 +97,7 @@ pub struct Session<B> {
     shelf: Shelf,
     /// What its sequences had to give up.
     states: Option<States>,
-    /// Of its tokens, those in front of the first that was evaluated in a turn, in a batch that may change low bits.
+    /// Tokens in front of the first batch of the turn that may have changed low bits.
     sure: usize,
     /// Row of the last evaluation that belongs to the last token, if its logits were asked for.
     row: Option<usize>,
@@ -373,12 +373,40 @@ impl<B: Backend> Session<B> {
     /// # Ok::<(), toolgate_infer::Error>(())
     /// ```
     pub fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<usize, Error> {
+        self.eval_in_batches(tokens, self.backend.batch_len(), rows)
+    }
+
+    /// [`eval`](Self::eval) in batches of at most [`Backend::exact_batch_len`] tokens: the logits are those of single ones.
+    ///
+    /// # Errors
+    /// As [`eval`](Self::eval).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_infer::{Rows, Session, Vocabulary, scripted::Scripted};
+    ///
+    /// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())).batch(4));
+    /// session.set_prompt_text("Say: ")?;
+    /// assert_eq!(session.eval_exact(&b"abcdef".map(u32::from), Rows::Last)?, 2, "batches of four and two");
+    /// # Ok::<(), toolgate_infer::Error>(())
+    /// ```
+    pub fn eval_exact(&mut self, tokens: &[TokenId], rows: Rows) -> Result<usize, Error> {
+        self.eval_in_batches(tokens, self.backend.exact_batch_len(), rows)
+    }
+
+    /// [`eval`](Self::eval) in batches of at most so many tokens.
+    pub(crate) fn eval_in_batches(
+        &mut self,
+        tokens: &[TokenId],
+        at_once: usize,
+        rows: Rows,
+    ) -> Result<usize, Error> {
         let (prompt, context) = (self.tokens.len() + tokens.len(), self.backend.context_len());
         if prompt > context {
             return Err(Error::overflow_of(Overflow { prompt, reserve: 0, context }));
         }
         let mut calls = 0;
-        for batch in tokens.chunks(self.backend.batch_len().max(1)) {
+        for batch in tokens.chunks(at_once.min(self.backend.batch_len()).max(1)) {
             let is_sure = self.sure == self.tokens.len() && batch.len() <= self.backend.exact_batch_len();
             self.eval_batch(batch, rows)?;
             calls += 1;
@@ -443,9 +471,9 @@ impl<B: Backend> Session<B> {
             self.row = None;
             let kept = self.backend.truncate(len.min(self.tokens.len()));
             self.tokens.truncate(self.backend.evaluated());
+            let cut = kept.map(|kept| self.tokens.truncate(kept));
             self.sure = self.sure.min(self.tokens.len());
-            self.tokens.truncate(kept?);
-            self.sure = self.sure.min(self.tokens.len());
+            cut?;
         }
         Ok(())
     }

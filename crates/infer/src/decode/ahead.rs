@@ -25,9 +25,7 @@ impl<B: Backend> Turn<'_, B> {
         let draft = self.draft(at_once - last)?;
         let pending = std::mem::take(&mut self.pending);
         let (front, last) = pending.split_at(pending.len() - last);
-        for tokens in front.chunks(at_once) {
-            self.stats.decode_calls += self.session.eval(tokens, Rows::None)?;
-        }
+        self.stats.decode_calls += self.session.eval_in_batches(front, at_once, Rows::None)?;
         let batch: Vec<TokenId> = last.iter().chain(&draft).copied().collect();
         let first = last.len().saturating_sub(1);
         self.stats.decode_calls += self.session.eval(&batch, Rows::From(first))?;
@@ -47,12 +45,19 @@ impl<B: Backend> Turn<'_, B> {
         if self.session.has_logits() && self.pending.is_empty() {
             return Ok(());
         }
-        let mut again = self.session.tokens().to_vec();
-        self.session.truncate(again.len().saturating_sub(1))?;
-        let mut rest = again.split_off(self.session.tokens().len().min(again.len()));
-        rest.append(&mut self.pending);
+        let rest = self.rewind(self.session.tokens().len().saturating_sub(1))?;
         self.stats.decode_calls += self.session.eval(&rest, Rows::Last)?;
         Ok(())
+    }
+
+    /// Cuts the session to its first `len` tokens, or fewer where it cannot be cut there; what is then to be evaluated again,
+    /// with what is pending.
+    pub(super) fn rewind(&mut self, len: usize) -> Result<Vec<TokenId>, Error> {
+        let mut held = self.session.tokens().to_vec();
+        self.session.truncate(len)?;
+        let mut rest = held.split_off(self.session.tokens().len().min(held.len()));
+        rest.append(&mut self.pending);
+        Ok(rest)
     }
 
     /// Tokens that probably follow, at most so many: as many as are worth it.

@@ -55,13 +55,8 @@ impl<B: Backend> Turn<'_, B> {
     /// Evaluates again, in batches that change nothing, what was not: up to the turn's last token.
     pub(super) fn settle(&mut self) -> Result<(), Error> {
         self.cut()?;
-        let mut again = self.session.tokens().to_vec();
-        self.session.truncate(self.session.sure())?;
-        let mut rest = again.split_off(self.session.tokens().len().min(again.len()));
-        rest.append(&mut self.pending);
-        for tokens in rest.chunks(self.session.backend().exact_batch_len().max(1)) {
-            self.stats.decode_calls += self.session.eval(tokens, Rows::Last)?;
-        }
+        let rest = self.rewind(self.session.sure())?;
+        self.stats.decode_calls += self.session.eval_exact(&rest, Rows::Last)?;
         self.noise = None;
         Ok(())
     }
