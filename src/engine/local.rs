@@ -23,6 +23,7 @@ use toolgate_infer::{
 use super::answer::openings_beside_json;
 use super::automata::{Cache, Side, TurnAutomata};
 use super::choose::{Biases, held_to, opening_of_all};
+use super::doubt::{Doubted, WHY as EXCUSED, is_doubted};
 use super::options::{AnswerView, Options};
 use super::packs::Packs;
 use super::pool::{Pool, lock};
@@ -301,7 +302,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let automata = self.automata(offered, &self.request.choice, None)?;
         let Some(call) = &automata.call else { return self.answer(state, &automata, None) };
-        let threshold = self.threshold();
+        let threshold = engine.options.thresholds.of(self.request);
         if automata.answer.is_some() && threshold > 1.0 {
             // No probability reaches it: the prompt that would give one need not be evaluated.
             return self.answer(state, &automata, None);
@@ -320,30 +321,30 @@ impl<B: Backend + Send> Making<'_, B> {
         )?;
         self.reason(state)?;
         // Where both sides are open, the model's own probabilities decide between them.
-        let decision = match &automata.answer {
-            None => None,
-            Some(_) => {
-                let vocabulary = &self.engine.vocabulary;
-                let openings = match self.request.answer {
-                    AnswerForm::Text => &engine.openings,
-                    AnswerForm::Json(_) => &engine.openings_beside_json,
-                };
-                let decision = openings.decide(state.session.logits()?, vocabulary, threshold);
-                (self.events)(TurnEvent::Decided(decision.clone()));
-                if !decision.call {
-                    return self.answer(state, &automata, Some(decision));
+        let (mut decision, mut excused) = (None, false);
+        if automata.answer.is_some() {
+            let mut decided = self.decide(state, threshold)?;
+            if !decided.call {
+                if self.thought.is_some() || !is_doubted(self.request, &engine.options.thresholds, &decided) {
+                    return self.answer(state, &automata, Some(decided));
                 }
-                Some(decision)
+                if let Some(turn) = self.doubted(state, &automata, &decided)? {
+                    return Ok(turn);
+                }
+                excused = true;
+                decided.call = true;
+                (self.events)(TurnEvent::Decided(decided.clone()));
             }
-        };
+            decision = Some(decided);
+        }
         // What tells requests from talk does not help to write the call; examples do.
         let written = self.primer(false);
         let primed = std::mem::replace(&mut self.primer, written) != written;
         let learned = self.learn_bias(state, offered, &names)?;
         if primed {
             self.prefill_ahead(state, &self.transcript(), offered, false, opening)?;
-        } else if learned {
-            // The same prompt again, which is nothing to tell: who knows the bias already needs it but once.
+        } else if learned || excused {
+            // The same prompt again, which is nothing to tell: it is there but for what was looked at behind it.
             self.probe(state, &self.transcript(), offered)?;
             self.ahead = 0;
         }
@@ -370,6 +371,35 @@ impl<B: Backend + Send> Making<'_, B> {
 }
 
 impl<B: Backend + Send> Making<'_, B> {
+    /// Whether the turn is a call, by the model's own probabilities behind the prompt that was evaluated last.
+    fn decide(&mut self, state: &State<B>, threshold: f64) -> Result<TurnDecision, Error> {
+        let openings = match self.request.answer {
+            AnswerForm::Text => &self.engine.openings,
+            AnswerForm::Json(_) => &self.engine.openings_beside_json,
+        };
+        let decision = openings.decide(state.session.logits()?, &self.engine.vocabulary, threshold);
+        (self.events)(TurnEvent::Decided(decision.clone()));
+        Ok(decision)
+    }
+
+    /// The answer, unless it is an excuse.
+    fn doubted(
+        &mut self,
+        state: &mut State<B>,
+        automata: &TurnAutomata,
+        decision: &TurnDecision,
+    ) -> Result<Option<Turn>, Error> {
+        let Some(side) = &automata.answer else { return Ok(None) };
+        let shown = Shown::Doubted(Doubted::default());
+        let decoded = self.decode(state, Some(side), &mut self.sampler()?, shown)?;
+        if decoded.stop == StopReason::SinkStopped {
+            (self.events)(TurnEvent::Retry(EXCUSED.to_owned()));
+            return Ok(None);
+        }
+        let text = decoded.text.clone();
+        Ok(Some(self.answered(decoded, &text, Some(decision.clone()))))
+    }
+
     /// The answer, after calls from a view that holds the question and the results alone.
     fn answer(
         &mut self,
@@ -414,9 +444,13 @@ impl<B: Backend + Send> Making<'_, B> {
             text.push_str(&results);
             (self.events)(TurnEvent::Text(results));
         }
+        Ok(self.answered(decoded, &text, decision))
+    }
+
+    /// A turn that is an answer.
+    fn answered(&mut self, decoded: Decoded, text: &str, decision: Option<TurnDecision>) -> Turn {
         let content = (!text.trim().is_empty()).then(|| text.trim().to_owned());
-        let parsed = ParsedTurn { content, ..ParsedTurn::default() };
-        Ok(self.finish(decoded, parsed, decision))
+        self.finish(decoded, ParsedTurn { content, ..ParsedTurn::default() }, decision)
     }
 
     /// A turn without any constraint, read as it comes.
@@ -463,11 +497,6 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(automata)
     }
 
-    /// What the probability of a call is held against in this turn.
-    fn threshold(&self) -> f64 {
-        self.engine.options.thresholds.of(self.request)
-    }
-
     /// What stands in front of the conversation while it is decided between call and answer, or a call is written.
     fn primer(&self, decides: bool) -> Primer {
         match self.engine.reasons() {
@@ -498,7 +527,7 @@ impl<B: Backend + Send> Making<'_, B> {
         let mut constraint = self.engine.constraint(side)?;
         let mut options = match shown {
             Shown::Calls(_) => self.call_options(),
-            Shown::Answer => {
+            Shown::Answer | Shown::Doubted(_) => {
                 DecodeOptions { stop_texts: self.request.sampling.stop.clone(), ..self.decode_options() }
             }
         };
@@ -508,15 +537,16 @@ impl<B: Backend + Send> Making<'_, B> {
         let leaked = side.is_none() && matches!(shown, Shown::Answer);
         let mut leaks = leaked.then(|| Stream::new(self.request.tools));
         let events = &mut *self.events;
-        let mut repeats = false;
+        let mut is_enough = false;
         let mut decoded =
             decode(&mut state.session, &mut constraint, sampler, &options, &mut |piece: Piece<'_>| {
                 match (&mut leaks, &mut shown) {
                     (Some(leaks), _) => show(leaks.push(piece.text.as_bytes()), events),
                     (None, Shown::Answer) => events(TurnEvent::Text(piece.text.to_owned())),
-                    (None, Shown::Calls(calls)) => repeats = calls.push(piece.text, events),
+                    (None, Shown::Doubted(doubted)) => is_enough = doubted.push(piece.text, events),
+                    (None, Shown::Calls(calls)) => is_enough = calls.push(piece.text, events),
                 }
-                if repeats {
+                if is_enough {
                     return ControlFlow::Break(());
                 }
                 ControlFlow::Continue(())
@@ -524,12 +554,16 @@ impl<B: Backend + Send> Making<'_, B> {
         if let Some(leaks) = leaks {
             show(leaks.finish().0, events);
         }
-        if let Shown::Calls(calls) = shown {
-            calls.finish(events);
-        }
-        // Calls that came again are left out of the turn, which ends as if the model had ended it.
-        if repeats && decoded.stop == StopReason::SinkStopped {
-            decoded.stop = StopReason::End;
+        match shown {
+            Shown::Answer => {}
+            Shown::Doubted(mut doubted) => doubted.finish(events),
+            Shown::Calls(calls) => {
+                calls.finish(events);
+                // Calls that came again are left out of the turn, which ends as if the model had ended it.
+                if is_enough && decoded.stop == StopReason::SinkStopped {
+                    decoded.stop = StopReason::End;
+                }
+            }
         }
         self.counted(decoded, side)
     }

@@ -7,13 +7,19 @@
 use toolgate_chat::Message;
 
 use super::TurnRequest;
-use super::related::is_related;
+use super::related::{Relation, relation};
 
 /// Probabilities of a call from which on a turn is a call; 0 always calls, anything over 1 never does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     /// Before any call.
     pub first: f64,
+    /// Before any call, where the request has words of the tools' descriptions and none of their names, no tool
+    /// [looks things up](toolgate_chat::ToolSpec::lookup), and this is higher than [`first`](Self::first).
+    pub described: f64,
+    /// Before any call, where a tool looks things up, the request speaks of something in particular ("the museum ticket") without
+    /// a word of the tools, and this is higher than [`first`](Self::first).
+    pub particular: f64,
     /// Before any call, where the request has no word of the tools offered and names nothing that they take, as far as that
     /// can be told, and this is higher than [`first`](Self::first).
     pub unrelated: f64,
@@ -36,6 +42,8 @@ impl Default for Thresholds {
     fn default() -> Self {
         Self {
             first: 0.2,
+            described: 0.2,
+            particular: 0.2,
             unrelated: 0.2,
             after_success: 0.2,
             after_change: 0.2,
@@ -66,6 +74,8 @@ impl Thresholds {
         };
         Self {
             first: moved(self.first),
+            described: moved(self.described),
+            particular: moved(self.particular),
             unrelated: moved(self.unrelated),
             after_success: moved(self.after_success),
             after_change: moved(self.after_change),
@@ -98,8 +108,12 @@ impl Thresholds {
             Some(Message::Tool(replies)) if replies.iter().any(|reply| reply.is_error) => self.after_failure,
             Some(Message::Tool(_)) if request.open => after.min(self.while_open),
             Some(Message::Tool(_)) => after,
-            _ if is_related(request) => self.first,
-            _ => self.first.max(self.unrelated),
+            _ => match relation(request) {
+                Relation::Named => self.first,
+                Relation::Described => self.first.max(self.described),
+                Relation::Particular => self.first.max(self.particular),
+                Relation::None => self.first.max(self.unrelated),
+            },
         }
     }
 }

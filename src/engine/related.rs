@@ -5,28 +5,52 @@
 
 use std::collections::BTreeSet;
 
-use toolgate_chat::{Message, ToolSpec};
+use toolgate_chat::Message;
 
 use super::TurnRequest;
+use crate::words::particular::is_particular;
 use crate::words::{is_identifier, is_pathlike, stem};
 
-/// Whether a request has a word of the tools' names and descriptions, names what one of them takes, or goes on from calls. A
-/// request whose words are of another script than theirs counts, too: nothing can be told of it.
-pub(crate) fn is_related(request: &TurnRequest<'_>) -> bool {
+/// How a request goes with the tools at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// It has a word of a tool's name, names what one of them takes, or goes on from calls; or nothing can be told of it, since its
+    /// words are of another script than theirs.
+    Named,
+    /// It has a word of what a tool does, and none of its name. With a tool that looks things up that is as good as a name.
+    Described,
+    /// Nothing of it is theirs, but it speaks of something in particular, and a tool looks things up.
+    Particular,
+    /// Nothing of it is theirs.
+    None,
+}
+
+pub(crate) fn relation(request: &TurnRequest<'_>) -> Relation {
     if request.transcript.iter().any(has_calls) || request.fits.iter().any(|&fit| fit != 0.0) {
-        return true;
+        return Relation::Named;
     }
     let asked: Vec<&str> = request.transcript.iter().filter_map(user_text).collect();
     let mut spaced = asked.iter().copied().flat_map(str::split_whitespace);
     let is_mark = |c: char| !(c.is_alphanumeric() || c == '_');
     let names = |word: &str| is_identifier(word) || is_record(word);
     if spaced.any(|word| is_pathlike(word) || names(word.trim_matches(is_mark))) {
-        return true;
+        return Relation::Named;
     }
     let said: BTreeSet<String> = asked.iter().copied().flat_map(telling).collect();
-    let of_tools = || request.tools.iter().flat_map(of_tool);
-    let is_told = of_tools().any(|word| word.is_ascii()) && said.iter().any(|word| word.is_ascii());
-    !is_told || of_tools().any(|word| said.contains(&word))
+    let of_names = || request.tools.iter().flat_map(|tool| telling(tool.name.as_str()));
+    let of_descriptions = || request.tools.iter().flat_map(|tool| telling(&tool.description));
+    let is_told = of_names().chain(of_descriptions()).any(|word| word.is_ascii())
+        && said.iter().any(|word| word.is_ascii());
+    let looks = request.tools.iter().any(|tool| tool.lookup);
+    if !is_told || of_names().any(|word| said.contains(&word)) {
+        return Relation::Named;
+    }
+    match of_descriptions().any(|word| said.contains(&word)) {
+        true if looks => Relation::Named,
+        true => Relation::Described,
+        false if looks && asked.iter().any(|text| is_particular(text)) => Relation::Particular,
+        false => Relation::None,
+    }
 }
 
 /// Whether a word is the number of a thing rather than how many they are: 70418.
@@ -43,10 +67,6 @@ fn user_text(message: &Message) -> Option<&str> {
         Message::User(text) => Some(text),
         _ => None,
     }
-}
-
-fn of_tool(tool: &ToolSpec) -> impl Iterator<Item = String> + '_ {
-    telling(tool.name.as_str()).chain(telling(&tool.description))
 }
 
 /// The words of a text that could tell what it is about, without their endings.
@@ -151,12 +171,12 @@ const COMMON: [&str; 84] = [
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use toolgate_chat::{ToolCall, Transcript};
+    use toolgate_chat::{ToolCall, ToolSpec, Transcript};
 
     use super::super::Sampling;
     use super::*;
 
-    fn related(messages: &[Message], fits: &[f64]) -> bool {
+    fn of(messages: &[Message], fits: &[f64], looks: bool) -> Relation {
         let spec =
             |name: &str, description: &str| ToolSpec::new(name, description, json!({"type": "object"}));
         let tools: Vec<ToolSpec> = [
@@ -166,38 +186,47 @@ mod tests {
         ]
         .into_iter()
         .filter_map(Result::ok)
+        .map(|tool| if looks { tool.with_lookup() } else { tool })
         .collect();
         let transcript: Transcript = messages.iter().cloned().collect();
         let sampling = Sampling::default();
-        is_related(&TurnRequest { fits, ..TurnRequest::new(&transcript, &tools, &sampling) })
+        relation(&TurnRequest { fits, ..TurnRequest::new(&transcript, &tools, &sampling) })
     }
 
     #[test]
     fn a_word_of_a_tool_or_a_name_of_something_relates_a_request() {
+        use Relation::{Described, Named, None};
         for (request, is_it) in [
-            ("Who owns quandle 512?", true),
-            ("who is driving on Sunday", true),
-            ("Which folders are here?", true),
-            ("What does notes/a.txt say?", true),
-            ("Where is RetryBudget?", true),
-            ("who bought 70418?", true),
-            ("目录里有什么文件?", true),
-            ("How do you say \"good night\" in French?", false),
-            ("Thanks, that was all for now!", false),
-            ("How many minutes are there in two hours?", false),
-            ("What is the capital of Japan?", false),
-            ("15 plus 28?", false),
+            ("Who bought a quandle?", Named),
+            ("who is driving on Sunday", Named),
+            ("What does notes/a.txt say?", Named),
+            ("Where is RetryBudget?", Named),
+            ("who bought 70418?", Named),
+            ("目录里有什么文件?", Named),
+            ("Which folders are here?", Described),
+            ("Who owns it?", Described),
+            ("How do you say \"good night\" in French?", None),
+            ("Thanks, that was all for now!", None),
+            ("How many minutes are there in two hours?", None),
+            ("What is the capital of Japan?", None),
+            ("15 plus 28?", None),
         ] {
-            assert_eq!(related(&[Message::User(request.to_owned())], &[]), is_it, "{request}");
+            let asked = [Message::User(request.to_owned())];
+            assert_eq!(of(&asked, &[], false), is_it, "{request}");
+            let looking = if is_it == Described { Named } else { is_it };
+            assert_eq!(of(&asked, &[], true), looking, "{request}, and a tool looks things up");
         }
+        let particular = [Message::User("When does the ticket expire?".to_owned())];
+        assert_eq!(of(&particular, &[], true), Relation::Particular);
+        assert_eq!(of(&particular, &[], false), Relation::None, "no tool could know");
     }
 
     #[test]
     fn what_was_called_or_is_taken_by_a_tool_relates_what_follows() {
         let asked = Message::User("And in French?".to_owned());
-        assert!(!related(std::slice::from_ref(&asked), &[0.0, 0.0]), "control");
-        assert!(related(std::slice::from_ref(&asked), &[0.0, -1.0]));
+        assert_eq!(of(std::slice::from_ref(&asked), &[0.0, 0.0], true), Relation::None, "control");
+        assert_eq!(of(std::slice::from_ref(&asked), &[0.0, -1.0], false), Relation::Named);
         let called = Message::calls([ToolCall::new("find_quandle", serde_json::Map::new())]);
-        assert!(related(&[called, asked], &[]));
+        assert_eq!(of(&[called, asked], &[], false), Relation::Named);
     }
 }

@@ -7,6 +7,7 @@ use toolgate_chat::format::TurnStream;
 use toolgate_chat::{Event, ToolCall};
 
 use super::TurnEvent;
+use super::doubt::Doubted;
 
 /// Calls that came again after which nothing new is waited for.
 const REPEATS: usize = 2;
@@ -15,6 +16,8 @@ const REPEATS: usize = 2;
 pub(super) enum Shown {
     /// All of it: it is an answer.
     Answer,
+    /// All of it, once it is known not to be an excuse.
+    Doubted(Doubted),
     /// The calls in it, which are read in any case.
     Calls(Box<ShownCalls>),
 }

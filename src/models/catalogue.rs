@@ -149,6 +149,12 @@ pub enum Answers {
 pub struct CallThresholds {
     /// Before any call.
     pub first: Option<f64>,
+    /// Before any call, where the request has words of the tools' descriptions alone and no tool looks things up. Default
+    /// `first`.
+    pub described: Option<f64>,
+    /// Before any call, where a tool looks things up and the request speaks of something in particular, without a word of the
+    /// tools. Default `first`.
+    pub particular: Option<f64>,
     /// Before any call, where the request has no word of the tools offered and names nothing that they take. Default
     /// `first`.
     pub unrelated: Option<f64>,
@@ -321,6 +327,8 @@ impl Entry {
         }
         let CallThresholds {
             first,
+            described,
+            particular,
             unrelated,
             after_success,
             after_change,
@@ -328,11 +336,18 @@ impl Entry {
             while_open,
             further,
         } = &self.defaults.thresholds;
-        if [first, unrelated, after_success, after_change, after_failure, while_open, further]
-            .into_iter()
-            .flatten()
-            .any(|share| !(0.0..=2.0).contains(share))
-        {
+        let all = [
+            first,
+            described,
+            particular,
+            unrelated,
+            after_success,
+            after_change,
+            after_failure,
+            while_open,
+            further,
+        ];
+        if all.into_iter().flatten().any(|share| !(0.0..=2.0).contains(share)) {
             return Err(self.fault("has a threshold outside 0 to 2"));
         }
         if self.defaults.tool_bias.is_some_and(|share| !(0.0..=1.0).contains(&share)) {

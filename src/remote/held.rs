@@ -17,8 +17,9 @@ use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::engine::{
-    self, AnswerView, Biases, CallCheck, Cancel, Sampling, Turn, TurnEvent, TurnRequest, addition, best,
-    drop_repeats, empty, held_to, instead, is_weighed, lock, mean, openings_of, weights,
+    self, AnswerView, Biases, CallCheck, Cancel, Doubted, EXCUSED, Sampling, Turn, TurnEvent, TurnRequest,
+    addition, best, drop_repeats, empty, held_to, instead, is_doubted, is_weighed, lock, mean, openings_of,
+    weights,
 };
 use crate::{Error, Kind};
 
@@ -118,10 +119,20 @@ impl Making<'_> {
             None => None,
             Some(answer) if threshold > 1.0 => return self.answer(Some(answer), None),
             Some(answer) => {
-                let decision = self.decide(offered, threshold)?;
+                let mut decision = self.decide(offered, threshold)?;
                 (self.events)(TurnEvent::Decided(decision.clone()));
                 if !decision.call {
-                    return self.answer(Some(answer), Some(decision));
+                    if !is_doubted(request, &self.options.thresholds, &decision) {
+                        return self.answer(Some(answer), Some(decision));
+                    }
+                    match self.doubted(answer)? {
+                        Some(written) => {
+                            let text = written.text.clone();
+                            return Ok(self.answered(written, &text, Some(decision)));
+                        }
+                        None => decision.call = true,
+                    }
+                    (self.events)(TurnEvent::Decided(decision.clone()));
                 }
                 Some(decision)
             }
@@ -134,7 +145,7 @@ impl Making<'_> {
             }
             None => None,
         };
-        let written = self.write(&prompt, held.as_ref().unwrap_or(call), false)?;
+        let written = self.write(&prompt, held.as_ref().unwrap_or(call), &mut |_, _| {})?;
         let (written, mut parsed) = self.mended(&prompt, offered, written)?;
         let made = !parsed.calls.is_empty();
         if !made {
@@ -165,7 +176,7 @@ impl Making<'_> {
             return Ok((written, parsed));
         };
         (self.events)(TurnEvent::Retry(format!("{why}; that value is written again as one that is")));
-        let again = self.write(prompt, &grammar, false)?;
+        let again = self.write(prompt, &grammar, &mut |_, _| {})?;
         let read = self.read(&again);
         let is_right =
             |check: &dyn CallCheck| single(&again, &read).is_some_and(|call| check.fault(call).is_none());
@@ -220,7 +231,9 @@ impl Making<'_> {
         } else {
             self.prompt(&self.introduced(self.request.transcript, true), self.request.tools)?
         };
-        let written = self.write(&prompt, grammar, true)?;
+        let mut show =
+            |piece: &str, events: &mut dyn FnMut(TurnEvent)| events(TurnEvent::Text(piece.to_owned()));
+        let written = self.write(&prompt, grammar, &mut show)?;
         let mut text = written.text.clone();
         if written.stop == Some(StopReason::End)
             && let Some(results) = addition(view, self.request, &text)
@@ -228,8 +241,28 @@ impl Making<'_> {
             text.push_str(&results);
             (self.events)(TurnEvent::Text(results));
         }
+        Ok(self.answered(written, &text, decision))
+    }
+
+    /// The answer of a first turn, unless it is an excuse.
+    fn doubted(&mut self, grammar: &Grammar) -> Result<Option<Written>, Error> {
+        let prompt = self.prompt(&self.introduced(self.request.transcript, true), self.request.tools)?;
+        let mut doubted = Doubted::default();
+        let written = self.write(&prompt, grammar, &mut |piece, events| {
+            doubted.push(piece, events);
+        })?;
+        doubted.finish(self.events);
+        if doubted.is_excuse() {
+            (self.events)(TurnEvent::Retry(EXCUSED.to_owned()));
+            return Ok(None);
+        }
+        Ok(Some(written))
+    }
+
+    /// A turn that is an answer.
+    fn answered(self, written: Written, text: &str, decision: Option<TurnDecision>) -> Turn {
         let content = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        Ok(self.finish(written, ParsedTurn { content, ..ParsedTurn::default() }, decision))
+        self.finish(written, ParsedTurn { content, ..ParsedTurn::default() }, decision)
     }
 
     /// Call or answer, by the probability of every call opening among the likeliest first tokens.
@@ -307,13 +340,14 @@ impl Making<'_> {
         Ok(self.server.dialogue().prompt(transcript, tools, &PromptOptions::default())?)
     }
 
-    fn write(&mut self, prompt: &Prompt, grammar: &Grammar, shown: bool) -> Result<Written, Error> {
+    fn write(
+        &mut self,
+        prompt: &Prompt,
+        grammar: &Grammar,
+        show: &mut dyn FnMut(&str, &mut dyn FnMut(TurnEvent)),
+    ) -> Result<Written, Error> {
         let events = &mut *self.events;
-        let mut piece = |text: &str| {
-            if shown {
-                events(TurnEvent::Text(text.to_owned()));
-            }
-        };
+        let mut piece = |text: &str| show(text, events);
         let written = self.server.write(prompt, grammar, self.request.sampling, self.cancel, &mut piece)?;
         if written.stop.is_none() {
             let message = format!(

@@ -301,15 +301,17 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
     let mut tools = Vec::new();
     if grants.can_read() {
         let read = ToolSpec::of::<ReadFile>("read_file", "Read a text file and return its contents.")
-            .map(|spec| spec.with_example("Read alpha.txt", json!({"path": "alpha.txt"})));
+            .map(|spec| spec.with_example("Read alpha.txt", json!({"path": "alpha.txt"})).with_lookup());
         let list =
             ToolSpec::of::<ListDirectory>("list_directory", "List the files and folders in a directory.")
-                .map(|spec| spec.with_example("What files are in beta?", json!({"path": "beta"})));
+                .map(|spec| {
+                    spec.with_example("What files are in beta?", json!({"path": "beta"})).with_lookup()
+                });
         let search = ToolSpec::of::<SearchCodebase>(
             "search_codebase",
             "Find the lines in all files that contain a text. Returns file, line number and line.",
         )
-        .map(|spec| spec.with_example("Which file mentions gamma?", json!({"query": "gamma"})));
+        .map(|spec| spec.with_example("Which file mentions gamma?", json!({"query": "gamma"})).with_lookup());
         tools.push(tool(read, Effect::Reads, Paths::Files, read_file)?);
         tools.push(tool(list, Effect::Reads, Paths::Directories, list_directory)?);
         tools.push(tool(search, Effect::Reads, Paths::Entries, search_codebase)?);

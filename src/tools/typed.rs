@@ -65,6 +65,14 @@ impl<P, F> TypedTool<P, F> {
         self
     }
 
+    /// Declares that it looks into what is the user's own ([`ToolSpec::lookup`]): what users ask may then be about what it finds,
+    /// though they do not say so.
+    #[must_use]
+    pub fn with_lookup(mut self) -> Self {
+        self.spec = self.spec.with_lookup();
+        self
+    }
+
     /// Tells how it goes with what was said, where its words tell.
     #[cfg(feature = "memory")]
     pub(super) fn fitting(mut self, fit: fn(&Said) -> Fit) -> Self {

@@ -1,5 +1,7 @@
 //! Words of requests: what they could name, and what they ask for, as far as words tell. Knows no model and no tool.
 
+pub(crate) mod excuse;
+pub(crate) mod particular;
 pub(crate) mod results;
 
 /// Bytes of a word; a longer one is no name.

@@ -17,6 +17,7 @@ mod cli;
 mod clients;
 #[cfg(feature = "wasm")]
 mod components;
+mod doubt;
 mod flight;
 mod forced;
 #[cfg(feature = "mcp")]

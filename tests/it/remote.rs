@@ -261,10 +261,10 @@ fn contents(asked: &Asked) -> Vec<String> {
 }
 
 /// llama-server with a template of the Hermes family; a token a byte. `first` tells the likeliest tokens after a prompt, `written`
-/// what is written under a grammar.
-fn llama_server(
+/// what is written under a grammar behind one.
+pub(crate) fn llama_server(
     first: impl Fn(&str) -> Vec<(char, f64)> + Send + Sync + 'static,
-    written: impl Fn(&str) -> String + Send + Sync + 'static,
+    written: impl Fn(&str, &str) -> String + Send + Sync + 'static,
 ) -> ModelServer {
     ModelServer::start(move |asked| match asked.path.as_str() {
         "/v1/models" => models(),
@@ -287,7 +287,7 @@ fn llama_server(
                 "completion_probabilities": [{"id": 60, "token": "<", "logprob": 0.0, "top_logprobs": top}]}))
         }
         "/completion" => {
-            let text = written(asked.body["grammar"].as_str().unwrap());
+            let text = written(asked.body["grammar"].as_str().unwrap(), &prompt(asked));
             let (one, two) = text.split_at(text.len() / 2);
             let piece = |text: &str| json!({"content": text, "stop": false});
             let last = json!({"content": "", "stop": true, "stop_type": "eos"});
@@ -303,7 +303,7 @@ fn llama(p_call: f64, written: &'static str) -> ModelServer {
         let p = if prompt.contains("tool_response") { 0.0 } else { p_call };
         vec![('<', p), ('I', 1.0 - p)]
     };
-    llama_server(first, move |grammar| {
+    llama_server(first, move |grammar, _| {
         let call = grammar.contains("get_weather");
         if call { written } else { "It rains in Oslo." }.to_owned()
     })
@@ -363,7 +363,7 @@ fn a_value_that_the_state_at_hand_does_not_admit_is_written_again_at_a_server() 
     };
     let right = edit("port = 80");
     let texts = [edit("port: 80"), right.clone(), "It is 90 now.".to_owned()];
-    let written = move |grammar: &str| {
+    let written = move |grammar: &str, _: &str| {
         let grammar = toolgate_grammar::Grammar::parse(grammar).unwrap();
         let fits =
             |text: &&String| grammar.match_text(text, &toolgate_grammar::Limits::default()).unwrap().matched;
@@ -372,7 +372,7 @@ fn a_value_that_the_state_at_hand_does_not_admit_is_written_again_at_a_server() 
     // What breaks off when it is written again is no better.
     let breaks_off = {
         let written = written.clone();
-        move |grammar: &str| match written(grammar) {
+        move |grammar: &str, prompt: &str| match written(grammar, prompt) {
             text if text == right => "<tool_call>\n{".to_owned(),
             text => text,
         }
@@ -407,7 +407,7 @@ fn what_a_server_s_model_prefers_whatever_it_is_asked_does_not_choose_the_tool()
     };
     // Held to one tool, it writes that one; else what it prefers.
     let server =
-        llama_server(first, |grammar| match (grammar.contains("book"), grammar.contains("get_weather")) {
+        llama_server(first, |grammar, _| match (grammar.contains("book"), grammar.contains("get_weather")) {
             (true, _) => CALL.replace("get_weather", "book"),
             (_, true) => CALL.to_owned(),
             _ => "It rains in Oslo.".to_owned(),

@@ -33,10 +33,15 @@ pub struct ToolSpec {
     pub parameters: Value,
     /// A request and the call it is answered with, for models that follow examples better than descriptions.
     pub example: Option<Example>,
+    /// Whether it looks into what is the user's own, such as files and notes: then a request may be about what is in
+    /// there without a word of the tool.
+    pub lookup: bool,
 }
 
 /// The key of an example in a definition.
 const EXAMPLE: &str = "x-example";
+/// The key in the definition of a tool that looks things up.
+const LOOKUP: &str = "x-lookup";
 
 /// What a user may ask for, and the arguments of the call that does it.
 ///
@@ -66,7 +71,8 @@ impl ToolSpec {
         let parameters = object_schema(parameters).map_err(|error| {
             error.at(Place::Tool { name: name.chars().take(64).collect(), pointer: String::new() })
         })?;
-        Ok(Self { name: ToolName::new(name)?, description: description.into(), parameters, example: None })
+        let (name, description) = (ToolName::new(name)?, description.into());
+        Ok(Self { name, description, parameters, example: None, lookup: false })
     }
 
     /// A tool whose arguments are the Rust type `P`: doc comments become descriptions, `Option` fields may be left out.
@@ -102,7 +108,8 @@ impl ToolSpec {
     }
 
     /// Reads `{"type": "function", "function": {name, description, parameters}}`, or the inner object alone. An
-    /// `"x-example": {"request", "arguments"}` beside the name becomes [`example`](Self::example).
+    /// `"x-example": {"request", "arguments"}` beside the name becomes [`example`](Self::example), `"x-lookup": true`
+    /// [`lookup`](Self::lookup).
     ///
     /// # Errors
     /// [`Kind::Definition`] with the JSON pointer of the offending part.
@@ -160,14 +167,18 @@ impl ToolSpec {
         }})
     }
 
-    /// [`to_openai`](Self::to_openai) with all that [`from_openai`](Self::from_openai) reads: the example, too, which
-    /// servers do not know.
+    /// [`to_openai`](Self::to_openai) with all that [`from_openai`](Self::from_openai) reads: the example, too, and whether
+    /// it looks things up, which servers do not know.
     pub fn to_record(&self) -> Value {
         let mut definition = self.to_openai();
-        let function = definition.get_mut("function").and_then(Value::as_object_mut);
-        if let (Some(example), Some(function)) = (&self.example, function) {
-            let example = json!({"request": example.request, "arguments": example.arguments});
-            function.insert(EXAMPLE.to_owned(), example);
+        if let Some(function) = definition.get_mut("function").and_then(Value::as_object_mut) {
+            if let Some(example) = &self.example {
+                let example = json!({"request": example.request, "arguments": example.arguments});
+                function.insert(EXAMPLE.to_owned(), example);
+            }
+            if self.lookup {
+                function.insert(LOOKUP.to_owned(), Value::Bool(true));
+            }
         }
         definition
     }
@@ -222,6 +233,20 @@ impl ToolSpec {
     pub fn with_example(mut self, request: &str, arguments: Value) -> Self {
         let arguments = arguments.as_object().cloned().unwrap_or_default();
         self.example = Some(Example { request: request.to_owned(), arguments });
+        self
+    }
+
+    /// The definition as one of a tool that [looks things up](Self::lookup).
+    ///
+    /// ```
+    /// # use toolgate_chat::ToolSpec; use serde_json::json;
+    /// let notes = ToolSpec::new("search_notes", "", json!({}))?.with_lookup();
+    /// assert!(ToolSpec::from_openai(&notes.to_record())?.lookup);
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_lookup(mut self) -> Self {
+        self.lookup = true;
         self
     }
 
@@ -315,10 +340,15 @@ impl ToolSpec {
                     return Err(wrong("an example is a request, a text, and arguments, an object", EXAMPLE));
                 }
             };
+        let lookup = match fields.get(LOOKUP) {
+            None => false,
+            Some(Value::Bool(lookup)) => *lookup,
+            Some(_) => return Err(wrong("whether a tool looks things up is true or false", LOOKUP)),
+        };
         let name = ToolName::new(name).map_err(|error| wrong(&error.to_string(), "name"))?;
         let parameters = object_schema(fields.get(schema).cloned().unwrap_or(Value::Null))
             .map_err(|error| wrong(&error.to_string(), schema))?;
-        Ok(Self { name, description: description.to_owned(), parameters, example })
+        Ok(Self { name, description: description.to_owned(), parameters, example, lookup })
     }
 }
 

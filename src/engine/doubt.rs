@@ -1,0 +1,107 @@
+//! Answers that say it cannot be known, where a tool could look: such a turn becomes a call.
+//!
+//! Why: a small model opens a call for "What's the wifi password?" no likelier than for "Sing me a song", and no threshold
+//! parts them. How it would answer does: to the first it says that it has no access, to the second it does not. What an
+//! answer begins with costs nothing where it stays the answer.
+//!
+//! Invariant: nothing of an answer that is taken back was shown.
+
+use toolgate_chat::Message;
+use toolgate_infer::TurnDecision;
+
+use super::policy::Thresholds;
+use super::{AnswerForm, TurnEvent, TurnRequest};
+use crate::words::excuse::{Beginning, beginning};
+
+/// Why an answer was taken back, for people.
+pub(crate) const WHY: &str =
+    "the model began to say that it cannot know, and a tool could look, so this turn is a call";
+
+/// Whether an answer to a request that did not call yet is looked at before it is shown: the probability of a call is in the
+/// range where related requests do call, and a tool looks things up.
+pub(crate) fn is_doubted(
+    request: &TurnRequest<'_>,
+    thresholds: &Thresholds,
+    decision: &TurnDecision,
+) -> bool {
+    let is_first = !matches!(request.transcript.last(), Some(Message::Tool(_)));
+    is_first
+        && !decision.call
+        && decision.p_call >= thresholds.first
+        && request.answer == AnswerForm::Text
+        && request.tools.iter().any(|tool| tool.lookup)
+}
+
+/// An answer whose beginning is held back until it is known not to be an excuse.
+pub(crate) struct Doubted {
+    text: String,
+    found: Beginning,
+}
+
+impl Default for Doubted {
+    fn default() -> Self {
+        Self { text: String::new(), found: Beginning::Open }
+    }
+}
+
+impl Doubted {
+    /// Takes the next text, and shows what may be shown; whether the answer is an excuse, of which nothing is.
+    pub(crate) fn push(&mut self, text: &str, events: &mut dyn FnMut(TurnEvent)) -> bool {
+        match self.found {
+            Beginning::Other => events(TurnEvent::Text(text.to_owned())),
+            Beginning::Excuse => {}
+            Beginning::Open => {
+                self.text.push_str(text);
+                self.settle(false, events);
+            }
+        }
+        self.is_excuse()
+    }
+
+    /// The text is over: what was still held back is shown.
+    pub(crate) fn finish(&mut self, events: &mut dyn FnMut(TurnEvent)) {
+        if self.found == Beginning::Open {
+            self.settle(true, events);
+        }
+    }
+
+    pub(crate) fn is_excuse(&self) -> bool {
+        self.found == Beginning::Excuse
+    }
+
+    fn settle(&mut self, whole: bool, events: &mut dyn FnMut(TurnEvent)) {
+        self.found = beginning(&self.text, whole);
+        if self.found == Beginning::Other && !self.text.is_empty() {
+            events(TurnEvent::Text(std::mem::take(&mut self.text)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(pieces: &[&str]) -> (String, bool) {
+        let (mut doubted, mut shown) = (Doubted::default(), String::new());
+        let mut events = |event| {
+            if let TurnEvent::Text(text) = event {
+                shown.push_str(&text);
+            }
+        };
+        let excused = pieces.iter().any(|piece| doubted.push(piece, &mut events));
+        doubted.finish(&mut events);
+        (shown, excused)
+    }
+
+    #[test]
+    fn an_answer_is_shown_whole_and_an_excuse_not_at_all() {
+        assert_eq!(shown(&["Ro", "me", ". I don't have more."]), ("Rome. I don't have more.".into(), false));
+        assert_eq!(
+            shown(&["I'm", " sorry", " to hear that", "!"]),
+            ("I'm sorry to hear that!".into(), false)
+        );
+        assert_eq!(shown(&["I'm", " sorry"]), ("I'm sorry".into(), false), "over before that could be told");
+        assert_eq!(shown(&["I", "'m sorry, I don't", " have access"]), (String::new(), true));
+        assert_eq!(shown(&[]), (String::new(), false));
+    }
+}

@@ -1,0 +1,129 @@
+//! Answers that say it cannot be known: they become calls where a tool looks things up, and nothing of them is shown.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use toolgate::agent::{Agent, Event, Options};
+use toolgate::engine::{self, Cancel, Engine, LocalEngine, Thresholds};
+use toolgate::remote::{self, RemoteEngine};
+use toolgate::tools::{Registry, typed};
+use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, Transcript};
+use toolgate_infer::Vocabulary;
+use toolgate_infer::scripted::Scripted;
+
+use crate::agent::TEMPLATE;
+use crate::remote::llama_server;
+
+const EXCUSE: &str = "I'm sorry, but I don't have access to your tickets.";
+const CALL: &str = "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"query\": \"ticket\"}}\n</tool_call>";
+const ANSWER: &str = "It expires on 3 May.";
+
+#[derive(Deserialize, schemars::JsonSchema)]
+struct Find {
+    query: String,
+}
+
+/// What came of a question: the tools called, the text shown, whether each turn was decided to be a call, and how often one was
+/// taken back.
+#[derive(Debug, PartialEq)]
+struct Ran {
+    calls: Vec<String>,
+    shown: String,
+    decided: Vec<bool>,
+    retries: usize,
+}
+
+fn run(engine: impl Engine + 'static, looks: bool) -> Ran {
+    let find = typed("find", "Finds notes.", |find: Find| Ok::<_, String>(format!("{}: 3 May", find.query)));
+    let find = find.unwrap().read_only();
+    let mut registry = Registry::new();
+    registry.add(if looks { find.with_lookup() } else { find }).unwrap();
+    let agent = Agent::new(Arc::new(engine), registry, Options::default());
+    let mut transcript = Transcript::new().with(Message::User("When does the ticket expire?".into()));
+    let mut events = Vec::new();
+    let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |event| events.push(event)).unwrap();
+    let mut ran = Ran {
+        calls: outcome.calls.iter().map(|call| call.name.clone()).collect(),
+        shown: String::new(),
+        decided: Vec::new(),
+        retries: 0,
+    };
+    for event in events {
+        match event {
+            Event::Text { delta } => ran.shown.push_str(&delta),
+            Event::Decision { call, .. } => ran.decided.push(call),
+            Event::Retry { .. } => ran.retries += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(ran.shown, outcome.answer);
+    ran
+}
+
+/// Related requests call from 0.05 on, others from 0.5; after a result comes the answer.
+fn options() -> engine::Options {
+    let thresholds = Thresholds {
+        first: 0.05,
+        particular: 0.5,
+        unrelated: 0.5,
+        after_success: 2.0,
+        ..Thresholds::default()
+    };
+    engine::Options { thresholds, ..engine::Options::default() }
+}
+
+/// A model that would answer so, and else call; then it writes each of these behind a prompt.
+fn local(answer: &str, then: &[&str]) -> LocalEngine<Scripted> {
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).say(answer).or_say(CALL);
+    let model = then.iter().fold(model, |model, &text| model.say(text));
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    LocalEngine::new("scripted", model, dialogue, options())
+}
+
+#[test]
+fn an_excuse_becomes_a_call_and_is_not_shown() {
+    let ran = run(local(EXCUSE, &[CALL, ANSWER]), true);
+    let wanted =
+        Ran { calls: vec!["find".into()], shown: ANSWER.into(), decided: vec![false, true], retries: 1 };
+    assert_eq!(ran, wanted);
+}
+
+#[test]
+fn an_excuse_stays_where_no_tool_could_look() {
+    let ran = run(local(EXCUSE, &[EXCUSE]), false);
+    assert_eq!((ran.calls.len(), ran.shown.as_str(), ran.retries), (0, EXCUSE, 0));
+}
+
+#[test]
+fn another_answer_is_shown_whole() {
+    for answer in ["I do know: on 3 May.", "Sorry", "Sorry to say so: never."] {
+        let ran = run(local(answer, &[]), true);
+        assert_eq!((ran.calls.len(), ran.shown.as_str(), ran.retries), (0, answer, 0), "{answer}");
+    }
+}
+
+#[test]
+fn a_server_s_model_is_not_left_with_an_excuse_either() {
+    let server = llama_server(
+        |_| vec![('<', 0.1), ('I', 0.9)],
+        |grammar, prompt| {
+            let told = prompt.contains("3 May");
+            if grammar.contains("find") {
+                CALL
+            } else if told {
+                ANSWER
+            } else {
+                EXCUSE
+            }
+            .to_owned()
+        },
+    );
+    let engine = |looks| {
+        let connected = remote::Options { engine: options(), ..remote::Options::new(&server.url) };
+        run(RemoteEngine::connect(connected).unwrap(), looks)
+    };
+    let wanted =
+        Ran { calls: vec!["find".into()], shown: ANSWER.into(), decided: vec![false, true], retries: 1 };
+    assert_eq!(engine(true), wanted);
+    assert_eq!(engine(false).shown, EXCUSE, "control");
+}
