@@ -6,7 +6,7 @@
 //!
 //! Invariant: nothing of an answer that is taken back was shown.
 
-use toolgate_chat::Message;
+use toolgate_chat::{Message, ToolChoice};
 use toolgate_infer::TurnDecision;
 
 use super::policy::Thresholds;
@@ -14,20 +14,23 @@ use super::{AnswerForm, TurnEvent, TurnRequest};
 use crate::words::excuse::{Beginning, beginning};
 
 /// Why an answer was taken back, for people.
-pub(crate) const WHY: &str =
+pub(crate) const EXCUSED: &str =
     "the model began to say that it cannot know, and a tool could look, so this turn is a call";
 
-/// Whether an answer to a request that did not call yet is looked at before it is shown: the probability of a call is in the
-/// range where related requests do call, and a tool looks things up.
+/// Whether an answer is looked at before it is shown: [`could_look`], and the probability of a call is in the range where related
+/// requests do call.
 pub(crate) fn is_doubted(
     request: &TurnRequest<'_>,
     thresholds: &Thresholds,
     decision: &TurnDecision,
 ) -> bool {
-    let is_first = !matches!(request.transcript.last(), Some(Message::Tool(_)));
-    is_first
-        && !decision.call
-        && decision.p_call >= thresholds.first
+    could_look(request) && !decision.call && decision.p_call >= thresholds.first
+}
+
+/// Whether a turn is the first after the user spoke, and may call a tool that looks things up.
+pub(crate) fn could_look(request: &TurnRequest<'_>) -> bool {
+    request.choice == ToolChoice::Auto
+        && !matches!(request.transcript.last(), Some(Message::Tool(_)))
         && request.answer == AnswerForm::Text
         && request.tools.iter().any(|tool| tool.lookup)
 }
@@ -45,11 +48,26 @@ impl Default for Doubted {
 }
 
 impl Doubted {
+    /// An answer that is shown as it comes.
+    pub(crate) fn never() -> Self {
+        Self { found: Beginning::Other, ..Self::default() }
+    }
+
+    /// Takes the next event of a turn: [`push`](Self::push) for its text, and all else goes on.
+    pub(crate) fn take(&mut self, event: TurnEvent, events: &mut dyn FnMut(TurnEvent)) {
+        match event {
+            TurnEvent::Text(text) => {
+                self.push(&text, events);
+            }
+            event => events(event),
+        }
+    }
+
     /// Takes the next text, and shows what may be shown; whether the answer is an excuse, of which nothing is.
     pub(crate) fn push(&mut self, text: &str, events: &mut dyn FnMut(TurnEvent)) -> bool {
         match self.found {
             Beginning::Other => events(TurnEvent::Text(text.to_owned())),
-            Beginning::Excuse => {}
+            Beginning::Excuse => self.text.push_str(text),
             Beginning::Open => {
                 self.text.push_str(text);
                 self.settle(false, events);
@@ -67,6 +85,13 @@ impl Doubted {
 
     pub(crate) fn is_excuse(&self) -> bool {
         self.found == Beginning::Excuse
+    }
+
+    /// Shows an excuse after all.
+    pub(crate) fn excuse(self, events: &mut dyn FnMut(TurnEvent)) {
+        if self.is_excuse() {
+            events(TurnEvent::Text(self.text));
+        }
     }
 
     fn settle(&mut self, whole: bool, events: &mut dyn FnMut(TurnEvent)) {

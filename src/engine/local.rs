@@ -23,7 +23,7 @@ use toolgate_infer::{
 use super::answer::openings_beside_json;
 use super::automata::{Cache, Side, TurnAutomata};
 use super::choose::{Biases, held_to, opening_of_all};
-use super::doubt::{Doubted, WHY as EXCUSED, is_doubted};
+use super::doubt::{Doubted, EXCUSED, is_doubted};
 use super::options::{AnswerView, Options};
 use super::packs::Packs;
 use super::pool::{Pool, lock};

@@ -31,7 +31,7 @@ mod tuning;
 
 pub use check::{CallCheck, Fault};
 pub(crate) use choose::{Biases, Look, best, empty, held_to, is_weighed, mean, openings_of, weights};
-pub(crate) use doubt::{Doubted, WHY as EXCUSED, is_doubted};
+pub(crate) use doubt::{Doubted, EXCUSED, could_look, is_doubted};
 pub use local::LocalEngine;
 pub(crate) use local::{drop_repeats, show};
 pub use options::{AnswerView, Options, Parameters};

@@ -11,7 +11,9 @@ use toolgate_infer::StopReason;
 
 use super::http::Client;
 use super::wire::{self, Written};
-use crate::engine::{self, Cancel, Turn, TurnEvent, TurnRequest, drop_repeats, recover, show};
+use crate::engine::{
+    self, Cancel, Doubted, EXCUSED, Turn, TurnEvent, TurnRequest, could_look, drop_repeats, recover, show,
+};
 use crate::{Error, Kind};
 
 /// Makes a turn.
@@ -25,13 +27,28 @@ pub(super) fn turn(
 ) -> Result<Turn, Error> {
     let transcript = options.introduced(request.transcript, request.tools, &Family::generic(), Primer::None);
     let messages = transcript.to_openai();
-    let ask = |choice: &ToolChoice, events: &mut dyn FnMut(TurnEvent)| {
+    let asked = |choice: &ToolChoice, doubted: &mut Doubted, events: &mut dyn FnMut(TurnEvent)| {
         let mut body = wire::chat_body(model, request.sampling);
         body.insert("messages".to_owned(), Value::Array(messages.clone()));
         offer(&mut body, request, choice);
-        answer(client, &body.into(), request, cancel, events)
+        answer(client, &body.into(), request, cancel, (doubted, events))
     };
-    let turn = ask(&request.choice, events)?;
+    let ask =
+        |choice: &ToolChoice, events: &mut dyn FnMut(TurnEvent)| asked(choice, &mut Doubted::never(), events);
+    let mut doubted = if could_look(request) { Doubted::default() } else { Doubted::never() };
+    let mut turn = asked(&request.choice, &mut doubted, events)?;
+    if doubted.is_excuse() && turn.parsed.calls.is_empty() {
+        events(TurnEvent::Retry(EXCUSED.to_owned()));
+        match ask(&ToolChoice::Required, events) {
+            Ok(mut again) if !again.parsed.calls.is_empty() || again.parsed.content.is_some() => {
+                again.stats += &turn.stats;
+                turn = again;
+            }
+            Err(error) if error.kind() != Kind::Engine => return Err(error),
+            // A server that cannot be told to call has answered all the same.
+            _ => doubted.excuse(events),
+        }
+    }
     let mut kept = turn.parsed.calls.clone();
     drop_repeats(&mut kept, request.settled);
     if turn.parsed.calls.is_empty() || !kept.is_empty() {
@@ -75,7 +92,7 @@ fn answer(
     body: &Value,
     request: &TurnRequest<'_>,
     cancel: &Cancel,
-    events: &mut dyn FnMut(TurnEvent),
+    (doubted, events): (&mut Doubted, &mut dyn FnMut(TurnEvent)),
 ) -> Result<Turn, Error> {
     let mut written = Written::default();
     let mut calls = Calls::default();
@@ -94,7 +111,7 @@ fn answer(
         }
         if let Some(text) = text("content") {
             written.text.push_str(text);
-            show(leaks.push(text.as_bytes()), events);
+            show(leaks.push(text.as_bytes()), &mut |event| doubted.take(event, events));
         }
         let finish = choice.get("finish_reason").and_then(Value::as_str);
         for field in ["/delta/tool_calls", "/message/tool_calls"] {
@@ -104,7 +121,8 @@ fn answer(
         written.stop = finish.map(wire::stop_of).or(written.stop.take());
         Ok(())
     })?;
-    show(leaks.finish().0, events);
+    show(leaks.finish().0, &mut |event| doubted.take(event, events));
+    doubted.finish(events);
     let Some(stop) = written.stop.take() else {
         let message = format!(
             "the server's answer broke off after {} bytes of text and {} calls; nothing of this turn was taken, ask again",

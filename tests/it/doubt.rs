@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::json;
 use toolgate::agent::{Agent, Event, Options};
 use toolgate::engine::{self, Cancel, Engine, LocalEngine, Thresholds};
 use toolgate::remote::{self, RemoteEngine};
@@ -12,6 +13,7 @@ use toolgate_infer::Vocabulary;
 use toolgate_infer::scripted::Scripted;
 
 use crate::agent::TEMPLATE;
+use crate::model_server::{ModelServer, Reply, calls, models, results, says};
 use crate::remote::llama_server;
 
 const EXCUSE: &str = "I'm sorry, but I don't have access to your tickets.";
@@ -126,4 +128,42 @@ fn a_server_s_model_is_not_left_with_an_excuse_either() {
         Ran { calls: vec!["find".into()], shown: ANSWER.into(), decided: vec![false, true], retries: 1 };
     assert_eq!(engine(true), wanted);
     assert_eq!(engine(false).shown, EXCUSE, "control");
+}
+
+/// A server that takes tools and no grammar: left the choice it says what is no call, told to call it does `otherwise`.
+fn asked_again(
+    says_first: &'static str,
+    otherwise: impl Fn() -> Reply + Send + Sync + 'static,
+) -> ModelServer {
+    ModelServer::start(move |asked| match asked.path.as_str() {
+        "/v1/models" => models(),
+        "/v1/chat/completions" if results(asked) > 0 => says(ANSWER),
+        "/v1/chat/completions" if asked.body["tool_choice"] == "required" => otherwise(),
+        "/v1/chat/completions" => says(says_first),
+        _ => Reply::Refusal(404, json!({})),
+    })
+}
+
+#[test]
+fn a_server_that_takes_no_grammar_is_asked_again_for_a_call() {
+    let server = asked_again(EXCUSE, || calls("find", &json!({"query": "ticket"})));
+    let connected = |server: &ModelServer| RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    let ran = run(connected(&server), true);
+    assert_eq!(ran, Ran { calls: vec!["find".into()], shown: ANSWER.into(), decided: vec![], retries: 1 });
+    assert_eq!(run(connected(&server), false).shown, EXCUSE, "control: no tool looks things up");
+    let refuses =
+        asked_again(EXCUSE, || Reply::Refusal(400, json!({"error": {"message": "no such choice"}})));
+    assert_eq!(run(connected(&refuses), true).shown, EXCUSE, "one that cannot be told to call has answered");
+    let silent = asked_again(EXCUSE, || says(""));
+    assert_eq!(run(connected(&silent), true).shown, EXCUSE);
+    let ran = run(connected(&asked_again(ANSWER, || Reply::Refusal(500, json!({})))), true);
+    assert_eq!((ran.shown.as_str(), ran.retries), (ANSWER, 0), "control: an answer");
+    let leaked = asked_again(
+        concat!(
+            "I'm sorry, I don't have access. ",
+            "<tool_call>{\"name\": \"find\", \"arguments\": {\"query\": \"ticket\"}}</tool_call>"
+        ),
+        || Reply::Refusal(500, json!({})),
+    );
+    assert_eq!(run(connected(&leaked), true).calls, ["find"], "it called all the same");
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::median;
@@ -28,7 +28,7 @@ Warm: the model is loaded and the prompt was evaluated before. Cold: a process o
 start to the call, with what earlier ones kept of the prompt, and once more without. At once: warm
 calls beside each other (--at-once), and how many times as many that is in a second. The server is
 asked for the same calls by its own tools (tool_choice required), and with our prompt and grammar at
-its /completion, if it has that. A call is valid that is one call of a tool offered, with arguments
+its /completion, if it has that (--asked). A call is valid that is one call of a tool offered, with arguments
 that fit its schema. Greedy, 256 tokens at most; times are medians, in milliseconds. The options that
 switch techniques off (--no-forcing, --no-drafts, --no-cache) tell what each of them gains.
 
@@ -52,6 +52,9 @@ pub(super) struct CallArgs {
     /// Start that server with this command, whose words are split at blanks, and anew for each cold call of it.
     #[arg(long, value_name = "COMMAND", requires = "against")]
     start: Option<String>,
+    /// How it is asked: by its own tools, with our prompt and grammar, or both.
+    #[arg(long, value_name = "HOW", default_value = "both", requires = "against")]
+    asked: Asked,
     /// Measure each warm call so often and take the median.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
@@ -70,6 +73,14 @@ pub(super) struct CallArgs {
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// How a server is asked for a call.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Asked {
+    Tools,
+    Grammar,
+    Both,
 }
 
 /// Tokens of context where the arguments tell of none: a hundred tools take eleven thousand.
@@ -98,7 +109,7 @@ pub(super) fn run(args: &mut CallArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     let mut rows = Vec::new();
     for request in requests.iter().take(count) {
         let ours = ours::warm(engine.as_ref(), request, args.runs)?;
-        let theirs = peer.as_ref().map(|peer| PeerTimes::of(peer, request, &ours, args.runs)).transpose()?;
+        let theirs = peer.as_ref().map(|peer| PeerTimes::of(peer, request, &ours, args)).transpose()?;
         rows.push(Row {
             ours,
             theirs: theirs.unwrap_or_default(),
@@ -184,10 +195,13 @@ struct Answer {
 
 impl PeerTimes {
     /// What it takes for a request whose prompt it has evaluated before.
-    fn of(peer: &Peer, request: &Request, ours: &Measured, runs: u16) -> anyhow::Result<Self> {
-        let own = peer.repeated(&Ask::chat(request), runs)?;
-        let ask = ours.grammar.as_ref().map(|grammar| Ask::completion(&ours.prompt, grammar));
-        let grammar = ask.map(|ask| peer.repeated(&ask, runs)).transpose()?.flatten();
+    fn of(peer: &Peer, request: &Request, ours: &Measured, args: &CallArgs) -> anyhow::Result<Self> {
+        let time = |ask: Option<Ask>| -> anyhow::Result<Option<Answered>> {
+            Ok(ask.map(|ask| peer.repeated(&ask, args.runs)).transpose()?.flatten())
+        };
+        let own = time((args.asked != Asked::Grammar).then(|| Ask::chat(request)))?;
+        let grammar = ours.grammar.as_ref().filter(|_| args.asked != Asked::Tools);
+        let grammar = time(grammar.map(|grammar| Ask::completion(&ours.prompt, grammar)))?;
         let answer = |answered: Answered| Answer {
             ms: answered.ms,
             tokens: answered.tokens(),
