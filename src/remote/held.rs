@@ -145,7 +145,7 @@ impl Making<'_> {
             }
             None => None,
         };
-        let written = self.write(&prompt, held.as_ref().unwrap_or(call), &mut |_, _| {})?;
+        let written = self.write(&prompt, held.as_ref().unwrap_or(call), None)?;
         let (written, mut parsed) = self.mended(&prompt, offered, written)?;
         let made = !parsed.calls.is_empty();
         if !made {
@@ -176,7 +176,7 @@ impl Making<'_> {
             return Ok((written, parsed));
         };
         (self.events)(TurnEvent::Retry(format!("{why}; that value is written again as one that is")));
-        let again = self.write(prompt, &grammar, &mut |_, _| {})?;
+        let again = self.write(prompt, &grammar, None)?;
         let read = self.read(&again);
         let is_right =
             |check: &dyn CallCheck| single(&again, &read).is_some_and(|call| check.fault(call).is_none());
@@ -231,9 +231,7 @@ impl Making<'_> {
         } else {
             self.prompt(&self.introduced(self.request.transcript, true), self.request.tools)?
         };
-        let mut show =
-            |piece: &str, events: &mut dyn FnMut(TurnEvent)| events(TurnEvent::Text(piece.to_owned()));
-        let written = self.write(&prompt, grammar, &mut show)?;
+        let written = self.write(&prompt, grammar, Some(&mut Doubted::never()))?;
         let mut text = written.text.clone();
         if written.stop == Some(StopReason::End)
             && let Some(results) = addition(view, self.request, &text)
@@ -248,9 +246,7 @@ impl Making<'_> {
     fn doubted(&mut self, grammar: &Grammar) -> Result<Option<Written>, Error> {
         let prompt = self.prompt(&self.introduced(self.request.transcript, true), self.request.tools)?;
         let mut doubted = Doubted::default();
-        let written = self.write(&prompt, grammar, &mut |piece, events| {
-            doubted.push(piece, events);
-        })?;
+        let written = self.write(&prompt, grammar, Some(&mut doubted))?;
         doubted.finish(self.events);
         if doubted.is_excuse() {
             (self.events)(TurnEvent::Retry(EXCUSED.to_owned()));
@@ -340,14 +336,19 @@ impl Making<'_> {
         Ok(self.server.dialogue().prompt(transcript, tools, &PromptOptions::default())?)
     }
 
+    /// What the model writes under a grammar; `shown` shows it as far as it may be.
     fn write(
         &mut self,
         prompt: &Prompt,
         grammar: &Grammar,
-        show: &mut dyn FnMut(&str, &mut dyn FnMut(TurnEvent)),
+        mut shown: Option<&mut Doubted>,
     ) -> Result<Written, Error> {
         let events = &mut *self.events;
-        let mut piece = |text: &str| show(text, events);
+        let mut piece = |text: &str| {
+            if let Some(shown) = &mut shown {
+                shown.push(text, events);
+            }
+        };
         let written = self.server.write(prompt, grammar, self.request.sampling, self.cancel, &mut piece)?;
         if written.stop.is_none() {
             let message = format!(

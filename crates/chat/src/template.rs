@@ -117,6 +117,8 @@ impl Template {
         environment
             .set_formatter(|out, _, value| out.write_str(&python_str(value)).map_err(JinjaError::from));
         environment.set_fuel(Some(FUEL));
+        // Else errors name what is not defined in builds with debug assertions alone.
+        environment.set_debug(true);
         environment.add_filter("tojson", tojson);
         environment.add_filter("string", |value: &Jinja| python_str(value));
         environment.add_test("iterable", is_iterable);
