@@ -120,6 +120,9 @@ pub struct Turn {
     pub closing: bool,
     /// Calls it could not consist of, each as name and arguments.
     pub settled: Vec<(String, Map<String, Value>)>,
+    /// How each tool goes with what the user named, as the tools told it; what records of earlier versions do not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fits: Vec<f64>,
     /// The tools as they were offered in this turn, in OpenAI form, where their arguments were held to what was there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub narrowed: Vec<Value>,

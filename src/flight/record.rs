@@ -257,6 +257,7 @@ pub(super) fn asked(turn: usize, request: &TurnRequest<'_>) -> Turn {
         choice: choice_text(&request.choice),
         closing: request.closing,
         settled: settled.collect(),
+        fits: request.fits.to_vec(),
         narrowed: narrowed(request.tools),
         faults: Vec::new(),
         prompts: Vec::new(),
