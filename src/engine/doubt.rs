@@ -32,7 +32,7 @@ pub(crate) fn could_look(request: &TurnRequest<'_>) -> bool {
     request.choice == ToolChoice::Auto
         && !matches!(request.transcript.last(), Some(Message::Tool(_)))
         && request.answer == AnswerForm::Text
-        && request.tools.iter().any(|tool| tool.lookup)
+        && request.looks_up()
 }
 
 /// An answer whose beginning is held back until it is known not to be an excuse.

@@ -390,7 +390,7 @@ impl<B: Backend + Send> Making<'_, B> {
         decision: &TurnDecision,
     ) -> Result<Option<Turn>, Error> {
         let Some(side) = &automata.answer else { return Ok(None) };
-        let shown = Shown::Doubted(Doubted::default());
+        let shown = Shown::Answer(Doubted::default());
         let decoded = self.decode(state, Some(side), &mut self.sampler()?, shown)?;
         if decoded.stop == StopReason::SinkStopped {
             (self.events)(TurnEvent::Retry(EXCUSED.to_owned()));
@@ -436,7 +436,8 @@ impl<B: Backend + Send> Making<'_, B> {
             }
             self.reason(state)?;
         }
-        let decoded = self.decode(state, Some(side), &mut self.sampler()?, Shown::Answer)?;
+        let decoded =
+            self.decode(state, Some(side), &mut self.sampler()?, Shown::Answer(Doubted::never()))?;
         let mut text = decoded.text.clone();
         if decoded.stop == StopReason::End
             && let Some(results) = addition(engine.options.answer_view, self.request, &text)
@@ -456,7 +457,7 @@ impl<B: Backend + Send> Making<'_, B> {
     /// A turn without any constraint, read as it comes.
     fn unconstrained(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<Turn, Error> {
         self.prefill(state, &self.transcript(), offered, false)?;
-        let decoded = self.decode(state, None, &mut self.sampler()?, Shown::Answer)?;
+        let decoded = self.decode(state, None, &mut self.sampler()?, Shown::Answer(Doubted::never()))?;
         let read = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
         let written_well = !read.calls.is_empty();
         let mut parsed = recover(read, self.request.tools);
@@ -527,14 +528,14 @@ impl<B: Backend + Send> Making<'_, B> {
         let mut constraint = self.engine.constraint(side)?;
         let mut options = match shown {
             Shown::Calls(_) => self.call_options(),
-            Shown::Answer | Shown::Doubted(_) => {
+            Shown::Answer(_) => {
                 DecodeOptions { stop_texts: self.request.sampling.stop.clone(), ..self.decode_options() }
             }
         };
         options.ahead = std::mem::take(&mut self.ahead);
         self.budget = self.spent + options.max_tokens.min(state.session.room() + options.ahead);
         // Without a constraint the text may hold a call in any dialect: only what is none is shown.
-        let leaked = side.is_none() && matches!(shown, Shown::Answer);
+        let leaked = side.is_none() && matches!(shown, Shown::Answer(_));
         let mut leaks = leaked.then(|| Stream::new(self.request.tools));
         let events = &mut *self.events;
         let mut is_enough = false;
@@ -542,8 +543,7 @@ impl<B: Backend + Send> Making<'_, B> {
             decode(&mut state.session, &mut constraint, sampler, &options, &mut |piece: Piece<'_>| {
                 match (&mut leaks, &mut shown) {
                     (Some(leaks), _) => show(leaks.push(piece.text.as_bytes()), events),
-                    (None, Shown::Answer) => events(TurnEvent::Text(piece.text.to_owned())),
-                    (None, Shown::Doubted(doubted)) => is_enough = doubted.push(piece.text, events),
+                    (None, Shown::Answer(answer)) => is_enough = answer.push(piece.text, events),
                     (None, Shown::Calls(calls)) => is_enough = calls.push(piece.text, events),
                 }
                 if is_enough {
@@ -555,8 +555,7 @@ impl<B: Backend + Send> Making<'_, B> {
             show(leaks.finish().0, events);
         }
         match shown {
-            Shown::Answer => {}
-            Shown::Doubted(mut doubted) => doubted.finish(events),
+            Shown::Answer(mut answer) => answer.finish(events),
             Shown::Calls(calls) => {
                 calls.finish(events);
                 // Calls that came again are left out of the turn, which ends as if the model had ended it.

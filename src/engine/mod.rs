@@ -227,6 +227,11 @@ impl<'a> TurnRequest<'a> {
             sampling,
         }
     }
+
+    /// Whether a tool offered [looks things up](ToolSpec::lookup).
+    pub(crate) fn looks_up(&self) -> bool {
+        self.tools.iter().any(|tool| tool.lookup)
+    }
 }
 
 /// What an answer is.

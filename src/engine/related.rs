@@ -41,7 +41,7 @@ pub(crate) fn relation(request: &TurnRequest<'_>) -> Relation {
     let of_descriptions = || request.tools.iter().flat_map(|tool| telling(&tool.description));
     let is_told = of_names().chain(of_descriptions()).any(|word| word.is_ascii())
         && said.iter().any(|word| word.is_ascii());
-    let looks = request.tools.iter().any(|tool| tool.lookup);
+    let looks = request.looks_up();
     if !is_told || of_names().any(|word| said.contains(&word)) {
         return Relation::Named;
     }

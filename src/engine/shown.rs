@@ -14,10 +14,8 @@ const REPEATS: usize = 2;
 
 /// What is shown of a text while it is decoded.
 pub(super) enum Shown {
-    /// All of it: it is an answer.
-    Answer,
-    /// All of it, once it is known not to be an excuse.
-    Doubted(Doubted),
+    /// All of it: it is an answer, which may have to be known not to be an excuse first.
+    Answer(Doubted),
     /// The calls in it, which are read in any case.
     Calls(Box<ShownCalls>),
 }

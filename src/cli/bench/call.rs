@@ -28,9 +28,9 @@ Warm: the model is loaded and the prompt was evaluated before. Cold: a process o
 start to the call, with what earlier ones kept of the prompt, and once more without. At once: warm
 calls beside each other (--at-once), and how many times as many that is in a second. The server is
 asked for the same calls by its own tools (tool_choice required), and with our prompt and grammar at
-its /completion, if it has that (--asked). A call is valid that is one call of a tool offered, with arguments
-that fit its schema. Greedy, 256 tokens at most; times are medians, in milliseconds. The options that
-switch techniques off (--no-forcing, --no-drafts, --no-cache) tell what each of them gains.
+its /completion, if it has that (--asked). A call is valid that is one call of a tool offered, with
+arguments that fit its schema. Greedy, 256 tokens at most; times are medians, in milliseconds. The
+options that switch techniques off (--no-forcing, --no-drafts, --no-cache) tell what each gains.
 
 --json prints {model, runs, requests: [{id, tools, valid, text, tokens, sampled_tokens, forced_tokens,
 drafted_tokens, accepted_tokens, decode_calls, prompt_tokens, cached_tokens,
