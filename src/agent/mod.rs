@@ -347,7 +347,8 @@ impl Run<'_> {
                 };
                 return Ok((turn.parsed.content.unwrap_or_default(), reason, iteration));
             }
-            let is_cut = stopped == toolgate_infer::StopReason::Budget;
+            // Calls of a text that breaks off may have been read with what they lack filled in.
+            let is_cut = stopped == toolgate_infer::StopReason::Budget || !stopped.is_whole();
             self.execute(&calls, is_cut.then_some(budget));
             if self.cancel.is_cancelled() {
                 return Ok((String::new(), StopReason::Cancelled, iteration));

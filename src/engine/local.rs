@@ -31,6 +31,7 @@ use super::prefill::Beginnings;
 use super::recover::recover;
 use super::results::{addition, instead};
 use super::shown::{Shown, ShownCalls};
+use super::underway::Underway;
 use super::{AnswerForm, Cancel, Constraint, Engine, Facts, Turn, TurnEvent, TurnRequest};
 use crate::models::Sha256Digest;
 use crate::{Error, Kind};
@@ -78,6 +79,7 @@ pub struct LocalEngine<B> {
     reference: Option<Reference>,
     conversations: Pool<State<B>>,
     pub(super) learned: Learned,
+    pub(super) underway: Underway,
     /// Where beginnings of prompts are kept from one process to the next.
     pub(super) packs: Option<Packs>,
     load_ms: u64,
@@ -174,6 +176,7 @@ impl<B: Backend + Send> LocalEngine<B> {
             reference: None,
             conversations,
             learned: Learned::default(),
+            underway: Underway::default(),
             packs: None,
             load_ms: 0,
         }

@@ -28,6 +28,7 @@ mod results;
 mod shown;
 mod suited;
 mod tuning;
+mod underway;
 
 pub use check::{CallCheck, Fault};
 pub(crate) use choose::{Biases, Look, best, empty, held_to, is_weighed, mean, openings_of, weights};
@@ -439,7 +440,8 @@ pub struct Turn {
     pub parsed: ParsedTurn,
     /// The text as the model wrote it.
     pub text: String,
-    /// Why it ended. After [`StopReason::Budget`] its calls are whole, but not what the model wanted to write.
+    /// Why it ended. After [`StopReason::Budget`], and where it was cut off ([`StopReason::is_whole`]), its calls are not what
+    /// the model wanted to write, and none is to be run.
     pub stop: StopReason,
     /// Tokens it could have: [`Sampling::max_tokens`], or what the context had room for.
     pub budget: usize,

@@ -131,9 +131,11 @@ impl<B: Backend + Send> Making<'_, B> {
         let common = prompt.get(..beginning).unwrap_or_default();
         if Packs::is_worth(beginning) && session.held(common) < beginning {
             let started = std::time::Instant::now();
-            let restored = self.engine.restored(session, common)?;
+            session.end_turn();
+            let _entry = self.engine.underway.enter(common, || session.held(common), cancel)?;
             // An overflow is told of the whole prompt, below.
-            if !restored && total + RESERVE <= session.backend().context_len() {
+            let fits = total + RESERVE <= session.backend().context_len();
+            if session.held(common) < beginning && !self.engine.restored(session, common)? && fits {
                 front = session.set_beginning(common, RESERVE, cancel, &mut show)?;
                 self.engine.saved(session)?;
             }
@@ -184,7 +186,10 @@ impl<B: Backend + Send> super::LocalEngine<B> {
     /// Puts back what a pack has of `tokens`; whether that is all of them.
     fn restored(&self, session: &mut Session<B>, tokens: &[TokenId]) -> Result<bool, Error> {
         let (Some(packs), Some(key)) = (&self.packs, session.backend().state_key()) else { return Ok(false) };
-        let Some((found, state)) = packs.find(&key, tokens, session.held(tokens)) else { return Ok(false) };
+        let room = session.backend().context_len();
+        let Some((found, state)) = packs.find(&key, tokens, session.held(tokens), room) else {
+            return Ok(false);
+        };
         if !session.restore(&found, &state)? {
             packs.forget(&key, &found);
             return Ok(false);

@@ -105,6 +105,23 @@ impl Client {
         self.whole(format!("{}/models", self.api), None, cancel)
     }
 
+    /// The list of models; none where the server has none.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub(super) fn listed(&self, cancel: &Cancel) -> Result<Option<Value>, Error> {
+        self.found(format!("{}/models", self.api), cancel)
+    }
+
+    /// A path below the server's root; none where the server knows no such address, or answers with something else than
+    /// JSON.
+    ///
+    /// # Errors
+    /// A server that cannot be reached, refuses the key, or fails: what it is cannot be told then.
+    pub(super) fn find(&self, path: &str, cancel: &Cancel) -> Result<Option<Value>, Error> {
+        self.found(format!("{}{path}", self.root), cancel)
+    }
+
     /// A path below the server's root.
     pub(super) fn get(&self, path: &str, cancel: &Cancel) -> Result<Value, Error> {
         self.whole(format!("{}{path}", self.root), None, cancel)
@@ -150,6 +167,16 @@ impl Client {
         }
     }
 
+    fn found(&self, url: String, cancel: &Cancel) -> Result<Option<Value>, Error> {
+        match self.first(self.job(url.clone(), None), Want::Whole, cancel)? {
+            (Message::Answer(status @ (401 | 403 | 429 | 500..), bytes), _) => {
+                Err(answers::refusal(&url, status, &bytes))
+            }
+            (Message::Answer(200..=299, bytes), _) => Ok(serde_json::from_slice(&bytes).ok()),
+            _ => Ok(None),
+        }
+    }
+
     fn stream(
         &self,
         url: String,
@@ -166,6 +193,7 @@ impl Client {
                 None => receive(&messages, cancel)?,
             };
             match message {
+                Message::Answer(200..=299, bytes) => return Err(unstreamed(&url, &bytes)),
                 Message::Answer(status, bytes) => return Err(answers::refusal(&url, status, &bytes)),
                 Message::Failed(why, _) => return Err(broken(&url, &why)),
                 Message::Line(line) => match line.strip_prefix(b"data:") {
@@ -246,6 +274,23 @@ fn tell(url: &str, event: &[u8], each: &mut dyn FnMut(&Value) -> Result<(), Erro
     }
 }
 
+/// What is said of an answer that is JSON where a stream was asked for: the server's own words, where it failed.
+fn unstreamed(url: &str, body: &[u8]) -> Error {
+    let told: Value = serde_json::from_slice(body).unwrap_or_default();
+    match told.get("error").filter(|error| !error.is_null()) {
+        Some(error) => answers::failure(url, error),
+        None => {
+            let message = format!("{url} does not stream its answers, which are asked for as events");
+            Error::new(Kind::Engine, message)
+        }
+    }
+}
+
+fn is_json(kind: &ureq::http::HeaderValue) -> bool {
+    let kind = kind.to_str().ok().and_then(|kind| kind.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
 fn broken(url: &str, why: &str) -> Error {
     let message = format!("the answer of {url} broke off: {why}; nothing of this turn was taken, ask again");
     Error::new(Kind::Engine, message)
@@ -313,8 +358,9 @@ fn request(job: &Job, want: Want, send: &SyncSender<Message>) -> Message {
         Err(error) => return Message::Failed(error.to_string(), reached(&error)),
     };
     let status = response.status().as_u16();
+    let is_json = response.headers().get("content-type").is_some_and(is_json);
     let mut body = BufReader::new(response.into_body().into_reader());
-    if want == Want::Whole || !(200..300).contains(&status) {
+    if want == Want::Whole || is_json || !(200..300).contains(&status) {
         let mut bytes = Vec::new();
         return match body.take(MOST).read_to_end(&mut bytes) {
             Ok(_) => Message::Answer(status, bytes),

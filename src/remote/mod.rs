@@ -128,7 +128,7 @@ impl RemoteEngine {
     /// Asks the server what it is and which models it has.
     ///
     /// # Errors
-    /// [`Kind::Engine`] for a server that does not answer, refuses the key, or has no such model;
+    /// [`Kind::Engine`] for a server that does not answer, fails, refuses the key, or lists no model where none is named;
     /// [`Kind::Input`] for an address that is none.
     ///
     /// ```
@@ -215,21 +215,20 @@ impl Engine for RemoteEngine {
     }
 }
 
-/// What a server says it is. One that does not say is asked for nothing but what all have.
+/// What a server says it is. One that does not say is asked for nothing but what all have; one that cannot say now, as it is
+/// not reached or still loads, is an error: taken for another it would be asked in a worse way for the whole run.
 fn detect(client: &Client) -> Result<GrammarSupport, Error> {
     let never = Cancel::default();
-    match client.get("/props", &never) {
-        Ok(told) if told.get("chat_template").is_some_and(Value::is_string) => Ok(GrammarSupport::Llama),
-        // llama-server while it loads: taken for another server it would be asked in a worse way for the whole run.
-        Err(why) if why.to_string().contains("Loading model") => Err(why),
-        _ => match client.models(&never) {
-            Ok(list) if owner(&list) == Some("vllm") => Ok(GrammarSupport::Vllm),
-            Ok(list) if owner(&list) == Some("toolgate") && toolgate::facts(client).is_some() => {
-                Ok(GrammarSupport::Toolgate)
-            }
-            _ => Ok(GrammarSupport::None),
-        },
+    let is_llama = |told: Value| told.get("chat_template").is_some_and(Value::is_string);
+    if client.find("/props", &never)?.is_some_and(is_llama) {
+        return Ok(GrammarSupport::Llama);
     }
+    let list = client.listed(&never)?.unwrap_or_default();
+    Ok(match owner(&list) {
+        Some("vllm") => GrammarSupport::Vllm,
+        Some("toolgate") if toolgate::facts(client).is_some() => GrammarSupport::Toolgate,
+        _ => GrammarSupport::None,
+    })
 }
 
 fn owner(list: &Value) -> Option<&str> {

@@ -1,7 +1,8 @@
 //! A turn on a server that takes tools and no grammar: they are sent, its calls are put together from their pieces, and
 //! those that leaked into the text are found by the fallback parser.
 //!
-//! Invariant: a call's arguments are the server's whole JSON object, or the call is none.
+//! Invariant: a call's arguments are the server's JSON object, whole unless the turn says that it was cut off, or the call
+//! is none.
 
 use serde_json::{Map, Value};
 use toolgate_chat::fallback::{Stream, extract};
@@ -147,8 +148,7 @@ fn finished(
     let content = Some(written.text.trim().to_owned()).filter(|text| !text.is_empty());
     let reasoning = Some(written.reasoning).filter(|text| !text.is_empty());
     let mut parsed = ParsedTurn { content, reasoning, ..ParsedTurn::default() };
-    let cut = stop == StopReason::MaxTokens;
-    let stop = if calls.read(&mut parsed, cut) { StopReason::Budget } else { stop };
+    calls.read(&mut parsed, !stop.is_whole());
     let parsed = match parsed.calls.is_empty() {
         false => parsed,
         true => {
@@ -211,17 +211,13 @@ impl Calls {
         }
     }
 
-    /// Reads them into a turn; whether one of them was cut off.
-    fn read(self, turn: &mut ParsedTurn, cut: bool) -> bool {
-        let mut was_cut = false;
+    /// Reads them into a turn, which may have been cut off.
+    fn read(self, turn: &mut ParsedTurn, is_cut: bool) {
         for call in self.0 {
             match call.arguments() {
                 Some(arguments) => turn.calls.push(call.with(arguments)),
                 // Never run, so that its arguments do not matter; the model is told why.
-                None if cut => {
-                    was_cut = true;
-                    turn.calls.push(call.with(Map::new()));
-                }
+                None if is_cut => turn.calls.push(call.with(Map::new())),
                 None => turn.defects.push(Defect {
                     kind: DefectKind::NotJson,
                     offset: 0,
@@ -232,7 +228,6 @@ impl Calls {
         if let (None, [], [defect, ..]) = (&turn.content, turn.calls.as_slice(), turn.defects.as_slice()) {
             turn.content = Some(format!("(the model made a call that cannot be read: {})", defect.message));
         }
-        was_cut
     }
 }
 
@@ -271,15 +266,15 @@ mod tests {
 
     use super::*;
 
-    fn read(pieces: Value, cut: bool) -> (ParsedTurn, bool) {
+    fn read(pieces: Value, is_cut: bool) -> ParsedTurn {
         let mut calls = Calls::default();
         let pieces = pieces.as_array().unwrap();
         for (at, piece) in pieces.iter().enumerate() {
             calls.take(piece, at + 1 == pieces.len());
         }
         let mut turn = ParsedTurn::default();
-        let was_cut = calls.read(&mut turn, cut);
-        (turn, was_cut)
+        calls.read(&mut turn, is_cut);
+        turn
     }
 
     #[test]
@@ -326,23 +321,22 @@ mod tests {
                 ]),
             ),
         ] {
-            let (mut turn, cut) = read(pieces, false);
+            let mut turn = read(pieces, false);
             turn.calls.sort_by(|one, other| one.name.cmp(&other.name));
             let seen: Vec<_> = turn.calls.iter().map(|call| (call.id.as_str(), call.name.as_str())).collect();
             assert_eq!(seen, [("a", "f"), ("b", "g")], "{how}");
             assert_eq!(turn.calls[0].arguments, *json!({"x": 1}).as_object().unwrap(), "{how}");
-            assert!(turn.calls[1].arguments.is_empty() && !cut, "{how}");
+            assert!(turn.calls[1].arguments.is_empty(), "{how}");
         }
     }
 
     #[test]
     fn arguments_that_are_no_object_are_mended_cut_or_said_to_be_none() {
         let one = |arguments: &str| json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}}]);
-        let (turn, _) = read(one("{'x': 1,}"), false);
+        let turn = read(one("{'x': 1,}"), false);
         assert_eq!(turn.calls[0].arguments, *json!({"x": 1}).as_object().unwrap());
-        let (turn, cut) = read(one("{\"x\": \"unfin"), true);
-        assert!(cut || turn.calls[0].arguments.is_empty(), "{turn:?}");
-        let (turn, _) = read(one("3"), false);
+        assert_eq!(read(one("3 and"), true).calls.len(), 1, "the model is told of it");
+        let turn = read(one("3"), false);
         assert!(turn.calls.is_empty() && turn.content.unwrap().contains("cannot be read"));
         assert_eq!(turn.defects.len(), 1);
     }

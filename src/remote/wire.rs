@@ -62,13 +62,17 @@ impl Usage {
     }
 }
 
+/// The highest seed.
+const SEEDS: u64 = i64::MAX as u64;
+
 /// The fields of a chat completion that say how tokens are drawn.
 pub(super) fn chat_body(model: &str, sampling: &Sampling) -> Map<String, Value> {
     let body = json!({
         "model": model,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
-        "seed": sampling.seed,
+        // Other servers take what fits into 64 bits with a sign.
+        "seed": sampling.seed & SEEDS,
         "max_tokens": sampling.max_tokens,
         "stream": true,
         "stream_options": {"include_usage": true},

@@ -114,7 +114,6 @@ fn calls_of_a_real_model_at_the_same_time_are_each_about_their_own_request() {
         let called = turn.parsed.calls[0].arguments["path"].clone();
         made.lock().unwrap().push((path.to_owned(), called, turn.stats));
     };
-    once(paths[0]);
     for _ in 0..3 {
         std::thread::scope(|scope| {
             for path in paths {
@@ -123,12 +122,10 @@ fn calls_of_a_real_model_at_the_same_time_are_each_about_their_own_request() {
         });
     }
     let made = made.into_inner().unwrap();
-    assert_eq!(made.len(), 13);
-    for (path, called, stats) in &made {
+    assert_eq!(made.len(), 12);
+    for (path, called, _) in &made {
         assert_eq!(called, &json!(path));
-        assert!(
-            std::ptr::eq(stats, &made[0].2) || stats.cached_tokens * 2 > stats.prompt_tokens,
-            "{stats:?}"
-        );
     }
+    let anew = made.iter().filter(|(.., stats)| stats.cached_tokens * 2 < stats.prompt_tokens);
+    assert_eq!(anew.count(), 1, "{made:?}");
 }

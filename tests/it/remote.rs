@@ -110,6 +110,48 @@ fn a_call_that_leaks_as_text_is_run_and_not_shown() {
 }
 
 #[test]
+fn a_call_that_a_server_cut_off_is_not_run_however_well_it_could_be_mended() {
+    let arguments = "{\"city\": \"Os\"";
+    for piece in [
+        json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "get_weather", "arguments": arguments}}]}),
+        json!({"content": format!("<tool_call>{{\"name\": \"get_weather\", \"arguments\": {arguments}")}),
+    ] {
+        let server =
+            offered(move || Reply::Events([delta(piece.clone())].into_iter().chain(end("length")).collect()));
+        let outcome = run(&server).outcome.unwrap();
+        assert_eq!(called(&outcome), [("get_weather", Status::Limit)]);
+    }
+}
+
+#[test]
+fn an_answer_that_is_no_stream_is_said_to_be_none_and_its_words_are_told() {
+    let said = |answer: Value| {
+        let server = offered(move || Reply::Json(answer.clone()));
+        run(&server).outcome.unwrap_err().to_string()
+    };
+    let whole = json!({"choices": [{"message": {"content": "Rain."}, "finish_reason": "stop"}]});
+    assert!(said(whole).contains("does not stream its answers"));
+    assert!(said(json!({"error": {"message": "the model is out"}})).contains("the model is out"));
+}
+
+#[test]
+fn a_server_that_cannot_say_what_it_is_is_not_taken_for_one_without_grammars() {
+    let connect = |status| {
+        let server = ModelServer::start(move |asked| match asked.path.as_str() {
+            "/props" => Reply::Refusal(status, json!({"error": {"message": "Loading model"}})),
+            _ => models(),
+        });
+        let model = Some("scripted".to_owned());
+        RemoteEngine::connect(remote::Options { model, ..remote::Options::new(&server.url) })
+    };
+    assert_eq!(connect(404).unwrap().grammar(), "none", "control");
+    for status in [401, 503] {
+        let error = connect(status).err().unwrap();
+        assert!(error.to_string().contains("Loading model"), "{error}");
+    }
+}
+
+#[test]
 fn a_repeated_call_becomes_an_answer() {
     let server = ModelServer::start(|asked| match asked.path.as_str() {
         "/v1/models" => models(),

@@ -68,7 +68,7 @@ pub struct Prefill {
     pub prompt_tokens: usize,
     /// Of these, tokens found in the cache.
     pub cached_tokens: usize,
-    /// Of these, tokens evaluated now; at least one where logits are wanted.
+    /// Of these, tokens evaluated now; at least one where logits are wanted and nothing is ahead.
     pub evaluated_tokens: usize,
     /// Time taken, in milliseconds.
     pub ms: f64,
@@ -252,16 +252,16 @@ impl<B: Backend> Session<B> {
         }
         self.recall(prompt)?;
         self.choose(prompt)?;
+        let wanted = [prompt, ahead].concat();
         // The last token is evaluated again if need be: its logits are those the turn starts from.
-        let most = if rows == Rows::None || !ahead.is_empty() { total } else { total - 1 };
-        self.truncate(common_len(&self.tokens, prompt).min(most))?;
+        let most = if rows == Rows::None { wanted.len() } else { wanted.len() - 1 };
+        self.truncate(common_len(&self.tokens, &wanted).min(most))?;
         if self.tokens.len() < most {
-            self.borrow(prompt.get(..most).unwrap_or_default())?;
+            self.borrow(wanted.get(..most).unwrap_or_default())?;
         }
-        let cached = self.tokens.len();
+        let cached = self.tokens.len().min(total);
         progress(Progress { cached, done: cached, total });
-        let rest = [prompt.get(cached..).unwrap_or_default(), ahead].concat();
-        let mut rest = rest.as_slice();
+        let mut rest = wanted.get(self.tokens.len()..).unwrap_or_default();
         while !rest.is_empty() {
             if cancel.is_cancelled() {
                 return Err(Error::new(Kind::Cancelled, "cancelled while the prompt was evaluated"));

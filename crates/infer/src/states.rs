@@ -76,9 +76,12 @@ impl States {
         Some(found)
     }
 
-    /// Keeps a state, in place of those of what its tokens begin with.
+    /// Keeps a state, in place of those of what its tokens begin with. One that is larger than all may be is not kept.
     pub(crate) fn put(&self, tokens: Vec<TokenId>, bytes: Vec<u8>) {
         let mut kept = self.lock();
+        if bytes.len() > kept.most {
+            return;
+        }
         kept.states.retain(|state| !tokens.starts_with(&state.tokens));
         kept.states.push(State { tokens, bytes: Arc::new(bytes) });
         while kept.bytes() > kept.most {
@@ -121,7 +124,7 @@ mod tests {
         states.put(vec![3; 4], vec![0; 6]);
         assert_eq!((lengths(&states), states.bytes()), (vec![2, 4], 10), "2 2 2 was used longest ago");
         states.put(vec![4; 5], vec![0; 11]);
-        assert_eq!(states.bytes(), 0, "one that is larger than the bound leaves none, itself included");
+        assert_eq!(lengths(&states), [2, 4], "one that is larger than the bound costs no other its place");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Stats {
     pub sampled_tokens: usize,
     /// Tokens the grammar left no choice about.
     pub forced_tokens: usize,
-    /// Tokens guessed ahead.
+    /// Tokens evaluated before they were taken: guesses, and those that were looked past.
     pub drafted_tokens: usize,
     /// Of these, tokens the model confirmed.
     pub accepted_tokens: usize,

@@ -38,9 +38,9 @@ pub struct ContextOptions {
     /// Threads; `None` is one for each physical core.
     pub threads: Option<u32>,
     /// Whether tokens evaluated together must give the logits of tokens evaluated one by one. Default
-    /// [`Numerics::Exact`]: forced tokens then go in batches of seven, or of three where weights are of type Q4_K and so
-    /// repacked, and prompts do without the tiled attention kernel (values are cached as bfloat16, which it does not take).
-    /// It holds for a conversation that has a context to itself; those that share one are in each other's batches, and
+    /// [`Numerics::Exact`]: tokens then go in batches of seven, or of three where weights are of type Q4_K and so repacked
+    /// (greedy turns take wider ones there, and make close choices anew: [`toolgate_infer::Backend::noise`]), and prompts do
+    /// without the tiled attention kernel (values are cached as bfloat16, which it does not take). It holds for a conversation that has a context to itself; those that share one are in each other's batches, and
     /// keep of it only the plain attention kernel, beside which the tiled one turned rows of a 135 M model by a cosine
     /// of 0.98.
     pub numerics: Numerics,
@@ -83,8 +83,10 @@ pub(crate) struct Context {
     texts: Vec<Vec<TokenId>>,
     /// What saved states depend on; none where they cannot be saved.
     pub(crate) state_key: Option<String>,
-    /// Whether a sequence was copied since the last evaluation: llama.cpp moves its keys and values in the next one.
-    copying: bool,
+    /// Whether sequences have cells of their own, so that llama.cpp copies one by moving its keys and values.
+    moves: bool,
+    /// The sequence that was last made a copy since the last evaluation: that is put off until the next one.
+    copied: Option<usize>,
     pub(crate) costs: Costs,
 }
 
@@ -161,7 +163,8 @@ impl Context {
             noise,
             texts: vec![Vec::new(); sequences],
             state_key,
-            copying: false,
+            moves: !shared,
+            copied: None,
             costs: Costs::UNKNOWN,
         })
     }
@@ -193,7 +196,7 @@ impl Context {
             }
             return Err(failed("llama.cpp could not evaluate a batch").because(error));
         }
-        self.copying = false;
+        self.copied = None;
         for part in parts {
             if let Some(text) = self.texts.get_mut(part.sequence) {
                 text.extend_from_slice(part.tokens);
@@ -273,7 +276,7 @@ impl Context {
     pub(crate) fn copy(&mut self, from: usize, to: usize, len: usize) -> Result<(), toolgate_infer::Error> {
         let id = |n: usize| i32::try_from(n).map_err(|error| failed("no such sequence").because(error));
         self.cut(to, 0)?;
-        self.copying = true;
+        self.copied = self.moves.then_some(to);
         // Whole, then cut: what a recurrent model holds cannot be copied in part.
         self.inner
             .copy_kv_cache_seq(id(from)?, id(to)?, None, None)
@@ -285,13 +288,25 @@ impl Context {
         self.cut(to, len)
     }
 
-    /// The state of a sequence's tokens; none where it cannot be saved, or not before the next evaluation.
+    /// Has llama.cpp do the copies that it has put off: it would copy what is in their place by then.
+    fn settle(&mut self) -> Result<(), toolgate_infer::Error> {
+        let Some(sequence) = self.copied else { return Ok(()) };
+        let text = self.text(sequence);
+        // It does them when it evaluates: a token that is there already, or any, which is forgotten again.
+        let (held, last) = (text.len(), text.last().copied().unwrap_or(0));
+        let part = Part { sequence, after: held.saturating_sub(1), tokens: &[last], rows: Rows::None };
+        self.eval(&[part])?;
+        self.cut(sequence, held)
+    }
+
+    /// The state of a sequence's tokens; none where it cannot be saved.
     #[expect(unsafe_code, reason = "llama-cpp-2's safe form does not give the bytes away")]
     pub(crate) fn save(&mut self, sequence: usize) -> Result<Option<Vec<u8>>, toolgate_infer::Error> {
         let held = self.text(sequence).len();
-        if self.state_key.is_none() || held == 0 || self.copying {
+        if self.state_key.is_none() || held == 0 {
             return Ok(None);
         }
+        self.settle()?;
         let id = i32::try_from(sequence).map_err(|error| failed("no such sequence").because(error))?;
         let size = self.inner.state_seq_get_size_ext(id, LlamaStateSeqFlags::empty());
         let mut state = vec![0; size];
@@ -309,6 +324,9 @@ impl Context {
         state: &[u8],
         tokens: &[TokenId],
     ) -> Result<bool, toolgate_infer::Error> {
+        if self.state_key.is_some() {
+            self.settle()?;
+        }
         self.erase(sequence, 0)?;
         let len = tokens.len();
         if self.state_key.is_none() || len > self.len || !state::check(state, len) {

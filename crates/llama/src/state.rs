@@ -26,7 +26,8 @@ pub(crate) fn check(state: &[u8], len: usize) -> bool {
     cells(state).is_some_and(|cells| cells == len)
 }
 
-/// The cells of a state, which have to hold the positions from 0 on in order.
+/// The cells of a state, which have to hold the positions from 0 on, each once. They come in any order where several
+/// sequences share the cells of a context.
 fn cells(state: &[u8]) -> Option<usize> {
     let mut rest = state;
     let mut next = || {
@@ -45,17 +46,23 @@ fn cells(state: &[u8]) -> Option<usize> {
         if cells == 0 {
             continue;
         }
-        for cell in 0..cells {
+        let cells = usize::try_from(cells).ok()?;
+        // A state says how many there are; that many numbers have to follow.
+        let mut is_free = vec![true; Some(cells).filter(|&cells| cells <= state.len() / CELL)?];
+        for _ in 0..cells {
             let (position, sequences, _sequence) = (next()?, next()?, next()?);
-            if position != cell || sequences != 1 {
+            let place = is_free.get_mut(usize::try_from(position).ok()?)?;
+            if !std::mem::take(place) || sequences != 1 {
                 return None;
             }
         }
-        return usize::try_from(cells).ok();
+        return Some(cells);
     }
     None
 }
 
+/// Bytes that describe a cell.
+const CELL: usize = 12;
 /// Streams that are looked through: more sequences than any context of ours has.
 const MOST_STREAMS: u32 = 256;
 
@@ -74,11 +81,15 @@ mod tests {
     }
 
     #[test]
-    fn cells_in_order_are_let_through_and_others_are_not() {
+    fn cells_of_all_positions_are_let_through_and_others_are_not() {
         assert!(check(&state(&[&[(0, 1), (1, 1), (2, 1)], &[]]), 3));
         assert!(check(&state(&[&[], &[(0, 1)]]), 1));
         assert!(!check(&state(&[&[(0, 1), (1, 1)]]), 3), "fewer than said");
-        assert!(!check(&state(&[&[(1, 1), (0, 1)]]), 2), "out of order");
+        assert!(check(&state(&[&[(1, 1), (2, 1), (0, 1)]]), 3), "as they lie among those of others");
+        assert!(!check(&state(&[&[(1, 1), (1, 1)]]), 2), "one twice");
+        assert!(!check(&state(&[&[(1, 1), (2, 1)]]), 2), "one is missing");
+        let huge = [MAGIC, 0, 1, u32::MAX].map(u32::to_le_bytes).concat();
+        assert!(!check(&huge, u32::MAX as usize), "more than there are");
         assert!(!check(&state(&[&[(0, 2)]]), 1), "of two sequences");
         assert!(!check(&state(&[&[], &[]]), 0), "of none");
         let whole = state(&[&[(0, 1), (1, 1)]]);

@@ -28,9 +28,10 @@ Warm: the model is loaded and the prompt was evaluated before. Cold: a process o
 start to the call, with what earlier ones kept of the prompt, and once more without. At once: warm
 calls beside each other (--at-once), and how many times as many that is in a second. The server is
 asked for the same calls by its own tools (tool_choice required), and with our prompt and grammar at
-its /completion, if it has that (--asked). A call is valid that is one call of a tool offered, with
-arguments that fit its schema. Greedy, 256 tokens at most; times are medians, in milliseconds. The
-options that switch techniques off (--no-forcing, --no-drafts, --no-cache) tell what each gains.
+its /completion, if it has that (--asked), which is how its cold calls are made. A call is valid that
+is one call of a tool offered, with arguments that fit its schema. Greedy, 256 tokens at most; times
+are medians, in milliseconds. The options that switch techniques off (--no-forcing, --no-drafts,
+--no-cache) tell what each gains.
 
 --json prints {model, runs, requests: [{id, tools, valid, text, tokens, sampled_tokens, forced_tokens,
 drafted_tokens, accepted_tokens, decode_calls, prompt_tokens, cached_tokens,
@@ -125,10 +126,11 @@ pub(super) fn run(args: &mut CallArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     let cold = count.min(args.cold);
     let bar = terminal::bar("cold starts", cold as u64, Unit::Count);
     for (row, request) in rows.iter_mut().zip(&requests).take(cold) {
-        row.cold = Some(ours::cold(&request.id, &[])?);
-        row.cold_no_cache = Some(ours::cold(&request.id, &["--no-cache"])?);
+        row.cold = ours::cold(&request.id, &[])?;
+        row.cold_no_cache = ours::cold(&request.id, &["--no-cache"])?;
         if let Some(peer) = peer.as_ref().filter(|_| args.start.is_some()) {
-            row.peer_cold = Some(peer.cold(request)?);
+            let ask = with_grammar(&row.ours, args).unwrap_or_else(|| Ask::chat(request));
+            row.peer_cold = peer.cold(&ask)?;
         }
         bar.inc(1);
     }
@@ -176,6 +178,12 @@ fn speedup(
     Ok(Some(alone / together))
 }
 
+/// A request with our prompt and grammar, where the server is asked so.
+fn with_grammar(ours: &Measured, args: &CallArgs) -> Option<Ask> {
+    let grammar = ours.grammar.as_ref().filter(|_| args.asked != Asked::Tools)?;
+    Some(Ask::completion(&ours.prompt, grammar))
+}
+
 /// What a request cost the server, as far as it could be asked.
 #[derive(Default)]
 struct PeerTimes {
@@ -200,8 +208,7 @@ impl PeerTimes {
             Ok(ask.map(|ask| peer.repeated(&ask, args.runs)).transpose()?.flatten())
         };
         let own = time((args.asked != Asked::Grammar).then(|| Ask::chat(request)))?;
-        let grammar = ours.grammar.as_ref().filter(|_| args.asked != Asked::Tools);
-        let grammar = time(grammar.map(|grammar| Ask::completion(&ours.prompt, grammar)))?;
+        let grammar = time(with_grammar(ours, args))?;
         let answer = |answered: Answered| Answer {
             ms: answered.ms,
             tokens: answered.tokens(),

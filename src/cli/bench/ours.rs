@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use serde::Serialize;
+use serde_json::Value;
 use toolgate_chat::ToolChoice;
 use toolgate_grammar::Grammar;
 use toolgate_infer::{Stats, TokenId};
@@ -120,22 +121,25 @@ fn is_valid(request: &Request, parsed: &toolgate_chat::ParsedTurn) -> bool {
     one && parsed.defects.is_empty()
 }
 
-/// Makes a request in a process of its own, with the arguments of this one and `more`; milliseconds from its start to
-/// its end.
-pub(super) fn cold(id: &str, more: &[&str]) -> anyhow::Result<f64> {
+/// Makes a request in a process of its own, with the arguments of this one and the flags `more`; milliseconds from its start
+/// to its end, where that is a valid call.
+pub(super) fn cold(id: &str, more: &[&str]) -> anyhow::Result<Option<f64>> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let started = Instant::now();
     let output = Command::new(program)
         .args(std::env::args_os().skip(1))
         .args(["--once", id])
-        .args(more)
+        // A flag given twice is an error.
+        .args(more.iter().filter(|flag| !std::env::args_os().any(|given| given == **flag)))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start this program again")?;
     let ms = started.elapsed().as_secs_f64() * 1e3;
     anyhow::ensure!(output.status.success(), "the request {id} failed in a process of its own");
-    Ok(ms)
+    let made: Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("the request {id} in a process of its own told no result"))?;
+    Ok((made.get("valid") == Some(&Value::Bool(true))).then_some(ms))
 }
 
 /// The most memory that this process had at once, in bytes, where the system tells: mapped weights count as far as

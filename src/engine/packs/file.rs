@@ -114,7 +114,8 @@ pub(super) fn read(path: &Path) -> io::Result<Pack> {
     let state = usize::try_from(header.state).ok().and_then(|state| digest.checked_sub(state));
     let state = state.ok_or_else(|| odd("it is not as long as it says"))?;
     bytes.truncate(digest);
-    Ok(Pack { header, tokens, state: bytes.split_off(state) })
+    bytes.drain(..state);
+    Ok(Pack { header, tokens, state: bytes })
 }
 
 fn whole(header: &Header, header_len: u32) -> u64 {

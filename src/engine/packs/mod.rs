@@ -10,6 +10,7 @@
 
 mod file;
 
+use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -138,7 +139,7 @@ impl Packs {
     /// The same, each looked into as it comes.
     fn states(&self) -> impl Iterator<Item = PackInfo> {
         let mut packs = listed(&self.directory);
-        packs.sort_by_key(|pack| std::cmp::Reverse(pack.used));
+        packs.sort_by_key(|pack| Reverse(pack.used));
         packs.into_iter().filter_map(|pack| {
             let header = file::front(&pack.path).ok()?.header;
             let is_state = header.model == self.model && !header.key.starts_with(LEARNED);
@@ -147,18 +148,28 @@ impl Packs {
     }
 
     /// The state of the pack that begins like `prompt` for longest, and all tokens of that pack, where they are
-    /// worth reading beside the `held` ones that are there already.
-    pub(super) fn find(&self, key: &str, prompt: &[TokenId], held: usize) -> Option<(Vec<TokenId>, Vec<u8>)> {
+    /// worth reading beside the `held` ones that are there already, and no more than a sequence has `room` for. Of several,
+    /// the shortest.
+    pub(super) fn find(
+        &self,
+        key: &str,
+        prompt: &[TokenId],
+        held: usize,
+        room: usize,
+    ) -> Option<(Vec<TokenId>, Vec<u8>)> {
         let worth = held.saturating_add(WORTH_READING);
         let candidates = listed(&self.directory).into_iter().filter_map(|pack| {
             let Front { header, tokens } =
                 file::front(&pack.path).map_err(|error| ignore(&pack.path, &error)).ok()?;
             let shared = common_len(&tokens, prompt);
-            (header.model == self.model && header.key == key && shared >= worth)
-                .then_some((shared, pack.path))
+            let fits = shared >= worth && tokens.len() <= room;
+            (header.model == self.model && header.key == key && fits)
+                .then(|| ((shared, Reverse(tokens.len())), pack.path))
         });
-        let (_, path) = candidates.max_by_key(|(shared, _)| *shared)?;
-        self.read(&path, key)
+        let found = candidates.max_by_key(|(worth, _)| *worth).and_then(|(_, path)| self.read(&path, key));
+        // What was read ahead was for the first prompt alone.
+        drop(lock(&self.ahead).take());
+        found
     }
 
     /// A pack's tokens and state; none where it is not whole, or by now another one.
@@ -235,7 +246,7 @@ impl Packs {
     /// Removes the packs used longest ago until the rest is within the bounds.
     fn evict(&self) {
         let mut packs = listed(&self.directory);
-        packs.sort_by_key(|pack| std::cmp::Reverse(pack.used));
+        packs.sort_by_key(|pack| Reverse(pack.used));
         let mut bytes = 0_u64;
         for (index, pack) in packs.iter().enumerate() {
             bytes = bytes.saturating_add(pack.bytes);

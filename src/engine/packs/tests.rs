@@ -25,6 +25,9 @@ fn tokens(len: u32) -> Vec<TokenId> {
     (0..len).collect()
 }
 
+/// More than any pack here has.
+const ROOM: usize = 1_000;
+
 #[test]
 fn a_state_comes_back_for_what_begins_like_its_tokens() {
     let disk = disk();
@@ -33,20 +36,24 @@ fn a_state_comes_back_for_what_begins_like_its_tokens() {
     saved.save("key", &tokens(200), b"state of 200");
     let fresh = packs(&disk, DEFAULT_LIMIT);
     let find = |key: &str, prompt: &[TokenId], held| {
-        fresh.find(key, prompt, held).map(|(tokens, state)| (tokens.len(), String::from_utf8(state).unwrap()))
+        fresh
+            .find(key, prompt, held, ROOM)
+            .map(|(tokens, state)| (tokens.len(), String::from_utf8(state).unwrap()))
     };
     assert_eq!(find("key", &tokens(300), 0), Some((200, "state of 200".to_owned())));
     let other: Vec<_> = tokens(90).into_iter().chain([7, 7]).collect();
     assert_eq!(
-        find("key", &other, 0).unwrap().1.len(),
-        "state of 100".len(),
-        "what two prompts share is reused"
+        find("key", &other, 0),
+        Some((100, "state of 100".to_owned())),
+        "what two prompts share is reused, of the shorter pack"
     );
     assert_eq!(find("key", &other, 80), None, "little more than what is held is not worth reading");
+    let small = fresh.find("key", &tokens(300), 0, 150);
+    assert_eq!(small.unwrap().0.len(), 100, "one that a sequence has no room for is left alone");
     assert_eq!(find("another key", &tokens(300), 0), None);
     assert_eq!(find("key", &[9, 9, 9], 0), None);
     fs::write(&disk.model, vec![8; 100_000]).unwrap();
-    assert!(packs(&disk, DEFAULT_LIMIT).find("key", &tokens(300), 0).is_none(), "of another model");
+    assert!(packs(&disk, DEFAULT_LIMIT).find("key", &tokens(300), 0, ROOM).is_none(), "of another model");
     assert_eq!((fresh.list().len(), packs(&disk, DEFAULT_LIMIT).list().len()), (2, 0));
 }
 
@@ -67,7 +74,7 @@ fn a_pack_read_ahead_comes_back_once_and_for_itself() {
     let waiting = || lock(&ahead.ahead).as_ref().map(|ahead| ahead.path.clone());
     let second = waiting().unwrap();
     assert_ne!(second, first, "the one used last");
-    assert_eq!(ahead.find("key", &tokens(100), 0).unwrap().1, b"state of 100");
+    assert_eq!(ahead.find("key", &tokens(100), 0, ROOM).unwrap().1, b"state of 100");
     assert_eq!(waiting(), Some(second.clone()), "another one leaves it where it is");
     while !lock(&ahead.ahead).as_ref().unwrap().reading.is_finished() {
         thread::yield_now();
@@ -77,8 +84,8 @@ fn a_pack_read_ahead_comes_back_once_and_for_itself() {
     let at = bytes.len() - 40;
     bytes[at] ^= 1;
     fs::write(&second, bytes).unwrap();
-    assert_eq!(ahead.find("key", &other, 0).unwrap().1, b"another state");
-    assert_eq!((waiting(), ahead.find("key", &other, 0)), (None, None), "control: the file is damaged");
+    assert_eq!(ahead.find("key", &other, 0, ROOM).unwrap().1, b"another state");
+    assert_eq!((waiting(), ahead.find("key", &other, 0, ROOM)), (None, None), "control: the file is damaged");
 }
 
 /// Whatever is done to a file, what comes back is what was saved, or nothing.
@@ -102,11 +109,11 @@ fn a_damaged_pack_is_ignored_and_removed() {
     assert!(damages.len() > 50);
     for damaged in damages {
         fs::write(&path, &damaged).unwrap();
-        assert!(packs.find("key", &tokens(100), 0).is_none());
+        assert!(packs.find("key", &tokens(100), 0, ROOM).is_none());
     }
     assert!(!path.exists(), "the last was nothing at all");
     fs::write(&path, &whole).unwrap();
-    assert_eq!(packs.find("key", &tokens(100), 0).unwrap(), (tokens(100), vec![5; 1_000]));
+    assert_eq!(packs.find("key", &tokens(100), 0, ROOM).unwrap(), (tokens(100), vec![5; 1_000]));
 }
 
 #[test]
@@ -129,7 +136,7 @@ fn a_pack_of_another_version_stays_where_it_is() {
     let mut other = fs::read(&path).unwrap();
     other[7] += 1;
     fs::write(&path, other).unwrap();
-    assert!(packs.find("key", &tokens(100), 0).is_none() && path.exists());
+    assert!(packs.find("key", &tokens(100), 0, ROOM).is_none() && path.exists());
 }
 
 #[test]
@@ -148,7 +155,7 @@ fn the_pack_used_longest_ago_goes_first() {
     save(2000);
     age(2000, 200);
     // Used again, the older one is the newer.
-    assert!(packs.find("key", &[vec![1000], tokens(100)].concat(), 0).is_some());
+    assert!(packs.find("key", &[vec![1000], tokens(100)].concat(), 0, ROOM).is_some());
     save(3000);
     assert!(is_there(1000) && !is_there(2000) && is_there(3000));
     packs.save("key", &tokens(100), &[1; 3_000]);
@@ -161,7 +168,7 @@ fn a_directory_that_cannot_be_written_costs_nothing_but_the_pack() {
     fs::write(&disk.packs, "a file where the directory would be").unwrap();
     let packs = packs(&disk, DEFAULT_LIMIT);
     packs.save("key", &tokens(100), b"state");
-    assert!(packs.find("key", &tokens(100), 0).is_none() && packs.list().is_empty());
+    assert!(packs.find("key", &tokens(100), 0, ROOM).is_none() && packs.list().is_empty());
 }
 
 #[cfg(unix)]
@@ -187,7 +194,7 @@ fn threads_that_save_and_find_at_once_see_whole_packs() {
                     let first = TokenId::from((thread + round) % 6);
                     let prompt = [vec![1_000 + first], tokens(100)].concat();
                     packs.save("key", &prompt, &vec![first as u8; 1_500]);
-                    if let Some((tokens, state)) = packs.find("key", &prompt, 0) {
+                    if let Some((tokens, state)) = packs.find("key", &prompt, 0, ROOM) {
                         assert_eq!((tokens, state), (prompt, vec![first as u8; 1_500]));
                     }
                 }

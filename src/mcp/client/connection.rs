@@ -3,9 +3,8 @@
 //!
 //! Invariant: every request ends, by an answer, by its time limit or with the server.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
@@ -29,6 +28,8 @@ use crate::tools::Told;
 
 /// How long a server may take to start, and to list its tools.
 const START: Duration = Duration::from_secs(20);
+/// After how long a list that could not be had is asked for again.
+const AGAIN: Duration = Duration::from_secs(30);
 /// Tools of a server at most.
 pub(super) const MOST_TOOLS: usize = 256;
 /// Pages of a list at most, so that a list without end is none.
@@ -79,8 +80,8 @@ enum Place {
 
 /// What is known of a server's list of tools.
 struct List {
-    /// Whether it may be another than when it was asked for.
-    changed: AtomicBool,
+    /// From when on it is to be asked for; none where it is known.
+    due: Mutex<Option<Instant>>,
     /// Who is told when it becomes another.
     told: Mutex<Vec<Arc<Told>>>,
 }
@@ -88,11 +89,15 @@ struct List {
 impl List {
     /// One that nobody has asked for.
     fn new() -> Arc<Self> {
-        Arc::new(Self { changed: AtomicBool::new(true), told: Mutex::default() })
+        Arc::new(Self { due: Mutex::new(Some(Instant::now())), told: Mutex::default() })
+    }
+
+    fn due(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn change(&self) {
-        self.changed.store(true, Ordering::Relaxed);
+        *self.due() = Some(Instant::now());
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
         told.iter().for_each(|told| told());
     }
@@ -177,7 +182,17 @@ impl Connection {
 
     /// Whether its list of tools may be another than when this was asked last.
     pub(super) fn take_changed(&self) -> bool {
-        self.list.changed.swap(false, Ordering::Relaxed)
+        self.list.due().take_if(|due| *due <= Instant::now()).is_some()
+    }
+
+    /// Has its list of tools asked for again after a while: it could not be had.
+    pub(super) fn ask_again(&self) {
+        self.list.due().get_or_insert_with(|| Instant::now() + AGAIN);
+    }
+
+    /// Whether there is nobody to ask any more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.is_transport_closed())
     }
 
     /// Has `told` told when its list of tools becomes another.

@@ -100,7 +100,12 @@ impl Source for Offer {
             Ok(told) => told,
             Err(why) => {
                 (self.report)(&Unusable { name: format!("the MCP server {}", self.name), why });
-                return Some(Vec::new());
+                if self.connection.has_ended() {
+                    return Some(Vec::new());
+                }
+                // What it offered before may still be there.
+                self.connection.ask_again();
+                return None;
             }
         };
         let mut tools: Vec<ServerTool> = Vec::new();

@@ -77,6 +77,7 @@ impl<B: Backend> Turn<'_, B> {
                 let mut tokens = std::mem::take(&mut self.pending);
                 tokens.push(token);
                 self.stats.decode_calls += self.session.eval(&tokens, Rows::Last)?;
+                self.stats.drafted_tokens += 1;
                 self.ahead = [token].into();
                 self.session.logits()
             }

@@ -188,18 +188,44 @@ fn what_gave_way_to_others_goes_on_as_if_it_had_not() {
     }
 }
 
-/// llama.cpp moves what is copied with the next evaluation: a state saved before would be that of what was there before.
+/// llama.cpp moves what is copied with the next evaluation: what is put in its place before would be copied instead, and be
+/// somebody else's.
 #[test]
-fn what_is_only_about_to_be_copied_cannot_be_saved() {
+fn a_copy_that_was_put_off_is_done_before_a_state_is_saved_or_put_back() {
     let Some(model) = smollm2() else { return };
-    let mut session = Session::new(backend(&model, 64));
-    session.set_prompt_text(PROMPT).unwrap();
-    let held = session.tokens().len();
-    let mut backend = session.into_backend();
-    assert_eq!(backend.fork(1, held).unwrap(), held);
-    assert!(backend.save().unwrap().is_none());
-    backend.eval(&[1], Rows::Last).unwrap();
-    assert!(backend.save().unwrap().is_some());
+    let prompted = |text: &str| {
+        let mut session = Session::new(backend(&model, 64));
+        session.set_prompt_text(text).unwrap();
+        let (tokens, state) = (session.tokens().to_vec(), session.save().unwrap().unwrap());
+        (session.into_backend(), tokens, state)
+    };
+    let next = |backend: &mut LlamaBackend| {
+        backend.eval(&[1], Rows::Last).unwrap();
+        backend.logits(0).unwrap().to_vec()
+    };
+    let (mut first, tokens, state) = prompted(PROMPT);
+    let (mut other, others, others_state) = prompted(&"of somebody else ".repeat(20));
+    let (wanted, strange) = (next(&mut first), next(&mut other));
+    let apart = |one: &[f32]| one.iter().zip(&wanted).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(apart(&strange) > 1.0, "control: {}", apart(&strange));
+    let forked = || {
+        let mut backend = backend(&model, 64);
+        assert!(backend.restore(&state, &tokens).unwrap());
+        assert_eq!(backend.fork(1, tokens.len()).unwrap(), tokens.len());
+        backend
+    };
+
+    let saved = forked().save().unwrap().unwrap();
+    assert!(other.restore(&saved, &tokens).unwrap());
+    assert!(apart(&next(&mut other)) < 0.5);
+
+    let mut backend = forked();
+    backend.switch(0).unwrap();
+    assert!(backend.restore(&others_state, &others).unwrap());
+    backend.switch(1).unwrap();
+    assert_eq!(backend.evaluated(), tokens.len());
+    let apart = apart(&next(&mut backend));
+    assert!(apart < 0.5, "{apart}");
 }
 
 #[test]
