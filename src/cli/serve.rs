@@ -15,7 +15,8 @@ use super::model_args::{Load, ModelOptions, PROMPT_MEMORY};
 use super::tool::{self, Workspace};
 use super::{terminal, undo};
 use crate::agent::{self, Approval};
-use crate::serve::{Execute, Options, Server};
+use crate::memory::Memory;
+use crate::serve::{Execute, Options, Server, Workbench};
 use crate::tools::MEMORY_TOOLS;
 
 const EXAMPLES: &str = "\
@@ -118,26 +119,28 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The tools of the workspace, and how runs go.
+/// The tools of the workspace, for as many runs as are made at once, and how these go.
 fn execute(args: &ServeArgs) -> anyhow::Result<Execute> {
+    let memory = Arc::new(args.workspace.memory()?);
+    let benches =
+        (0..args.at_once).map(|_| workbench(args, memory.clone())).collect::<anyhow::Result<_>>()?;
+    let approval = if args.approve_all { Approval::Auto } else { Approval::Never };
+    let options =
+        agent::Options { max_iterations: args.max_iterations.get(), approval, ..agent::Options::default() };
+    Ok(Execute { benches, options })
+}
+
+/// The tools of one run at a time, with a journal of their own: its changes are not taken for another's.
+fn workbench(args: &ServeArgs, memory: Arc<Memory>) -> anyhow::Result<Workbench> {
     let journal = undo::journal(&args.workspace)?;
-    let memory = args.workspace.memory()?;
     let registry = tool::registry_with(&args.workspace, &ProcessLimits::default(), memory, journal.as_ref())?;
     let registry = if args.workspace.keeps_memory() { registry } else { registry.without(&MEMORY_TOOLS) };
-    let approval = if args.approve_all { Approval::Auto } else { Approval::Never };
-    Ok(Execute {
-        tools: Arc::new(registry),
-        options: agent::Options {
-            max_iterations: args.max_iterations.get(),
-            approval,
-            ..agent::Options::default()
-        },
-        began: Arc::new(move |task| {
-            if let Some(journal) = &journal {
-                journal.begin(task);
-            }
-        }),
-    })
+    let began = move |task: &str| {
+        if let Some(journal) = &journal {
+            journal.begin(task);
+        }
+    };
+    Ok(Workbench { tools: Arc::new(registry), began: Arc::new(began) })
 }
 
 /// The first signal lets the server finish what it does; the second ends the program.

@@ -40,6 +40,8 @@ pub use packs::{DEFAULT_LIMIT, PackInfo, Packs};
 #[cfg(feature = "serve")]
 pub(crate) use place::step;
 pub use policy::Thresholds;
+#[cfg(feature = "serve")]
+pub(crate) use pool::Pool;
 pub(crate) use pool::lock;
 pub(crate) use recover::recover;
 pub(crate) use results::{addition, instead};

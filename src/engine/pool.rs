@@ -1,10 +1,11 @@
-//! The conversations an engine holds: each turn takes one, the one that fits best, and gives it back.
+//! Things of which each is used by one at a time, such as the conversations of an engine: each turn takes the one that fits
+//! best, and gives it back.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Things that are lent to one at a time; whoever finds none waits.
-pub(super) struct Pool<T> {
+pub(crate) struct Pool<T> {
     things: Vec<Mutex<T>>,
     /// Numbers of those at hand, the one given back last at the end.
     idle: Mutex<Vec<usize>>,
@@ -12,7 +13,7 @@ pub(super) struct Pool<T> {
 }
 
 /// One of them, until it is dropped.
-pub(super) struct Lent<'a, T> {
+pub(crate) struct Lent<'a, T> {
     thing: MutexGuard<'a, T>,
     number: usize,
     pool: &'a Pool<T>,
@@ -20,14 +21,14 @@ pub(super) struct Lent<'a, T> {
 
 impl<T> Pool<T> {
     /// A pool of at least one thing.
-    pub(super) fn new(first: T, others: impl IntoIterator<Item = T>) -> Self {
+    pub(crate) fn new(first: T, others: impl IntoIterator<Item = T>) -> Self {
         let things: Vec<Mutex<T>> = [first].into_iter().chain(others).map(Mutex::new).collect();
         let idle = Mutex::new((0..things.len()).collect());
         Self { things, idle, given_back: Condvar::new() }
     }
 
     /// The one that fits best; of several, the one used longest ago.
-    pub(super) fn take(&self, fit: impl Fn(&T) -> usize) -> Lent<'_, T> {
+    pub(crate) fn take(&self, fit: impl Fn(&T) -> usize) -> Lent<'_, T> {
         let mut idle = lock(&self.idle);
         loop {
             let at_hand = idle.iter().enumerate().filter_map(|(at, &number)| {

@@ -30,6 +30,9 @@ pub(super) struct Ask {
 /// The calls of a turn where a client asks for parallel ones.
 pub(super) const PARALLEL: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
 
+/// Tools of a request at most.
+const MOST_TOOLS: usize = 1_024;
+
 /// The client's tools.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
@@ -43,6 +46,9 @@ impl Tools {
     pub(super) fn add(&mut self, spec: ToolSpec, schema: &Field<'_>) -> Result<(), Refusal> {
         if self.specs.iter().any(|other| other.name == spec.name) {
             return Err(schema.wrong(format!("two tools are called \"{}\"", spec.name)));
+        }
+        if self.specs.len() >= MOST_TOOLS {
+            return Err(schema.wrong(format!("this is one of more than {MOST_TOOLS} tools")));
         }
         let contract = contract(&spec.closed_parameters(), Undeclared::Allowed, schema.pointer())?;
         if !contract.is_complete() {

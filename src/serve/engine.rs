@@ -89,10 +89,11 @@ async fn read<T: DeserializeOwned>(shared: &Shared, request: Request) -> Result<
 
 async fn begin(shared: &Arc<Shared>, id: &str, request: Request) -> Result<Making<Told>, Refusal> {
     let asked: Asked = read(shared, request).await?;
+    let place = shared.gate.enter()?;
     http::has(shared, &asked.model)?;
     let tools = asked.tools().map_err(|error| Refusal::from(&error))?;
     let (of, id) = (shared.clone(), id.to_owned());
-    turn::start(shared, move |right, told| make(&of, &id, &asked, &tools, right, &told)).await
+    turn::start(shared, place, move |right, told| make(&of, &id, &asked, &tools, right, &told)).await
 }
 
 /// Makes a turn and tells what happens in it.

@@ -3,6 +3,8 @@
 //! Invariant: every call of the transcript has its result, in the order of the calls, and the last message is the user's or
 //! holds results.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
 
@@ -55,16 +57,10 @@ impl History {
         calls: Vec<ToolCall>,
     ) -> Result<(), Refusal> {
         self.close()?;
-        let known = self.messages.iter().filter_map(|message| match message {
-            Message::Assistant { calls, .. } => Some(calls),
-            _ => None,
-        });
-        let mut ids: Vec<&str> = known.flatten().map(|call| call.id.as_str()).collect();
-        for call in &calls {
-            if ids.contains(&call.id.as_str()) {
-                return Err(at.wrong(format!("two calls have the id {:?}", call.id)));
-            }
-            ids.push(&call.id);
+        // Of an earlier turn a call may have the same: results follow their own.
+        let mut ids = BTreeSet::new();
+        if let Some(call) = calls.iter().find(|call| !ids.insert(call.id.as_str())) {
+            return Err(at.wrong(format!("two calls have the id {:?}", call.id)));
         }
         if !calls.is_empty() {
             let replies = calls.iter().map(|_| None).collect();
@@ -104,9 +100,14 @@ impl History {
         Ok(())
     }
 
-    /// The transcript, whose last words are not the model's.
+    /// The transcript, whose last words are not the model's. Where there is nothing but a system prompt, it stands for what
+    /// the person says.
     pub(super) fn finish(mut self, at: &Field<'_>) -> Result<Transcript, Refusal> {
         self.close()?;
+        if self.messages.is_empty() && !self.system.is_empty() {
+            // A program that says everything itself.
+            self.messages.push(Message::User(std::mem::take(&mut self.system).join("\n\n")));
+        }
         if !matches!(self.messages.last(), Some(Message::User(_) | Message::Tool(_))) {
             return Err(at.wrong("the last message has to be the user's or a tool's result"));
         }
@@ -157,7 +158,7 @@ pub(super) fn text_part<'a>(part: &Field<'a>) -> Result<&'a str, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
     use serde_json::json;
 
     use super::*;
@@ -204,6 +205,17 @@ mod tests {
         twice.result(&root.at("a"), String::new(), false).unwrap();
         assert!(twice.result(&root.at("a"), String::new(), false).is_err(), "a second result");
         twice.user("next").unwrap();
-        assert!(twice.assistant(&root, None, None, vec![call("a")]).is_err(), "an id used before");
+        let two = vec![call("b"), call("b")];
+        assert!(twice.assistant(&root, None, None, two).is_err(), "an id of two calls");
+        twice.assistant(&root, None, None, vec![call("a")]).unwrap();
+        twice.result(&root.at("a"), "of the second".to_owned(), false).unwrap();
+        let transcript = twice.finish(&root).unwrap();
+        let Some(Message::Tool(replies)) = transcript.messages().last() else { panic!("{transcript:?}") };
+        assert_eq!(replies[0].content, "of the second", "an id that an earlier turn has, too");
+        assert!(History::default().finish(&root).is_err(), "nothing");
+        let mut alone = History::default();
+        alone.system("Say hello.");
+        let transcript = alone.finish(&root).unwrap();
+        assert!(matches!(transcript.messages(), [Message::User(said)] if said == "Say hello."));
     }
 }

@@ -167,6 +167,8 @@ async fn begin<A: Api>(
     request: Request,
 ) -> Result<(A, Making, Step, bool), Refusal> {
     let body = body(shared, request).await?;
+    // Before any work for it: whoever has no place is told so at once.
+    let place = shared.gate.enter()?;
     let reply = Reply { request: id.to_owned(), model: shared.engine.name().to_owned(), created: now() };
     let limit = shared.options.max_tokens;
     // Schemas are compiled here: that may take a while.
@@ -175,7 +177,7 @@ async fn begin<A: Api>(
     let (ask, api) = read.map_err(lost)??;
     fits(shared, &ask)?;
     let stream = ask.stream;
-    let mut making = turn::begin(shared, id, ask, A::CALL).await?;
+    let mut making = turn::begin(shared, place, id, ask, A::CALL).await?;
     match making.next().await {
         Step::Failed(refusal) => Err(refusal),
         first => Ok((api, making, first, stream)),

@@ -25,4 +25,4 @@ mod turn;
 mod anthropic;
 mod openai;
 
-pub use server::{Execute, Options, Server, Stopper};
+pub use server::{Execute, Options, Server, Stopper, Workbench};

@@ -17,7 +17,7 @@ use super::gate::Gate;
 use super::http;
 use super::metrics::Metrics;
 use crate::agent;
-use crate::engine::Engine;
+use crate::engine::{Engine, Pool};
 use crate::keys::Key;
 use crate::tools::Registry;
 use crate::{Error, Kind};
@@ -87,7 +87,7 @@ impl Default for Options {
 /// ```
 /// use std::sync::Arc;
 /// use toolgate::agent;
-/// use toolgate::serve::{Execute, Options, Server};
+/// use toolgate::serve::{Execute, Options, Server, Workbench};
 /// # use toolgate::engine::{self, LocalEngine};
 /// # use toolgate::tools::{CannedTool, Registry};
 /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
@@ -108,7 +108,8 @@ impl Default for Options {
 /// # let options = Options { address: ([127, 0, 0, 1], 0).into(), ..Options::default() };
 ///
 /// let began = Arc::new(|task: &str| eprintln!("a run for: {task}"));
-/// let execute = Execute { tools: Arc::new(tools), options: agent::Options::default(), began };
+/// let benches = vec![Workbench { tools: Arc::new(tools), began }];
+/// let execute = Execute { benches, options: agent::Options::default() };
 /// let server = Server::start(engine, Some(execute), options)?;
 /// let body = r#"{"model": "scripted", "messages": [{"role": "user", "content": "How is the weather in Oslo?"}]}"#;
 /// let mut answer = ureq::post(format!("http://{}/v1/chat/completions", server.address()))
@@ -119,20 +120,42 @@ impl Default for Options {
 /// assert_eq!(answer["choices"][0]["toolgate"]["calls"][0]["name"], "get_weather");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
 pub struct Execute {
-    /// The tools. All clients share them.
-    pub tools: Arc<Registry>,
+    /// What runs are made at, one at a time at each: where [`Options::at_once`] is more than their number, runs wait.
+    pub benches: Vec<Workbench>,
     /// How a run goes; what a request says of its sampling and choice of tools comes first.
     pub options: agent::Options,
+}
+
+/// The tools of a run, and what belongs to it alone, such as the journal that its changes are kept in.
+pub struct Workbench {
+    /// The tools.
+    pub tools: Arc<Registry>,
     /// Told of each run's task before it begins.
     pub began: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// Runs of the server's own tools.
+pub(super) struct Executing {
+    pub(super) benches: Pool<Workbench>,
+    pub(super) options: agent::Options,
+}
+
+impl TryFrom<Execute> for Executing {
+    type Error = Error;
+
+    fn try_from(Execute { benches, options }: Execute) -> Result<Self, Error> {
+        let mut benches = benches.into_iter();
+        let nothing = || Error::input("a server that runs tools of its own needs a workbench to run them at");
+        let first = benches.next().ok_or_else(nothing)?;
+        Ok(Self { benches: Pool::new(first, benches), options })
+    }
 }
 
 /// What all requests share.
 pub(super) struct Shared {
     pub(super) engine: Arc<dyn Engine>,
-    pub(super) execute: Option<Execute>,
+    pub(super) execute: Option<Executing>,
     pub(super) options: Options,
     pub(super) key: Option<Key>,
     pub(super) gate: Gate,
@@ -164,7 +187,7 @@ impl Server {
     /// Starts to listen.
     ///
     /// # Errors
-    /// [`Kind::Input`] for an address that cannot be listened on.
+    /// [`Kind::Input`] for an address that cannot be listened on, and for tools without a workbench.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -187,6 +210,7 @@ impl Server {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn start(engine: Arc<dyn Engine>, execute: Option<Execute>, options: Options) -> Result<Self, Error> {
+        let execute = execute.map(Executing::try_from).transpose()?;
         let wanted = options.address;
         let cannot = |why: std::io::Error| {
             Error::input(format!("cannot listen on {wanted}: {why}; choose another --host or --port"))

@@ -11,13 +11,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use toolgate_chat::ToolCall;
 use toolgate_infer::{StopReason, TurnDecision};
 
-use super::ask::Ask;
+use super::ask::{Ask, Tools};
 use super::gate;
 use super::metrics::Ended;
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
 use crate::agent::{self, Agent, Event};
-use crate::engine::{AnswerForm, Cancel, Sampling, Turn, TurnEvent, TurnRequest};
+use crate::engine::{AnswerForm, CallCheck, Cancel, Sampling, Turn, TurnEvent, TurnRequest};
 use crate::{Error, Kind};
 
 /// What happens in a turn.
@@ -138,24 +138,25 @@ impl<S> Drop for Making<S> {
 /// Waits for a turn and begins it; calls get ids that begin with `prefix`.
 pub(super) async fn begin(
     shared: &Arc<Shared>,
+    place: gate::Place,
     request: &str,
     ask: Ask,
     prefix: &'static str,
 ) -> Result<Making, Refusal> {
     let (of, request) = (shared.clone(), request.to_owned());
-    start(shared, move |right, steps| {
+    start(shared, place, move |right, steps| {
         let told = Told { prefix, steps, ids: Vec::new(), begun: false, is_blank: true, prompt: 0 };
         Worker { shared: of, request, ask, right, told }.run();
     })
     .await
 }
 
-/// Waits for a turn and begins it on a thread of its own, where `make` tells what happens.
+/// Waits for the turn of who has a place and begins it on a thread of its own, where `make` tells what happens.
 pub(super) async fn start<S: Send + 'static>(
     shared: &Arc<Shared>,
+    place: gate::Place,
     make: impl FnOnce(Right, UnboundedSender<S>) + Send + 'static,
 ) -> Result<Making<S>, Refusal> {
-    let place = shared.gate.enter()?;
     let turn = shared.gate.turn(&place).await?;
     let (sender, steps) = unbounded_channel();
     let (cancel, late) = (Cancel::default(), Arc::new(AtomicBool::new(false)));
@@ -184,6 +185,21 @@ pub(super) fn uncut(turn: Turn) -> Result<Turn, Error> {
     match turn.stop {
         StopReason::Cancelled => Err(Error::new(Kind::Cancelled, "cancelled")),
         _ => Ok(turn),
+    }
+}
+
+/// Whether finished calls fit what grammars do not hold them to: where no other way to write one was found, none is given out.
+fn fits(tools: &Tools, calls: &[ToolCall]) -> Result<(), Error> {
+    let faults = calls.iter().filter_map(|call| Some((call, tools.fault(call)?)));
+    match faults.into_iter().next() {
+        None => Ok(()),
+        Some((call, fault)) => {
+            let message = format!(
+                "the model found no arguments for {} that fit its schema: {}; ask again, or in other words",
+                call.name, fault.why
+            );
+            Err(Error::new(Kind::Engine, message))
+        }
     }
 }
 
@@ -241,8 +257,11 @@ impl Worker {
         };
         let turn = shared.engine.turn(&request, &right.cancel, &mut |event| told.see(event))?;
         let turn = uncut(turn)?;
+        let finish = Finish::of(&turn.stop, &ask.sampling, !turn.parsed.calls.is_empty());
+        if finish == Finish::Calls {
+            fits(&ask.tools, &turn.parsed.calls)?;
+        }
         let calls = told.calls(turn.parsed.calls);
-        let finish = Finish::of(&turn.stop, &ask.sampling, !calls.is_empty());
         Ok(Outcome {
             content: turn.parsed.content,
             reasoning: turn.parsed.reasoning,
@@ -260,14 +279,15 @@ impl Worker {
         let Some(execute) = &shared.execute else {
             return Err(Error::new(Kind::Engine, "this server has no tools of its own"));
         };
-        (execute.began)(ask.transcript.question().unwrap_or_default());
+        let bench = execute.benches.take(|_| 0);
+        (bench.began)(ask.transcript.question().unwrap_or_default());
         let options = agent::Options {
             choice: ask.choice.clone(),
             parallel: ask.parallel.or(execute.options.parallel),
             sampling: ask.sampling.clone(),
             ..execute.options.clone()
         };
-        let agent = Agent::new(shared.engine.clone(), execute.tools.clone(), options);
+        let agent = Agent::new(shared.engine.clone(), bench.tools.clone(), options);
         let mut transcript = ask.transcript.clone();
         let run = agent.run(&mut transcript, &right.cancel, &mut |event| told.follow(event))?;
         let finish = match run.stop_reason {

@@ -16,7 +16,7 @@ use toolgate_infer::Untrained;
 use toolgate_sandbox::policy::{Mode, Policy};
 
 use crate::agent::TEMPLATE;
-use crate::model_server::{Asked, ModelServer, Reply, calls, delta, models, results, says};
+use crate::model_server::{Asked, ModelServer, Reply, calls, delta, end, models, results, says};
 use crate::tools::registry_of;
 
 #[derive(Deserialize, schemars::JsonSchema)]

@@ -164,7 +164,7 @@ impl Packs {
             let shared = common_len(&tokens, prompt);
             let fits = shared >= worth && tokens.len() <= room;
             (header.model == self.model && header.key == key && fits)
-                .then(|| ((shared, Reverse(tokens.len())), pack.path))
+                .then_some(((shared, Reverse(tokens.len())), pack.path))
         });
         let found = candidates.max_by_key(|(worth, _)| *worth).and_then(|(_, path)| self.read(&path, key));
         // What was read ahead was for the first prompt alone.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolgate::engine::{self, Engine, LocalEngine};
-use toolgate::serve::{Execute, Options, Server, Stopper};
+use toolgate::serve::{Execute, Options, Server, Stopper, Workbench};
 use toolgate_chat::{Dialogue, Template, TemplateTokens};
 use toolgate_infer::Vocabulary;
 use toolgate_infer::scripted::Scripted;

@@ -1,12 +1,12 @@
 //! Both APIs: shapes, streams, choices of tools, errors by their pointers, and tools of the server's own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 
 use serde_json::{Value, json};
-use toolgate::agent;
+use toolgate::agent::{self, Approval};
 use toolgate::engine::{self, Constraint};
-use toolgate::serve::{Execute, Options};
+use toolgate::serve::{Execute, Options, Workbench};
 use toolgate::tools::{Registry, typed};
 use toolgate_infer::Vocabulary;
 use toolgate_infer::scripted::Scripted;
@@ -439,13 +439,11 @@ fn a_server_with_tools_of_its_own_runs_them_to_the_answer() {
     registry.add(weather.unwrap().read_only()).unwrap();
     let began = Arc::new(AtomicUsize::new(0));
     let counted = began.clone();
-    let execute = Execute {
-        tools: Arc::new(registry),
-        options: agent::Options::default(),
-        began: Arc::new(move |_| {
-            counted.fetch_add(1, Ordering::SeqCst);
-        }),
-    };
+    let count = Arc::new(move |_: &str| {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    let benches = vec![Workbench { tools: Arc::new(registry), began: count }];
+    let execute = Execute { benches, options: agent::Options::default() };
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
         .context(16_384)
         .on("rain in Oslo", "It rains in Oslo.")
@@ -472,4 +470,80 @@ fn a_server_with_tools_of_its_own_runs_them_to_the_answer() {
     assert_eq!(began.load(Ordering::SeqCst), 3);
     let (status, body) = post(&served, CHAT, &chat("Weather", json!({"tools": openai_tools()})));
     assert_eq!((status, &body["error"]["param"]), (400, &json!("/tools")));
+}
+
+/// Two runs at a time, each held up in its tool until the other is there: each is at a bench of its own.
+#[test]
+fn runs_at_the_same_time_have_tools_of_their_own() {
+    let meeting = Arc::new(Barrier::new(2));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let bench = |number: usize| {
+        let (meeting, used, begun) = (meeting.clone(), seen.clone(), seen.clone());
+        let mut registry = Registry::new();
+        let weather = typed("get_weather", "The weather in a city.", move |city: City| {
+            meeting.wait();
+            used.lock().unwrap().push((number, city.city.clone()));
+            Ok::<_, String>(format!("rain in {}", city.city))
+        });
+        registry.add(weather.unwrap()).unwrap();
+        let began = Arc::new(move |task: &str| begun.lock().unwrap().push((number, task.to_owned())));
+        Workbench { tools: Arc::new(registry), began }
+    };
+    let options = agent::Options { approval: Approval::Auto, ..agent::Options::default() };
+    let execute = Execute { benches: vec![bench(0), bench(1)], options };
+    let cities = ["Oslo", "Rome"];
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384);
+    let model = cities.iter().fold(model, |model, city| {
+        model
+            .on(format!("rain in {city}"), format!("It rains in {city}."))
+            .on(format!("Weather {city}"), call("get_weather", &format!("{{\"city\": \"{city}\"}}")))
+    });
+    let at_once = Options { at_once: 2, ..Options::default() };
+    let served = start(scripted(model, engine::Options::default()), Some(execute), at_once);
+    std::thread::scope(|scope| {
+        for city in cities {
+            let served = &served;
+            scope.spawn(move || {
+                let (status, body) = post(served, CHAT, &chat(&format!("Weather {city}"), json!({})));
+                assert_eq!(status, 200, "{body}");
+                let answer = body["choices"][0]["message"]["content"].as_str().unwrap();
+                assert_eq!(answer, format!("It rains in {city}."));
+            });
+        }
+    });
+    let seen = seen.lock().unwrap();
+    let at = |said: &str| seen.iter().find(|(_, what)| what == said).map(|(number, _)| *number).unwrap();
+    for city in cities {
+        assert_eq!(at(city), at(&format!("Weather {city}")), "{seen:?}");
+    }
+    assert_ne!(at("Oslo"), at("Rome"), "{seen:?}");
+}
+
+/// What no grammar holds, and no other way of writing the call mends, is an error and no call.
+#[test]
+fn a_call_that_fits_its_schema_in_no_way_is_not_given_out() {
+    let twice =
+        json!({"type": "array", "items": {"enum": [1]}, "minItems": 2, "maxItems": 2, "uniqueItems": true});
+    let tool = |unique: bool| {
+        let mut numbers = twice.clone();
+        numbers["uniqueItems"] = unique.into();
+        let parameters =
+            json!({"type": "object", "properties": {"numbers": numbers}, "required": ["numbers"]});
+        json!([{"type": "function", "function": {"name": "sum", "description": "d", "parameters": parameters}}])
+    };
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+        .context(16_384)
+        .on("Sum", call("sum", "{\"numbers\": [1, 1]}"));
+    let served = start(scripted(model, engine::Options::default()), None, Options::default());
+    let ask =
+        |unique| post(&served, CHAT, &chat("Sum", json!({"tools": tool(unique), "tool_choice": "required"})));
+    let (status, body) = ask(false);
+    assert_eq!(
+        (status, &body["choices"][0]["finish_reason"]),
+        (200, &json!("tool_calls")),
+        "control: {body}"
+    );
+    let (status, body) = ask(true);
+    assert_eq!(status, 500, "{body}");
+    assert!(body["error"]["message"].as_str().unwrap().contains("no arguments for sum that fit"), "{body}");
 }

@@ -78,11 +78,8 @@ fn a_run_over_a_server_is_the_run_that_its_engine_makes_here() {
 
 #[test]
 fn a_server_that_runs_its_own_tools_makes_no_turns_for_others() {
-    let execute = Execute {
-        tools: Arc::new(Registry::new()),
-        options: toolgate::agent::Options::default(),
-        began: Arc::new(|_| ()),
-    };
+    let benches = vec![Workbench { tools: Arc::new(Registry::new()), began: Arc::new(|_| ()) }];
+    let execute = Execute { benches, options: toolgate::agent::Options::default() };
     let served = start(mistaken(), Some(execute), Options::default());
     assert_eq!(remote(&served, GrammarSupport::Auto).grammar(), "none");
     let wanted = remote::Options { grammar: GrammarSupport::Toolgate, ..remote::Options::new(&served.base) };
