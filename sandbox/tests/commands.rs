@@ -14,6 +14,8 @@ mod support;
 
 use std::fs;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use support::CANARY;
@@ -164,6 +166,29 @@ fn in_intel_mode_nothing_is_written() {
     assert_eq!(fs::read_to_string(field.ws.join("ok.txt")).unwrap(), "fine\n");
     assert!(!field.ws.join("new").exists());
     assert_eq!(ran.enforced.fs, "mounts:read");
+}
+
+#[test]
+fn a_command_that_is_to_stop_ends_with_all_it_started() {
+    if !available() {
+        return;
+    }
+    let field = Field::new();
+    let commands = field.commands(POLICY, Mode::Edit, &ProcessLimits::default(), &[]).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let line = "(sleep 2; touch late) & touch begun; sleep 20; touch after";
+    let ran = std::thread::scope(|scope| {
+        let running = scope.spawn(|| commands.run_until(line, stop.clone()).unwrap());
+        while !field.ws.join("begun").exists() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        stop.store(true, Ordering::Relaxed);
+        running.join().unwrap()
+    });
+    assert_eq!(ran.end, End::Stopped);
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert!(!field.ws.join("late").exists() && !field.ws.join("after").exists());
+    assert_eq!(commands.run_until("echo again", Arc::default()).unwrap().end, End::Exited(0));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::thread;
 
 use toolgate_chat::ToolCall;
 
+use crate::engine::Cancel;
 use crate::tools::{Effect, Registry, ToolResult};
 
 /// Calls that run beside each other at most.
@@ -19,13 +20,14 @@ pub(super) fn together(registry: &Registry, calls: &[ToolCall]) -> usize {
     calls.iter().take(TOGETHER).take_while(only_looks).count().max(calls.len().min(1))
 }
 
-/// The results of calls that run at the same time, in the order of the calls.
-pub(super) fn call_all(registry: &Registry, calls: &[ToolCall]) -> Vec<ToolResult> {
+/// The results of calls that run at the same time, in the order of the calls; those that can be end early once cancelled.
+pub(super) fn call_all(registry: &Registry, calls: &[ToolCall], cancel: &Cancel) -> Vec<ToolResult> {
     match NonZeroUsize::new(calls.len()) {
         None => Vec::new(),
-        Some(NonZeroUsize::MIN) => calls.iter().map(|call| registry.call(call)).collect(),
+        Some(NonZeroUsize::MIN) => calls.iter().map(|call| registry.call_until(call, cancel)).collect(),
         Some(_) => thread::scope(|scope| {
-            let running: Vec<_> = calls.iter().map(|call| scope.spawn(|| registry.call(call))).collect();
+            let run = |call| move || registry.call_until(call, cancel);
+            let running: Vec<_> = calls.iter().map(|call| scope.spawn(run(call))).collect();
             let stopped = |_| ToolResult::failed("the tool stopped unexpectedly; it may be tried again");
             running.into_iter().map(|call| call.join().unwrap_or_else(stopped)).collect()
         }),
@@ -81,7 +83,7 @@ mod tests {
     fn what_only_looks_runs_at_the_same_time() {
         let registry = registry(3);
         // One after the other, the first would wait for ever.
-        let results = call_all(&registry, &[call("look"), call("look"), call("look")]);
+        let results = call_all(&registry, &[call("look"), call("look"), call("look")], &Cancel::default());
         assert_eq!(results.iter().map(|result| result.content.as_str()).collect::<Vec<_>>(), ["met"; 3]);
     }
 

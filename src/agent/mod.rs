@@ -480,7 +480,7 @@ impl Run<'_> {
                 (Some(budget), _) => next.iter().map(|_| self.cut(budget)).collect(),
                 (None, [call]) => vec![self.call(call)],
                 (None, _) => {
-                    let results = execute::call_all(&self.agent.registry, next);
+                    let results = execute::call_all(&self.agent.registry, next, self.cancel);
                     next.iter().for_each(|call| self.settled.record(call, false));
                     results
                 }
@@ -546,7 +546,7 @@ impl Run<'_> {
                 call.name
             ));
         }
-        let result = registry.call(call);
+        let result = registry.call_until(call, self.cancel);
         let changed = result.status == Status::Ok && registry.effect(&call.name) == Some(Effect::Writes);
         self.settled.record(call, changed);
         self.changed |= changed;

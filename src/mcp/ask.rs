@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use toolgate_chat::{ToolCall, ToolSpec};
 use toolgate_sandbox::policy::Mode;
 
+use super::given_up::GivenUp;
 use super::told;
 use crate::agent::{Event, Final};
 use crate::engine::Cancel;
@@ -108,20 +109,11 @@ impl AskTool {
             Ok(asking) => asking,
             Err(refused) => return told::result(*refused),
         };
-        let cancel = Cancel::default();
-        let gone = {
-            let (token, cancel) = (context.ct.clone(), cancel.clone());
-            tokio::spawn(async move {
-                token.cancelled().await;
-                cancel.cancel();
-            })
-        };
-        // Ends the run where this call is given up without a word.
-        let _given_up = OnDrop(cancel.clone());
+        let given_up = GivenUp::of(context.ct.clone());
         let (send, mut events) = mpsc::unbounded_channel();
-        let (ask, flag) = (self.ask.clone(), cancel.clone());
+        let (ask, cancel) = (self.ask.clone(), given_up.cancel());
         let run = tokio::task::spawn_blocking(move || {
-            ask(&asking, &flag, &mut |event| {
+            ask(&asking, &cancel, &mut |event| {
                 // The receiver goes with the call.
                 let _ = send.send(event);
             })
@@ -135,9 +127,7 @@ impl AskTool {
             // A caller that has gone is noticed by its token.
             let _ = context.peer.notify_progress(progress).await;
         }
-        let done = run.await;
-        gone.abort();
-        match done {
+        match run.await {
             Ok(Ok(outcome)) => told::outcome(&outcome),
             Ok(Err(error)) => told::result(refusal(&error)),
             Err(_) => told::result(ToolResult::failed("the run stopped unexpectedly; it may be tried again")),
@@ -149,14 +139,5 @@ fn refusal(error: &Error) -> ToolResult {
     match error.kind() {
         Kind::Denied => ToolResult::denied(error.to_string()),
         _ => ToolResult::failed(error.to_string()),
-    }
-}
-
-/// Cancels when it goes.
-struct OnDrop(Cancel);
-
-impl Drop for OnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
     }
 }

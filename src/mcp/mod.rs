@@ -19,6 +19,7 @@
 
 mod ask;
 mod client;
+mod given_up;
 mod serve;
 mod server;
 mod told;

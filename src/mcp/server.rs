@@ -16,8 +16,10 @@ use toolgate_chat::ToolCall;
 use toolgate_sandbox::policy::Mode;
 
 use super::ask::{ASK, Ask, AskTool};
+use super::given_up::GivenUp;
 use super::told;
 use crate::Error;
+use crate::engine::Cancel;
 use crate::tools::{Effect, Registry, Told, ToolResult};
 
 /// The shortest time between two words to a client about the list of tools: a server of ours that changes its list without
@@ -123,8 +125,8 @@ impl Inner {
         name == ASK && self.ask.is_some()
     }
 
-    /// Runs a call of the registry.
-    fn call(&self, call: &ToolCall) -> Result<ToolResult, ErrorData> {
+    /// Runs a call of the registry, until it is cancelled where it can be.
+    fn call(&self, call: &ToolCall, cancel: &Cancel) -> Result<ToolResult, ErrorData> {
         if self.registry.effect(&call.name).is_none() {
             let known = self.registry.names().join(", ");
             let message = format!("there is no tool \"{}\"; the tools are: {known}", call.name);
@@ -137,7 +139,7 @@ impl Inner {
                 call.name
             )));
         }
-        Ok(self.registry.call(call))
+        Ok(self.registry.call_until(call, cancel))
     }
 }
 
@@ -224,7 +226,9 @@ impl ServerHandler for Server {
             return Ok(ask.call(&call, context).await.into());
         }
         let inner = self.0.clone();
-        let result = beside(move || inner.call(&call)).await??;
+        let given_up = GivenUp::of(context.ct);
+        let cancel = given_up.cancel();
+        let result = beside(move || inner.call(&call, &cancel)).await??;
         Ok(told::result(result).into())
     }
 }

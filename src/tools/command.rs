@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use toolgate_chat::{ToolCall, ToolSpec};
+use toolgate_infer::Cancel;
 use toolgate_sandbox::command::{Commands, End};
 use toolgate_sandbox::policy::{Decision, Policy};
 use toolgate_sandbox::{Kind, output};
@@ -95,11 +96,15 @@ impl Tool for CommandTool {
     }
 
     fn call(&self, args: &Args) -> ToolResult {
+        self.call_until(args, &Cancel::default())
+    }
+
+    fn call_until(&self, args: &Args, cancel: &Cancel) -> ToolResult {
         let RunCommand { command } = match args.parse() {
             Ok(arguments) => arguments,
             Err(why) => return ToolResult::failed(format!("the arguments do not fit: {why}")),
         };
-        let ran = match self.commands.run(&command) {
+        let ran = match self.commands.run_until(&command, cancel.flag()) {
             Ok(ran) => ran,
             Err(error) => {
                 let status = match error.kind() {

@@ -36,6 +36,7 @@ pub use wasm::{ComponentTool, ProgramTool};
 
 use serde_json::{Map, Value};
 use toolgate_chat::{ToolCall, ToolSpec};
+use toolgate_infer::Cancel;
 
 /// Whether a tool only looks, or leaves something changed behind.
 ///
@@ -128,4 +129,10 @@ pub trait Tool: Send + Sync {
 
     /// Runs it on arguments that fit its schema.
     fn call(&self, args: &Args) -> ToolResult;
+
+    /// [`call`](Self::call), ended early once `cancel` is set, by a tool that can take long and can be ended.
+    fn call_until(&self, args: &Args, cancel: &Cancel) -> ToolResult {
+        let _ = cancel;
+        self.call(args)
+    }
 }

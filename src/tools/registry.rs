@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 use toolgate_chat::{ToolCall, ToolSpec};
+use toolgate_infer::Cancel;
 
 use super::{Check, Effect, Misplaced, Offered, Said, Tool, ToolResult, Violation, narrow};
 use crate::Error;
@@ -440,6 +441,12 @@ impl Registry {
     /// Runs a call: finds the tool, checks the arguments, calls it, times it.
     /// Whatever is wrong becomes a result the model can act on.
     pub fn call(&self, call: &ToolCall) -> ToolResult {
+        self.call_until(call, &Cancel::default())
+    }
+
+    /// [`call`](Self::call), ended early once `cancel` is set where the tool can be: a command is, with all it started, and a
+    /// call of an MCP server.
+    pub fn call_until(&self, call: &ToolCall, cancel: &Cancel) -> ToolResult {
         let start = Instant::now();
         let mut result = match self.entry(&call.name) {
             None => ToolResult::failed(format!(
@@ -452,7 +459,7 @@ impl Registry {
                     match self.witness.as_deref().filter(|_| entry.tool.defies_undo()).map(|tell| tell(call))
                     {
                         Some(Err(why)) => ToolResult::failed(format!("not run: {why}")),
-                        _ => entry.tool.call(&args),
+                        _ => entry.tool.call_until(&args, cancel),
                     }
                 }
                 Err(violations) => misfit(&call.name, &violations),

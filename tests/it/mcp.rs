@@ -307,6 +307,27 @@ fn a_cancelled_ask_stops_its_run_and_the_server_goes_on() {
 }
 
 #[test]
+fn a_cancelled_command_is_ended() {
+    let field = Field::new();
+    let policy = field.policy("version = 1\ntier = \"exec\"\n[fs]\nread = [\"@workspace\", \"@system\"]\nwrite = [\"@workspace\"]\n");
+    let mut client =
+        Client::start(&field.ws, &["--no-ask", "--mode", "edit", "--approve", "auto", "--policy", &policy]);
+    if !client.names().contains(&"run_command".to_owned()) {
+        eprintln!("skipped: commands cannot be confined here");
+        return;
+    }
+    let command = json!({"command": "touch begun; sleep 3; touch after"});
+    let id = client.send("tools/call", &json!({"name": "run_command", "arguments": command}));
+    while !field.ws.join("begun").exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    client.tell(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    std::thread::sleep(Duration::from_secs(4));
+    assert!(!field.ws.join("after").exists());
+    assert_eq!(client.call("run_command", &json!({"command": "echo on"})).0, "on\n");
+}
+
+#[test]
 fn a_client_that_goes_takes_its_runs_and_the_program_with_it() {
     let field = Field::new();
     let server = model(|_, _| Reply::Waiting);

@@ -44,6 +44,11 @@ impl Cancel {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// The flag itself, for what knows only of flags: set, somebody asked.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        self.0.clone()
+    }
+
     /// Takes the request back, for the next turn.
     pub fn reset(&self) {
         self.0.store(false, Ordering::Relaxed);

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
-    Implementation, JsonObject, PaginatedRequestParams, ServerResult, Tool,
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientCapabilities,
+    ClientConfig, ClientRequest, Implementation, JsonObject, PaginatedRequestParams, ServerResult, Tool,
 };
 use rmcp::service::{
     ClientInitializeError, NotificationContext, PeerRequestOptions, RunningService, ServiceError,
@@ -24,6 +24,7 @@ use super::address::Address;
 use super::http;
 use super::key::Key;
 use crate::Error;
+use crate::engine::Cancel;
 use crate::tools::Told;
 
 /// How long a server may take to start, and to list its tools.
@@ -36,6 +37,8 @@ pub(super) const MOST_TOOLS: usize = 256;
 const MOST_PAGES: usize = 64;
 /// How long the goodbye to a server that runs elsewhere may take.
 const GOODBYE: Duration = Duration::from_secs(1);
+/// How often a call that waits looks whether it should stop.
+const BEAT: Duration = Duration::from_millis(50);
 /// Bytes of what a server said, or wrote to its standard error, in a message.
 const SHOWN: usize = 400;
 
@@ -223,12 +226,13 @@ impl Connection {
         })
     }
 
-    /// Calls a tool; the server is told when its time is over.
+    /// Calls a tool; the server is told when its time is over, or when it is cancelled.
     pub(super) fn call(
         &self,
         name: &str,
         arguments: JsonObject,
         limit: Duration,
+        cancel: &Cancel,
     ) -> Result<CallToolResult, Failure> {
         let failed = |error: Error| Failure::Ended(error.to_string());
         let session = self.session().map_err(failed)?;
@@ -237,7 +241,18 @@ impl Connection {
         let answered = self.threads.handle().map_err(failed)?.block_on(async {
             let asked = async {
                 let options = PeerRequestOptions::with_timeout(limit);
-                session.send_cancellable_request(request, options).await?.await_response().await
+                let asked = session.send_cancellable_request(request, options).await?;
+                let (peer, request) = (asked.peer.clone(), asked.id.clone());
+                tokio::select! {
+                    answered = asked.await_response() => answered,
+                    () = cancelled(cancel) => {
+                        let reason = Some("the run was cancelled".to_owned());
+                        let params = CancelledNotificationParam::new(Some(request), reason.clone());
+                        // A server that cannot be told goes on, and nobody waits for it.
+                        let _ = peer.notify_cancelled(params).await;
+                        Err(ServiceError::Cancelled { reason })
+                    }
+                }
             };
             // A server that reads nothing does not even take the request.
             let patience = limit.saturating_add(Duration::from_secs(1));
@@ -250,6 +265,7 @@ impl Connection {
             Ok(_) => Err(Failure::Refused("its answer is no result of a call".to_owned())),
             Err(ServiceError::McpError(error)) => Err(Failure::Refused(error.message.into_owned())),
             Err(ServiceError::Timeout { .. }) => Err(Failure::TimeLimit),
+            Err(ServiceError::Cancelled { .. }) => Err(Failure::Cancelled),
             Err(why) => Err(Failure::Ended(self.told(why).to_string())),
         }
     }
@@ -318,12 +334,21 @@ where
     }
 }
 
+/// Waits until somebody has asked to stop.
+async fn cancelled(cancel: &Cancel) {
+    while !cancel.is_cancelled() {
+        tokio::time::sleep(BEAT).await;
+    }
+}
+
 /// Why a call has no result.
 pub(super) enum Failure {
     /// The server said so.
     Refused(String),
     /// It took too long.
     TimeLimit,
+    /// It is not wanted any more.
+    Cancelled,
     /// The server is not there any more.
     Ended(String),
 }

@@ -10,6 +10,7 @@ use toolgate_sandbox::policy::Policy;
 
 use super::connection::{Connection, Failure};
 use super::result;
+use crate::engine::Cancel;
 use crate::tools::{Args, Effect, Status, Tool, ToolResult};
 
 /// What a call may take.
@@ -72,7 +73,11 @@ impl Tool for ServerTool {
     }
 
     fn call(&self, args: &Args) -> ToolResult {
-        let called = self.connection.call(&self.own, args.as_map().clone(), self.bounds.time);
+        self.call_until(args, &Cancel::default())
+    }
+
+    fn call_until(&self, args: &Args, cancel: &Cancel) -> ToolResult {
+        let called = self.connection.call(&self.own, args.as_map().clone(), self.bounds.time, cancel);
         let mut result = match called {
             Ok(told) => result::of(told, self.bounds.bytes),
             Err(Failure::Refused(why)) => {
@@ -82,6 +87,7 @@ impl Tool for ServerTool {
                 let seconds = self.bounds.time.as_secs_f64();
                 ToolResult::new(Status::Limit, format!("stopped: it took longer than {seconds} seconds"))
             }
+            Err(Failure::Cancelled) => ToolResult::new(Status::Limit, "stopped: the run was cancelled"),
             Err(Failure::Ended(why)) => ToolResult::failed(why),
         };
         result.enforced = self.connection.enforced();

@@ -425,3 +425,46 @@ fn a_list_that_changes_elsewhere_is_told_to_our_clients() {
     assert!((2..=8).contains(&streams), "{streams} streams were asked for");
     assert_eq!(client.end(), 0);
 }
+
+#[test]
+fn a_list_that_cannot_be_had_again_takes_no_tool_away() {
+    let field = Field::new();
+    let is_listed = Arc::new(Mutex::new(false));
+    let far = Far::start(move |asked| match asked.method.as_str() {
+        "initialize" => initialized(asked),
+        "tools/list" if !std::mem::replace(&mut is_listed.lock().unwrap(), true) => {
+            result(asked, &json!({"tools": [definition("look", true)]}))
+        }
+        "tools/list" => Does::Says("500 No", String::new(), String::new()),
+        "tools/call" => text(asked, "seen"),
+        "GET" => {
+            let word = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
+            let events = format!("retry: 1000\ndata: {word}\n\n");
+            Does::Says("200 OK", "Content-Type: text/event-stream\r\n".to_owned(), events)
+        }
+        _ => Does::Says("202 Taken", String::new(), String::new()),
+    });
+    let mut client =
+        Client::start(&field.ws, &["--no-ask", "--policy", &policy(&field, "exec", &[("far", &far.url)])]);
+    client.wait_for("notifications/tools/list_changed");
+    assert!(client.names().contains(&"look".to_owned()));
+    assert!(far.asked("tools/list").len() > 1, "control: it was asked again");
+    assert_eq!(client.call("look", &json!({})).0, "seen");
+}
+
+#[test]
+fn a_cancelled_call_is_cancelled_elsewhere_too() {
+    let field = Field::new();
+    let far = Far::speaking(&["say", "hang"], |asked| match asked.body["params"]["name"].as_str().unwrap() {
+        "hang" => Does::Hangs,
+        _ => text(asked, "hello"),
+    });
+    let mut client =
+        Client::start(&field.ws, &["--no-ask", "--policy", &policy(&field, "exec", &[("far", &far.url)])]);
+    let id = client.send("tools/call", &json!({"name": "hang", "arguments": {}}));
+    let asked = far.wait_for("tools/call");
+    client.tell(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    let told = far.wait_for("notifications/cancelled");
+    assert_eq!(told.body["params"]["requestId"], asked.body["id"]);
+    assert_eq!(client.call("say", &json!({})).0, "hello");
+}

@@ -63,7 +63,7 @@ use crate::policy::{Confinement, Exec, Mode, NetMode, Policy, Tier};
 use crate::report::Enforced;
 use machine::{Machine, Outer};
 use reduced::Scratch;
-use service::Talk;
+use service::TalkPipes;
 use supervise::{Ended, Stopped, Watch};
 use watch::Exceeded;
 
@@ -212,6 +212,14 @@ impl Commands {
     /// [`Kind::Denied`] by a rule, [`Kind::Unavailable`] where a layer does not hold, [`Kind::Limit`] for a workspace
     /// too large to be guarded, [`Kind::Invalid`] for a command that is no text a shell takes.
     pub fn run(&self, command: &str) -> Result<Ran, Error> {
+        self.run_until(command, Arc::default())
+    }
+
+    /// [`run`](Self::run), where the command and all it started are ended once `stop` is set: [`End::Stopped`].
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_until(&self, command: &str, stop: Arc<AtomicBool>) -> Result<Ran, Error> {
         if command.trim().is_empty() || command.contains('\0') {
             return Err(Error::new(Kind::Invalid, "the command is empty or holds a NUL"));
         }
@@ -223,15 +231,15 @@ impl Commands {
             return Err(Error::new(Kind::Denied, format!("the policy refuses this command ({why})"))
                 .hint("do without it"));
         }
-        self.carry_out(command, None)
+        self.carry_out(command, None, stop)
     }
 
-    /// Runs a command, and takes back what it did to protected names.
-    fn carry_out(&self, command: &str, talk: Option<Talk>) -> Result<Ran, Error> {
+    /// Runs a command until it is to stop, and takes back what it did to protected names.
+    fn carry_out(&self, command: &str, talk: Option<TalkPipes>, stop: Arc<AtomicBool>) -> Result<Ran, Error> {
         let inner = &*self.0;
         let before = inner.root.marks(&inner.grants)?;
         let mode = inner.root.mode();
-        let ended = self.start(command, &before, talk);
+        let ended = self.start(command, &before, talk, stop);
         inner.root.restore_mode(mode);
         let ended = ended?;
         let taken_back = match inner.grants.can_write() {
@@ -258,12 +266,18 @@ impl Commands {
             true => self.0.root.marks(&self.0.grants)?,
             false => Marks::default(),
         };
-        let ended = self.start(":", &marks, None)?;
+        let ended = self.start(":", &marks, None, Arc::default())?;
         self.0.held(&ended)
     }
 
     /// Starts a command and follows it to its end.
-    fn start(&self, command: &str, marks: &Marks, talk: Option<Talk>) -> Result<Followed, Error> {
+    fn start(
+        &self,
+        command: &str,
+        marks: &Marks,
+        talk: Option<TalkPipes>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Followed, Error> {
         let inner = &*self.0;
         let group = match &inner.machine.groups {
             Ok(place) if inner.wants(Layer::Cgroup) => {
@@ -272,16 +286,16 @@ impl Commands {
             _ => None,
         };
         let scratch = inner.machine.is_reduced().then(Scratch::new).transpose()?;
-        let (pipes, stop) = talk.map(|talk| (talk.pipes, talk.stop)).unzip();
-        let started = inner.spawn(command, marks, group.as_ref(), scratch.as_ref(), pipes)?;
+        let wall = match &talk {
+            None => Duration::from_millis(inner.limits.wall_ms),
+            Some(_) => service::WALL,
+        };
+        let started = inner.spawn(command, marks, group.as_ref(), scratch.as_ref(), talk)?;
         let workspace = inner.grants.can_write().then_some((&inner.root, marks.usage));
         let own = scratch.as_ref().map(|scratch| (&scratch.root, Usage::default()));
         let disks = workspace.into_iter().chain(own);
         let watched = Watch {
-            wall: match &stop {
-                None => Duration::from_millis(inner.limits.wall_ms),
-                Some(_) => service::WALL,
-            },
+            wall,
             stop,
             output: usize::try_from(inner.limits.output_kb.saturating_mul(1024)).unwrap_or(usize::MAX),
             disks: disks.map(|(root, before)| watch::Disk::new(root, before, &inner.limits)).collect(),

@@ -19,14 +19,7 @@ pub(super) const WALL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// How long a service whose input has ended may take to end by itself.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What a command that is talked to needs beside what each has.
-pub(super) struct Talk {
-    pub(super) pipes: TalkPipes,
-    /// Set when it is not needed any more.
-    pub(super) stop: Arc<AtomicBool>,
-}
-
-/// The command's ends.
+/// The ends of a command that is talked to.
 pub(super) struct TalkPipes {
     pub(super) input: PipeReader,
     pub(super) output: PipeWriter,
@@ -75,11 +68,11 @@ impl Commands {
         let (input, to_input) = std::io::pipe().map_err(could_not_start)?;
         let (from_output, output) = std::io::pipe().map_err(could_not_start)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let talk = Talk { pipes: TalkPipes { input, output }, stop: stop.clone() };
+        let (talk, stopped) = (TalkPipes { input, output }, stop.clone());
         let commands = self.clone();
         let thread = std::thread::Builder::new()
             .name("toolgate-service".to_owned())
-            .spawn(move || commands.carry_out(&line, Some(talk)))
+            .spawn(move || commands.carry_out(&line, Some(talk), stopped))
             .map_err(could_not_start)?;
         Ok(Service { pipes: Some((to_input, from_output)), stop, thread: Some(thread) })
     }

@@ -39,7 +39,7 @@ pub(super) struct Started {
 pub(super) struct Watch<'a> {
     pub(super) wall: Duration,
     /// Set when it is not needed any more.
-    pub(super) stop: Option<Arc<AtomicBool>>,
+    pub(super) stop: Arc<AtomicBool>,
     pub(super) output: usize,
     pub(super) disks: Vec<watch::Disk<'a>>,
     /// Whether memory is watched, in place of a control group.
@@ -209,7 +209,7 @@ impl Run {
             if left.is_zero() {
                 return Ok(Some(Stopped::Wall));
             }
-            if watched.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            if watched.stop.load(Ordering::Relaxed) {
                 return Ok(Some(Stopped::Asked));
             }
             let ticks = watched
