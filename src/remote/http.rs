@@ -1,17 +1,19 @@
 //! Requests to the server: JSON out, JSON or a stream of events back, each on a thread of its own so that a silent
 //! server never holds up a cancelled turn.
 //!
-//! Invariant: a request is sent again only while no byte of an answer has come.
+//! Invariants: a request is sent again only while no byte of an answer has come; the connection of one that is given up is
+//! closed at once, so that the server, too, knows that nobody waits.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::answers;
-use crate::engine::Cancel;
+use crate::engine::{Cancel, lock};
 use crate::{Error, Kind};
 
 /// How long a server may take to be reached.
@@ -25,12 +27,14 @@ const BEAT: Duration = Duration::from_millis(20);
 /// Waits before a request that did not reach the server is sent again.
 const BACKOFF: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(800), Duration::from_millis(2_400)];
+/// Connections that are kept for the next requests.
+const MOST_IDLE: usize = 16;
 /// Bytes of one event, or of an answer that is none. A model's turn is far shorter.
 const MOST: u64 = 16 * 1024 * 1024;
 
 /// A server.
 pub(super) struct Client {
-    agent: ureq::Agent,
+    idle: Arc<Idle>,
     /// Where the server is, without the version of its interface.
     root: String,
     /// Where the OpenAI interface is.
@@ -38,9 +42,40 @@ pub(super) struct Client {
     key: Option<String>,
 }
 
+/// Who makes requests, each by itself: ureq closes all connections of one together. They keep theirs from one request to the
+/// next.
+#[derive(Default)]
+struct Idle(Mutex<Vec<ureq::Agent>>);
+
+impl Idle {
+    /// One that is idle, or a new one.
+    fn take(&self) -> ureq::Agent {
+        let idle = lock(&self.0).pop();
+        idle.unwrap_or_else(|| {
+            ureq::Agent::config_builder()
+                .timeout_resolve(Some(CONNECT))
+                .timeout_connect(Some(CONNECT))
+                .timeout_recv_response(Some(ANSWER))
+                .timeout_per_read(Some(STALL))
+                .http_status_as_error(false)
+                // A body that went elsewhere could hold what the user trusts this server with alone.
+                .max_redirects(0)
+                .user_agent(concat!("toolgate/", env!("CARGO_PKG_VERSION")))
+                .build()
+                .into()
+        })
+    }
+
+    fn put(&self, agent: ureq::Agent) {
+        let mut idle = lock(&self.0);
+        if idle.len() < MOST_IDLE {
+            idle.push(agent);
+        }
+    }
+}
+
 #[derive(Clone)]
 struct Job {
-    agent: ureq::Agent,
     url: String,
     key: Option<String>,
     body: Option<String>,
@@ -81,18 +116,7 @@ impl Client {
             Some((root, version)) if is_version(version) => (root.to_owned(), url.to_owned()),
             _ => (url.to_owned(), format!("{url}/v1")),
         };
-        let agent = ureq::Agent::config_builder()
-            .timeout_resolve(Some(CONNECT))
-            .timeout_connect(Some(CONNECT))
-            .timeout_recv_response(Some(ANSWER))
-            .timeout_per_read(Some(STALL))
-            .http_status_as_error(false)
-            // A body that went elsewhere could hold what the user trusts this server with alone.
-            .max_redirects(0)
-            .user_agent(concat!("toolgate/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .into();
-        Ok(Self { agent, root, api, key })
+        Ok(Self { idle: Arc::default(), root, api, key })
     }
 
     /// The server's address.
@@ -184,13 +208,13 @@ impl Client {
         cancel: &Cancel,
         each: &mut dyn FnMut(&Value) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let (first, messages) = self.first(self.job(url.clone(), Some(body)), Want::Stream, cancel)?;
+        let (first, mut answering) = self.first(self.job(url.clone(), Some(body)), Want::Stream, cancel)?;
         let mut next = Some(first);
         let mut event = Vec::new();
         loop {
             let message = match next.take() {
                 Some(message) => message,
-                None => receive(&messages, cancel)?,
+                None => answering.next(cancel)?,
             };
             match message {
                 Message::Answer(200..=299, bytes) => return Err(unstreamed(&url, &bytes)),
@@ -201,6 +225,7 @@ impl Client {
                     None if line.is_empty()
                         && tell(&url, &std::mem::take(&mut event), each)? == Told::Last =>
                     {
+                        answering.is_over = true;
                         return Ok(());
                     }
                     // Comments, and names of events, which say nothing that their data does not.
@@ -215,15 +240,15 @@ impl Client {
     }
 
     fn job(&self, url: String, body: Option<&Value>) -> Job {
-        Job { agent: self.agent.clone(), url, key: self.key.clone(), body: body.map(Value::to_string) }
+        Job { url, key: self.key.clone(), body: body.map(Value::to_string) }
     }
 
     /// The beginning of an answer; a server that is not reached is tried again a few times.
-    fn first(&self, job: Job, want: Want, cancel: &Cancel) -> Result<(Message, Receiver<Message>), Error> {
+    fn first(&self, job: Job, want: Want, cancel: &Cancel) -> Result<(Message, Answering), Error> {
         let mut waits = BACKOFF.iter();
         loop {
-            let messages = spawn(job.clone(), want)?;
-            match receive(&messages, cancel)? {
+            let mut answering = Answering::start(job.clone(), want, &self.idle)?;
+            match answering.next(cancel)? {
                 Message::Failed(why, Reached::No) => match waits.next() {
                     Some(wait) => {
                         tracing::warn!(url = job.url, why, "the server is not reached; trying again");
@@ -235,7 +260,7 @@ impl Client {
                     }
                 },
                 Message::Failed(why, Reached::Yes) => return Err(broken(&job.url, &why)),
-                message => return Ok((message, messages)),
+                message => return Ok((message, answering)),
             }
         }
     }
@@ -296,18 +321,59 @@ fn broken(url: &str, why: &str) -> Error {
     Error::new(Kind::Engine, message)
 }
 
-/// The next message; an error once the turn is cancelled.
-fn receive(messages: &Receiver<Message>, cancel: &Cancel) -> Result<Message, Error> {
-    loop {
-        if cancel.is_cancelled() {
-            return Err(cancelled());
-        }
-        match messages.recv_timeout(BEAT) {
-            Ok(message) => return Ok(message),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Ok(Message::Failed("the request stopped without a word".to_owned(), Reached::Yes));
+/// A request that was made, until its answer is over or it is given up.
+struct Answering {
+    messages: Receiver<Message>,
+    agent: ureq::Agent,
+    idle: Arc<Idle>,
+    /// Whether nothing more is to come that matters.
+    is_over: bool,
+}
+
+impl Answering {
+    fn start(job: Job, want: Want, idle: &Arc<Idle>) -> Result<Self, Error> {
+        let (send, messages) = mpsc::sync_channel(64);
+        let agent = idle.take();
+        let asks = agent.clone();
+        thread::Builder::new()
+            .name("toolgate-remote".to_owned())
+            .spawn(move || {
+                let told = request(&asks, &job, want, &send);
+                // Nobody listens any more once a turn was cancelled.
+                let _ = send.send(told);
+            })
+            .map_err(|why| Error::new(Kind::Engine, format!("cannot start a thread: {why}")))?;
+        Ok(Self { messages, agent, idle: idle.clone(), is_over: false })
+    }
+
+    /// The next message; an error once the turn is cancelled.
+    fn next(&mut self, cancel: &Cancel) -> Result<Message, Error> {
+        loop {
+            if cancel.is_cancelled() {
+                return Err(cancelled());
             }
+            match self.messages.recv_timeout(BEAT) {
+                Ok(message) => {
+                    self.is_over |= !matches!(message, Message::Line(_));
+                    return Ok(message);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Ok(Message::Failed(
+                        "the request stopped without a word".to_owned(),
+                        Reached::Yes,
+                    ));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        match self.is_over {
+            true => self.idle.put(self.agent.clone()),
+            false => self.agent.clone().shutdown(),
         }
     }
 }
@@ -327,29 +393,16 @@ fn cancelled() -> Error {
     Error::new(Kind::Cancelled, "cancelled while the server was asked")
 }
 
-fn spawn(job: Job, want: Want) -> Result<Receiver<Message>, Error> {
-    let (send, messages) = mpsc::sync_channel(64);
-    thread::Builder::new()
-        .name("toolgate-remote".to_owned())
-        .spawn(move || {
-            let told = request(&job, want, &send);
-            // Nobody listens any more once a turn was cancelled.
-            let _ = send.send(told);
-        })
-        .map_err(|why| Error::new(Kind::Engine, format!("cannot start a thread: {why}")))?;
-    Ok(messages)
-}
-
 /// The thread's side: the last message of it. It ends with the connection when nobody listens any more.
-fn request(job: &Job, want: Want, send: &SyncSender<Message>) -> Message {
+fn request(agent: &ureq::Agent, job: &Job, want: Want, send: &SyncSender<Message>) -> Message {
     let bearer = job.key.as_ref().map(|key| format!("Bearer {key}"));
     let result = match &job.body {
         None => {
-            let get = job.agent.get(&job.url);
+            let get = agent.get(&job.url);
             bearer.into_iter().fold(get, |get, key| get.header("Authorization", key)).call()
         }
         Some(body) => {
-            let post = job.agent.post(&job.url).content_type("application/json");
+            let post = agent.post(&job.url).content_type("application/json");
             bearer.into_iter().fold(post, |post, key| post.header("Authorization", key)).send(body.as_str())
         }
     };

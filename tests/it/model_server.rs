@@ -27,6 +27,8 @@ pub(crate) enum Reply {
     Moved(String),
     /// The beginning of an answer, and nothing but that it goes on, until the other side has gone.
     Waiting,
+    /// Nothing at all, until the other side has gone.
+    Silent,
 }
 
 /// A running server; it ends with the test's process.
@@ -67,7 +69,7 @@ impl ModelServer {
         self.seen.lock().unwrap().iter().filter(|asked| asked.path == path).cloned().collect()
     }
 
-    /// Waits until a caller that got [`Reply::Waiting`] has gone.
+    /// Waits until a caller that got [`Reply::Waiting`] or [`Reply::Silent`] has gone.
     pub(crate) fn wait_for_leaver(&self) {
         for _ in 0..2_000 {
             if *self.left.lock().unwrap() > 0 {
@@ -117,6 +119,12 @@ fn answer(mut stream: TcpStream, reply: Reply, left: &Mutex<usize>) {
         Reply::Events(list) => events(&list, "data: [DONE]\n\n"),
         Reply::Cut(list) => events(&list, "data: {\"choices\": [{\"del"),
         Reply::Moved(to) => format!("HTTP/1.1 307 Moved\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"),
+        Reply::Silent => {
+            if matches!(stream.read(&mut [0]), Ok(0)) {
+                *left.lock().unwrap() += 1;
+            }
+            return;
+        }
         Reply::Waiting => {
             let mut beat = events(&[], "");
             while stream.write_all(beat.as_bytes()).is_ok() {

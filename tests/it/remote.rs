@@ -231,21 +231,23 @@ fn a_server_that_is_not_there_yet_is_tried_again_and_refusals_are_not() {
 }
 
 #[test]
-fn a_cancelled_turn_leaves_the_server() {
-    let server = Arc::new(offered(|| Reply::Waiting));
-    let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
-    let cancel = Cancel::default();
-    let (flag, watched) = (cancel.clone(), server.clone());
-    let canceller = std::thread::spawn(move || {
-        while watched.asked("/v1/chat/completions").is_empty() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        flag.cancel();
-    });
-    let ran = run_with(engine, Options::default(), &cancel);
-    canceller.join().unwrap();
-    assert_eq!(ran.outcome.unwrap().stop_reason, StopReason::Cancelled);
-    server.wait_for_leaver();
+fn a_cancelled_turn_leaves_the_server_even_one_that_says_nothing() {
+    for waits in [|| Reply::Waiting, || Reply::Silent] {
+        let server = Arc::new(offered(waits));
+        let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+        let cancel = Cancel::default();
+        let (flag, watched) = (cancel.clone(), server.clone());
+        let canceller = std::thread::spawn(move || {
+            while watched.asked("/v1/chat/completions").is_empty() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            flag.cancel();
+        });
+        let ran = run_with(engine, Options::default(), &cancel);
+        canceller.join().unwrap();
+        assert_eq!(ran.outcome.unwrap().stop_reason, StopReason::Cancelled);
+        server.wait_for_leaver();
+    }
 }
 
 #[test]

@@ -195,7 +195,7 @@ impl Backend for LlamaBackend {
             match &mut self.place {
                 Place::Alone(context, _) => {
                     let cut = context.cut(sequence, len);
-                    let held = context.text(sequence).len();
+                    let held = context.held(sequence);
                     self.set_held(held);
                     cut?;
                 }
@@ -220,7 +220,7 @@ impl Backend for LlamaBackend {
             Place::Alone(context, own) => {
                 let rows = context.eval(std::slice::from_ref(&part));
                 let evaluated = rows.map(|rows| *own = rows.into_iter().flatten().collect());
-                (evaluated, context.text(part.sequence).len())
+                (evaluated, context.held(part.sequence))
             }
             Place::Beside { lane, logits, further } => {
                 let outcome = lane.eval(&part, std::mem::take(logits));
@@ -278,20 +278,23 @@ impl Backend for LlamaBackend {
     fn lent(&self, prompt: &[TokenId]) -> usize {
         match &self.place {
             Place::Alone(..) => 0,
-            Place::Beside { lane, .. } => lane.lender(&lane.context(), prompt).map_or(0, |(_, held)| held),
+            Place::Beside { lane, .. } => lane.lender(prompt).map_or(0, |(_, held)| held),
         }
     }
 
     fn borrow(&mut self, prompt: &[TokenId]) -> Result<usize> {
         let (to, held) = (self.number(self.current)?, self.evaluated());
         let Place::Beside { lane, logits, .. } = &mut self.place else { return Ok(held) };
-        let mut context = lane.context();
-        let Some((from, more)) = lane.lender(&context, prompt).filter(|&(_, more)| more > held) else {
+        let lends = || lane.lender(prompt).filter(|&(_, more)| more > held);
+        // The context may be busy for as long as a batch takes: it is not waited for without need.
+        if lends().is_none() {
             return Ok(held);
-        };
+        }
+        let mut context = lane.context();
+        let Some((from, more)) = lends() else { return Ok(held) };
         logits.clear();
         let copied = context.copy(from, to, more);
-        let held = context.text(to).len();
+        let held = context.held(to);
         drop(context);
         self.set_held(held);
         copied.map(|()| held)

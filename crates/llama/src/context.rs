@@ -4,6 +4,7 @@
 //! before.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Instant;
 
 use llama_cpp_2::context::LlamaContext;
@@ -16,6 +17,7 @@ use toolgate_infer::{Kind as InferKind, Numerics, Rows};
 
 use crate::costs::Costs;
 use crate::model::llama_cpp;
+use crate::texts::Texts;
 use crate::threads::physical_cores;
 use crate::{Error, Kind, Model, state};
 
@@ -80,7 +82,7 @@ pub(crate) struct Context {
     pub(crate) noise: Option<f32>,
     /// Tokens that a sequence may hold.
     pub(crate) len: usize,
-    texts: Vec<Vec<TokenId>>,
+    pub(crate) texts: Arc<Texts>,
     /// What saved states depend on; none where they cannot be saved.
     pub(crate) state_key: Option<String>,
     /// Whether sequences have cells of their own, so that llama.cpp copies one by moving its keys and values.
@@ -161,7 +163,7 @@ impl Context {
             batch_len,
             exact_len,
             noise,
-            texts: vec![Vec::new(); sequences],
+            texts: Arc::new(Texts::new(sequences)),
             state_key,
             moves: !shared,
             copied: None,
@@ -169,21 +171,16 @@ impl Context {
         })
     }
 
-    /// How many sequences there are.
-    pub(crate) fn sequences(&self) -> usize {
-        self.texts.len()
-    }
-
-    /// The tokens of a sequence.
-    pub(crate) fn text(&self, sequence: usize) -> &[TokenId] {
-        self.texts.get(sequence).map(Vec::as_slice).unwrap_or_default()
+    /// How many tokens a sequence holds.
+    pub(crate) fn held(&self, sequence: usize) -> usize {
+        self.texts.held(sequence)
     }
 
     /// Evaluates parts of different sequences in one batch; for each part, the numbers of its rows of logits.
     pub(crate) fn eval(&mut self, parts: &[Part<'_>]) -> Result<Vec<Vec<i32>>, toolgate_infer::Error> {
         for part in parts {
             self.cut(part.sequence, part.after)?;
-            if self.text(part.sequence).len() != part.after || part.after + part.tokens.len() > self.len {
+            if self.held(part.sequence) != part.after || part.after + part.tokens.len() > self.len {
                 return Err(failed("batch exceeds the context"));
             }
         }
@@ -198,9 +195,7 @@ impl Context {
         }
         self.copied = None;
         for part in parts {
-            if let Some(text) = self.texts.get_mut(part.sequence) {
-                text.extend_from_slice(part.tokens);
-            }
+            self.texts.extend(part.sequence, part.tokens);
         }
         let tokens = parts.iter().map(|part| part.tokens.len()).sum();
         // Parts of prompts are wider, and say nothing of the batches that turns are written in.
@@ -253,7 +248,7 @@ impl Context {
     /// Forgets a sequence from a position on, if it goes that far; all of it where a part cannot be forgotten, as with
     /// recurrent models: the caller evaluates it again.
     pub(crate) fn cut(&mut self, sequence: usize, len: usize) -> Result<(), toolgate_infer::Error> {
-        if len < self.text(sequence).len() { self.erase(sequence, len) } else { Ok(()) }
+        if len < self.held(sequence) { self.erase(sequence, len) } else { Ok(()) }
     }
 
     fn erase(&mut self, sequence: usize, len: usize) -> Result<(), toolgate_infer::Error> {
@@ -266,9 +261,7 @@ impl Context {
         if !is_cut {
             self.inner.clear_kv_cache_seq(id, None, None).map_err(failed)?;
         }
-        if let Some(text) = self.texts.get_mut(sequence) {
-            text.truncate(if is_cut { len } else { 0 });
-        }
+        self.texts.truncate(sequence, if is_cut { len } else { 0 });
         Ok(())
     }
 
@@ -281,19 +274,15 @@ impl Context {
         self.inner
             .copy_kv_cache_seq(id(from)?, id(to)?, None, None)
             .map_err(|error| failed("cache could not be copied").because(error))?;
-        let text = self.text(from).to_vec();
-        if let Some(copied) = self.texts.get_mut(to) {
-            *copied = text;
-        }
+        self.texts.copy(from, to);
         self.cut(to, len)
     }
 
     /// Has llama.cpp do the copies that it has put off: it would copy what is in their place by then.
     fn settle(&mut self) -> Result<(), toolgate_infer::Error> {
         let Some(sequence) = self.copied else { return Ok(()) };
-        let text = self.text(sequence);
         // It does them when it evaluates: a token that is there already, or any, which is forgotten again.
-        let (held, last) = (text.len(), text.last().copied().unwrap_or(0));
+        let (held, last) = (self.held(sequence), self.texts.last(sequence).unwrap_or(0));
         let part = Part { sequence, after: held.saturating_sub(1), tokens: &[last], rows: Rows::None };
         self.eval(&[part])?;
         self.cut(sequence, held)
@@ -302,7 +291,7 @@ impl Context {
     /// The state of a sequence's tokens; none where it cannot be saved.
     #[expect(unsafe_code, reason = "llama-cpp-2's safe form does not give the bytes away")]
     pub(crate) fn save(&mut self, sequence: usize) -> Result<Option<Vec<u8>>, toolgate_infer::Error> {
-        let held = self.text(sequence).len();
+        let held = self.held(sequence);
         if self.state_key.is_none() || held == 0 {
             return Ok(None);
         }
@@ -341,9 +330,7 @@ impl Context {
             self.erase(sequence, 0)?;
             return Ok(false);
         }
-        if let Some(text) = self.texts.get_mut(sequence) {
-            *text = tokens.to_vec();
-        }
+        self.texts.set(sequence, tokens);
         Ok(true)
     }
 }

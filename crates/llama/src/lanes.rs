@@ -16,13 +16,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use toolgate_grammar::TokenId;
-use toolgate_infer::{Error, Rows, common_len};
+use toolgate_infer::{Error, Rows};
 
 use crate::context::{Context, Part, SEQUENCES, failed};
+use crate::texts::Texts;
 
 /// The context, and the desk where work is handed in and fetched.
 pub(crate) struct Lanes {
     context: Mutex<Context>,
+    texts: Arc<Texts>,
     desk: Mutex<Desk>,
     bell: Condvar,
 }
@@ -96,8 +98,9 @@ impl Drop for Shut<'_> {
 impl Lanes {
     /// Starts the thread that evaluates; one place for each of the context's conversations.
     pub(crate) fn start(context: Context, conversations: usize) -> std::io::Result<Vec<Lane>> {
-        let lanes =
-            Arc::new(Self { context: Mutex::new(context), desk: Mutex::default(), bell: Condvar::new() });
+        let texts = context.texts.clone();
+        let (context, desk, bell) = (Mutex::new(context), Mutex::default(), Condvar::new());
+        let lanes = Arc::new(Self { context, texts, desk, bell });
         let at_work = lanes.clone();
         let named = std::thread::Builder::new().name("toolgate-eval".to_owned());
         let thread = Some(named.spawn(move || at_work.work())?);
@@ -234,12 +237,10 @@ impl Lane {
         self.lanes.bell.notify_all();
     }
 
-    /// The sequence of another conversation that begins like `prompt` for longest, and for how many tokens.
-    pub(crate) fn lender(&self, context: &Context, prompt: &[TokenId]) -> Option<(usize, usize)> {
-        let own = self.first()..self.first() + SEQUENCES;
-        let others = (0..context.sequences()).filter(|sequence| !own.contains(sequence));
-        let held = others.map(|sequence| (sequence, common_len(context.text(sequence), prompt)));
-        held.max_by_key(|&(_, held)| held)
+    /// The sequence of another conversation that begins like `prompt` for longest, and for how many tokens; for as long as
+    /// nothing is evaluated.
+    pub(crate) fn lender(&self, prompt: &[TokenId]) -> Option<(usize, usize)> {
+        self.lanes.texts.lender(&(self.first()..self.first() + SEQUENCES), prompt)
     }
 }
 

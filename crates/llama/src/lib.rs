@@ -35,6 +35,7 @@ mod load;
 mod model;
 mod processor;
 mod state;
+mod texts;
 mod threads;
 
 pub use backend::LlamaBackend;
