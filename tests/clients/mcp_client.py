@@ -1,6 +1,7 @@
 """Drives `toolgate mcp` through the official Python package `mcp`, by pipes and by HTTP.
 
-Usage: python3 mcp_client.py PROGRAM MODEL.gguf; exit code 0 if all is as it should be.
+Usage: python3 mcp_client.py PROGRAM MODEL.gguf EDITOR; exit code 0 if all is as it should be. EDITOR is the address of a
+model that reads a.txt, writes b.txt, tries to write ../secret.txt, and answers with what came of that.
 """
 
 import asyncio
@@ -52,7 +53,8 @@ async def ask(client):
         "ask", {"task": "Read the file a.txt.", "mode": "intel"}, progress_callback=progress
     )
     outcome = answer.structured_content
-    assert outcome["iterations"] >= 1 and outcome["answer"] == text(answer), answer
+    assert [call["name"] for call in outcome["calls"]] == ["read_file"] and outcome["answer"] == text(answer), answer
+    assert "alpha" in text(answer), answer
     assert any("model loaded" in message for message in told), told
     assert any(message.startswith("done") for message in told), told
 
@@ -67,7 +69,27 @@ async def ask(client):
     assert text(await client.call_tool("read_file", {"path": "a.txt"})) == "alpha\n"
 
 
-async def main(program, model):
+async def edit(program, editor):
+    """A task that reads a file and writes another, and is refused what lies outside the workspace."""
+    with tempfile.TemporaryDirectory() as directory:
+        workspace = pathlib.Path(directory) / "workspace"
+        workspace.mkdir()
+        (workspace / "a.txt").write_text("alpha\n")
+        secret = pathlib.Path(directory) / "secret.txt"
+        secret.write_text("CANARY")
+        arguments = ["mcp", "--workspace", str(workspace), "--mode", "edit", "--approve", "auto", "--engine", editor]
+        server = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
+        async with Client(server) as client:
+            answer = await client.call_tool("ask", {"task": "Copy a.txt to b.txt"})
+        calls = [(call["name"], call["status"]) for call in answer.structured_content["calls"]]
+        assert calls == [("read_file", "ok"), ("write_file", "ok"), ("write_file", "denied")], answer
+        assert text(answer).startswith("Done, but: ") and "outside" in text(answer), answer
+        assert (workspace / "b.txt").read_text() == "alpha and beta"
+        assert secret.read_text() == "CANARY"
+
+
+async def main(program, model, editor):
+    await edit(program, editor)
     with tempfile.TemporaryDirectory() as directory:
         workspace = pathlib.Path(directory)
         (workspace / "a.txt").write_text("alpha\n")

@@ -89,7 +89,9 @@ fn the_anthropic_package_finds_what_it_expects() {
 fn the_mcp_package_finds_what_it_expects() {
     let Some(packages) = packages() else { return };
     let Some(model) = crate::models::weights(MODEL) else { return };
-    run(packages, "mcp_client.py", &[cargo_bin("toolgate").as_os_str(), model.as_os_str()]);
+    let editor = crate::mcp::editor();
+    let program = cargo_bin("toolgate");
+    run(packages, "mcp_client.py", &[program.as_os_str(), model.as_os_str(), editor.url.as_ref()]);
 }
 
 #[cfg(unix)]

@@ -225,7 +225,7 @@ fn model(turns: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static) -> Mode
 }
 
 /// Reads a file, edits another, tries what the policy refuses, and answers with what came of the last.
-fn editor() -> ModelServer {
+pub(crate) fn editor() -> ModelServer {
     model(|turn, asked| match turn {
         0 => calls("read_file", &json!({"path": "a.txt"})),
         1 => calls("write_file", &json!({"path": "b.txt", "content": "alpha and beta"})),

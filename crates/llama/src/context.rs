@@ -40,9 +40,10 @@ pub struct ContextOptions {
     /// Threads; `None` is one for each physical core.
     pub threads: Option<u32>,
     /// Whether tokens evaluated together must give the logits of tokens evaluated one by one. Default
-    /// [`Numerics::Exact`]: tokens then go in batches of seven, or of three where weights are of type Q4_K and so repacked
-    /// (greedy turns take wider ones there, and make close choices anew: [`toolgate_infer::Backend::noise`]), and prompts do
-    /// without the tiled attention kernel (values are cached as bfloat16, which it does not take). It holds for a conversation that has a context to itself; those that share one are in each other's batches, and
+    /// [`Numerics::Exact`]: tokens then go in batches of seven, or of three where weights are of type Q4_K and so
+    /// repacked (greedy turns take wider ones there, and make close choices anew: [`toolgate_infer::Backend::noise`]),
+    /// and prompts do without the tiled attention kernel (values are cached as bfloat16, which it does not take). It
+    /// holds for a conversation that has a context to itself; those that share one are in each other's batches, and
     /// keep of it only the plain attention kernel, beside which the tiled one turned rows of a 135 M model by a cosine
     /// of 0.98.
     pub numerics: Numerics,
