@@ -131,6 +131,7 @@ impl<B: Backend + Send> Making<'_, B> {
         let common = prompt.get(..beginning).unwrap_or_default();
         if Packs::is_worth(beginning) && session.held(common) < beginning {
             let started = std::time::Instant::now();
+            // While it waits for others, none of their batches need wait for it.
             session.end_turn();
             let _entry = self.engine.underway.enter(common, || session.held(common), cancel)?;
             // An overflow is told of the whole prompt, below.

@@ -190,17 +190,13 @@ pub(super) fn uncut(turn: Turn) -> Result<Turn, Error> {
 
 /// Whether finished calls fit what grammars do not hold them to: where no other way to write one was found, none is given out.
 fn fits(tools: &Tools, calls: &[ToolCall]) -> Result<(), Error> {
-    let faults = calls.iter().filter_map(|call| Some((call, tools.fault(call)?)));
-    match faults.into_iter().next() {
-        None => Ok(()),
-        Some((call, fault)) => {
-            let message = format!(
-                "the model found no arguments for {} that fit its schema: {}; ask again, or in other words",
-                call.name, fault.why
-            );
-            Err(Error::new(Kind::Engine, message))
-        }
-    }
+    let fault = calls.iter().find_map(|call| Some((call, tools.fault(call)?)));
+    let Some((call, fault)) = fault else { return Ok(()) };
+    let message = format!(
+        "the model found no arguments for {} that fit its schema: {}; ask again, or in other words",
+        call.name, fault.why
+    );
+    Err(Error::new(Kind::Engine, message))
 }
 
 /// What is said of a turn that took too long.

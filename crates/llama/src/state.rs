@@ -47,8 +47,10 @@ fn cells(state: &[u8]) -> Option<usize> {
             continue;
         }
         let cells = usize::try_from(cells).ok()?;
-        // A state says how many there are; that many numbers have to follow.
-        let mut is_free = vec![true; Some(cells).filter(|&cells| cells <= state.len() / CELL)?];
+        if cells > state.len() / CELL {
+            return None;
+        }
+        let mut is_free = vec![true; cells];
         for _ in 0..cells {
             let (position, sequences, _sequence) = (next()?, next()?, next()?);
             let place = is_free.get_mut(usize::try_from(position).ok()?)?;
