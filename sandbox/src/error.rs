@@ -81,6 +81,11 @@ impl Error {
     }
 
     /// Adds the one-based line of the file it is about.
+    ///
+    /// ```
+    /// use toolgate_sandbox::{Error, Kind};
+    /// assert_eq!(Error::new(Kind::Policy, "unknown key").at_line(3).line(), Some(3));
+    /// ```
     #[must_use]
     pub fn at_line(mut self, line: usize) -> Self {
         self.0.line = Some(line);

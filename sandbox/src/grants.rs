@@ -15,7 +15,8 @@ use crate::patterns::Patterns;
 /// use toolgate_sandbox::{Grants, Scope};
 /// let notes = Grants { write: Scope::under(["notes"])?, ..Grants::read_write() };
 /// assert!(notes.can_write());
-/// assert!(!notes.narrow(&Grants::read_only()).can_write());
+/// let narrowed = notes.narrow(&Grants::read_only());
+/// assert!(narrowed.can_read() && !narrowed.can_write());
 /// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug)]

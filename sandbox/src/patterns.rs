@@ -100,6 +100,7 @@ const SECRETS: &[&str] = &["**/.env*", "**/*.pem"];
 /// let secrets = Patterns::new(["**/.env*", "keys/**"])?;
 /// assert!(secrets.covers("service/.ENV.local") && secrets.covers("keys/a/b"));
 /// assert!(!secrets.covers("service/environment.md"));
+/// assert!(secrets.union(&Patterns::new(["*.md"])?).covers("service/environment.md"));
 /// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ mod background;
 mod context;
 mod event;
 mod execute;
-mod open;
+pub(crate) mod open;
 mod settled;
 
 pub use approval::{Approval, Asked, Request};
@@ -448,8 +448,7 @@ impl Run<'_> {
             let name = tool.name.as_str();
             let is_called = self.calls.iter().any(|made| made.name == name);
             *fit = match *fit {
-                Fit::Unknown if open.asks_for(name) => Fit::Suits,
-                Fit::Unknown if !(self.calls.is_empty() || open.of_tools.is_empty()) => Fit::Clashes,
+                Fit::Unknown => open.fit(name, !self.calls.is_empty()),
                 Fit::Unnamed if is_called => Fit::Clashes,
                 fit => fit,
             };

@@ -8,47 +8,59 @@ use std::collections::BTreeSet;
 
 use toolgate_chat::{ToolCall, ToolReply, Transcript};
 
-use crate::tools::is_no_name;
+use crate::tools::{Fit, is_no_name};
 use crate::words::results::is_no_match;
-use crate::words::{holds_word, plain, specific, stem};
+use crate::words::{holds_word, name_parts, plain, specific, stem};
 
 /// What of the last request is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Open {
+pub(crate) struct Open {
     /// Paths, identifiers, numbers and names that neither a call nor a result holds.
-    pub(super) named: BTreeSet<String>,
+    pub(crate) named: BTreeSet<String>,
     /// Words of it, without their endings, that are part of the name of a tool not called yet, and of none that was.
-    pub(super) of_tools: BTreeSet<String>,
+    pub(crate) of_tools: BTreeSet<String>,
     /// Words of it that are part of the name of any tool.
     asked: BTreeSet<String>,
     /// Whether it demands a change, and none was made.
-    pub(super) change: bool,
+    pub(crate) change: bool,
     /// Whether the last call is the first search that found nothing.
-    pub(super) unfound: bool,
+    pub(crate) unfound: bool,
 }
 
 impl Open {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.named.is_empty() && self.of_tools.is_empty() && !self.change && !self.unfound
     }
 
     /// What is left of it after a change: no result of one says what was changed, so only paths count.
-    pub(super) fn after_change(self) -> Self {
+    pub(crate) fn after_change(self) -> Self {
         let is_path = |word: &String| word.contains(char::is_alphabetic) && word.contains(['/', '.']);
         let named = self.named.into_iter().filter(is_path).collect();
         Self { named, of_tools: BTreeSet::new(), change: false, unfound: false, ..self }
     }
 
     /// Whether the request asks for the tool of that name by a word that is open; where none is, by any of its words.
-    pub(super) fn asks_for(&self, tool: &str) -> bool {
+    pub(crate) fn asks_for(&self, tool: &str) -> bool {
         let words = if self.of_tools.is_empty() { &self.asked } else { &self.of_tools };
         parts(tool).any(|part| words.contains(&part))
+    }
+
+    /// How a tool of which nothing else is known goes with it; once calls were `made`, one that it does not ask for steps back
+    /// where it asks for others.
+    pub(crate) fn fit(&self, tool: &str, made: bool) -> Fit {
+        if self.asks_for(tool) {
+            Fit::Suits
+        } else if made && !self.of_tools.is_empty() {
+            Fit::Clashes
+        } else {
+            Fit::Unknown
+        }
     }
 }
 
 /// What is open of the last request of a transcript, where the tools of these names are offered and the request names
 /// these directories.
-pub(super) fn of<'a>(
+pub(crate) fn of<'a>(
     transcript: &Transcript,
     tools: impl Iterator<Item = &'a str>,
     directories: &BTreeSet<String>,
@@ -117,19 +129,16 @@ fn unfound(calls: &[(&ToolCall, Option<&ToolReply>)]) -> bool {
 fn words_of_tools<'a>(request: &str, tools: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let tells =
         |part: &String| part.len() >= LONG_ENOUGH && !COMMON.contains(&part.as_str()) && !is_no_name(part);
-    let of_tools = tools.flat_map(|name| name.split(SEPARATORS)).map(str::to_lowercase);
-    let stems: BTreeSet<String> = of_tools.filter(tells).map(|part| stem(&part).to_owned()).collect();
+    let stems: BTreeSet<String> =
+        tools.flat_map(name_parts).filter(tells).map(|part| stem(&part).to_owned()).collect();
     let words = request.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
     words.map(|word| stem(&word).to_owned()).filter(|stem| stems.contains(stem)).collect()
 }
 
 /// The words of a tool's name, without their endings.
 fn parts(name: &str) -> impl Iterator<Item = String> + '_ {
-    name.split(SEPARATORS).map(|part| stem(&part.to_lowercase()).to_owned())
+    name_parts(name).map(|part| stem(&part).to_owned())
 }
-
-/// What stands between the words of a tool's name.
-const SEPARATORS: [char; 3] = ['_', '-', '.'];
 
 /// The tool that does nothing but let the model think.
 const THINKS: &str = "think";
@@ -179,6 +188,14 @@ mod tests {
         assert!(open.asks_for("get_weather") && !open.asks_for("get_time"));
         let called = Open { of_tools: BTreeSet::new(), ..open };
         assert!(called.asks_for("get_weather") && !called.asks_for("get_time"), "also once it was called");
+    }
+
+    #[test]
+    fn the_words_of_a_name_are_found_however_it_is_written() {
+        let transcript = Transcript::new().with(Message::User("The weather in Oslo".into()));
+        for name in ["get_weather", "getWeather", "GetWeather", "weather.get", "api__get-weather"] {
+            assert!(of(&transcript, [name].into_iter(), &BTreeSet::new()).asks_for(name), "{name}");
+        }
     }
 
     #[test]

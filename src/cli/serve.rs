@@ -69,7 +69,7 @@ pub(super) struct ServeArgs {
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_body: u16,
     /// Tokens of a turn where a request does not say.
-    #[arg(long, default_value = "1024", value_name = "N")]
+    #[arg(long, default_value = "4096", value_name = "N")]
     max_tokens: NonZeroUsize,
     /// Run the workspace's own sandboxed tools in a loop until the final answer, instead of handing calls back. Its memory
     /// tools are offered only with --db, since all clients share it.

@@ -1,12 +1,13 @@
 //! Turn grammars and their automata, made once for each set of tools and kept: an automaton learns its masks as it
 //! runs, so a second turn with the same tools finds them there. The same for the schemas of answers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use toolgate_chat::{ToolFormat, ToolSpec, TurnRequest};
 use toolgate_grammar::{Automaton, Grammar, Limits, Options, Schema, Undeclared, Vocabulary, compile};
 
+use super::pool::lock;
 use super::recent::Recent;
 use crate::Error;
 
@@ -34,13 +35,13 @@ pub(super) struct Side {
 
 /// The automata made so far.
 pub(super) struct Cache {
-    turns: Recent<Key, TurnAutomata>,
-    answers: Recent<Value, Side>,
+    turns: Made<Key, TurnAutomata>,
+    answers: Made<Value, Side>,
 }
 
 impl Default for Cache {
     fn default() -> Self {
-        Self { turns: Recent::new(KEPT), answers: Recent::new(KEPT) }
+        Self { turns: Made::new(), answers: Made::new() }
     }
 }
 
@@ -53,34 +54,71 @@ struct Key {
 impl Cache {
     /// The automata for these tools and this request.
     pub(super) fn get(
-        &mut self,
+        &self,
         format: &dyn ToolFormat,
         tools: &[ToolSpec],
         request: &TurnRequest,
         vocabulary: &Arc<Vocabulary>,
     ) -> Result<TurnAutomata, Error> {
         let is_it = |key: &Key| key.request == *request && key.tools == tools;
-        if let Some(automata) = self.turns.find(is_it) {
-            return Ok(automata.clone());
-        }
-        let turn = format.turn(tools, request)?;
-        let side =
-            |grammar: Option<Grammar>| grammar.map(|grammar| Side::new(grammar, vocabulary)).transpose();
-        let automata = TurnAutomata { call: side(turn.call)?, answer: side(turn.answer)? };
-        let key = Key { tools: tools.to_vec(), request: request.clone() };
-        self.turns.put(key, automata.clone());
-        Ok(automata)
+        let key = || Key { tools: tools.to_vec(), request: request.clone() };
+        self.turns.get(is_it, key, || {
+            let turn = format.turn(tools, request)?;
+            let side =
+                |grammar: Option<Grammar>| grammar.map(|grammar| Side::new(grammar, vocabulary)).transpose();
+            Ok(TurnAutomata { call: side(turn.call)?, answer: side(turn.answer)? })
+        })
     }
 
     /// The automaton of answers that are values of `schema`.
-    pub(super) fn answer(&mut self, schema: &Value, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
-        if let Some(side) = self.answers.find(|key| key == schema) {
-            return Ok(side.clone());
+    pub(super) fn answer(&self, schema: &Value, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
+        self.answers.get(
+            |key| key == schema,
+            || schema.clone(),
+            || {
+                let options = Options { undeclared: Undeclared::Forbidden, ..Options::default() };
+                Side::new(compile(&Schema::parse(schema)?, &options)?.grammar, vocabulary)
+            },
+        )
+    }
+}
+
+/// Values that are made once for each key. Whoever wants one waits while it is made, and for no other: the tools of one client
+/// can take a second.
+struct Made<K, V>(Mutex<Recent<K, Arc<Mutex<Option<V>>>>>);
+
+impl<K, V: Clone> Made<K, V> {
+    fn new() -> Self {
+        Self(Mutex::new(Recent::new(KEPT)))
+    }
+
+    /// The value under the key that is it, or else made for `key`; what cannot be made is tried anew each time.
+    fn get(
+        &self,
+        is_it: impl FnMut(&K) -> bool,
+        key: impl FnOnce() -> K,
+        make: impl FnOnce() -> Result<V, Error>,
+    ) -> Result<V, Error> {
+        let place = {
+            let mut known = lock(&self.0);
+            match known.find(is_it) {
+                Some(place) => place.clone(),
+                None => {
+                    let place = Arc::default();
+                    known.put(key(), Arc::clone(&place));
+                    place
+                }
+            }
+        };
+        let mut value = lock(&place);
+        match &*value {
+            Some(made) => Ok(made.clone()),
+            None => {
+                let made = make()?;
+                *value = Some(made.clone());
+                Ok(made)
+            }
         }
-        let options = Options { undeclared: Undeclared::Forbidden, ..Options::default() };
-        let side = Side::new(compile(&Schema::parse(schema)?, &options)?.grammar, vocabulary)?;
-        self.answers.put(schema.clone(), side.clone());
-        Ok(side)
     }
 }
 
@@ -88,5 +126,46 @@ impl Side {
     fn new(grammar: Grammar, vocabulary: &Arc<Vocabulary>) -> Result<Self, Error> {
         let automaton = Automaton::new(&grammar, vocabulary.clone(), &Limits::default())?;
         Ok(Self { grammar: Arc::new(grammar), automaton })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn making_one_holds_up_who_wants_it_and_nobody_else() {
+        let made: Made<u8, u8> = Made::new();
+        let get = |wanted: u8, make: &dyn Fn() -> Result<u8, Error>| {
+            made.get(|&key| key == wanted, || wanted, make)
+        };
+        let (begun, has_begun) = channel();
+        let (other, other_is_made) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let waits = || {
+                    begun.send(()).unwrap();
+                    // Fails where the other one waits for this one.
+                    other_is_made.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+                    Ok(1)
+                };
+                assert_eq!(get(1, &waits).unwrap(), 1);
+            });
+            has_begun.recv().unwrap();
+            assert_eq!(get(2, &|| Ok(2)).unwrap(), 2);
+            other.send(()).unwrap();
+            assert_eq!(get(1, &|| panic!("it is made once")).unwrap(), 1);
+        });
+    }
+
+    #[test]
+    fn what_could_not_be_made_is_tried_again() {
+        let made: Made<u8, u8> = Made::new();
+        assert!(made.get(|&key| key == 1, || 1, || Err(Error::input("too large"))).is_err());
+        assert_eq!(made.get(|&key| key == 1, || 1, || Ok(1)).unwrap(), 1);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use toolgate_chat::fallback::{self, Stream};
 use toolgate_chat::format::Start;
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, Primer, Template, TemplateTokens, ToolCall, ToolChoice, ToolName,
+    Dialogue, Message, Opened, ParsedTurn, Primer, Template, TemplateTokens, ToolCall, ToolChoice, ToolName,
     ToolSpec, Transcript,
 };
 use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
@@ -26,7 +26,7 @@ use super::choose::{Biases, held_to, opening_of_all};
 use super::doubt::{Doubted, EXCUSED, is_doubted};
 use super::options::{AnswerView, Options};
 use super::packs::Packs;
-use super::pool::{Pool, lock};
+use super::pool::Pool;
 use super::prefill::Beginnings;
 use super::recover::recover;
 use super::results::{addition, instead};
@@ -109,7 +109,7 @@ impl<B> State<B> {
 /// What turns learn from each other.
 #[derive(Default)]
 pub(super) struct Learned {
-    automata: Mutex<Cache>,
+    automata: Cache,
     pub(super) biases: Mutex<Biases>,
     pub(super) beginnings: Mutex<Beginnings>,
 }
@@ -149,6 +149,19 @@ impl<B: Backend + Send> LocalEngine<B> {
 
     /// An engine that makes as many turns at the same time as there are backends, all of the same model, such as those of
     /// `toolgate_llama::Model::backends`.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use toolgate::engine::{LocalEngine, Options};
+    /// # use toolgate_chat::{Dialogue, Template, TemplateTokens};
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// let template = Template::new("{% for m in messages %}{{ m.content }}{% endfor %}", TemplateTokens::default())?;
+    /// let backend = Scripted::new(Arc::new(Vocabulary::bytes_only()));
+    /// let others = vec![backend.clone(), backend.clone()];
+    /// // Three conversations; a fourth turn at the same time waits.
+    /// LocalEngine::with_conversations("scripted", backend, others, Dialogue::derived(template), Options::default());
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
     pub fn with_conversations(
         name: impl Into<String>,
         backend: B,
@@ -241,6 +254,21 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    fn prompt_tokens(&self, request: &TurnRequest<'_>) -> Result<Option<usize>, Error> {
+        let state = self.conversations.take(|state| state.fit(request.transcript));
+        let tools = self.options.offered(request.tools);
+        let request = &TurnRequest { tools: &tools, ..request.clone() };
+        let (cancel, events) = (Cancel::default(), &mut |_| {});
+        let mut making = Making::new(self, request, &cancel, events);
+        if request.choice != ToolChoice::None && !request.tools.is_empty() {
+            making.primer = making.primer(request.choice == ToolChoice::Auto);
+        }
+        let view = making.told_form(making.transcript());
+        let opened = if self.reasons() { Opened::Keep } else { Opened::Close };
+        let prompt = making.prompt(&state.session, &view, request.tools, opened)?;
+        Ok(Some(prompt.len()))
+    }
+
     fn turn(
         &self,
         request: &TurnRequest<'_>,
@@ -251,19 +279,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
         state.last.clone_from(request.transcript);
         let tools = self.options.offered(request.tools);
         let request = &TurnRequest { tools: &tools, ..request.clone() };
-        let mut making = Making {
-            engine: self,
-            request,
-            cancel,
-            events,
-            stats: Stats::default(),
-            budget: 0,
-            thought: None,
-            spent: 0,
-            primer: Primer::None,
-            looped: false,
-            ahead: 0,
-        };
+        let mut making = Making::new(self, request, cancel, events);
         let turn = making.turn(&mut state);
         state.session.end_turn();
         turn
@@ -291,7 +307,28 @@ pub(super) struct Making<'a, B> {
     pub(super) ahead: usize,
 }
 
-impl<B: Backend + Send> Making<'_, B> {
+impl<'a, B: Backend + Send> Making<'a, B> {
+    fn new(
+        engine: &'a LocalEngine<B>,
+        request: &'a TurnRequest<'a>,
+        cancel: &'a Cancel,
+        events: &'a mut dyn FnMut(TurnEvent),
+    ) -> Self {
+        Self {
+            engine,
+            request,
+            cancel,
+            events,
+            stats: Stats::default(),
+            budget: 0,
+            thought: None,
+            spent: 0,
+            primer: Primer::None,
+            looped: false,
+            ahead: 0,
+        }
+    }
+
     fn turn(&mut self, state: &mut State<B>) -> Result<Turn, Error> {
         let engine = self.engine;
         let offered = if self.request.choice == ToolChoice::None { &[] } else { self.request.tools };
@@ -360,14 +397,14 @@ impl<B: Backend + Send> Making<'_, B> {
             None => None,
         };
         let (decoded, mut parsed) = self.call(state, held.as_ref().unwrap_or(call))?;
-        let made = !parsed.calls.is_empty();
-        drop_repeats(&mut parsed.calls, self.request.settled);
-        if made && parsed.calls.is_empty() {
-            let why = "the model repeated a call whose result it already has, so this turn is an answer";
-            (self.events)(TurnEvent::Retry(why.to_owned()));
-            (self.thought, self.spent) = (None, 0);
-            let answer = self.automata(&[], &ToolChoice::None, None)?;
-            return self.answer(state, &answer, decision);
+        match without_repeats(std::mem::take(&mut parsed.calls), self.request) {
+            Some(calls) => parsed.calls = calls,
+            None => {
+                (self.events)(TurnEvent::Retry(REPEATED.to_owned()));
+                (self.thought, self.spent) = (None, 0);
+                let answer = self.automata(&[], &ToolChoice::None, None)?;
+                return self.answer(state, &answer, decision);
+            }
         }
         Ok(self.finish(decoded, parsed, decision))
     }
@@ -493,7 +530,7 @@ impl<B: Backend + Send> Making<'_, B> {
             toolgate_chat::TurnRequest { choice: choice.clone(), parallel: Some(self.parallel()), first };
         let vocabulary = &self.engine.vocabulary;
         let format = self.engine.dialogue.format().as_ref();
-        let mut known = lock(&self.engine.learned.automata);
+        let known = &self.engine.learned.automata;
         let mut automata = known.get(format, offered, &request, vocabulary)?;
         if let (AnswerForm::Json(schema), Some(answer)) = (self.request.answer, &mut automata.answer) {
             *answer = known.answer(schema, vocabulary)?;
@@ -639,8 +676,30 @@ pub(crate) fn show(found: Vec<fallback::Event>, events: &mut dyn FnMut(TurnEvent
     }
 }
 
+/// What is said of a turn that is an answer for this reason.
+pub(crate) const REPEATED: &str =
+    "the model repeated a call whose result it already has, so this turn is an answer";
+
+/// The calls of a turn without those that are settled; none where an answer takes their place. Who requires a call gets one, be it
+/// one that was made already.
+pub(crate) fn without_repeats(calls: Vec<ToolCall>, request: &TurnRequest<'_>) -> Option<Vec<ToolCall>> {
+    let mut kept = calls.clone();
+    drop_repeats(&mut kept, request.settled);
+    if !kept.is_empty() || calls.is_empty() {
+        return Some(kept);
+    }
+    match request.choice {
+        ToolChoice::Auto | ToolChoice::None => None,
+        ToolChoice::Required | ToolChoice::Only(_) => {
+            kept = calls;
+            drop_repeats(&mut kept, &[]);
+            Some(kept)
+        }
+    }
+}
+
 /// Leaves out calls that are settled, and those that stand in the turn already.
-pub(crate) fn drop_repeats(calls: &mut Vec<ToolCall>, settled: &[ToolCall]) {
+fn drop_repeats(calls: &mut Vec<ToolCall>, settled: &[ToolCall]) {
     let mut kept: Vec<ToolCall> = Vec::with_capacity(calls.len());
     for call in calls.drain(..) {
         if !settled.iter().chain(&kept).any(|earlier| earlier.same_request(&call)) {

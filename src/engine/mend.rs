@@ -4,7 +4,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use toolgate_chat::{ParsedTurn, ToolCall};
+use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice};
 use toolgate_infer::{
     Backend, Decoded, Other, Piece, Sampler, StopReason, Tried, decode_from, likeliest_other,
 };
@@ -119,7 +119,9 @@ impl<B: Backend + Send> Making<'_, B> {
 
     /// A call that was made already is wrong where something else is still to be done: it is written in another way.
     fn repeated(&self, call: &ToolCall) -> Option<Fault> {
-        let repeats = self.request.open && self.request.settled.iter().any(|made| made.same_request(call));
+        let is_free = matches!(self.request.choice, ToolChoice::Auto | ToolChoice::Required);
+        let is_settled = || self.request.settled.iter().any(|made| made.same_request(call));
+        let repeats = is_free && self.request.open && is_settled();
         let (first, _) = call.arguments.iter().find(|_| repeats)?;
         let pointer = format!("/{}", place::step(first));
         Some(Fault {

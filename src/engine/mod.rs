@@ -34,7 +34,7 @@ pub use check::{CallCheck, Fault};
 pub(crate) use choose::{Biases, Look, best, empty, held_to, is_weighed, mean, openings_of, weights};
 pub(crate) use doubt::{Doubted, EXCUSED, could_look, is_doubted};
 pub use local::LocalEngine;
-pub(crate) use local::{drop_repeats, show};
+pub(crate) use local::{REPEATED, show, without_repeats};
 pub use options::{AnswerView, Options, Parameters};
 pub use packs::{DEFAULT_LIMIT, PackInfo, Packs};
 #[cfg(feature = "serve")]
@@ -107,6 +107,32 @@ pub trait Engine: Send + Sync {
     fn text_of(&self, tokens: &[TokenId]) -> String {
         let _ = tokens;
         String::new()
+    }
+
+    /// How many tokens the prompt of a turn has; `None` where that cannot be told without making it.
+    ///
+    /// # Errors
+    /// [`Kind::Engine`](crate::Kind::Engine) if the prompt cannot be written.
+    ///
+    /// ```
+    /// use toolgate::engine::{Engine, LocalEngine, Options, Sampling, TurnRequest};
+    /// use toolgate_chat::{Message, Transcript};
+    /// # use std::sync::Arc;
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()));
+    /// # let engine = LocalEngine::scripted(model, Options::default())?;
+    ///
+    /// let count = |text: &str| {
+    ///     let transcript = Transcript::new().with(Message::User(text.into()));
+    ///     engine.prompt_tokens(&TurnRequest::new(&transcript, &[], &Sampling::default()))
+    /// };
+    /// // This model has a token for each byte.
+    /// assert_eq!(count("two more")?, count("two")?.map(|tokens| tokens + " more".len()));
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
+    fn prompt_tokens(&self, request: &TurnRequest<'_>) -> Result<Option<usize>, Error> {
+        let _ = request;
+        Ok(None)
     }
 
     /// Makes one turn.
@@ -190,7 +216,8 @@ pub struct TurnRequest<'a> {
     pub choice: ToolChoice,
     /// The most calls in the turn; `None` is no bound.
     pub parallel: Option<NonZeroUsize>,
-    /// Calls whose answer is in the transcript and would be the same again: the turn cannot consist of these.
+    /// Calls whose answer is in the transcript and would be the same again: the turn cannot consist of these, unless a call
+    /// is required and the model makes no other.
     pub settled: &'a [ToolCall],
     /// What finished calls are held to beyond their grammar; an engine that can writes a value again that does not
     /// fit ([`Options::retries`]).

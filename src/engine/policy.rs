@@ -4,7 +4,7 @@
 //! when the mask forbids its first token. So the probability of *any* call opening, in the unmasked distribution
 //! at the first position of the turn, is held against a threshold, and the turn is then written in canonical form.
 
-use toolgate_chat::Message;
+use toolgate_chat::{Message, ToolChoice};
 
 use super::TurnRequest;
 use super::related::{Relation, relation};
@@ -36,6 +36,9 @@ pub struct Thresholds {
     /// Behind a call, in a turn that may hold several: a small model begins a new line there whether it calls on or not.
     pub further: f64,
 }
+
+/// A probability that a model which has more to do hardly ever stays below.
+const AS_GOOD_AS_CERTAIN: f64 = 0.02;
 
 impl Default for Thresholds {
     /// Uncalibrated: the value DESIGN.md's measurements used for every state.
@@ -83,6 +86,15 @@ impl Thresholds {
             while_open: moved(self.while_open),
             further: moved(self.further),
         }
+    }
+
+    /// Whether a turn after results is as good as certain to be a call, whatever the model's own probability: something is open,
+    /// and the threshold says that this counts for more. For servers that tell no probabilities.
+    pub(crate) fn is_sure_of_call(&self, request: &TurnRequest<'_>) -> bool {
+        request.choice == ToolChoice::Auto
+            && request.open
+            && matches!(request.transcript.last(), Some(Message::Tool(_)))
+            && self.of(request) <= AS_GOOD_AS_CERTAIN
     }
 
     /// The threshold of a turn: what matters is what came since the user last spoke.

@@ -130,6 +130,14 @@ pub enum OneOrMany {
 
 impl OneOrMany {
     /// The texts.
+    ///
+    /// ```
+    /// use toolgate::eval::OneOrMany;
+    /// let one: OneOrMany = serde_json::from_str("\"a\"")?;
+    /// let many: OneOrMany = serde_json::from_str("[\"a\", \"b\"]")?;
+    /// assert_eq!((one.as_slice().len(), many.as_slice().len()), (1, 2));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn as_slice(&self) -> &[String] {
         match self {
             Self::One(text) => std::slice::from_ref(text),

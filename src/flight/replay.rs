@@ -47,13 +47,14 @@ use crate::{Error, Kind};
 /// # let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
 /// # let header = Header::new(model, json!(null), engine.as_ref(), &tools_then, &options, &transcript);
 /// # let recorder = Arc::new(Recorder::new(File::create(&file)?, header));
-/// # let agent = Agent::new(Arc::new(Recorded::new(engine, recorder.clone())), tools_then, options);
+/// # let agent = Agent::new(Arc::new(Recorded::new(engine.clone(), recorder.clone())), tools_then, options);
 /// # agent.run(&mut transcript, &Cancel::default(), &mut |event| recorder.see(&event))?;
 ///
 /// let record = Record::read(&file)?;
 /// assert_eq!(Replay::new(&record).run()?.difference, None);
 ///
-/// // The tools of today answer otherwise.
+/// // The model says the same, the tools of today answer otherwise.
+/// assert_eq!(Replay::new(&record).with_engine(engine).run()?.difference, None);
 /// let outcome = Replay::new(&record).with_tools(tools("sun in Oslo")?).run()?;
 /// let difference = outcome.difference.ok_or("no difference")?;
 /// assert_eq!((difference.turn, difference.what), (1, "tool"));

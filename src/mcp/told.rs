@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
-use serde_json::{Value, json};
+use serde_json::Value;
 use toolgate_chat::ToolSpec;
 use toolgate_sandbox::output;
 
@@ -24,19 +24,14 @@ pub(super) fn tool(spec: &ToolSpec, effect: Effect) -> Tool {
     Tool::new(spec.name.to_string(), spec.description.clone(), Arc::new(schema)).with_annotations(annotations)
 }
 
-/// A call's result: the text as the model would see it, the data where there is some.
+/// A call's result: the text as the model would see it. Its data is left out: clients that find structured content show their
+/// model nothing else, and it is neither bounded nor made safe as the text is.
 pub(super) fn result(result: ToolResult) -> CallToolResult {
     let content = vec![ContentBlock::text(result.content)];
-    let mut told = match result.status {
+    match result.status {
         Status::Ok => CallToolResult::success(content),
         _ => CallToolResult::error(content),
-    };
-    // Before 2026-07-28 structured content was an object.
-    told.structured_content = result.data.map(|data| match data {
-        Value::Object(_) => data,
-        other => json!({"result": other}),
-    });
-    told
+    }
 }
 
 /// The outcome of a whole run.

@@ -271,6 +271,14 @@ impl Catalogue {
 
 impl Entry {
     /// Name of the file in the cache.
+    ///
+    /// ```
+    /// # use toolgate::models::Catalogue;
+    /// let catalogue = Catalogue::builtin()?;
+    /// let name = catalogue.get("smollm2-135m").map(|entry| entry.file_name());
+    /// assert_eq!(name.as_deref(), Some("smollm2-135m.gguf"));
+    /// # Ok::<(), toolgate::models::Error>(())
+    /// ```
     pub fn file_name(&self) -> String {
         format!("{}.gguf", self.id)
     }

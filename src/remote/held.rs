@@ -17,9 +17,9 @@ use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::engine::{
-    self, AnswerView, Biases, CallCheck, Cancel, Doubted, EXCUSED, Sampling, Turn, TurnEvent, TurnRequest,
-    addition, best, drop_repeats, empty, held_to, instead, is_doubted, is_weighed, lock, mean, openings_of,
-    weights,
+    self, AnswerView, Biases, CallCheck, Cancel, Doubted, EXCUSED, REPEATED, Sampling, Turn, TurnEvent,
+    TurnRequest, addition, best, empty, held_to, instead, is_doubted, is_weighed, lock, mean, openings_of,
+    weights, without_repeats,
 };
 use crate::{Error, Kind};
 
@@ -147,17 +147,17 @@ impl Making<'_> {
         };
         let written = self.write(&prompt, held.as_ref().unwrap_or(call), None)?;
         let (written, mut parsed) = self.mended(&prompt, offered, written)?;
-        let made = !parsed.calls.is_empty();
-        if !made {
+        if parsed.calls.is_empty() {
             // Cut off in its first call, which is not what the model wanted to do: nothing of it is an answer.
             parsed.content = None;
         }
-        drop_repeats(&mut parsed.calls, request.settled);
-        if made && parsed.calls.is_empty() {
-            let why = "the model repeated a call whose result it already has, so this turn is an answer";
-            (self.events)(TurnEvent::Retry(why.to_owned()));
-            let answer = self.grammars(&[], &ToolChoice::None, None)?.answer;
-            return self.answer(answer.as_ref(), decision);
+        match without_repeats(std::mem::take(&mut parsed.calls), request) {
+            Some(calls) => parsed.calls = calls,
+            None => {
+                (self.events)(TurnEvent::Retry(REPEATED.to_owned()));
+                let answer = self.grammars(&[], &ToolChoice::None, None)?.answer;
+                return self.answer(answer.as_ref(), decision);
+            }
         }
         Ok(self.finish(written, parsed, decision))
     }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::answers;
+use super::fields::Fields;
 use crate::engine::{Cancel, lock};
 use crate::{Error, Kind};
 
@@ -40,6 +41,7 @@ pub(super) struct Client {
     /// Where the OpenAI interface is.
     api: String,
     key: Option<String>,
+    fields: Fields,
 }
 
 /// Who makes requests, each by itself: ureq closes all connections of one together. They keep theirs from one request to the
@@ -93,6 +95,25 @@ enum Message {
     Failed(String, Reached),
 }
 
+/// What came of a request for a stream.
+#[must_use]
+pub(super) enum Streamed {
+    /// The stream is over.
+    Whole,
+    /// The server does not take such a request; nothing of an answer has come.
+    Refused(Error),
+}
+
+impl Streamed {
+    /// A refusal as an error like any other.
+    pub(super) fn or_error(self) -> Result<(), Error> {
+        match self {
+            Self::Whole => Ok(()),
+            Self::Refused(why) => Err(why),
+        }
+    }
+}
+
 /// Whether a request that failed got further than its connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reached {
@@ -116,7 +137,7 @@ impl Client {
             Some((root, version)) if is_version(version) => (root.to_owned(), url.to_owned()),
             _ => (url.to_owned(), format!("{url}/v1")),
         };
-        Ok(Self { idle: Arc::default(), root, api, key })
+        Ok(Self { idle: Arc::default(), root, api, key, fields: Fields::default() })
     }
 
     /// The server's address.
@@ -161,13 +182,13 @@ impl Client {
         self.whole(format!("{}/chat/completions", self.api), Some(body), cancel)
     }
 
-    /// A chat completion, event by event; `each` says whether more is to come.
+    /// A chat completion, event by event; an error of `each` ends it.
     pub(super) fn chat_stream(
         &self,
         body: &Value,
         cancel: &Cancel,
         each: &mut dyn FnMut(&Value) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<Streamed, Error> {
         self.stream(format!("{}/chat/completions", self.api), body, cancel, each)
     }
 
@@ -179,11 +200,11 @@ impl Client {
         cancel: &Cancel,
         each: &mut dyn FnMut(&Value) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.stream(format!("{}{path}", self.root), body, cancel, each)
+        self.stream(format!("{}{path}", self.root), body, cancel, each)?.or_error()
     }
 
     fn whole(&self, url: String, body: Option<&Value>, cancel: &Cancel) -> Result<Value, Error> {
-        match self.first(self.job(url.clone(), body), Want::Whole, cancel)? {
+        match self.first(&url, body, Want::Whole, cancel)? {
             (Message::Answer(200..=299, bytes), _) => serde_json::from_slice(&bytes)
                 .map_err(|why| Error::new(Kind::Engine, format!("{url} does not answer with JSON: {why}"))),
             (Message::Answer(status, bytes), _) => Err(answers::refusal(&url, status, &bytes)),
@@ -192,7 +213,7 @@ impl Client {
     }
 
     fn found(&self, url: String, cancel: &Cancel) -> Result<Option<Value>, Error> {
-        match self.first(self.job(url.clone(), None), Want::Whole, cancel)? {
+        match self.first(&url, None, Want::Whole, cancel)? {
             (Message::Answer(status @ (401 | 403 | 429 | 500..), bytes), _) => {
                 Err(answers::refusal(&url, status, &bytes))
             }
@@ -207,8 +228,8 @@ impl Client {
         body: &Value,
         cancel: &Cancel,
         each: &mut dyn FnMut(&Value) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let (first, mut answering) = self.first(self.job(url.clone(), Some(body)), Want::Stream, cancel)?;
+    ) -> Result<Streamed, Error> {
+        let (first, mut answering) = self.first(&url, Some(body), Want::Stream, cancel)?;
         let mut next = Some(first);
         let mut event = Vec::new();
         loop {
@@ -218,7 +239,11 @@ impl Client {
             };
             match message {
                 Message::Answer(200..=299, bytes) => return Err(unstreamed(&url, &bytes)),
-                Message::Answer(status, bytes) => return Err(answers::refusal(&url, status, &bytes)),
+                Message::Answer(status, bytes) => {
+                    let why = answers::refusal(&url, status, &bytes);
+                    let is_refused = matches!(status, 400 | 422) && why.kind() == Kind::Engine;
+                    return if is_refused { Ok(Streamed::Refused(why)) } else { Err(why) };
+                }
                 Message::Failed(why, _) => return Err(broken(&url, &why)),
                 Message::Line(line) => match line.strip_prefix(b"data:") {
                     Some(data) => event.extend_from_slice(data.trim_ascii()),
@@ -226,25 +251,46 @@ impl Client {
                         && tell(&url, &std::mem::take(&mut event), each)? == Told::Last =>
                     {
                         answering.is_over = true;
-                        return Ok(());
+                        return Ok(Streamed::Whole);
                     }
                     // Comments, and names of events, which say nothing that their data does not.
                     None => {}
                 },
                 Message::End => {
                     tell(&url, &event, each)?;
-                    return Ok(());
+                    return Ok(Streamed::Whole);
                 }
             }
         }
     }
 
-    fn job(&self, url: String, body: Option<&Value>) -> Job {
-        Job { url, key: self.key.clone(), body: body.map(Value::to_string) }
+    /// The beginning of an answer. A server that is not reached is tried again a few times; one that refuses a field is asked
+    /// without it.
+    fn first(
+        &self,
+        url: &str,
+        body: Option<&Value>,
+        want: Want,
+        cancel: &Cancel,
+    ) -> Result<(Message, Answering), Error> {
+        loop {
+            let body = body.map(|body| self.fields.suited(body));
+            let text = body.as_ref().map(Value::to_string);
+            let first =
+                self.reach(Job { url: url.to_owned(), key: self.key.clone(), body: text }, want, cancel)?;
+            match (&first, &body) {
+                ((Message::Answer(status, bytes), _), Some(body))
+                    if self.fields.learn(body, *status, bytes) =>
+                {
+                    tracing::info!(url, "the server refuses a field of the request; asking without it");
+                }
+                _ => return Ok(first),
+            }
+        }
     }
 
     /// The beginning of an answer; a server that is not reached is tried again a few times.
-    fn first(&self, job: Job, want: Want, cancel: &Cancel) -> Result<(Message, Answering), Error> {
+    fn reach(&self, job: Job, want: Want, cancel: &Cancel) -> Result<(Message, Answering), Error> {
         let mut waits = BACKOFF.iter();
         loop {
             let mut answering = Answering::start(job.clone(), want, &self.idle)?;

@@ -10,6 +10,7 @@
 
 mod answers;
 mod choice;
+mod fields;
 mod held;
 mod http;
 mod llama;
@@ -121,7 +122,7 @@ enum Way {
     /// The server's engine makes the turn, with all that is known here.
     Whole(Facts),
     /// By the server's own tool calls.
-    Offered,
+    Offered(offered::Offered),
 }
 
 impl RemoteEngine {
@@ -160,7 +161,9 @@ impl RemoteEngine {
                     format!("{} makes no turns for others: it is no toolgate of this version", client.root());
                 Error::new(Kind::Engine, message)
             })?),
-            GrammarSupport::Auto | GrammarSupport::None => Way::Offered,
+            GrammarSupport::Auto | GrammarSupport::None => {
+                Way::Offered(offered::Offered::new(client.clone(), name.clone()))
+            }
         };
         Ok(Self { name, client, options, way })
     }
@@ -170,7 +173,7 @@ impl RemoteEngine {
         match &self.way {
             Way::Held(held) => held.server(),
             Way::Whole(_) => "toolgate",
-            Way::Offered => "none",
+            Way::Offered(_) => "none",
         }
     }
 }
@@ -188,7 +191,7 @@ impl Engine for RemoteEngine {
             }
             // What counts is set there.
             Way::Whole(facts) => facts.clone(),
-            Way::Offered => Facts { template: String::new(), options },
+            Way::Offered(_) => Facts { template: String::new(), options },
         }
     }
 
@@ -210,7 +213,7 @@ impl Engine for RemoteEngine {
         match &self.way {
             Way::Held(held) => held.turn(own, request, cancel, events),
             Way::Whole(_) => toolgate::turn(&self.client, &self.name, request, cancel, events),
-            Way::Offered => offered::turn(&self.client, &self.name, own, request, cancel, events),
+            Way::Offered(offered) => offered.turn(own, request, cancel, events),
         }
     }
 }

@@ -4,65 +4,131 @@
 //! Invariant: a call's arguments are the server's JSON object, whole unless the turn says that it was cut off, or the call
 //! is none.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Map, Value};
 use toolgate_chat::fallback::{Stream, extract};
 use toolgate_chat::format::Family;
 use toolgate_chat::{Defect, DefectKind, ParsedTurn, Primer, ToolCall, ToolChoice, ToolSpec};
 use toolgate_infer::StopReason;
 
-use super::http::Client;
+use super::http::{Client, Streamed};
 use super::wire::{self, Written};
 use crate::engine::{
-    self, Cancel, Doubted, EXCUSED, Turn, TurnEvent, TurnRequest, could_look, drop_repeats, recover, show,
+    self, Cancel, Doubted, EXCUSED, REPEATED, Turn, TurnEvent, TurnRequest, could_look, recover, show,
+    without_repeats,
 };
 use crate::{Error, Kind};
 
-/// Makes a turn.
-pub(super) fn turn(
-    client: &Client,
-    model: &str,
-    options: &engine::Options,
-    request: &TurnRequest<'_>,
-    cancel: &Cancel,
-    events: &mut dyn FnMut(TurnEvent),
-) -> Result<Turn, Error> {
-    let transcript = options.introduced(request.transcript, request.tools, &Family::generic(), Primer::None);
-    let messages = transcript.to_openai();
-    let asked = |choice: &ToolChoice, doubted: &mut Doubted, events: &mut dyn FnMut(TurnEvent)| {
-        let mut body = wire::chat_body(model, request.sampling);
-        body.insert("messages".to_owned(), Value::Array(messages.clone()));
-        offer(&mut body, request, choice);
-        answer(client, &body.into(), request, cancel, (doubted, events))
-    };
-    let ask =
-        |choice: &ToolChoice, events: &mut dyn FnMut(TurnEvent)| asked(choice, &mut Doubted::never(), events);
-    let mut doubted = if could_look(request) { Doubted::default() } else { Doubted::never() };
-    let mut turn = asked(&request.choice, &mut doubted, events)?;
-    if doubted.is_excuse() && turn.parsed.calls.is_empty() {
-        events(TurnEvent::Retry(EXCUSED.to_owned()));
-        match ask(&ToolChoice::Required, events) {
-            Ok(mut again) if !again.parsed.calls.is_empty() || again.parsed.content.is_some() => {
-                again.stats += &turn.stats;
-                turn = again;
+/// A server that takes tools and no grammar.
+pub(super) struct Offered {
+    client: Arc<Client>,
+    model: String,
+    /// Whether it has refused to be told that a call is required.
+    is_free: AtomicBool,
+}
+
+impl Offered {
+    pub(super) fn new(client: Arc<Client>, model: String) -> Self {
+        Self { client, model, is_free: AtomicBool::new(false) }
+    }
+
+    /// Makes a turn.
+    pub(super) fn turn(
+        &self,
+        options: &engine::Options,
+        request: &TurnRequest<'_>,
+        cancel: &Cancel,
+        events: &mut dyn FnMut(TurnEvent),
+    ) -> Result<Turn, Error> {
+        let transcript =
+            options.introduced(request.transcript, request.tools, &Family::generic(), Primer::None);
+        let messages = transcript.to_openai();
+        let asked = |choice: &ToolChoice, doubted: &mut Doubted, events: &mut dyn FnMut(TurnEvent)| {
+            let mut body = wire::chat_body(&self.model, request.sampling);
+            body.insert("messages".to_owned(), Value::Array(messages.clone()));
+            offer(&mut body, request, choice);
+            answer(&self.client, &body.into(), request, cancel, (doubted, events))
+        };
+        // None where the server does not let itself be told so.
+        let required = |events: &mut dyn FnMut(TurnEvent)| -> Result<Option<Turn>, Error> {
+            if self.is_free.load(Ordering::Relaxed) {
+                return Ok(None);
             }
-            Err(error) if error.kind() != Kind::Engine => return Err(error),
-            // A server that cannot be told to call has answered all the same.
-            _ => doubted.excuse(events),
+            match asked(&ToolChoice::Required, &mut Doubted::never(), events)? {
+                Answered::Turn(turn) => Ok(Some(*turn)),
+                Answered::Refused(_) => {
+                    self.is_free.store(true, Ordering::Relaxed);
+                    Ok(None)
+                }
+            }
+        };
+        let sure = match options.thresholds.is_sure_of_call(request) {
+            true => required(events)?,
+            false => None,
+        };
+        let mut turn = match sure {
+            Some(turn) => turn,
+            None => {
+                let mut doubted = if could_look(request) { Doubted::default() } else { Doubted::never() };
+                let turn = asked(&request.choice, &mut doubted, events)?.turn()?;
+                if doubted.is_excuse() && turn.parsed.calls.is_empty() {
+                    events(TurnEvent::Retry(EXCUSED.to_owned()));
+                    match required(events)?.filter(|again| !is_empty(again)) {
+                        Some(again) => after(again, &turn),
+                        None => {
+                            doubted.excuse(events);
+                            turn
+                        }
+                    }
+                } else {
+                    turn
+                }
+            }
+        };
+        match without_repeats(std::mem::take(&mut turn.parsed.calls), request) {
+            Some(calls) => {
+                turn.parsed.calls = calls;
+                Ok(turn)
+            }
+            None => {
+                events(TurnEvent::Retry(REPEATED.to_owned()));
+                let again = asked(&ToolChoice::None, &mut Doubted::never(), events)?.turn()?;
+                let mut again = after(again, &turn);
+                // With nothing offered, what it calls even so is no call.
+                again.looped = !again.parsed.calls.is_empty();
+                again.parsed.calls.clear();
+                Ok(again)
+            }
         }
     }
-    let mut kept = turn.parsed.calls.clone();
-    drop_repeats(&mut kept, request.settled);
-    if turn.parsed.calls.is_empty() || !kept.is_empty() {
-        return Ok(Turn { parsed: ParsedTurn { calls: kept, ..turn.parsed }, ..turn });
+}
+
+fn is_empty(turn: &Turn) -> bool {
+    turn.parsed.calls.is_empty() && turn.parsed.content.is_none()
+}
+
+/// A turn in the place of another one, with the costs of both.
+fn after(mut turn: Turn, first: &Turn) -> Turn {
+    turn.stats += &first.stats;
+    turn
+}
+
+/// What came of a request.
+enum Answered {
+    Turn(Box<Turn>),
+    /// The server does not take it; nothing of an answer has come.
+    Refused(Error),
+}
+
+impl Answered {
+    fn turn(self) -> Result<Turn, Error> {
+        match self {
+            Self::Turn(turn) => Ok(*turn),
+            Self::Refused(why) => Err(why),
+        }
     }
-    let why = "the model repeated a call whose result it already has, so this turn is an answer";
-    events(TurnEvent::Retry(why.to_owned()));
-    let mut again = ask(&ToolChoice::None, events)?;
-    again.stats += &turn.stats;
-    // With nothing offered, what it calls even so is no call.
-    again.looped = !again.parsed.calls.is_empty();
-    again.parsed.calls.clear();
-    Ok(again)
 }
 
 /// Adds the tools and what may become of them. Where nothing may be called nothing is offered, which every server obeys.
@@ -94,12 +160,12 @@ fn answer(
     request: &TurnRequest<'_>,
     cancel: &Cancel,
     (doubted, events): (&mut Doubted, &mut dyn FnMut(TurnEvent)),
-) -> Result<Turn, Error> {
+) -> Result<Answered, Error> {
     let mut written = Written::default();
     let mut calls = Calls::default();
     // The text may hold a call in any dialect: only what is none is shown.
     let mut leaks = Stream::new(request.tools);
-    client.chat_stream(body, cancel, &mut |event| {
+    let streamed = client.chat_stream(body, cancel, &mut |event| {
         written.usage.note(event);
         let Some(choice) = event.pointer("/choices/0") else { return Ok(()) };
         let text = |field: &str| {
@@ -122,6 +188,9 @@ fn answer(
         written.stop = finish.map(wire::stop_of).or(written.stop.take());
         Ok(())
     })?;
+    if let Streamed::Refused(why) = streamed {
+        return Ok(Answered::Refused(why));
+    }
     show(leaks.finish().0, &mut |event| doubted.take(event, events));
     doubted.finish(events);
     let Some(stop) = written.stop.take() else {
@@ -132,7 +201,7 @@ fn answer(
         );
         return Err(Error::new(Kind::Engine, message));
     };
-    Ok(finished(written, calls, stop, request, events))
+    Ok(Answered::Turn(Box::new(finished(written, calls, stop, request, events))))
 }
 
 fn finished(

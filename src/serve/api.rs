@@ -23,6 +23,9 @@ pub(super) trait Api: Send + Sized + 'static {
     /// The body of an answer.
     fn whole(&self, outcome: &Outcome) -> Value;
 
+    /// What says in a stream that a silent turn goes on, where the API has a word for it: clients do not see comments.
+    fn ping() -> Option<Frame>;
+
     /// What a step adds to a stream.
     fn frames(&mut self, step: Step) -> Vec<Frame>;
 }

@@ -3,13 +3,14 @@
 use std::num::NonZeroUsize;
 
 use serde_json::Value;
-use toolgate_chat::{ToolCall, ToolChoice, ToolName, ToolSpec, Transcript};
+use toolgate_chat::{LOOKUP, ToolCall, ToolChoice, ToolName, ToolSpec, Transcript};
 use toolgate_grammar::{Contract, Options, Place, Schema, Undeclared, compile};
 
 use super::field::Field;
 use super::refusal::Refusal;
-use crate::engine::{CallCheck, Fault, Sampling};
+use crate::engine::{AnswerForm, CallCheck, Fault, Sampling};
 use crate::tools::Check;
+use crate::words::verbs;
 
 /// A turn that a client asks for.
 #[derive(Debug)]
@@ -27,6 +28,13 @@ pub(super) struct Ask {
     pub(super) stream: bool,
 }
 
+impl Ask {
+    /// What its answer is, where it is one.
+    pub(super) fn form(&self) -> AnswerForm<'_> {
+        self.form.as_ref().map_or(AnswerForm::Text, AnswerForm::Json)
+    }
+}
+
 /// The calls of a turn where a client asks for parallel ones.
 pub(super) const PARALLEL: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
 
@@ -42,8 +50,16 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Adds a tool whose schema stands at `schema`.
-    pub(super) fn add(&mut self, spec: ToolSpec, schema: &Field<'_>) -> Result<(), Refusal> {
+    /// Adds a tool whose schema stands at `schema`. What its definition does not say of it, its name may.
+    pub(super) fn add(
+        &mut self,
+        mut spec: ToolSpec,
+        definition: &Value,
+        schema: &Field<'_>,
+    ) -> Result<(), Refusal> {
+        if definition.get(LOOKUP).is_none() && verbs::looks_into_own(spec.name.as_str()) {
+            spec.lookup = true;
+        }
         if self.specs.iter().any(|other| other.name == spec.name) {
             return Err(schema.wrong(format!("two tools are called \"{}\"", spec.name)));
         }
@@ -67,9 +83,10 @@ impl Tools {
             .ok_or_else(|| field.wrong(format!("the request has no tool {name:?}")))
     }
 
-    /// The check of finished calls, where grammars leave something to check.
-    pub(super) fn check(&self) -> Option<&dyn CallCheck> {
-        (!self.checks.is_empty()).then_some(self as &dyn CallCheck)
+    /// The check of finished calls, where grammars leave something to check, or a call could be one of these again.
+    pub(super) fn check(&self, settled: &[ToolCall]) -> Option<&dyn CallCheck> {
+        let is_needed = !(self.checks.is_empty() && settled.is_empty());
+        is_needed.then_some(self as &dyn CallCheck)
     }
 }
 
@@ -125,4 +142,28 @@ fn contract(schema: &Value, undeclared: Undeclared, pointer: &str) -> Result<Con
 /// A seed for requests that bring none: they want what the temperature makes of it each time.
 pub(super) fn any_seed() -> u64 {
     uuid::Uuid::new_v4().as_u64_pair().0
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_tool_s_name_tells_that_it_looks_things_up_unless_its_definition_does() {
+        for (definition, looks_up) in [
+            (json!({"name": "read_file"}), true),
+            (json!({"name": "read_file", "x-lookup": false}), false),
+            (json!({"name": "get_weather"}), false),
+            (json!({"name": "get_weather", "x-lookup": true}), true),
+        ] {
+            let mut tools = Tools::default();
+            let schema = Field::root(&definition).at("parameters");
+            tools.add(ToolSpec::from_openai(&definition).unwrap(), &definition, &schema).unwrap();
+            assert_eq!(tools.specs[0].lookup, looks_up, "{definition}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! Invariant: every call of the transcript has its result, in the order of the calls, and the last message is the user's or
 //! holds results.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
@@ -109,7 +110,9 @@ impl History {
             self.messages.push(Message::User(std::mem::take(&mut self.system).join("\n\n")));
         }
         if !matches!(self.messages.last(), Some(Message::User(_) | Message::Tool(_))) {
-            return Err(at.wrong("the last message has to be the user's or a tool's result"));
+            return Err(at.wrong(
+                "the last message has to be the user's or a tool's result: an answer is not continued here",
+            ));
         }
         let system = (!self.system.is_empty()).then(|| Message::System(self.system.join("\n\n")));
         Ok(system.into_iter().chain(self.messages).collect())
@@ -131,17 +134,29 @@ pub(super) fn arguments(field: &Field<'_>) -> Result<Map<String, Value>, Refusal
 }
 
 /// A content: a text, or a list of parts of which `text_of` knows the text.
-pub(super) fn content<'a>(
+pub(super) fn content<'a, T: AsRef<str>>(
     field: &Field<'a>,
-    text_of: impl Fn(&Field<'a>) -> Result<&'a str, Refusal>,
+    text_of: impl Fn(&Field<'a>) -> Result<T, Refusal>,
 ) -> Result<Option<String>, Refusal> {
     match field.value() {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(_) => {
-            let parts: Result<Vec<&str>, Refusal> = field.list()?.iter().map(text_of).collect();
-            Ok(Some(parts?.join("\n")))
+            let parts: Result<Vec<T>, Refusal> = field.list()?.iter().map(text_of).collect();
+            let parts = parts?;
+            let texts: Vec<&str> = parts.iter().map(AsRef::as_ref).filter(|text| !text.is_empty()).collect();
+            Ok(Some(texts.join("\n")))
         }
+    }
+}
+
+/// The text of a part of a result; a note for one that is no text. Nobody chose to send it, and a conversation that holds it would
+/// be refused for good.
+pub(super) fn result_part<'a>(part: &Field<'a>) -> Result<Cow<'a, str>, Refusal> {
+    let kind = part.kind()?;
+    match kind {
+        "text" => part.at("text").needed_text().map(Cow::Borrowed),
+        _ => Ok(format!("[a part of the type {kind:?} is left out: this model reads text alone]").into()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -19,6 +19,7 @@ use serde_json::Value;
 use super::anthropic::{self, Anthropic};
 use super::api::{Api, Frame, Reply};
 use super::ask::Ask;
+use super::count;
 use super::engine;
 use super::openai::OpenAi;
 use super::refusal::{Refusal, Why};
@@ -29,6 +30,9 @@ use crate::keys::bearer;
 
 const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
+const COUNT: &str = "/v1/messages/count_tokens";
+/// OpenAI's newer API, for which some clients have to be told that it is not here.
+const RESPONSES: &str = "/v1/responses";
 const MODELS: &str = "/v1/models";
 const HEALTH: &str = "/health";
 const METRICS: &str = "/metrics";
@@ -42,6 +46,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
     let api = Router::new()
         .route(CHAT, post(answer::<OpenAi>))
         .route(MESSAGES, post(answer::<Anthropic>))
+        .route(COUNT, post(count::count))
         .route(MODELS, get(models))
         .route("/v1/models/{*id}", get(model))
         .route(HEALTH, get(health))
@@ -61,10 +66,18 @@ async fn around(State(shared): State<Arc<Shared>>, mut request: Request, next: N
     let id = request_id(request.headers());
     request.extensions_mut().insert(RequestId(id.clone()));
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    // Who has the key may ask from a page of any origin; a browser asks first, without it.
+    let is_open = shared.key.is_some();
     let mut response = match admit(&shared, &request) {
+        _ if is_open && method == Method::OPTIONS => preflight(),
         Ok(()) => next.run(request).await,
         Err(refusal) => refused(&path, request.headers(), &id, &refusal),
     };
+    if is_open {
+        let any = HeaderValue::from_static("*");
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any.clone());
+        response.headers_mut().insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, any);
+    }
     if let Ok(value) = HeaderValue::from_str(&id) {
         // One name by each API.
         response.headers_mut().insert("x-request-id", value.clone());
@@ -83,6 +96,17 @@ async fn around(State(shared): State<Arc<Shared>>, mut request: Request, next: N
     response
 }
 
+/// What a browser wants to know before it lets a page ask.
+fn preflight() -> Response {
+    let allowed = [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST")),
+        // The star alone leaves out the key.
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*, Authorization")),
+        (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600")),
+    ];
+    (StatusCode::NO_CONTENT, allowed).into_response()
+}
+
 /// The client's own id, if it is short and plain, else a new one.
 fn request_id(headers: &HeaderMap) -> String {
     let plain = |id: &&str| {
@@ -97,6 +121,7 @@ fn route(path: &str) -> &'static str {
     match path {
         CHAT => CHAT,
         MESSAGES => MESSAGES,
+        COUNT => COUNT,
         HEALTH => HEALTH,
         METRICS => METRICS,
         TURN => TURN,
@@ -185,20 +210,25 @@ async fn begin<A: Api>(
 }
 
 fn read<A: Api>(body: &[u8], reply: Reply, max_tokens: usize) -> Result<(Ask, A), Refusal> {
-    let value: Value = serde_json::from_slice(body)
-        .map_err(|why| Refusal::new(Why::Invalid, format!("the body is not JSON: {why}")))?;
-    if !value.is_object() {
-        return Err(Refusal::new(Why::Invalid, "the body is not a JSON object"));
-    }
-    let (mut ask, api) = A::read(&value, reply)?;
+    let (mut ask, api) = A::read(&parsed(body)?, reply)?;
     if ask.sampling.max_tokens == 0 {
         ask.sampling.max_tokens = max_tokens;
     }
     Ok((ask, api))
 }
 
+/// A body's JSON object.
+pub(super) fn parsed(body: &[u8]) -> Result<Value, Refusal> {
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|why| Refusal::new(Why::Invalid, format!("the body is not JSON: {why}")))?;
+    match value.is_object() {
+        true => Ok(value),
+        false => Err(Refusal::new(Why::Invalid, "the body is not a JSON object")),
+    }
+}
+
 /// Whether this server answers such requests.
-fn fits(shared: &Shared, ask: &Ask) -> Result<(), Refusal> {
+pub(super) fn fits(shared: &Shared, ask: &Ask) -> Result<(), Refusal> {
     has(shared, &ask.model)?;
     if shared.execute.is_some() {
         if !ask.tools.specs.is_empty() {
@@ -293,7 +323,12 @@ fn streamed<A: Api>(api: A, making: Making, first: Step) -> Response {
             streaming.frames = streaming.api.frames(step).into_iter();
         }
     });
-    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+    let silent = KeepAlive::new();
+    let keep_alive = match A::ping() {
+        Some(frame) => silent.event(event(frame)),
+        None => silent,
+    };
+    Sse::new(events).keep_alive(keep_alive).into_response()
 }
 
 fn event(frame: Frame) -> Event {
@@ -359,7 +394,14 @@ async fn no_such_address(
     headers: HeaderMap,
     Extension(RequestId(id)): Extension<RequestId>,
 ) -> Response {
-    let message = format!("no such address; there are {CHAT}, {MESSAGES}, {MODELS}, {HEALTH} and {METRICS}");
+    let message = match uri.path() {
+        RESPONSES => {
+            format!("the Responses API is not spoken here; have the client use chat completions ({CHAT})")
+        }
+        _ => format!(
+            "no such address; there are {CHAT}, {MESSAGES}, {COUNT}, {MODELS}, {HEALTH} and {METRICS}"
+        ),
+    };
     refused(uri.path(), &headers, &id, &Refusal::new(Why::Address, message))
 }
 
@@ -383,6 +425,10 @@ fn refused(path: &str, headers: &HeaderMap, id: &str, refusal: &Refusal) -> Resp
 
 pub(super) fn respond(refusal: &Refusal, body: Value) -> Response {
     let mut response = json(refusal.why.status(), &body);
+    if matches!(refusal.why, Why::Late | Why::Internal) {
+        // Clients of both APIs would otherwise ask twice more, for the same.
+        response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+    }
     if let Some(seconds) = refusal.retry_after {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

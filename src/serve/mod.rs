@@ -12,12 +12,14 @@
 
 mod api;
 mod ask;
+mod count;
 mod engine;
 mod field;
 mod gate;
 mod history;
 mod http;
 mod metrics;
+mod midway;
 mod refusal;
 mod server;
 mod turn;

@@ -62,7 +62,7 @@ pub struct Options {
     pub read_time: Duration,
     /// Bytes a body may have. Default 8 MiB.
     pub body: usize,
-    /// Tokens of a turn where the request does not say. Default 1,024.
+    /// Tokens of a turn where the request does not say. Default 4,096: a file that a call writes is to fit.
     pub max_tokens: usize,
 }
 
@@ -77,7 +77,7 @@ impl Default for Options {
             turn_time: Duration::from_secs(600),
             read_time: Duration::from_secs(30),
             body: 8 << 20,
-            max_tokens: 1024,
+            max_tokens: 4096,
         }
     }
 }

@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use toolgate_chat::ToolCall;
+use toolgate_chat::{ToolCall, ToolChoice};
 use toolgate_infer::{StopReason, TurnDecision};
 
 use super::ask::{Ask, Tools};
 use super::gate;
 use super::metrics::Ended;
+use super::midway::Midway;
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
 use crate::agent::{self, Agent, Event};
-use crate::engine::{AnswerForm, CallCheck, Cancel, Sampling, Turn, TurnEvent, TurnRequest};
+use crate::engine::{CallCheck, Cancel, Sampling, Turn, TurnEvent, TurnRequest};
 use crate::{Error, Kind};
 
 /// What happens in a turn.
@@ -145,7 +146,15 @@ pub(super) async fn begin(
 ) -> Result<Making, Refusal> {
     let (of, request) = (shared.clone(), request.to_owned());
     start(shared, place, move |right, steps| {
-        let told = Told { prefix, steps, ids: Vec::new(), begun: false, is_blank: true, prompt: 0 };
+        let told = Told {
+            prefix,
+            steps,
+            ids: Vec::new(),
+            begun: false,
+            is_blank: true,
+            prompt: 0,
+            end: CallEnd::default(),
+        };
         Worker { shared: of, request, ask, right, told }.run();
     })
     .await
@@ -244,20 +253,32 @@ impl Worker {
 
     fn turn(&mut self) -> Result<Outcome, Error> {
         let Self { shared, ask, right, told, .. } = self;
+        let midway = match ask.choice {
+            ToolChoice::Auto | ToolChoice::Required => Midway::of(&ask.transcript, &ask.tools.specs),
+            // Which tool is called, or none, is the client's to say.
+            ToolChoice::None | ToolChoice::Only(_) => Midway::default(),
+        };
         let request = TurnRequest {
             choice: ask.choice.clone(),
             parallel: ask.parallel,
-            check: ask.tools.check(),
-            answer: ask.form.as_ref().map_or(AnswerForm::Text, AnswerForm::Json),
+            check: ask.tools.check(&midway.settled),
+            changed: midway.changed,
+            open: midway.open,
+            settled: &midway.settled,
+            fits: &midway.fits,
+            answer: ask.form(),
             ..TurnRequest::new(&ask.transcript, &ask.tools.specs, &ask.sampling)
         };
         let turn = shared.engine.turn(&request, &right.cancel, &mut |event| told.see(event))?;
         let turn = uncut(turn)?;
         let finish = Finish::of(&turn.stop, &ask.sampling, !turn.parsed.calls.is_empty());
-        if finish == Finish::Calls {
-            fits(&ask.tools, &turn.parsed.calls)?;
-        }
-        let calls = told.calls(turn.parsed.calls);
+        let calls = match finish {
+            Finish::Length | Finish::Stop(_) => told.whole_calls(turn.parsed.calls),
+            _ => {
+                fits(&ask.tools, &turn.parsed.calls)?;
+                told.calls(turn.parsed.calls)
+            }
+        };
         Ok(Outcome {
             content: turn.parsed.content,
             reasoning: turn.parsed.reasoning,
@@ -369,6 +390,17 @@ struct Told {
     is_blank: bool,
     /// Tokens of the prompt evaluated last.
     prompt: usize,
+    /// The end of the call told last, kept back until it is known that the turn was not cut off in it.
+    end: CallEnd,
+}
+
+/// The end of a call.
+#[derive(Default)]
+struct CallEnd {
+    /// The last piece of its arguments.
+    arguments: String,
+    /// Whether that was all.
+    is_whole: bool,
 }
 
 impl Told {
@@ -387,8 +419,11 @@ impl Told {
             TurnEvent::Text(text) => self.text(&text),
             TurnEvent::Reasoning(text) => self.tell(Step::Reasoning(text)),
             TurnEvent::CallStarted(name) => self.start_call(name),
-            TurnEvent::Arguments(text) => self.tell(Step::Arguments(text)),
-            TurnEvent::CallEnded => self.tell(Step::CallEnded),
+            TurnEvent::Arguments(text) => {
+                self.tell_end();
+                self.end.arguments = text;
+            }
+            TurnEvent::CallEnded => self.end.is_whole = true,
             _ => {}
         }
     }
@@ -426,14 +461,41 @@ impl Told {
         }
     }
 
+    /// Tells what was kept back.
+    fn tell_end(&mut self) {
+        let CallEnd { arguments, is_whole } = std::mem::take(&mut self.end);
+        if !arguments.is_empty() {
+            self.tell(Step::Arguments(arguments));
+        }
+        if is_whole {
+            self.tell(Step::CallEnded);
+        }
+    }
+
     fn start_call(&mut self, name: String) {
+        self.tell_end();
         let id = format!("{}{}", self.prefix, uuid::Uuid::new_v4().simple());
         self.ids.push(id.clone());
         self.tell(Step::CallStarted { id, name });
     }
 
+    /// The calls of a turn that was cut off, without the last one: it is not what the model wanted to do, and clients run whatever
+    /// is whole. What was told of it stays without its end, so that it is no JSON.
+    fn whole_calls(&mut self, mut calls: Vec<ToolCall>) -> Vec<ToolCall> {
+        if calls.len() >= self.ids.len() {
+            calls.pop();
+        }
+        if calls.len() < self.ids.len() {
+            let arguments = std::mem::take(&mut self.end).arguments;
+            self.end.arguments =
+                arguments.trim_end_matches(|c: char| c == '}' || c.is_whitespace()).to_owned();
+        }
+        self.calls(calls)
+    }
+
     /// The calls under the ids that were told; those that were not are told now.
     fn calls(&mut self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
+        self.tell_end();
         let told = self.ids.len();
         let mut named = Vec::with_capacity(calls.len());
         for (i, call) in calls.into_iter().enumerate() {

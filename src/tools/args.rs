@@ -19,6 +19,7 @@ use super::{Check, Violation};
 /// // Of a tool with a text `text` and an optional integer `times`.
 /// fn call(&self, args: &Args) -> ToolResult {
 ///     let text = args.str("text").unwrap_or_default();
+///     eprintln!("called with {} arguments", args.as_map().len());
 ///     ToolResult::ok(text.repeat(args.count("times").unwrap_or(1)))
 /// }
 /// # }

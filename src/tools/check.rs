@@ -62,6 +62,14 @@ impl Check {
     }
 
     /// Whether nothing is wrong with a value.
+    ///
+    /// ```
+    /// # use toolgate::tools::Check; use serde_json::json;
+    /// let check = Check::new(&json!({"properties": {"ids": {"uniqueItems": true}}}))?;
+    /// assert!(check.is_valid(&json!({"ids": [3, 4]})));
+    /// assert!(!check.is_valid(&json!({"ids": [3, 3]})));
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn is_valid(&self, value: &Value) -> bool {
         self.validator.is_valid(value)
     }

@@ -63,7 +63,7 @@ pub struct Narrowed {
     pub fit: Fit,
     /// The directories that the user named, as they were written.
     pub directories: BTreeSet<String>,
-    /// The file to which what was found leads ([`Said::lead`]).
+    /// The one file, of those that are there, to which what was found leads.
     pub lead: Option<String>,
 }
 
@@ -76,7 +76,7 @@ pub struct Offered {
     pub fits: Vec<Fit>,
     /// The directories that the user named, as they were written.
     pub directories: BTreeSet<String>,
-    /// The file to which what was found leads ([`Said::lead`]).
+    /// The one file, of those that are there, to which what was found leads.
     pub lead: Option<String>,
 }
 
@@ -268,24 +268,24 @@ impl Said {
 
     /// The same, where of the newest request only these words are not taken up yet; `None` is all of them.
     #[must_use]
-    pub fn with_open(self, open: Option<Vec<String>>) -> Self {
+    pub(crate) fn with_open(self, open: Option<Vec<String>>) -> Self {
         Self { open, identity: Arc::default(), ..self }
     }
 
     /// The same, where a change that the newest request demands is still to be made.
     #[must_use]
-    pub fn with_change_open(self, change_is_open: bool) -> Self {
+    pub(crate) fn with_change_open(self, change_is_open: bool) -> Self {
         Self { change_is_open, identity: Arc::default(), ..self }
     }
 
     /// Whether a change that the newest request demands is still to be made, though there were calls.
-    pub fn is_change_open(&self) -> bool {
+    pub(crate) fn is_change_open(&self) -> bool {
         self.change_is_open
     }
 
     /// The one file, of these that are there, to which what was found leads: a short text names it, or it is alone in a
     /// directory that the request asks more about.
-    pub fn lead(&self, files: &[String]) -> Option<String> {
+    pub(crate) fn lead(&self, files: &[String]) -> Option<String> {
         let mut leads = BTreeSet::new();
         for (path, content) in &self.found {
             let is_file = files.contains(path);
@@ -331,7 +331,7 @@ impl Said {
     }
 
     /// The [`lead`](Self::lead) where no other path is open: then a call that reads is about it.
-    pub fn only_lead(&self, files: &[String]) -> Option<String> {
+    pub(crate) fn only_lead(&self, files: &[String]) -> Option<String> {
         let lead = self.lead(files)?;
         let asked = self.asked();
         let mut others = asked.iter().filter(|word| is_pathlike(word) && plain(word) != lead);
@@ -355,7 +355,7 @@ impl Said {
     }
 
     /// Whether calls for the newest request were made already.
-    pub fn is_begun(&self) -> bool {
+    pub(crate) fn is_begun(&self) -> bool {
         self.open.is_some()
     }
 
@@ -418,7 +418,7 @@ impl Said {
 
     /// Whether a user wrote this text, not as a part of a word, and not only in the path of the file it is about or in the
     /// file's name.
-    pub fn holds_beside(&self, text: &str, path: &str) -> bool {
+    pub(crate) fn holds_beside(&self, text: &str, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
         let beside = |said: &str| match name {
             "" => holds_word(said, text),

@@ -55,7 +55,7 @@ pub type Told = dyn Fn() + Send + Sync;
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
-/// use toolgate::tools::{CannedTool, Registry, Source, Tool};
+/// use toolgate::tools::{CannedTool, Registry, Source, Told, Tool};
 /// # let now = |name: &str| {
 /// #     let parameters = serde_json::json!({"type": "object", "properties": {}});
 /// #     let function = serde_json::json!({"name": name, "description": "The time.", "parameters": parameters});
@@ -76,6 +76,9 @@ pub type Told = dyn Fn() + Send + Sync;
 /// tools.follow(Arc::new(Once(Mutex::new(Some(now("now")?)))));
 /// assert_eq!(tools.names(), ["now"]);
 /// assert!(tools.may_change());
+/// // Whoever shows a list of them is told when to look again, by sources that do tell.
+/// let told: Arc<Told> = Arc::new(|| println!("there may be other tools now"));
+/// tools.watch(&told);
 /// # Ok::<(), toolgate::Error>(())
 /// ```
 pub trait Source: Send + Sync {
@@ -411,6 +414,20 @@ impl Registry {
     }
 
     /// Whether somebody is to be asked before that call.
+    ///
+    /// ```
+    /// # use std::sync::Arc; use toolgate::tools::{Registry, file_tools}; use toolgate_chat::ToolCall;
+    /// # use toolgate_sandbox::{Root, ambient_authority, policy::{Mode, Policy}};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let root = Root::open(dir.path(), ambient_authority())?;
+    /// let mut tools = Registry::new();
+    /// for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+    ///     tools.add(tool)?;
+    /// }
+    /// let asks = |tool: &str| tools.needs_approval(&ToolCall::new(tool, Default::default()));
+    /// assert!(asks("write_file") && !asks("read_file"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn needs_approval(&self, call: &ToolCall) -> bool {
         self.entry(&call.name).is_some_and(|entry| entry.tool.needs_approval_of(call))
     }
@@ -446,6 +463,13 @@ impl Registry {
 
     /// [`call`](Self::call), ended early once `cancel` is set where the tool can be: a command is, with all it started, and a
     /// call of an MCP server.
+    ///
+    /// ```
+    /// # use toolgate::tools::{Registry, Status}; use toolgate_chat::ToolCall; use toolgate::engine::Cancel;
+    /// let result = Registry::new().call_until(&ToolCall::new("ring", Default::default()), &Cancel::default());
+    /// assert_eq!(result.status, Status::Failed);
+    /// assert!(result.content.starts_with("there is no tool \"ring\""));
+    /// ```
     pub fn call_until(&self, call: &ToolCall, cancel: &Cancel) -> ToolResult {
         let start = Instant::now();
         let mut result = match self.entry(&call.name) {

@@ -3,6 +3,8 @@
 pub(crate) mod excuse;
 pub(crate) mod particular;
 pub(crate) mod results;
+#[cfg(any(feature = "serve", feature = "mcp"))]
+pub(crate) mod verbs;
 
 /// Bytes of a word; a longer one is no name.
 const WORD_BYTES: usize = 255;
@@ -77,6 +79,20 @@ pub(crate) fn stem(word: &str) -> &str {
         (Some(last), Some(before)) if last == before => stem.strip_suffix(last).unwrap_or(stem),
         _ => stem,
     }
+}
+
+/// The words of a tool's name in lower case: of `fs__readTextFile`, `fs`, `read`, `text` and `file`.
+pub(crate) fn name_parts(name: &str) -> impl Iterator<Item = String> + '_ {
+    let mut before = None;
+    let mut spaced = String::with_capacity(name.len());
+    for c in name.chars() {
+        if before.replace(c).is_some_and(char::is_lowercase) && c.is_uppercase() {
+            spaced.push('_');
+        }
+        spaced.extend(c.to_lowercase());
+    }
+    let words: Vec<String> = spaced.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect();
+    words.into_iter().filter(|word| !word.is_empty())
 }
 
 /// A path without what does not change it.

@@ -468,6 +468,28 @@ fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
 }
 
 #[test]
+fn a_required_call_is_made_though_it_was_made_before() {
+    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+    let model = scripted().say(call("get_weather", "Oslo"));
+    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+    let made = ToolCall::new("get_weather", serde_json::Map::from_iter([("city".into(), "Oslo".into())]));
+    let transcript = Transcript::new()
+        .with(Message::User("How is the weather in Oslo?".into()))
+        .with(Message::calls([made.clone()]))
+        .with(Message::Tool(vec![ToolReply::ok(&made, "rain in Oslo")]));
+    let (specs, sampling) = (registry().specs(), Sampling::default());
+    let settled = [made.clone()];
+    let request = TurnRequest {
+        settled: &settled,
+        choice: ToolChoice::Required,
+        ..TurnRequest::new(&transcript, &specs, &sampling)
+    };
+    let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
+    let [call] = turn.parsed.calls.as_slice() else { panic!("{:?}", turn.parsed) };
+    assert!(call.same_request(&made));
+}
+
+#[test]
 fn the_primer_stands_behind_the_system_prompt_whoever_wrote_it() {
     let thresholds = Thresholds { first: 0.5, ..Thresholds::default() };
     let options = engine::Options { primer: Primer::Talk, thresholds, ..engine::Options::default() };

@@ -135,6 +135,8 @@ impl Client {
         let answer = self.ask("tools/call", &json!({"name": name, "arguments": arguments}));
         let result = &answer["result"];
         let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        // Claude Code shows its model nothing else where there is some.
+        assert!(name == "ask" || result.get("structuredContent").is_none(), "{answer}");
         (text.to_owned(), result["isError"] == true)
     }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate::Kind;
 use toolgate::agent::{Agent, Event, Final, Options, StopReason};
-use toolgate::engine::Cancel;
+use toolgate::engine::{self, Cancel, Thresholds};
 use toolgate::remote::{self, GrammarSupport, RemoteEngine};
 use toolgate::tools::{Registry, Status, typed};
 use toolgate_chat::{Message, ToolChoice, Transcript};
@@ -149,6 +149,73 @@ fn a_server_that_cannot_say_what_it_is_is_not_taken_for_one_without_grammars() {
         let error = connect(status).err().unwrap();
         assert!(error.to_string().contains("Loading model"), "{error}");
     }
+}
+
+/// What is said about the weather in two cities, of which the request's words name both.
+fn both_cities(engine: RemoteEngine) -> Final {
+    let agent = Agent::new(Arc::new(engine), registry(), Options::default());
+    agent.ask("How is the weather in Oslo and in Rome?").unwrap()
+}
+
+#[test]
+fn a_model_that_would_rather_answer_is_told_to_call_while_something_is_open() {
+    for takes_required in [true, false] {
+        let server = ModelServer::start(move |asked| match asked.path.as_str() {
+            "/v1/models" => models(),
+            "/v1/chat/completions" if asked.body["tool_choice"] == "required" => match takes_required {
+                true => calls("get_weather", &json!({"city": "Rome"})),
+                false => Reply::Refusal(400, json!({"error": {"message": "tool_choice is auto or none"}})),
+            },
+            "/v1/chat/completions" if results(asked) > 0 => says("It rains."),
+            "/v1/chat/completions" => calls("get_weather", &json!({"city": "Oslo"})),
+            _ => Reply::Refusal(404, json!({})),
+        });
+        // What the catalogue says of small models; nothing is known of others, and they do as they like.
+        let thresholds = Thresholds { after_success: 2.0, while_open: 0.01, ..Thresholds::default() };
+        let known = engine::Options { thresholds, ..engine::Options::default() };
+        let options = remote::Options { engine: known, ..remote::Options::new(&server.url) };
+        let cities = |outcome: Final| {
+            let cities: Vec<_> = outcome.calls.iter().map(|call| call.arguments["city"].clone()).collect();
+            assert_eq!(outcome.answer, "It rains.");
+            cities
+        };
+        let known = cities(both_cities(RemoteEngine::connect(options).unwrap()));
+        assert_eq!(known.len(), if takes_required { 2 } else { 1 }, "{known:?}");
+        let unknown = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+        assert_eq!(cities(both_cities(unknown)).len(), 1);
+        let first = server.asked("/v1/chat/completions");
+        assert_eq!(first[0].body["tool_choice"], "auto", "before any result nothing is certain");
+    }
+}
+
+#[test]
+fn fields_that_a_server_does_not_take_are_left_out_from_then_on() {
+    let server = ModelServer::start(|asked| match asked.path.as_str() {
+        "/v1/models" => models(),
+        "/v1/chat/completions" => {
+            let refused = |field: &str, words: &str| {
+                let message =
+                    format!("Unsupported parameter: '{field}' is not supported with this model. {words}");
+                let error = json!({"message": message, "param": field, "code": "unsupported_parameter"});
+                Reply::Refusal(400, json!({"error": error}))
+            };
+            match asked.body.as_object() {
+                Some(body) if body.contains_key("max_tokens") => {
+                    refused("max_tokens", "Use 'max_completion_tokens' instead.")
+                }
+                Some(body) if body.contains_key("temperature") => refused("temperature", ""),
+                _ if results(asked) > 0 => says("It rains in Oslo."),
+                _ => calls("get_weather", &json!({"city": "Oslo"})),
+            }
+        }
+        _ => Reply::Refusal(404, json!({})),
+    });
+    let outcome = run(&server).outcome.unwrap();
+    assert_eq!(outcome.answer, "It rains in Oslo.");
+    let asked = server.asked("/v1/chat/completions");
+    assert_eq!(asked.len(), 4, "two refusals and two turns");
+    assert_eq!(asked[3].body["max_completion_tokens"], asked[0].body["max_tokens"]);
+    assert!(asked[3].body.get("top_p").is_some(), "what was not refused is sent");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The tree itself: layers between root modules, and a first line in every file that says where it sits.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -94,4 +95,57 @@ fn readme_and_architecture_link_to_files_that_exist() {
             assert!(root().join(path).exists(), "{page} links to {path}, which does not exist");
         }
     }
+}
+
+/// The lines of the examples in a text's doc comments.
+fn example_lines(text: &str) -> Vec<&str> {
+    let mut within = false;
+    let mut lines = Vec::new();
+    for line in text.lines().map(str::trim_start) {
+        let Some(doc) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+            within = false;
+            continue;
+        };
+        match doc.trim_start().starts_with("```") {
+            true => within = !within,
+            false if within => lines.push(doc),
+            false => {}
+        }
+    }
+    lines
+}
+
+/// The names of a file's public functions, tests left out.
+fn public_functions(text: &str) -> impl Iterator<Item = &str> {
+    let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+    code.lines().filter_map(|line| {
+        let declared = line.trim_start().strip_prefix("pub ")?;
+        let declared = declared.strip_prefix("const ").unwrap_or(declared);
+        let name = declared.strip_prefix("async ").unwrap_or(declared).strip_prefix("fn ")?;
+        name.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()
+    })
+}
+
+#[test]
+fn every_public_function_stands_in_an_example_that_runs() {
+    let mut files = Vec::new();
+    for dir in ["src", "crates", "sandbox"] {
+        rust_files(&root().join(dir), &mut files);
+    }
+    let is_library = |path: &PathBuf| {
+        let path = path.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
+        let is_source = path.starts_with("src/") || path.split('/').any(|part| part == "src");
+        is_source && !path.starts_with("src/cli/") && !path.contains("tests")
+    };
+    let texts: Vec<String> =
+        files.iter().filter(|path| is_library(path)).map(|path| fs::read_to_string(path).unwrap()).collect();
+    let shown: HashSet<&str> = texts
+        .iter()
+        .flat_map(|text| example_lines(text))
+        .flat_map(|line| line.split(|c: char| !(c.is_alphanumeric() || c == '_')))
+        .collect();
+    let silent: Vec<&str> =
+        texts.iter().flat_map(|text| public_functions(text)).filter(|name| !shown.contains(name)).collect();
+    assert!(shown.len() > 1_000, "only {} words in examples", shown.len());
+    assert!(silent.is_empty(), "in no example: {}", silent.join(", "));
 }

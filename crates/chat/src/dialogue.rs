@@ -135,6 +135,14 @@ impl Dialogue {
     }
 
     /// What the template was found to know.
+    ///
+    /// ```
+    /// use toolgate_chat::{Dialogue, Template, TemplateTokens};
+    /// let source = "{% for m in messages %}{{ m.content }}{% endfor %}";
+    /// let dialogue = Dialogue::derived(Template::new(source, TemplateTokens::default())?);
+    /// assert!(!dialogue.knowledge().knows_tools, "tools are described in the system prompt");
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
     pub fn knowledge(&self) -> &Derived {
         &self.derived
     }

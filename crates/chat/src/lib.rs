@@ -47,5 +47,5 @@ pub use model::{
 };
 pub use primer::Primer;
 pub use prompt::{Style, SystemPrompt};
-pub use spec::{Example, ToolSpec};
+pub use spec::{Example, LOOKUP, ToolSpec};
 pub use template::{Template, TemplateTokens};

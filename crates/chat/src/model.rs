@@ -2,6 +2,7 @@
 //!
 //! All results of one turn are one message, in the order of the calls they answer.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -184,6 +185,15 @@ impl Transcript {
     }
 
     /// The messages, to change: a long result may have to be cut.
+    ///
+    /// ```
+    /// use toolgate_chat::{Message, Transcript};
+    /// let mut transcript = Transcript::new().with(Message::User("long ".repeat(9)));
+    /// if let [Message::User(text), ..] = transcript.messages_mut() {
+    ///     text.truncate(4);
+    /// }
+    /// assert_eq!(transcript.question(), Some("long"));
+    /// ```
     pub fn messages_mut(&mut self) -> &mut [Message] {
         &mut self.messages
     }
@@ -252,20 +262,23 @@ impl Transcript {
     pub fn calls_of_run(&self) -> Vec<(&ToolCall, Option<&ToolReply>)> {
         let start = self.messages.iter().rposition(|m| matches!(m, Message::User(_))).unwrap_or(0);
         let run = self.messages.get(start..).unwrap_or_default();
-        let replies = |id: &str| {
-            run.iter().find_map(|message| match message {
-                Message::Tool(replies) => replies.iter().find(|reply| reply.call_id == id),
+        let mut found = Vec::new();
+        for (at, message) in run.iter().enumerate() {
+            let Message::Assistant { calls, .. } = message else { continue };
+            // Ids are used anew by some: the results of these calls stand before the next ones.
+            let after = run.get(at + 1..).unwrap_or_default();
+            let next = after.iter().take_while(|message| !matches!(message, Message::Assistant { .. }));
+            let replies = next.filter_map(|message| match message {
+                Message::Tool(replies) => Some(replies),
                 _ => None,
-            })
-        };
-        run.iter()
-            .filter_map(|message| match message {
-                Message::Assistant { calls, .. } => Some(calls),
-                _ => None,
-            })
-            .flatten()
-            .map(|call| (call, replies(&call.id)))
-            .collect()
+            });
+            let mut by_id: HashMap<&str, &ToolReply> = HashMap::new();
+            for reply in replies.flatten() {
+                by_id.entry(&reply.call_id).or_insert(reply);
+            }
+            found.extend(calls.iter().map(|call| (call, by_id.get(call.id.as_str()).copied())));
+        }
+        found
     }
 }
 
@@ -284,7 +297,7 @@ impl<'a> IntoIterator for &'a Transcript {
     }
 }
 
-/// A name a tool can have: 1 to 64 of `A-Z a-z 0-9 _ . -`, so that no name can carry markup into a prompt.
+/// A name a tool can have: 1 to 128 of `A-Z a-z 0-9 _ . -`, so that no name can carry markup into a prompt.
 ///
 /// ```
 /// use toolgate_chat::ToolName;
@@ -296,6 +309,9 @@ impl<'a> IntoIterator for &'a Transcript {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ToolName(String);
+
+/// Bytes of a name: what the Anthropic API takes; programs name the tools of plug-ins after all that they come from.
+const LONGEST_NAME: usize = 128;
 
 impl ToolName {
     /// Checks the name.
@@ -311,13 +327,15 @@ impl ToolName {
     /// ```
     pub fn new(name: &str) -> Result<Self, Error> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-        if (1..=64).contains(&name.len()) && name.chars().all(allowed) {
+        if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(allowed) {
             return Ok(Self(name.to_owned()));
         }
-        let shown: String = name.chars().take(80).collect();
+        let shown: String = name.chars().take(160).collect();
         Err(Error::new(
             Kind::Definition,
-            format!("{shown:?} is no tool name: use 1 to 64 letters, digits, \"_\", \".\" or \"-\""),
+            format!(
+                "{shown:?} is no tool name: use 1 to {LONGEST_NAME} letters, digits, \"_\", \".\" or \"-\""
+            ),
         ))
     }
 

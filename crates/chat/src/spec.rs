@@ -40,8 +40,8 @@ pub struct ToolSpec {
 
 /// The key of an example in a definition.
 const EXAMPLE: &str = "x-example";
-/// The key in the definition of a tool that looks things up.
-const LOOKUP: &str = "x-lookup";
+/// The key in a definition that says whether its tool [looks things up](ToolSpec::lookup), true or false.
+pub const LOOKUP: &str = "x-lookup";
 
 /// What a user may ask for, and the arguments of the call that does it.
 ///
@@ -184,6 +184,15 @@ impl ToolSpec {
     }
 
     /// `{name, description, input_schema}`.
+    ///
+    /// ```
+    /// # use toolgate_chat::ToolSpec; use serde_json::json;
+    /// let mcp = json!({"name": "now", "inputSchema": {"type": "object"}});
+    /// let anthropic = ToolSpec::from_mcp(&mcp)?.to_anthropic();
+    /// assert_eq!(anthropic, json!({"name": "now", "description": "", "input_schema": {"type": "object"}}));
+    /// assert_eq!(ToolSpec::from_anthropic(&anthropic)?, ToolSpec::from_mcp(&mcp)?);
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
     pub fn to_anthropic(&self) -> Value {
         json!({"name": self.name.as_str(), "description": self.description, "input_schema": self.parameters})
     }
@@ -201,6 +210,14 @@ impl ToolSpec {
     }
 
     /// The parameters as a prompt shows them: without `$schema`, titles, and whatever else tells a model nothing.
+    ///
+    /// ```
+    /// # use toolgate_chat::ToolSpec; use serde_json::json;
+    /// let schema = json!({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"});
+    /// let shown = ToolSpec::new("now", "", schema)?.shown_parameters();
+    /// assert!(shown.get("$schema").is_none());
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
     pub fn shown_parameters(&self) -> Value {
         parameters::shown(&self.parameters)
     }

@@ -117,6 +117,12 @@ impl Error {
     }
 
     /// Adds the source line and a caret, shown by [`report`](Self::report).
+    ///
+    /// ```
+    /// use toolgate_grammar::{Error, Kind};
+    /// let error = Error::new(Kind::Limit, "too long").excerpt("  root ::= …\n  ^");
+    /// assert!(error.report().contains("root ::="));
+    /// ```
     #[must_use]
     pub fn excerpt(mut self, excerpt: impl Into<String>) -> Self {
         self.0.excerpt = Some(excerpt.into());

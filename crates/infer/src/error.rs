@@ -61,9 +61,11 @@ impl Error {
     /// A prompt that does not fit.
     pub(crate) fn overflow_of(overflow: Overflow) -> Self {
         let Overflow { prompt, reserve, context } = overflow;
+        let most = context.saturating_sub(reserve);
+        // The first words are those by which clients of servers know to shorten a conversation.
         let message = format!(
-            "prompt of {prompt} tokens and {reserve} kept free for the answer exceed the context of {context} tokens: \
-             shorten the prompt or load the model with a longer context"
+            "prompt is too long: {prompt} tokens > {most} maximum (a context of {context} tokens, {reserve} of them kept free for \
+             the answer): shorten the prompt or load the model with a longer context"
         );
         let mut error = Self::new(Kind::Overflow, message);
         error.0.overflow = Some(overflow);

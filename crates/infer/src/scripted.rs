@@ -111,6 +111,20 @@ impl Scripted {
     }
 
     /// At every `every`-th position it rather wants `token`, so that constraints have something to refuse.
+    ///
+    /// ```
+    /// use std::{ops::ControlFlow, sync::Arc};
+    /// use toolgate_infer::{DecodeOptions, Free, Sampler, Session, Vocabulary, decode, scripted::Scripted};
+    ///
+    /// let vocabulary = Arc::new(Vocabulary::bytes_only());
+    /// let model = Scripted::new(vocabulary.clone()).say("aaaa").stray(2, b'!'.into()).holding(2);
+    /// let mut session = Session::new(model);
+    /// session.set_prompt_text("Go.")?;
+    /// let (mut free, options) = (Free::new(vocabulary), DecodeOptions { max_tokens: 4, ..DecodeOptions::default() });
+    /// let turn = decode(&mut session, &mut free, &mut Sampler::greedy(), &options, &mut |_| ControlFlow::Continue(()))?;
+    /// assert!(turn.text.contains('!'), "nothing refuses it");
+    /// # Ok::<(), toolgate_infer::Error>(())
+    /// ```
     #[must_use]
     pub fn stray(mut self, every: usize, token: TokenId) -> Self {
         self.stray = Some((every.max(1), token));

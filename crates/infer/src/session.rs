@@ -29,6 +29,10 @@ use crate::{Backend, Error, Kind, Overflow, Rows, Specials, States};
 /// handler.cancel();
 /// let error = session.set_prompt(&b"hi".map(u32::from), 0, &cancel, &mut |_| ()).unwrap_err();
 /// assert_eq!(error.kind(), Kind::Cancelled);
+/// // Others know of flags alone; the next turn begins anew.
+/// assert!(cancel.is_cancelled() && cancel.flag().load(std::sync::atomic::Ordering::Relaxed));
+/// cancel.reset();
+/// assert!(!handler.is_cancelled());
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
@@ -90,6 +94,9 @@ pub struct Prefill {
 /// assert_eq!((first.cached_tokens, first.evaluated_tokens), (0, 7));
 /// let longer = session.set_prompt_text("one two three")?;
 /// assert_eq!((longer.cached_tokens, longer.evaluated_tokens), (7, 6), "only what was added is evaluated");
+/// // Nothing more for a while: a backend that is shared need not wait for this conversation.
+/// session.end_turn();
+/// assert_eq!(session.into_backend().batches(), [7, 6]);
 /// # Ok::<(), toolgate_infer::Error>(())
 /// ```
 #[derive(Debug)]

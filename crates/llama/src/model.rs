@@ -77,6 +77,8 @@ impl fmt::Debug for ModelOptions {
 /// let bytes: Vec<u8> = tokens.iter().flat_map(|&token| model.vocabulary().bytes(token)).copied().collect();
 /// assert_eq!(bytes, b"fn main() {");
 /// assert_eq!(model.backend(&Default::default()).unwrap_err().kind(), Kind::Context, "it has no weights");
+/// assert!(model.chat_template(None).is_some_and(|template| template.contains("messages")));
+/// assert_eq!((model.adds_bos(), model.trained_context()), (false, 32_768));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]

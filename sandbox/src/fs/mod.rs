@@ -117,6 +117,15 @@ impl Root {
 
     /// Whether files can be created in the workspace's top directory, as far as permissions tell.
     ///
+    /// ```
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// let dir = tempfile::tempdir()?;
+    /// let root = Root::open(dir.path(), ambient_authority())?;
+    /// root.check_writable()?;
+    /// println!("paths are kept inside by {:?}", root.resolver());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Kind::Denied`] if not, so that a run that must write can refuse to start.
     pub fn check_writable(&self) -> Result<(), Error> {

@@ -223,6 +223,13 @@ impl Policy {
     }
 
     /// The same policy under the tighter of its own bounds and `limits`.
+    ///
+    /// ```
+    /// use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits};
+    /// let limits = ProcessLimits { output_kb: Some(2), ..ProcessLimits::default() };
+    /// let policy = Policy::default_for(Mode::Intel).limited(&limits);
+    /// assert_eq!(policy.grants(Mode::Intel).limits.max_output_bytes, 2_048);
+    /// ```
     #[must_use]
     pub fn limited(mut self, limits: &ProcessLimits) -> Self {
         self.limits = self.limits.min(limits);

@@ -186,6 +186,19 @@ impl Ran {
 }
 
 /// Compiles and calls components; one serves a whole run.
+///
+/// ```
+/// use toolgate_sandbox::wasm::{Components, Limits, MAX_MODULE_BYTES, Reach, Setup, read_module};
+/// use toolgate_sandbox::{Grants, Root, ambient_authority};
+/// let components = Components::new(&Setup::default(), None)?;
+/// let bytes = read_module("components/calculator.wasm", MAX_MODULE_BYTES, ambient_authority())?;
+/// let calculator = components.load(bytes, None, None)?;
+/// assert_eq!(components.describe(&calculator, &Limits::default())?.name, "calculator");
+/// // It will be called with no directory of the workspace.
+/// let (root, grants) = (Root::open(".", ambient_authority())?, Grants::read_only());
+/// components.check_reach(&Reach { root: &root, grants: &grants, directories: &[] })?;
+/// # Ok::<(), toolgate_sandbox::Error>(())
+/// ```
 pub struct Components {
     loader: Loader,
 }

@@ -4,13 +4,13 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::median;
 use super::ours::{self, Measured};
-use super::peer::{Answered, Ask, Peer};
-use super::requests::{self, Request};
+use super::peer::{Against, Answered, Ask, Peer};
+use super::requests::{self, CONTEXT, Request};
 use crate::cli::exit::Exit;
 use crate::cli::model_args::{Load, ModelOptions, Source};
 use crate::cli::terminal::{self, Unit};
@@ -47,15 +47,8 @@ not measured is left out; ratios are ours over the server's.";
 pub(super) struct CallArgs {
     #[command(flatten)]
     model: ModelOptions,
-    /// Ask an OpenAI-compatible server for the same calls.
-    #[arg(long, value_name = "URL")]
-    against: Option<String>,
-    /// Start that server with this command, whose words are split at blanks, and anew for each cold call of it.
-    #[arg(long, value_name = "COMMAND", requires = "against")]
-    start: Option<String>,
-    /// How it is asked: by its own tools, with our prompt and grammar, or both.
-    #[arg(long, value_name = "HOW", default_value = "both", requires = "against")]
-    asked: Asked,
+    #[command(flatten)]
+    other: Against,
     /// Measure each warm call so often and take the median.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
@@ -76,17 +69,6 @@ pub(super) struct CallArgs {
     json: bool,
 }
 
-/// How a server is asked for a call.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Asked {
-    Tools,
-    Grammar,
-    Both,
-}
-
-/// Tokens of context where the arguments tell of none: a hundred tools take eleven thousand.
-const CONTEXT: u32 = 16_384;
-
 /// Runs `toolgate bench call`.
 pub(super) fn run(args: &mut CallArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     args.model.context.get_or_insert(CONTEXT);
@@ -103,7 +85,7 @@ pub(super) fn run(args: &mut CallArgs, out: &mut dyn Write) -> anyhow::Result<Ex
         bail!("bench call measures a model on this machine; --against URL measures a server beside it");
     };
     let (engine, _) = args.model.load(&model)?;
-    let peer = args.against.as_deref().map(|url| Peer::new(url, args.start.as_deref())).transpose()?;
+    let peer = args.other.peer()?;
     let running = peer.as_ref().map(Peer::start).transpose()?;
     let count = requests.len().min(args.limit.unwrap_or(usize::MAX));
     let bar = terminal::bar("measuring", count as u64, Unit::Count);
@@ -128,7 +110,7 @@ pub(super) fn run(args: &mut CallArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     for (row, request) in rows.iter_mut().zip(&requests).take(cold) {
         row.cold = ours::cold(&request.id, &[])?;
         row.cold_no_cache = ours::cold(&request.id, &["--no-cache"])?;
-        if let Some(peer) = peer.as_ref().filter(|_| args.start.is_some()) {
+        if let Some(peer) = peer.as_ref().filter(|_| args.other.start.is_some()) {
             let ask = with_grammar(&row.ours, args).unwrap_or_else(|| Ask::chat(request));
             row.peer_cold = peer.cold(&ask)?;
         }
@@ -180,7 +162,7 @@ fn speedup(
 
 /// A request with our prompt and grammar, where the server is asked so.
 fn with_grammar(ours: &Measured, args: &CallArgs) -> Option<Ask> {
-    let grammar = ours.grammar.as_ref().filter(|_| args.asked != Asked::Tools)?;
+    let grammar = ours.grammar.as_ref().filter(|_| args.other.with_grammar())?;
     Some(Ask::completion(&ours.prompt, grammar))
 }
 
@@ -207,7 +189,7 @@ impl PeerTimes {
         let time = |ask: Option<Ask>| -> anyhow::Result<Option<Answered>> {
             Ok(ask.map(|ask| peer.repeated(&ask, args.runs)).transpose()?.flatten())
         };
-        let own = time((args.asked != Asked::Grammar).then(|| Ask::chat(request)))?;
+        let own = time(args.other.with_tools().then(|| Ask::chat(request)))?;
         let grammar = time(with_grammar(ours, args))?;
         let answer = |answered: Answered| Answer {
             ms: answered.ms,

@@ -56,7 +56,7 @@ pub(super) fn run(args: BenchArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
         Measurement::Mask(args) => mask::run(&args, out),
         Measurement::Call(mut args) => call::run(&mut args, out),
         #[cfg(feature = "serve")]
-        Measurement::Serve(args) => serve::run(&args, out),
+        Measurement::Serve(mut args) => serve::run(&mut args, out),
         Measurement::Tune(args) => tune::run(&args, out),
     }
 }

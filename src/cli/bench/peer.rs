@@ -4,6 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 use toolgate_chat::fallback;
 use toolgate_grammar::{Grammar, TokenId};
@@ -21,6 +22,45 @@ pub(super) struct Peer {
     base: String,
     command: Vec<String>,
     agent: ureq::Agent,
+}
+
+/// Which server is asked for the same calls, and how.
+#[derive(Args)]
+pub(super) struct Against {
+    /// Ask an OpenAI-compatible server for the same calls.
+    #[arg(long, value_name = "URL")]
+    pub(super) against: Option<String>,
+    /// Start that server with this command, whose words are split at blanks.
+    #[arg(long, value_name = "COMMAND", requires = "against")]
+    pub(super) start: Option<String>,
+    /// How it is asked: by its own tools, with our prompt and grammar, or both.
+    #[arg(long, value_name = "HOW", default_value = "both", requires = "against")]
+    asked: Asked,
+}
+
+/// How a server is asked for a call.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Asked {
+    Tools,
+    Grammar,
+    Both,
+}
+
+impl Against {
+    /// The server, if one is named.
+    pub(super) fn peer(&self) -> anyhow::Result<Option<Peer>> {
+        self.against.as_deref().map(|url| Peer::new(url, self.start.as_deref())).transpose()
+    }
+
+    /// Whether it is asked by its own tools.
+    pub(super) fn with_tools(&self) -> bool {
+        self.against.is_some() && self.asked != Asked::Grammar
+    }
+
+    /// Whether it is asked with our prompt and grammar.
+    pub(super) fn with_grammar(&self) -> bool {
+        self.against.is_some() && self.asked != Asked::Tools
+    }
 }
 
 /// What a server is asked.

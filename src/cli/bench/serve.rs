@@ -15,8 +15,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::ours;
-use super::peer::{Ask, Peer};
-use super::requests::{self, Request};
+use super::peer::{Against, Ask, Peer};
+use super::requests::{self, CONTEXT, Request};
 use crate::cli::exit::Exit;
 use crate::cli::model_args::{Load, ModelOptions, PROMPT_MEMORY, Source};
 use crate::cli::terminal::{self, Unit};
@@ -30,9 +30,9 @@ Examples:
 
 The twenty requests of bench call, each to be answered by one call, at a server in this process and
 at the one of --against: there by its own tools (tool_choice required), and with our prompt and
-grammar at its /completion, if it has that. A client makes one request after the other; several share
-the twenty. A call is valid that is one call of a tool offered, with arguments that fit its schema.
-Greedy, 256 tokens at most.
+grammar at its /completion, if it has that (--asked). A client makes one request after the other;
+several share the twenty. A call is valid that is one call of a tool offered, with arguments that fit
+its schema. Greedy, 256 tokens at most.
 
 --json prints {model, requests, rows: [{server, clients, calls, valid, seconds, calls_per_second,
 ratio}]}; the ratio is our calls a second over the server's, for as many clients.";
@@ -42,12 +42,8 @@ ratio}]}; the ratio is our calls a second over the server's, for as many clients
 pub(super) struct ServeArgs {
     #[command(flatten)]
     model: ModelOptions,
-    /// Ask this OpenAI-compatible server for the same calls.
-    #[arg(long, value_name = "URL")]
-    against: Option<String>,
-    /// Start that server with this command, whose words are split at blanks.
-    #[arg(long, value_name = "COMMAND", requires = "against")]
-    start: Option<String>,
+    #[command(flatten)]
+    other: Against,
     /// Clients at the same time, one measurement each.
     #[arg(long, value_delimiter = ',', default_value = "1,8", value_name = "N,M")]
     clients: Vec<NonZeroUsize>,
@@ -79,7 +75,8 @@ struct Row {
 }
 
 /// Runs `toolgate bench serve`.
-pub(super) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+pub(super) fn run(args: &mut ServeArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    args.model.context.get_or_insert(CONTEXT);
     let model = args.model.resolve()?;
     let Source::File(file) = &model else {
         bail!("bench serve measures a model on this machine; --against URL measures a server beside it");
@@ -89,9 +86,9 @@ pub(super) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
     let at_once = NonZeroUsize::new(usize::from(args.at_once)).unwrap_or(NonZeroUsize::MIN);
     let (engine, _) = args.model.load_for(&model, Load::for_clients(at_once, PROMPT_MEMORY))?;
     // Our prompts and grammars, for the other server.
-    let held = match args.against {
-        Some(_) => requests.iter().map(|request| ours::once(engine.as_ref(), request)).collect(),
-        None => Ok(Vec::new()),
+    let held = match args.other.with_grammar() {
+        true => requests.iter().map(|request| ours::once(engine.as_ref(), request)).collect(),
+        false => Ok(Vec::new()),
     }?;
     let own: Vec<Ask> = requests.iter().map(Ask::chat).collect();
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -111,13 +108,16 @@ pub(super) fn run(args: &ServeArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
     server.stopper().stop();
     server.wait()?;
     let mut theirs = Vec::new();
-    if let Some(url) = &args.against {
-        let peer = Peer::new(url, args.start.as_deref())?;
+    if let Some(peer) = args.other.peer()? {
         let running = peer.start()?;
         let with_grammar = held.iter().filter_map(|held| Some((&held.prompt, held.grammar.as_ref()?)));
         let with_grammar: Vec<Ask> =
             with_grammar.map(|(prompt, grammar)| Ask::completion(prompt, grammar)).collect();
-        for (name, asks) in [("its tools", &own), ("our grammar", &with_grammar)] {
+        let its_tools: &[Ask] = if args.other.with_tools() { &own } else { &[] };
+        for (name, asks) in [("its tools", its_tools), ("our grammar", &with_grammar)] {
+            if asks.is_empty() {
+                continue;
+            }
             theirs.extend(beside(measure(name, &peer, requests, asks, args)?.unwrap_or_default(), &ours));
         }
         drop(running);
@@ -184,7 +184,12 @@ fn load(
             if number >= work.len() * rounds {
                 return Ok(valid);
             }
-            let Some(answered) = peer.ask(ask)? else { bail!("the server refused {}", request.id) };
+            let Some(answered) = peer.ask(ask)? else {
+                bail!(
+                    "the server refused {} beside others, though not by itself: it may need more context",
+                    request.id
+                )
+            };
             valid += usize::from(answered.is_valid(request));
         }
     };

@@ -65,6 +65,7 @@ const ABANDONED: Duration = Duration::from_secs(3_600);
 /// let packs = Packs::of(&model, directory.path().join("packs"), DEFAULT_LIMIT)?;
 /// // Two processes with the same system prompt, one after the other.
 /// let first = ask(process()?.with_packs(packs.clone()))?;
+/// packs.read_ahead(); // while the model loads
 /// let second = ask(process()?.with_packs(packs.clone()))?;
 /// assert_eq!((first.stats.cached_tokens, packs.list().len()), (0, 1));
 /// assert!(second.stats.cached_tokens > 200);

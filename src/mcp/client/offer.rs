@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rmcp::model::Tool as Definition;
+use rmcp::model::{Tool as Definition, ToolAnnotations};
 use serde_json::{Value, json};
 use toolgate_chat::ToolSpec;
 use toolgate_grammar::{Options, Schema, compile};
@@ -13,6 +13,7 @@ use super::connection::{Connection, MOST_TOOLS};
 use super::tool::{Bounds, ServerTool};
 use super::{Report, Unusable, schema};
 use crate::tools::{Effect, Source, Told, Tool};
+use crate::words::verbs;
 use crate::{Error, Kind};
 
 /// Bytes of a schema.
@@ -56,7 +57,8 @@ impl Offer {
     /// A tool under a name that is free; the server's own name goes in front of one that is not.
     fn tool(&self, told: &Definition, taken: &dyn Fn(&str) -> bool) -> Result<ServerTool, Error> {
         let own = told.name.as_ref();
-        let reads = told.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true);
+        let hint = |of: fn(&ToolAnnotations) -> Option<bool>| told.annotations.as_ref().and_then(of);
+        let reads = hint(|hints| hints.read_only_hint) == Some(true);
         if self.only_reads && !reads {
             let why = "it does not say that it only reads, and runs elsewhere, where intel mode cannot hold it to that; \
                        edit mode offers it";
@@ -75,8 +77,12 @@ impl Offer {
         }
         schema::safe(&mut schema)?;
         let description = schema::text(told.description.as_deref().unwrap_or_default());
-        let spec =
+        let mut spec =
             ToolSpec::from_mcp(&json!({"name": name, "description": description, "inputSchema": schema}))?;
+        spec.lookup = match hint(|hints| hints.open_world_hint) {
+            Some(open_world) => reads && !open_world,
+            None => verbs::looks_into_own(own),
+        };
         // A schema that has no grammar would end every turn; so it costs this tool only.
         compile(&Schema::parse(&spec.closed_parameters())?, &Options::default())?;
         // What the sandbox allows, the hint can only lessen: it saves asking the same thing twice.

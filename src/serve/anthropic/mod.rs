@@ -3,4 +3,5 @@
 mod request;
 mod response;
 
+pub(super) use request::read_counted;
 pub(super) use response::{Anthropic, time};

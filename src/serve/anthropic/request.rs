@@ -9,18 +9,28 @@ use toolgate_chat::{ToolCall, ToolChoice, ToolSpec, Transcript};
 use crate::engine::Sampling;
 use crate::serve::ask::{Ask, PARALLEL, Tools, answer_schema, any_seed, no_tool};
 use crate::serve::field::Field;
-use crate::serve::history::{History, arguments, content, text_part};
+use crate::serve::history::{History, arguments, content, result_part, text_part};
 use crate::serve::refusal::Refusal;
 
 /// Reads a request.
 pub(super) fn read(body: &Value) -> Result<Ask, Refusal> {
     let root = Field::root(body);
+    Ok(Ask { sampling: sampling(&root)?, ..asked(&root)? })
+}
+
+/// Reads a request to count the tokens of a prompt, which says nothing of the turn behind it.
+pub(in crate::serve) fn read_counted(body: &Value) -> Result<Ask, Refusal> {
+    asked(&Field::root(body))
+}
+
+/// All but how tokens are drawn.
+fn asked(root: &Field<'_>) -> Result<Ask, Refusal> {
     root.at("mcp_servers").not_supported(&[json!([])])?;
-    let tools = tools(&root)?;
+    let tools = tools(root)?;
     let choice = root.at("tool_choice");
     Ok(Ask {
         model: root.at("model").needed_text()?.to_owned(),
-        transcript: transcript(&root)?,
+        transcript: transcript(root)?,
         choice: self::choice(&choice, &tools)?,
         tools,
         parallel: match choice.at("disable_parallel_tool_use").boolean()? {
@@ -28,8 +38,8 @@ pub(super) fn read(body: &Value) -> Result<Ask, Refusal> {
             Some(true) => Some(NonZeroUsize::MIN),
             Some(false) => Some(PARALLEL),
         },
-        form: form(&root)?,
-        sampling: sampling(&root)?,
+        form: form(root)?,
+        sampling: Sampling::default(),
         stream: root.at("stream").boolean()?.unwrap_or(false),
     })
 }
@@ -42,7 +52,7 @@ fn tools(root: &Field<'_>) -> Result<Tools, Refusal> {
         }
         let Some(definition) = tool.value() else { continue };
         let spec = ToolSpec::from_anthropic(definition).map_err(|error| no_tool(&tool, &error))?;
-        tools.add(spec, &tool.at("input_schema"))?;
+        tools.add(spec, definition, &tool.at("input_schema"))?;
     }
     Ok(tools)
 }
@@ -96,7 +106,7 @@ fn sampling(root: &Field<'_>) -> Result<Sampling, Refusal> {
 
 fn transcript(root: &Field<'_>) -> Result<Transcript, Refusal> {
     let mut history = History::default();
-    if let Some(system) = content(&root.at("system"), text_part)? {
+    if let Some(system) = content(&root.at("system"), system_part)? {
         history.system(&system);
     }
     let messages = root.at("messages");
@@ -111,6 +121,16 @@ fn transcript(root: &Field<'_>) -> Result<Transcript, Refusal> {
     }
     history.finish(&messages)
 }
+
+/// The text of a part of the system prompt. What Claude Code puts in front for its accounts is another with each request, and nothing
+/// behind it would be known from the request before.
+fn system_part<'a>(part: &Field<'a>) -> Result<&'a str, Refusal> {
+    let text = text_part(part)?;
+    Ok(if text.starts_with(ACCOUNTS) { "" } else { text })
+}
+
+/// How that begins.
+const ACCOUNTS: &str = "x-anthropic-billing-header:";
 
 /// A user's message: the results of calls first, then what the person says.
 fn user(message: &Field<'_>, history: &mut History) -> Result<(), Refusal> {
@@ -129,7 +149,7 @@ fn user(message: &Field<'_>, history: &mut History) -> Result<(), Refusal> {
             return Err(block.wrong("the results of calls come first in a message"));
         }
         results += 1;
-        let result = content(&block.at("content"), text_part)?.unwrap_or_default();
+        let result = content(&block.at("content"), result_part)?.unwrap_or_default();
         let is_error = block.at("is_error").boolean()?.unwrap_or(false);
         history.result(&block.at("tool_use_id"), result, is_error)?;
     }

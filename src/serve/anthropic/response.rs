@@ -60,6 +60,10 @@ impl Api for Anthropic {
         message
     }
 
+    fn ping() -> Option<Frame> {
+        Some(frame("ping", json!({})))
+    }
+
     fn frames(&mut self, step: Step) -> Vec<Frame> {
         match step {
             Step::Begun(usage) => {
@@ -80,7 +84,8 @@ impl Api for Anthropic {
                 self.grow(Block::Call, json!({"type": "input_json_delta", "partial_json": text}))
             }
             Step::CallEnded => self.end(),
-            Step::Ran(event) => vec![frame("toolgate", json!({"run": event}))],
+            // An event of a name that the API does not have would end the stream for some clients.
+            Step::Ran(event) => vec![frame("ping", json!({"toolgate": event}))],
             Step::Done(outcome) => self.last(&outcome),
             Step::Failed(refusal) => {
                 let data = Self::refusal(&refusal, &self.reply.request).to_string();

@@ -9,7 +9,7 @@ use toolgate_chat::{ToolCall, ToolChoice, ToolSpec, Transcript};
 use crate::engine::Sampling;
 use crate::serve::ask::{Ask, PARALLEL, Tools, answer_schema, any_seed, no_tool};
 use crate::serve::field::Field;
-use crate::serve::history::{History, arguments, content, text_part};
+use crate::serve::history::{History, arguments, content, result_part, text_part};
 use crate::serve::refusal::Refusal;
 
 /// What the request asks of the answer's form beside the turn.
@@ -78,7 +78,7 @@ fn tools(root: &Field<'_>) -> Result<Tools, Refusal> {
         };
         let spec =
             ToolSpec::from_openai(definition).map_err(|error| no_tool(&tool.at("function"), &error))?;
-        tools.add(spec, &tool.at("function").at("parameters"))?;
+        tools.add(spec, definition, &tool.at("function").at("parameters"))?;
     }
     Ok(tools)
 }
@@ -169,7 +169,11 @@ fn transcript(messages: &Field<'_>) -> Result<Transcript, Refusal> {
         match message.at("role").needed_text()? {
             "system" | "developer" => history.system(&needed()?),
             "user" => history.user(&needed()?)?,
-            "tool" => history.result(&message.at("tool_call_id"), needed()?, false)?,
+            "tool" => {
+                let text =
+                    content(&body, result_part)?.ok_or_else(|| body.wrong("the content is missing"))?;
+                history.result(&message.at("tool_call_id"), text, false)?;
+            }
             "assistant" => {
                 let text = content(&body, assistant_part)?.filter(|text| !text.is_empty());
                 let text = text.or(message.at("refusal").text()?.map(str::to_owned));

@@ -46,6 +46,10 @@ impl Api for OpenAi {
         body
     }
 
+    fn ping() -> Option<Frame> {
+        None
+    }
+
     fn frames(&mut self, step: Step) -> Vec<Frame> {
         match step {
             Step::Begun(_) => vec![self.delta(json!({"role": "assistant", "content": ""}))],

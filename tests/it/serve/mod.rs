@@ -2,6 +2,7 @@
 
 mod faults;
 mod load;
+mod programs;
 mod shapes;
 mod whole;
 
@@ -102,6 +103,7 @@ fn fetch(served: &Served, path: &str) -> (u16, String) {
 
 const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
+const COUNT: &str = "/v1/messages/count_tokens";
 
 fn parameters() -> Value {
     json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})

@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier, Mutex};
 
 use serde_json::{Value, json};
 use toolgate::agent::{self, Approval};
-use toolgate::engine::{self, Constraint};
+use toolgate::engine::{self, Constraint, Thresholds};
 use toolgate::serve::{Execute, Options, Workbench};
 use toolgate::tools::{Registry, typed};
 use toolgate_infer::Vocabulary;
@@ -112,8 +112,13 @@ fn parallel_calls_are_as_many_as_asked_for_and_none_twice() {
 #[test]
 fn every_choice_of_tools_holds() {
     let served = served();
+    // Few values, or a model that does not want to call would not come to the end of one.
+    let mut tools = openai_tools();
+    for tool in tools.as_array_mut().unwrap() {
+        tool["function"]["parameters"]["properties"]["city"] = json!({"enum": ["Oslo", "Rome"]});
+    }
     let made = |question: &str, choice: Value| -> Option<String> {
-        let body = chat(question, json!({"tools": openai_tools(), "tool_choice": choice, "max_tokens": 100}));
+        let body = chat(question, json!({"tools": tools, "tool_choice": choice, "max_tokens": 100}));
         let (status, body) = post(&served, CHAT, &body);
         assert_eq!(status, 200, "{body}");
         let call = &body["choices"][0]["message"]["tool_calls"][0]["function"]["name"];
@@ -466,7 +471,10 @@ fn a_server_with_tools_of_its_own_runs_them_to_the_answer() {
         chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
     assert_eq!(text, "It rains in Oslo.");
     let (_, _, text) = send(&served, MESSAGES, &message("Weather", json!({"stream": true})).to_string(), &[]);
-    assert!(text.contains("event: toolgate\n") && text.contains("\"status\":\"ok\""), "{text}");
+    let told =
+        super::events(&text).into_iter().filter(|(_, data)| data.contains("\"toolgate\":{\"event\":\"tool_"));
+    // Under a name that the API has, or some clients would give up the stream.
+    assert!(told.map(|(name, _)| name).eq(["ping", "ping"]), "{text}");
     assert_eq!(began.load(Ordering::SeqCst), 3);
     let (status, body) = post(&served, CHAT, &chat("Weather", json!({"tools": openai_tools()})));
     assert_eq!((status, &body["error"]["param"]), (400, &json!("/tools")));
@@ -546,4 +554,56 @@ fn a_call_that_fits_its_schema_in_no_way_is_not_given_out() {
     let (status, body) = ask(true);
     assert_eq!(status, 500, "{body}");
     assert!(body["error"]["message"].as_str().unwrap().contains("no arguments for sum that fit"), "{body}");
+}
+
+#[test]
+fn a_client_s_run_goes_on_while_its_request_names_what_no_call_took_up() {
+    let weather = |city: &str| call("get_weather", &format!("{{\"city\": \"{city}\"}}"));
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+        .context(16_384)
+        .on("sun in Rome", "Rain in Oslo, sun in Rome.")
+        .on("rain in Oslo</tool_response>", weather("Rome"))
+        .on("Weather", weather("Oslo"));
+    // As those of small models: after a result they answer, unless something is open.
+    let thresholds = Thresholds { after_success: 2.0, while_open: 0.01, ..Thresholds::default() };
+    let served = start(
+        scripted(model, engine::Options { thresholds, ..engine::Options::default() }),
+        None,
+        Options::default(),
+    );
+    let mut messages = vec![json!({"role": "user", "content": "Weather in Oslo and in Rome?"})];
+    for (city, told) in [("Oslo", "rain in Oslo"), ("Rome", "sun in Rome")] {
+        let request = json!({"model": "scripted", "messages": messages, "tools": openai_tools()});
+        let (_, body) = post(&served, CHAT, &request);
+        let said = &body["choices"][0]["message"];
+        let made = &said["tool_calls"][0];
+        assert_eq!(made["function"]["arguments"], json!({"city": city}).to_string(), "{body}");
+        messages.push(said.clone());
+        messages.push(json!({"role": "tool", "tool_call_id": made["id"], "content": told}));
+    }
+    let request = json!({"model": "scripted", "messages": messages, "tools": openai_tools()});
+    let (_, body) = post(&served, CHAT, &request);
+    assert_eq!(body["choices"][0]["message"]["content"], "Rain in Oslo, sun in Rome.");
+}
+
+#[test]
+fn the_tokens_of_a_prompt_are_counted_without_a_turn() {
+    let served = served();
+    let asked = chat("Weather", json!({"tools": anthropic_tools(), "system": "Be brief."}));
+    let (status, counted) = post(&served, COUNT, &asked);
+    assert_eq!(status, 200, "{counted}");
+    let longer = merged(asked.clone(), json!({"messages": [{"role": "user", "content": "Weather in Oslo"}]}));
+    let tokens = |body: &Value| body["input_tokens"].as_u64().unwrap();
+    assert_eq!(tokens(&post(&served, COUNT, &longer).1), tokens(&counted) + " in Oslo".len() as u64);
+    // As many as a turn says that it has read.
+    let (_, made) = post(&served, MESSAGES, &merged(asked.clone(), json!({"max_tokens": 400})));
+    let usage = &made["usage"];
+    assert_eq!(
+        tokens(usage) + usage["cache_read_input_tokens"].as_u64().unwrap(),
+        tokens(&counted),
+        "{made}"
+    );
+
+    let (status, refused) = post(&served, COUNT, &merged(asked, json!({"model": "other"})));
+    assert_eq!((status, &refused["error"]["type"]), (404, &json!("not_found_error")));
 }

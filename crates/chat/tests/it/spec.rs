@@ -90,7 +90,7 @@ fn bad_definitions_name_the_place() {
     check(json!({"name": 3}), "a tool definition needs a name, a text at /name");
     check(
         json!({"name": "a b"}),
-        "\"a b\" is no tool name: use 1 to 64 letters, digits, \"_\", \".\" or \"-\" at /name",
+        "\"a b\" is no tool name: use 1 to 128 letters, digits, \"_\", \".\" or \"-\" at /name",
     );
     check(json!({"name": "f", "description": 1}), "a tool's description is a text at /description");
     check(

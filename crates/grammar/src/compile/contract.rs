@@ -151,6 +151,18 @@ impl Contract {
     }
 
     /// The contract as JSON: a list of `{pointer, keyword, class, reason?}`.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolgate_grammar::{Options, Schema, compile};
+    /// let schema = Schema::parse(&json!({"maxLength": 5}))?;
+    /// let mut contract = compile(&schema, &Options::default())?.contract;
+    /// assert_eq!(contract.to_json()[0]["class"], "enforced");
+    /// // Whoever writes the value in a syntax of its own may know a keyword that it cannot hold there.
+    /// contract.weaken(vec![("/maxLength".to_owned(), "strings have no quotes here".into())]);
+    /// assert_eq!(contract.to_json()[0]["class"], "checked");
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
     pub fn to_json(&self) -> Value {
         let entry = |entry: &Entry| {
             let mut out = json!({

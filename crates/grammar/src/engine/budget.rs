@@ -31,6 +31,8 @@ use crate::{Error, Kind};
 ///     run.accept(byte.into())?;
 /// }
 /// assert_eq!(run.mask()?.iter().collect::<Vec<_>>(), [u32::from(b'}')]);
+/// assert!(run.grammar_mask()?.contains(b'c'.into()), "the grammar would allow it");
+/// assert!(!run.allows(b'c'.into())? && run.is_steered());
 /// run.accept(b'}'.into())?;
 /// assert!(run.is_finished()?);
 /// # Ok::<(), toolgate_grammar::Error>(())

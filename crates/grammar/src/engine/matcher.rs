@@ -29,7 +29,9 @@ const HISTORY: usize = 256;
 /// assert!(matcher.allows(b']'.into())? && !matcher.allows(b','.into())?);
 /// matcher.accept(b']'.into())?;
 /// assert!(matcher.is_finished()?);
+/// let steps = matcher.steps();
 /// matcher.rollback(1)?;
+/// assert_eq!(matcher.steps(), steps - 1);
 /// assert_eq!(matcher.completion()?, b"]");
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```

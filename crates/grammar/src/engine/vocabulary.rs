@@ -101,6 +101,13 @@ impl Vocabulary {
     }
 
     /// 256 single-byte tokens and an end token, 256: for examples and tests.
+    ///
+    /// ```
+    /// use toolgate_grammar::Vocabulary;
+    /// let vocabulary = Vocabulary::bytes_only();
+    /// assert_eq!((vocabulary.end_tokens(), vocabulary.longest()), ([256].as_slice(), 1));
+    /// assert!(vocabulary.writes_every_byte(), "any text can be written");
+    /// ```
     pub fn bytes_only() -> Self {
         let name = b"<end>";
         let bytes: Vec<u8> = (0..=u8::MAX).chain(*name).collect();

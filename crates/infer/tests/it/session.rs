@@ -211,7 +211,7 @@ fn overflow_names_its_numbers_before_anything_is_evaluated() {
     let error = set(8, 3).unwrap_err();
     assert_eq!(error.kind(), Kind::Overflow);
     assert_eq!(error.overflow(), Some(Overflow { prompt: 8, reserve: 3, context: 10 }));
-    assert!(error.to_string().starts_with("prompt of 8 tokens and 3 kept free"), "{error}");
+    assert!(error.to_string().starts_with("prompt is too long: 8 tokens > 7 maximum"), "{error}");
     assert_eq!(set(8, usize::MAX).unwrap_err().kind(), Kind::Overflow);
     assert_eq!(set(0, 0).unwrap_err().kind(), Kind::Options);
     assert_eq!(set(8, 2).unwrap(), 8, "one less fits");

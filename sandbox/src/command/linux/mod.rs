@@ -82,7 +82,8 @@ pub(super) fn enter_stage_if_asked() {
 /// Confined commands in a workspace, under one policy. Cheap to clone; knows that its layers work on this machine.
 ///
 /// ```standalone_crate
-/// use toolgate_sandbox::command::{Commands, Setup, enter_stage_if_asked};
+/// use std::sync::{Arc, atomic::AtomicBool};
+/// use toolgate_sandbox::command::{Commands, End, Setup, enter_stage_if_asked};
 /// use toolgate_sandbox::policy::{Mode, Policy};
 /// use toolgate_sandbox::{Kind, Root, ambient_authority};
 ///
@@ -90,7 +91,13 @@ pub(super) fn enter_stage_if_asked() {
 /// let dir = tempfile::tempdir()?;
 /// let root = Root::open(dir.path(), ambient_authority())?;
 /// match Commands::new(&root, &Policy::default_for(Mode::Edit), Mode::Edit, &Setup::default()) {
-///     Ok(commands) => assert_eq!(commands.run("echo hello")?.output, b"hello\n"),
+///     Ok(commands) => {
+///         assert_eq!(commands.run("echo hello")?.output, b"hello\n");
+///         assert_eq!(commands.reduced_since(), None, "the policy asks for all layers");
+///         // Set by another thread, it ends a command with all that it started.
+///         let stop = Arc::new(AtomicBool::new(true));
+///         assert_eq!(commands.run_until("sleep 60", stop)?.end, End::Stopped);
+///     }
 ///     Err(missing) => assert_eq!(missing.kind(), Kind::Unavailable, "{missing}"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,0 +1,66 @@
+//! How long the prompt of a request would be, for clients that cut their conversations by it: `count_tokens` of the Anthropic
+//! API. No turn is made, but the engine's tokenizer is a turn's, so that whoever counts waits like one.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+
+use super::anthropic::{self, Anthropic};
+use super::api::Api;
+use super::ask::Ask;
+use super::http::{self, RequestId};
+use super::refusal::{Refusal, Why};
+use super::server::Shared;
+use super::turn;
+use crate::engine::{Sampling, TurnRequest};
+
+/// Answers with `{"input_tokens": …}`.
+pub(super) async fn count(
+    State(shared): State<Arc<Shared>>,
+    Extension(RequestId(id)): Extension<RequestId>,
+    request: Request,
+) -> Response {
+    match counted(&shared, request).await {
+        Ok(tokens) => http::json(StatusCode::OK, &json!({"input_tokens": tokens})),
+        Err(refusal) => http::respond(&refusal, Anthropic::refusal(&refusal, &id)),
+    }
+}
+
+async fn counted(shared: &Arc<Shared>, request: Request) -> Result<usize, Refusal> {
+    let body = http::body(shared, request).await?;
+    let place = shared.gate.enter()?;
+    let of = shared.clone();
+    // Schemas are compiled here: that may take a while.
+    let reading = tokio::task::spawn_blocking(move || {
+        let ask = anthropic::read_counted(&http::parsed(&body)?)?;
+        http::fits(&of, &ask)?;
+        Ok::<_, Refusal>((of, ask))
+    });
+    let lost = || Refusal::new(Why::Internal, "the request could not be counted");
+    let (of, ask) = reading.await.map_err(|_| lost())??;
+    let mut counting = turn::start(shared, place, move |right, told| {
+        let counted = tokens(&of, &ask);
+        drop(right);
+        // Whoever has gone away needs no answer.
+        let _ = told.send(counted);
+    })
+    .await?;
+    counting.step().await.unwrap_or_else(|| Err(lost()))
+}
+
+fn tokens(shared: &Shared, ask: &Ask) -> Result<usize, Refusal> {
+    let sampling = Sampling::default();
+    let own = shared.execute.as_ref().map(|execute| execute.benches.take(|_| 0).tools.specs());
+    let tools = own.as_ref().unwrap_or(&ask.tools.specs);
+    let request = TurnRequest {
+        choice: ask.choice.clone(),
+        answer: ask.form(),
+        ..TurnRequest::new(&ask.transcript, tools, &sampling)
+    };
+    let tokens = shared.engine.prompt_tokens(&request).map_err(|error| Refusal::from(&error))?;
+    tokens.ok_or_else(|| Refusal::new(Why::Address, "the engine of this server cannot count tokens"))
+}

@@ -1,0 +1,169 @@
+//! What a client's conversation tells of the run that it is in the middle of. The client keeps the loop, and sends messages
+//! alone; of its tools it tells no more than their definitions.
+//!
+//! Why: a small model that has one result answers, be it one of two things that it was asked for. Our own loop tells its engine
+//! what is open ([`crate::agent::open`]); without that no client's run would come to its second step.
+
+use std::collections::BTreeSet;
+
+use toolgate_chat::{Message, ToolCall, ToolReply, ToolSpec, Transcript};
+
+use crate::agent::open::{self, Open};
+use crate::words::{demands_change, verbs};
+
+/// Where a conversation stands.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Midway {
+    /// Whether the calls whose results come last changed something, as far as their names tell.
+    pub(super) changed: bool,
+    /// Whether the request names what no call has taken up, and the last calls took up another.
+    pub(super) open: bool,
+    /// While something is open, the calls that would say the same again.
+    pub(super) settled: Vec<ToolCall>,
+    /// While something is open, how each tool goes with it, as [`TurnRequest::fits`](crate::engine::TurnRequest::fits).
+    pub(super) fits: Vec<f64>,
+}
+
+/// Calls of a run behind which nothing counts as open: a client may not bound its runs.
+const MOST_CALLS: usize = 12;
+
+impl Midway {
+    /// Where the conversation stands, whose client offers these tools.
+    pub(super) fn of(transcript: &Transcript, tools: &[ToolSpec]) -> Self {
+        let Some(Message::Tool(replies)) = transcript.last() else { return Self::default() };
+        let changed = replies.iter().any(|reply| !reply.is_error && verbs::changes(&reply.name));
+        let nothing = Self { changed, ..Self::default() };
+        if tools.is_empty() || calls_of_run(transcript) > MOST_CALLS {
+            return nothing;
+        }
+        let calls = transcript.calls_of_run();
+        let has_changed = calls.iter().any(|(call, _)| verbs::changes(&call.name));
+        let open = open_of(transcript, tools, has_changed);
+        // What stays open whatever is called is no reason for a further call.
+        if open.is_empty() || open == open_of(&before_last_calls(transcript), tools, has_changed) {
+            return nothing;
+        }
+        let fits = tools.iter().map(|tool| open.fit(tool.name.as_str(), true).sign()).collect();
+        Self { changed, open: true, settled: settled(&calls), fits }
+    }
+}
+
+/// How many calls there were since the user spoke.
+fn calls_of_run(transcript: &Transcript) -> usize {
+    let run = transcript.iter().rev().take_while(|message| !matches!(message, Message::User(_)));
+    let calls = run.map(|message| match message {
+        Message::Assistant { calls, .. } => calls.len(),
+        _ => 0,
+    });
+    calls.sum()
+}
+
+/// The conversation before the calls whose results come last.
+fn before_last_calls(transcript: &Transcript) -> Transcript {
+    let is_reply = |message: &&Message| matches!(message, Message::Tool(_));
+    let results = transcript.iter().rev().take_while(is_reply).count();
+    let kept = transcript.len().saturating_sub(results + 1);
+    transcript.iter().take(kept).cloned().collect()
+}
+
+/// What is open of the request; of one that has changed something, paths alone.
+fn open_of(transcript: &Transcript, tools: &[ToolSpec], has_changed: bool) -> Open {
+    let names = || tools.iter().map(|tool| tool.name.as_str());
+    let mut open = open::of(transcript, names(), &BTreeSet::new());
+    if has_changed {
+        return open.after_change();
+    }
+    let has_looked = matches!(transcript.last(), Some(Message::Tool(_)));
+    let change =
+        has_looked && names().any(verbs::changes) && transcript.question().is_some_and(demands_change);
+    open.change = change;
+    open
+}
+
+/// The calls that only looked since anything else was called: what others do nobody here knows.
+fn settled(calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec<ToolCall> {
+    let since = calls.iter().rev().take_while(|(call, _)| verbs::looks(&call.name));
+    since.filter(|(_, reply)| reply.is_some()).map(|(call, _)| (*call).clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn midway(request: &str, calls: &[(&str, Value, &str)]) -> Midway {
+        let names = ["read_file", "write_file", "get_weather", "send_message"];
+        let tools = names.map(|name| ToolSpec::new(name, "", json!({"type": "object"})).unwrap());
+        let mut transcript = Transcript::new().with(Message::User(request.to_owned()));
+        for (id, (name, arguments, content)) in calls.iter().enumerate() {
+            let call = ToolCall::new(*name, arguments.as_object().cloned().unwrap()).with_id(id.to_string());
+            let reply = ToolReply::ok(&call, *content);
+            transcript = transcript.with(Message::calls([call])).with(Message::Tool(vec![reply]));
+        }
+        Midway::of(&transcript, &tools)
+    }
+
+    #[test]
+    fn a_run_goes_on_while_its_calls_take_up_what_was_named() {
+        let weather = |city: &str| ("get_weather", json!({"city": city}), "rain");
+        let both = "What's the weather in Oslo and in Rome?";
+        assert_eq!(midway(both, &[]), Midway::default(), "nothing was called");
+        let one = midway(both, &[weather("Oslo")]);
+        assert!(one.open && !one.changed);
+        assert_eq!(one.settled.len(), 1, "Oslo is not asked again");
+        assert_eq!(one.fits, [0.0, 0.0, 1.0, 0.0], "of the tools the one that the request has a word of");
+        assert!(!midway(both, &[weather("Oslo"), weather("Rome")]).open);
+        assert!(!midway(both, &[weather("Oslo"), weather("Bergen")]).open, "the last took up nothing of it");
+    }
+
+    #[test]
+    fn a_change_that_was_demanded_is_open_until_it_is_made() {
+        let read = ("read_file", json!({"path": "a.ini"}), "limit = 5");
+        let write = ("write_file", json!({"path": "a.ini", "content": "limit = five"}), "written");
+        let request = "Change the limit in a.ini to six";
+        assert!(midway(request, std::slice::from_ref(&read)).open);
+        let made = midway(request, &[read, write]);
+        assert!(made.changed && !made.open);
+    }
+
+    #[test]
+    fn what_was_sent_in_other_words_is_not_sent_again() {
+        let sent = ("send_message", json!({"to": "Ana", "text": "I come late"}), "sent");
+        let after = midway("Tell Ana that I won't be in Oslo before 9.", &[sent]);
+        assert!(after.changed && !after.open);
+    }
+
+    #[test]
+    fn only_calls_that_look_are_not_to_be_made_again() {
+        let call = |name: &'static str, city: &str| (name, json!({"city": city}), "done");
+        let request = "Weather in Oslo, then in Rome and Bergen?";
+        let weather = call("get_weather", "Oslo");
+        let settled = |calls: &[(&str, Value, &str)]| midway(request, calls).settled.len();
+        assert_eq!(settled(&[weather.clone(), call("get_weather", "Rome")]), 2);
+        // Nobody knows what it does; the weather may be another now.
+        assert_eq!(settled(&[weather.clone(), call("bash", "Rome")]), 0);
+        assert_eq!(settled(&[weather, call("bash", "x"), call("get_weather", "Rome")]), 1);
+    }
+
+    #[test]
+    fn a_run_that_has_gone_on_for_long_is_left_to_the_model() {
+        let cities: Vec<String> = (0..20).map(|n| format!("City{n}")).collect();
+        let request = format!("Weather in {}?", cities.join(", "));
+        let calls: Vec<_> =
+            cities.iter().map(|city| ("get_weather", json!({"city": city}), "rain")).collect();
+        assert!(midway(&request, &calls[..MOST_CALLS]).open);
+        assert!(!midway(&request, &calls[..=MOST_CALLS]).open);
+    }
+
+    #[test]
+    fn what_a_change_leaves_open_does_not_keep_a_run_going() {
+        let add = ("add_item", json!({"name": "milk"}), "added");
+        let list = ("list_items", json!({}), "milk");
+        let request = "Put milk on the list for shop.example and tell Bob";
+        let one = midway(request, std::slice::from_ref(&add));
+        let two = midway(request, &[add, list]);
+        assert!(!one.open && !two.open, "{one:?} {two:?}");
+    }
+}

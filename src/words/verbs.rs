@@ -1,0 +1,94 @@
+//! What the name of somebody else's tool tells of what it does, where nothing else does: `read_file` looks, `sendMail` changes.
+
+use super::{is_among, name_parts};
+
+/// Whether a tool of that name only looks, and says the same when it is asked the same again, as far as the name tells.
+pub(crate) fn looks(tool: &str) -> bool {
+    let parts: Vec<String> = name_parts(tool).collect();
+    verb(&parts) == Some(Verb::Looks) && !parts.iter().any(|part| is_among(part, PASSES))
+}
+
+/// Whether a tool of that name changes something, as far as the name tells.
+pub(crate) fn changes(tool: &str) -> bool {
+    let parts: Vec<String> = name_parts(tool).collect();
+    verb(&parts) == Some(Verb::Changes)
+}
+
+/// Whether a tool of that name looks into what is the user's own: files, notes, mail.
+pub(crate) fn looks_into_own(tool: &str) -> bool {
+    let parts: Vec<String> = name_parts(tool).collect();
+    match parts.as_slice() {
+        // As agents that write code call theirs.
+        [only] => is_among(only, "cat glob grep list ls read"),
+        _ => verb(&parts) == Some(Verb::Looks) && parts.iter().any(|part| is_among(part, OWN)),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Looks,
+    Changes,
+}
+
+/// What the parts of a name are about, by the first verb; a noun may look like one, `order_status`, and what follows tells.
+fn verb(parts: &[String]) -> Option<Verb> {
+    let (at, verb) = parts.iter().enumerate().find_map(|(at, part)| match part {
+        part if is_among(part, LOOKS) => Some((at, Verb::Looks)),
+        part if is_among(part, CHANGES) => Some((at, Verb::Changes)),
+        _ => None,
+    })?;
+    let is_noun = parts.get(at + 1..)?.iter().any(|part| is_among(part, FOUND));
+    Some(if is_noun { Verb::Looks } else { verb })
+}
+
+const LOOKS: &str = "browse calculate cat check compare compute convert count describe explain fetch find get glob grep \
+    head inspect list look lookup ls peek preview query read recall recent retrieve scan search show stat summarize tail \
+    think tree validate verify view";
+const CHANGES: &str = "add append apply approve archive assign book build buy call cancel change clear close commit configure \
+    copy create delete deploy disable draft drop edit enable enter erase execute export fill format generate import insert \
+    install invite kill launch lock log make mark merge modify move mute open order patch pause pay place play post press print \
+    publish purchase push put record register remember remove rename replace reply reserve reset restart resume run save \
+    schedule send set share skip start stop store submit subscribe swap sync toggle transfer trigger turn undo uninstall \
+    unlock update upgrade upload write";
+/// What is found rather than done.
+const FOUND: &str = "details history info lookup price search status";
+/// What is another thing a moment later.
+const PASSES: &str =
+    "clock current elapsed log logs next now poll progress random recent state status tail time";
+const OWN: &str = "calendar codebase contacts diary dir directories directory doc docs document documents email emails \
+    file files folder folders inbox journal mail memories memory messages note notes project repo repository todo todos \
+    workspace";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_verb_of_a_name_tells_whether_it_changes_something() {
+        for name in
+            ["write_file", "sendMail", "fs__edit_file", "playlist.add", "run_command", "setLightColor"]
+        {
+            assert!(changes(name) && !looks(name), "{name}");
+        }
+        for name in ["read_file", "get_updated_orders", "fs__readTextFile", "lookup_order", "book_search"] {
+            assert!(looks(name) && !changes(name), "{name}");
+        }
+        for name in ["bash", "weather", "", "__", "order_status", "get_local_time", "get_job_status"] {
+            assert!(!looks(name) && !changes(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_looks_into_files_and_notes_looks_into_what_is_the_users_own() {
+        for name in
+            ["read_file", "fs__list_directory", "searchNotes", "Grep", "LS", "get_email", "search_codebase"]
+        {
+            assert!(looks_into_own(name), "{name}");
+        }
+        for name in
+            ["write_file", "get_weather", "search_recipes", "send_email", "file", "find", "", "memory_store"]
+        {
+            assert!(!looks_into_own(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What programs that speak the APIs send and expect beyond their reference: each was seen in one of them.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolgate::engine;
+use toolgate::serve::Options;
+use toolgate_infer::Vocabulary;
+use toolgate_infer::scripted::Scripted;
+
+use super::*;
+
+/// Programs run whatever is whole, be it said to be cut off or not.
+#[test]
+fn a_call_that_was_cut_off_is_not_given_out_whole() {
+    let city = "Llanfairpwllgwyngyll ".repeat(8);
+    let long = call("get_weather", &format!("{{\"city\": \"{city}\"}}"));
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("Weather", long);
+    let served = start(scripted(model, engine::Options::default()), None, Options::default());
+    let body = |most: usize| chat("Weather", json!({"tools": openai_tools(), "max_tokens": most}));
+
+    let (_, whole) = post(&served, CHAT, &body(400));
+    assert_eq!(whole["choices"][0]["message"]["tool_calls"].as_array().unwrap().len(), 1, "control: {whole}");
+    let (_, cut) = post(&served, CHAT, &body(110));
+    let choice = &cut["choices"][0];
+    assert_eq!(choice["finish_reason"], "length");
+    assert!(choice["message"].get("tool_calls").is_none(), "{cut}");
+
+    let pieces = |most: usize| {
+        let chunks = chunks(&served, body(most));
+        let calls = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]["tool_calls"][0]["function"]);
+        let told: String = calls.filter_map(|function| function["arguments"].as_str()).collect();
+        (told, chunks.last().unwrap()["choices"][0].clone())
+    };
+    let (told, last) = pieces(400);
+    assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), json!({"city": city}), "control");
+    assert_eq!(last["message"]["tool_calls"].as_array().unwrap().len(), 1);
+    let (told, last) = pieces(110);
+    assert!(
+        told.starts_with("{\"city\": \"Llanfair") && serde_json::from_str::<Value>(&told).is_err(),
+        "{told}"
+    );
+    assert!(last["finish_reason"] == "length" && last["message"].get("tool_calls").is_none(), "{last}");
+
+    let (_, _, text) = send(
+        &served,
+        MESSAGES,
+        &message("Weather", json!({"tools": anthropic_tools(), "max_tokens": 110, "stream": true}))
+            .to_string(),
+        &[],
+    );
+    let events: Vec<String> = events(&text).into_iter().map(|(name, _)| name).collect();
+    let [.., stop, delta, end] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!([stop, delta, end], ["content_block_stop", "message_delta", "message_stop"]);
+}
+
+/// A screenshot that a tool took would have the whole conversation refused from then on.
+#[test]
+fn a_result_that_is_no_text_is_noted_and_a_picture_of_the_user_s_is_refused() {
+    let full = engine::Options { answer_view: engine::AnswerView::Full, ..engine::Options::default() };
+    let served = start(scripted(model(), full), None, Options::default());
+    let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}});
+    let body = |content: Value, result: Value| {
+        message(
+            "",
+            json!({"messages": [
+            {"role": "user", "content": content},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "get_weather", "input": {"city": "Oslo"}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": result}]},
+        ], "tools": anthropic_tools()}),
+        )
+    };
+    let result = json!([image, {"type": "text", "text": "rain in Oslo"}]);
+    let (status, answered) = post(&served, MESSAGES, &body(json!("Weather"), result));
+    assert_eq!(status, 200, "{answered}");
+    assert_eq!(answered["content"][0]["text"], "It rains in Oslo.");
+    assert_eq!(post(&served, MESSAGES, &body(json!([image]), json!("rain in Oslo"))).0, 400);
+
+    let image = json!({"type": "image_url", "image_url": {"url": "data:"}});
+    let made = json!({"id": "a", "type": "function", "function": {"name": "get_weather", "arguments": "{}"}});
+    let (status, answered) = post(
+        &served,
+        CHAT,
+        &chat(
+            "",
+            json!({"messages": [
+        {"role": "user", "content": "Weather"},
+        {"role": "assistant", "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": "a", "content": [image, {"type": "text", "text": "rain in Oslo"}]},
+    ], "tools": openai_tools()}),
+        ),
+    );
+    assert_eq!((status, &answered["choices"][0]["message"]["content"]), (200, &json!("It rains in Oslo.")));
+}
+
+/// Claude Code puts a text in front that is another with each request.
+#[test]
+fn what_is_there_for_accounts_is_not_in_the_prompt() {
+    let served = served();
+    let tokens = |system: Value| {
+        post(&served, COUNT, &chat("Hello", json!({"system": system}))).1["input_tokens"].clone()
+    };
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let header = text("x-anthropic-billing-header: cc_version=2.1; cch=fa690;");
+    assert_eq!(tokens(json!([header, text("Be brief.")])), tokens(json!("Be brief.")));
+    assert_eq!(tokens(json!([header])), tokens(json!([])));
+}
+
+/// Claude Code, Zed and goose shorten a conversation when they read these words.
+#[test]
+fn a_prompt_that_is_too_long_is_said_to_be_so_in_the_words_that_programs_know() {
+    let served = served();
+    let (status, error) = post(&served, MESSAGES, &message(&"x".repeat(20_000), json!({})));
+    assert_eq!((status, &error["error"]["type"]), (400, &json!("invalid_request_error")));
+    let words = error["error"]["message"].as_str().unwrap();
+    let (front, rest) = words.split_once(" tokens > ").unwrap();
+    assert!(
+        front.strip_prefix("prompt is too long: ").unwrap().parse::<usize>().unwrap() > 20_000,
+        "{words}"
+    );
+    assert_eq!(rest.split_once(" maximum").unwrap().0, "16128", "{words}");
+}
+
+/// Claude Code names the tools of plug-ins so.
+#[test]
+fn names_of_tools_may_be_as_long_as_the_anthropic_api_takes_them() {
+    let served = served();
+    let body = |length: usize| {
+        let tool = json!({"name": "m".repeat(length), "input_schema": {"type": "object"}});
+        message("Hello", json!({"tools": [tool]}))
+    };
+    assert_eq!(post(&served, MESSAGES, &body(128)).0, 200);
+    assert_eq!(post(&served, MESSAGES, &body(129)).0, 400);
+}
+
+/// The Vercel SDK asks for it unless it is told otherwise.
+#[test]
+fn who_asks_for_the_responses_api_is_told_what_there_is() {
+    let served = served();
+    let (status, error) = post(&served, "/v1/responses", &json!({"model": "scripted", "input": "Hello"}));
+    assert_eq!(status, 404);
+    assert!(error["error"]["message"].as_str().unwrap().contains("use chat completions"), "{error}");
+}
+
+/// Open WebUI asks from the page itself.
+#[test]
+fn a_page_may_ask_with_the_key_and_not_without_one() {
+    let options = Options { key: Some("secret".into()), ..Options::default() };
+    let locked = start(scripted(model(), engine::Options::default()), None, options);
+    let open = served();
+    let ask = |served: &Served, method: &str, key: &str| {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{CHAT}", served.base))
+            .header("origin", "https://chat.example")
+            .header("content-type", "application/json")
+            .header("authorization", key)
+            .body(chat("Hello", json!({})).to_string())
+            .unwrap();
+        let response = agent_for(Duration::from_secs(60)).run(request).unwrap();
+        let header =
+            |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        let headers = ["access-control-allow-origin", "access-control-allow-headers"].map(header);
+        (response.status().as_u16(), headers)
+    };
+    let (status, [origin, headers]) = ask(&locked, "OPTIONS", "");
+    assert_eq!((status, origin.as_deref()), (204, Some("*")));
+    assert!(headers.unwrap().contains("Authorization"));
+    let (status, [origin, _]) = ask(&locked, "POST", "Bearer secret");
+    assert_eq!((status, origin.as_deref()), (200, Some("*")));
+    assert_eq!(ask(&locked, "POST", "Bearer guess").0, 401);
+    let (status, [origin, _]) = ask(&open, "OPTIONS", "");
+    assert!(status == 405 && origin.is_none(), "without a key no page is let in");
+}
