@@ -407,6 +407,7 @@ impl Run<'_> {
                 check: Some(&Checked { registry, said: said.as_ref() }),
                 changed: self.changed,
                 open: advances && !open.is_empty(),
+                retry: false,
                 fits: &fits,
                 closing,
                 answer: AnswerForm::Text,

@@ -121,7 +121,7 @@ impl<B: Backend + Send> Making<'_, B> {
     fn repeated(&self, call: &ToolCall) -> Option<Fault> {
         let is_free = matches!(self.request.choice, ToolChoice::Auto | ToolChoice::Required);
         let is_settled = || self.request.settled.iter().any(|made| made.same_request(call));
-        let repeats = is_free && self.request.open && is_settled();
+        let repeats = is_free && (self.request.open || self.request.retry) && is_settled();
         let (first, _) = call.arguments.iter().find(|_| repeats)?;
         let pointer = format!("/{}", place::step(first));
         Some(Fault {

@@ -227,6 +227,9 @@ pub struct TurnRequest<'a> {
     /// Whether the request names what no call has taken up yet: then a further call is likelier to be wanted, and
     /// none of [`settled`](Self::settled) is.
     pub open: bool,
+    /// Whether the last call may be made in another way after it failed: the first failure of its run, where nothing held the
+    /// call to what is there.
+    pub retry: bool,
     /// How each of [`tools`](Self::tools) goes with what the user named: 1 takes it, -1 does not, 0 where that cannot be
     /// told; empty where nobody knows.
     pub fits: &'a [f64],
@@ -251,6 +254,7 @@ impl<'a> TurnRequest<'a> {
             check: None,
             changed: false,
             open: false,
+            retry: false,
             fits: &[],
             closing: false,
             answer: AnswerForm::Text,

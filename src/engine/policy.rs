@@ -30,8 +30,8 @@ pub struct Thresholds {
     pub after_change: f64,
     /// After a call that failed or was denied.
     pub after_failure: f64,
-    /// After a call that did not fail, where the request names what no call has taken up
-    /// ([`TurnRequest::open`]) and this is lower than the threshold above.
+    /// After a call that did not fail, where the request names what no call has taken up ([`TurnRequest::open`]), or one that may
+    /// be made in another way ([`TurnRequest::retry`]), and this is lower than the threshold above.
     pub while_open: f64,
     /// Behind a call, in a turn that may hold several: a small model begins a new line there whether it calls on or not.
     pub further: f64,
@@ -93,7 +93,7 @@ impl Thresholds {
     pub(crate) fn is_sure_of_call(&self, request: &TurnRequest<'_>) -> bool {
         request.choice == ToolChoice::Auto
             && request.open
-            && matches!(request.transcript.last(), Some(Message::Tool(_)))
+            && matches!(request.transcript.last(), Some(Message::Tool(replies)) if !replies.iter().any(|reply| reply.is_error))
             && self.of(request) <= AS_GOOD_AS_CERTAIN
     }
 
@@ -117,7 +117,11 @@ impl Thresholds {
     pub fn of(&self, request: &TurnRequest<'_>) -> f64 {
         let after = if request.changed { self.after_change } else { self.after_success };
         match request.transcript.last() {
-            Some(Message::Tool(replies)) if replies.iter().any(|reply| reply.is_error) => self.after_failure,
+            Some(Message::Tool(replies)) if replies.iter().any(|reply| reply.is_error) => match request.retry
+            {
+                true => self.after_failure.min(self.while_open),
+                false => self.after_failure,
+            },
             Some(Message::Tool(_)) if request.open => after.min(self.while_open),
             Some(Message::Tool(_)) => after,
             _ => match relation(request) {

@@ -71,8 +71,13 @@ impl History {
         Ok(())
     }
 
-    /// The result of a call of the turn before.
-    pub(super) fn result(&mut self, id: &Field<'_>, content: String, is_error: bool) -> Result<(), Refusal> {
+    /// The result of a call of the turn before; where nothing says whether it is an error, its text may.
+    pub(super) fn result(
+        &mut self,
+        id: &Field<'_>,
+        content: String,
+        is_error: Option<bool>,
+    ) -> Result<(), Refusal> {
         let wanted = id.needed_text()?;
         let Some(open) = &mut self.open else {
             return Err(id.wrong("a result follows the assistant's message with its call, and here is none"));
@@ -86,7 +91,8 @@ impl History {
         if reply.is_some() {
             return Err(id.wrong(format!("the call {wanted:?} has a result already")));
         }
-        *reply = Some(ToolReply { call_id: call.id.clone(), name: call.name.clone(), content, is_error });
+        let told = ToolReply::of_text(call, content);
+        *reply = Some(ToolReply { is_error: is_error.unwrap_or(told.is_error), ..told });
         Ok(())
     }
 
@@ -192,7 +198,7 @@ mod tests {
         history.user("two").unwrap();
         history.assistant(&root, None, None, vec![call("a"), call("b")]).unwrap();
         for id in root.at("ids").list().unwrap() {
-            history.result(&id, format!("of {}", id.text().unwrap().unwrap()), false).unwrap();
+            history.result(&id, format!("of {}", id.text().unwrap().unwrap()), None).unwrap();
         }
         let transcript = history.finish(&root).unwrap();
         let [Message::System(system), Message::User(user), Message::Assistant { .. }, Message::Tool(replies)] =
@@ -213,17 +219,17 @@ mod tests {
             history.assistant(&root, None, None, vec![call("a")]).unwrap();
             history
         };
-        assert!(called().result(&root.at("x"), String::new(), false).is_err(), "an id that no call has");
+        assert!(called().result(&root.at("x"), String::new(), None).is_err(), "an id that no call has");
         assert!(called().user("next").is_err() && called().finish(&root).is_err(), "no result");
-        assert!(History::default().result(&root.at("a"), String::new(), false).is_err(), "no calls");
+        assert!(History::default().result(&root.at("a"), String::new(), None).is_err(), "no calls");
         let mut twice = called();
-        twice.result(&root.at("a"), String::new(), false).unwrap();
-        assert!(twice.result(&root.at("a"), String::new(), false).is_err(), "a second result");
+        twice.result(&root.at("a"), String::new(), None).unwrap();
+        assert!(twice.result(&root.at("a"), String::new(), None).is_err(), "a second result");
         twice.user("next").unwrap();
         let two = vec![call("b"), call("b")];
         assert!(twice.assistant(&root, None, None, two).is_err(), "an id of two calls");
         twice.assistant(&root, None, None, vec![call("a")]).unwrap();
-        twice.result(&root.at("a"), "of the second".to_owned(), false).unwrap();
+        twice.result(&root.at("a"), "of the second".to_owned(), None).unwrap();
         let transcript = twice.finish(&root).unwrap();
         let Some(Message::Tool(replies)) = transcript.messages().last() else { panic!("{transcript:?}") };
         assert_eq!(replies[0].content, "of the second", "an id that an earlier turn has, too");

@@ -1,6 +1,5 @@
 //! Requests and responses: routes, who may ask, bodies in bounds, and turns written whole or as a stream.
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,21 +8,22 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 use serde_json::Value;
 
 use super::anthropic::{self, Anthropic};
-use super::api::{Api, Frame, Reply};
+use super::api::{Api, Reply};
 use super::ask::Ask;
 use super::count;
 use super::engine;
+use super::gate;
 use super::openai::OpenAi;
 use super::refusal::{Refusal, Why};
 use super::server::{Shared, now};
+use super::stream;
 use super::turn::{self, Making, Step};
 use crate::exchange::TURN;
 use crate::keys::bearer;
@@ -172,25 +172,39 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// A turn.
+/// A turn. A stream's response begins with it, so that what cannot be done at all has an error's status; unless it is long in coming.
 async fn answer<A: Api>(
     State(shared): State<Arc<Shared>>,
     Extension(RequestId(id)): Extension<RequestId>,
     request: Request,
 ) -> Response {
-    match begin::<A>(&shared, &id, request).await {
-        Ok((api, making, first, true)) => streamed(api, making, first),
-        Ok((api, making, first, false)) => whole(api, making, first, &id).await,
-        Err(refusal) => respond(&refusal, A::refusal(&refusal, &id)),
+    let refused = |refusal: &Refusal| respond(refusal, A::refusal(refusal, &id));
+    let (api, ask, place) = match asked::<A>(&shared, &id, request).await {
+        Ok(asked) => asked,
+        Err(refusal) => return refused(&refusal),
+    };
+    let (is_stream, patience) = (ask.stream, shared.options.quiet_time);
+    let mut beginning = begin(shared, place, id.clone(), ask, A::CALL);
+    let begun = match is_stream {
+        true => match tokio::time::timeout(patience, &mut beginning).await {
+            Ok(begun) => begun,
+            Err(_) => return stream::waiting(api, beginning),
+        },
+        false => beginning.await,
+    };
+    match begun {
+        Ok((making, first)) if is_stream => stream::begun(api, making, first),
+        Ok((making, first)) => whole(api, making, first, &id).await,
+        Err(refusal) => refused(&refusal),
     }
 }
 
-/// Reads a request and begins its turn, up to the first step: what cannot be done at all is refused before that.
-async fn begin<A: Api>(
+/// Reads a request, and takes a place in the queue for it.
+async fn asked<A: Api>(
     shared: &Arc<Shared>,
     id: &str,
     request: Request,
-) -> Result<(A, Making, Step, bool), Refusal> {
+) -> Result<(A, Ask, gate::Place), Refusal> {
     let body = body(shared, request).await?;
     // Before any work for it: whoever has no place is told so at once.
     let place = shared.gate.enter()?;
@@ -201,12 +215,24 @@ async fn begin<A: Api>(
     let lost = |_| Refusal::new(Why::Internal, "the request could not be read");
     let (ask, api) = read.map_err(lost)??;
     fits(shared, &ask)?;
-    let stream = ask.stream;
-    let mut making = turn::begin(shared, place, id, ask, A::CALL).await?;
-    match making.next().await {
-        Step::Failed(refusal) => Err(refusal),
-        first => Ok((api, making, first, stream)),
-    }
+    Ok((api, ask, place))
+}
+
+/// A turn up to its first step.
+fn begin(
+    shared: Arc<Shared>,
+    place: gate::Place,
+    id: String,
+    ask: Ask,
+    prefix: &'static str,
+) -> stream::Beginning {
+    Box::pin(async move {
+        let mut making = turn::begin(&shared, place, &id, ask, prefix).await?;
+        match making.next().await {
+            Step::Failed(refusal) => Err(refusal),
+            first => Ok((making, first)),
+        }
+    })
 }
 
 fn read<A: Api>(body: &[u8], reply: Reply, max_tokens: usize) -> Result<(Ask, A), Refusal> {
@@ -292,50 +318,6 @@ async fn whole<A: Api>(api: A, mut making: Making, first: Step, id: &str) -> Res
             Step::Failed(refusal) => return respond(&refusal, A::refusal(&refusal, id)),
             _ => step = making.next().await,
         }
-    }
-}
-
-/// A stream of what is being written.
-struct Streaming<A> {
-    api: A,
-    making: Making,
-    /// The step to write next, where it is there already.
-    next: Option<Step>,
-    frames: std::vec::IntoIter<Frame>,
-    is_over: bool,
-}
-
-fn streamed<A: Api>(api: A, making: Making, first: Step) -> Response {
-    let start = Streaming { api, making, next: Some(first), frames: Vec::new().into_iter(), is_over: false };
-    let events = stream::unfold(start, |mut streaming: Streaming<A>| async move {
-        loop {
-            if let Some(frame) = streaming.frames.next() {
-                return Some((Ok::<_, Infallible>(event(frame)), streaming));
-            }
-            if streaming.is_over {
-                return None;
-            }
-            let step = match streaming.next.take() {
-                Some(step) => step,
-                None => streaming.making.next().await,
-            };
-            streaming.is_over = matches!(step, Step::Done(_) | Step::Failed(_));
-            streaming.frames = streaming.api.frames(step).into_iter();
-        }
-    });
-    let silent = KeepAlive::new();
-    let keep_alive = match A::ping() {
-        Some(frame) => silent.event(event(frame)),
-        None => silent,
-    };
-    Sse::new(events).keep_alive(keep_alive).into_response()
-}
-
-fn event(frame: Frame) -> Event {
-    let event = Event::default().data(frame.data);
-    match frame.event {
-        Some(name) => event.event(name),
-        None => event,
     }
 }
 

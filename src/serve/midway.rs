@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use toolgate_chat::{Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
 use crate::agent::open::{self, Open};
-use crate::words::{demands_change, verbs};
+use crate::words::{demands_change, holds_word, verbs};
 
 /// Where a conversation stands.
 #[derive(Debug, Default, PartialEq)]
@@ -18,7 +18,9 @@ pub(super) struct Midway {
     pub(super) changed: bool,
     /// Whether the request names what no call has taken up, and the last calls took up another.
     pub(super) open: bool,
-    /// While something is open, the calls that would say the same again.
+    /// Whether a call failed that was to look, for the first time in this run, and the failure tells what to do instead.
+    pub(super) retry: bool,
+    /// While something is open, or a call failed, the calls that would say the same again.
     pub(super) settled: Vec<ToolCall>,
     /// While something is open, how each tool goes with it, as [`TurnRequest::fits`](crate::engine::TurnRequest::fits).
     pub(super) fits: Vec<f64>,
@@ -37,6 +39,13 @@ impl Midway {
             return nothing;
         }
         let calls = transcript.calls_of_run();
+        let mut failures = calls.iter().filter(|(_, reply)| reply.is_some_and(|reply| reply.is_error));
+        if let Some(failure) = replies.iter().find(|reply| reply.is_error) {
+            // A change that failed may not be what is wanted in another place.
+            let looked = !verbs::changes(&failure.name);
+            let retry = looked && failures.nth(1).is_none() && tells_how(&failure.content, tools);
+            return Self { retry, settled: if retry { settled(&calls) } else { Vec::new() }, ..nothing };
+        }
         let has_changed = calls.iter().any(|(call, _)| verbs::changes(&call.name));
         let open = open_of(transcript, tools, has_changed);
         // What stays open whatever is called is no reason for a further call.
@@ -44,8 +53,14 @@ impl Midway {
             return nothing;
         }
         let fits = tools.iter().map(|tool| open.fit(tool.name.as_str(), true).sign()).collect();
-        Self { changed, open: true, settled: settled(&calls), fits }
+        Self { open: true, settled: settled(&calls), fits, ..nothing }
     }
+}
+
+/// Whether a failure tells what to do instead: another tool, or another value.
+fn tells_how(failure: &str, tools: &[ToolSpec]) -> bool {
+    failure.to_lowercase().contains("did you mean")
+        || tools.iter().any(|tool| holds_word(failure, tool.name.as_str()))
 }
 
 /// How many calls there were since the user spoke.
@@ -74,9 +89,8 @@ fn open_of(transcript: &Transcript, tools: &[ToolSpec], has_changed: bool) -> Op
         return open.after_change();
     }
     let has_looked = matches!(transcript.last(), Some(Message::Tool(_)));
-    let change =
+    open.change =
         has_looked && names().any(verbs::changes) && transcript.question().is_some_and(demands_change);
-    open.change = change;
     open
 }
 
@@ -90,8 +104,9 @@ fn settled(calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec<ToolCall> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+    use serde_json::{Map, Value, json};
+
     use super::*;
-    use serde_json::{Value, json};
 
     fn midway(request: &str, calls: &[(&str, Value, &str)]) -> Midway {
         let names = ["read_file", "write_file", "get_weather", "send_message"];
@@ -165,5 +180,26 @@ mod tests {
         let one = midway(request, std::slice::from_ref(&add));
         let two = midway(request, &[add, list]);
         assert!(!one.open && !two.open, "{one:?} {two:?}");
+    }
+
+    #[test]
+    fn a_failure_that_tells_what_to_do_instead_is_mended_once() {
+        let called = |called: &str, failures: &[&str]| {
+            let tools = ["read_file", "list_directory"];
+            let tools = tools.map(|name| ToolSpec::new(name, "", json!({"type": "object"})).unwrap());
+            let mut transcript = Transcript::new().with(Message::User("What's in inbox?".into()));
+            for failure in failures {
+                let call = ToolCall::new(called, Map::new());
+                let reply = ToolReply::error(&call, *failure);
+                transcript = transcript.with(Message::calls([call])).with(Message::Tool(vec![reply]));
+            }
+            Midway::of(&transcript, &tools)
+        };
+        let run = |failures: &[&str]| called("read_file", failures);
+        let told = "this is a directory; use list_directory";
+        assert!(run(&[told]).retry && run(&["no such file; did you mean \"Inbox\"?"]).retry);
+        assert!(!run(&["no such file"]).retry, "there is nothing else to do than to say so");
+        assert!(!run(&[told, told]).retry, "once");
+        assert!(!called("write_file", &[told]).retry, "what was to be changed is not changed elsewhere");
     }
 }

@@ -22,6 +22,7 @@ mod metrics;
 mod midway;
 mod refusal;
 mod server;
+mod stream;
 mod turn;
 
 mod anthropic;

@@ -58,6 +58,9 @@ pub struct Options {
     pub waiting: u16,
     /// How long a turn may take, its wait not counted. Default 10 minutes.
     pub turn_time: Duration,
+    /// How long a stream's response may be held back until its turn begins. Default 60 seconds: clients give up on a server that is
+    /// silent for some minutes.
+    pub quiet_time: Duration,
     /// How long a client may take to send a request's head, and its body. Default 30 seconds each.
     pub read_time: Duration,
     /// Bytes a body may have. Default 8 MiB.
@@ -75,6 +78,7 @@ impl Default for Options {
             at_once: 1,
             waiting: 32,
             turn_time: Duration::from_secs(600),
+            quiet_time: Duration::from_secs(60),
             read_time: Duration::from_secs(30),
             body: 8 << 20,
             max_tokens: 4096,

@@ -264,6 +264,7 @@ impl Worker {
             check: ask.tools.check(&midway.settled),
             changed: midway.changed,
             open: midway.open,
+            retry: midway.retry,
             settled: &midway.settled,
             fits: &midway.fits,
             answer: ask.form(),

@@ -2,6 +2,7 @@
 //!
 //! All results of one turn are one message, in the order of the calls they answer.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -132,10 +133,42 @@ impl ToolReply {
         Self { call_id: call.id.clone(), name: call.name.clone(), content: content.into(), is_error: false }
     }
 
+    /// The result from a text alone, which says itself that it is a failure: `error: …`, or JSON with an `error` first.
+    ///
+    /// ```
+    /// # use toolgate_chat::{ToolCall, ToolReply};
+    /// let call = ToolCall::new("now", Default::default());
+    /// let reply = ToolReply::error(&call, "there is no clock");
+    /// assert_eq!(reply.told(), "error: there is no clock");
+    /// assert!(ToolReply::of_text(&call, reply.told()).is_error);
+    /// assert!(!ToolReply::of_text(&call, "errors: 0").is_error);
+    /// ```
+    pub fn of_text(call: &ToolCall, text: impl Into<String>) -> Self {
+        let reply = Self::ok(call, text);
+        Self { is_error: says_error(&reply.content), ..reply }
+    }
+
+    /// The result as a text that says itself whether it is a failure.
+    pub fn told(&self) -> Cow<'_, str> {
+        match self.is_error && !says_error(&self.content) {
+            true => format!("error: {}", self.content).into(),
+            false => Cow::Borrowed(&self.content),
+        }
+    }
+
     /// Why `call` gave nothing.
     pub fn error(call: &ToolCall, content: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::ok(call, content) }
     }
+}
+
+/// Whether a text says that something failed, as tools do whose protocol has no other place for it.
+fn says_error(text: &str) -> bool {
+    let starts =
+        |text: &str, word: &str| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    let text = text.trim_start();
+    let in_json = text.strip_prefix('{').map(str::trim_start);
+    starts(text, "error:") || in_json.is_some_and(|rest| starts(rest, "\"error\":"))
 }
 
 /// A conversation: messages in order.
@@ -251,7 +284,7 @@ impl Transcript {
                     out.push(json!({"role": "assistant", "content": content, "tool_calls": calls}));
                 }
                 Message::Tool(replies) => out.extend(replies.iter().map(
-                    |reply| json!({"role": "tool", "tool_call_id": reply.call_id, "content": reply.content}),
+                    |reply| json!({"role": "tool", "tool_call_id": reply.call_id, "content": reply.told()}),
                 )),
             }
         }

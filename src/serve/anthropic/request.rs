@@ -150,7 +150,7 @@ fn user(message: &Field<'_>, history: &mut History) -> Result<(), Refusal> {
         }
         results += 1;
         let result = content(&block.at("content"), result_part)?.unwrap_or_default();
-        let is_error = block.at("is_error").boolean()?.unwrap_or(false);
+        let is_error = block.at("is_error").boolean()?;
         history.result(&block.at("tool_use_id"), result, is_error)?;
     }
     if texts.is_empty() && results > 0 { Ok(()) } else { history.user(&texts.join("\n")) }

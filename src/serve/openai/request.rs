@@ -172,7 +172,7 @@ fn transcript(messages: &Field<'_>) -> Result<Transcript, Refusal> {
             "tool" => {
                 let text =
                     content(&body, result_part)?.ok_or_else(|| body.wrong("the content is missing"))?;
-                history.result(&message.at("tool_call_id"), text, false)?;
+                history.result(&message.at("tool_call_id"), text, None)?;
             }
             "assistant" => {
                 let text = content(&body, assistant_part)?.filter(|text| !text.is_empty());

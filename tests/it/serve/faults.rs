@@ -130,6 +130,32 @@ fn a_full_queue_refuses_and_says_when_to_come_again() {
 }
 
 #[test]
+fn a_stream_that_waits_for_long_begins_without_its_turn() {
+    let options = Options { quiet_time: Duration::from_millis(50), waiting: 2, ..Options::default() };
+    let (served, counts) = endless(usize::MAX, options);
+    let ask = chat("x", json!({"stream": true}));
+    let first = open(&served, &ask);
+    wait_for("the first turn", || counts.began.load(Ordering::SeqCst) == 1);
+    // Its response is there while the first turn is being made, and its turn comes all the same.
+    let mut second = BufReader::new(open(&served, &ask));
+    let mut line = String::new();
+    second.read_line(&mut line).unwrap();
+    assert!(line.starts_with("HTTP/1.1 200"), "{line}");
+    assert_eq!(counts.began.load(Ordering::SeqCst), 1);
+    // One that goes while it waits leaves its place.
+    let third = open(&served, &ask);
+    wait_for("the third in the queue", || gauge(&served, "toolgate_requests_waiting") == 2);
+    drop(third);
+    wait_for("the free place", || gauge(&served, "toolgate_requests_waiting") == 1);
+    drop(first);
+    wait_for("the second turn", || counts.began.load(Ordering::SeqCst) == 2);
+    while !line.contains("chat.completion.chunk") {
+        line.clear();
+        assert!(second.read_line(&mut line).unwrap() > 0, "it ended");
+    }
+}
+
+#[test]
 fn a_turn_that_takes_too_long_is_ended() {
     let options = Options { turn_time: Duration::from_millis(100), ..Options::default() };
     let (served, counts) = endless(usize::MAX, options);
