@@ -47,6 +47,8 @@ pub(crate) struct Asked {
     pub(crate) checked: bool,
     pub(crate) changed: bool,
     pub(crate) open: bool,
+    #[serde(default)]
+    pub(crate) retry: bool,
     pub(crate) fits: Vec<f64>,
     pub(crate) closing: bool,
     pub(crate) sampling: Sampling,
@@ -64,6 +66,7 @@ impl Asked {
             checked: request.check.is_some(),
             changed: request.changed,
             open: request.open,
+            retry: request.retry,
             fits: request.fits.to_vec(),
             closing: request.closing,
             sampling: request.sampling.clone(),
@@ -92,6 +95,7 @@ impl Asked {
             check,
             changed: self.changed,
             open: self.open,
+            retry: self.retry,
             fits: &self.fits,
             closing: self.closing,
             ..TurnRequest::new(&self.transcript, tools, &self.sampling)
@@ -397,6 +401,7 @@ mod tests {
                 check: Some(&Known),
                 changed: true,
                 open: true,
+                retry: true,
                 fits: &[0.1 + 0.2, -1.0],
                 closing: true,
                 ..TurnRequest::new(&transcript, &tools, &sampling)

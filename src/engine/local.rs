@@ -505,9 +505,14 @@ impl<B: Backend + Send> Making<'_, B> {
             if !written_well {
                 (self.events)(TurnEvent::Recovered(decoded.text.clone()));
             }
-            drop_repeats(&mut parsed.calls, self.request.settled);
-            if parsed.calls.is_empty() {
-                // Nothing can make this model answer instead: what it wrote is the answer, and the run ends.
+            let mut made = parsed.calls.clone();
+            parsed.calls = without_repeats(parsed.calls, self.request).unwrap_or_default();
+            if parsed.calls.is_empty() && self.request.open {
+                // Nothing can make this model call in another way: the call comes once more.
+                drop_repeats(&mut made, &[]);
+                parsed.calls = made;
+            } else if parsed.calls.is_empty() {
+                // Or answer instead: what it wrote is the answer, and the run ends.
                 parsed = ParsedTurn { content: Some(decoded.text.clone()), ..ParsedTurn::default() };
                 self.looped = true;
             }

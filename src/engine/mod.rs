@@ -38,6 +38,8 @@ pub(crate) use local::{REPEATED, show, without_repeats};
 pub use options::{AnswerView, Options, Parameters};
 pub use packs::{DEFAULT_LIMIT, PackInfo, Packs};
 #[cfg(feature = "serve")]
+pub(crate) use place::stands_whole;
+#[cfg(feature = "serve")]
 pub(crate) use place::step;
 pub use policy::Thresholds;
 #[cfg(feature = "serve")]

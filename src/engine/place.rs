@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
+#[cfg(feature = "serve")]
+use toolgate_chat::ToolCall;
 
 /// The bytes of `text` in which the object `arguments` stands, at byte `from` or later; `None` where it is not written
 /// as JSON.
@@ -17,6 +19,12 @@ pub(super) fn of_arguments(text: &str, from: usize, arguments: &Map<String, Valu
             object.is_some_and(|object| object.as_object() == Some(arguments))
         })
         .map(|(at, end)| at..end)
+}
+
+/// Whether the arguments of a call stand in a text as a whole JSON object.
+#[cfg(feature = "serve")]
+pub(crate) fn stands_whole(text: &str, call: &ToolCall) -> bool {
+    of_arguments(text, 0, &call.arguments).is_some()
 }
 
 /// The bytes to write again where the value at `pointer` is wrong, in the JSON value that begins at byte `at`.

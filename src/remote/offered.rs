@@ -51,39 +51,47 @@ impl Offered {
             offer(&mut body, request, choice);
             answer(&self.client, &body.into(), request, cancel, (doubted, events))
         };
-        // None where the server does not let itself be told so.
+        // None where the server does not let itself be told so, or fails before it has said anything.
         let required = |events: &mut dyn FnMut(TurnEvent)| -> Result<Option<Turn>, Error> {
-            if self.is_free.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
-            match asked(&ToolChoice::Required, &mut Doubted::never(), events)? {
-                Answered::Turn(turn) => Ok(Some(*turn)),
-                Answered::Refused(_) => {
-                    self.is_free.store(true, Ordering::Relaxed);
-                    Ok(None)
-                }
+            let mut is_silent = true;
+            let mut told = |event| {
+                is_silent = false;
+                events(event);
+            };
+            match asked(&ToolChoice::Required, &mut Doubted::never(), &mut told) {
+                Ok(Answered::Turn(turn)) => Ok(Some(*turn)),
+                Ok(Answered::Refused(_)) => Ok(None),
+                Err(why) if why.kind() == Kind::Engine && is_silent => Ok(None),
+                Err(why) => Err(why),
             }
         };
-        let sure = match options.thresholds.is_sure_of_call(request) {
-            true => required(events)?,
-            false => None,
-        };
+        let is_sure = options.thresholds.is_sure_of_call(request) && !self.is_free.load(Ordering::Relaxed);
+        let sure = if is_sure { required(events)? } else { None };
         let mut turn = match sure {
             Some(turn) => turn,
             None => {
                 let mut doubted = if could_look(request) { Doubted::default() } else { Doubted::never() };
-                let turn = asked(&request.choice, &mut doubted, events)?.turn()?;
-                if doubted.is_excuse() && turn.parsed.calls.is_empty() {
-                    events(TurnEvent::Retry(EXCUSED.to_owned()));
-                    match required(events)?.filter(|again| !is_empty(again)) {
-                        Some(again) => after(again, &turn),
-                        None => {
-                            doubted.excuse(events);
-                            turn
-                        }
+                let mut turn = asked(&request.choice, &mut doubted, events)?.turn()?;
+                // It takes the request but for that.
+                self.is_free.fetch_or(is_sure, Ordering::Relaxed);
+                let again = match doubted.is_excuse() && turn.parsed.calls.is_empty() {
+                    true => {
+                        events(TurnEvent::Retry(EXCUSED.to_owned()));
+                        required(events)?.filter(|again| !is_empty(again))
                     }
-                } else {
-                    turn
+                    false => None,
+                };
+                match again {
+                    Some(again) => after(again, &turn),
+                    None if !turn.parsed.calls.is_empty() => {
+                        // It looks all the same: the excuse that was kept back is dropped.
+                        turn.parsed.content = turn.parsed.content.filter(|_| !doubted.is_excuse());
+                        turn
+                    }
+                    None => {
+                        doubted.excuse(events);
+                        turn
+                    }
                 }
             }
         };

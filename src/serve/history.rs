@@ -107,6 +107,20 @@ impl History {
         Ok(())
     }
 
+    /// What there is, whoever spoke last: to be counted. Calls whose results are still to come count as they are.
+    pub(super) fn counted(mut self) -> Transcript {
+        if let Some(open) = self.open.take() {
+            let replies: Vec<ToolReply> = open.replies.into_iter().flatten().collect();
+            self.messages.extend((!replies.is_empty()).then_some(Message::Tool(replies)));
+        }
+        self.together()
+    }
+
+    fn together(self) -> Transcript {
+        let system = (!self.system.is_empty()).then(|| Message::System(self.system.join("\n\n")));
+        system.into_iter().chain(self.messages).collect()
+    }
+
     /// The transcript, whose last words are not the model's. Where there is nothing but a system prompt, it stands for what
     /// the person says.
     pub(super) fn finish(mut self, at: &Field<'_>) -> Result<Transcript, Refusal> {
@@ -120,8 +134,7 @@ impl History {
                 "the last message has to be the user's or a tool's result: an answer is not continued here",
             ));
         }
-        let system = (!self.system.is_empty()).then(|| Message::System(self.system.join("\n\n")));
-        Ok(system.into_iter().chain(self.messages).collect())
+        Ok(self.together())
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use toolgate_chat::{Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
 use crate::agent::open::{self, Open};
-use crate::words::{demands_change, holds_word, verbs};
+use crate::words::{demands_change, holds_word, name_parts, verbs};
 
 /// Where a conversation stands.
 #[derive(Debug, Default, PartialEq)]
@@ -43,7 +43,7 @@ impl Midway {
         if let Some(failure) = replies.iter().find(|reply| reply.is_error) {
             // A change that failed may not be what is wanted in another place.
             let looked = !verbs::changes(&failure.name);
-            let retry = looked && failures.nth(1).is_none() && tells_how(&failure.content, tools);
+            let retry = looked && failures.nth(1).is_none() && tells_how(failure, tools);
             return Self { retry, settled: if retry { settled(&calls) } else { Vec::new() }, ..nothing };
         }
         let has_changed = calls.iter().any(|(call, _)| verbs::changes(&call.name));
@@ -57,10 +57,11 @@ impl Midway {
     }
 }
 
-/// Whether a failure tells what to do instead: another tool, or another value.
-fn tells_how(failure: &str, tools: &[ToolSpec]) -> bool {
-    failure.to_lowercase().contains("did you mean")
-        || tools.iter().any(|tool| holds_word(failure, tool.name.as_str()))
+/// Whether a failure tells what to do instead: another tool, by a name that is no word of its own, or another value.
+fn tells_how(failure: &ToolReply, tools: &[ToolSpec]) -> bool {
+    let mut names = tools.iter().map(|tool| tool.name.as_str()).filter(|name| *name != failure.name);
+    failure.content.to_lowercase().contains("did you mean")
+        || names.any(|name| name_parts(name).count() > 1 && holds_word(&failure.content, name))
 }
 
 /// How many calls there were since the user spoke.
@@ -198,7 +199,11 @@ mod tests {
         let run = |failures: &[&str]| called("read_file", failures);
         let told = "this is a directory; use list_directory";
         assert!(run(&[told]).retry && run(&["no such file; did you mean \"Inbox\"?"]).retry);
-        assert!(!run(&["no such file"]).retry, "there is nothing else to do than to say so");
+        let own = "Error executing tool read_file: no such file";
+        assert!(
+            !run(&["no such file"]).retry && !run(&[own]).retry,
+            "there is nothing else to do than to say so"
+        );
         assert!(!run(&[told, told]).retry, "once");
         assert!(!called("write_file", &[told]).retry, "what was to be changed is not changed elsewhere");
     }

@@ -18,7 +18,7 @@ use super::midway::Midway;
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
 use crate::agent::{self, Agent, Event};
-use crate::engine::{CallCheck, Cancel, Sampling, Turn, TurnEvent, TurnRequest};
+use crate::engine::{CallCheck, Cancel, Sampling, Turn, TurnEvent, TurnRequest, stands_whole};
 use crate::{Error, Kind};
 
 /// What happens in a turn.
@@ -197,6 +197,19 @@ pub(super) fn uncut(turn: Turn) -> Result<Turn, Error> {
     }
 }
 
+/// Whether a turn ended within its last call: that one is not what the model wanted to do, and clients run whatever is whole. One may
+/// have been told that nothing could be read of.
+fn is_cut(stop: &StopReason, text: &str, last: Option<&ToolCall>, is_unread: bool) -> bool {
+    match stop {
+        // Steered to its end, which the call has and the model did not want.
+        StopReason::Budget => true,
+        StopReason::MaxTokens | StopReason::ContextFull | StopReason::StopText(_) => {
+            is_unread || !last.is_some_and(|call| stands_whole(text, call))
+        }
+        _ => false,
+    }
+}
+
 /// Whether finished calls fit what grammars do not hold them to: where no other way to write one was found, none is given out.
 fn fits(tools: &Tools, calls: &[ToolCall]) -> Result<(), Error> {
     let fault = calls.iter().find_map(|call| Some((call, tools.fault(call)?)));
@@ -273,13 +286,16 @@ impl Worker {
         let turn = shared.engine.turn(&request, &right.cancel, &mut |event| told.see(event))?;
         let turn = uncut(turn)?;
         let finish = Finish::of(&turn.stop, &ask.sampling, !turn.parsed.calls.is_empty());
-        let calls = match finish {
-            Finish::Length | Finish::Stop(_) => told.whole_calls(turn.parsed.calls),
-            _ => {
-                fits(&ask.tools, &turn.parsed.calls)?;
-                told.calls(turn.parsed.calls)
-            }
-        };
+        let mut calls = turn.parsed.calls;
+        let is_cut = is_cut(&turn.stop, &turn.text, calls.last(), told.ids.len() > calls.len());
+        if is_cut && calls.len() >= told.ids.len() {
+            calls.pop();
+        }
+        fits(&ask.tools, &calls)?;
+        if is_cut {
+            told.leave_open(calls.len());
+        }
+        let calls = told.calls(calls);
         Ok(Outcome {
             content: turn.parsed.content,
             reasoning: turn.parsed.reasoning,
@@ -480,18 +496,13 @@ impl Told {
         self.tell(Step::CallStarted { id, name });
     }
 
-    /// The calls of a turn that was cut off, without the last one: it is not what the model wanted to do, and clients run whatever
-    /// is whole. What was told of it stays without its end, so that it is no JSON.
-    fn whole_calls(&mut self, mut calls: Vec<ToolCall>) -> Vec<ToolCall> {
-        if calls.len() >= self.ids.len() {
-            calls.pop();
-        }
-        if calls.len() < self.ids.len() {
+    /// Leaves what was told of a call that was cut off, behind so many whole ones, without its end, so that it is no JSON.
+    fn leave_open(&mut self, whole: usize) {
+        if whole < self.ids.len() {
             let arguments = std::mem::take(&mut self.end).arguments;
             self.end.arguments =
                 arguments.trim_end_matches(|c: char| c == '}' || c.is_whitespace()).to_owned();
         }
-        self.calls(calls)
     }
 
     /// The calls under the ids that were told; those that were not are told now.

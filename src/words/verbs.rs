@@ -30,15 +30,21 @@ enum Verb {
     Changes,
 }
 
-/// What the parts of a name are about, by the first verb; a noun may look like one, `order_status`, and what follows tells.
+/// What the parts of a name are about, by the first verb. A noun may look like one, `order_status`, and what follows tells; so does a
+/// second verb, `search_and_replace`.
 fn verb(parts: &[String]) -> Option<Verb> {
-    let (at, verb) = parts.iter().enumerate().find_map(|(at, part)| match part {
-        part if is_among(part, LOOKS) => Some((at, Verb::Looks)),
-        part if is_among(part, CHANGES) => Some((at, Verb::Changes)),
-        _ => None,
-    })?;
-    let is_noun = parts.get(at + 1..)?.iter().any(|part| is_among(part, FOUND));
-    Some(if is_noun { Verb::Looks } else { verb })
+    let is_verb = |part: &&String| is_among(part, LOOKS) || is_among(part, CHANGES);
+    let at = parts.iter().position(|part| is_verb(&part))?;
+    let (first, rest) = parts.get(at..)?.split_first()?;
+    let joined = rest.windows(2).any(|pair| match pair {
+        [joint, next] => is_among(joint, "and or") && is_among(next, CHANGES),
+        _ => false,
+    });
+    let is_noun = is_among(first, NOUNS) && rest.iter().any(|part| is_among(part, FOUND));
+    Some(match is_among(first, LOOKS) || is_noun {
+        true if !(joined || rest.iter().any(|part| part == "replace")) => Verb::Looks,
+        _ => Verb::Changes,
+    })
 }
 
 const LOOKS: &str = "browse calculate cat check compare compute convert count describe explain fetch find get glob grep \
@@ -50,6 +56,9 @@ const CHANGES: &str = "add append apply approve archive assign book build buy ca
     publish purchase push put record register remember remove rename replace reply reserve reset restart resume run save \
     schedule send set share skip start stop store submit subscribe swap sync toggle transfer trigger turn undo uninstall \
     unlock update upgrade upload write";
+/// Those of them that are things as well.
+const NOUNS: &str = "book build call draft export import invite log mark order patch play post press print purchase record \
+    register schedule share turn";
 /// What is found rather than done.
 const FOUND: &str = "details history info lookup price search status";
 /// What is another thing a moment later.

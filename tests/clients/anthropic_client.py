@@ -51,6 +51,8 @@ turn = create(tools=TOOLS, tool_choice={"type": "tool", "name": "get_weather"})
 assert turn.stop_reason == "tool_use" and [block.name for block in turn.content] == ["get_weather"], turn
 check_call(turn.content[0])
 assert turn.usage.input_tokens > 0 and turn.usage.output_tokens > 0, turn.usage
+counted = client.messages.count_tokens(model=model, messages=QUESTION, tools=TOOLS).input_tokens
+assert counted > 50, counted
 again = create(tools=TOOLS, tool_choice={"type": "tool", "name": "get_weather"})
 assert again.usage.cache_read_input_tokens > 0 and again.content[0].input == turn.content[0].input, again
 

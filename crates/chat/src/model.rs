@@ -141,7 +141,10 @@ impl ToolReply {
     /// let reply = ToolReply::error(&call, "there is no clock");
     /// assert_eq!(reply.told(), "error: there is no clock");
     /// assert!(ToolReply::of_text(&call, reply.told()).is_error);
-    /// assert!(!ToolReply::of_text(&call, "errors: 0").is_error);
+    /// assert!(ToolReply::of_text(&call, "{\"error\": \"no clock\"}").is_error);
+    /// for fine in ["errors: 0", "ERROR: a log that was read", "{\"error\": null, \"time\": \"noon\"}"] {
+    ///     assert!(!ToolReply::of_text(&call, fine).is_error, "{fine}");
+    /// }
     /// ```
     pub fn of_text(call: &ToolCall, text: impl Into<String>) -> Self {
         let reply = Self::ok(call, text);
@@ -164,11 +167,17 @@ impl ToolReply {
 
 /// Whether a text says that something failed, as tools do whose protocol has no other place for it.
 fn says_error(text: &str) -> bool {
-    let starts =
-        |text: &str, word: &str| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
     let text = text.trim_start();
-    let in_json = text.strip_prefix('{').map(str::trim_start);
-    starts(text, "error:") || in_json.is_some_and(|rest| starts(rest, "\"error\":"))
+    // Logs that were read begin with `ERROR:`.
+    if text.starts_with("error:") || text.starts_with("Error:") {
+        return true;
+    }
+    let is_error = |told: Value| {
+        let error = told.get("error");
+        error.is_some_and(|error| !matches!(error, Value::Null | Value::Bool(false)) && error != "")
+    };
+    let first = text.strip_prefix('{').map(str::trim_start);
+    first.is_some_and(|rest| rest.starts_with("\"error\"")) && serde_json::from_str(text).is_ok_and(is_error)
 }
 
 /// A conversation: messages in order.

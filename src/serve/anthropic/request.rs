@@ -15,22 +15,24 @@ use crate::serve::refusal::Refusal;
 /// Reads a request.
 pub(super) fn read(body: &Value) -> Result<Ask, Refusal> {
     let root = Field::root(body);
-    Ok(Ask { sampling: sampling(&root)?, ..asked(&root)? })
+    let transcript = history(&root)?.finish(&root.at("messages"))?;
+    Ok(Ask { sampling: sampling(&root)?, ..asked(&root, transcript)? })
 }
 
 /// Reads a request to count the tokens of a prompt, which says nothing of the turn behind it.
 pub(in crate::serve) fn read_counted(body: &Value) -> Result<Ask, Refusal> {
-    asked(&Field::root(body))
+    let root = Field::root(body);
+    asked(&root, history(&root)?.counted())
 }
 
 /// All but how tokens are drawn.
-fn asked(root: &Field<'_>) -> Result<Ask, Refusal> {
+fn asked(root: &Field<'_>, transcript: Transcript) -> Result<Ask, Refusal> {
     root.at("mcp_servers").not_supported(&[json!([])])?;
     let tools = tools(root)?;
     let choice = root.at("tool_choice");
     Ok(Ask {
         model: root.at("model").needed_text()?.to_owned(),
-        transcript: transcript(root)?,
+        transcript,
         choice: self::choice(&choice, &tools)?,
         tools,
         parallel: match choice.at("disable_parallel_tool_use").boolean()? {
@@ -104,7 +106,7 @@ fn sampling(root: &Field<'_>) -> Result<Sampling, Refusal> {
     })
 }
 
-fn transcript(root: &Field<'_>) -> Result<Transcript, Refusal> {
+fn history(root: &Field<'_>) -> Result<History, Refusal> {
     let mut history = History::default();
     if let Some(system) = content(&root.at("system"), system_part)? {
         history.system(&system);
@@ -119,7 +121,7 @@ fn transcript(root: &Field<'_>) -> Result<Transcript, Refusal> {
             _ => return Err(message.at("role").wrong("expected \"user\" or \"assistant\"")),
         }
     }
-    history.finish(&messages)
+    Ok(history)
 }
 
 /// The text of a part of the system prompt. What Claude Code puts in front for its accounts is another with each request, and nothing
@@ -150,7 +152,7 @@ fn user(message: &Field<'_>, history: &mut History) -> Result<(), Refusal> {
         }
         results += 1;
         let result = content(&block.at("content"), result_part)?.unwrap_or_default();
-        let is_error = block.at("is_error").boolean()?;
+        let is_error = Some(block.at("is_error").boolean()?.unwrap_or(false));
         history.result(&block.at("tool_use_id"), result, is_error)?;
     }
     if texts.is_empty() && results > 0 { Ok(()) } else { history.user(&texts.join("\n")) }

@@ -98,7 +98,7 @@ fn a_result_that_is_no_text_is_noted_and_a_picture_of_the_user_s_is_refused() {
 fn what_is_there_for_accounts_is_not_in_the_prompt() {
     let served = served();
     let tokens = |system: Value| {
-        post(&served, COUNT, &chat("Hello", json!({"system": system}))).1["input_tokens"].clone()
+        post(&served, COUNT, &chat("Hello", json!({"system": system}))).1["input_tokens"].as_u64().unwrap()
     };
     let text = |text: &str| json!({"type": "text", "text": text});
     let header = text("x-anthropic-billing-header: cc_version=2.1; cch=fa690;");
