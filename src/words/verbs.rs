@@ -3,12 +3,14 @@
 use super::{is_among, name_parts};
 
 /// Whether a tool of that name only looks, and says the same when it is asked the same again, as far as the name tells.
+#[cfg(feature = "serve")]
 pub(crate) fn looks(tool: &str) -> bool {
     let parts: Vec<String> = name_parts(tool).collect();
     verb(&parts) == Some(Verb::Looks) && !parts.iter().any(|part| is_among(part, PASSES))
 }
 
 /// Whether a tool of that name changes something, as far as the name tells.
+#[cfg(feature = "serve")]
 pub(crate) fn changes(tool: &str) -> bool {
     let parts: Vec<String> = name_parts(tool).collect();
     verb(&parts) == Some(Verb::Changes)
@@ -62,13 +64,14 @@ const NOUNS: &str = "book build call draft export import invite log mark order p
 /// What is found rather than done.
 const FOUND: &str = "details history info lookup price search status";
 /// What is another thing a moment later.
+#[cfg(feature = "serve")]
 const PASSES: &str =
     "clock current elapsed log logs next now poll progress random recent state status tail time";
 const OWN: &str = "calendar codebase contacts diary dir directories directory doc docs document documents email emails \
     file files folder folders inbox journal mail memories memory messages note notes project repo repository todo todos \
     workspace";
 
-#[cfg(test)]
+#[cfg(all(test, feature = "serve"))]
 mod tests {
     use super::*;
 
