@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use toolgate_chat::fallback::{self, Stream};
 use toolgate_chat::format::Start;
 use toolgate_chat::{
-    Dialogue, Message, Opened, ParsedTurn, Primer, Template, TemplateTokens, ToolCall, ToolChoice, ToolName,
-    ToolSpec, Transcript,
+    Dialogue, Message, Opened, ParsedTurn, Primer, Template, TemplateTokens, ToolChoice, ToolName, ToolSpec,
+    Transcript,
 };
 use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
 use toolgate_infer::scripted::Scripted;
@@ -29,6 +29,7 @@ use super::packs::Packs;
 use super::pool::Pool;
 use super::prefill::Beginnings;
 use super::recover::recover;
+use super::repeats::{REPEATED, drop_repeats, without_repeats};
 use super::results::{addition, instead};
 use super::shown::{Shown, ShownCalls};
 use super::underway::Underway;
@@ -505,16 +506,15 @@ impl<B: Backend + Send> Making<'_, B> {
             if !written_well {
                 (self.events)(TurnEvent::Recovered(decoded.text.clone()));
             }
-            let mut made = parsed.calls.clone();
-            parsed.calls = without_repeats(parsed.calls, self.request).unwrap_or_default();
-            if parsed.calls.is_empty() && self.request.open {
+            match without_repeats(parsed.calls.clone(), self.request) {
+                Some(calls) => parsed.calls = calls,
                 // Nothing can make this model call in another way: the call comes once more.
-                drop_repeats(&mut made, &[]);
-                parsed.calls = made;
-            } else if parsed.calls.is_empty() {
-                // Or answer instead: what it wrote is the answer, and the run ends.
-                parsed = ParsedTurn { content: Some(decoded.text.clone()), ..ParsedTurn::default() };
-                self.looped = true;
+                None if self.request.open => drop_repeats(&mut parsed.calls, &[]),
+                None => {
+                    // Or answer instead: what it wrote is the answer, and the run ends.
+                    parsed = ParsedTurn { content: Some(decoded.text.clone()), ..ParsedTurn::default() };
+                    self.looped = true;
+                }
             }
         }
         Ok(self.finish(decoded, parsed, None))
@@ -679,37 +679,4 @@ pub(crate) fn show(found: Vec<fallback::Event>, events: &mut dyn FnMut(TurnEvent
             events(TurnEvent::Text(text));
         }
     }
-}
-
-/// What is said of a turn that is an answer for this reason.
-pub(crate) const REPEATED: &str =
-    "the model repeated a call whose result it already has, so this turn is an answer";
-
-/// The calls of a turn without those that are settled; none where an answer takes their place. Who requires a call gets one, be it
-/// one that was made already.
-pub(crate) fn without_repeats(calls: Vec<ToolCall>, request: &TurnRequest<'_>) -> Option<Vec<ToolCall>> {
-    let mut kept = calls.clone();
-    drop_repeats(&mut kept, request.settled);
-    if !kept.is_empty() || calls.is_empty() {
-        return Some(kept);
-    }
-    match request.choice {
-        ToolChoice::Auto | ToolChoice::None => None,
-        ToolChoice::Required | ToolChoice::Only(_) => {
-            kept = calls;
-            drop_repeats(&mut kept, &[]);
-            Some(kept)
-        }
-    }
-}
-
-/// Leaves out calls that are settled, and those that stand in the turn already.
-fn drop_repeats(calls: &mut Vec<ToolCall>, settled: &[ToolCall]) {
-    let mut kept: Vec<ToolCall> = Vec::with_capacity(calls.len());
-    for call in calls.drain(..) {
-        if !settled.iter().chain(&kept).any(|earlier| earlier.same_request(&call)) {
-            kept.push(call);
-        }
-    }
-    *calls = kept;
 }

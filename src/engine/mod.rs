@@ -24,6 +24,7 @@ mod reason;
 mod recent;
 mod recover;
 mod related;
+mod repeats;
 mod results;
 mod shown;
 mod suited;
@@ -34,7 +35,7 @@ pub use check::{CallCheck, Fault};
 pub(crate) use choose::{Biases, Look, best, empty, held_to, is_weighed, mean, openings_of, weights};
 pub(crate) use doubt::{Doubted, EXCUSED, could_look, is_doubted};
 pub use local::LocalEngine;
-pub(crate) use local::{REPEATED, show, without_repeats};
+pub(crate) use local::show;
 pub use options::{AnswerView, Options, Parameters};
 pub use packs::{DEFAULT_LIMIT, PackInfo, Packs};
 #[cfg(feature = "serve")]
@@ -46,6 +47,7 @@ pub use policy::Thresholds;
 pub(crate) use pool::Pool;
 pub(crate) use pool::lock;
 pub(crate) use recover::recover;
+pub(crate) use repeats::{REPEATED, without_repeats};
 pub(crate) use results::{addition, instead};
 pub use tuning::{Tuning, Tunings};
 

@@ -4,7 +4,7 @@
 //! when the mask forbids its first token. So the probability of *any* call opening, in the unmasked distribution
 //! at the first position of the turn, is held against a threshold, and the turn is then written in canonical form.
 
-use toolgate_chat::{Message, ToolChoice};
+use toolgate_chat::{Message, ToolChoice, ToolReply};
 
 use super::TurnRequest;
 use super::related::{Relation, relation};
@@ -93,7 +93,7 @@ impl Thresholds {
     pub(crate) fn is_sure_of_call(&self, request: &TurnRequest<'_>) -> bool {
         request.choice == ToolChoice::Auto
             && request.open
-            && matches!(request.transcript.last(), Some(Message::Tool(replies)) if !replies.iter().any(|reply| reply.is_error))
+            && matches!(request.transcript.last(), Some(Message::Tool(replies)) if !has_failed(replies))
             && self.of(request) <= AS_GOOD_AS_CERTAIN
     }
 
@@ -117,11 +117,10 @@ impl Thresholds {
     pub fn of(&self, request: &TurnRequest<'_>) -> f64 {
         let after = if request.changed { self.after_change } else { self.after_success };
         match request.transcript.last() {
-            Some(Message::Tool(replies)) if replies.iter().any(|reply| reply.is_error) => match request.retry
-            {
-                true => self.after_failure.min(self.while_open),
-                false => self.after_failure,
-            },
+            Some(Message::Tool(replies)) if has_failed(replies) && request.retry => {
+                self.after_failure.min(self.while_open)
+            }
+            Some(Message::Tool(replies)) if has_failed(replies) => self.after_failure,
             Some(Message::Tool(_)) if request.open => after.min(self.while_open),
             Some(Message::Tool(_)) => after,
             _ => match relation(request) {
@@ -132,4 +131,8 @@ impl Thresholds {
             },
         }
     }
+}
+
+fn has_failed(replies: &[ToolReply]) -> bool {
+    replies.iter().any(|reply| reply.is_error)
 }

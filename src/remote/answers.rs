@@ -26,10 +26,14 @@ pub(super) fn failure(url: &str, error: &Value) -> Error {
     Error::new(kind(error, &words), format!("{url} ended its answer with an error: {words}"))
 }
 
+/// What an error says: a text, or one under `message`.
+pub(super) fn message(error: &Value) -> Option<&str> {
+    error.as_str().or_else(|| error.get("message")?.as_str())
+}
+
 /// A server's words in one line that is not too long.
 fn words(error: &Value, otherwise: impl FnOnce() -> String) -> String {
-    let message = error.as_str().or_else(|| error.get("message")?.as_str());
-    let text = message.map_or_else(otherwise, str::to_owned);
+    let text = message(error).map_or_else(otherwise, str::to_owned);
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),

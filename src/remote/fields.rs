@@ -5,11 +5,13 @@
 //!
 //! Invariant: only what a turn can do without is left out; a request refused for anything else is not changed.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use serde_json::Value;
 
+use super::answers;
 use crate::engine::lock;
 use crate::words::holds_word;
 
@@ -35,9 +37,12 @@ pub(super) struct Fields(Mutex<BTreeSet<&'static str>>);
 
 impl Fields {
     /// A request's body as the server takes it.
-    pub(super) fn suited(&self, body: &Value) -> Value {
-        let mut body = body.clone();
+    pub(super) fn suited<'a>(&self, body: &'a Value) -> Cow<'a, Value> {
         let refused = lock(&self.0);
+        if refused.is_empty() {
+            return Cow::Borrowed(body);
+        }
+        let mut body = body.clone();
         if let Some(fields) = body.as_object_mut() {
             for &field in refused.iter() {
                 let value = fields.shift_remove(field);
@@ -46,7 +51,7 @@ impl Fields {
                 }
             }
         }
-        body
+        Cow::Owned(body)
     }
 
     /// Learns from the refusal of a body which of its fields the server does not take; whether there is another to try.
@@ -78,7 +83,7 @@ impl Fields {
 /// What a server says of a refusal, in lower case and sentence by sentence: not what it repeats of the request.
 fn sentences(told: &Value) -> Vec<String> {
     let error = told.get("error").unwrap_or(told);
-    let message = error.as_str().or_else(|| error.get("message")?.as_str()).unwrap_or_default();
+    let message = answers::message(error).unwrap_or_default();
     let mut sentences: Vec<String> = message.split(['.', '\n']).map(str::to_lowercase).collect();
     // As FastAPI tells what is wrong with a body: a place and a message each.
     for fault in told.get("detail").and_then(Value::as_array).into_iter().flatten() {
@@ -119,7 +124,7 @@ mod tests {
             let fields = Fields::default();
             let answer = answer.to_string();
             assert!(fields.learn(&body, 400, answer.as_bytes()), "{answer}");
-            assert_eq!(fields.suited(&body), left);
+            assert_eq!(*fields.suited(&body), left);
             assert!(!fields.learn(&fields.suited(&body), 400, answer.as_bytes()), "it is told once");
             assert!(
                 fields.learn(&body, 400, answer.as_bytes()),
@@ -148,6 +153,6 @@ mod tests {
         ] {
             assert!(!fields.learn(&body, status, answer.as_bytes()), "{answer}");
         }
-        assert_eq!(fields.suited(&body), body);
+        assert_eq!(*fields.suited(&body), body);
     }
 }

@@ -95,25 +95,6 @@ enum Message {
     Failed(String, Reached),
 }
 
-/// What came of a request for a stream.
-#[must_use]
-pub(super) enum Streamed {
-    /// The stream is over.
-    Whole,
-    /// The server does not take such a request; nothing of an answer has come.
-    Refused(Error),
-}
-
-impl Streamed {
-    /// A refusal as an error like any other.
-    pub(super) fn or_error(self) -> Result<(), Error> {
-        match self {
-            Self::Whole => Ok(()),
-            Self::Refused(why) => Err(why),
-        }
-    }
-}
-
 /// Whether a request that failed got further than its connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reached {
@@ -188,7 +169,7 @@ impl Client {
         body: &Value,
         cancel: &Cancel,
         each: &mut dyn FnMut(&Value) -> Result<(), Error>,
-    ) -> Result<Streamed, Error> {
+    ) -> Result<(), Error> {
         self.stream(format!("{}/chat/completions", self.api), body, cancel, each)
     }
 
@@ -200,7 +181,7 @@ impl Client {
         cancel: &Cancel,
         each: &mut dyn FnMut(&Value) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.stream(format!("{}{path}", self.root), body, cancel, each)?.or_error()
+        self.stream(format!("{}{path}", self.root), body, cancel, each)
     }
 
     fn whole(&self, url: String, body: Option<&Value>, cancel: &Cancel) -> Result<Value, Error> {
@@ -228,7 +209,7 @@ impl Client {
         body: &Value,
         cancel: &Cancel,
         each: &mut dyn FnMut(&Value) -> Result<(), Error>,
-    ) -> Result<Streamed, Error> {
+    ) -> Result<(), Error> {
         let (first, mut answering) = self.first(&url, Some(body), Want::Stream, cancel)?;
         let mut next = Some(first);
         let mut event = Vec::new();
@@ -239,11 +220,7 @@ impl Client {
             };
             match message {
                 Message::Answer(200..=299, bytes) => return Err(unstreamed(&url, &bytes)),
-                Message::Answer(status, bytes) => {
-                    let why = answers::refusal(&url, status, &bytes);
-                    let is_refused = matches!(status, 400 | 422) && why.kind() == Kind::Engine;
-                    return if is_refused { Ok(Streamed::Refused(why)) } else { Err(why) };
-                }
+                Message::Answer(status, bytes) => return Err(answers::refusal(&url, status, &bytes)),
                 Message::Failed(why, _) => return Err(broken(&url, &why)),
                 Message::Line(line) => match line.strip_prefix(b"data:") {
                     Some(data) => event.extend_from_slice(data.trim_ascii()),
@@ -251,14 +228,14 @@ impl Client {
                         && tell(&url, &std::mem::take(&mut event), each)? == Told::Last =>
                     {
                         answering.is_over = true;
-                        return Ok(Streamed::Whole);
+                        return Ok(());
                     }
                     // Comments, and names of events, which say nothing that their data does not.
                     None => {}
                 },
                 Message::End => {
                     tell(&url, &event, each)?;
-                    return Ok(Streamed::Whole);
+                    return Ok(());
                 }
             }
         }
@@ -275,7 +252,7 @@ impl Client {
     ) -> Result<(Message, Answering), Error> {
         loop {
             let body = body.map(|body| self.fields.suited(body));
-            let text = body.as_ref().map(Value::to_string);
+            let text = body.as_deref().map(Value::to_string);
             let first =
                 self.reach(Job { url: url.to_owned(), key: self.key.clone(), body: text }, want, cancel)?;
             match (&first, &body) {

@@ -13,7 +13,7 @@ use toolgate_chat::format::Family;
 use toolgate_chat::{Defect, DefectKind, ParsedTurn, Primer, ToolCall, ToolChoice, ToolSpec};
 use toolgate_infer::StopReason;
 
-use super::http::{Client, Streamed};
+use super::http::Client;
 use super::wire::{self, Written};
 use crate::engine::{
     self, Cancel, Doubted, EXCUSED, REPEATED, Turn, TurnEvent, TurnRequest, could_look, recover, show,
@@ -44,55 +44,16 @@ impl Offered {
     ) -> Result<Turn, Error> {
         let transcript =
             options.introduced(request.transcript, request.tools, &Family::generic(), Primer::None);
-        let messages = transcript.to_openai();
-        let asked = |choice: &ToolChoice, doubted: &mut Doubted, events: &mut dyn FnMut(TurnEvent)| {
-            let mut body = wire::chat_body(&self.model, request.sampling);
-            body.insert("messages".to_owned(), Value::Array(messages.clone()));
-            offer(&mut body, request, choice);
-            answer(&self.client, &body.into(), request, cancel, (doubted, events))
-        };
-        // None where the server does not let itself be told so, or fails before it has said anything.
-        let required = |events: &mut dyn FnMut(TurnEvent)| -> Result<Option<Turn>, Error> {
-            let mut is_silent = true;
-            let mut told = |event| {
-                is_silent = false;
-                events(event);
-            };
-            match asked(&ToolChoice::Required, &mut Doubted::never(), &mut told) {
-                Ok(Answered::Turn(turn)) => Ok(Some(*turn)),
-                Ok(Answered::Refused(_)) => Ok(None),
-                Err(why) if why.kind() == Kind::Engine && is_silent => Ok(None),
-                Err(why) => Err(why),
-            }
-        };
+        let asking = Asking { server: self, request, cancel, messages: transcript.to_openai() };
         let is_sure = options.thresholds.is_sure_of_call(request) && !self.is_free.load(Ordering::Relaxed);
-        let sure = if is_sure { required(events)? } else { None };
+        let sure = if is_sure { asking.required(events)? } else { None };
         let mut turn = match sure {
             Some(turn) => turn,
             None => {
-                let mut doubted = if could_look(request) { Doubted::default() } else { Doubted::never() };
-                let mut turn = asked(&request.choice, &mut doubted, events)?.turn()?;
+                let turn = asking.freely(events)?;
                 // It takes the request but for that.
                 self.is_free.fetch_or(is_sure, Ordering::Relaxed);
-                let again = match doubted.is_excuse() && turn.parsed.calls.is_empty() {
-                    true => {
-                        events(TurnEvent::Retry(EXCUSED.to_owned()));
-                        required(events)?.filter(|again| !is_empty(again))
-                    }
-                    false => None,
-                };
-                match again {
-                    Some(again) => after(again, &turn),
-                    None if !turn.parsed.calls.is_empty() => {
-                        // It looks all the same: the excuse that was kept back is dropped.
-                        turn.parsed.content = turn.parsed.content.filter(|_| !doubted.is_excuse());
-                        turn
-                    }
-                    None => {
-                        doubted.excuse(events);
-                        turn
-                    }
-                }
+                turn
             }
         };
         match without_repeats(std::mem::take(&mut turn.parsed.calls), request) {
@@ -102,12 +63,70 @@ impl Offered {
             }
             None => {
                 events(TurnEvent::Retry(REPEATED.to_owned()));
-                let again = asked(&ToolChoice::None, &mut Doubted::never(), events)?.turn()?;
+                let again = asking.ask(&ToolChoice::None, &mut Doubted::never(), events)?;
                 let mut again = after(again, &turn);
                 // With nothing offered, what it calls even so is no call.
                 again.looped = !again.parsed.calls.is_empty();
                 again.parsed.calls.clear();
                 Ok(again)
+            }
+        }
+    }
+}
+
+/// A turn that is asked for, perhaps more than once.
+struct Asking<'a> {
+    server: &'a Offered,
+    request: &'a TurnRequest<'a>,
+    cancel: &'a Cancel,
+    messages: Vec<Value>,
+}
+
+impl Asking<'_> {
+    fn ask(
+        &self,
+        choice: &ToolChoice,
+        doubted: &mut Doubted,
+        events: &mut dyn FnMut(TurnEvent),
+    ) -> Result<Turn, Error> {
+        let mut body = wire::chat_body(&self.server.model, self.request.sampling);
+        body.insert("messages".to_owned(), Value::Array(self.messages.clone()));
+        offer(&mut body, self.request, choice);
+        answer(&self.server.client, &body.into(), self.request, self.cancel, (doubted, events))
+    }
+
+    /// A call; none where the server does not let itself be told so, or fails before it has said anything.
+    fn required(&self, events: &mut dyn FnMut(TurnEvent)) -> Result<Option<Turn>, Error> {
+        let mut is_silent = true;
+        let mut told = |event| {
+            is_silent = false;
+            events(event);
+        };
+        match self.ask(&ToolChoice::Required, &mut Doubted::never(), &mut told) {
+            Ok(turn) => Ok(Some(turn)),
+            Err(why) if why.kind() == Kind::Engine && is_silent => Ok(None),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// What the model makes of it; a call in the place of an excuse.
+    fn freely(&self, events: &mut dyn FnMut(TurnEvent)) -> Result<Turn, Error> {
+        let mut doubted = if could_look(self.request) { Doubted::default() } else { Doubted::never() };
+        let mut turn = self.ask(&self.request.choice, &mut doubted, events)?;
+        if !doubted.is_excuse() {
+            return Ok(turn);
+        }
+        if !turn.parsed.calls.is_empty() {
+            // It looks all the same: the excuse that was kept back is dropped.
+            turn.parsed.content = None;
+            return Ok(turn);
+        }
+        events(TurnEvent::Retry(EXCUSED.to_owned()));
+        match self.required(events)?.filter(|again| !is_empty(again)) {
+            Some(again) => Ok(after(again, &turn)),
+            None => {
+                doubted.excuse(events);
+                Ok(turn)
             }
         }
     }
@@ -121,22 +140,6 @@ fn is_empty(turn: &Turn) -> bool {
 fn after(mut turn: Turn, first: &Turn) -> Turn {
     turn.stats += &first.stats;
     turn
-}
-
-/// What came of a request.
-enum Answered {
-    Turn(Box<Turn>),
-    /// The server does not take it; nothing of an answer has come.
-    Refused(Error),
-}
-
-impl Answered {
-    fn turn(self) -> Result<Turn, Error> {
-        match self {
-            Self::Turn(turn) => Ok(*turn),
-            Self::Refused(why) => Err(why),
-        }
-    }
 }
 
 /// Adds the tools and what may become of them. Where nothing may be called nothing is offered, which every server obeys.
@@ -168,12 +171,12 @@ fn answer(
     request: &TurnRequest<'_>,
     cancel: &Cancel,
     (doubted, events): (&mut Doubted, &mut dyn FnMut(TurnEvent)),
-) -> Result<Answered, Error> {
+) -> Result<Turn, Error> {
     let mut written = Written::default();
     let mut calls = Calls::default();
     // The text may hold a call in any dialect: only what is none is shown.
     let mut leaks = Stream::new(request.tools);
-    let streamed = client.chat_stream(body, cancel, &mut |event| {
+    client.chat_stream(body, cancel, &mut |event| {
         written.usage.note(event);
         let Some(choice) = event.pointer("/choices/0") else { return Ok(()) };
         let text = |field: &str| {
@@ -196,9 +199,6 @@ fn answer(
         written.stop = finish.map(wire::stop_of).or(written.stop.take());
         Ok(())
     })?;
-    if let Streamed::Refused(why) = streamed {
-        return Ok(Answered::Refused(why));
-    }
     show(leaks.finish().0, &mut |event| doubted.take(event, events));
     doubted.finish(events);
     let Some(stop) = written.stop.take() else {
@@ -209,7 +209,7 @@ fn answer(
         );
         return Err(Error::new(Kind::Engine, message));
     };
-    Ok(Answered::Turn(Box::new(finished(written, calls, stop, request, events))))
+    Ok(finished(written, calls, stop, request, events))
 }
 
 fn finished(

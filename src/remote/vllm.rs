@@ -85,22 +85,20 @@ impl Server for Vllm {
         body.insert("messages".to_owned(), Self::messages(prompt)?);
         body.insert("structured_outputs".to_owned(), json!({"grammar": rooted(grammar)}));
         let mut written = Written::default();
-        self.client
-            .chat_stream(&body.into(), cancel, &mut |event| {
-                written.usage.note(event);
-                let Some(choice) = event.pointer("/choices/0") else { return Ok(()) };
-                if let Some(text) =
-                    choice.pointer("/delta/content").and_then(Value::as_str).filter(|t| !t.is_empty())
-                {
-                    written.text.push_str(text);
-                    piece(text);
-                }
-                if let Some(finish) = choice.get("finish_reason").and_then(Value::as_str) {
-                    written.stop = Some(wire::stop_of(finish));
-                }
-                Ok(())
-            })?
-            .or_error()?;
+        self.client.chat_stream(&body.into(), cancel, &mut |event| {
+            written.usage.note(event);
+            let Some(choice) = event.pointer("/choices/0") else { return Ok(()) };
+            if let Some(text) =
+                choice.pointer("/delta/content").and_then(Value::as_str).filter(|t| !t.is_empty())
+            {
+                written.text.push_str(text);
+                piece(text);
+            }
+            if let Some(finish) = choice.get("finish_reason").and_then(Value::as_str) {
+                written.stop = Some(wire::stop_of(finish));
+            }
+            Ok(())
+        })?;
         Ok(written)
     }
 }

@@ -31,17 +31,9 @@ pub(super) async fn count(
 }
 
 async fn counted(shared: &Arc<Shared>, request: Request) -> Result<usize, Refusal> {
-    let body = http::body(shared, request).await?;
-    let place = shared.gate.enter()?;
+    let (ask, place) = http::taken(shared, request, anthropic::read_counted).await?;
+    http::fits(shared, &ask)?;
     let of = shared.clone();
-    // Schemas are compiled here: that may take a while.
-    let reading = tokio::task::spawn_blocking(move || {
-        let ask = anthropic::read_counted(&http::parsed(&body)?)?;
-        http::fits(&of, &ask)?;
-        Ok::<_, Refusal>((of, ask))
-    });
-    let lost = || Refusal::new(Why::Internal, "the request could not be counted");
-    let (of, ask) = reading.await.map_err(|_| lost())??;
     let mut counting = turn::start(shared, place, move |right, told| {
         let counted = tokens(&of, &ask);
         drop(right);
@@ -49,7 +41,8 @@ async fn counted(shared: &Arc<Shared>, request: Request) -> Result<usize, Refusa
         let _ = told.send(counted);
     })
     .await?;
-    counting.step().await.unwrap_or_else(|| Err(lost()))
+    let lost = || Err(Refusal::new(Why::Internal, "the request could not be counted"));
+    counting.step().await.unwrap_or_else(lost)
 }
 
 fn tokens(shared: &Shared, ask: &Ask) -> Result<usize, Refusal> {

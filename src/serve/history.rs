@@ -172,10 +172,9 @@ pub(super) fn content<'a, T: AsRef<str>>(
 /// The text of a part of a result; a note for one that is no text. Nobody chose to send it, and a conversation that holds it would
 /// be refused for good.
 pub(super) fn result_part<'a>(part: &Field<'a>) -> Result<Cow<'a, str>, Refusal> {
-    let kind = part.kind()?;
-    match kind {
-        "text" => part.at("text").needed_text().map(Cow::Borrowed),
-        _ => Ok(format!("[a part of the type {kind:?} is left out: this model reads text alone]").into()),
+    match part.kind()? {
+        "text" => text_part(part).map(Cow::Borrowed),
+        kind => Ok(format!("[a part of the type {kind:?} is left out: this model reads text alone]").into()),
     }
 }
 

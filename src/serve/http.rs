@@ -199,23 +199,35 @@ async fn answer<A: Api>(
     }
 }
 
-/// Reads a request, and takes a place in the queue for it.
+/// Reads the request of a turn, and takes a place in the queue for it.
 async fn asked<A: Api>(
     shared: &Arc<Shared>,
     id: &str,
     request: Request,
 ) -> Result<(A, Ask, gate::Place), Refusal> {
+    let reply = Reply { request: id.to_owned(), model: shared.engine.name().to_owned(), created: now() };
+    let limit = shared.options.max_tokens;
+    let ((mut ask, api), place) = taken(shared, request, move |body| A::read(body, reply)).await?;
+    if ask.sampling.max_tokens == 0 {
+        ask.sampling.max_tokens = limit;
+    }
+    fits(shared, &ask)?;
+    Ok((api, ask, place))
+}
+
+/// What `read` makes of a request's body, and a place in the queue for it.
+pub(super) async fn taken<T: Send + 'static>(
+    shared: &Shared,
+    request: Request,
+    read: impl FnOnce(&Value) -> Result<T, Refusal> + Send + 'static,
+) -> Result<(T, gate::Place), Refusal> {
     let body = body(shared, request).await?;
     // Before any work for it: whoever has no place is told so at once.
     let place = shared.gate.enter()?;
-    let reply = Reply { request: id.to_owned(), model: shared.engine.name().to_owned(), created: now() };
-    let limit = shared.options.max_tokens;
     // Schemas are compiled here: that may take a while.
-    let read = tokio::task::spawn_blocking(move || read::<A>(&body, reply, limit)).await;
+    let read = tokio::task::spawn_blocking(move || read(&parsed(&body)?)).await;
     let lost = |_| Refusal::new(Why::Internal, "the request could not be read");
-    let (ask, api) = read.map_err(lost)??;
-    fits(shared, &ask)?;
-    Ok((api, ask, place))
+    Ok((read.map_err(lost)??, place))
 }
 
 /// A turn up to its first step.
@@ -235,16 +247,8 @@ fn begin(
     })
 }
 
-fn read<A: Api>(body: &[u8], reply: Reply, max_tokens: usize) -> Result<(Ask, A), Refusal> {
-    let (mut ask, api) = A::read(&parsed(body)?, reply)?;
-    if ask.sampling.max_tokens == 0 {
-        ask.sampling.max_tokens = max_tokens;
-    }
-    Ok((ask, api))
-}
-
 /// A body's JSON object.
-pub(super) fn parsed(body: &[u8]) -> Result<Value, Refusal> {
+fn parsed(body: &[u8]) -> Result<Value, Refusal> {
     let value: Value = serde_json::from_slice(body)
         .map_err(|why| Refusal::new(Why::Invalid, format!("the body is not JSON: {why}")))?;
     match value.is_object() {

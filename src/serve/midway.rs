@@ -35,10 +35,10 @@ impl Midway {
         let Some(Message::Tool(replies)) = transcript.last() else { return Self::default() };
         let changed = replies.iter().any(|reply| !reply.is_error && verbs::changes(&reply.name));
         let nothing = Self { changed, ..Self::default() };
-        if tools.is_empty() || calls_of_run(transcript) > MOST_CALLS {
+        let calls = transcript.calls_of_run();
+        if tools.is_empty() || calls.len() > MOST_CALLS {
             return nothing;
         }
-        let calls = transcript.calls_of_run();
         let mut failures = calls.iter().filter(|(_, reply)| reply.is_some_and(|reply| reply.is_error));
         if let Some(failure) = replies.iter().find(|reply| reply.is_error) {
             // A change that failed may not be what is wanted in another place.
@@ -62,16 +62,6 @@ fn tells_how(failure: &ToolReply, tools: &[ToolSpec]) -> bool {
     let mut names = tools.iter().map(|tool| tool.name.as_str()).filter(|name| *name != failure.name);
     failure.content.to_lowercase().contains("did you mean")
         || names.any(|name| name_parts(name).count() > 1 && holds_word(&failure.content, name))
-}
-
-/// How many calls there were since the user spoke.
-fn calls_of_run(transcript: &Transcript) -> usize {
-    let run = transcript.iter().rev().take_while(|message| !matches!(message, Message::User(_)));
-    let calls = run.map(|message| match message {
-        Message::Assistant { calls, .. } => calls.len(),
-        _ => 0,
-    });
-    calls.sum()
 }
 
 /// The conversation before the calls whose results come last.

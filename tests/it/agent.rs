@@ -439,6 +439,16 @@ fn what_an_answer_says_nothing_of_follows_it() {
     assert_eq!(quoted("As asked.", AnswerView::Compact).outcome.answer, "As asked.", "control");
 }
 
+/// A call of the weather in Oslo, and the conversation up to its result.
+fn told_of_oslo() -> (ToolCall, Transcript) {
+    let made = ToolCall::new("get_weather", serde_json::Map::from_iter([("city".into(), "Oslo".into())]));
+    let transcript = Transcript::new()
+        .with(Message::User("How is the weather in Oslo?".into()))
+        .with(Message::calls([made.clone()]))
+        .with(Message::Tool(vec![ToolReply::ok(&made, "rain in Oslo")]));
+    (made, transcript)
+}
+
 #[test]
 fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
     let oslo = call("get_weather", "Oslo");
@@ -446,11 +456,7 @@ fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
     let thresholds = Thresholds { after_success: 0.0, ..Thresholds::default() };
     let options = engine::Options { primer: Primer::Calls, thresholds, ..engine::Options::default() };
     let engine = LocalEngine::new("scripted", scripted().say(oslo).say("It rains."), dialogue, options);
-    let made = ToolCall::new("get_weather", serde_json::Map::from_iter([("city".into(), "Oslo".into())]));
-    let transcript = Transcript::new()
-        .with(Message::User("How is the weather in Oslo?".into()))
-        .with(Message::calls([made.clone()]))
-        .with(Message::Tool(vec![ToolReply::ok(&made, "rain in Oslo")]));
+    let (made, transcript) = told_of_oslo();
     let (specs, sampling) = (registry().specs(), Sampling::default());
     let settled = [made];
     let request = TurnRequest { settled: &settled, ..TurnRequest::new(&transcript, &specs, &sampling) };
@@ -472,11 +478,7 @@ fn a_required_call_is_made_though_it_was_made_before() {
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let model = scripted().say(call("get_weather", "Oslo"));
     let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
-    let made = ToolCall::new("get_weather", serde_json::Map::from_iter([("city".into(), "Oslo".into())]));
-    let transcript = Transcript::new()
-        .with(Message::User("How is the weather in Oslo?".into()))
-        .with(Message::calls([made.clone()]))
-        .with(Message::Tool(vec![ToolReply::ok(&made, "rain in Oslo")]));
+    let (made, transcript) = told_of_oslo();
     let (specs, sampling) = (registry().specs(), Sampling::default());
     let settled = [made.clone()];
     let request = TurnRequest {

@@ -30,7 +30,7 @@ pub(super) struct Against {
     /// Ask an OpenAI-compatible server for the same calls.
     #[arg(long, value_name = "URL")]
     pub(super) against: Option<String>,
-    /// Start that server with this command, whose words are split at blanks.
+    /// Start that server with this command, whose words are split at blanks; bench call starts it anew for each cold call.
     #[arg(long, value_name = "COMMAND", requires = "against")]
     pub(super) start: Option<String>,
     /// How it is asked: by its own tools, with our prompt and grammar, or both.

@@ -162,16 +162,12 @@ fn transcript(messages: &Field<'_>) -> Result<Transcript, Refusal> {
     let mut history = History::default();
     for message in messages.needed_list()? {
         let body = message.at("content");
-        let needed = || {
-            let text = content(&body, text_part)?;
-            text.ok_or_else(|| body.wrong("the content is missing"))
-        };
+        let needed = |text: Option<String>| text.ok_or_else(|| body.wrong("the content is missing"));
         match message.at("role").needed_text()? {
-            "system" | "developer" => history.system(&needed()?),
-            "user" => history.user(&needed()?)?,
+            "system" | "developer" => history.system(&needed(content(&body, text_part)?)?),
+            "user" => history.user(&needed(content(&body, text_part)?)?)?,
             "tool" => {
-                let text =
-                    content(&body, result_part)?.ok_or_else(|| body.wrong("the content is missing"))?;
+                let text = needed(content(&body, result_part)?)?;
                 history.result(&message.at("tool_call_id"), text, None)?;
             }
             "assistant" => {
