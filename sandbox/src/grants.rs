@@ -6,6 +6,7 @@ use crate::error::{Error, Kind};
 use crate::limits::FileLimits;
 use crate::names::Inside;
 use crate::patterns::Patterns;
+use crate::protect::Protected;
 
 /// What file operations may read and write, what they may not although it lies inside, and their bounds.
 ///
@@ -88,16 +89,26 @@ impl Grants {
     pub(crate) fn check_write(&self, path: &Inside) -> Result<(), Error> {
         self.write.check(path, "writing")?;
         self.check_secret(path)?;
-        match self.protect.matching(path) {
+        self.check_protected(path)
+    }
+
+    /// What is protected.
+    pub(crate) fn protected(&self) -> Protected {
+        Protected::from(self)
+    }
+
+    /// Whether `path` is something that others obey later.
+    pub(crate) fn check_protected(&self, path: &Inside) -> Result<(), Error> {
+        match self.protected().path(path) {
             None => Ok(()),
-            Some(pattern) => Err(Error::new(Kind::Denied, format!("this path is protected ({pattern})"))
+            Some(why) => Err(Error::new(Kind::Denied, format!("this path is protected ({why})"))
                 .at(path.shown())
                 .hint("it can be read but not changed; leave it as it is")),
         }
     }
 
     /// Whether `path` is there to keep a secret. What cannot be seen is not replaced blindly either.
-    fn check_secret(&self, path: &Inside) -> Result<(), Error> {
+    pub(crate) fn check_secret(&self, path: &Inside) -> Result<(), Error> {
         match self.deny_read.matching(path) {
             None => Ok(()),
             Some(pattern) => {

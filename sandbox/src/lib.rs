@@ -27,10 +27,12 @@ mod error;
 mod fs;
 mod grants;
 mod limits;
+mod lists;
 mod names;
 pub mod output;
 mod patterns;
 pub mod policy;
+mod protect;
 mod report;
 #[cfg(feature = "wasm")]
 pub mod wasm;

@@ -3,12 +3,13 @@
 //!
 //! Invariant: folding only ever makes more names equal; it is used to refuse, never to allow.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 
 use unicode_normalization::UnicodeNormalization;
 
-/// One component, folded: NFKC, invisible characters dropped, case folded, trailing dots and spaces dropped
-/// (some file systems ignore them).
+/// One component, folded: NFKC, invisible characters dropped, case folded, a separator that comes of it dropped, trailing
+/// dots and spaces dropped (some file systems ignore them).
 pub(crate) fn fold(name: &str) -> String {
     let mut folded = String::with_capacity(name.len());
     push_folded(&mut folded, name);
@@ -18,24 +19,47 @@ pub(crate) fn fold(name: &str) -> String {
 /// Adds one component, folded, to `text`.
 pub(crate) fn push_folded(text: &mut String, name: &str) {
     let start = text.len();
-    if name.is_ascii() {
-        text.extend(folded_ascii(name));
-    } else {
-        text.push_str(&fold_text(name));
-    }
+    push_folded_whole(text, name);
     let added = text.get(start..).unwrap_or_default();
-    match added.trim_end_matches(['.', ' ']).len() {
+    match added.trim_end_matches(DROPPED_ENDS).len() {
         // A name of dots alone keeps them.
         0 => {}
         kept => text.truncate(start + kept),
     }
 }
 
-/// The same without looking at the ends: for patterns, and for text that holds several components.
-pub(crate) fn fold_text(text: &str) -> String {
-    if text.is_ascii() {
-        return folded_ascii(text).collect();
+/// Adds one component to `text`, folded but for its end: dots and spaces there stay.
+pub(crate) fn push_folded_whole(text: &mut String, name: &str) {
+    if name.is_ascii() {
+        text.extend(folded_ascii(name));
+    } else {
+        // Compatibility forms such as `／` and `℅` hold a separator, which no name of a file does.
+        text.extend(fold_text(name).chars().filter(|c| *c != '/'));
     }
+}
+
+/// Adds `name` to `text` so that each character is one byte, as globs count them: one outside of ASCII becomes a control
+/// character, the same for all that fold together.
+pub(crate) fn push_counted(text: &mut String, name: &str) {
+    text.extend(name.chars().filter(|c| !c.is_ascii_control()).map(counted));
+}
+
+/// One character as a byte: see [`push_counted`].
+pub(crate) fn counted(c: char) -> char {
+    if c.is_ascii() {
+        return c.to_ascii_lowercase();
+    }
+    let folded = fold_text(c.encode_utf8(&mut [0; 4]))
+        .bytes()
+        .fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+    char::from(1 + u8::try_from(folded % 31).unwrap_or_default())
+}
+
+/// What some file systems drop at the end of a name.
+pub(crate) const DROPPED_ENDS: [char; 2] = ['.', ' '];
+
+/// Text in the form in which names are compared.
+fn fold_text(text: &str) -> String {
     // Upper then lower is full case folding but for a few letters that it merges as well (ı and i).
     let cased: String = text
         .nfkc()
@@ -89,7 +113,7 @@ fn is_ignorable(c: char) -> bool {
 }
 
 /// A path below the workspace, resolved: no `.`, no `..`, no link in it. The root itself is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Inside(String);
 
 impl Inside {
@@ -122,6 +146,11 @@ impl Inside {
         &self.0
     }
 
+    /// Its names, outermost first.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.split('/').filter(|name| !name.is_empty())
+    }
+
     /// The path as it is shown: `.` for the root.
     pub(crate) fn shown(&self) -> &str {
         if self.0.is_empty() { "." } else { &self.0 }
@@ -131,6 +160,72 @@ impl Inside {
     pub(crate) fn is_under(&self, other: &Self) -> bool {
         other.0.is_empty()
             || self.0.strip_prefix(&other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+/// A path below the workspace as rules are compared with it: in each form that a file system or a program could take it for.
+///
+/// Of a path of more than [`WINDOW`] names twice over, the first and the last count: what a walk pays for a name has a bound,
+/// however deep it is. No pattern has so many names, so that only one with a `**` in two places within could tell.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trail {
+    /// Folded; folded with the ends that some file systems drop; as it is; and with one byte for each character.
+    forms: [String; 4],
+    /// How long they were before each name.
+    ends: Vec<[usize; 4]>,
+}
+
+/// Names at either end of a [`Trail`] that count.
+const WINDOW: usize = 64;
+
+impl Trail {
+    /// The trail of a path.
+    pub(crate) fn of(path: &Inside) -> Self {
+        let mut trail = Self::default();
+        path.names().for_each(|name| trail.push(name));
+        trail
+    }
+
+    /// Goes one level down.
+    pub(crate) fn push(&mut self, name: &str) {
+        self.ends.push(self.forms.each_ref().map(String::len));
+        for form in self.forms.iter_mut().filter(|form| !form.is_empty()) {
+            form.push('/');
+        }
+        let [folded, whole, as_it_is, counted] = &mut self.forms;
+        push_folded(folded, name);
+        push_folded_whole(whole, name);
+        as_it_is.push_str(name);
+        push_counted(counted, name);
+    }
+
+    /// Goes one level up.
+    pub(crate) fn pop(&mut self) {
+        for (form, end) in self.forms.iter_mut().zip(self.ends.pop().unwrap_or_default()) {
+            form.truncate(end);
+        }
+    }
+
+    /// Its folded form.
+    pub(crate) fn folded(&self) -> Cow<'_, str> {
+        let [folded, ..] = &self.forms;
+        self.window(folded, 0)
+    }
+
+    /// Its forms, each once.
+    pub(crate) fn forms(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let [folded, others @ ..] = &self.forms;
+        let others = others.iter().enumerate().filter(move |(_, form)| *form != folded);
+        std::iter::once((0, folded))
+            .chain(others.map(|(index, form)| (index + 1, form)))
+            .map(|(index, form)| self.window(form, index))
+    }
+
+    fn window<'a>(&self, form: &'a str, index: usize) -> Cow<'a, str> {
+        let deep = self.ends.len().checked_sub(WINDOW).filter(|last| *last > WINDOW);
+        let end = |at: usize| self.ends.get(at).and_then(|ends| ends.get(index)).copied();
+        let parts = deep.and_then(|last| Some((form.get(..end(WINDOW)?)?, form.get(end(last)?..)?)));
+        parts.map_or(Cow::Borrowed(form), |(first, last)| Cow::Owned(format!("{first}{last}")))
     }
 }
 
@@ -154,6 +249,27 @@ mod tests {
             assert_ne!(fold(name), ".git", "{name:?}");
         }
         assert_eq!(fold("..."), "...", "a name of dots alone keeps them");
+        assert_eq!((fold("a／b.key"), fold("c℅.key")), ("ab.key".into(), "cco.key".into()), "no separator");
+    }
+
+    #[test]
+    fn a_trail_goes_down_and_up_and_stays_bounded() {
+        let mut trail = Trail::default();
+        for name in ["A", "b.", "ä"] {
+            trail.push(name);
+        }
+        let forms: Vec<_> = trail.forms().collect();
+        assert_eq!((trail.folded().as_ref(), forms.len()), ("a/b/ä", 4), "{forms:?}");
+        trail.pop();
+        assert_eq!(trail.forms().collect::<Vec<_>>(), ["a/b", "a/b.", "A/b.", "a/b."]);
+        for level in 0..10_000 {
+            trail.push(&format!("{level}"));
+        }
+        let deep = trail.folded().into_owned();
+        assert!(deep.starts_with("a/b/0/1/") && deep.ends_with("/9998/9999"), "{deep}");
+        assert_eq!(deep.split('/').count(), 2 * WINDOW);
+        (0..10_001).for_each(|_| trail.pop());
+        assert_eq!(trail.folded(), "a");
     }
 
     #[test]

@@ -9,85 +9,8 @@ use std::sync::Arc;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::error::{Error, Kind};
-use crate::names::{self, Inside};
-
-/// `@vcs`: what a version-control program obeys. Its hooks and configuration run commands.
-const VCS: &[&str] = &[
-    ".git",
-    "git~1",
-    ".gitmodules",
-    ".gitconfig",
-    ".hg",
-    ".hgrc",
-    ".svn",
-    ".jj",
-    ".bzr",
-    ".husky",
-    ".githooks",
-];
-
-/// `@autoexec`: what a shell, an editor, a debugger or an agent runs or obeys when it starts in the
-/// directory, and this runtime's own files.
-const AUTOEXEC: &[&str] = &[
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".login",
-    ".logout",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".inputrc",
-    ".envrc",
-    ".config/fish",
-    ".xprofile",
-    ".xinitrc",
-    ".xsession",
-    ".xsessionrc",
-    ".pam_environment",
-    ".tmux.conf",
-    ".screenrc",
-    ".ssh",
-    ".vscode",
-    ".idea",
-    ".zed",
-    ".fleet",
-    ".devcontainer",
-    ".vim",
-    ".vimrc",
-    ".gvimrc",
-    ".exrc",
-    ".nvimrc",
-    ".nvim.lua",
-    ".ideavimrc",
-    ".emacs",
-    ".emacs.d",
-    ".dir-locals.el",
-    ".dir-locals-2.el",
-    ".gdbinit",
-    ".lldbinit",
-    ".ripgreprc",
-    ".mcp.json",
-    ".claude",
-    ".cursor",
-    ".codex",
-    ".agents",
-    ".gemini",
-    ".toolgate",
-    ".toolgate.toml",
-    "toolgate.toml",
-];
-
-/// What `deny_read` holds by default: files that are there to keep secrets.
-const SECRETS: &[&str] = &["**/.env*", "**/*.pem"];
+use crate::lists::{AUTOEXEC, SECRETS, VCS};
+use crate::names::{self, Inside, Trail};
 
 /// A set of path patterns, cheap to clone.
 ///
@@ -109,8 +32,11 @@ pub struct Patterns(Arc<Set>);
 #[derive(Debug)]
 struct Set {
     sources: BTreeSet<String>,
+    /// What the sources stand for: folded, and as they were written where that differs.
     globs: Vec<String>,
     set: Matcher,
+    /// What the globs begin with, by whole components: what matches is a directory below which something may be covered.
+    beginnings: GlobSet,
 }
 
 #[derive(Debug)]
@@ -131,15 +57,11 @@ impl Patterns {
         for source in &sources {
             expand(source, &mut globs)?;
         }
-        let mut set = GlobSetBuilder::new();
-        for glob in &globs {
-            let built = GlobBuilder::new(glob).literal_separator(true).build().map_err(|error| {
-                Error::new(Kind::Invalid, format!("bad pattern ({})", error.kind())).at(glob)
-            })?;
-            set.add(built);
-        }
-        let set = set.build().map_err(|error| Error::new(Kind::Invalid, error.kind().to_string()))?;
-        Ok(Self(Arc::new(Set { sources, globs, set: Matcher::Globs(set) })))
+        let beginnings: BTreeSet<&str> = globs.iter().flat_map(|glob| beginnings(glob)).collect();
+        // A cut through brackets or braces is no glob: then anything may go on below any directory.
+        let beginnings = build(beginnings).or_else(|_| build(["**"]))?;
+        let set = Matcher::Globs(build(globs.iter().map(String::as_str))?);
+        Ok(Self(Arc::new(Set { sources, globs, set, beginnings })))
     }
 
     /// The set that matches nothing.
@@ -190,31 +112,37 @@ impl Patterns {
         self.matching(&inside).is_some()
     }
 
-    /// The pattern that covers `path`, if one does.
+    /// The pattern that covers `path`, or a directory above it, if one does.
     pub(crate) fn matching(&self, path: &Inside) -> Option<&str> {
+        let mut trail = Trail::default();
+        path.names().find_map(|name| {
+            trail.push(name);
+            self.at(&trail)
+        })
+    }
+
+    /// The pattern that `path` itself matches, whatever lies above it.
+    pub(crate) fn at(&self, path: &Trail) -> Option<&str> {
         let set = match &self.0.set {
             Matcher::Everything => return Some("**"),
-            Matcher::Globs(set) if set.is_empty() || path.as_str().is_empty() => return None,
+            Matcher::Globs(set) if set.is_empty() => return None,
             Matcher::Globs(set) => set,
         };
-        let mut folded = String::with_capacity(path.as_str().len());
-        for name in path.as_str().split('/') {
-            if !folded.is_empty() {
-                folded.push('/');
-            }
-            names::push_folded(&mut folded, name);
-            // Which one it is costs a list; that there is one does not.
-            if set.is_match(&folded) {
-                let index = set.matches(&folded).first().copied();
-                return Some(index.and_then(|index| self.0.globs.get(index)).map_or("**", String::as_str));
-            }
-        }
-        None
+        // Which one it is costs a list; that there is one does not.
+        let form = path.forms().find(|form| set.is_match(form.as_ref()))?;
+        let index = set.matches(form.as_ref()).first().copied();
+        Some(index.and_then(|index| self.0.globs.get(index)).map_or("**", String::as_str))
+    }
+
+    /// Whether something below the directory `path` could be covered although the directory is not: where a pattern goes on.
+    pub(crate) fn may_cover_below(&self, path: &Inside) -> bool {
+        Trail::of(path).forms().any(|form| self.0.beginnings.is_match(form.as_ref()))
     }
 
     fn everything() -> Self {
         let sources = BTreeSet::from(["**".to_owned()]);
-        Self(Arc::new(Set { sources, globs: Vec::new(), set: Matcher::Everything }))
+        let (set, beginnings) = (Matcher::Everything, GlobSet::empty());
+        Self(Arc::new(Set { sources, globs: Vec::new(), set, beginnings }))
     }
 
     fn or_everything(patterns: &[&str]) -> Self {
@@ -239,17 +167,100 @@ fn expand(source: &str, globs: &mut Vec<String>) -> Result<(), Error> {
         _ => &[source],
     };
     for pattern in list {
-        let pattern = names::fold_text(pattern.strip_prefix("./").unwrap_or(pattern));
-        let pattern = pattern.strip_suffix('/').unwrap_or(&pattern);
+        let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+        let pattern = pattern.strip_suffix('/').unwrap_or(pattern);
+        let components: Result<Vec<String>, Error> = pattern.split('/').map(fold_pattern).collect();
+        let folded = components?.join("/");
         let anywhere = !pattern.contains('/') || list.len() > 1;
-        globs.push(if anywhere { format!("**/{pattern}") } else { pattern.to_owned() });
+        let forms = [Some(folded.clone()), (folded != pattern).then(|| pattern.to_owned()), counted(&folded)];
+        for form in forms.into_iter().flatten() {
+            globs.push(if anywhere { format!("**/{form}") } else { form });
+        }
     }
     Ok(())
+}
+
+/// One component of a pattern, folded as the names are that it is compared with.
+fn fold_pattern(pattern: &str) -> Result<String, Error> {
+    let mut text = String::with_capacity(pattern.len());
+    let mut within = false;
+    for c in pattern.chars() {
+        within = match c {
+            '[' | '{' => true,
+            ']' | '}' => false,
+            _ => within,
+        };
+        let folded = names::fold(c.encode_utf8(&mut [0; 4]));
+        // A letter's own form must not become syntax: `［` is a name's character.
+        match c.is_ascii() || !folded.contains(SYNTAX) {
+            true => text.push(c),
+            false if within => {
+                return Err(Error::new(Kind::Invalid, format!("\"{c}\" is compared as \"{folded}\""))
+                    .at(pattern)
+                    .hint("write it outside of brackets and braces"));
+            }
+            false => text.extend(
+                folded.chars().map(|c| if SYNTAX.contains(&c) { format!("[{c}]") } else { c.into() }),
+            ),
+        }
+    }
+    let mut folded = String::with_capacity(text.len());
+    names::push_folded_whole(&mut folded, &text);
+    let mut kept = folded.as_str();
+    while let Some(rest) = ENDS.iter().find_map(|end| kept.strip_suffix(end)) {
+        kept = rest;
+    }
+    Ok(if kept.is_empty() { folded } else { kept.to_owned() })
+}
+
+/// A folded pattern in which each character is one byte, as globs count them; nothing where none is counted.
+fn counted(folded: &str) -> Option<String> {
+    if folded.is_ascii() || !folded.contains(['?', '[']) {
+        return None;
+    }
+    let mut text = String::with_capacity(folded.len());
+    let mut rest = folded;
+    while let Some(c) = rest.chars().next() {
+        // Of a class with letters that are counted otherwise, what is left is that it stands for one of them.
+        let class = rest.strip_prefix('[').and_then(|class| Some(class.find(']')? + 2)).unwrap_or(0);
+        match rest.get(..class) {
+            Some(class) if !class.is_ascii() => text.push('?'),
+            Some(class) if !class.is_empty() => text.push_str(class),
+            _ => text.push(names::counted(c)),
+        }
+        rest = rest.get(class.max(c.len_utf8())..).unwrap_or_default();
+    }
+    Some(text)
+}
+
+/// Characters that are more than themselves in a glob.
+const SYNTAX: [char; 9] = ['*', '?', '[', ']', '{', '}', ',', '!', '\\'];
+/// The ends that names lose, as a pattern may write them.
+const ENDS: [&str; 6] = ["\\.", "[.]", ".", "\\ ", "[ ]", " "];
+
+/// What a glob begins with, but for itself: of `**/a/b/**` that is `**/a` and `**/a/b`.
+fn beginnings(glob: &str) -> impl Iterator<Item = &str> {
+    let cuts = glob.match_indices('/').map(|(at, _)| at);
+    cuts.filter_map(|at| glob.get(..at)).filter(|beginning| *beginning != "**")
+}
+
+fn build<'a>(globs: impl IntoIterator<Item = &'a str>) -> Result<GlobSet, Error> {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        let built = GlobBuilder::new(glob)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| Error::new(Kind::Invalid, format!("bad pattern ({})", error.kind())).at(glob))?;
+        set.add(built);
+    }
+    set.build().map_err(|error| Error::new(Kind::Invalid, error.kind().to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -308,6 +319,63 @@ mod tests {
         {
             assert_eq!(Patterns::new([bad]).unwrap_err().kind(), Kind::Invalid, "{bad}");
             assert!(Patterns::new([good]).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn what_folding_makes_of_a_name_does_not_take_it_out_of_a_pattern() {
+        check(
+            &["secrets/*.key", "notes.", "log.*", "?.pin", "［a］", "x/*/y", "ключ[0-9а]"],
+            &[
+                "secrets/a／b.key",
+                "secrets/c℅.key",
+                "notes.",
+                "NOTES",
+                "log.",
+                "log.1",
+                "℅.pin",
+                "ä.pin",
+                "a\u{200b}.pin",
+                "ключ1",
+                "КЛЮЧа",
+                "［a］",
+                "[A]",
+                "x/b／c/y",
+                "x/b./y",
+            ],
+            &["secrets/a/b.key", "note", "logs", "ab.pin", "a", "x/y", "x/b/c/y", "ключ", "клич1"],
+        );
+        assert_eq!(Patterns::new(["[／a］b]"]).unwrap_err().kind(), Kind::Invalid, "syntax within a class");
+    }
+
+    #[test]
+    fn a_directory_is_told_below_which_a_pattern_goes_on() {
+        let patterns = Patterns::new(["@autoexec", "docs/**", "a/*/c", "{x/y,z}"]).unwrap();
+        let plain = Patterns::new(["@vcs", "*.pem", "a/*/c"]).unwrap();
+        let inside = |path: &str| Inside::from_names(path.split('/').map(std::ffi::OsStr::new));
+        assert!(patterns.may_cover_below(&inside("anything")), "what cannot be told counts");
+        for (path, goes_on) in
+            [("a", true), ("A.", true), ("a/x", true), ("a/x/d", false), ("b", false), ("b/a", false)]
+        {
+            assert_eq!(plain.may_cover_below(&inside(path)), goes_on, "{path}");
+        }
+        let fish = Patterns::new(["@autoexec"]).unwrap();
+        assert!(fish.may_cover_below(&inside("x/.Config")) && !fish.may_cover_below(&inside("config")));
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_as_a_pattern_covers_itself(name in "[-a-zA-Z.*?!,\\[\\]{}\\\\ ß／℅［＊İıﬁ\u{200b}\u{1}]{1,12}", below in "[a.／]{1,3}") {
+            prop_assume!(![".", ".."].contains(&name.as_str()) && !name.starts_with('@'));
+            // Within brackets and braces a form that becomes syntax is refused; as text it is not.
+            let literal = globset::escape(&name.replace('\\', "\u{2}")).replace('\u{2}', "[\\]");
+            let patterns = Patterns::new([literal.as_str()]).unwrap();
+            prop_assert!(patterns.covers(&name), "{:?}", patterns.0.globs);
+            let path = format!("{name}/{below}");
+            prop_assert!(patterns.covers(&path), "and what is below it");
+            let anchored = Patterns::new([format!("top/{literal}")]).unwrap();
+            let path = format!("top/{name}");
+            prop_assert!(anchored.covers(&path));
         }
     }
 

@@ -124,6 +124,7 @@ pub enum End {
 ///     output_bytes: 12,
 ///     truncated: false,
 ///     taken_back: vec![".bashrc".to_owned()],
+///     left: Vec::new(),
 ///     enforced: Enforced::nothing(),
 /// };
 /// let shown = b"no such file\n[.bashrc is protected: what the command did there was taken back]\n[exit code 2]";
@@ -142,6 +143,9 @@ pub struct Ran {
     pub truncated: bool,
     /// Protected names that it made and that were taken away again.
     pub taken_back: Vec<String>,
+    /// Protected names that it made and that could not be taken away. The workspace is closed until a person has done so:
+    /// [`Root::check_open`](crate::Root::check_open).
+    pub left: Vec<String>,
     /// What held while it ran.
     #[serde(skip)]
     pub enforced: Enforced,
@@ -158,8 +162,18 @@ impl Ran {
                 crate::output::name(name)
             ));
         }
+        for name in &self.left {
+            line(&format!(
+                "[{} is protected and could not be taken back: the workspace is closed until a person has looked at it]",
+                crate::output::name(name)
+            ));
+        }
         match self.end {
-            End::Exited(0) if self.output.is_empty() && self.taken_back.is_empty() => line("[no output]"),
+            End::Exited(0)
+                if self.output.is_empty() && self.taken_back.is_empty() && self.left.is_empty() =>
+            {
+                line("[no output]")
+            }
             End::Exited(0) => {}
             End::Exited(code) => line(&format!("[exit code {code}]")),
             End::TimeLimit => line("[stopped: its time was over]"),

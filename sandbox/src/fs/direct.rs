@@ -32,7 +32,7 @@ pub(super) fn open(root: &Root, grants: &Grants, path: &str) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut inside = below("", path)?;
     for _ in 0..=MAX_LINKS {
-        // A link may have the name of what is closed and lead to where it is allowed: the walk finds out.
+        // Every name on the way is checked, a link's too; what is refused, the walk says with its reason.
         grants.check_read(&inside).ok()?;
         match openat2(root.dir(), inside.shown(), flags, Mode::empty(), HELD) {
             Ok(fd) => {

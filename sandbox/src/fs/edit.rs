@@ -95,7 +95,7 @@ impl Root {
         }
         let mut resolved = resolve::resolve(self, path)?;
         guard::check_write(grants, &resolved)?;
-        grants.check_read(&resolved.inside())?;
+        guard::check_read(grants, &resolved)?;
         let name = match (&resolved.found, &resolved.last) {
             (Found::File(_), Some(name)) => name.clone(),
             (Found::Missing { .. }, _) => return Err(nearest::not_found(self, grants, &resolved, path)),

@@ -1,43 +1,43 @@
-//! Before a write: may this resolved path be created or changed?
+//! Before a file is opened or changed: what do the rules say of the path it was asked for by?
 //!
-//! Beside the patterns of the grants, it keeps a directory from *becoming* a repository: git takes any
-//! directory with `HEAD`, `objects` and `refs` for one and runs the commands its `config` names.
+//! Invariant: the rules are asked about every name that the path touches: the one it resolves to, and that of each link on
+//! the way. A link named `.env` is as closed as a file of that name, wherever it leads.
 
-use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
-
-use cap_std::fs::Dir;
 
 use super::resolve::Resolved;
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
-use crate::names::{fold, lossy};
 
-const BARE_REPOSITORY: [&str; 3] = ["HEAD", "objects", "refs"];
+/// Whether `resolved` may be read under `grants`.
+pub(crate) fn check_read(grants: &Grants, resolved: &Resolved<'_>) -> Result<(), Error> {
+    grants.check_read(&resolved.inside())?;
+    resolved.links().iter().try_for_each(|link| grants.check_secret(link))
+}
 
-/// Whether `resolved` may be written under `grants`.
+/// Whether `resolved` may be created or changed under `grants`.
 pub(crate) fn check_write(grants: &Grants, resolved: &Resolved<'_>) -> Result<(), Error> {
     let inside = resolved.inside();
     grants.check_write(&inside)?;
-    if grants.protect.sources().any(|source| source == "@vcs") {
-        for (dir, name) in resolved.levels() {
-            if name.is_some_and(|name| makes_repository(dir, name)) {
-                return Err(Error::new(
-                    Kind::Denied,
-                    "this path is protected (it is part of a git repository's own data)",
-                )
-                .at(inside.shown())
-                .hint("choose another name"));
-            }
+    for link in resolved.links() {
+        grants.check_secret(link)?;
+        grants.check_protected(link)?;
+    }
+    let protected = grants.protected();
+    for (dir, name) in resolved.levels() {
+        let has = |part: &str| match dir.symlink_metadata(Path::new(part)) {
+            Err(why) => why.kind() != io::ErrorKind::NotFound,
+            Ok(_) => true,
+        };
+        if protected.is_repository(name, has) {
+            return Err(Error::new(
+                Kind::Denied,
+                "this path is protected (it is part of a git repository's own data)",
+            )
+            .at(inside.shown())
+            .hint("choose another name"));
         }
     }
     Ok(())
-}
-
-/// Whether `dir` is a bare repository, or would be one with `name` in it.
-fn makes_repository(dir: &Dir, name: &OsStr) -> bool {
-    let name = fold(&lossy(name));
-    BARE_REPOSITORY
-        .iter()
-        .all(|part| name == part.to_ascii_lowercase() || dir.symlink_metadata(Path::new(part)).is_ok())
 }

@@ -3,10 +3,9 @@
 //!
 //! Invariant: the bits are as before when the value is dropped, unless somebody has changed them meanwhile.
 
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
-use cap_std::fs::{Dir, MetadataExt as _};
-use rustix::fs::{Access, AtFlags, Mode, accessat, chmod};
+use rustix::fs::{Access, AtFlags, Mode, accessat, chmod, fstat};
 
 /// What it takes to list a directory and to look at what is in it.
 pub(super) const TO_LOOK: u32 = 0o500;
@@ -17,16 +16,16 @@ pub(super) const TO_CHANGE: u32 = 0o700;
 #[derive(Debug)]
 pub(super) struct Lent {
     /// The directory, its bits before and those it has now.
-    back: Option<(Dir, u32, u32)>,
+    back: Option<(OwnedFd, u32, u32)>,
 }
 
 impl Lent {
     /// Lends `dir` those of `bits` that are missing, where that is up to this user.
-    pub(super) fn to(dir: &Dir, bits: u32) -> Self {
+    pub(super) fn to(dir: impl AsFd, bits: u32) -> Self {
         let lend = || {
-            let before = missing(dir, bits)?;
-            let kept = dir.try_clone().ok()?;
-            set_mode(dir, before | bits).ok()?;
+            let before = missing(&dir, bits)?;
+            let kept = dir.as_fd().try_clone_to_owned().ok()?;
+            set_mode(&kept, before | bits).ok()?;
             Some((kept, before, before | bits))
         };
         Self { back: lend() }
@@ -45,8 +44,8 @@ impl Drop for Lent {
 }
 
 /// The permission bits of a directory that has not all of `bits`, where this user is kept out by that.
-pub(super) fn missing(dir: &Dir, bits: u32) -> Option<u32> {
-    let before = mode(dir)?;
+pub(super) fn missing(dir: impl AsFd, bits: u32) -> Option<u32> {
+    let before = mode(&dir)?;
     if before & bits == bits {
         return None;
     }
@@ -56,11 +55,11 @@ pub(super) fn missing(dir: &Dir, bits: u32) -> Option<u32> {
 }
 
 /// The permission bits of a directory.
-pub(super) fn mode(dir: &Dir) -> Option<u32> {
-    dir.dir_metadata().ok().map(|metadata| metadata.mode() & 0o7777)
+pub(super) fn mode(dir: impl AsFd) -> Option<u32> {
+    fstat(dir).ok().map(|stat| stat.st_mode & 0o7777)
 }
 
 /// Sets them by way of the handle, since a directory that may not be entered has no path any more.
-pub(super) fn set_mode(dir: &Dir, mode: u32) -> rustix::io::Result<()> {
-    chmod(format!("/proc/self/fd/{}", dir.as_raw_fd()), Mode::from_raw_mode(mode))
+pub(super) fn set_mode(dir: impl AsFd, mode: u32) -> rustix::io::Result<()> {
+    chmod(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd()), Mode::from_raw_mode(mode))
 }

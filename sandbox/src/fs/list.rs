@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::resolve::{self, Found, Resolved};
 use super::walk::{self, ItemKind};
-use super::{Root, nearest, open};
+use super::{Root, guard, nearest, open};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
 use crate::names::{Inside, lossy};
@@ -158,8 +158,8 @@ impl Root {
     pub fn list_directory(&self, grants: &Grants, path: &str, depth: Option<u64>) -> Result<Listing, Error> {
         let path = if path.is_empty() { "." } else { path };
         let resolved = resolve::resolve(self, path)?;
+        guard::check_read(grants, &resolved)?;
         let inside = resolved.inside();
-        grants.check_read(&inside)?;
         let dir = directory(self, grants, &resolved, path)?;
         let depth = depth.map_or(1, |depth| usize::try_from(depth).unwrap_or(usize::MAX)).max(1);
         let mut list = List {

@@ -1,44 +1,44 @@
-//! What a command's mounts must treat apart: every file of the workspace that is kept closed or protected, by name
-//! and by identity. Also how much the workspace holds, and the undoing of protected names a command has made.
+//! What a command's mounts must treat apart: every file of the workspace that is kept closed or protected, by name and by
+//! identity.
 //!
-//! Invariant: the walk goes by handles, follows no link, and looks at everything: one that would exceed its bounds
-//! is an error, never a shorter list.
+//! Invariant: the walk looks at everything. One that would exceed its bounds, or cannot look somewhere, is an error and never
+//! a shorter list.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use cap_fs_ext::DirExt as _;
-use cap_std::fs::{Dir, Metadata, MetadataExt as _};
+use rustix::fs::{AtFlags, FileType, Stat, readlinkat, statat};
 
 use super::Root;
-use super::lent::{Lent, TO_CHANGE, TO_LOOK, missing, mode, set_mode};
+use super::descend::{Closed, Entry, Go, Here, Identity, Unseen, Visitor, descend, identity, look};
+use super::lent::{Lent, TO_LOOK, mode, set_mode};
+use super::resolve::{self, Found};
+use super::usage::{Sum, Usage};
 use super::walk::{ItemKind, entries};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
-use crate::names::{Inside, fold, lossy};
+use crate::names::{Inside, Trail, lossy};
+use crate::protect::Protected;
 
-/// Entries of a workspace that commands may run in. About 2 µs each, before and after a command that may write.
+/// Entries of a workspace that commands may run in. About 2 µs each, before a command.
 const MAX_ENTRIES: usize = 200_000;
-/// Levels of directories; each holds an open handle.
-const MAX_DEPTH: usize = 100;
-/// What a bare repository is known by, to git.
-const BARE_REPOSITORY: [&str; 3] = ["head", "objects", "refs"];
-
-/// A file's identity, whatever it is called: device and inode.
-pub(crate) type Identity = (u64, u64);
+/// Longest path that can be mounted, in bytes: what the kernel takes, less the place of the workspace.
+const MAX_PATH_BYTES: usize = 3_800;
 
 /// A marked file or directory; what lies below a directory is not marked again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Below the workspace, by its real names.
+    /// Below the workspace, by its real names; empty for the workspace itself.
     pub(crate) path: PathBuf,
     pub(crate) what: Marked,
     pub(crate) identity: Identity,
 }
 
 /// What is marked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Marked {
     Directory,
     File,
@@ -53,62 +53,92 @@ pub(crate) struct Marks {
     pub(crate) secret: Vec<Mark>,
     /// Not to be changed.
     pub(crate) protected: Vec<Mark>,
-    /// Directories that git takes for bare repositories.
-    pub(crate) bare: BTreeSet<Identity>,
+    /// Paths that protected links lead to, be there something or not.
+    pub(crate) led_to: BTreeSet<Inside>,
     pub(crate) usage: Usage,
-}
-
-/// What counting a workspace came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
-    All(Usage),
-    /// There is a directory that could only be counted while nobody works in it.
-    Closed,
-    /// More than can be counted.
-    TooMuch,
-}
-
-/// How much a workspace holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
-    pub(crate) bytes: u64,
-    pub(crate) files: u64,
-}
-
-/// What to do with a directory of this user's that its bits close to him.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Closed {
-    /// It is to be kept closed to commands as a whole, since one could open it.
-    Mark,
-    /// Look through it all the same.
-    Open,
-    /// Leave it, and say so.
-    Leave,
 }
 
 impl Root {
     /// Marks what `grants` keep closed or protected.
     pub(crate) fn marks(&self, grants: &Grants) -> Result<Marks, Error> {
-        self.look_through(grants, Closed::Mark)
-    }
-
-    fn look_through(&self, grants: &Grants, closed: Closed) -> Result<Marks, Error> {
-        let mut walk = Walk { grants, closed, left: MAX_ENTRIES, marks: Marks::default() };
-        let _lent = (closed == Closed::Open).then(|| Lent::to(self.dir(), TO_LOOK));
-        walk.directory(self.dir(), &Place::default(), false, 0)?;
-        Ok(walk.marks)
-    }
-
-    /// How much the workspace holds; nothing if it is too much to be counted, or if `still` does not say that nobody works
-    /// in it and a directory is closed: nobody shall see it open for a moment.
-    pub(crate) fn usage(&self, still: bool) -> Counted {
-        let closed = if still { Closed::Open } else { Closed::Leave };
-        let mut count = Count::new(closed);
-        match count.directory(self.dir(), 0) {
-            false => Counted::TooMuch,
-            true if count.skipped => Counted::Closed,
-            true => Counted::All(count.usage),
+        let mut walk = Walk {
+            grants,
+            protected: grants.protected(),
+            left: MAX_ENTRIES,
+            trail: Trail::default(),
+            depths: vec![Depth::default()],
+            sum: Sum::default(),
+            links: Vec::new(),
+            marks: Marks::default(),
+            failed: None,
+        };
+        let whole = descend(self.dir(), Closed::LeaveAsOwner, &mut walk);
+        if let Some(failed) = walk.failed {
+            return Err(failed);
         }
+        if whole.is_break() {
+            return Err(Error::new(
+                Kind::Limit,
+                format!("the workspace is too large to run commands in (over {MAX_ENTRIES} files)"),
+            )
+            .hint("use a smaller directory as the workspace; the file tools still work"));
+        }
+        let Walk { links, sum, mut marks, .. } = walk;
+        marks.usage = sum.usage;
+        for (path, closed) in &links {
+            self.follow(path, *closed, &mut marks);
+        }
+        let all = |mark: &&Mark| mark.path.as_os_str().is_empty();
+        let whole = marks.secret.iter().chain(marks.protected.iter().filter(|_| grants.can_write()));
+        if whole.into_iter().any(|mark| all(&mark)) {
+            return Err(Error::new(
+                Kind::Denied,
+                "the workspace as a whole is closed or protected: it is a repository's own data, or a link of such a name \
+                 leads to it",
+            )
+            .hint("use another directory as the workspace"));
+        }
+        let long = |mark: &&Mark| mark.path.as_os_str().len() > MAX_PATH_BYTES;
+        match marks.secret.iter().chain(&marks.protected).find(long) {
+            Some(mark) => {
+                Err(Error::new(Kind::Limit, "this lies too deep to be guarded while a command runs")
+                    .at(&lossy(mark.path.as_os_str()))
+                    .hint("a person has to move it up or away; the file tools still work"))
+            }
+            None => Ok(marks),
+        }
+    }
+
+    /// Marks what a link leads to that is `closed` itself, or protected: it is what is read or written by the link's name.
+    /// The links on the way are protected with it.
+    fn follow(&self, path: &Path, closed: bool, marks: &mut Marks) {
+        let Ok(resolved) = resolve::lead(self, path) else { return };
+        for link in resolved.links() {
+            let path = PathBuf::from(link.as_str());
+            if let Some(mark) = self.mark_at(path).filter(|_| !closed) {
+                marks.led_to.insert(link.clone());
+                push_new(&mut marks.protected, mark);
+            }
+        }
+        if !closed {
+            marks.led_to.insert(resolved.inside());
+        }
+        if !matches!(resolved.found, Found::Missing { .. })
+            && let Some(mark) = self.mark_at(resolved.path())
+        {
+            push_new(if closed { &mut marks.secret } else { &mut marks.protected }, mark);
+        }
+    }
+
+    fn mark_at(&self, path: PathBuf) -> Option<Mark> {
+        let Some(name) = path.file_name().map(OsStr::to_owned) else {
+            let identity = self.identity().ok()?;
+            return Some(Mark { path, what: Marked::Directory, identity });
+        };
+        let (dir, _lent) = self.parent(&path, TO_LOOK)?;
+        let stat = statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let what = marked(&stat, || readlinkat(&dir, &name, Vec::new()).ok());
+        Some(Mark { path, what, identity: identity(&stat) })
     }
 
     /// The permission bits of the workspace's own directory.
@@ -126,88 +156,9 @@ impl Root {
         }
     }
 
-    /// Renames every protected file that was not there before and puts protected links back; says what was done.
-    ///
-    /// A command cannot change what was protected when it started, since that is mounted read-only. It can still make
-    /// a new file of such a name, which would be obeyed later by whoever works in the directory.
-    pub(crate) fn undo_protected(&self, grants: &Grants, before: &Marks) -> Result<Vec<String>, Error> {
-        let known: BTreeSet<Identity> = before.protected.iter().map(|mark| mark.identity).collect();
-        let after = self.look_through(grants, Closed::Open)?;
-        let mut done = Vec::new();
-        for mark in &after.protected {
-            if !known.contains(&mark.identity) {
-                self.set_aside(&mark.path)?;
-                done.push(lossy(mark.path.as_os_str()));
-            }
-        }
-        if grants.protect.sources().any(|source| source == "@vcs") {
-            self.set_heads_aside(self.dir(), Path::new(""), before, &mut done, 0)?;
-        }
-        for mark in &before.protected {
-            if let Marked::Link(target) = &mark.what
-                && let (Some((dir, _lent)), Some(name)) =
-                    (self.parent(&mark.path, TO_CHANGE), mark.path.file_name())
-                && dir.symlink_metadata(name).is_err()
-            {
-                dir.symlink_contents(target, name)
-                    .map_err(|why| Error::io(&lossy(mark.path.as_os_str()), "restore the link", why))?;
-                done.push(lossy(mark.path.as_os_str()));
-            }
-        }
-        Ok(done)
-    }
-
-    /// Renames a file to a name nobody obeys.
-    fn set_aside(&self, path: &Path) -> Result<(), Error> {
-        let shown = lossy(path.as_os_str());
-        let (Some((dir, _lent)), Some(name)) = (self.parent(path, TO_CHANGE), path.file_name()) else {
-            return Err(Error::new(Kind::Failed, "a protected name cannot be taken away").at(&shown));
-        };
-        let mut result = Ok(());
-        for number in 0..1_000 {
-            let mut aside = name.to_owned();
-            aside.push(format!(".blocked-{number}"));
-            if dir.symlink_metadata(&aside).is_ok() {
-                continue;
-            }
-            result = dir.rename(name, &dir, &aside);
-            break;
-        }
-        result.map_err(|why| Error::io(&shown, "take a protected name away from the file", why))
-    }
-
-    /// Keeps directories from having become bare repositories, whose configuration git would obey.
-    fn set_heads_aside(
-        &self,
-        dir: &Dir,
-        path: &Path,
-        before: &Marks,
-        done: &mut Vec<String>,
-        depth: usize,
-    ) -> Result<(), Error> {
-        let _lent = Lent::to(dir, TO_LOOK);
-        let Ok((found, _)) = entries(dir, MAX_ENTRIES) else { return Ok(()) };
-        let old = dir.dir_metadata().is_ok_and(|metadata| before.bare.contains(&identity(&metadata)));
-        if !old && is_bare(&found) {
-            for (name, _) in found.iter().filter(|(name, _)| fold(&lossy(name)) == "head") {
-                self.set_aside(&path.join(name))?;
-                done.push(lossy(path.join(name).as_os_str()));
-            }
-        }
-        for (name, kind) in &found {
-            let below = (*kind == ItemKind::Directory && depth < MAX_DEPTH && fold(&lossy(name)) != ".git")
-                .then(|| dir.open_dir_nofollow(name).ok())
-                .flatten();
-            if let Some(below) = below {
-                self.set_heads_aside(&below, &path.join(name), before, done, depth + 1)?;
-            }
-        }
-        Ok(())
-    }
-
     /// The directory that holds the last name of `path`, reached without following a link, with the permission
     /// bits it takes to get there.
-    fn parent(&self, path: &Path, bits: u32) -> Option<(Dir, Vec<Lent>)> {
+    pub(super) fn parent(&self, path: &Path, bits: u32) -> Option<(cap_std::fs::Dir, Vec<Lent>)> {
         let mut dir = self.dir().try_clone().ok()?;
         let mut lent = vec![Lent::to(&dir, bits)];
         for name in path.parent()? {
@@ -217,22 +168,20 @@ impl Root {
         Some((dir, lent))
     }
 
-    /// Free bytes and free files of the file system the workspace is on.
-    pub(crate) fn free_space(&self) -> Option<(u64, u64)> {
-        let state = rustix::fs::fstatvfs(self.dir()).ok()?;
-        Some((state.f_bfree.saturating_mul(state.f_frsize), state.f_ffree))
-    }
-
     /// Where the workspace is now.
     pub(crate) fn present_path(&self) -> Option<PathBuf> {
-        use std::os::fd::AsFd as _;
         crate::command::path_of(self.dir().as_fd())
+    }
+
+    /// Its handle once more.
+    pub(crate) fn handle(&self) -> std::io::Result<std::os::fd::OwnedFd> {
+        self.dir().as_fd().try_clone_to_owned()
     }
 
     /// The workspace's own identity.
     pub(crate) fn identity(&self) -> Result<Identity, Error> {
-        let metadata = self.dir().dir_metadata();
-        metadata.map(|metadata| identity(&metadata)).map_err(|why| Error::io(".", "look at it", why))
+        let stat = rustix::fs::fstat(self.dir());
+        stat.map(|stat| identity(&stat)).map_err(|why| Error::io(".", "look at it", why.into()))
     }
 
     /// The entries of the directory `path` that are no links, and whether each is a directory; none where there is no such
@@ -248,159 +197,161 @@ impl Root {
         real.map(|(name, kind)| (name, kind == ItemKind::Directory)).collect()
     }
 
-    /// Whether `path` is a directory or file below the workspace without a link on the way; its real form.
-    pub(crate) fn real(&self, path: &str) -> Option<(PathBuf, bool)> {
-        let path: PathBuf = Path::new(path).components().collect();
-        let (dir, _lent) = self.parent(&path, TO_LOOK)?;
-        let metadata = dir.symlink_metadata(path.file_name()?).ok()?;
-        (!metadata.is_symlink()).then(|| (path, metadata.is_dir()))
+    /// The directory or file `path` below the workspace, if there is no link on the way, in its real form.
+    pub(crate) fn real(&self, path: &str) -> Option<Mark> {
+        let mark = self.mark_at(Path::new(path).components().collect())?;
+        (!matches!(mark.what, Marked::Link(_))).then_some(mark)
     }
 }
 
-fn identity(metadata: &Metadata) -> Identity {
-    (metadata.dev(), metadata.ino())
-}
-
-fn is_bare(entries: &[(OsString, ItemKind)]) -> bool {
-    let has = |part: &str| entries.iter().any(|(name, _)| fold(&lossy(name)) == part);
-    BARE_REPOSITORY.iter().all(|part| has(part))
-}
-
-/// Where a walk is: for the rules and for the mounts.
-#[derive(Clone, Default)]
-struct Place {
-    inside: Inside,
-    path: PathBuf,
-}
-
-impl Place {
-    fn join(&self, name: &OsStr) -> Self {
-        Self { inside: self.inside.join(&lossy(name)), path: self.path.join(name) }
+/// A mark, unless the same place is marked already.
+fn push_new(marks: &mut Vec<Mark>, mark: Mark) {
+    if !marks.iter().any(|known| known.path == mark.path) {
+        marks.push(mark);
     }
+}
+
+/// What a thing is; `target` gives what a link holds.
+pub(super) fn marked(stat: &Stat, target: impl FnOnce() -> Option<std::ffi::CString>) -> Marked {
+    use std::os::unix::ffi::OsStringExt as _;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Marked::Directory,
+        FileType::Symlink => {
+            let target = target().map(std::ffi::CString::into_bytes).unwrap_or_default();
+            Marked::Link(OsString::from_vec(target).into())
+        }
+        _ => Marked::File,
+    }
+}
+
+/// What holds in a directory.
+#[derive(Clone, Copy, Default)]
+struct Depth {
+    /// It is protected, or below what is: only secrets are of interest.
+    within: bool,
+    /// Nothing in it is of interest but its size.
+    counted: bool,
 }
 
 struct Walk<'a> {
     grants: &'a Grants,
-    closed: Closed,
+    protected: Protected,
     left: usize,
+    trail: Trail,
+    /// What holds in the directories on the way, the top one first.
+    depths: Vec<Depth>,
+    sum: Sum,
+    /// Links that are closed, or protected, and which of both.
+    links: Vec<(PathBuf, bool)>,
     marks: Marks,
+    failed: Option<Error>,
 }
 
 impl Walk<'_> {
-    /// Below a protected directory (`within`) only secrets are of interest.
-    fn directory(&mut self, dir: &Dir, place: &Place, within: bool, depth: usize) -> Result<(), Error> {
-        let unreadable = |why| Error::io(place.inside.shown(), "look through the directory", why);
-        // What others own and this user cannot list, a command of the same user cannot either.
-        let Ok((found, complete)) = entries(dir, self.left) else { return Ok(()) };
-        self.left = self.left.saturating_sub(found.len());
-        if !complete || depth > MAX_DEPTH {
-            return Err(Error::new(
-                Kind::Limit,
-                format!(
-                    "the workspace is too large to run commands in (over {MAX_ENTRIES} files or {MAX_DEPTH} levels)"
-                ),
-            )
-            .hint("use a smaller directory as the workspace; the file tools still work"));
-        }
-        if !within && is_bare(&found) {
-            self.marks.bare.insert(identity(&dir.dir_metadata().map_err(unreadable)?));
-        }
-        for (name, kind) in &found {
-            let place = place.join(name);
-            // A file that vanishes meanwhile needs no mark.
-            let Ok(metadata) = dir.symlink_metadata(name) else { continue };
-            self.marks.usage.files += 1;
-            self.marks.usage.bytes += blocks(&metadata);
-            let mark = || Mark {
-                path: place.path.clone(),
-                what: match kind {
-                    ItemKind::Directory => Marked::Directory,
-                    ItemKind::Link => Marked::Link(dir.read_link_contents(name).unwrap_or_default()),
-                    _ => Marked::File,
-                },
-                identity: identity(&metadata),
-            };
-            // A link tells where it leads and nothing of what is there.
-            if *kind != ItemKind::Link && self.grants.deny_read.matching(&place.inside).is_some() {
-                self.marks.secret.push(mark());
-                self.only_count(dir, name, *kind);
-                continue;
-            }
-            let protected = !within && self.grants.protect.matching(&place.inside).is_some();
-            if protected {
-                self.marks.protected.push(mark());
-            }
-            if *kind == ItemKind::Directory
-                && let Ok(below) = dir.open_dir_nofollow(name)
-            {
-                if self.closed == Closed::Mark && missing(&below, TO_LOOK).is_some() {
-                    self.marks.secret.push(mark());
-                    self.only_count(dir, name, *kind);
-                    continue;
-                }
-                let _lent = Lent::to(&below, TO_LOOK);
-                let within = within || protected;
-                // Git names what is in there by digests: tens of thousands of them, and no secret's name.
-                if within && name == "objects" {
-                    self.only_count(dir, name, *kind);
-                    continue;
-                }
-                self.directory(&below, &place, within, depth + 1)?;
-            }
-        }
-        Ok(())
+    fn depth(&self) -> Depth {
+        self.depths.last().copied().unwrap_or_default()
     }
 
     /// Adds what is below a directory in which nothing is marked, so that it does not seem to have grown later.
-    fn only_count(&mut self, dir: &Dir, name: &OsStr, kind: ItemKind) {
-        if kind == ItemKind::Directory
-            && let Ok(below) = dir.open_dir_nofollow(name)
-        {
-            let mut count = Count::new(Closed::Open);
-            // What is too much to be counted is found to be so while the command runs.
-            count.directory(&below, 0);
-            self.marks.usage.bytes += count.usage.bytes;
-            self.marks.usage.files += count.usage.files;
+    fn count_below(&mut self, here: &Here<'_>, name: &OsStr) {
+        struct Below<'s>(&'s mut Sum);
+        impl Visitor for Below<'_> {
+            fn entry(&mut self, here: &Here<'_>, entry: &Entry) -> Go {
+                here.stat(&entry.name).iter().for_each(|stat| self.0.add(stat));
+                Go::In
+            }
+
+            // What cannot be counted before cannot be counted later either.
+            fn unseen(&mut self, _: &Here<'_>, _: &OsStr, _: Unseen) {}
+        }
+        let place = here.dir().and_then(|dir| look(dir, name).ok());
+        if let Some(place) = place {
+            let _ = descend(place, Closed::Open, &mut Below(&mut self.sum));
         }
     }
 }
 
-struct Count {
-    usage: Usage,
-    left: usize,
-    closed: Closed,
-    skipped: bool,
-}
-
-impl Count {
-    fn new(closed: Closed) -> Self {
-        Self { usage: Usage::default(), left: 4 * MAX_ENTRIES, closed, skipped: false }
+impl Visitor for Walk<'_> {
+    fn enter(&mut self, here: &Here<'_>) {
+        let (Some(depth), Some(dir)) = (self.depths.last_mut(), here.dir()) else { return };
+        let has = |part: &str| {
+            !matches!(statat(dir, part, AtFlags::SYMLINK_NOFOLLOW), Err(rustix::io::Errno::NOENT))
+        };
+        if !depth.within && !depth.counted && self.protected.is_repository(None, has) {
+            let (path, what, identity) = (here.path(), Marked::Directory, here.identity());
+            self.marks.protected.push(Mark { path, what, identity });
+            depth.within = true;
+        }
     }
 
-    /// Whether all of `dir` could be counted, but for what was skipped.
-    fn directory(&mut self, dir: &Dir, depth: usize) -> bool {
-        if self.closed == Closed::Leave && missing(dir, TO_LOOK).is_some() {
-            self.skipped = true;
-            return true;
+    fn entry(&mut self, here: &Here<'_>, entry: &Entry) -> Go {
+        let depth = self.depth();
+        let Some(left) = self.left.checked_sub(usize::from(!depth.counted)) else { return Go::Stop };
+        self.left = left;
+        // A file that vanishes meanwhile needs no mark.
+        let Some(stat) = here.stat(&entry.name) else { return Go::Over };
+        self.sum.add(&stat);
+        let is_directory = entry.kind == ItemKind::Directory;
+        if depth.counted {
+            if is_directory {
+                self.depths.push(depth);
+            }
+            return Go::In;
         }
-        let _lent = Lent::to(dir, TO_LOOK);
-        let Ok((found, complete)) = entries(dir, self.left) else { return true };
-        self.left = self.left.saturating_sub(found.len());
-        for (name, kind) in &found {
-            self.usage.files += 1;
-            self.usage.bytes += dir.symlink_metadata(name).map_or(0, |metadata| blocks(&metadata));
-            if *kind == ItemKind::Directory
-                && let Ok(below) = dir.open_dir_nofollow(name)
-                && (depth >= MAX_DEPTH || !self.directory(&below, depth + 1))
-            {
-                return false;
+        self.trail.push(&lossy(&entry.name));
+        let is_link = entry.kind == ItemKind::Link;
+        let closed = self.grants.deny_read.at(&self.trail).is_some();
+        let protected = !depth.within && self.protected.at(&self.trail).is_some();
+        let path = || here.path().join(&entry.name);
+        let mark = || {
+            let target = || readlinkat(here.dir()?, &entry.name, Vec::new()).ok();
+            Mark { path: path(), what: marked(&stat, target), identity: identity(&stat) }
+        };
+        // Also of a link in what is protected: `.git/hooks` may lead to a directory of another name.
+        if is_link && (closed || protected || depth.within) {
+            self.links.push((path(), closed));
+        }
+        if protected {
+            self.marks.protected.push(mark());
+        }
+        // A link itself tells where it leads and nothing of what is there.
+        if closed && !is_link {
+            self.marks.secret.push(mark());
+        }
+        if !is_directory {
+            self.trail.pop();
+            return Go::Over;
+        }
+        let within = depth.within || protected;
+        // Git names what is in there by digests: tens of thousands of them, and no secret's name.
+        let counted = closed || within && entry.name == "objects";
+        self.depths.push(Depth { within, counted });
+        Go::In
+    }
+
+    fn unseen(&mut self, here: &Here<'_>, name: &OsStr, why: Unseen) {
+        match why {
+            // What others own and this user cannot list, a command of the same user cannot either.
+            Unseen::Foreign => {}
+            Unseen::Closed => {
+                self.count_below(here, name);
+                // A command could open it: it is kept closed as a whole.
+                if let Some(stat) = here.stat(name).filter(|_| !self.depth().counted) {
+                    let (path, what) = (here.path().join(name), Marked::Directory);
+                    self.marks.secret.push(Mark { path, what, identity: identity(&stat) });
+                }
+            }
+            Unseen::Failed(why) => {
+                let path = lossy(here.path().join(name).as_os_str());
+                self.failed.get_or_insert_with(|| Error::io(&path, "look through the directory", why));
             }
         }
-        complete
     }
-}
 
-/// What a file takes on the disk.
-fn blocks(metadata: &Metadata) -> u64 {
-    metadata.blocks().saturating_mul(512)
+    fn left(&mut self, _: &Here<'_>, _: &OsStr) {
+        self.depths.pop();
+        if !self.depth().counted {
+            self.trail.pop();
+        }
+    }
 }

@@ -26,6 +26,8 @@ mod keep;
 
 pub(crate) mod guard;
 
+mod closing;
+
 mod nearest;
 
 mod outline;
@@ -34,7 +36,16 @@ mod outline;
 mod lent;
 
 #[cfg(target_os = "linux")]
+pub(crate) mod descend;
+
+#[cfg(target_os = "linux")]
+pub(crate) mod usage;
+
+#[cfg(target_os = "linux")]
 pub(crate) mod marks;
+
+#[cfg(target_os = "linux")]
+pub(crate) mod takeback;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,6 +87,7 @@ struct Inner {
     /// The absolute paths that lead to it, as it was asked for and as it really is. Only ever compared.
     own_paths: Vec<PathBuf>,
     resolver: Resolver,
+    closing: closing::Closing,
 }
 
 impl Root {
@@ -112,7 +124,8 @@ impl Root {
         let real = std::fs::canonicalize(path).ok();
         let own_paths = [std::path::absolute(path).ok(), real].into_iter().flatten().collect();
         let resolver = resolve::available(&dir);
-        Ok(Self { inner: Arc::new(Inner { dir, own_paths, resolver }), keeper: None })
+        let inner = Inner { dir, own_paths, resolver, closing: closing::Closing::default() };
+        Ok(Self { inner: Arc::new(inner), keeper: None })
     }
 
     /// Whether files can be created in the workspace's top directory, as far as permissions tell.

@@ -11,7 +11,7 @@ use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 #[cfg(target_os = "linux")]
 use super::direct;
 use super::resolve::{self, Found};
-use super::{Root, nearest};
+use super::{Root, guard, nearest};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
 
@@ -24,14 +24,14 @@ pub(super) struct Opened {
 
 /// Opens the file at `path`.
 pub(super) fn open(root: &Root, grants: &Grants, path: &str) -> Result<Opened, Error> {
+    root.check_open()?;
     resolve::check_text(path)?;
     #[cfg(target_os = "linux")]
     if let Some(file) = direct::open(root, grants, path) {
         return regular(file, path);
     }
     let resolved = resolve::resolve(root, path)?;
-    let inside = resolved.inside();
-    grants.check_read(&inside)?;
+    guard::check_read(grants, &resolved)?;
     match (&resolved.found, &resolved.last) {
         (Found::File(_), Some(name)) => {
             let file = open_name(resolved.dir(), name.as_ref())

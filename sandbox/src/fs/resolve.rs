@@ -15,8 +15,12 @@ use cap_fs_ext::DirExt as _;
 use cap_std::fs::{Dir, Metadata};
 
 use super::Root;
+#[cfg(feature = "wasm")]
+use super::guard;
 use crate::error::{Error, Kind};
-use crate::names::Inside;
+#[cfg(feature = "wasm")]
+use crate::grants::Grants;
+use crate::names::{Inside, lossy};
 use crate::report::Resolver;
 
 /// As in Linux; a chain of links longer than that is a loop.
@@ -56,6 +60,8 @@ pub(crate) struct Resolved<'r> {
     pub(crate) last: Option<OsString>,
     /// What is there.
     pub(crate) found: Found,
+    /// The links that were followed, by the names that lead to each without another link.
+    links: Vec<Inside>,
 }
 
 /// A directory of the workspace that is held open, with those on the way to it: where a component's paths start.
@@ -64,13 +70,16 @@ pub(crate) struct Resolved<'r> {
 pub(crate) struct Place {
     root: Root,
     above: Vec<(OsString, Arc<Dir>)>,
+    links: Vec<Inside>,
 }
 
 #[cfg(feature = "wasm")]
 impl Place {
-    /// The directory at `path` of the workspace.
-    pub(crate) fn open(root: &Root, path: &str) -> Result<Self, Error> {
-        resolve(root, path)?.into_place(path)
+    /// The directory at `path` of the workspace, which `grants` let be read.
+    pub(crate) fn open(root: &Root, grants: &Grants, path: &str) -> Result<Self, Error> {
+        let resolved = resolve(root, path)?;
+        guard::check_read(grants, &resolved)?;
+        resolved.into_place(path)
     }
 
     /// Its handle.
@@ -91,6 +100,7 @@ impl Place {
     /// Resolves a relative `path` below it. Nothing leads above it again: neither `..` nor a link, and an absolute
     /// path is outside whatever it names. With `follow` a link at the end is followed, else it is what is found.
     pub(crate) fn resolve(&self, path: &str, follow: bool) -> Result<Resolved<'_>, Error> {
+        self.root.check_open()?;
         check_text(path)?;
         if Path::new(path).has_root() {
             return Err(Error::outside(path));
@@ -101,7 +111,7 @@ impl Place {
             above: self.above.clone(),
             todo: VecDeque::new(),
             wants_directory: ends_in_directory(path),
-            links: 0,
+            links: self.links.clone(),
             floor: Some(self.above.len()),
             follow_last: follow,
         };
@@ -148,6 +158,17 @@ impl<'r> Resolved<'r> {
         Inside::from_names(above.chain(&self.missing).chain(&self.last).map(OsString::as_os_str))
     }
 
+    /// The path without links or `..`, by its real names.
+    #[cfg(target_os = "linux")]
+    pub(super) fn path(&self) -> std::path::PathBuf {
+        self.above.iter().map(|(name, _)| name).chain(&self.missing).chain(&self.last).collect()
+    }
+
+    /// The links that were followed on the way.
+    pub(crate) fn links(&self) -> &[Inside] {
+        &self.links
+    }
+
     /// The handle of the directory the path leads to.
     pub(super) fn open_directory(&self, path: &str) -> Result<Dir, Error> {
         match &self.last {
@@ -170,7 +191,7 @@ impl<'r> Resolved<'r> {
             let opened = opened.map_err(|source| Error::io(path, "open the directory", source))?;
             self.above.push((name, Arc::new(opened)));
         }
-        Ok(Place { root: self.root.clone(), above: self.above })
+        Ok(Place { root: self.root.clone(), above: self.above, links: self.links })
     }
 
     /// Makes the missing directories; the ones made are removed again if one cannot be.
@@ -207,6 +228,7 @@ impl<'r> Resolved<'r> {
 
 /// Resolves `path`, following links as far as they stay inside.
 pub(super) fn resolve<'r>(root: &'r Root, path: &str) -> Result<Resolved<'r>, Error> {
+    root.check_open()?;
     check_text(path)?;
     let walk = Walk {
         root,
@@ -214,11 +236,29 @@ pub(super) fn resolve<'r>(root: &'r Root, path: &str) -> Result<Resolved<'r>, Er
         above: Vec::new(),
         todo: VecDeque::new(),
         wants_directory: ends_in_directory(path),
-        links: 0,
+        links: Vec::new(),
         floor: None,
         follow_last: true,
     };
     walk.start()
+}
+
+/// Where the link `path` leads, which names it below the workspace without another link on the way.
+#[cfg(target_os = "linux")]
+pub(super) fn lead<'r>(root: &'r Root, path: &Path) -> Result<Resolved<'r>, Error> {
+    let shown = lossy(path.as_os_str());
+    let mut walk = Walk {
+        root,
+        path: &shown,
+        above: Vec::new(),
+        todo: VecDeque::new(),
+        wants_directory: false,
+        links: Vec::new(),
+        floor: None,
+        follow_last: true,
+    };
+    walk.push_front(path)?;
+    walk.run()
 }
 
 /// What can be said of a path without looking at the disk.
@@ -246,7 +286,7 @@ struct Walk<'r, 'p> {
     above: Vec<(OsString, Arc<Dir>)>,
     todo: VecDeque<Step>,
     wants_directory: bool,
-    links: usize,
+    links: Vec<Inside>,
     /// The directories that are not left again; with them, absolute paths lead outside.
     floor: Option<usize>,
     follow_last: bool,
@@ -310,10 +350,12 @@ impl<'r> Walk<'r, '_> {
 
     /// Puts the target of the link `name` in front of what is still to do.
     fn follow(&mut self, name: &OsStr) -> Result<(), Error> {
-        self.links += 1;
-        if self.links > MAX_LINKS {
+        // Those that led to where a component's paths start are bounded when it gets there.
+        if self.links.len() >= MAX_LINKS {
             return Err(Error::new(Kind::Failed, "the path goes through too many links").at(self.path));
         }
+        let above = Inside::from_names(self.above.iter().map(|(name, _)| name.as_os_str()));
+        self.links.push(above.join(&lossy(name)));
         let dir = self.above.last().map_or(self.root.dir(), |(_, dir)| dir);
         let target =
             dir.read_link_contents(name).map_err(|source| Error::io(self.path, "follow the link", source))?;
@@ -382,7 +424,7 @@ impl<'r> Walk<'r, '_> {
     }
 
     fn finish(self, missing: Vec<OsString>, last: Option<OsString>, found: Found) -> Resolved<'r> {
-        Resolved { root: self.root, above: self.above, missing, last, found }
+        Resolved { root: self.root, above: self.above, missing, last, found, links: self.links }
     }
 }
 

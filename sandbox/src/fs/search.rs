@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::resolve::{self, Found};
 use super::walk::{self, Go, ItemKind, Start};
-use super::{Root, list, open};
+use super::{Root, guard, list, open};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
 use crate::names::{Inside, lossy};
@@ -233,8 +233,8 @@ impl Root {
     ) -> Result<SearchResult, Error> {
         let path = options.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
         let resolved = resolve::resolve(self, path)?;
+        guard::check_read(grants, &resolved)?;
         let inside = resolved.inside();
-        grants.check_read(&inside)?;
         let asked = options
             .max_results
             .filter(|n| *n > 0)

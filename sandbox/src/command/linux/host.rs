@@ -11,6 +11,8 @@ use std::io::{Seek as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use super::program::Program;
+
 /// Trees of programs and libraries that every command sees, read-only (`@system`).
 const TREES: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"];
 
@@ -68,20 +70,6 @@ pub(super) fn own_places() -> impl Iterator<Item = &'static str> {
     TREES.iter().chain(SETTINGS).copied().chain(["/proc", "/dev", "/tmp", "/run"])
 }
 
-/// The first of the usual places of system programs that has `name`. `PATH` is not asked: it may lead into a workspace.
-pub(super) fn program(name: &str) -> Option<PathBuf> {
-    ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/run/current-system/sw/bin"]
-        .iter()
-        .map(|directory| Path::new(directory).join(name))
-        .find(|path| path.is_file())
-}
-
-/// The program that runs now.
-pub(super) fn own_program() -> Option<PathBuf> {
-    // The link tells the path of the program's file, also where the program was started by a relative one.
-    Path::new("/proc/self/exe").read_link().ok().filter(|path| path.is_file())
-}
-
 /// What tells one of this process's namespaces from others.
 pub(super) fn namespace(kind: &str) -> Option<String> {
     let link = Path::new("/proc/self/ns").join(kind).read_link().ok()?;
@@ -119,15 +107,17 @@ pub(super) fn memory_file(name: &str, content: &str) -> std::io::Result<OwnedFd>
 }
 
 /// The version that bubblewrap says it has.
-pub(super) fn version_of(bubblewrap: &Path) -> Result<String, String> {
-    let output = std::process::Command::new(bubblewrap)
+pub(super) fn version_of(bubblewrap: &Program) -> Result<String, String> {
+    let shown = bubblewrap.shown().display();
+    let output = bubblewrap
+        .process()
         .arg("--version")
         .env_clear()
         .output()
-        .map_err(|why| format!("{} cannot be started: {why}", bubblewrap.display()))?;
+        .map_err(|why| format!("{shown} cannot be started: {why}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     match said.trim().strip_prefix("bubblewrap ") {
         Some(version) if output.status.success() => Ok(version.to_owned()),
-        _ => Err(format!("{} does not say that it is bubblewrap", bubblewrap.display())),
+        _ => Err(format!("{shown} does not say that it is bubblewrap")),
     }
 }

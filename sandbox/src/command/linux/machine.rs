@@ -2,13 +2,12 @@
 //!
 //! Invariant: the reduced tier is chosen by [`Machine::reduced`] alone, which is asked only where a policy names that tier.
 
-use std::path::PathBuf;
-use std::sync::atomic::Ordering;
-
-use super::{CAN_BE_STAGE, cgroup, host, landlock, missing, sys};
+use super::program::{self, Program};
+use super::{cgroup, host, landlock, missing, sys};
 use crate::command::layer::wanted;
 use crate::command::{Layer, Setup};
 use crate::error::{Error, Kind};
+use crate::fs::Root;
 use crate::policy::Policy;
 
 /// Layers without which no command runs, whatever a policy leaves out.
@@ -21,7 +20,9 @@ const REDUCED_LANDLOCK: u32 = 6;
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) outer: Outer,
-    pub(super) stage: PathBuf,
+    pub(super) stage: Program,
+    /// Whether the stage is not the running program itself.
+    names_stage: bool,
     pub(super) landlock: u32,
     pub(super) groups: Result<cgroup::Place, String>,
 }
@@ -31,7 +32,7 @@ pub(super) struct Machine {
 pub(super) enum Outer {
     /// Bubblewrap's namespaces.
     Bubblewrap {
-        program: PathBuf,
+        program: Program,
         version: String,
         /// Whether commands need a user of their own, since the runtime is root.
         owner: bool,
@@ -46,9 +47,17 @@ pub(super) enum Outer {
 impl Machine {
     /// What there is for all layers.
     pub(super) fn find(setup: &Setup) -> Result<Self, Error> {
-        let program = setup.bubblewrap.clone().or_else(|| host::program("bwrap"));
-        let program = program
-            .ok_or_else(|| missing(Layer::Bubblewrap, "there is no bwrap in the system's directories"))?;
+        let path = setup.bubblewrap.clone().or_else(|| program::find("bwrap"));
+        let path =
+            path.ok_or_else(|| missing(Layer::Bubblewrap, "there is no bwrap in the system's directories"))?;
+        let program = Program::open(&path).map_err(|why| {
+            missing(Layer::Bubblewrap, &format!("{} cannot be started: {why}", path.display()))
+        })?;
+        if program.is_changeable() {
+            let shown = program.shown().display();
+            let why = format!("{shown} could be changed by those that it is to confine: root should own it");
+            return Err(missing(Layer::Bubblewrap, &why));
+        }
         let version = host::version_of(&program).map_err(|why| missing(Layer::Bubblewrap, &why))?;
         let owner = sys::effective_uid() == 0 && wanted(Layer::Owner, setup.left_out());
         Self::with(Outer::Bubblewrap { program, version, owner }, setup)
@@ -64,15 +73,20 @@ impl Machine {
     }
 
     fn with(outer: Outer, setup: &Setup) -> Result<Self, Error> {
-        let own = || CAN_BE_STAGE.load(Ordering::Relaxed).then(host::own_program).flatten();
-        let Some(stage) = setup.stage.clone().or_else(own) else {
-            return Err(Error::new(
+        let none = |why: String| {
+            Error::new(
                 Kind::Unavailable,
-                "commands are refused: there is no program for the inner stage",
+                format!("commands are refused: there is no program for the inner stage{why}"),
             )
-            .hint("call command::enter_stage_if_asked first in main, or name one in Setup::stage"));
+            .hint("call command::enter_stage_if_asked first in main, or name one in Setup::stage")
         };
-        Ok(Self { outer, stage, landlock: sys::landlock_abi().unwrap_or(0), groups: cgroup::place() })
+        let stage = match &setup.stage {
+            Some(path) => Program::open(path).map_err(|why| none(format!(" ({}: {why})", path.display())))?,
+            None => program::own().ok_or_else(|| none(String::new()))?,
+        };
+        let names_stage = setup.stage.is_some();
+        let landlock = sys::landlock_abi().unwrap_or(0);
+        Ok(Self { outer, stage, names_stage, landlock, groups: cgroup::place() })
     }
 
     /// Whether this is the reduced tier.
@@ -84,7 +98,7 @@ impl Machine {
     pub(super) fn bubblewrap(&self) -> String {
         match &self.outer {
             Outer::Bubblewrap { program, version, .. } => {
-                format!("version {version} at {}", program.display())
+                format!("version {version} at {}", program.shown().display())
             }
             Outer::Nothing { why } => why.clone(),
         }
@@ -96,7 +110,8 @@ impl Machine {
     }
 
     /// Whether what a policy requires is there, as far as that can be told without a trial run.
-    pub(super) fn check(&self, policy: &Policy) -> Result<(), Error> {
+    pub(super) fn check(&self, policy: &Policy, workspace: &Root) -> Result<(), Error> {
+        self.check_programs(workspace)?;
         let parse = |name: &String| {
             Layer::parse(name).ok_or_else(|| Error::new(Kind::Policy, "unknown layer").at(name))
         };
@@ -108,6 +123,26 @@ impl Machine {
             return self.check_layer((Layer::Seccomp, None));
         }
         REQUIRED.into_iter().try_for_each(|layer| self.check_layer(layer))
+    }
+
+    /// No program that confines commands is one that they could write to: what runs is what was opened, and nobody can write
+    /// to a program while it runs, but bubblewrap and a stage of its own run only now and then.
+    fn check_programs(&self, workspace: &Root) -> Result<(), Error> {
+        let bubblewrap = match &self.outer {
+            Outer::Bubblewrap { program, .. } => Some(program),
+            Outer::Nothing { .. } => None,
+        };
+        let stage = Some(&self.stage).filter(|_| self.names_stage);
+        match bubblewrap.into_iter().chain(stage).find(|program| program.lies_in(workspace)) {
+            None => Ok(()),
+            Some(program) => {
+                let why = format!(
+                    "{} lies in the workspace, where commands could change it",
+                    program.shown().display()
+                );
+                Err(missing(Layer::Bubblewrap, &why))
+            }
+        }
     }
 
     fn check_layer(&self, (layer, least): (Layer, Option<u32>)) -> Result<(), Error> {

@@ -7,11 +7,15 @@ mod sys;
 
 mod host;
 
+mod program;
+
 mod machine;
 
 mod spawn;
 
 mod held;
+
+mod expected;
 
 mod mounts;
 
@@ -46,7 +50,7 @@ mod service;
 mod probe;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 pub(crate) use host::path_of;
@@ -57,8 +61,11 @@ use super::rules::Decided;
 use super::{End, Layer, Limits, Ran, Setup, rules};
 use crate::error::{Error, Kind};
 use crate::fs::Root;
-use crate::fs::marks::{Marks, Usage};
+use crate::fs::marks::Marks;
+use crate::fs::takeback::Made;
+use crate::fs::usage::Usage;
 use crate::grants::Grants;
+use crate::names::lossy;
 use crate::policy::{Confinement, Exec, Mode, NetMode, Policy, Tier};
 use crate::report::Enforced;
 use machine::{Machine, Outer};
@@ -71,12 +78,9 @@ use watch::Exceeded;
 type Process = std::process::Command;
 type Child = std::process::Child;
 
-/// Whether this program has said that it can be started as a stage.
-static CAN_BE_STAGE: AtomicBool = AtomicBool::new(false);
-
 pub(super) fn enter_stage_if_asked() {
     stage::enter(std::env::args_os());
-    CAN_BE_STAGE.store(true, Ordering::Relaxed);
+    program::open_own();
 }
 
 /// Confined commands in a workspace, under one policy. Cheap to clone; knows that its layers work on this machine.
@@ -159,7 +163,7 @@ impl Commands {
         setup: &Setup,
         machine: Machine,
     ) -> Result<Self, Error> {
-        machine.check(policy)?;
+        machine.check(policy, root)?;
         let commands = Self(Arc::new(Inner {
             root: root.clone(),
             grants: policy.grants(mode),
@@ -244,22 +248,30 @@ impl Commands {
     /// Runs a command until it is to stop, and takes back what it did to protected names.
     fn carry_out(&self, command: &str, talk: Option<TalkPipes>, stop: Arc<AtomicBool>) -> Result<Ran, Error> {
         let inner = &*self.0;
+        inner.root.check_open()?;
         let before = inner.root.marks(&inner.grants)?;
         let mode = inner.root.mode();
         let ended = self.start(command, &before, talk, stop);
         inner.root.restore_mode(mode);
         let ended = ended?;
         let taken_back = match inner.grants.can_write() {
-            true => inner.root.undo_protected(&inner.grants, &before)?,
-            false => Vec::new(),
+            true => {
+                let protected = inner.grants.protected().with_led_to(&before.led_to);
+                inner.root.take_back(&protected, &before, &Made::Anything)
+            }
+            false => Default::default(),
         };
+        if !taken_back.left.is_empty() {
+            inner.root.close(taken_back.left.clone());
+        }
         let enforced = inner.held(&ended)?;
         Ok(Ran {
             end: ended.end(),
             output_bytes: ended.ended.output.total(),
             truncated: ended.ended.output.is_cut(),
             output: ended.ended.output.into_bytes(),
-            taken_back,
+            left: taken_back.left.iter().map(|left| lossy(left.path.as_os_str())).collect(),
+            taken_back: taken_back.gone,
             enforced,
         })
     }

@@ -2,19 +2,20 @@
 //!
 //! Invariant: later mounts lie on top of earlier ones, so that what is closed comes after what it is closed in.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::expected::{Expected, What};
 use super::host::{self, System};
 use super::landlock;
 use crate::command::limits::Limits;
 use crate::error::{Error, Kind};
 use crate::fs::Root;
-use crate::fs::marks::{Marked, Marks};
+use crate::fs::descend::Identity;
+use crate::fs::marks::{Mark, Marked, Marks};
 use crate::grants::{Grants, Scope};
 
-/// Where the stage lies inside the sandbox.
-pub(super) const STAGE: &str = "/run/toolgate";
 /// A directory that can be written by its mount and not by Landlock's rules: the self-check tries.
 pub(super) const PROBE: &str = "/run/probe";
 /// The home directory inside.
@@ -48,6 +49,8 @@ pub(super) enum Mount {
 pub(super) struct Plan {
     pub(super) mounts: Vec<Mount>,
     pub(super) rules: landlock::Rules,
+    /// What the stage has to find of the workspace.
+    pub(super) expected: Vec<Expected>,
 }
 
 /// Lays out the sandbox of a workspace at `workspace` whose files are found under `source`. Without `around`, which only a
@@ -72,7 +75,7 @@ pub(super) fn plan(
         plan.mounts.push(Mount::Writable { source: "/".into(), target: "/".into() });
     }
     plan.system(limits, around);
-    plan.workspace(workspace, shown, source, root, grants);
+    plan.workspace(workspace, shown, source, root, grants)?;
     if around {
         plan.marks(workspace, source, grants, marks);
     }
@@ -110,16 +113,23 @@ impl Plan {
             Mount::Directory(PROBE.into()),
         ]);
         self.rules.list.push("/".into());
-        self.rules.read.extend([STAGE, "/proc", "/etc/passwd", "/etc/group"].map(str::to_owned));
+        self.rules.read.extend(["/proc", "/etc/passwd", "/etc/group"].map(str::to_owned));
         self.rules.write.extend(["/tmp", "/dev/shm"].map(str::to_owned));
         self.rules.devices.extend(host::DEVICES.iter().map(|path| (*path).to_owned()));
     }
 
-    fn workspace(&mut self, at: &Path, shown: &str, source: &Path, root: &Root, grants: &Grants) {
+    fn workspace(
+        &mut self,
+        at: &Path,
+        shown: &str,
+        source: &Path,
+        root: &Root,
+        grants: &Grants,
+    ) -> Result<(), Error> {
         match &grants.read {
             Scope::Everything => {
                 let writable = grants.write == Scope::Everything;
-                self.tree(source.to_owned(), at.to_owned(), writable);
+                self.tree(source.to_owned(), at.to_owned(), writable, root.identity()?);
                 let rules = if writable { &mut self.rules.write } else { &mut self.rules.read };
                 rules.push(shown.to_owned());
             }
@@ -139,23 +149,31 @@ impl Plan {
                 }
             }
         }
+        Ok(())
     }
 
     /// A granted directory or file of the workspace; one that is not there, or is reached by a link, grants nothing.
     fn part(&mut self, at: &Path, source: &Path, root: &Root, path: &str, writable: bool) {
-        if let Some((real, _)) = root.real(path) {
-            let target = at.join(&real);
+        if let Some(Mark { path, identity, .. }) = root.real(path) {
+            let target = at.join(&path);
             let rules = if writable { &mut self.rules.write } else { &mut self.rules.read };
             rules.extend(target.to_str().map(str::to_owned));
-            self.tree(source.join(&real), target, writable);
+            self.tree(source.join(&path), target, writable, identity);
         }
     }
 
-    fn tree(&mut self, source: PathBuf, target: PathBuf, writable: bool) {
+    fn tree(&mut self, source: PathBuf, target: PathBuf, writable: bool, identity: Identity) {
+        self.expect(&target, if writable { What::Writable(identity) } else { What::ReadOnly(identity) });
         self.mounts.push(match writable {
             true => Mount::Writable { source, target },
             false => Mount::ReadOnly { source, target },
         });
+    }
+
+    /// What the stage has to find at a place; what was mounted there before is below it.
+    fn expect(&mut self, at: &Path, what: What) {
+        self.expected.retain(|expected| expected.at != at.as_os_str());
+        self.expected.push(Expected { at: at.into(), what });
     }
 
     fn marks(&mut self, at: &Path, source: &Path, grants: &Grants, marks: &Marks) {
@@ -163,16 +181,26 @@ impl Plan {
         if grants.can_write() {
             for mark in marks.protected.iter().filter(|mark| visible(&mark.path)) {
                 if !matches!(mark.what, Marked::Link(_)) {
-                    self.tree(source.join(&mark.path), at.join(&mark.path), false);
+                    self.tree(source.join(&mark.path), at.join(&mark.path), false, mark.identity);
                 }
             }
         }
-        for mark in marks.secret.iter().filter(|mark| visible(&mark.path)) {
+        let covers: Vec<&Mark> = marks.secret.iter().filter(|mark| visible(&mark.path)).collect();
+        // What lies below a cover cannot be seen, be it covered itself or not.
+        let covered: BTreeSet<&Path> = covers.iter().map(|mark| mark.path.as_path()).collect();
+        let hidden = |path: &Path| path.ancestors().skip(1).any(|above| covered.contains(above));
+        self.expected.retain(|expected| {
+            let path = Path::new(&expected.at).strip_prefix(at);
+            path.is_ok_and(|path| !hidden(path))
+        });
+        for mark in covers.iter().filter(|mark| !hidden(&mark.path)) {
             let target = at.join(&mark.path);
-            self.mounts.push(match mark.what {
-                Marked::Directory => Mount::ClosedDirectory(target),
-                _ => Mount::ClosedFile(target),
-            });
+            let (mount, what) = match mark.what {
+                Marked::Directory => (Mount::ClosedDirectory(target.clone()), What::ClosedDirectory),
+                _ => (Mount::ClosedFile(target.clone()), What::ClosedFile),
+            };
+            self.expect(&target, what);
+            self.mounts.push(mount);
         }
     }
 

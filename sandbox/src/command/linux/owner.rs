@@ -10,9 +10,10 @@
 
 use std::ffi::{CString, OsString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::{stage, sys};
@@ -23,16 +24,16 @@ const USER: u32 = 2_147_000_001;
 
 /// Where the outer stage puts the workspace, for bubblewrap to find.
 pub(super) const WORKSPACE: &str = "/tmp/workspace";
-/// Where it puts the stage's program.
-pub(super) const STAGE: &str = "/tmp/stage";
+/// Where it puts the stage's program, to open it again.
+const STAGE: &str = "/tmp/stage";
 
 /// What the outer stage needs to know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Task {
-    /// The workspace's path on the machine.
-    pub(super) workspace: String,
-    /// The path of the stage's program on the machine.
-    pub(super) stage: String,
+    /// The workspace, by its descriptor.
+    pub(super) workspace: RawFd,
+    /// The stage's program, by its descriptor; the one that the commands' user can start takes its number.
+    pub(super) stage: RawFd,
 }
 
 /// Prepares, becomes the user, and becomes bubblewrap, whose program and arguments are `bubblewrap`; what comes back is
@@ -52,17 +53,18 @@ pub(super) fn run(task: &stage::Task, mut bubblewrap: impl Iterator<Item = OsStr
 fn prepare(task: &Task) -> Result<(), (Layer, &'static str, io::Error)> {
     let path = |text: &str| CString::new(text).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
     let at = |doing: &'static str| move |why: io::Error| (Layer::Owner, doing, why);
-    sys::unshare(libc::CLONE_NEWNS).map_err(at("make a mount namespace (this needs CAP_SYS_ADMIN)"))?;
-    sys::make_mounts_private().map_err(at("keep mounts private"))?;
     let owners = owners().map_err(|why| (Layer::Userns, "make a user namespace that maps owners", why))?;
-    let copy = |text: &str| {
-        let mount = sys::clone_mount(&path(text)?)?;
+    let copy = |what: RawFd| {
+        let mount = sys::clone_mount(sys::borrow(what)?)?;
         sys::map_owners(mount.as_fd(), owners.as_fd())?;
         Ok::<_, io::Error>(mount)
     };
-    let workspace = copy(&task.workspace)
+    // While the descriptors are still of this namespace.
+    let workspace = copy(task.workspace)
         .map_err(at("map the owners of the workspace (its file system may not be able to)"))?;
-    let program = copy(&task.stage).map_err(at("map the owners of the stage's program"))?;
+    let program = copy(task.stage).map_err(at("map the owners of the stage's program"))?;
+    sys::unshare(libc::CLONE_NEWNS).map_err(at("make a mount namespace (this needs CAP_SYS_ADMIN)"))?;
+    sys::make_mounts_private().map_err(at("keep mounts private"))?;
     // From here on nothing of the machine's /tmp is needed: what was in it is held by the two mounts.
     sys::mount_tmpfs(c"/tmp").map_err(at("mount a place to work in"))?;
     std::fs::create_dir(WORKSPACE).map_err(at("make a place for the workspace"))?;
@@ -70,6 +72,11 @@ fn prepare(task: &Task) -> Result<(), (Layer, &'static str, io::Error)> {
     let attach = |mount: OwnedFd, place: &str| sys::attach_mount(mount.as_fd(), &path(place)?);
     attach(workspace, WORKSPACE).map_err(at("mount the workspace"))?;
     attach(program, STAGE).map_err(at("mount the stage"))?;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let program =
+        rustix::fs::open(STAGE, flags, Mode::empty()).map_err(|why| at("open the stage")(why.into()))?;
+    sys::take_number(program.as_fd(), task.stage).map_err(at("pass the stage on"))?;
+    sys::close_on_exec(task.workspace).map_err(at("keep the workspace's descriptor"))?;
     std::env::set_current_dir("/").map_err(at("leave the directory it was started in"))?;
     sys::become_user(USER).map_err(at("become the user of commands"))
 }

@@ -23,7 +23,7 @@ use super::host::{self, System};
 use super::landlock::{Access, Rules};
 use crate::error::{Error, Kind};
 use crate::fs::Root;
-use crate::fs::marks::Marks;
+use crate::fs::marks::{Marked, Marks};
 use crate::grants::{Grants, Scope};
 
 /// What the reduced tier does not hold, for reports.
@@ -169,7 +169,7 @@ impl Around<'_> {
     /// A granted directory or file; one that is not there, or is reached by a link, grants nothing.
     fn part(&mut self, path: &str, writable: bool) -> Result<(), Error> {
         match self.root.real(path) {
-            Some((real, directory)) => self.grant(&real, directory, writable),
+            Some(real) => self.grant(&real.path, real.what == Marked::Directory, writable),
             None => Ok(()),
         }
     }

@@ -4,10 +4,11 @@
 
 use std::ffi::OsString;
 use std::io::{PipeReader, PipeWriter};
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
 
 use super::machine::Outer;
+use super::program::by_number;
 use super::reduced::Scratch;
 use super::service::TalkPipes;
 use super::supervise::Started;
@@ -65,46 +66,51 @@ impl Inner {
     ) -> Result<Started, Error> {
         let workspace = self.root.present_path().ok_or_else(unfit)?;
         let shown = workspace.to_str().ok_or_else(unfit)?.to_owned();
-        let stage_shown = self.machine.stage.to_str().ok_or_else(unfit)?.to_owned();
         let owner = self.machine.has_owner();
-        let (source, stage_source) = match owner {
-            true => (Path::new(owner::WORKSPACE), Path::new(owner::STAGE)),
-            false => (workspace.as_path(), self.machine.stage.as_path()),
-        };
+        let source = if owner { Path::new(owner::WORKSPACE) } else { workspace.as_path() };
         let around = self.wants(Layer::Mounts);
         let plan = mounts::plan(&workspace, source, &self.root, &self.grants, marks, &self.limits, around)?;
         let people =
             host::memory_file("passwd", &format!("sandbox:x:{USER}:{USER}::{}:/bin/sh\n", mounts::HOME));
         let groups = host::memory_file("group", &format!("sandbox:x:{USER}:\n"));
         let (people, groups) = (people.map_err(could_not_start)?, groups.map_err(could_not_start)?);
+        // They live on to the inner stage, which is started from one of them.
+        let stage = self.machine.stage.as_fd().try_clone_to_owned().map_err(could_not_start)?;
+        let directory = self.root.handle().map_err(could_not_start)?;
         let task = stage::Task {
             rules: plan.rules.clone(),
+            expected: plan.expected.clone(),
             outside: self.outside(),
-            owner: owner.then_some(owner::Task { workspace: shown.clone(), stage: stage_shown }),
+            owner: owner.then(|| owner::Task { workspace: directory.as_raw_fd(), stage: stage.as_raw_fd() }),
             ..self.task(command, shown, mounts::PROBE.to_owned(), &pipes)?
         };
-        let mut process = match &self.machine.outer {
-            Outer::Bubblewrap { program, owner: false, .. } => Process::new(program),
-            Outer::Bubblewrap { program, owner: true, .. } => {
-                let mut process = Process::new(&self.machine.stage);
-                process.args([stage::ARGUMENT, stage::OUTER]).arg(program);
+        let Outer::Bubblewrap { program, .. } = &self.machine.outer else { return Err(unfit()) };
+        let bubblewrap = program.as_fd().try_clone_to_owned().map_err(could_not_start)?;
+        let mut process = match owner {
+            false => program.process(),
+            true => {
+                let mut process = self.machine.stage.process();
+                process.args([stage::ARGUMENT, stage::OUTER]).arg(by_number(bubblewrap.as_raw_fd()));
                 process
             }
-            Outer::Nothing { .. } => return Err(unfit()),
         };
         let mut arguments: Vec<OsString> = self.namespaces().map(OsString::from).collect();
         arguments.extend(["--info-fd".into(), pipes.info.1.as_raw_fd().to_string().into()]);
         arguments.extend(plan.arguments());
-        arguments.extend(["--ro-bind".into(), stage_source.into(), mounts::STAGE.into()]);
         for (file, at) in [(&people, "/etc/passwd"), (&groups, "/etc/group")] {
             let data = ["--perms".into(), "0444".into(), "--ro-bind-data".into()];
             arguments.extend(data);
             arguments.extend([file.as_raw_fd().to_string().into(), at.into()]);
         }
         arguments.extend(["--remount-ro", "/dev", "--remount-ro", "/", "--"].map(OsString::from));
-        arguments.extend([mounts::STAGE, stage::ARGUMENT, stage::INNER].map(OsString::from));
+        arguments.push(by_number(stage.as_raw_fd()).into());
+        arguments.extend([stage::ARGUMENT, stage::INNER].map(OsString::from));
         process.args(arguments);
-        self.launch(process, &task, group, pipes, &[&people, &groups])
+        let mut kept = vec![&people, &groups, &stage];
+        if owner {
+            kept.extend([&directory, &bubblewrap]);
+        }
+        self.launch(process, &task, group, pipes, &kept)
     }
 
     fn spawn_reduced(
@@ -135,7 +141,7 @@ impl Inner {
                 _ => {}
             }
         }
-        let mut process = Process::new(&self.machine.stage);
+        let mut process = self.machine.stage.process();
         process.args([stage::ARGUMENT, stage::REDUCED]);
         let started = self.launch(process, &task, group, pipes, &[&life])?;
         Ok(Started { life: Some(held), ..started })
@@ -159,6 +165,7 @@ impl Inner {
             environment: self.environment.clone(),
             limits: self.limits.clone(),
             rules: Default::default(),
+            expected: Vec::new(),
             landlock: self.machine.landlock,
             outside: Vec::new(),
             left_out: self.left_out.clone(),

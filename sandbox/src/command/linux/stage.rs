@@ -20,6 +20,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::expected::Expected;
 use super::{landlock, owner, reaper, rlimits, seccomp, sys};
 use crate::command::layer::{Held, Layer, Status, wanted};
 use crate::command::limits::Limits;
@@ -45,6 +46,8 @@ pub(super) struct Task {
     pub(super) environment: Vec<(String, String)>,
     pub(super) limits: Limits,
     pub(super) rules: landlock::Rules,
+    /// What was to be mounted of the workspace.
+    pub(super) expected: Vec<Expected>,
     /// The kernel's Landlock interface.
     pub(super) landlock: u32,
     /// The machine's own namespaces, by the layers that keep the command out of them.
@@ -143,6 +146,9 @@ fn confine(task: &Task) -> Result<Held, Status> {
     sys::replace_stdin(input.as_fd()).map_err(refuse(Layer::Userns))?;
     drop(input);
     enter_workspace(task)?;
+    for expected in &task.expected {
+        expected.check().map_err(|why| refused(Layer::Mounts, &why))?;
+    }
     let mut held = Held::default();
     sys::no_new_privs().map_err(refuse(Layer::Seccomp))?;
     if wanted(Layer::Limits) {

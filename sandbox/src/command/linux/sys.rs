@@ -71,6 +71,26 @@ pub(super) fn own(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// A descriptor that was passed down by number, to be used for a moment.
+pub(super) fn borrow<'a>(fd: RawFd) -> io::Result<BorrowedFd<'a>> {
+    // SAFETY: the call takes numbers only.
+    check(unsafe { libc::fcntl(fd, libc::F_GETFD) }.into())?;
+    // SAFETY: it is open, and what a stage is given by number nothing in it closes.
+    Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
+/// Has the descriptor `number` be that of `file`, and live on over an `exec`.
+pub(super) fn take_number(file: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    // SAFETY: the call takes numbers only; what `number` was before was passed down and is owned by nothing here.
+    check(unsafe { libc::dup2(file.as_raw_fd(), number) }.into()).map(drop)
+}
+
+/// Keeps `fd` from living on over the next `exec`.
+pub(super) fn close_on_exec(fd: RawFd) -> io::Result<()> {
+    // SAFETY: the call takes numbers only; a wrong descriptor is an error.
+    check(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) }.into()).map(drop)
+}
+
 /// Bounds one resource of this process and of all it starts.
 pub(super) fn set_limit(resource: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
     let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -201,18 +221,22 @@ pub(super) fn wait_for(pid: i32) -> io::Result<()> {
     check(unsafe { libc::waitpid(pid, &raw mut status, 0) }.into()).map(drop)
 }
 
-/// A detached copy of the mount of `path`, at that path.
-pub(super) fn clone_mount(path: &std::ffi::CStr) -> io::Result<OwnedFd> {
+/// A detached copy of the mount that `place` is on, from that place on.
+pub(super) fn clone_mount(place: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     const CLONE: libc::c_uint = 1;
-    let flags = CLONE | libc::O_CLOEXEC.cast_unsigned() | libc::AT_RECURSIVE.cast_unsigned();
+    let flags = CLONE
+        | libc::O_CLOEXEC.cast_unsigned()
+        | libc::AT_RECURSIVE.cast_unsigned()
+        | libc::AT_EMPTY_PATH.cast_unsigned();
     // SAFETY: the pointer is that of a live C string.
-    let fd = check(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) })?;
+    let fd = check(unsafe { libc::syscall(libc::SYS_open_tree, place.as_raw_fd(), c"".as_ptr(), flags) })?;
     let fd = RawFd::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
     // SAFETY: the call made this descriptor and nothing else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Shows a detached mount's owners as the user namespace `users` maps them; takes set-user-id and devices away.
+/// Shows a detached mount's owners as the user namespace `users` maps them; takes set-user-id and devices away, and keeps
+/// mounts of the machine from showing up in it.
 pub(super) fn map_owners(mount: BorrowedFd<'_>, users: BorrowedFd<'_>) -> io::Result<()> {
     #[repr(C)]
     struct MountAttributes {
@@ -227,7 +251,7 @@ pub(super) fn map_owners(mount: BorrowedFd<'_>, users: BorrowedFd<'_>) -> io::Re
     let attributes = MountAttributes {
         set: NOSUID | NODEV | IDMAP,
         clear: 0,
-        propagation: 0,
+        propagation: libc::MS_PRIVATE,
         user_namespace: u64::try_from(users.as_raw_fd()).map_err(|_| io::ErrorKind::InvalidInput)?,
     };
     let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{freeze, unlinked};
 use crate::command::limits::Limits;
 use crate::fs::Root;
-use crate::fs::marks::{Counted, Usage};
+use crate::fs::usage::{Counted, Usage};
 
 /// How often the free space is asked for: one system call.
 pub(super) const DISK_EVERY: Duration = Duration::from_millis(2);

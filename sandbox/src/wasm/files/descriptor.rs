@@ -16,6 +16,7 @@ use super::budget::Held;
 use super::stream::{OpenFile, Reader, Writer};
 use super::{Node, Opened, Refusal, View, Wanted};
 use crate::error::Error;
+use crate::fs::guard;
 use crate::fs::resolve::{Found, Resolved};
 use types::{
     Advice, Descriptor, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
@@ -305,7 +306,7 @@ impl types::HostDescriptor for View<'_> {
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
         self.within(&fd, |files, directory| {
             let resolved = directory.place.resolve(&path, false)?;
-            files.grants.check_read(&resolved.inside())?;
+            guard::check_read(&files.grants, &resolved)?;
             match (&resolved.found, &resolved.last) {
                 (Found::Special(_), Some(name)) => {
                     let target = resolved.dir().read_link_contents(name)?;
@@ -425,7 +426,7 @@ impl View<'_> {
             if matches!(resolved.found, Found::Missing { .. }) {
                 return Err(ErrorCode::NoEntry.into());
             }
-            files.grants.check_read(&resolved.inside())?;
+            guard::check_read(&files.grants, &resolved)?;
             Ok(match &resolved.last {
                 Some(name) => resolved.dir().symlink_metadata(name)?,
                 None => resolved.dir().dir_metadata()?,
@@ -460,7 +461,7 @@ fn rename(files: &super::Files, from: (&Opened, &str), to: (&Opened, &str)) -> R
     if !new.missing.is_empty() {
         return Err(ErrorCode::NoEntry.into());
     }
-    files.grants.check_read(&old.inside())?;
+    guard::check_read(&files.grants, &old)?;
     files.check_write(from.0, &old)?;
     files.check_write(to.0, &new)?;
     Ok(old.dir().rename(old_name, new.dir(), new_name)?)

@@ -75,8 +75,7 @@ impl Files {
     ) -> Result<Self, Error> {
         let mut preopens = Vec::new();
         for directory in directories {
-            let place = Place::open(root, &directory.host)?;
-            grants.check_read(&place.inside())?;
+            let place = Place::open(root, grants, &directory.host)?;
             preopens.push(Preopen { place, guest: directory.guest.clone(), write: directory.write });
         }
         Ok(Self { grants: grants.clone(), budget, preopens, refused: None })
@@ -187,7 +186,7 @@ impl Files {
             _ if taken => Err(ErrorCode::Exist.into()),
             Found::Directory if wanted.changes() => Err(ErrorCode::IsDirectory.into()),
             Found::Directory => {
-                self.grants.check_read(&resolved.inside())?;
+                guard::check_read(&self.grants, &resolved)?;
                 let place = resolved.into_place(path)?;
                 let levels = place.depth().saturating_sub(from.place.depth()).saturating_add(1);
                 let _held = self.budget.hold(levels).ok_or(ErrorCode::Quota)?;
@@ -196,7 +195,7 @@ impl Files {
             Found::File(_) if only_directory => Err(ErrorCode::NotDirectory.into()),
             Found::File(_) if wanted.changes() => self.open_to_write(from, &resolved, wanted),
             Found::File(_) => {
-                self.grants.check_read(&resolved.inside())?;
+                guard::check_read(&self.grants, &resolved)?;
                 let name = resolved.last.as_ref().ok_or(ErrorCode::IsDirectory)?;
                 self.opened(open_name(resolved.dir(), name.as_ref())?, wanted)
             }
@@ -210,7 +209,7 @@ impl Files {
     fn open_to_write(&self, from: &Opened, resolved: &Resolved<'_>, wanted: Wanted) -> Result<Node, Refusal> {
         self.check_write(from, resolved)?;
         if wanted.read {
-            self.grants.check_read(&resolved.inside())?;
+            guard::check_read(&self.grants, &resolved)?;
         }
         let name = resolved.last.as_ref().ok_or(ErrorCode::IsDirectory)?;
         let file = open_writable(resolved.dir(), name.as_ref(), wanted.read, false)?;
