@@ -139,7 +139,8 @@ impl Patterns {
         Trail::of(path).forms().any(|form| self.0.beginnings.is_match(form.as_ref()))
     }
 
-    fn everything() -> Self {
+    /// The set that covers everything.
+    pub(crate) fn everything() -> Self {
         let sources = BTreeSet::from(["**".to_owned()]);
         let (set, beginnings) = (Matcher::Everything, GlobSet::empty());
         Self(Arc::new(Set { sources, globs: Vec::new(), set, beginnings }))

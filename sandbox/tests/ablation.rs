@@ -72,6 +72,11 @@ const ATTACKS: &[Attack] = &[
     },
     Attack { name: "make-a-user-namespace", command: "unshare -U true", stopped_by: &[Layer::Seccomp] },
     Attack {
+        name: "plant-a-protected-name",
+        command: "mkdir -p p && mkdir p/.git",
+        stopped_by: &[Layer::Broker],
+    },
+    Attack {
         name: "read-the-environment",
         command: "env | grep -q ^CARGO",
         stopped_by: &[Layer::Environment],

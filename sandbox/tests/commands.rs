@@ -146,9 +146,14 @@ fn secrets_are_closed_and_what_is_obeyed_later_is_read_only() {
         "what was there is unchanged"
     );
     for made in ["sub/.git", ".git", ".bashrc", ".vscode", "bare/HEAD"] {
-        assert!(fs::symlink_metadata(field.ws.join(made)).is_err(), "{made} was left: {:?}", ran.taken_back);
+        assert!(fs::symlink_metadata(field.ws.join(made)).is_err(), "{made} was left: {:?}", ran.refused);
+        assert!(ran.refused.contains(&made.to_owned()), "{made} is not told: {:?}", ran.refused);
     }
-    assert!(!ran.taken_back.is_empty() && String::from_utf8_lossy(&ran.content()).contains("taken back"));
+    assert!(ran.taken_back.is_empty(), "there was nothing to take back: {:?}", ran.taken_back);
+    assert!(
+        String::from_utf8_lossy(&ran.content())
+            .contains("[.bashrc is protected: the command was kept from it]")
+    );
     let control = Field::new();
     control.plainly("mkdir -p .git/hooks; echo evil > .git/config");
     assert!(control.ws.join(".git/config").exists());

@@ -91,17 +91,43 @@ fn all_that_a_service_started_ends_with_it() {
 }
 
 #[test]
-fn what_a_service_did_to_protected_names_is_taken_back() {
+fn a_service_plants_nothing_and_what_others_make_meanwhile_is_theirs() {
     if !available() {
         return;
     }
     let field = Field::new();
-    let mut service = start(&field, Mode::Edit, "mkdir .git && echo x > .git/config; echo done");
-    let (_input, mut output) = service.take_pipes().unwrap();
-    output.read_to_string(&mut String::new()).unwrap();
+    let script = "read -r l; mkdir .git .vscode; echo x > .git/config; echo x > .bashrc; mkdir d && mv d .idea; \
+                  ln -s ok.txt .envrc; echo done; read -r l; echo evil > .git/config; rm -f .bashrc; echo x >> .bashrc; \
+                  mv .vscode v; echo done; read -r l";
+    let mut service = start(&field, Mode::Edit, script);
+    let (mut input, output) = service.take_pipes().unwrap();
+    let mut lines = BufReader::new(output).lines();
+    input.write_all(b"go\n").unwrap();
+    lines.next().unwrap().unwrap();
+    for planted in [".git", ".vscode", ".bashrc", ".idea", ".envrc"] {
+        assert!(
+            std::fs::symlink_metadata(field.ws.join(planted)).is_err(),
+            "{planted} is there while it runs"
+        );
+    }
+    // The user goes on working meanwhile.
+    std::fs::create_dir_all(field.ws.join(".git/hooks")).unwrap();
+    std::fs::create_dir(field.ws.join(".vscode")).unwrap();
+    std::fs::write(field.ws.join(".git/config"), "[core]\n").unwrap();
+    std::fs::write(field.ws.join(".bashrc"), "mine\n").unwrap();
+    input.write_all(b"go\n").unwrap();
+    lines.next().unwrap().unwrap();
+    drop((input, lines));
     let ran = service.stop().unwrap();
-    assert_eq!(ran.taken_back, [".git"]);
-    assert!(!field.ws.join(".git").exists());
+    assert_eq!(ran.taken_back, Vec::<String>::new(), "{}", text(&ran));
+    for planted in [".git", ".vscode", ".bashrc", ".idea", ".envrc"] {
+        assert!(ran.refused.contains(&planted.to_owned()), "{planted}: {:?}", ran.refused);
+    }
+    assert!(field.ws.join(".git/hooks").is_dir() && field.ws.join(".vscode").is_dir());
+    assert_eq!(std::fs::read_to_string(field.ws.join(".git/config")).unwrap(), "[core]\n");
+    let control = Field::new();
+    control.plainly(&script.replace("read -r l;", ""));
+    assert_eq!(std::fs::read_to_string(control.ws.join(".git/config")).unwrap(), "evil\n");
 }
 
 #[test]

@@ -33,6 +33,9 @@ pub enum Layer {
     Landlock,
     /// The system call filter.
     Seccomp,
+    /// Where a command can write to the workspace: a process of ours that makes every name in its place, and refuses those
+    /// that are protected.
+    Broker,
     /// Bounds of each process.
     Limits,
     /// Memory and processes in total.
@@ -58,6 +61,7 @@ impl Layer {
             Self::Network => "network",
             Self::Landlock => "landlock",
             Self::Seccomp => "seccomp",
+            Self::Broker => "broker",
             Self::Limits => "limits",
             Self::Cgroup => "cgroup",
             Self::Environment => "environment",
@@ -85,7 +89,7 @@ impl Layer {
 }
 
 /// Every layer, outermost first.
-pub const ALL: [Layer; 14] = [
+pub const ALL: [Layer; 15] = [
     Layer::Bubblewrap,
     Layer::Userns,
     Layer::Owner,
@@ -100,6 +104,7 @@ pub const ALL: [Layer; 14] = [
     Layer::Limits,
     Layer::Landlock,
     Layer::Seccomp,
+    Layer::Broker,
 ];
 
 /// Whether a layer is to be there: always, but in a test that leaves it out.
@@ -115,6 +120,7 @@ pub(super) struct Held {
     pub(super) landlock: u32,
     pub(super) seccomp: bool,
     pub(super) limits: bool,
+    pub(super) broker: bool,
 }
 
 /// The inner stage's one line to the runtime.

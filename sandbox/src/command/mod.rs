@@ -123,6 +123,7 @@ pub enum End {
 ///     output: b"no such file".to_vec(),
 ///     output_bytes: 12,
 ///     truncated: false,
+///     refused: Vec::new(),
 ///     taken_back: vec![".bashrc".to_owned()],
 ///     left: Vec::new(),
 ///     enforced: Enforced::nothing(),
@@ -141,6 +142,8 @@ pub struct Ran {
     pub output_bytes: u64,
     /// Whether a part of the output was left out.
     pub truncated: bool,
+    /// Protected names that it was kept from making, changing or taking away.
+    pub refused: Vec<String>,
     /// Protected names that it made and that were taken away again.
     pub taken_back: Vec<String>,
     /// Protected names that it made and that could not be taken away. The workspace is closed until a person has done so:
@@ -156,6 +159,9 @@ impl Ran {
     pub fn content(&self) -> Vec<u8> {
         let mut out = self.output.clone();
         let mut line = |text: &str| crate::output::push_line(&mut out, text);
+        for name in &self.refused {
+            line(&format!("[{} is protected: the command was kept from it]", crate::output::name(name)));
+        }
         for name in &self.taken_back {
             line(&format!(
                 "[{} is protected: what the command did there was taken back]",

@@ -36,6 +36,11 @@ impl Inner {
         if !grouped && self.wants(Layer::Cgroup) {
             weaker.push("memory in total is watched, not bounded (no control group)".to_owned());
         }
+        if written && !held.broker && self.wants(Layer::Broker) {
+            weaker.push(
+                "protected names can be made while a command runs, and are taken back afterwards, others' too".to_owned(),
+            );
+        }
         if written || reduced {
             weaker.push("disk in total is watched, not bounded".to_owned());
         }
@@ -62,6 +67,7 @@ impl Inner {
             (Layer::Cgroup, _) => grouped,
             (Layer::Limits, _) => held.limits,
             (Layer::Seccomp, _) => held.seccomp,
+            (Layer::Broker, _) => held.broker,
             (layer, Outer::Nothing { .. }) if layer.is_outer() => false,
             _ => self.wants(layer),
         };

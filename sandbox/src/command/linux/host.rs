@@ -106,6 +106,12 @@ pub(super) fn memory_file(name: &str, content: &str) -> std::io::Result<OwnedFd>
     Ok(file.into())
 }
 
+/// A file in memory for the broker to write to, and for this process to read.
+pub(super) fn record() -> std::io::Result<OwnedFd> {
+    use rustix::fs::{MemfdFlags, memfd_create};
+    Ok(memfd_create("record", MemfdFlags::CLOEXEC)?)
+}
+
 /// The version that bubblewrap says it has.
 pub(super) fn version_of(bubblewrap: &Program) -> Result<String, String> {
     let shown = bubblewrap.shown().display();

@@ -30,6 +30,15 @@ pub(super) struct Rules {
     pub(super) workspace: Vec<(String, Access)>,
 }
 
+impl Rules {
+    /// The same, and all of `/proc` to read.
+    pub(super) fn with_proc(&self) -> Self {
+        let mut rules = self.clone();
+        rules.read.push("/proc".to_owned());
+        rules
+    }
+}
+
 /// What may be done with a part of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -23,6 +23,8 @@ mod owner;
 
 mod stage;
 
+mod broker;
+
 mod rlimits;
 
 mod landlock;
@@ -49,6 +51,7 @@ mod service;
 
 mod probe;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -56,7 +59,7 @@ use std::time::Duration;
 pub(crate) use host::path_of;
 pub use service::Service;
 
-use super::layer::wanted;
+use super::layer::{Held, Status, wanted};
 use super::rules::Decided;
 use super::{End, Layer, Limits, Ran, Setup, rules};
 use crate::error::{Error, Kind};
@@ -254,10 +257,11 @@ impl Commands {
         let ended = self.start(command, &before, talk, stop);
         inner.root.restore_mode(mode);
         let ended = ended?;
+        let (made, refused) = ended.noted();
         let taken_back = match inner.grants.can_write() {
             true => {
                 let protected = inner.grants.protected().with_led_to(&before.led_to);
-                inner.root.take_back(&protected, &before, &Made::Anything)
+                inner.root.take_back(&protected, &before, &made)
             }
             false => Default::default(),
         };
@@ -270,6 +274,7 @@ impl Commands {
             output_bytes: ended.ended.output.total(),
             truncated: ended.ended.output.is_cut(),
             output: ended.ended.output.into_bytes(),
+            refused: refused.iter().map(|path| lossy(path.as_os_str())).collect(),
             left: taken_back.left.iter().map(|left| lossy(left.path.as_os_str())).collect(),
             taken_back: taken_back.gone,
             enforced,
@@ -343,6 +348,14 @@ struct Followed {
 }
 
 impl Followed {
+    /// What the broker made and refused. Where none was, anything may have been made by the command.
+    fn noted(&self) -> (Made, Vec<PathBuf>) {
+        match (&self.ended.status, &self.ended.record) {
+            (Some(Status::Held(Held { broker: true, .. })), Some(record)) => broker::read_record(record),
+            _ => (Made::Anything, Vec::new()),
+        }
+    }
+
     fn end(&self) -> End {
         match (self.ended.stopped, self.ended.code) {
             (Some(Stopped::Wall), _) => End::TimeLimit,

@@ -95,6 +95,10 @@ pub(super) fn remedy(layer: Layer) -> Option<&'static str> {
             "run as an ordinary user; or, as root, with CAP_SYS_ADMIN on Linux 5.12 or later and a file system that \
              maps owners (ext4, xfs, btrfs, tmpfs)"
         }
+        Layer::Broker => {
+            "use Linux 5.19 or later, and let processes look into those that they have started: kernel.yama.ptrace_scope \
+             at most 1"
+        }
         Layer::Environment | Layer::Descriptors | Layer::Limits => return None,
     })
 }

@@ -12,11 +12,11 @@ use super::program::by_number;
 use super::reduced::Scratch;
 use super::service::TalkPipes;
 use super::supervise::Started;
-use super::{Inner, Process, cgroup, could_not_start, host, mounts, owner, reduced, stage, sys};
+use super::{Inner, Process, broker, cgroup, could_not_start, host, mounts, owner, reduced, stage, sys};
 use crate::command::layer::wanted;
 use crate::command::{Layer, Setup};
 use crate::error::{Error, Kind};
-use crate::fs::marks::Marks;
+use crate::fs::marks::{Marked, Marks};
 use crate::grants::Scope;
 use crate::policy::Policy;
 
@@ -30,11 +30,14 @@ struct Pipes {
     info: (PipeReader, PipeWriter),
     /// The command's own ends, where it is talked to.
     talk: Option<TalkPipes>,
+    /// What the broker notes, where there is one.
+    record: Option<OwnedFd>,
 }
 
 impl Pipes {
-    fn new(talk: Option<TalkPipes>) -> std::io::Result<Self> {
-        Ok(Self { output: std::io::pipe()?, status: std::io::pipe()?, info: std::io::pipe()?, talk })
+    fn new(talk: Option<TalkPipes>, broker: bool) -> std::io::Result<Self> {
+        let record = broker.then(host::record).transpose()?;
+        Ok(Self { output: std::io::pipe()?, status: std::io::pipe()?, info: std::io::pipe()?, talk, record })
     }
 }
 
@@ -48,7 +51,8 @@ impl Inner {
         scratch: Option<&Scratch>,
         talk: Option<TalkPipes>,
     ) -> Result<Started, Error> {
-        let pipes = Pipes::new(talk).map_err(could_not_start)?;
+        let broker = self.grants.can_write() && self.wants(Layer::Broker);
+        let pipes = Pipes::new(talk, broker).map_err(could_not_start)?;
         match (&self.machine.outer, scratch) {
             (Outer::Nothing { .. }, Some(scratch)) => {
                 self.spawn_reduced(command, marks, group, scratch, pipes)
@@ -82,7 +86,7 @@ impl Inner {
             expected: plan.expected.clone(),
             outside: self.outside(),
             owner: owner.then(|| owner::Task { workspace: directory.as_raw_fd(), stage: stage.as_raw_fd() }),
-            ..self.task(command, shown, mounts::PROBE.to_owned(), &pipes)?
+            ..self.task(command, shown, mounts::PROBE.to_owned(), marks, group, &pipes)?
         };
         let Outer::Bubblewrap { program, .. } = &self.machine.outer else { return Err(unfit()) };
         let bubblewrap = program.as_fd().try_clone_to_owned().map_err(could_not_start)?;
@@ -132,7 +136,7 @@ impl Inner {
                 life: life.as_raw_fd(),
                 others: host::tasks_of_this_user(),
             }),
-            ..self.task(command, shown, scratch.probe().to_owned(), &pipes)?
+            ..self.task(command, shown, scratch.probe().to_owned(), marks, group, &pipes)?
         };
         for (name, value) in &mut task.environment {
             match name.as_str() {
@@ -153,6 +157,8 @@ impl Inner {
         command: &str,
         directory: String,
         probe: String,
+        marks: &Marks,
+        group: Option<&cgroup::Group>,
         pipes: &Pipes,
     ) -> Result<stage::Task, Error> {
         let whole = self.grants.read == Scope::Everything;
@@ -171,6 +177,13 @@ impl Inner {
             left_out: self.left_out.clone(),
             status: pipes.status.1.as_raw_fd(),
             input: pipes.talk.as_ref().map(|talk| talk.input.as_raw_fd()),
+            broker: pipes.record.as_ref().map(|record| broker::Task {
+                record: record.as_raw_fd(),
+                patterns: self.grants.protect.sources().map(str::to_owned).collect(),
+                led_to: marks.led_to.iter().map(|path| path.as_str().to_owned()).collect(),
+                links: marks.protected.iter().any(|mark| matches!(mark.what, Marked::Link(_))),
+            }),
+            group: group.is_some(),
             owner: None,
             reduced: None,
         })
@@ -187,11 +200,12 @@ impl Inner {
     ) -> Result<Started, Error> {
         let task = serde_json::to_string(task).map_err(|why| could_not_start(why.into()))?;
         let task = host::memory_file("task", &task).map_err(could_not_start)?;
-        let Pipes { output, status, info, talk } = pipes;
+        let Pipes { output, status, info, talk, record } = pipes;
         let (input, answers) = talk.map(|talk| (talk.input, talk.output)).unzip();
         let kept: Vec<RawFd> = [status.1.as_raw_fd(), info.1.as_raw_fd()]
             .into_iter()
             .chain(input.as_ref().map(|input| input.as_raw_fd()))
+            .chain(record.as_ref().map(|record| record.as_raw_fd()))
             .chain(kept.iter().map(|fd| fd.as_raw_fd()))
             .collect();
         let doors = group.map(cgroup::Group::doors).unwrap_or_default();
@@ -215,7 +229,7 @@ impl Inner {
         let child = process.spawn().map_err(could_not_start)?;
         // The writing ends go here, those in the process's description too, so that the pipes end with their processes.
         drop((process, status.1, info.1, input));
-        Ok(Started { child, output: output.0, status: status.0, info: info.0, life: None })
+        Ok(Started { child, output: output.0, status: status.0, info: info.0, life: None, record })
     }
 
     fn namespaces(&self) -> impl Iterator<Item = &'static str> {

@@ -21,7 +21,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::expected::Expected;
-use super::{landlock, owner, reaper, rlimits, seccomp, sys};
+use super::seccomp::Around;
+use super::{broker, landlock, owner, reaper, rlimits, seccomp, sys};
 use crate::command::layer::{Held, Layer, Status, wanted};
 use crate::command::limits::Limits;
 
@@ -60,6 +61,10 @@ pub(super) struct Task {
     pub(super) status: RawFd,
     /// What becomes the command's standard input; without, it is empty.
     pub(super) input: Option<RawFd>,
+    /// The broker beside the command, where it can write to the workspace.
+    pub(super) broker: Option<broker::Task>,
+    /// Whether a control group counts memory.
+    pub(super) group: bool,
     /// What the outer stage does first, where there is one.
     pub(super) owner: Option<owner::Task>,
     /// What the reduced tier does itself, in place of bubblewrap.
@@ -149,18 +154,29 @@ fn confine(task: &Task) -> Result<Held, Status> {
     for expected in &task.expected {
         expected.check().map_err(|why| refused(Layer::Mounts, &why))?;
     }
-    let mut held = Held::default();
     sys::no_new_privs().map_err(refuse(Layer::Seccomp))?;
+    let line = part(task)?;
+    let mut held = Held { broker: line.is_some(), ..Held::default() };
     if wanted(Layer::Limits) {
         let others = task.reduced.as_ref().map_or(0, |reduced| reduced.others);
-        rlimits::set(&task.limits, others).map_err(refuse(Layer::Limits))?;
+        rlimits::set(&task.limits, others + u64::from(held.broker)).map_err(refuse(Layer::Limits))?;
         held.limits = true;
     }
-    let filters =
-        seccomp::compile(task.reduced.is_some()).map_err(|why| refused(Layer::Seccomp, &why.to_string()))?;
+    let around = Around { reduced: task.reduced.is_some(), group: task.group };
+    let filters = seccomp::compile(around).map_err(|why| refused(Layer::Seccomp, &why.to_string()))?;
     if wanted(Layer::Landlock) {
         held.landlock = landlock::confine(&task.rules, task.landlock)
             .map_err(|why| refused(Layer::Landlock, &why.to_string()))?;
+        // While this process makes its files itself: what says no is Landlock.
+        let probe = Path::new(&task.probe).join("file");
+        if held.landlock == 0 || File::create(&probe).is_ok() {
+            return Err(refused(Layer::Landlock, "a file can be made where no rule allows it"));
+        }
+    }
+    if let Some(line) = line {
+        let links = task.broker.as_ref().is_some_and(|broker| broker.links);
+        line.hand_over(links).map_err(refuse(Layer::Broker))?;
+        check_broker(&task.probe)?;
     }
     if wanted(Layer::Seccomp) {
         filters.install().map_err(refuse(Layer::Seccomp))?;
@@ -171,6 +187,32 @@ fn confine(task: &Task) -> Result<Held, Status> {
     }
     check(task, &held)?;
     Ok(held)
+}
+
+/// Parts from the broker, where there is to be one; this process comes back as the command's, the other one never. With a
+/// line to it, if the machine lets it look into this one.
+fn part(task: &Task) -> Result<Option<broker::Line>, Status> {
+    let Some(asked) = &task.broker else { return Ok(None) };
+    let confine = || match wanted(Layer::Landlock, &task.left_out) {
+        // It looks at the command in /proc, which the command itself may not everywhere.
+        true => landlock::confine(&task.rules.with_proc(), task.landlock).map(drop).map_err(io::Error::other),
+        false => Ok(()),
+    };
+    let places = broker::Places { workspace: &task.directory, probe: &task.probe };
+    match broker::part(asked, places, confine) {
+        Ok(broker::Side::Command(line)) => Ok(line),
+        Ok(broker::Side::Ended(code)) => sys::exit_now(code),
+        Err(why) => Err(refused(Layer::Broker, &why.to_string())),
+    }
+}
+
+/// Whether the broker answers: a name that stands for all that are protected is refused by it, as by nobody else.
+fn check_broker(probe: &str) -> Result<(), Status> {
+    match std::fs::create_dir(Path::new(probe).join(broker::PROBE)) {
+        Err(why) if why.raw_os_error() == Some(libc::EPERM) => Ok(()),
+        Err(why) => Err(refused(Layer::Broker, &format!("it does not answer ({why})"))),
+        Ok(()) => Err(refused(Layer::Broker, "a protected name can be made")),
+    }
 }
 
 fn refused(layer: Layer, why: &str) -> Status {
@@ -213,13 +255,6 @@ fn check(task: &Task, held: &Held) -> Result<(), Status> {
     }
     if held.seccomp && sys::network_socket().is_ok() {
         return Err(refused(Layer::Seccomp, "a network socket can be made"));
-    }
-    if wanted(Layer::Landlock) && held.landlock == 0 {
-        return Err(refused(Layer::Landlock, "the rules are not fully enforced"));
-    }
-    let probe = Path::new(&task.probe).join("file");
-    if wanted(Layer::Landlock) && File::create(&probe).is_ok() {
-        return Err(refused(Layer::Landlock, "a file can be made where no rule allows it"));
     }
     if File::create("/toolgate-probe").is_ok() {
         return Err(refused(Layer::Mounts, "the root directory can be written"));

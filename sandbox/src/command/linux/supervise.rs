@@ -33,6 +33,8 @@ pub(super) struct Started {
     pub(super) info: PipeReader,
     /// Closed when it is time for the reaper to end everything.
     pub(super) life: Option<PipeWriter>,
+    /// What the broker notes, where there is one.
+    pub(super) record: Option<OwnedFd>,
 }
 
 /// What a command may take.
@@ -63,11 +65,13 @@ pub(super) struct Ended {
     pub(super) stopped: Option<Stopped>,
     /// What the stage said; nothing if it did not come that far.
     pub(super) status: Option<Status>,
+    /// What the broker has noted, where there was to be one.
+    pub(super) record: Option<OwnedFd>,
 }
 
 /// Follows a command to its end.
 pub(super) fn run(started: Started, mut watched: Watch<'_>) -> io::Result<Ended> {
-    let Started { mut child, output, status, info, life } = started;
+    let Started { mut child, output, status, info, life, record } = started;
     let process = sys::pidfd(i32::try_from(child.id()).unwrap_or(-1))?;
     let mut run = Run { output: Some(output), capture: Capture::new(watched.output), process, frozen: None };
     let first = run.first_process(info)?;
@@ -91,7 +95,7 @@ pub(super) fn run(started: Started, mut watched: Watch<'_>) -> io::Result<Ended>
         sys::poll(&[Some(first.as_fd())], GRACE)?;
     }
     run.drain()?;
-    Ok(Ended { output: run.capture, code: exit.code(), stopped, status })
+    Ok(Ended { output: run.capture, code: exit.code(), stopped, status, record })
 }
 
 struct Run {

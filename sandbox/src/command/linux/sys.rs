@@ -199,11 +199,7 @@ pub(super) fn reap() -> io::Result<Option<(i32, i32)>> {
     // SAFETY: the pointer is that of a live number.
     let pid = check(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) }.into())?;
     let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidData)?;
-    let code = match libc::WIFSIGNALED(status) {
-        true => 128 + libc::WTERMSIG(status),
-        false => libc::WEXITSTATUS(status),
-    };
-    Ok((pid != 0).then_some((pid, code)))
+    Ok((pid != 0).then_some((pid, code_of(status))))
 }
 
 /// Ends a child of this process that was not waited for yet.
@@ -344,6 +340,242 @@ pub(super) fn install_filter(program: &[libc::sock_filter]) -> io::Result<()> {
     const SET_MODE_FILTER: libc::c_ulong = 1;
     // SAFETY: the struct holds pointer and length of a live slice, which the call only reads.
     check(unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, 0, &raw const program) }).map(drop)
+}
+
+/// Installs a filter as [`install_filter`] does; gives back where the calls are heard that it hands over. Whoever waits for an
+/// answer is disturbed by what ends it alone, once the call was taken up.
+pub(super) fn install_listener(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+    let length = libc::c_ushort::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
+    const SET_MODE_FILTER: libc::c_ulong = 1;
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    // SAFETY: the struct holds pointer and length of a live slice, which the call only reads.
+    let fd = check(unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, flags, &raw const program) })?;
+    let fd = RawFd::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
+    // SAFETY: the call made this descriptor and nothing else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A call that waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) id: u64,
+    /// The thread that made it.
+    pub(super) thread: i32,
+    pub(super) number: i64,
+    pub(super) arguments: [u64; 6],
+}
+
+/// The next call that was handed over; nothing if its caller has ended meanwhile.
+pub(super) fn next_call(listener: BorrowedFd<'_>) -> io::Result<Option<Call>> {
+    let data = libc::seccomp_data { nr: 0, arch: 0, instruction_pointer: 0, args: [0; 6] };
+    let mut call = libc::seccomp_notif { id: 0, pid: 0, flags: 0, data };
+    // SAFETY: the pointer is that of a live struct of the size that the request says.
+    let result = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut call) };
+    match check(result.into()) {
+        Ok(_) => Ok(Some(Call {
+            id: call.id,
+            thread: call.pid.cast_signed(),
+            number: call.data.nr.into(),
+            arguments: call.data.args,
+        })),
+        Err(why) if matches!(why.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+/// Whether everybody has ended whose calls could be heard.
+pub(super) fn is_over(listener: BorrowedFd<'_>) -> bool {
+    let mut polled = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: the pointer is that of one live struct.
+    let result = unsafe { libc::poll(&raw mut polled, 1, 0) };
+    result > 0 && polled.revents & libc::POLLHUP != 0
+}
+
+/// Whether the caller of that call still waits, so that its number is still its own.
+pub(super) fn is_waiting(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
+    // SAFETY: the pointer is that of a live number.
+    let result =
+        unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) };
+    check(result.into()).map(drop)
+}
+
+/// Gives a descriptor to the caller of that call; its number there.
+pub(super) fn give(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    file: BorrowedFd<'_>,
+    closes_on_exec: bool,
+) -> io::Result<i64> {
+    let given = libc::seccomp_notif_addfd {
+        id,
+        flags: 0,
+        srcfd: file.as_raw_fd().cast_unsigned(),
+        newfd: 0,
+        newfd_flags: if closes_on_exec { libc::O_CLOEXEC.cast_unsigned() } else { 0 },
+    };
+    // SAFETY: the pointer is that of a live struct of the size that the request says.
+    let result =
+        unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw const given) };
+    check(result.into())
+}
+
+/// Ends a call with a value, or with an error of the system's.
+pub(super) fn answer(listener: BorrowedFd<'_>, id: u64, value: io::Result<i64>) -> io::Result<()> {
+    let (val, error) = match value {
+        Ok(value) => (value, 0),
+        Err(why) => (0, -why.raw_os_error().unwrap_or(libc::EIO)),
+    };
+    let answer = libc::seccomp_notif_resp { id, val, error, flags: 0 };
+    // SAFETY: the pointer is that of a live struct of the size that the request says.
+    let result =
+        unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer) };
+    check(result.into()).map(drop)
+}
+
+/// Has callers go on where the answer was given, without a detour over another processor.
+pub(super) fn wake_synchronously(listener: BorrowedFd<'_>) -> io::Result<()> {
+    const SYNC_WAKE_UP: libc::c_ulong = 1;
+    // SAFETY: the request takes a number.
+    let result =
+        unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP) };
+    check(result.into()).map(drop)
+}
+
+/// Reads what is at `address` of another process's memory; how much of it there was.
+pub(super) fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let address = usize::try_from(address).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: into.len() };
+    // SAFETY: the local part is a live slice that is written; the remote one is an address of another process, which the
+    // kernel checks.
+    let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(read).map_err(|_| io::Error::last_os_error())
+}
+
+/// Two ends of a line over which bytes and descriptors go.
+pub(super) fn line() -> io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends one byte.
+pub(super) fn send_byte(line: BorrowedFd<'_>, byte: u8) -> io::Result<()> {
+    rustix::io::write(line, &[byte])?;
+    Ok(())
+}
+
+/// The next byte; an error if the other end is gone.
+pub(super) fn receive_byte(line: BorrowedFd<'_>) -> io::Result<u8> {
+    let mut byte = [0];
+    match rustix::io::read(line, &mut byte)? {
+        1 => Ok(byte[0]),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Sends a descriptor.
+pub(super) fn send_descriptor(line: BorrowedFd<'_>, sent: BorrowedFd<'_>) -> io::Result<()> {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut message = SendAncillaryBuffer::new(&mut space);
+    let sent = [sent];
+    if !message.push(SendAncillaryMessage::ScmRights(&sent)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    sendmsg(line, &[io::IoSlice::new(&[1])], &mut message, SendFlags::empty())?;
+    Ok(())
+}
+
+/// The descriptor that is sent next; nothing if the other end is gone.
+pub(super) fn receive_descriptor(line: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut message = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    recvmsg(line, &mut [io::IoSliceMut::new(&mut byte)], &mut message, RecvFlags::CMSG_CLOEXEC)?;
+    let received = message.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    Ok(received)
+}
+
+/// Makes `file` standard input, output and error.
+pub(super) fn replace_standard_streams(file: BorrowedFd<'_>) -> io::Result<()> {
+    (0..3).try_for_each(|number| {
+        // SAFETY: the call takes numbers only; the streams stay open, as another file.
+        check(unsafe { libc::dup2(file.as_raw_fd(), number) }.into()).map(drop)
+    })
+}
+
+/// Closes every descriptor but the standard streams and those of `kept`.
+///
+/// For a process that has just been forked and owns none of the others: whoever holds one as a value must not use it again.
+pub(super) fn close_all_but(kept: &[RawFd]) -> io::Result<()> {
+    let mut kept: Vec<u32> = kept.iter().map(|fd| fd.cast_unsigned()).filter(|fd| *fd > 2).collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for next in kept.iter().copied().chain([u32::MAX]) {
+        if next > first {
+            let last = if next == u32::MAX { next } else { next - 1 };
+            // SAFETY: the call takes numbers only.
+            check(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) })?;
+        }
+        first = next.saturating_add(1);
+    }
+    Ok(())
+}
+
+/// Keeps signals from this thread and those it starts; the end of a child is told by [`ended_children`].
+pub(super) fn block_signals() -> io::Result<()> {
+    let mut all = std::mem::MaybeUninit::uninit();
+    // SAFETY: the call fills the set, which is live.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    // SAFETY: the set was filled; no old one is asked for.
+    let result = unsafe { libc::sigprocmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut()) };
+    check(result.into()).map(drop)
+}
+
+/// A descriptor that can be read when a child has ended. Signals must be blocked.
+pub(super) fn ended_children() -> io::Result<OwnedFd> {
+    let mut ended = std::mem::MaybeUninit::uninit();
+    // SAFETY: the call empties the set, which is live.
+    unsafe { libc::sigemptyset(ended.as_mut_ptr()) };
+    // SAFETY: the set was made.
+    unsafe { libc::sigaddset(ended.as_mut_ptr(), libc::SIGCHLD) };
+    // SAFETY: the set was made; a new descriptor is asked for.
+    let fd = unsafe { libc::signalfd(-1, ended.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    check(fd.into())?;
+    // SAFETY: the call made this descriptor and nothing else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Reads a descriptor that does not wait until nothing is left.
+pub(super) fn drain(file: BorrowedFd<'_>) {
+    let mut buffer = [0; 1_024];
+    while rustix::io::read(file, &mut buffer).is_ok_and(|read| read > 0) {}
+}
+
+/// Waits for the next child to end; its number, and its code as a shell tells it.
+pub(super) fn reap_one() -> io::Result<(i32, i32)> {
+    let mut status = 0;
+    loop {
+        // SAFETY: the pointer is that of a live number.
+        match check(unsafe { libc::waitpid(-1, &raw mut status, 0) }.into()) {
+            Ok(pid) => return Ok((i32::try_from(pid).unwrap_or(-1), code_of(status))),
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+    }
+}
+
+/// How a process ended, as a shell tells it.
+fn code_of(status: libc::c_int) -> i32 {
+    match libc::WIFSIGNALED(status) {
+        true => 128 + libc::WTERMSIG(status),
+        false => libc::WEXITSTATUS(status),
+    }
 }
 
 /// A socket for the network, for a stage to find out that there is none to be had.
