@@ -122,7 +122,7 @@ fn a_mistake_is_named_with_its_line_and_a_hint() {
         ("version = 1\n[fs]\nwrite = [\"@system\"]", "@system cannot be written; leave it out of [fs] write"),
         (
             "version = 1\n[require]\nlayers = [\n\"landlok\"]",
-            "unknown layer: \"landlok\" at line 4; layers are bubblewrap, userns, owner, mounts, processes, ipc, names, network, environment, descriptors, cgroup, limits, landlock, seccomp; \"landlock>=6\" asks for a version",
+            "unknown layer: \"landlok\" at line 4; layers are bubblewrap, userns, owner, mounts, processes, ipc, names, network, environment, descriptors, cgroup, limits, landlock, seccomp, broker; \"landlock>=6\" asks for a version",
         ),
         ("version = 1\n[mcp.x]\ncomand = []", "unknown key \"comand\" at line 3; did you mean \"command\"?"),
     ] {
