@@ -1,7 +1,7 @@
 //! The policy's rules about command lines: allow, ask or refuse. They decide who is asked; the isolation is the same for
 //! every command.
 
-use super::shell::{self, Words};
+use super::shell;
 use crate::policy::{Decision, ExecRule};
 
 /// What the rules say, and why.
@@ -41,7 +41,7 @@ pub fn decide(rules: &[ExecRule], line: &str) -> Decided {
         };
     };
     let mut decided = allowed;
-    for words in &commands {
+    for words in commands.iter() {
         for rule in rules {
             let said = match fit(rule, words) {
                 Fit::No => continue,
@@ -68,7 +68,7 @@ enum Fit {
     No,
 }
 
-fn fit(rule: &ExecRule, words: &Words) -> Fit {
+fn fit(rule: &ExecRule, words: &[Option<String>]) -> Fit {
     let mut sure = true;
     let mut given = words.iter();
     for (at, wanted) in rule.prefix.iter().enumerate() {

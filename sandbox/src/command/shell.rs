@@ -3,14 +3,37 @@
 //! Invariant: what is not understood is said to be so; no program that the shell would start is left out of a line that
 //! is said to be understood. It serves the rules that ask and refuse, never the isolation.
 
+use std::iter::Peekable;
+use std::str::Chars;
+
 /// A program with its arguments, as the rules see it. A word that only the shell can know is `None`.
 pub type Words = Vec<Option<String>>;
 
 /// Nesting of substitutions and inner shells that is followed.
 const MAX_DEPTH: usize = 8;
+/// Characters that are read in all, those of substitutions and inner shells each time again. Far above any line that means
+/// well; about 20 ns each.
+const MAX_READ: usize = 1_000_000;
+/// Commands that a line may hold, and words of theirs at which another could begin.
+const MAX_FOUND: usize = 100_000;
+
+/// The simple commands of a line.
+#[derive(Clone, Debug, Default)]
+pub struct Commands {
+    lines: Vec<Words>,
+    /// Which line, and the word of it at which a command begins.
+    starts: Vec<(usize, usize)>,
+}
+
+impl Commands {
+    /// Each command, with its arguments.
+    pub fn iter(&self) -> impl Iterator<Item = &[Option<String>]> {
+        self.starts.iter().filter_map(|(line, word)| self.lines.get(*line)?.get(*word..))
+    }
+}
 
 /// Every simple command of `line`: of lists, pipelines, substitutions, subshells, and of shells it starts itself.
-/// `None` if a part cannot be read.
+/// `None` if a part cannot be read, or all of it would take too long.
 ///
 /// ```
 /// use toolgate_sandbox::command::shell::commands;
@@ -19,25 +42,37 @@ const MAX_DEPTH: usize = 8;
 /// assert_eq!(programs, ["cd", "git", "git", "tee"]);
 /// assert!(commands("echo 'open").is_none());
 /// ```
-pub fn commands(line: &str) -> Option<Vec<Words>> {
-    let mut found = Vec::new();
-    read(line, &mut found, 0)?;
-    Some(found)
+pub fn commands(line: &str) -> Option<Commands> {
+    let mut reading = Reading { found: Commands::default(), left: MAX_READ };
+    reading.read(line, 0)?;
+    Some(reading.found)
 }
 
-fn read(line: &str, found: &mut Vec<Words>, depth: usize) -> Option<()> {
-    if depth > MAX_DEPTH {
-        return None;
+/// What is read of one line, and how much more may be.
+struct Reading {
+    found: Commands,
+    left: usize,
+}
+
+impl Reading {
+    fn read(&mut self, line: &str, depth: usize) -> Option<()> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        self.left = self.left.checked_sub(line.len())?;
+        Reader { rest: line.chars().peekable(), reading: self, depth }.list()
     }
-    let mut reader = Reader { rest: line.chars().collect::<Vec<_>>().into_iter().peekable(), found, depth };
-    reader.list()
+
+    /// Notes the command that begins at a word of a line.
+    fn note(&mut self, line: usize, word: usize) -> Option<()> {
+        self.found.starts.push((line, word));
+        (self.found.starts.len() <= MAX_FOUND).then_some(())
+    }
 }
 
-type Characters = std::iter::Peekable<std::vec::IntoIter<char>>;
-
-struct Reader<'f> {
-    rest: Characters,
-    found: &'f mut Vec<Words>,
+struct Reader<'t, 'r> {
+    rest: Peekable<Chars<'t>>,
+    reading: &'r mut Reading,
     depth: usize,
 }
 
@@ -55,7 +90,7 @@ const WRAPPERS: &[&str] = &[
 /// Programs that run a text as a command line.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "fish", "eval", "source", ".", "trap", "alias"];
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     /// Reads to the end, simple command by simple command.
     fn list(&mut self) -> Option<()> {
         let mut words: Words = Vec::new();
@@ -105,7 +140,7 @@ impl Reader<'_> {
             self.rest.next();
             let inner = self.parenthesized()?;
             words.push(None);
-            return read(&inner, self.found, self.depth + 1);
+            return self.reading.read(&inner, self.depth + 1);
         }
         if first == '<' && next == Some('<') {
             // What follows is a document with rules of its own.
@@ -186,7 +221,7 @@ impl Reader<'_> {
                 self.rest.next();
                 let inner = self.parenthesized()?;
                 // Arithmetic may hold substitutions too, and reads like a subshell.
-                read(&inner, self.found, self.depth + 1)?;
+                self.reading.read(&inner, self.depth + 1)?;
                 Some(false)
             }
             Some('{') => {
@@ -220,7 +255,7 @@ impl Reader<'_> {
         let mut inner = String::new();
         loop {
             match self.rest.next()? {
-                '`' => return read(&inner, self.found, self.depth + 1),
+                '`' => return self.reading.read(&inner, self.depth + 1),
                 '\\' => return None,
                 c => inner.push(c),
             }
@@ -268,40 +303,68 @@ impl Reader<'_> {
 
     /// A simple command is complete.
     fn end(&mut self, words: Words) -> Option<()> {
-        let Some(first) = words.first() else { return Some(()) };
-        let name = first.as_deref().map(program_name);
-        if name.is_some_and(|name| SHELLS.contains(&name)) {
-            self.inner_shell(&words)?;
+        if words.is_empty() {
+            return Some(());
         }
-        if name.is_some_and(|name| WRAPPERS.contains(&name)) {
-            // Which of its words begins the command depends on its options: each of them may.
-            for start in 1..words.len() {
-                let rest: Words = words.iter().skip(start).cloned().collect();
-                let beginning = rest.first().and_then(Option::as_deref).map(program_name);
-                if beginning.is_some_and(|name| SHELLS.contains(&name)) {
-                    self.inner_shell(&rest)?;
-                }
-                self.found.push(rest);
+        let line = self.reading.found.lines.len();
+        let is_wrapper = has_name(words.first(), WRAPPERS);
+        // Which word of a wrapper's line begins the command depends on its options: each of them may.
+        let starts = if is_wrapper { words.len() } else { 1 };
+        // Shells that have the same text to run have it read once.
+        let mut texts: Vec<(usize, String)> = Vec::new();
+        let mut flag = None;
+        for start in (0..starts).rev() {
+            // Counted from the end, so that the next flag is known without looking for it again.
+            if words.get(start).is_some_and(|word| word.as_deref().is_some_and(is_command_flag)) {
+                flag = Some(start);
             }
+            if has_name(words.get(start), SHELLS) {
+                let name = words.get(start).and_then(Option::as_deref).map(program_name)?;
+                texts.push(match name {
+                    "eval" => {
+                        let text = eval_text(&words, start + 1, self.reading.left)?;
+                        self.reading.left = self.reading.left.checked_sub(text.len())?;
+                        (start, text)
+                    }
+                    _ => {
+                        let flag = flag.or_else(|| flag_after(&words, start, starts))?;
+                        (flag, words.get(flag + 1)?.clone()?)
+                    }
+                });
+            }
+            self.reading.note(line, start)?;
         }
-        self.found.push(words);
-        Some(())
+        self.reading.found.lines.push(words);
+        texts.dedup_by_key(|(at, _)| *at);
+        texts.into_iter().try_for_each(|(_, text)| self.reading.read(&text, self.depth + 1))
     }
+}
 
-    /// The text that a shell is given is a line of its own; a script it is given cannot be read.
-    fn inner_shell(&mut self, words: &Words) -> Option<()> {
-        let name = words.first().and_then(Option::as_deref).map(program_name)?;
-        if name == "eval" {
-            let text: Option<Vec<&str>> = words.iter().skip(1).map(Option::as_deref).collect();
-            return read(&text?.join(" "), self.found, self.depth + 1);
-        }
-        let flag = words.iter().position(|word| {
-            word.as_deref()
-                .is_some_and(|word| word.starts_with('-') && !word.starts_with("--") && word.contains('c'))
-        })?;
-        let text = words.get(flag + 1)?.as_deref()?.to_owned();
-        read(&text, self.found, self.depth + 1)
+/// The first flag behind `start` that is followed by a text to run, where not every word has been looked at.
+fn flag_after(words: &Words, start: usize, looked_at: usize) -> Option<usize> {
+    let from = start.max(looked_at);
+    let found = words.iter().skip(from).position(|word| word.as_deref().is_some_and(is_command_flag));
+    found.map(|at| from + at)
+}
+
+/// What `eval` runs: its arguments in one line.
+fn eval_text(words: &Words, from: usize, most: usize) -> Option<String> {
+    let mut text = String::new();
+    for word in words.iter().skip(from) {
+        text.push_str(word.as_deref()?);
+        text.push(' ');
+        (text.len() <= most).then_some(())?;
     }
+    Some(text)
+}
+
+/// An option of a shell that is followed by a text to run.
+fn is_command_flag(word: &str) -> bool {
+    word.starts_with('-') && !word.starts_with("--") && word.contains('c')
+}
+
+fn has_name(word: Option<&Option<String>>, names: &[&str]) -> bool {
+    word.and_then(Option::as_deref).is_some_and(|word| names.contains(&program_name(word)))
 }
 
 fn program_name(word: &str) -> &str {
@@ -370,6 +433,54 @@ mod tests {
         }
     }
 
+    /// What was read of a line, in characters, and the commands that were found; nothing where it was too much.
+    fn cost(line: &str) -> Option<(usize, usize)> {
+        let mut reading = Reading { found: Commands::default(), left: MAX_READ };
+        reading.read(line, 0)?;
+        Some((MAX_READ - reading.left, reading.found.starts.len()))
+    }
+
+    #[test]
+    fn twice_the_line_is_twice_the_work() {
+        let nested = |n: usize| format!("env {}sh -c 'git push'", "sh ".repeat(n));
+        let quoted = |n: usize| {
+            (0..n).fold("git push".to_owned(), |line, _| format!("sh -c \"{}\"", line.replace('"', "\\\"")))
+        };
+        type Kind<'k> = (&'k str, Box<dyn Fn(usize) -> String>);
+        let kinds: [Kind<'_>; 7] = [
+            ("words", Box::new(|n| format!("env {}", "a ".repeat(n)))),
+            ("shells", Box::new(nested)),
+            ("evals", Box::new(|n| format!("env {}x", "eval ".repeat(n)))),
+            ("flags", Box::new(|n| format!("env {}sh -c x", "sh -c ".repeat(n)))),
+            ("substitutions", Box::new(|n| "$(a) ".repeat(n))),
+            ("lists", Box::new(|n| "a; ".repeat(n))),
+            ("quotes", Box::new(|n| format!("echo {}", "'a' ".repeat(n)))),
+        ];
+        for (name, make) in kinds {
+            let (once, twice) = (cost(&make(400)), cost(&make(800)));
+            match (once, twice) {
+                (Some((read, found)), Some((read2, found2))) => {
+                    assert!(
+                        read2 <= read * 9 / 4 + 64 && found2 <= found * 9 / 4 + 8,
+                        "{name}: {once:?} {twice:?}"
+                    );
+                }
+                // What would be more is not read at all.
+                (_, twice) => assert_eq!(twice, None, "{name}"),
+            }
+        }
+        for line in [
+            "env ".to_owned() + &"a ".repeat(16_000),
+            nested(3_000),
+            quoted(12),
+            "env ".to_owned() + &"eval ".repeat(16_000),
+        ] {
+            let cost = cost(&line);
+            assert!(cost.is_none_or(|(read, found)| read <= MAX_READ && found <= MAX_FOUND), "{cost:?}");
+        }
+        assert!(cost(&"$(".repeat(5_000)).is_none());
+    }
+
     #[test]
     fn what_is_not_understood_is_said_to_be_so() {
         for line in [
@@ -401,7 +512,8 @@ mod tests {
         fn quoting_a_word_does_not_hide_it(at in 1usize..4, quote in prop::sample::select(vec!["''", "\"\"", "\\"])) {
             let (head, tail) = "push".split_at(at);
             let found = commands(&format!("true; git {head}{quote}{tail}")).unwrap();
-            prop_assert!(found.contains(&vec![Some("git".into()), Some("push".into())]));
+            let push = [Some("git".to_owned()), Some("push".to_owned())];
+            prop_assert!(found.iter().any(|words| words == push));
         }
     }
 }

@@ -38,6 +38,11 @@ pub(crate) enum Made {
 }
 
 impl Made {
+    /// Nothing at all.
+    pub(crate) fn nothing() -> Self {
+        Self::These { made: HashSet::new(), moved: HashSet::new() }
+    }
+
     fn is_nothing(&self) -> bool {
         matches!(self, Self::These { made, moved } if made.is_empty() && moved.is_empty())
     }

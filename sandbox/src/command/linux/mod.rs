@@ -348,11 +348,13 @@ struct Followed {
 }
 
 impl Followed {
-    /// What the broker made and refused. Where none was, anything may have been made by the command.
+    /// What the broker made and refused. Where none was beside the command, it may have made anything; where the command was
+    /// not started, it has made nothing.
     fn noted(&self) -> (Made, Vec<PathBuf>) {
         match (&self.ended.status, &self.ended.record) {
             (Some(Status::Held(Held { broker: true, .. })), Some(record)) => broker::read_record(record),
-            _ => (Made::Anything, Vec::new()),
+            (Some(Status::Held(_)), _) => (Made::Anything, Vec::new()),
+            _ => (Made::nothing(), Vec::new()),
         }
     }
 

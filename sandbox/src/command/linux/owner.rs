@@ -8,24 +8,22 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it prepares a namespace of its own")]
 
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 
-use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::{stage, sys};
 use crate::command::layer::{Layer, Status};
 
 /// The user and group of commands. Above what any system gives to people, services and containers, below 2³¹.
-const USER: u32 = 2_147_000_001;
+pub(super) const USER: u32 = 2_147_000_001;
 
 /// Where the outer stage puts the workspace, for bubblewrap to find.
 pub(super) const WORKSPACE: &str = "/tmp/workspace";
-/// Where it puts the stage's program, to open it again.
-const STAGE: &str = "/tmp/stage";
+const WORKSPACE_PATH: &std::ffi::CStr = c"/tmp/workspace";
 
 /// What the outer stage needs to know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,7 +49,6 @@ pub(super) fn run(task: &stage::Task, mut bubblewrap: impl Iterator<Item = OsStr
 }
 
 fn prepare(task: &Task) -> Result<(), (Layer, &'static str, io::Error)> {
-    let path = |text: &str| CString::new(text).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
     let at = |doing: &'static str| move |why: io::Error| (Layer::Owner, doing, why);
     let owners = owners().map_err(|why| (Layer::Userns, "make a user namespace that maps owners", why))?;
     let copy = |what: RawFd| {
@@ -68,13 +65,8 @@ fn prepare(task: &Task) -> Result<(), (Layer, &'static str, io::Error)> {
     // From here on nothing of the machine's /tmp is needed: what was in it is held by the two mounts.
     sys::mount_tmpfs(c"/tmp").map_err(at("mount a place to work in"))?;
     std::fs::create_dir(WORKSPACE).map_err(at("make a place for the workspace"))?;
-    std::fs::write(STAGE, "").map_err(at("make a place for the stage"))?;
-    let attach = |mount: OwnedFd, place: &str| sys::attach_mount(mount.as_fd(), &path(place)?);
-    attach(workspace, WORKSPACE).map_err(at("mount the workspace"))?;
-    attach(program, STAGE).map_err(at("mount the stage"))?;
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let program =
-        rustix::fs::open(STAGE, flags, Mode::empty()).map_err(|why| at("open the stage")(why.into()))?;
+    sys::attach_mount(workspace.as_fd(), WORKSPACE_PATH).map_err(at("mount the workspace"))?;
+    // It is started from its mount, which is nowhere: a program that was replaced meanwhile has no place any more.
     sys::take_number(program.as_fd(), task.stage).map_err(at("pass the stage on"))?;
     sys::close_on_exec(task.workspace).map_err(at("keep the workspace's descriptor"))?;
     std::env::set_current_dir("/").map_err(at("leave the directory it was started in"))?;

@@ -53,6 +53,12 @@ impl Inner {
     ) -> Result<Started, Error> {
         let broker = self.grants.can_write() && self.wants(Layer::Broker);
         let pipes = Pipes::new(talk, broker).map_err(could_not_start)?;
+        if self.machine.has_owner() {
+            // So that a command can open its own output again, as by /dev/stderr.
+            let user = rustix::fs::Uid::from_raw(owner::USER);
+            rustix::fs::fchown(&pipes.output.1, Some(user), None)
+                .map_err(|why| could_not_start(why.into()))?;
+        }
         match (&self.machine.outer, scratch) {
             (Outer::Nothing { .. }, Some(scratch)) => {
                 self.spawn_reduced(command, marks, group, scratch, pipes)

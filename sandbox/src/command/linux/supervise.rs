@@ -94,6 +94,11 @@ pub(super) fn run(started: Started, mut watched: Watch<'_>) -> io::Result<Ended>
         // The first process of a process namespace is gone only after all others are.
         sys::poll(&[Some(first.as_fd())], GRACE)?;
     }
+    // What was taken at once, right before the end, nobody has seen yet.
+    if stopped.is_none() {
+        let exceeded = watched.disks.iter_mut().find_map(watch::Disk::last_count);
+        stopped = exceeded.map(Stopped::Exceeded);
+    }
     run.drain()?;
     Ok(Ended { output: run.capture, code: exit.code(), stopped, status, record })
 }

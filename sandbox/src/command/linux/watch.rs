@@ -88,6 +88,14 @@ impl<'a> Disk<'a> {
         }
     }
 
+    /// Whether it has grown too much, now that everybody has ended; counted only where more has gone from the file system than
+    /// was left.
+    pub(super) fn last_count(&mut self) -> Option<Exceeded> {
+        let (bytes, files) = free(self.root);
+        let gone = (self.free.0.saturating_sub(bytes), self.free.1.saturating_sub(files));
+        (gone.0 > self.left.bytes || gone.1 > self.left.files).then(|| self.count(None, true)).flatten()
+    }
+
     /// Counts what the directory holds, and what the process `first` and those below it hold of its file system without a
     /// name; says whether it has grown too much. `still` says that they have been stopped.
     pub(super) fn count(&mut self, first: Option<u32>, still: bool) -> Option<Exceeded> {
