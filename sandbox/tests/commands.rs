@@ -335,3 +335,56 @@ fn rules_refuse_and_the_shell_s_tricks_do_not_help() {
     }
     assert!(commands.run("ls").is_ok() && field.ws.join("ok.txt").exists());
 }
+
+#[test]
+fn memory_that_is_no_process_s_counts_or_cannot_be_had() {
+    if available() && cfg!(target_arch = "x86_64") {
+        shared_memory();
+        support::shell::start_as_ordinary_user("started_memory_that_is_no_process_s");
+    }
+}
+
+#[test]
+fn started_memory_that_is_no_process_s() {
+    support::shell::if_started(shared_memory);
+}
+
+fn shared_memory() {
+    let limits = ProcessLimits { memory_mb: Some(128), wall_ms: Some(20_000), ..ProcessLimits::default() };
+    // memfd_create and shmget by their numbers.
+    for (name, attack) in [
+        (
+            "memfd",
+            "perl -e '$n = \"m\"; $f = syscall 319, $n, 0; exit 1 if $f < 0; open F, \">&=\", $f or exit 1; \
+             for (1..300) { syswrite F, \"x\" x 1048576 or exit 1 } print \"ALL\"'",
+        ),
+        (
+            "segment",
+            "perl -e '$i = syscall 29, 0, 300 << 20, 0600; exit 1 if $i < 0; $a = syscall 30, $i, 0, 0; exit 1 if $a == -1; \
+             shmwrite $i, \"x\" x 1048576, $_ << 20, 1048576 or exit 1 for 0..299; print \"ALL\"; shmctl $i, 0, 0'",
+        ),
+    ] {
+        let field = Field::new();
+        let ran = field.run_without(attack, &limits, &[]);
+        assert!(!text(&ran).contains("ALL"), "{name}: {ran:?}");
+        let control = field.plainly(attack);
+        assert!(control.contains("ALL"), "{name}: the control has it all: {control}");
+    }
+}
+
+#[test]
+fn a_pair_of_sockets_reaches_nobody_else() {
+    if !available() {
+        return;
+    }
+    let field = Field::new();
+    let service = std::os::unix::net::UnixDatagram::bind(field.ws.join("service")).unwrap();
+    service.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let attack = "perl -e 'use Socket; socketpair A, B, AF_UNIX, SOCK_DGRAM, 0 or die; send A, \"pair\", 0 or die; \
+                  recv B, $got, 9, 0; print $got; send A, \"evil\", 0, pack_sockaddr_un \"service\" or print \" refused\"'";
+    let mut heard = [0; 9];
+    assert_eq!(text(&field.run(attack)), "pair refused");
+    assert!(service.recv(&mut heard).is_err(), "{heard:?}");
+    assert_eq!(field.plainly(attack), "pair");
+    assert_eq!(service.recv(&mut heard).unwrap(), 4, "the control reaches it");
+}

@@ -177,3 +177,36 @@ fn nothing_is_hidden() {
     assert!(!text(&field.run(read)).contains(CANARY));
     assert!(field.plainly(read).contains(CANARY), "the control opens it");
 }
+
+#[test]
+fn no_request_takes_disk_and_a_file_counts_once() {
+    as_both("started_no_request_takes_disk", requests_and_links);
+}
+
+#[test]
+fn started_no_request_takes_disk() {
+    if_started(requests_and_links);
+}
+
+fn requests_and_links() {
+    // FS_IOC_RESVSP: blocks beyond the end of a file, which its size does not show and no bound of a process holds.
+    let reserve = "perl -e 'open F, \">\", \"f\" or die; $r = pack \"ssx4qqlLl4\", 0, 0, 0, 200 << 20, 0, 0, 0, 0, 0, 0; \
+                   print ioctl(F, 0x40305828, $r) ? \"TAKEN\" : \"refused: $!\"'";
+    let field = Field::new();
+    let ran = field.run_without(reserve, &limits(64), &[]);
+    assert!(text(&ran).contains("refused"), "{}", text(&ran));
+    let taken = |field: &Field| {
+        std::os::unix::fs::MetadataExt::blocks(&fs::metadata(field.ws.join("f")).unwrap()) * 512
+    };
+    assert!(taken(&field) < 1 << 20);
+    let control = Field::new();
+    let said = control.plainly(reserve);
+    assert!(said.contains("TAKEN") && taken(&control) >= 200 << 20, "the control takes it: {said}");
+
+    let field = Field::new();
+    let linked = "head -c 40000000 /dev/zero > a && ln a b && ln a c; sleep 0.8; echo done";
+    let ran = field.run_without(linked, &limits(64), &[]);
+    assert_eq!((ran.end, text(&ran).trim()), (End::Exited(0), "done"), "three names, one file");
+    let copied = "head -c 40000000 /dev/zero > d; cp d e; sleep 0.8; echo done";
+    assert_eq!(field.run_without(copied, &limits(64), &[]).end, End::DiskLimit, "the twin is two files");
+}

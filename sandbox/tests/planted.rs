@@ -92,6 +92,41 @@ fn plants() {
 }
 
 #[test]
+fn nothing_protected_is_left_by_the_reduced_tier() {
+    if available() {
+        start_as_ordinary_user("started_reduced_plants");
+    }
+}
+
+#[test]
+fn started_reduced_plants() {
+    if_started(|| {
+        for (attack, planted) in PLANTS {
+            for without in [&[][..], &[Layer::Broker]] {
+                let field = Field::new();
+                let root = Root::open(&field.ws, ambient_authority()).unwrap();
+                let policy =
+                    Policy::parse(&format!("{POLICY}[require]\nconfinement = \"reduced\"\n")).unwrap();
+                let none = toolgate_sandbox::command::Setup {
+                    bubblewrap: Some("/nonexistent/bwrap".into()),
+                    without: without.to_vec(),
+                    ..support::shell::setup()
+                };
+                let commands =
+                    toolgate_sandbox::command::Commands::new(&root, &policy, Mode::Edit, &none).unwrap();
+                let ran = commands.run(&format!("{attack}; echo tried")).unwrap();
+                assert!(text(&ran).contains("tried"), "{attack}: {}", text(&ran));
+                assert_eq!(ran.enforced.layers.contains(&"broker".to_owned()), without.is_empty(), "{ran:?}");
+                for name in *planted {
+                    assert!(!is_there(&field.ws.join(name)), "{attack}: {name} is there: {ran:?}");
+                }
+                assert!(ran.left.is_empty() && (!without.is_empty() || ran.taken_back.is_empty()), "{ran:?}");
+            }
+        }
+    });
+}
+
+#[test]
 fn what_could_not_be_taken_back_closes_the_workspace() {
     as_both("started_closing", closing);
 }

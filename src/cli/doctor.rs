@@ -7,10 +7,10 @@ use clap::Args;
 use serde::Serialize;
 use toolgate_llama::Instructions;
 use toolgate_sandbox::command::{Commands, LayerState, Setup};
-use toolgate_sandbox::{Resolver, Root, ambient_authority};
+use toolgate_sandbox::{Resolver, Root};
 
-use super::components;
 use super::exit::Exit;
+use super::{components, tool};
 use crate::models::{Presence, Store};
 
 const EXAMPLES: &str = "\
@@ -45,6 +45,9 @@ struct Sandbox {
     /// How file tools keep paths inside.
     files: Resolver,
     commands: bool,
+    /// Why nothing is done in the workspace: a command left what is protected, and it could not be taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    closed: Option<String>,
     layers: Vec<LayerState>,
     reduced: Reduced,
     components: Components,
@@ -94,13 +97,14 @@ struct Build {
 
 /// Looks and prints.
 pub(super) fn run(args: DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let root = Root::open(&args.workspace, ambient_authority()).map_err(crate::Error::from)?;
+    let root = tool::open(&args.workspace)?;
     let layers = Commands::layers(&root, &Setup::default());
     let commands = layers.iter().all(|state| state.works || !state.required);
     let report = Report {
         sandbox: Sandbox {
             files: root.resolver(),
             commands,
+            closed: root.check_open().err().map(|why| why.to_string()),
             layers,
             reduced: reduced(&root),
             components: components(&root),
@@ -131,6 +135,9 @@ fn print(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
     };
     writeln!(out, "  file tools    works    {resolver}")?;
     writeln!(out, "  run_command   {}", if sandbox.commands { "works" } else { "refused" })?;
+    if let Some(why) = &sandbox.closed {
+        writeln!(out, "  workspace     closed   {why}")?;
+    }
     for state in &sandbox.layers {
         let word = if state.works { "works" } else { "missing" };
         writeln!(out, "    {:<12}{word:<9}{}", state.layer.name(), state.found)?;

@@ -11,7 +11,7 @@ use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits, Tier};
 use toolgate_sandbox::{Root, ambient_authority};
 
 use super::exit::Exit;
-use super::{components, servers, terminal, tool_serve, undo};
+use super::{components, servers, state, terminal, tool_serve, undo};
 use crate::memory::Memory;
 use crate::tools::{CommandTool, Effect, Registry, Status, Tool as _, file_tools, memory_tools};
 use crate::undo::Journal;
@@ -174,7 +174,8 @@ pub(super) fn ground(args: &Workspace, limits: &ProcessLimits) -> anyhow::Result
         (None, Some(directory)) => PathBuf::from(directory),
         (None, None) => PathBuf::from("."),
     };
-    let root = Root::open(&directory, ambient_authority()).map_err(crate::Error::from)?;
+    let root = open(&directory)?;
+    root.check_open().map_err(crate::Error::from)?;
     let own = directory.join(WORKSPACE_POLICY);
     let policy = if own.exists() { given.narrow(&policy(&own)?) } else { given };
     let policy = policy.limited(limits);
@@ -182,6 +183,15 @@ pub(super) fn ground(args: &Workspace, limits: &ProcessLimits) -> anyhow::Result
         root.check_writable().map_err(crate::Error::from)?;
     }
     Ok((root, policy, mode))
+}
+
+/// Opens a workspace, which stays closed where an earlier run had to close it.
+pub(super) fn open(directory: &Path) -> anyhow::Result<Root> {
+    let root = Root::open(directory, ambient_authority()).map_err(crate::Error::from)?;
+    Ok(match state::directory() {
+        Some(state) => root.remembering(&state.join("closed")).map_err(crate::Error::from)?,
+        None => root,
+    })
 }
 
 /// `run_command`, if the policy grants it and this machine can confine it.

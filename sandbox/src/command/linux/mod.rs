@@ -176,7 +176,12 @@ impl Commands {
             machine,
             left_out: setup.left_out().to_vec(),
         }));
-        commands.enforced().map(|_| commands)
+        let held = commands.enforced()?;
+        let broker = policy.require_layers.iter().any(|name| name == Layer::Broker.name());
+        if broker && commands.can_write() && !held.layers.iter().any(|layer| layer == Layer::Broker.name()) {
+            return Err(missing(Layer::Broker, "no process may look into those that it has started"));
+        }
+        Ok(commands)
     }
 
     /// What would hold in the reduced tier, which a policy asks for by `[require] confinement = "reduced"`.

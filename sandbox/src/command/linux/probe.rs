@@ -12,13 +12,22 @@ pub(super) fn layers(root: &Root, setup: &Setup) -> Vec<LayerState> {
     let machine = Machine::find(setup);
     let policy = Policy::default_for(Mode::Intel);
     let trial = Commands::new(root, &policy, Mode::Intel, setup).map(drop);
-    LAYERS.iter().map(|layer| state(*layer, machine.as_ref(), &trial)).collect()
+    // The broker is beside commands that can write.
+    let writing = Commands::new(root, &Policy::default_for(Mode::Edit), Mode::Edit, setup);
+    let broker = writing.and_then(|commands| commands.enforced()).map(|held| held.layers);
+    let broker = broker.is_ok_and(|layers| layers.iter().any(|layer| layer == Layer::Broker.name()));
+    LAYERS.iter().map(|layer| state(*layer, machine.as_ref(), &trial, broker)).collect()
 }
 
 /// What is said of a layer that was not reached.
 const UNTRIED: &str = "not tried, since another layer is missing";
 
-fn state(layer: Layer, machine: Result<&Machine, &Error>, trial: &Result<(), Error>) -> LayerState {
+fn state(
+    layer: Layer,
+    machine: Result<&Machine, &Error>,
+    trial: &Result<(), Error>,
+    broker: bool,
+) -> LayerState {
     let looked = match (layer, machine) {
         (Layer::Bubblewrap, Ok(machine)) => Ok(machine.bubblewrap()),
         (Layer::Bubblewrap, Err(error)) => Err(error.to_string()),
@@ -35,6 +44,12 @@ fn state(layer: Layer, machine: Result<&Machine, &Error>, trial: &Result<(), Err
             Ok(_) => Ok("memory and processes in total".to_owned()),
             Err(why) => Err(why.clone()),
         },
+        (Layer::Broker, _) if broker => {
+            Ok("makes names in a command's place, and refuses those that are protected".to_owned())
+        }
+        (Layer::Broker, _) if trial.is_ok() => {
+            Err("no process may look into those that it has started".to_owned())
+        }
         (Layer::Owner, _) if sys::effective_uid() != 0 => {
             Ok("not needed: the runtime is not root".to_owned())
         }
@@ -49,7 +64,7 @@ fn state(layer: Layer, machine: Result<&Machine, &Error>, trial: &Result<(), Err
         Err(error) if error.layer() == Some(layer) => Err(error.to_string()),
         _ => looked,
     };
-    let required = !matches!(layer, Layer::Cgroup);
+    let required = !matches!(layer, Layer::Cgroup | Layer::Broker);
     let (works, found) = match looked {
         Ok(found) => (true, found),
         Err(why) => (false, why),
@@ -60,6 +75,8 @@ fn state(layer: Layer, machine: Result<&Machine, &Error>, trial: &Result<(), Err
         "run_command is refused, unless the policy says [require] confinement = \"reduced\"; file tools work"
     } else if required {
         "run_command is refused; file tools work"
+    } else if layer == Layer::Broker {
+        "protected names can be made while a command runs, and are taken back afterwards, others' too"
     } else {
         "memory in total is watched instead of bounded; each process stays bounded"
     };
