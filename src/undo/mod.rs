@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use toolgate_sandbox::{self as sandbox, Before, Change, Image, Keeper, Root};
+use toolgate_sandbox::{self as sandbox, Before, Change, Image, Keeper, Root, output};
 
 use self::chain::{Link, plan};
 use crate::{Error, database};
@@ -416,12 +416,13 @@ impl fmt::Display for Undone {
     /// What became of each file, a line each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for path in &self.restored {
-            writeln!(f, "put back \"{path}\"")?;
+            writeln!(f, "put back \"{}\"", output::name(path))?;
         }
         for (path, why) in &self.refused {
-            writeln!(f, "left \"{path}\" alone: {why}")?;
+            writeln!(f, "left \"{}\" alone: {}", output::name(path), output::name(why))?;
         }
         for command in &self.run.commands {
+            let command = output::name(command);
             writeln!(f, "not taken back, since nobody knows what it changed: {command}")?;
         }
         Ok(())

@@ -27,6 +27,8 @@ mod models;
 mod narrow;
 mod packs;
 mod remote;
+#[cfg(target_os = "linux")]
+mod replaced;
 #[cfg(feature = "serve")]
 mod serve;
 mod tidy;

@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 
-use regex::bytes::Regex;
 use serde::Serialize;
 
 use super::resolve::{self, Found};
@@ -166,15 +165,18 @@ fn find_once(bytes: &[u8], old: &str, new: &str, path: &str) -> Result<(usize, S
         pairs = vec![(old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n"))];
     }
     for (old, new) in pairs {
-        let places = occurrences(bytes, &old)?;
+        let places = occurrences(bytes, &old);
         match places.as_slice() {
             [] => {}
             [at] => return Ok((*at, old, new)),
             places => {
                 let lines: Vec<String> =
                     places.iter().take(NAMED).map(|at| line_of(bytes, *at).to_string()).collect();
-                let more = if places.len() > NAMED { " and more" } else { "" };
-                return Err(Error::new(Kind::Failed, format!("old_text occurs {} times", places.len()))
+                let (times, more) = match places.len() > NAMED {
+                    true => (format!("more than {NAMED}"), " and more"),
+                    false => (places.len().to_string(), ""),
+                };
+                return Err(Error::new(Kind::Failed, format!("old_text occurs {times} times"))
                     .at(path)
                     .hint(format!(
                         "it is at lines {}{more}: add text around the right one until it is unique",
@@ -193,20 +195,20 @@ fn find_once(bytes: &[u8], old: &str, new: &str, path: &str) -> Result<(usize, S
     })
 }
 
-/// All places of `piece`, overlapping ones too: two that overlap are no less ambiguous.
-fn occurrences(bytes: &[u8], piece: &str) -> Result<Vec<usize>, Error> {
-    let finder = Regex::new(&regex::escape(piece))
-        .map_err(|_| Error::new(Kind::Invalid, "old_text is too long").hint("replace a shorter piece"))?;
+/// The first places of `piece`, at most one more than are named; overlapping ones too: two that overlap are no less ambiguous.
+fn occurrences(bytes: &[u8], piece: &str) -> Vec<usize> {
+    // Linear in the file, whatever the piece is.
+    let finder = memchr::memmem::Finder::new(piece);
     let mut places = Vec::new();
     let mut from = 0;
-    while let Some(found) = finder.find_at(bytes, from) {
-        places.push(found.start());
-        from = found.start() + 1;
-        if places.len() > 10_000 || from > bytes.len() {
+    while let Some(found) = bytes.get(from..).and_then(|rest| finder.find(rest)) {
+        places.push(from + found);
+        from += found + 1;
+        if places.len() > NAMED {
             break;
         }
     }
-    Ok(places)
+    places
 }
 
 fn line_of(bytes: &[u8], at: usize) -> usize {

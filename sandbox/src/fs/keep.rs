@@ -122,6 +122,9 @@ impl Root {
             return Err(Error::new(Kind::Failed, "the path leads somewhere else now").at(path));
         }
         let Some(name) = resolved.last.clone() else { return Err(open::is_a_directory(path)) };
+        if before.is_some() && !resolved.missing.is_empty() {
+            return Err(Error::new(Kind::NotFound, "the directory that the file was in is gone").at(path));
+        }
         match &resolved.found {
             Found::Missing { .. } if !is_as_left(None) => return Ok(false),
             Found::Missing { .. } => {}

@@ -87,11 +87,6 @@ impl Place {
         self.above.last().map_or(self.root.dir(), |(_, dir)| dir)
     }
 
-    /// Its path in the workspace.
-    pub(crate) fn inside(&self) -> Inside {
-        Inside::from_names(self.above.iter().map(|(name, _)| name.as_os_str()))
-    }
-
     /// How many directories are held for it.
     pub(crate) fn depth(&self) -> usize {
         self.above.len()

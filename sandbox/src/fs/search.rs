@@ -4,6 +4,7 @@
 //! files, bytes and hits.
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Serialize;
@@ -194,6 +195,14 @@ impl Root {
         if query.is_empty() {
             return Err(Error::new(Kind::Invalid, "the query is empty").hint("give the text to look for"));
         }
+        if query.len() > MAX_QUERY_BYTES {
+            return Err(Error::new(
+                Kind::Invalid,
+                format!("the query is longer than {MAX_QUERY_BYTES} bytes"),
+            )
+            .hint("look for a part of it"));
+        }
+        let until = Instant::now() + MAX_TIME;
         // Each pass is tried only if those before found nothing: (how to read the query, ignored files).
         let mut passes = Vec::new();
         let first = if options.query == Query::Auto { Query::Literal } else { options.query };
@@ -214,7 +223,7 @@ impl Root {
             if ignored == Ignored::Search && last.as_ref().is_some_and(|r: &SearchResult| r.ignored == 0) {
                 continue;
             }
-            let result = self.search_once(grants, query, options, read_as, ignored)?;
+            let result = self.search_once(grants, query, options, (read_as, ignored), until)?;
             if !result.hits.is_empty() {
                 return Ok(result);
             }
@@ -228,8 +237,8 @@ impl Root {
         grants: &Grants,
         query: &str,
         options: &SearchOptions,
-        read_as: Query,
-        ignored: Ignored,
+        (read_as, ignored): (Query, Ignored),
+        until: Instant,
     ) -> Result<SearchResult, Error> {
         let path = options.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
         let resolved = resolve::resolve(self, path)?;
@@ -250,6 +259,7 @@ impl Root {
             } else {
                 usize::MAX
             }),
+            until,
             bytes_left: grants.limits.max_search_bytes,
             output_left: grants.limits.max_output_bytes,
             result: SearchResult {
@@ -285,6 +295,13 @@ impl Root {
     }
 }
 
+/// Longest query. Long texts are no names, and looked for slowly.
+const MAX_QUERY_BYTES: usize = 1_000;
+/// A compiled expression.
+const MAX_EXPRESSION_BYTES: usize = 512 * 1024;
+/// How long a search may take, all its passes together; then it says that it is not complete.
+const MAX_TIME: Duration = Duration::from_secs(10);
+
 fn compile(query: &str, read_as: Query, case: CaseOf) -> Result<Regex, Error> {
     let source = match read_as {
         Query::Regex => query.to_owned(),
@@ -293,7 +310,8 @@ fn compile(query: &str, read_as: Query, case: CaseOf) -> Result<Regex, Error> {
     };
     RegexBuilder::new(&source)
         .case_insensitive(case == CaseOf::Ignored)
-        .size_limit(4 << 20)
+        // What an expression costs for a byte, where it has to be tried state by state, grows with its size.
+        .size_limit(MAX_EXPRESSION_BYTES)
         .dfa_size_limit(4 << 20)
         .nest_limit(100)
         .build()
@@ -332,6 +350,8 @@ struct Search<'a> {
     /// Whether the query itself holds a line end, so that no single line can hold it.
     spans_lines: bool,
     max_hits: usize,
+    /// When it stops, with what it has.
+    until: Instant,
     bytes_left: u64,
     output_left: usize,
     result: SearchResult,
@@ -339,6 +359,10 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn file(&mut self, dir: &cap_std::fs::Dir, name: &std::path::Path, inside: &Inside) -> Go {
+        if Instant::now() >= self.until {
+            self.result.truncated = true;
+            return Go::Stop;
+        }
         let limits = &self.grants.limits;
         let read = open::open_name(dir, name)
             .map_err(|source| Error::io(inside.shown(), "open the file", source))

@@ -20,6 +20,9 @@ use crate::names::{Inside, fold, lossy};
 /// A `.gitignore` longer than this is not read: nobody writes one, and each pattern costs every entry.
 const MAX_IGNORE_BYTES: u64 = 64 * 1024;
 
+/// Bytes of `.gitignore` files that one walk reads: each costs some microseconds to compile.
+const MAX_RULES_BYTES: u64 = 256 * 1024;
+
 /// Where a walk begins.
 pub(super) struct Start<'d> {
     pub(super) dir: &'d Dir,
@@ -74,6 +77,7 @@ pub(super) fn walk(
         limits,
         ignored,
         left: limits.max_walk_entries,
+        rules_left: MAX_RULES_BYTES,
         rules: Vec::new(),
         walked: Walked::default(),
     };
@@ -121,6 +125,8 @@ struct Walk<'a> {
     limits: &'a FileLimits,
     ignored: Ignored,
     left: usize,
+    /// Bytes of rules that may be read yet; those of directories beyond that do not count.
+    rules_left: u64,
     /// The rules of the directories on the way, outermost first; nothing for one without.
     rules: Vec<Gitignore>,
     walked: Walked,
@@ -177,9 +183,11 @@ impl Walk<'_> {
         let Ok(opened) = open::open_name(dir, Path::new(".gitignore")) else { return };
         let Ok(metadata) = opened.metadata() else { return };
         let mut text = String::new();
-        if !metadata.is_file() || opened.take(MAX_IGNORE_BYTES).read_to_string(&mut text).is_err() {
+        let most = MAX_IGNORE_BYTES.min(self.rules_left);
+        if !metadata.is_file() || most == 0 || opened.take(most).read_to_string(&mut text).is_err() {
             return;
         }
+        self.rules_left = self.rules_left.saturating_sub(u64::try_from(text.len()).unwrap_or(u64::MAX));
         let mut builder = GitignoreBuilder::new(inside.as_str());
         for line in text.lines() {
             // A line that is no pattern ignores nothing, as in git.
