@@ -80,8 +80,7 @@ fn commands(c: &mut Criterion) {
     let toolchain = String::from_utf8(rustc.stdout).unwrap();
     let copied = place.path().join("crate/toolchain");
     plainly(&krate, &format!("cp -r --reflink=auto {} {}", toolchain.trim(), copied.display()));
-    let line =
-        "rm -rf target && PATH=$PWD/toolchain/bin:$PATH CARGO_HOME=$PWD/target/home cargo check -q --offline";
+    let line = "rm -rf target && PATH=$PWD/toolchain/bin:$PATH CARGO_HOME=$PWD/target/home CARGO_TARGET_DIR=target cargo check -q --offline";
     compare(c, "cargo check", &krate, line, &[("writable", Mode::Edit)]);
 }
 
