@@ -143,9 +143,8 @@ impl Root {
 
     /// Whether something is there, reached without a link. What cannot be told is.
     fn is_there(&self, path: &Path) -> bool {
-        let gone = |why: std::io::Error| match why.kind() {
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => false,
-            _ => true,
+        let gone = |why: std::io::Error| {
+            !matches!(why.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
         };
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return true };
         let top = self.dir().try_clone();

@@ -163,7 +163,8 @@ impl Walk<'_> {
     fn is_planted(&self, here: &Here<'_>, name: &OsStr) -> Option<bool> {
         let part = is_part_of_repository(name);
         let protected = self.protected.at(&self.trail).is_some();
-        if !protected && !(part && self.has_become_repository(here)) {
+        let counts = protected || part && self.has_become_repository(here);
+        if !counts {
             return Some(false);
         }
         let Some(stat) = here.stat(name) else { return Some(false) };

@@ -62,7 +62,7 @@ impl Input<'_> {
         let mut path = String::new();
         for _ in 0..=how % 3 {
             path += NAMES[self.next() % NAMES.len()];
-            path += if how & 8 == 8 && self.next() % 4 == 0 { "/../" } else { "/" };
+            path += if how & 8 == 8 && self.next().is_multiple_of(4) { "/../" } else { "/" };
         }
         if how & 64 == 0 {
             path.pop();

@@ -1,7 +1,6 @@
 //! What the broker does in a caller's place, one function for a kind of call; and whether it does it.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -104,7 +103,7 @@ impl Broker {
             workspace: places.workspace.into(),
             probe: Path::new(places.probe).join(PROBE),
             rules: Rules { patterns: task.patterns.clone(), led_to: task.led_to.clone(), made: None },
-            record: Record::new(File::from(sys::own(task.record)?)),
+            record: Record::new(sys::own(task.record)?),
             umask: None,
             waiting: Arc::default(),
         })

@@ -3,11 +3,8 @@
 //! It is a file in memory that both have open. The broker may be ended at any time, with all that it noted before kept.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::fs::descend::Identity;
@@ -22,14 +19,14 @@ const MAX_BYTES: u64 = 128 * 1024 * 1024;
 
 /// The broker's side.
 pub(super) struct Record {
-    file: File,
+    file: OwnedFd,
     made: HashSet<Identity>,
     moved: HashSet<Identity>,
     refused: HashSet<PathBuf>,
 }
 
 impl Record {
-    pub(super) fn new(file: File) -> Self {
+    pub(super) fn new(file: OwnedFd) -> Self {
         Self { file, made: HashSet::new(), moved: HashSet::new(), refused: HashSet::new() }
     }
 
@@ -54,7 +51,7 @@ impl Record {
     /// A line, which ends in a character that no path holds.
     fn note(&mut self, what: &[u8], of: &[u8]) {
         // Without memory for it the sandbox is about to end.
-        let _ = self.file.write_all(&[what, of, &[0]].concat());
+        let _ = rustix::io::write(&self.file, &[what, of, &[0]].concat());
     }
 }
 
@@ -65,12 +62,7 @@ fn numbers((device, inode): Identity) -> Vec<u8> {
 /// The runtime's side: what was made, and what was refused.
 pub(in super::super) fn read(file: &OwnedFd) -> (Made, Vec<PathBuf>) {
     let (mut made, mut moved, mut refused) = (HashSet::new(), HashSet::new(), Vec::new());
-    let text = file.try_clone().map(File::from).and_then(|file| {
-        let length = file.metadata()?.len();
-        let mut text = vec![0; usize::try_from(length.min(MAX_BYTES)).unwrap_or(0)];
-        file.read_exact_at(&mut text, 0).map(|()| text)
-    });
-    let Ok(text) = text else { return (Made::Anything, refused) };
+    let Ok(text) = whole(file) else { return (Made::Anything, refused) };
     for line in text.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
         let (what, of) =
             line.split_at(line.iter().position(|byte| *byte == b' ').map_or(line.len(), |at| at + 1));
@@ -85,6 +77,21 @@ pub(in super::super) fn read(file: &OwnedFd) -> (Made, Vec<PathBuf>) {
         true => (Made::Anything, refused),
         false => (Made::These { made, moved }, refused),
     }
+}
+
+/// All that was written to it.
+fn whole(file: &OwnedFd) -> rustix::io::Result<Vec<u8>> {
+    let length = u64::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(0);
+    let mut text = vec![0; usize::try_from(length.min(MAX_BYTES)).unwrap_or(0)];
+    let mut read = 0;
+    while let Some(rest) = text.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        let offset = u64::try_from(read).unwrap_or(u64::MAX);
+        match rustix::io::pread(file, rest, offset)? {
+            0 => return Err(rustix::io::Errno::IO),
+            n => read += n,
+        }
+    }
+    Ok(text)
 }
 
 fn parse(text: &[u8]) -> Option<Identity> {
@@ -106,7 +113,7 @@ mod tests {
             matches!(read(&file), (Made::These { made, moved }, refused) if made.is_empty() && moved.is_empty() && refused.is_empty())
         );
         let file: OwnedFd = rustix::fs::memfd_create("record", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let mut record = Record::new(file.try_clone().unwrap().into());
+        let mut record = Record::new(file.try_clone().unwrap());
         record.made((1, 2));
         record.made((1, 2));
         record.moved((3, 4));

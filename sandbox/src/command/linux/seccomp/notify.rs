@@ -92,6 +92,9 @@ fn program<'a>(calls: impl Iterator<Item = &'a (i64, When)>) -> Vec<libc::sock_f
 const WRITING: u32 = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC).unsigned_abs();
 
 #[cfg(test)]
+pub(super) use tests::run;
+
+#[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
@@ -153,6 +156,3 @@ mod tests {
         assert_eq!(run(&more, libc::SYS_unlinkat, [0; 6]), libc::SECCOMP_RET_USER_NOTIF);
     }
 }
-
-#[cfg(test)]
-pub(super) use tests::run;
