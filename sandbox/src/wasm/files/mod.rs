@@ -209,7 +209,7 @@ impl Files {
     fn open_to_write(&self, from: &Opened, resolved: &Resolved<'_>, wanted: Wanted) -> Result<Node, Refusal> {
         self.check_write(from, resolved)?;
         if wanted.read {
-            guard::check_read(&self.grants, &resolved)?;
+            guard::check_read(&self.grants, resolved)?;
         }
         let name = resolved.last.as_ref().ok_or(ErrorCode::IsDirectory)?;
         let file = open_writable(resolved.dir(), name.as_ref(), wanted.read, false)?;
