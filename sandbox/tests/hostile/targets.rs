@@ -74,7 +74,9 @@ impl Input<'_> {
 /// The commands as perl, each of which may fail.
 fn script(data: &[u8]) -> String {
     let mut input = Input(data.iter());
-    let mut script = String::from("use Fcntl; $| = 1; sub at { my $p = shift; $p }\n");
+    let mut script = String::from(
+        "use Fcntl; $| = 1; sub put { sysopen F, $_[0], $_[1] | O_NONBLOCK and (syswrite F, 'evil'), close F }\n",
+    );
     let swap = (input.path(), input.path());
     // renameat2 with RENAME_EXCHANGE, by its number.
     let exchange = if cfg!(target_arch = "x86_64") { 316 } else { 276 };
@@ -89,8 +91,9 @@ fn script(data: &[u8]) -> String {
         let (kind, one) = (input.next(), input.path());
         let line = match kind % 16 {
             0 | 1 => format!("mkdir '{one}'"),
-            2 | 3 => format!("if (open F, '>', '{one}') {{ print F 'evil'; close F }}"),
-            4 => format!("if (open F, '>>', '{one}') {{ print F 'evil'; close F }}"),
+            // Without waiting, since a pipe may be there whose other end nobody opens.
+            2 | 3 => format!("put('{one}', O_WRONLY | O_CREAT | O_TRUNC)"),
+            4 => format!("put('{one}', O_WRONLY | O_CREAT | O_APPEND)"),
             5 => format!("symlink '{}', '{one}'", input.path()),
             6 => format!("link '{}', '{one}'", input.path()),
             7 | 8 => format!("rename '{}', '{one}'", input.path()),
