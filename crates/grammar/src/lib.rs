@@ -29,6 +29,7 @@ mod error;
 pub mod gbnf;
 mod limits;
 pub mod schema;
+mod work;
 
 pub use compile::{Compiled, Contract, Options, Undeclared, Whitespace, compile, compile_into};
 pub use engine::{Automaton, Budgeted, Matcher, TokenId, TokenKind, TokenSet, Vocabulary};

@@ -5,7 +5,7 @@
 use crate::schema::PartId;
 use crate::{Error, Expr};
 
-use super::{Compiler, sequence};
+use super::{Compiler, longer, sequence};
 
 /// Nesting of optional positions before a rule of its own is made.
 const NESTED: usize = 12;
@@ -14,13 +14,14 @@ impl Compiler<'_, '_> {
     /// A list; `None` if none satisfies.
     pub(super) fn array(&mut self, own: &[PartId], name: &str) -> Result<Option<Expr>, Error> {
         let shape = self.arena.array(own);
+        self.spend(1)?;
         let mut max = shape.max;
         let wanted = max.map_or(shape.prefix.len(), |max| {
             shape.prefix.len().min(usize::try_from(max).unwrap_or(usize::MAX))
         });
         let mut prefix = Vec::new();
         for (i, key) in shape.prefix.into_iter().take(wanted).enumerate() {
-            match self.node(key, &format!("{name}-{i}"))? {
+            match self.node(key, &longer(name, &i.to_string()))? {
                 Some(expr) => prefix.push(expr),
                 None => {
                     // Nothing may stand at this position, so the list ends before it.
@@ -33,7 +34,7 @@ impl Compiler<'_, '_> {
         let rest = if max.is_some_and(|max| max <= length) {
             None
         } else {
-            self.node(shape.rest, &format!("{name}-item"))?
+            self.node(shape.rest, &longer(name, "item"))?
         };
         let max = if rest.is_some() { max } else { Some(max.map_or(length, |max| max.min(length))) };
         if max.is_some_and(|max| max < shape.min) {
@@ -54,19 +55,25 @@ impl Compiler<'_, '_> {
             }
         };
         let mut nested = 0;
+        // Elements that must be there stand side by side, and are put together once; last first.
+        let mut required: Vec<Expr> = Vec::new();
         for (i, item) in prefix.into_iter().enumerate().rev() {
-            let first = i == 0;
-            let body = sequence([if first { Expr::empty() } else { comma.clone() }, item, tail]);
-            tail = if (i as u64) < shape.min {
-                body
+            self.spend(2)?;
+            let lead = if i == 0 { Expr::empty() } else { comma.clone() };
+            if (i as u64) < shape.min {
+                required.extend([item, lead]);
+                continue;
+            }
+            let body = sequence([lead, item, tail]);
+            nested += 1;
+            tail = if nested % NESTED == 0 {
+                self.shared(&longer(name, &format!("from-{i}")), body)?.optional()
             } else {
-                nested += 1;
-                if nested % NESTED == 0 {
-                    self.shared(&format!("{name}-from-{i}"), body)?.optional()
-                } else {
-                    body.optional()
-                }
+                body.optional()
             };
+        }
+        if !required.is_empty() {
+            tail = sequence(required.into_iter().rev().chain([tail]));
         }
         let items = match tail {
             Expr::Repeat { item, min: 0, max: Some(1) } => sequence([*item, gap.clone()]).optional(),

@@ -2,10 +2,13 @@
 //!
 //! Invariant: edges of a state are sorted and apart, and no operation makes more states than the limit given.
 
+use std::cell::Cell;
+
 use rustc_hash::FxHashMap;
 
+use crate::Limits;
 use crate::schema::choices::Choices;
-use crate::schema::nfa::{Nfa, Side, State as NfaState, StateId};
+use crate::schema::nfa::{Marks, Nfa, Side, State as NfaState, StateId};
 use crate::schema::pattern::{ANY, WORD};
 
 /// An automaton; state 0 is the start.
@@ -22,28 +25,59 @@ pub(super) struct State {
 }
 
 /// First and last code point, and the state they lead to, each.
-type Edges = Vec<(u32, u32, u32)>;
+pub(super) type Edges = Vec<(u32, u32, u32)>;
 
 /// Elementary steps of a subset construction before it is given up; a hundred milliseconds at worst.
-const STEPS: usize = 6_000_000;
+pub(super) const STEPS: usize = 6_000_000;
+/// Elementary steps of all automata of a schema, for each of [`Limits::work`]: what comes after is checked instead.
+const ALL_STEPS: usize = 15;
+/// Elementary steps that count as one.
+const COUNTED: u64 = 4;
+
+/// What the automata of a schema may still take.
+#[derive(Debug)]
+pub(super) struct Room {
+    all: usize,
+    left: Cell<usize>,
+}
+
+impl Room {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let all = limits.work.saturating_mul(ALL_STEPS);
+        Self { all, left: Cell::new(all) }
+    }
+
+    /// Takes elementary steps: false where there are none left.
+    pub(super) fn take(&self, steps: usize) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(steps));
+        left >= steps
+    }
+
+    /// Steps taken, as others are counted.
+    pub(super) fn taken(&self) -> u64 {
+        self.all.saturating_sub(self.left.get()) as u64 / COUNTED
+    }
+}
 
 impl Dfa {
     /// The texts that `nfa` matches.
-    pub(super) fn new(nfa: &Nfa, limit: usize) -> Option<Self> {
+    pub(super) fn new(nfa: &Nfa, limit: usize, room: &Room) -> Option<Self> {
         let words = nfa.looks_at_words();
         let mut ids: FxHashMap<(Vec<StateId>, Side), u32> = FxHashMap::default();
         let mut queue = vec![(vec![nfa.start], Side::Edge)];
         ids.insert((vec![nfa.start], Side::Edge), 0);
         let mut states: Vec<State> = Vec::new();
+        let mut marks = Marks::default();
         let mut steps = 0_usize;
         while let Some((kernel, before)) = queue.get(states.len()).cloned() {
+            let earlier = steps;
             let mut edges = Edges::new();
             let sides: &[(Side, &[(u32, u32)])] =
                 if words { &[(Side::Word, &WORD), (Side::Other, &NOT_WORD)] } else { &[(Side::Other, &ANY)] };
             for (after, within) in sides {
-                let closure = nfa.closure(&kernel, before, *after);
-                steps += nfa.states.len() / 8 + closure.len();
-                for (low, high, targets) in segments(nfa, &closure, within) {
+                let closure = nfa.closure(&kernel, (before, *after), &mut marks, &mut steps);
+                for (low, high, targets) in segments(nfa, &closure, within, &mut steps) {
                     steps += targets.len() + 1;
                     let targets = match nfa.universal {
                         Some(universal) if targets.contains(&universal) => vec![universal],
@@ -59,12 +93,13 @@ impl Dfa {
                 }
             }
             edges.sort_unstable();
-            if queue.len() > limit || steps > STEPS {
+            if !room.take(steps - earlier) || queue.len() > limit || steps > STEPS {
                 return None;
             }
-            states.push(State { accepts: nfa.accepts(&kernel, before), edges: joined(edges) });
+            let accepts = nfa.accepts(&kernel, before, &mut marks, &mut steps);
+            states.push(State { accepts, edges: joined(edges) });
         }
-        Some(Self { states }.trimmed().minimized())
+        Some(Self { states }.trimmed().minimized(room))
     }
 
     /// The texts of `choices`.
@@ -110,7 +145,7 @@ impl Dfa {
     }
 
     /// Its texts of `min` to `max` code points. Not minimized: what has been counted stays apart anyway.
-    pub(super) fn with_lengths(&self, min: u64, max: Option<u64>, limit: usize) -> Option<Self> {
+    pub(super) fn with_lengths(&self, min: u64, max: Option<u64>, limit: usize, room: &Room) -> Option<Self> {
         let last = max.unwrap_or(min);
         let mut ids: FxHashMap<(u32, u64), u32> = FxHashMap::default();
         ids.insert((0, 0), 0);
@@ -130,7 +165,7 @@ impl Dfa {
                     edges.push((*low, *high, id));
                 }
             }
-            if queue.len() > limit {
+            if !room.take(here.edges.len() + 1) || queue.len() > limit {
                 return None;
             }
             states.push(State { accepts: here.accepts && count >= min, edges: joined(edges) });
@@ -139,7 +174,7 @@ impl Dfa {
     }
 
     /// The texts of both.
-    pub(super) fn intersection(&self, other: &Self, limit: usize) -> Option<Self> {
+    pub(super) fn intersection(&self, other: &Self, limit: usize, room: &Room) -> Option<Self> {
         let mut ids: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         ids.insert((0, 0), 0);
         let mut queue = vec![(0_u32, 0_u32)];
@@ -160,12 +195,12 @@ impl Dfa {
                 }
                 if x.1 < y.1 { i += 1 } else { j += 1 }
             }
-            if queue.len() > limit {
+            if !room.take(left.edges.len() + right.edges.len() + 1) || queue.len() > limit {
                 return None;
             }
             states.push(State { accepts: left.accepts && right.accepts, edges: joined(edges) });
         }
-        Some(Self { states }.trimmed().minimized())
+        Some(Self { states }.trimmed().minimized(room))
     }
 
     /// All other texts.
@@ -198,6 +233,11 @@ impl Dfa {
             edges: ANY.iter().map(|(low, high)| (*low, *high, sink)).collect(),
         });
         Self { states }.trimmed()
+    }
+
+    /// How many edges and states it has.
+    pub(super) fn size(&self) -> usize {
+        self.states.iter().map(|state| state.edges.len() + 1).sum()
     }
 
     /// Whether no text is accepted.
@@ -251,114 +291,6 @@ impl Dfa {
         }
         Self { states }
     }
-
-    /// With equivalent states made one, by refining a partition until it is stable. After the first round only
-    /// states with an edge into a class that was split are looked at again, so that long chains stay cheap.
-    fn minimized(self) -> Self {
-        let n = self.states.len();
-        let mut before: Vec<Vec<u32>> = vec![Vec::new(); n];
-        for (i, state) in self.states.iter().enumerate() {
-            for (_, _, to) in &state.edges {
-                if let (Some(list), Ok(i)) = (before.get_mut(*to as usize), u32::try_from(i)) {
-                    list.push(i);
-                }
-            }
-        }
-        let mut class: Vec<u32> = self.states.iter().map(|state| u32::from(state.accepts)).collect();
-        let mut sizes: Vec<usize> = vec![0; 2];
-        for own in &class {
-            if let Some(size) = sizes.get_mut(*own as usize) {
-                *size += 1;
-            }
-        }
-        let mut dirty: Vec<u32> = (0..u32::try_from(n).unwrap_or(u32::MAX)).collect();
-        let mut steps = 0_usize;
-        while !dirty.is_empty() {
-            steps += dirty.len();
-            if steps > STEPS {
-                // Correct as it is, only larger than it might be.
-                return self;
-            }
-            let mut groups: FxHashMap<(u32, Edges), Vec<u32>> = FxHashMap::default();
-            for i in &dirty {
-                if let (Some(state), Some(own)) = (self.states.get(*i as usize), class.get(*i as usize)) {
-                    groups.entry((*own, signature(state, &class))).or_default().push(*i);
-                }
-            }
-            let mut by_class: FxHashMap<u32, Vec<Vec<u32>>> = FxHashMap::default();
-            for ((own, _), members) in groups {
-                by_class.entry(own).or_default().push(members);
-            }
-            let mut split: Vec<(u32, Vec<Vec<u32>>)> = by_class.into_iter().collect();
-            split.sort_unstable();
-            let old = class.clone();
-            let mut moved: Vec<u32> = Vec::new();
-            for (own, mut parts) in split {
-                let touched: usize = parts.iter().map(Vec::len).sum();
-                let whole = sizes.get(own as usize).copied().unwrap_or(0);
-                parts.sort_by_key(|part| (std::cmp::Reverse(part.len()), part.first().copied()));
-                // Untouched members agree with one another; the part that agrees with them, or else the largest, stays.
-                let in_dirty: rustc_hash::FxHashSet<u32> = parts.iter().flatten().copied().collect();
-                let keeper = if touched < whole {
-                    let rest = old
-                        .iter()
-                        .zip(0_u32..)
-                        .find(|(class, i)| **class == own && !in_dirty.contains(i))
-                        .and_then(|(_, i)| self.states.get(i as usize))
-                        .map(|state| signature(state, &old));
-                    parts.iter().position(|part| {
-                        let first = part.first().and_then(|i| self.states.get(*i as usize));
-                        first.map(|state| signature(state, &old)) == rest
-                    })
-                } else {
-                    Some(0)
-                };
-                for (k, part) in parts.into_iter().enumerate() {
-                    if Some(k) == keeper {
-                        continue;
-                    }
-                    let fresh = u32::try_from(sizes.len()).unwrap_or(u32::MAX);
-                    sizes.push(part.len());
-                    if let Some(size) = sizes.get_mut(own as usize) {
-                        *size -= part.len();
-                    }
-                    for i in part {
-                        if let Some(slot) = class.get_mut(i as usize) {
-                            *slot = fresh;
-                        }
-                        moved.push(i);
-                    }
-                }
-            }
-            dirty = moved.iter().filter_map(|i| before.get(*i as usize)).flatten().copied().collect();
-            dirty.sort_unstable();
-            dirty.dedup();
-        }
-        let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
-        let mut order: Vec<usize> = Vec::new();
-        for (i, own) in class.iter().enumerate() {
-            let fresh = u32::try_from(order.len()).unwrap_or(u32::MAX);
-            if *numbers.entry(*own).or_insert(fresh) == fresh {
-                order.push(i);
-            }
-        }
-        // States are numbered as they are first met, so the start keeps its number.
-        let states = order.into_iter().filter_map(|i| self.states.get(i)).map(|state| {
-            let edges = signature(state, &class).into_iter();
-            let renamed =
-                edges.map(|(low, high, to)| (low, high, numbers.get(&to).copied().unwrap_or(u32::MAX)));
-            State { accepts: state.accepts, edges: joined(renamed.collect()) }
-        });
-        Self { states: states.collect() }
-    }
-}
-
-/// Where a state leads, by class.
-fn signature(state: &State, class: &[u32]) -> Edges {
-    let to_class = |(low, high, to): &(u32, u32, u32)| {
-        (*low, *high, class.get(*to as usize).copied().unwrap_or(u32::MAX))
-    };
-    joined(state.edges.iter().map(to_class).collect())
 }
 
 /// All of Unicode but [`WORD`].
@@ -366,7 +298,12 @@ const NOT_WORD: [(u32, u32); 6] =
     [(0, 0x2F), (0x3A, 0x40), (0x5B, 0x5E), (0x60, 0x60), (0x7B, 0xD7FF), (0xE000, 0x10_FFFF)];
 
 /// Cuts the code points that lead on from a closure into runs that lead to the same states.
-fn segments(nfa: &Nfa, closure: &[StateId], within: &[(u32, u32)]) -> Vec<(u32, u32, Vec<StateId>)> {
+fn segments(
+    nfa: &Nfa,
+    closure: &[StateId],
+    within: &[(u32, u32)],
+    steps: &mut usize,
+) -> Vec<(u32, u32, Vec<StateId>)> {
     let mut cuts: Vec<u32> = Vec::new();
     let mut reading: Vec<(&[(u32, u32)], StateId)> = Vec::new();
     for id in closure {
@@ -376,8 +313,11 @@ fn segments(nfa: &Nfa, closure: &[StateId], within: &[(u32, u32)]) -> Vec<(u32, 
         }
     }
     cuts.extend(within.iter().flat_map(|(low, high)| [*low, high + 1]));
+    *steps += cuts.len();
     cuts.sort_unstable();
     cuts.dedup();
+    // Every cut is looked for in every class.
+    *steps += cuts.len().saturating_mul(reading.len());
     let mut out = Vec::new();
     for pair in cuts.windows(2) {
         let [low, end] = pair else { continue };
@@ -407,7 +347,7 @@ fn push_edge(edges: &mut Edges, edge: (u32, u32, u32)) {
 }
 
 /// Neighbouring edges to the same state made one.
-fn joined(edges: Edges) -> Edges {
+pub(super) fn joined(edges: Edges) -> Edges {
     let mut out = Vec::with_capacity(edges.len());
     for edge in edges {
         push_edge(&mut out, edge);
@@ -420,9 +360,15 @@ mod tests {
     #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
     use super::*;
     use crate::schema::pattern::Pattern;
+    use crate::schema::regex::Reader;
+
+    fn room() -> Room {
+        Room::new(&Limits::default())
+    }
 
     fn dfa(pattern: &str) -> Dfa {
-        Dfa::new(&Nfa::search(&Pattern::parse(pattern).unwrap(), 100_000).unwrap(), 10_000).unwrap()
+        let parsed = Pattern::parse(pattern, &Reader::unbounded()).unwrap();
+        Dfa::new(&Nfa::search(&parsed, 100_000).unwrap(), 10_000, &room()).unwrap()
     }
 
     fn runs(dfa: &Dfa, text: &str) -> bool {
@@ -455,33 +401,35 @@ mod tests {
             "\\d",
             "",
         ] {
-            let parsed = Pattern::parse(pattern).unwrap();
+            let parsed = Pattern::parse(pattern, &Reader::unbounded()).unwrap();
             let nfa = Nfa::search(&parsed, 1_000).unwrap();
             let dfa = dfa(pattern);
             let outside = dfa.complement();
             for text in texts {
-                assert_eq!(runs(&dfa, text), nfa.is_match(text), "{pattern} on {text:?}");
-                assert_eq!(runs(&outside, text), !nfa.is_match(text), "not {pattern} on {text:?}");
+                let found = nfa.is_match(text, u64::MAX).0.unwrap();
+                assert_eq!(runs(&dfa, text), found, "{pattern} on {text:?}");
+                assert_eq!(runs(&outside, text), !found, "not {pattern} on {text:?}");
             }
         }
     }
 
     #[test]
     fn intersections_hold_both() {
-        let both = dfa("^[a-c]+$").intersection(&dfa("b"), 100).unwrap();
-        let short = both.with_lengths(2, Some(3), 100).unwrap();
+        let room = room();
+        let both = dfa("^[a-c]+$").intersection(&dfa("b"), 100, &room).unwrap();
+        let short = both.with_lengths(2, Some(3), 100, &room).unwrap();
         for (text, holds) in
             [("ab", true), ("abc", true), ("b", false), ("aa", false), ("abcb", false), ("bd", false)]
         {
             assert_eq!(runs(&short, text), holds, "{text}");
         }
-        assert!(dfa("^a$").intersection(&dfa("^b$"), 100).unwrap().is_empty());
+        assert!(dfa("^a$").intersection(&dfa("^b$"), 100, &room).unwrap().is_empty());
     }
 
     #[test]
     fn exploding_patterns_stop_at_the_limit() {
-        let parsed = Pattern::parse("^(a|b)*a(a|b){20}$").unwrap();
-        assert_eq!(Dfa::new(&Nfa::search(&parsed, 100_000).unwrap(), 1_000), None);
+        let parsed = Pattern::parse("^(a|b)*a(a|b){20}$", &Reader::unbounded()).unwrap();
+        assert_eq!(Dfa::new(&Nfa::search(&parsed, 100_000).unwrap(), 1_000, &room()), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::schema::nfa::Nfa;
 use crate::schema::pattern::Pattern;
 use crate::{Error, GrammarBuilder, RuleId, Schema};
 
-use super::automaton::Dfa;
+use super::automaton::{Dfa, Room};
 use super::{Compiler, Options, impossible};
 
 /// States of the automaton of texts that do not hold a mark.
@@ -39,13 +39,14 @@ pub fn choices_into(
         Error::new(crate::Kind::Limit, "there are too many choices").hint("leave the text free")
     })?;
     let mut texts = Dfa::of(choices);
+    let room = Room::new(&options.limits);
     if !end.is_empty() {
-        let mark =
-            Nfa::search(&Pattern::literal(end), MARK_STATES).and_then(|nfa| Dfa::new(&nfa, MARK_STATES));
+        let mark = Nfa::search(&Pattern::literal(end), MARK_STATES)
+            .and_then(|nfa| Dfa::new(&nfa, MARK_STATES, &room));
         let without =
             mark.ok_or_else(|| Error::new(crate::Kind::Limit, "the mark that ends a text is too long"))?;
         let limit = texts.states.len().saturating_mul(end.len() + 1);
-        texts = texts.intersection(&without.complement(), limit).ok_or_else(impossible)?;
+        texts = texts.intersection(&without.complement(), limit, &room).ok_or_else(impossible)?;
     }
     let root = builder.declare(name);
     let mut compiler = Compiler::new(&schema, options, builder, name);

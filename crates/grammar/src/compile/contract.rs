@@ -4,10 +4,12 @@
 
 use std::borrow::Cow;
 
-use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
 use crate::schema::{Class, KeywordEntry, Schema};
+use crate::work::{ForeignMap, ForeignSet, Work, bytes};
+
+use super::weaken::Reasons;
 
 /// What became of every keyword of a schema.
 ///
@@ -69,11 +71,10 @@ impl Entry {
 }
 
 impl Contract {
-    pub(crate) fn new(schema: &Schema) -> Self {
-        let entry = |entry: &KeywordEntry| Entry {
-            pointer: entry.pointer.clone(),
-            class: entry.class,
-            reason: entry.reason.clone(),
+    pub(super) fn new(schema: &Schema, work: &Work) -> Self {
+        let entry = |entry: &KeywordEntry| {
+            work.spend(bytes(entry.pointer.len()));
+            Entry { pointer: entry.pointer.clone(), class: entry.class, reason: entry.reason.clone() }
         };
         Self { entries: schema.entries.iter().map(entry).collect() }
     }
@@ -81,24 +82,30 @@ impl Contract {
     /// Lists as checked what is decided by subschemas that the grammar does not decide: a union with a checked keyword
     /// in a branch, a negation or condition of one. `references` leads from the pointers of references to where
     /// they lead.
-    pub(crate) fn settle(&mut self, references: &[(String, String)]) {
-        let mut open: FxHashSet<&str> = FxHashSet::default();
-        for entry in self.entries.iter().filter(|entry| entry.class == Class::Checked) {
-            open.extend(places_above(&entry.pointer));
+    pub(super) fn settle(&mut self, references: &[(String, String)], work: &Work) {
+        // The references that lead to a place, by the place.
+        let mut leading: ForeignMap<&str, Vec<&str>> = ForeignMap::default();
+        for (from, to) in references {
+            work.spend(bytes(to.len()));
+            leading.entry(to).or_default().push(from);
         }
-        let mut before = usize::MAX;
-        while open.len() != before {
-            before = open.len();
-            for (from, to) in references {
-                if open.contains(to.as_str()) {
-                    open.extend(places_above(from));
+        let mut open: ForeignSet<&str> = ForeignSet::default();
+        let checked = self.entries.iter().filter(|entry| entry.class == Class::Checked);
+        let mut pending: Vec<&str> = checked.map(|entry| entry.pointer.as_str()).collect();
+        while let Some(pointer) = pending.pop() {
+            for place in places_above(pointer) {
+                // What is above a place that is open is open already.
+                if !work.spend(bytes(place.len())) || !open.insert(place) {
+                    break;
                 }
+                pending.extend(leading.get(place).into_iter().flatten());
             }
         }
         let open: Vec<bool> = self
             .entries
             .iter()
             .map(|entry| {
+                work.spend(bytes(entry.pointer.len()));
                 let beside =
                     |keyword| format!("{}/{keyword}", entry.pointer.rsplit_once('/').map_or("", |p| p.0));
                 match entry.keyword() {
@@ -118,21 +125,37 @@ impl Contract {
 
     /// Lists keywords, by JSON pointer and with a reason, as checked that a grammar could not enforce after all.
     pub fn weaken(&mut self, weakened: Vec<(String, Cow<'static, str>)>) {
-        let mut places: FxHashMap<String, usize> =
-            self.entries.iter().enumerate().map(|(i, entry)| (entry.pointer.clone(), i)).collect();
+        self.weaken_counted(weakened, &Work::unbounded());
+    }
+
+    pub(super) fn weaken_counted(&mut self, weakened: Reasons, work: &Work) {
+        let mut places: ForeignMap<&str, usize> = ForeignMap::default();
+        for (i, entry) in self.entries.iter().enumerate() {
+            work.spend(bytes(entry.pointer.len()));
+            places.insert(&entry.pointer, i);
+        }
+        // Entries by number with the first reason, and keywords that have no entry yet, each once.
+        let mut reasons: Vec<(usize, Cow<'static, str>)> = Vec::new();
+        let mut others: Reasons = Vec::new();
+        let mut new: ForeignSet<String> = ForeignSet::default();
         for (pointer, reason) in weakened {
-            match written(&pointer, &places).and_then(|i| self.entries.get_mut(i)) {
-                Some(entry) if entry.class == Class::Checked => {}
-                Some(entry) => {
-                    entry.class = Class::Checked;
-                    entry.reason = Some(reason);
-                }
-                None => {
-                    places.insert(pointer.clone(), self.entries.len());
-                    self.entries.push(Entry { pointer, class: Class::Checked, reason: Some(reason) });
+            match written(&pointer, &places, &new, work) {
+                Written::Entry(i) => reasons.push((i, reason)),
+                Written::New => {}
+                Written::Nowhere => {
+                    new.insert(pointer.clone());
+                    others.push((pointer, reason));
                 }
             }
         }
+        for (i, reason) in reasons {
+            if let Some(entry) = self.entries.get_mut(i).filter(|entry| entry.class != Class::Checked) {
+                entry.class = Class::Checked;
+                entry.reason = Some(reason);
+            }
+        }
+        let checked = |(pointer, reason)| Entry { pointer, class: Class::Checked, reason: Some(reason) };
+        self.entries.extend(others.into_iter().map(checked));
     }
 
     /// Every keyword, in the order of the document.
@@ -179,13 +202,35 @@ impl Contract {
     }
 }
 
+/// Where a keyword is listed.
+enum Written {
+    Entry(usize),
+    /// Among those that have no entry yet.
+    New,
+    Nowhere,
+}
+
 /// The entry of a keyword; of the negation it stands for, where it was made up to say the contrary of another one.
-fn written(pointer: &str, places: &FxHashMap<String, usize>) -> Option<usize> {
-    let mut at = pointer;
-    while places.get(at).is_none_or(|_| at != pointer && !at.ends_with("/not") && !at.ends_with("/if")) {
-        at = at.rsplit_once('/')?.0;
+fn written(
+    pointer: &str,
+    places: &ForeignMap<&str, usize>,
+    new: &ForeignSet<String>,
+    work: &Work,
+) -> Written {
+    for at in places_above(pointer) {
+        if !work.spend(bytes(at.len())) {
+            break;
+        }
+        if at != pointer && !at.ends_with("/not") && !at.ends_with("/if") {
+            continue;
+        }
+        match places.get(at) {
+            Some(place) => return Written::Entry(*place),
+            None if new.contains(at) => return Written::New,
+            None => {}
+        }
     }
-    places.get(at).copied()
+    Written::Nowhere
 }
 
 /// A pointer and those of everything that holds it.

@@ -10,6 +10,8 @@ use super::{Compiler, choice, sequence};
 
 /// Digits after the point: all that the shortest spelling of a float takes before it turns to an exponent.
 pub(super) const PLACES: usize = 24;
+/// What telling numbers by a digit of a bound costs, in steps.
+const DIGIT: u64 = 8;
 /// Digits that a float always keeps apart.
 const EXACT: usize = 15;
 /// What is below this, and above zero, may be written with an exponent.
@@ -59,6 +61,10 @@ impl Decimals<'_, '_, '_> {
             return whole;
         }
         let mut budget = self.places;
+        // Every digit of a bound branches.
+        let digits_of = |bound: &Bound| bound.value.whole().len() + bound.value.fraction().len();
+        let digits_told = digits_of(low) + high.map_or(0, digits_of);
+        self.compiler.arena.count(DIGIT * digits_told as u64);
         if self.places == PLACES {
             let longest = low.value.fraction().len().max(high.map_or(0, |high| high.value.fraction().len()));
             budget = budget.max(longest);
@@ -216,7 +222,8 @@ fn places_between(low: Option<Edge<'_>>, high: Option<Edge<'_>>, budget: usize) 
         branches.extend(rest.map(|rest| sequence([digit_class(digit, last), rest])));
         digit = last + 1;
     }
-    choice(branches)
+    // They begin with different digits. Comparing them would go through all that is in them, at every digit.
+    if branches.is_empty() { None } else { Some(Expr::choice(branches)) }
 }
 
 /// The expression or nothing, as a counter where it is one.

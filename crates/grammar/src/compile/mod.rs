@@ -12,21 +12,24 @@ mod json;
 mod names;
 mod number;
 mod object;
+mod partition;
 mod pattern;
 mod render;
+mod rules;
 mod string;
 mod union;
 mod values;
+mod weaken;
 
-use std::borrow::Cow;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 
 use crate::engine::{Automaton, Vocabulary};
 use crate::gbnf::analysis::{Classes, Flat, costs};
-use crate::schema::{Arena, Class, Conjunct, Key, Leaf, Types};
+use crate::schema::pattern::Pattern;
+use crate::schema::{Arena, Conjunct, Key, Leaf, PartId, Types, Values};
+use crate::work::{ForeignMap, items};
 use crate::{Error, Expr, Grammar, GrammarBuilder, Kind, Place, RuleId, Schema};
 
 pub use bare::choices_into;
@@ -34,6 +37,8 @@ pub use contract::{Contract, Entry};
 pub use render::render;
 
 use json::Json;
+use rules::{Rules, choice, longer, sequence};
+use weaken::Weakened;
 
 /// Where a generated text may have white space.
 ///
@@ -121,6 +126,9 @@ pub struct Compiled {
     pub grammar: Grammar,
     /// What became of every keyword.
     pub contract: Contract,
+    /// The steps that compiling took, as [`Limits::work`](crate::Limits::work) counts them: the same on every machine,
+    /// and about twice as many for twice the schema. Those of reading it are [`Schema::work`].
+    pub work: u64,
 }
 
 impl Compiled {
@@ -156,14 +164,16 @@ impl Compiled {
 pub fn compile(schema: &Schema, options: &Options) -> Result<Compiled, Error> {
     let mut builder = GrammarBuilder::default();
     let (root, contract, recursive) = compile_named(schema, options, &mut builder, "root")?;
+    let mut work = builder.work();
     let grammar = builder.build(root)?;
     // What needs itself without end is found out only when all of it is there.
     if recursive {
         let flat = Flat::new(&grammar);
         let costs = costs(&flat, Classes::Matching);
+        work += flat.work();
         flat.body(root).and_then(|body| costs.into_iter().nth(body as usize)?).ok_or_else(impossible)?;
     }
-    Ok(Compiled { grammar, contract })
+    Ok(Compiled { grammar, contract, work })
 }
 
 /// Compiles `schema` into a grammar under construction, for envelopes around several schemas; rule names start
@@ -201,17 +211,10 @@ fn compile_named(
 ) -> Result<(RuleId, Contract, bool), Error> {
     let root = builder.declare(name);
     let mut compiler = Compiler::new(schema, options, builder, name);
-    let key = compiler.arena.resolved(vec![Conjunct::Whole(schema.root)]);
-    // The root may refer to itself, so its rule is declared before its body is known.
-    compiler.memo.insert(key.clone(), Slot::Pending(Some(root)));
-    let body = compiler.body(&key, name)?;
-    let body = body.ok_or_else(impossible)?;
-    compiler.builder.define(root, body);
-    let mut contract = Contract::new(schema);
-    let weakened = std::mem::take(&mut compiler.weakened);
-    contract.weaken(weakened);
-    contract.settle(&schema.references);
-    Ok((root, contract, compiler.recursive))
+    let made = compiler.root(root, name);
+    let (taken, recursive) = (compiler.taken(), compiler.recursive);
+    builder.add_work(taken);
+    Ok((root, made?, recursive))
 }
 
 fn impossible() -> Error {
@@ -241,27 +244,29 @@ struct Compiler<'a, 's> {
     json: Json,
     prefix: String,
     memo: FxHashMap<Key, Slot>,
-    /// Rules by the hash of their body, so that equal subschemas share one.
-    bodies: FxHashMap<u64, Vec<RuleId>>,
-    /// Automata of patterns, which keys of many objects may be told by.
-    dfas: FxHashMap<Arc<crate::schema::pattern::Pattern>, Option<Arc<automaton::Dfa>>>,
+    rules: Rules,
+    /// Automata of patterns, which keys of many objects may be told by; by where the patterns are in memory.
+    dfas: FxHashMap<usize, (Arc<Pattern>, Option<Arc<automaton::Dfa>>)>,
     /// Strings by what is said of them, so that equal ones are determinized and written once.
-    strings: FxHashMap<string::StringKey, Option<Expr>>,
+    strings: ForeignMap<string::StringKey, Option<Expr>>,
     /// Digits that make a multiple: by unit, number of digits to come, and remainder of those before.
     remainders: FxHashMap<(i128, usize, i128), Option<Expr>>,
     /// Sets of code points that have been written before, as patterns repeat a few.
-    classes: FxHashMap<Vec<(u32, u32)>, Expr>,
-    /// Long lists of values that have been written before.
-    lists: Vec<(Arc<Vec<serde_json::Value>>, Option<Expr>)>,
+    classes: ForeignMap<Vec<(u32, u32)>, Expr>,
+    /// Long lists of values that have been written before, by where they are in memory.
+    lists: FxHashMap<usize, (Arc<Values>, Option<Expr>)>,
     /// Keys entered since the last object or array: meeting one again adds nothing.
     unguarded: Vec<Key>,
     /// Whether such a key was met again, so that what is compiled above it is not whole.
     cut: bool,
     /// Whether some rule refers to itself.
     recursive: bool,
-    weakened: Vec<(String, Cow<'static, str>)>,
+    weakened: Weakened<'s>,
+    /// The part at hand, for errors.
+    here: Option<PartId>,
     depth: usize,
-    rules: usize,
+    /// What automata of patterns may still take.
+    room: automaton::Room,
     /// States that automata of patterns may still have, all in all: a bound on time.
     product_states: usize,
     /// States that automata with counts may still add; what comes after is checked instead.
@@ -271,41 +276,67 @@ struct Compiler<'a, 's> {
 impl<'a, 's> Compiler<'a, 's> {
     fn new(schema: &'s Schema, options: &'a Options, builder: &'a mut GrammarBuilder, name: &str) -> Self {
         Self {
-            arena: Arena::new(schema),
+            arena: Arena::new(schema, &options.limits),
             builder,
             bare: false,
             options,
             json: Json::new(options.whitespace),
             prefix: name.to_owned(),
             memo: FxHashMap::default(),
-            bodies: FxHashMap::default(),
+            rules: Rules::default(),
             dfas: FxHashMap::default(),
-            strings: FxHashMap::default(),
+            strings: ForeignMap::default(),
             remainders: FxHashMap::default(),
-            classes: FxHashMap::default(),
-            lists: Vec::new(),
+            classes: ForeignMap::default(),
+            lists: FxHashMap::default(),
             unguarded: Vec::new(),
             cut: false,
             recursive: false,
-            weakened: Vec::new(),
+            weakened: Weakened::default(),
+            here: None,
             depth: 0,
-            rules: 0,
+            room: automaton::Room::new(&options.limits),
             product_states: options.limits.pattern_states.saturating_mul(PRODUCTS),
             states: options.limits.pattern_states / 2,
         }
     }
+
+    /// The steps taken so far.
+    fn taken(&self) -> u64 {
+        self.arena.taken().saturating_add(self.room.taken())
+    }
 }
 
 impl Compiler<'_, '_> {
+    /// Compiles the whole schema, which is the rule `root`.
+    fn root(&mut self, root: RuleId, name: &str) -> Result<Contract, Error> {
+        let schema = self.arena.schema;
+        let key = self.arena.resolved(vec![Conjunct::Whole(schema.root)]);
+        // The root may refer to itself, so its rule is declared before its body is known.
+        self.memo.insert(key.clone(), Slot::Pending(Some(root)));
+        let body = self.body(&key, name)?;
+        let body = body.ok_or_else(impossible)?;
+        self.builder.define(root, body);
+        let mut contract = Contract::new(schema, &self.arena.work);
+        contract.weaken_counted(self.weakened.take(), &self.arena.work);
+        contract.settle(&schema.references, &self.arena.work);
+        self.arena.work.check("")?;
+        Ok(contract)
+    }
+
     /// What a key matches, as a reference or a short text; `None` if nothing.
     fn node(&mut self, key: Key, name: &str) -> Result<Option<Expr>, Error> {
         let key = self.arena.resolved(key);
+        self.spend(items(key.len()) + items(self.unguarded.len()))?;
         if self.unguarded.contains(&key) {
             self.cut = true;
             return Ok(None);
         }
         match self.memo.get(&key) {
-            Some(Slot::Done(expr)) => return Ok(expr.clone()),
+            Some(Slot::Done(expr)) => {
+                self.arena.count(expr.as_ref().map_or(1, rules::weight));
+                return Ok(expr.clone());
+            }
             Some(Slot::Pending(Some(id))) => {
                 self.recursive = true;
                 return Ok(Some(Expr::Rule(*id)));
@@ -351,25 +382,33 @@ impl Compiler<'_, '_> {
     }
 
     fn body(&mut self, key: &Key, name: &str) -> Result<Option<Expr>, Error> {
+        let here = key.iter().find_map(|conjunct| match conjunct {
+            Conjunct::Whole(id) | Conjunct::Own(id) => Some(*id),
+            _ => None,
+        });
+        let outer = std::mem::replace(&mut self.here, here);
         self.depth += 1;
         if self.depth > self.options.limits.depth {
             let message = format!("the schema is nested deeper than {} levels", self.options.limits.depth);
-            return Err(Error::new(Kind::Limit, message).at(Place::Pointer(self.pointer(key))));
+            return Err(Error::new(Kind::Limit, message).at(Place::Pointer(self.pointer().to_owned())));
         }
         self.unguarded.push(key.clone());
         let normal = self.arena.normal(key);
+        self.spend(1)?;
         let body = if normal.open.is_empty() {
             let (leaf, undecided) = self.arena.leaf(&normal);
+            self.spend(1)?;
             if undecided {
                 self.weaken_undecided(&leaf);
             }
-            self.leaf(&leaf, name)
+            self.leaf(&leaf, name)?
         } else {
-            self.union(normal, name)
+            self.union(normal, name)?
         };
         self.unguarded.pop();
         self.depth -= 1;
-        body
+        self.here = outer;
+        Ok(body)
     }
 
     /// A key whose choices are made.
@@ -380,14 +419,14 @@ impl Compiler<'_, '_> {
         if leaf.own.is_empty() {
             return Ok(Some(self.json.value(self.builder)));
         }
-        let refuses = |value: &serde_json::Value| leaf.not_values.contains(value);
+        let refuses = |value: &serde_json::Value| leaf.excludes(value);
         let mut kinds: Vec<(&str, Option<Expr>)> = Vec::new();
         let single = [Types::STRING, Types::NUMBER, Types::BOOLEAN, Types::NULL, Types::ARRAY, Types::OBJECT]
             .iter()
             .filter(|kind| leaf.types.has(**kind))
             .count()
             == 1;
-        let named = |kind: &str| if single { name.to_owned() } else { format!("{name}-{kind}") };
+        let named = |kind: &str| if single { name.to_owned() } else { longer(name, kind) };
         if leaf.types.has(Types::STRING) {
             kinds.push(("string", self.string(leaf, &named("string"))?));
         }
@@ -425,121 +464,19 @@ impl Compiler<'_, '_> {
 
     /// A grammar cannot leave single lists or objects out.
     fn compound_exclusions(&mut self, leaf: &Leaf, kind: Types) {
-        if leaf.not_values.iter().any(|value| kind.has(Types::of(value))) {
+        if leaf.excludes_any(kind) {
             self.weaken_exclusions(leaf, "a list or object cannot be left out by a grammar");
         }
     }
 
-    /// Lists what may refuse some of the listed values, but could not be decided.
-    fn weaken_undecided(&mut self, leaf: &Leaf) {
-        let pointers: Vec<&str> =
-            leaf.own.iter().filter_map(|id| self.arena.part(*id)).map(|part| part.pointer.as_str()).collect();
-        let entries = &self.arena.schema.entries;
-        let undecided = entries.iter().filter(|entry| {
-            let (above, keyword) = entry.pointer.rsplit_once('/').unwrap_or_default();
-            entry.class == Class::Enforced && keyword != "type" && pointers.contains(&above)
-        });
-        let undecided: Vec<String> = undecided.map(|entry| entry.pointer.clone()).collect();
-        for pointer in undecided {
-            self.weaken(pointer, "some of the listed values were too large to test");
-        }
+    /// Counts steps; an error at the part at hand where there are none left.
+    fn spend(&self, steps: u64) -> Result<(), Error> {
+        if self.arena.work.spend(steps) { Ok(()) } else { self.arena.work.check(self.pointer()) }
     }
 
-    fn weaken_exclusions(&mut self, leaf: &Leaf, reason: &'static str) {
-        let parts = leaf.own.iter().filter_map(|id| self.arena.part(*id));
-        let pointers: Vec<String> =
-            parts.filter(|part| !part.not_values.is_empty()).map(|part| part.pointer.clone()).collect();
-        for pointer in pointers {
-            self.weaken(pointer, reason);
-        }
+    fn pointer(&self) -> &str {
+        self.here.and_then(|id| self.arena.part(id)).map_or("", |part| &part.pointer)
     }
-
-    fn weaken(&mut self, pointer: impl Into<String>, reason: impl Into<Cow<'static, str>>) {
-        self.weakened.push((pointer.into(), reason.into()));
-    }
-
-    /// The same expression, short: longer ones become a rule, shared with equal ones.
-    fn shared(&mut self, name: &str, body: Expr) -> Result<Expr, Error> {
-        if matches!(body, Expr::Rule(_) | Expr::Literal(_)) || body == Expr::empty() {
-            return Ok(body);
-        }
-        let hash = FxBuildHasher.hash_one(&body);
-        let known = self.bodies.get(&hash).into_iter().flatten();
-        if let Some(id) = known.copied().find(|id| self.builder.body(*id) == Some(&body)) {
-            return Ok(Expr::Rule(id));
-        }
-        let id = self.declare(name)?;
-        self.builder.define(id, body);
-        self.bodies.entry(hash).or_default().push(id);
-        Ok(Expr::Rule(id))
-    }
-
-    fn declare(&mut self, name: &str) -> Result<RuleId, Error> {
-        self.rules += 1;
-        if self.rules > self.options.limits.rules {
-            let message = format!("the schema needs more than {} rules", self.options.limits.rules);
-            return Err(Error::new(Kind::Limit, message).hint("raise Limits::rules, or split the schema"));
-        }
-        Ok(self.builder.declare(&legible(name)))
-    }
-
-    /// The rule name of a definition, if the key is one.
-    fn definition(&self, key: &Key) -> Option<String> {
-        let [Conjunct::Whole(id)] = key.as_slice() else { return None };
-        let pointer = &self.arena.part(*id)?.pointer;
-        let name = pointer.strip_prefix("/$defs/").or_else(|| pointer.strip_prefix("/definitions/"))?;
-        if name.contains('/') {
-            return None;
-        }
-        Some(if self.prefix == "root" { name.to_owned() } else { format!("{}-{name}", self.prefix) })
-    }
-
-    fn pointer(&self, key: &Key) -> String {
-        let first = key.iter().find_map(|conjunct| match conjunct {
-            Conjunct::Whole(id) | Conjunct::Own(id) => self.arena.part(*id),
-            _ => None,
-        });
-        first.map_or_else(String::new, |part| part.pointer.clone())
-    }
-}
-
-/// A rule name of bounded length, out of reach of the names that all schemas share.
-fn legible(name: &str) -> String {
-    let mut out: String =
-        name.chars().take(80).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    if out.starts_with("json-") {
-        out.insert_str(0, "x-");
-    }
-    out
-}
-
-/// A sequence in which neighbouring literals are one.
-fn sequence(items: impl IntoIterator<Item = Expr>) -> Expr {
-    let mut out: Vec<Expr> = Vec::new();
-    let mut pending: Vec<Expr> = items.into_iter().collect();
-    pending.reverse();
-    while let Some(item) = pending.pop() {
-        match (out.last_mut(), item) {
-            (_, Expr::Sequence(inner)) => pending.extend(inner.into_iter().rev()),
-            (Some(Expr::Literal(text)), Expr::Literal(more)) => text.push_str(&more),
-            (_, other) => out.push(other),
-        }
-    }
-    Expr::sequence(out)
-}
-
-/// Distinct alternatives, in order; `None` if there is none.
-fn choice(branches: impl IntoIterator<Item = Expr>) -> Option<Expr> {
-    let mut distinct: Vec<Expr> = Vec::new();
-    let mut places: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
-    for branch in branches {
-        let same = places.entry(FxBuildHasher.hash_one(&branch)).or_default();
-        if !same.iter().any(|i| distinct.get(*i) == Some(&branch)) {
-            same.push(distinct.len());
-            distinct.push(branch);
-        }
-    }
-    if distinct.is_empty() { None } else { Some(Expr::choice(distinct)) }
 }
 
 #[cfg(test)]

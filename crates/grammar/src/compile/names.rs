@@ -5,29 +5,34 @@
 
 use std::collections::BTreeMap;
 
-use crate::Expr;
 use crate::gbnf::CharClass;
+use crate::{Error, Expr};
 
 use super::{Compiler, sequence};
 
 /// Characters written for all beginnings of all names; more names than this are left to automata.
 const BEGINNINGS: usize = 1 << 16;
+/// What one beginning costs, in steps.
+const BEGINNING: u64 = 4;
 
 impl Compiler<'_, '_> {
     /// The content of any string but these; `None` if they are not of the kind that can be written directly.
-    pub(super) fn other_than(&mut self, names: &[String]) -> Option<Expr> {
+    pub(super) fn other_than(&mut self, names: &[String]) -> Result<Option<Expr>, Error> {
         let direct = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
         if !names.iter().all(|name| name.bytes().all(direct)) {
-            return None;
+            return Ok(None);
         }
-        if names.iter().map(|name| name.len() * (name.len() + 1) / 2).sum::<usize>() > BEGINNINGS {
-            return None;
+        let beginnings = names.iter().map(|name| name.len().saturating_mul(name.len() + 1) / 2);
+        if beginnings.fold(0, usize::saturating_add) > BEGINNINGS {
+            return Ok(None);
         }
+        self.spend(BEGINNING * names.iter().map(|name| name.len() as u64).sum::<u64>())?;
         // For each beginning of a name the characters that go on with one, and whether it is one itself.
         let mut beginnings: BTreeMap<&str, (Vec<u8>, bool)> = BTreeMap::new();
         for name in names {
             for (at, byte) in name.bytes().enumerate() {
-                beginnings.entry(name.get(..at)?).or_default().0.push(byte);
+                let beginning = name.get(..at).unwrap_or_default();
+                beginnings.entry(beginning).or_default().0.push(byte);
             }
             beginnings.entry(name).or_default().1 = true;
         }
@@ -42,7 +47,7 @@ impl Compiler<'_, '_> {
             let rest = sequence([other, plain.clone().repeat(0, None)]);
             sequence([Expr::literal(beginning), if is_name { rest } else { rest.optional() }])
         });
-        Some(Expr::choice(alternatives))
+        Ok(Some(Expr::choice(alternatives)))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::schema::{Bound, Decimal, Leaf, NumberShape, Types};
 use crate::{Error, Expr};
 
 use super::decimals::{Decimals, PLACES};
-use super::{Compiler, choice, sequence};
+use super::{Compiler, choice, longer, sequence};
 
 /// Digits of an integer that no bound ends.
 pub(super) const DIGITS: usize = 64;
@@ -17,21 +17,28 @@ pub(super) const DIGITS: usize = 64;
 const MULTIPLE_DIGITS: u32 = 19;
 /// Multiples up to which they are listed one by one.
 const LISTED: i128 = 64;
+/// Why multiples beyond 64 bits are let go.
+const VAST_MULTIPLES: &str = "multiples of more than 64 bits are not told by their digits";
 /// Bounds beyond this are outside of what a float holds, or of what the grammar of numbers writes.
 const VAST: &str = "1e307";
+/// What a digit of a multiple costs, in steps.
+const DIGIT: u64 = 2;
+/// What a number costs, in steps: a few expressions, and comparisons of digits.
+const NUMBER: u64 = 32;
 /// Bounds up to this are told by their digits.
 const BOUND: i128 = 10_i128.pow(37);
 
 impl Compiler<'_, '_> {
     /// A number; `None` if none satisfies.
     pub(super) fn number(&mut self, leaf: &Leaf, name: &str) -> Result<Option<Expr>, Error> {
+        self.spend(NUMBER)?;
         let mut shape = self.arena.number(leaf);
         self.reachable(leaf, &mut shape);
         let units_are_whole = shape.multiple_of.iter().any(|(unit, _)| unit.is_integral());
         if !leaf.types.has(Types::FRACTION) || (units_are_whole && leaf.types.has(Types::INTEGER)) {
             return self.integer(leaf, &shape, name);
         }
-        if leaf.not_values.iter().any(Value::is_number) {
+        if leaf.excludes_any(Types::NUMBER) {
             self.weaken_exclusions(leaf, "single fractions cannot be left out by a grammar");
         }
         let mut places = PLACES;
@@ -117,13 +124,17 @@ impl Compiler<'_, '_> {
     fn integer(&mut self, leaf: &Leaf, shape: &NumberShape, name: &str) -> Result<Option<Expr>, Error> {
         let (min, max) = (shape.min.as_ref().map(least), shape.max.as_ref().map(most));
         let mut excluded: Vec<i128> = Vec::new();
-        for value in &leaf.not_values {
-            if let (Value::Number(number), true) = (value, Types::INTEGER.has(Types::of(value))) {
-                excluded.push(Decimal::of(number).floor());
+        for values in &leaf.not_values {
+            self.spend(4 * values.size)?;
+            for value in values.iter() {
+                if let (Value::Number(number), true) = (value, Types::INTEGER.has(Types::of(value))) {
+                    excluded.push(Decimal::of(number).floor());
+                }
             }
         }
         let mut unit: i128 = 1;
         for (value, pointer) in &shape.multiple_of {
+            self.spend(4)?;
             match whole_unit(value).and_then(|whole| least_common_multiple(unit, whole)) {
                 Some(common) => unit = common,
                 None => self.weaken(format!("{pointer}/multipleOf"), "its digits are too many"),
@@ -138,11 +149,18 @@ impl Compiler<'_, '_> {
         excluded.retain(|hole| !outside(hole));
         let mut branches = Vec::new();
         let mut from = min;
+        // Why multiples are let go, once however many holes there are.
+        let mut untold = None;
         for hole in excluded {
-            branches.extend(self.multiples(from, Some(before(hole)), unit, shape, name)?);
+            branches.extend(self.multiples(from, Some(before(hole)), unit, &mut untold, name)?);
             from = Some(after(hole));
         }
-        branches.extend(self.multiples(from, max, unit, shape, name)?);
+        branches.extend(self.multiples(from, max, unit, &mut untold, name)?);
+        if let Some(reason) = untold {
+            for (_, pointer) in &shape.multiple_of {
+                self.weaken(format!("{pointer}/multipleOf"), reason);
+            }
+        }
         Ok(choice(branches))
     }
 
@@ -152,9 +170,10 @@ impl Compiler<'_, '_> {
         low: Option<i128>,
         high: Option<i128>,
         unit: i128,
-        shape: &NumberShape,
+        untold: &mut Option<&'static str>,
         name: &str,
     ) -> Result<Option<Expr>, Error> {
+        self.spend(NUMBER)?;
         if low.zip(high).is_some_and(|(low, high)| low > high) {
             return Ok(None);
         }
@@ -164,7 +183,7 @@ impl Compiler<'_, '_> {
         // What 64 bits do not hold is read as a float, which is no multiple of what its digits were.
         let (least, most) = (i128::from(i64::MIN), i128::from(u64::MAX));
         if low.is_some_and(|low| low > most) || high.is_some_and(|high| high < least) {
-            self.weaken_multiples(shape, "multiples of more than 64 bits are not told by their digits");
+            untold.get_or_insert(VAST_MULTIPLES);
             return Ok(integers(low, high));
         }
         let (from, to) = (low, high);
@@ -176,7 +195,7 @@ impl Compiler<'_, '_> {
             (low.div_euclid(unit) + i128::from(low.rem_euclid(unit) != 0), high.div_euclid(unit));
         if first > last {
             return if unbounded {
-                self.weaken_multiples(shape, "multiples of more than 64 bits are not told by their digits");
+                untold.get_or_insert(VAST_MULTIPLES);
                 Ok(integers(from, to))
             } else {
                 Ok(None)
@@ -194,7 +213,7 @@ impl Compiler<'_, '_> {
         let states = usize::try_from(core.saturating_mul(i128::from(MULTIPLE_DIGITS))).unwrap_or(usize::MAX);
         let states = if known { 0 } else { states };
         if core > 1 && states > self.states {
-            self.weaken_multiples(shape, "its automaton has too many states");
+            untold.get_or_insert("its automaton has too many states");
             return Ok(integers(Some(low), Some(high)));
         }
         if core > 1 {
@@ -212,12 +231,6 @@ impl Compiler<'_, '_> {
         let negative = self.digit_multiples((-high).max(1), -low, core, name)?;
         branches.extend(negative.map(|expr| sequence([Expr::literal("-"), expr, Expr::literal(zeros)])));
         Ok(choice(branches))
-    }
-
-    fn weaken_multiples(&mut self, shape: &NumberShape, reason: &'static str) {
-        for (_, pointer) in &shape.multiple_of {
-            self.weaken(format!("{pointer}/multipleOf"), reason);
-        }
     }
 
     /// Multiples of `unit` from `low`, at least 1, to `high`, by the remainder of the digits so far.
@@ -265,6 +278,7 @@ impl Remainders<'_> {
         length: usize,
         remainder: i128,
     ) -> Result<Option<Expr>, Error> {
+        compiler.spend(DIGIT)?;
         if length == 0 {
             return Ok((remainder == 0).then(Expr::empty));
         }
@@ -293,7 +307,7 @@ impl Remainders<'_> {
         if !free {
             return Ok(expr);
         }
-        let label = format!("{}-{length}-{remainder}", self.name);
+        let label = longer(self.name, &format!("{length}-{remainder}"));
         let expr = expr.map(|expr| compiler.shared(&label, expr)).transpose()?;
         compiler.remainders.insert((self.unit, length, remainder), expr.clone());
         Ok(expr)

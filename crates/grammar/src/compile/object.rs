@@ -7,15 +7,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::schema::{Conjunct, FreeKeys, Key, ObjectShape, Part, PartId, PatternUse, TextKind, Types};
+use crate::schema::{
+    Conjunct, FreeKeys, Key, ObjectShape, Part, PartId, PatternUse, TextKind, Types, Values,
+};
+use crate::work::bytes;
 use crate::{Error, Expr, Kind, Place};
 
 use super::array::repeat;
 use super::render::string_text;
-use super::{Compiler, Undeclared, choice, sequence};
+use super::{Compiler, Undeclared, choice, longer, sequence};
 
 /// States of the counting grammar; each is a rule.
 const COUNTED: u64 = 5_000;
+
+/// What a property costs, in steps, beside its value and its name.
+const MEMBER: u64 = 8;
 
 /// A property ready to be written.
 struct Member {
@@ -27,6 +33,7 @@ impl Compiler<'_, '_> {
     /// An object; `None` if none satisfies.
     pub(super) fn object(&mut self, own: &[PartId], name: &str) -> Result<Option<Expr>, Error> {
         let mut shape = self.arena.object(own);
+        self.spend(1)?;
         let closed = self.options.undeclared == Undeclared::Forbidden
             && !shape.speaks_of_undeclared
             && !shape.properties.is_empty();
@@ -81,8 +88,9 @@ impl Compiler<'_, '_> {
     fn members(&mut self, shape: &ObjectShape, name: &str) -> Result<Option<Vec<Member>>, Error> {
         let mut members = Vec::with_capacity(shape.properties.len());
         for property in &shape.properties {
+            self.spend(MEMBER + 4 * bytes(property.name.len()))?;
             let value = match &property.value {
-                Some(key) => self.node(key.clone(), &format!("{name}-{}", property.name))?,
+                Some(key) => self.node(key.clone(), &longer(name, &property.name))?,
                 None => None,
             };
             match value {
@@ -102,27 +110,35 @@ impl Compiler<'_, '_> {
     fn free(&mut self, shape: &ObjectShape, name: &str) -> Result<Option<Expr>, Error> {
         let mut kinds = Vec::new();
         let many = shape.free.len() > 1;
+        let names = shape.properties.iter().map(|p| Value::String(p.name.to_string())).collect();
+        let names = Arc::new(Values::new(names));
+        self.spend(names.size)?;
         for (i, kind) in shape.free.iter().enumerate() {
             let suffix = if many { format!("-{}", i + 1) } else { String::new() };
-            let Some(key) = self.free_key(shape, kind, &format!("{name}-key{suffix}"))? else { continue };
-            let Some(value) = self.node(kind.value.clone(), &format!("{name}-value{suffix}"))? else {
-                continue;
-            };
+            let name_of = |what: &str| longer(name, &format!("{what}{suffix}"));
+            let Some(key) = self.free_key(shape, kind, &names, &name_of("key"))? else { continue };
+            let Some(value) = self.node(kind.value.clone(), &name_of("value"))? else { continue };
             let colon = self.json.colon(self.builder);
             kinds.push(sequence([key, colon, value]));
         }
         match choice(kinds) {
-            Some(member) => Ok(Some(self.shared(&format!("{name}-more"), member)?)),
+            Some(member) => Ok(Some(self.shared(&longer(name, "more"), member)?)),
             None => Ok(None),
         }
     }
 
     /// A key of this kind that is none of the declared names: a string like any other.
-    fn free_key(&mut self, shape: &ObjectShape, kind: &FreeKeys, name: &str) -> Result<Option<Expr>, Error> {
+    fn free_key(
+        &mut self,
+        shape: &ObjectShape,
+        kind: &FreeKeys,
+        names: &Arc<Values>,
+        name: &str,
+    ) -> Result<Option<Expr>, Error> {
         let mut part = Part { types: Some(Types::STRING), ..Part::default() };
-        let names: Vec<Value> = shape.properties.iter().map(|p| Value::String(p.name.to_string())).collect();
+        self.spend(MEMBER + (kind.matching.len() + kind.not_matching.len()) as u64)?;
         if !names.is_empty() {
-            part.not_values.push(Arc::new(names));
+            part.not_values.push(Arc::clone(names));
         }
         let used = |(pattern, pointer): &(Arc<_>, Arc<str>), negated| PatternUse {
             pointer: Arc::clone(pointer),
@@ -199,14 +215,14 @@ impl Compiler<'_, '_> {
         }
         for (i, member) in members.into_iter().enumerate().rev() {
             let text = if count > 1 {
-                self.shared(&format!("{name}-member-{}", i + 1), member.text)?
+                self.shared(&longer(name, &format!("member-{}", i + 1)), member.text)?
             } else {
                 member.text
             };
             starts.push(sequence([text.clone(), rest.clone()]));
             if i > 0 {
                 let after = sequence([sequence([comma.clone(), text]).optional(), rest]);
-                rest = self.shared(&format!("{name}-from-{}", i + 1), after)?;
+                rest = self.shared(&longer(name, &format!("from-{}", i + 1)), after)?;
             }
         }
         starts.reverse();
@@ -240,7 +256,7 @@ impl Compiler<'_, '_> {
         }
         for (i, member) in members.iter().enumerate().rev() {
             let mut now: Vec<Option<Expr>> = Vec::new();
-            let text = self.shared(&format!("{name}-member-{}", i + 1), member.text.clone())?;
+            let text = self.shared(&longer(name, &format!("member-{}", i + 1)), member.text.clone())?;
             for written in 0..=top.min(i as u64) {
                 let next = usize::try_from((written + 1).min(top)).unwrap_or(usize::MAX);
                 let lead = if written > 0 { comma.clone() } else { Expr::empty() };
@@ -251,7 +267,7 @@ impl Compiler<'_, '_> {
                     usize::try_from(written).ok().and_then(|written| after.get(written)).cloned().flatten();
                 let without = stay.filter(|_| !member.required);
                 let body = choice(with.into_iter().chain(without));
-                let label = format!("{name}-from-{}-with-{written}", i + 1);
+                let label = longer(name, &format!("from-{}-with-{written}", i + 1));
                 now.push(body.map(|body| self.shared(&label, body)).transpose()?);
             }
             after = now;

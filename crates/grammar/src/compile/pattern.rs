@@ -3,12 +3,15 @@
 //! Invariant: a character that JSON must escape is written with its short escape or as `\u00XX`, every other one as
 //! itself, so that texts differ exactly when the strings they stand for do.
 
+use rustc_hash::FxHashMap;
+
 use crate::gbnf::CharClass;
 use crate::schema::pattern::{Look, Node, complement, union};
+use crate::work::items;
 use crate::{Error, Expr, RuleId};
 
 use super::automaton::Dfa;
-use super::{Compiler, choice, sequence};
+use super::{Compiler, choice, longer, sequence};
 
 /// Branching states written inside one another before a rule of its own is made.
 const NESTED: usize = 8;
@@ -49,11 +52,21 @@ fn branch(node: &Node) -> Option<Branch> {
 
 /// Whether a node is free of conditions and of repetitions of what may be empty.
 fn plain(node: &Node) -> bool {
+    least(node).is_some()
+}
+
+/// The least number of code points of a plain node, up to where it does not matter; none for other nodes.
+fn least(node: &Node) -> Option<u64> {
     match node {
-        Node::Class(ranges) => !ranges.is_empty(),
-        Node::Look(_) => false,
-        Node::Sequence(items) | Node::Choice(items) => items.iter().all(plain),
-        Node::Repeat { item, .. } => item.lengths().0 > 0 && plain(item),
+        Node::Class(ranges) => (!ranges.is_empty()).then_some(1),
+        Node::Look(_) => None,
+        Node::Sequence(items) => {
+            items.iter().try_fold(0_u64, |sum, item| Some(sum.saturating_add(least(item)?)))
+        }
+        Node::Choice(items) => items.iter().try_fold(u64::MAX, |fewest, item| Some(fewest.min(least(item)?))),
+        Node::Repeat { item, min, .. } => {
+            least(item).filter(|least| *least > 0).map(|least| least.saturating_mul(u64::from(*min)))
+        }
     }
 }
 
@@ -124,6 +137,7 @@ impl Compiler<'_, '_> {
 
     /// One of these code points.
     pub(super) fn class(&mut self, ranges: &[(u32, u32)]) -> Expr {
+        self.arena.count(items(ranges.len()));
         if let Some(known) = self.classes.get(ranges) {
             return known.clone();
         }
@@ -206,15 +220,19 @@ impl Writer<'_> {
         let mut out: Vec<Expr> = Vec::new();
         let mut at = state;
         while let Some(here) = self.dfa.states.get(at as usize) {
+            compiler.spend(1 + here.edges.len() as u64)?;
             let mut groups: Vec<(u32, Vec<(u32, u32)>)> = Vec::new();
+            let mut places: FxHashMap<u32, usize> = FxHashMap::default();
             let mut again: Vec<(u32, u32)> = Vec::new();
             for (low, high, to) in &here.edges {
                 if *to == at {
                     again.push((*low, *high));
-                } else if let Some((_, ranges)) = groups.iter_mut().find(|(known, _)| known == to) {
-                    ranges.push((*low, *high));
-                } else {
-                    groups.push((*to, vec![(*low, *high)]));
+                    continue;
+                }
+                let place = *places.entry(*to).or_insert(groups.len());
+                match groups.get_mut(place) {
+                    Some((_, ranges)) => ranges.push((*low, *high)),
+                    None => groups.push((*to, vec![(*low, *high)])),
                 }
             }
             if !again.is_empty() {
@@ -260,7 +278,7 @@ impl Writer<'_> {
         if let Some(Some(rule)) = self.rules.get(to as usize) {
             return Ok(Expr::Rule(*rule));
         }
-        let rule = compiler.declare(&format!("{}-{to}", self.name))?;
+        let rule = compiler.declare(&longer(self.name, &to.to_string()))?;
         if let Some(slot) = self.rules.get_mut(to as usize) {
             *slot = Some(rule);
         }

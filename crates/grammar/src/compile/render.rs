@@ -1,12 +1,18 @@
 //! Writes an instance the way its grammar expects it: declared key order, white space, and one spelling a value.
 //!
-//! Invariant: the result is JSON equal to the value.
+//! Invariant: the result is JSON equal to the value. Where finding out what its schema says takes too much, keys come
+//! in the value's own order.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 use serde_json::{Map, Number, Value};
 
-use crate::Schema;
 use crate::schema::pattern::Pattern;
-use crate::schema::{Arena, Conjunct, Decimal, Draft, Key, Normal, Types, same};
+use crate::schema::{Arena, Conjunct, Decimal, Draft, Key, Normal, ObjectShape, PartId, Types, weight};
+use crate::{Limits, Schema};
 
 use super::Whitespace;
 use super::decimals::PLACES;
@@ -31,7 +37,8 @@ pub fn render(value: &Value, schema: Option<&Schema>, whitespace: Whitespace) ->
         Whitespace::Spaced => (", ", ": "),
         Whitespace::Compact | Whitespace::Flexible { .. } => (",", ":"),
     };
-    let writer = Writer { arena: schema.map(Arena::new), comma, colon };
+    let arena = schema.map(|schema| Arena::for_value(schema, &Limits::default(), weight(value)));
+    let writer = Writer { arena, objects: RefCell::default(), comma, colon };
     let key = schema.map(|schema| vec![Conjunct::Whole(schema.root)]);
     writer.write(value, key, &mut out);
     out
@@ -39,6 +46,8 @@ pub fn render(value: &Value, schema: Option<&Schema>, whitespace: Whitespace) ->
 
 struct Writer<'s> {
     arena: Option<Arena<'s>>,
+    /// What is said of objects, by the parts that say it: the elements of a list are often alike.
+    objects: RefCell<FxHashMap<Vec<PartId>, Rc<ObjectShape>>>,
     comma: &'static str,
     colon: &'static str,
 }
@@ -74,7 +83,10 @@ impl Writer<'_> {
     }
 
     fn object(&self, value: &Value, map: &Map<String, Value>, key: Option<Key>, out: &mut String) {
-        let shape = self.leaf(value, key).map(|(arena, normal)| arena.object(&normal.own));
+        let shape = self.leaf(value, key).map(|(arena, normal)| {
+            let mut objects = self.objects.borrow_mut();
+            Rc::clone(objects.entry(normal.own).or_insert_with_key(|own| Rc::new(arena.object(own))))
+        });
         let mut members: Vec<(&str, &Value, Option<Key>)> = Vec::with_capacity(map.len());
         let mut seen = rustc_hash::FxHashSet::default();
         for property in shape.iter().flat_map(|shape| &shape.properties) {
@@ -87,7 +99,7 @@ impl Writer<'_> {
             if !seen.contains(name.as_str()) {
                 let kinds = shape.as_ref().map(|shape| shape.free.as_slice()).unwrap_or_default();
                 let kind = kinds.iter().find(|kind| {
-                    let matches = |pattern: &Pattern| pattern.is_match(name) == Some(true);
+                    let matches = |pattern: &Arc<Pattern>| self.matches(pattern, name);
                     kind.matching.iter().all(|(p, _)| matches(p))
                         && !kind.not_matching.iter().any(|(p, _)| matches(p))
                 });
@@ -138,7 +150,12 @@ impl Writer<'_> {
             return None;
         }
         let (arena, normal) = self.leaf(value, key)?;
-        arena.leaf(&normal).0.values?.iter().find(|listed| same(listed, value)).cloned()
+        arena.count(weight(value));
+        arena.leaf(&normal).0.values?.find(value).cloned()
+    }
+
+    fn matches(&self, pattern: &Arc<Pattern>, name: &str) -> bool {
+        self.arena.as_ref().is_some_and(|arena| arena.is_match(pattern, name) == Some(true))
     }
 
     /// The parts that hold for this value: of the branches, those it satisfies, or does least to refute.
@@ -150,10 +167,12 @@ impl Writer<'_> {
                 break;
             }
             let branches = arena.branches(&normal);
+            arena.count(branches.len() as u64);
             let best = branches.into_iter().min_by_key(|branch| arena.distance(branch, value))?;
             normal = arena.normal(&best);
         }
-        Some((arena, normal))
+        // What was left undone is no guide: the value is written as it stands.
+        if arena.work.is_over() { None } else { Some((arena, normal)) }
     }
 }
 

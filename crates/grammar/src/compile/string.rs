@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use crate::schema::pattern::{Node, Pattern};
 use crate::schema::{Leaf, PatternUse, TextKind, TextShape};
+use crate::work::bytes;
 use crate::{Error, Expr};
 
 use super::array::repeat;
 use super::automaton::Dfa;
 use super::pattern::{Branch, branches, with_length};
-use super::{Compiler, choice, sequence};
+use super::{Compiler, choice, longer, sequence};
 
 /// States of a product with a length; each is a place in the grammar.
 const COUNTED_STATES: usize = 4_000;
@@ -21,7 +22,8 @@ const NAME_STATES: usize = 400_000;
 /// What a string automaton was made from.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct StringKey {
-    patterns: Vec<(Arc<Pattern>, bool)>,
+    /// By where they are in memory, which is once for each source.
+    patterns: Vec<(usize, bool)>,
     excluded: Vec<String>,
     lengths: (u64, Option<u64>),
 }
@@ -37,24 +39,36 @@ impl Compiler<'_, '_> {
         if shape.patterns.iter().any(|used| !used.negated) {
             // Most names a key must not be are not among those a pattern allows.
             let allowing: Vec<&PatternUse> = shape.patterns.iter().filter(|used| !used.negated).collect();
-            shape
-                .excluded
-                .retain(|text| allowing.iter().all(|used| used.pattern.is_match(text) != Some(false)));
+            shape.excluded.retain(|text| {
+                allowing.iter().all(|used| self.arena.is_match(&used.pattern, text) != Some(false))
+            });
         }
+        self.spend(1 + shape.excluded.iter().map(|text| bytes(text.len())).sum::<u64>())?;
         if shape.patterns.is_empty() && shape.excluded.is_empty() {
             return Ok(Some(if (min, max) == (0, None) {
                 self.json.string(self.builder)
             } else {
                 let content = repeat(self.json.char(self.builder), min, max);
                 let length = max.map_or_else(|| format!("{min}-up"), |max| format!("{min}-{max}"));
-                self.shared(&format!("{}-{length}", self.string_prefix()), quoted(content))?
+                self.shared(&longer(&self.string_prefix(), &length), quoted(content))?
             }));
         }
         if shape.patterns.is_empty()
             && (min, max) == (0, None)
-            && let Some(content) = self.other_than(&shape.excluded)
+            && let Some(content) = self.other_than(&shape.excluded)?
         {
             return Ok(Some(quoted(content)));
+        }
+        let key = StringKey {
+            patterns: shape.patterns.iter().map(|used| (pattern_key(&used.pattern), used.negated)).collect(),
+            excluded: shape.excluded.clone(),
+            lengths: (min, max),
+        };
+        if let Some(known) = self.strings.get(&key) {
+            return Ok(known.clone());
+        }
+        for used in &shape.patterns {
+            self.spend(used.pattern.size)?;
         }
         if let ([used], true) = (shape.patterns.as_slice(), shape.excluded.is_empty())
             && !used.negated
@@ -62,23 +76,19 @@ impl Compiler<'_, '_> {
         {
             let format = match used.kind {
                 TextKind::Format(format) if (min, max) == (0, None) => {
-                    Some(format!("{}-{format}", self.format_prefix()))
+                    Some(longer(&self.format_prefix(), format))
                 }
                 _ => None,
             };
             let text = quoted(expr);
             return Ok(Some(match format {
-                Some(format) => self.shared(&format, text)?,
+                Some(format) => {
+                    let rule = self.shared(&format, text)?;
+                    self.strings.insert(key, Some(rule.clone()));
+                    rule
+                }
                 None => text,
             }));
-        }
-        let key = StringKey {
-            patterns: shape.patterns.iter().map(|used| (Arc::clone(&used.pattern), used.negated)).collect(),
-            excluded: shape.excluded.clone(),
-            lengths: (min, max),
-        };
-        if let Some(known) = self.strings.get(&key) {
-            return Ok(known.clone());
         }
         let weakened = self.weakened.len();
         let written = self.product(leaf, &shape, name)?;
@@ -124,19 +134,23 @@ impl Compiler<'_, '_> {
 
     /// The automaton of a pattern; none if it has too many states.
     fn dfa(&mut self, pattern: &Arc<Pattern>) -> Option<Arc<Dfa>> {
-        if let Some(known) = self.dfas.get(pattern) {
+        if let Some((_, known)) = self.dfas.get(&pattern_key(pattern)) {
             return known.clone();
         }
         let dfa = match &pattern.choices {
             // Made already, and bounded by themselves.
-            Some(choices) => Some(Arc::new(Dfa::of(choices))),
+            Some(choices) => {
+                self.arena.count(pattern.size);
+                Some(Arc::new(Dfa::of(choices)))
+            }
             None => {
                 let limit = self.product_limit();
-                let dfa = pattern.nfa().and_then(|nfa| Dfa::new(nfa, limit));
+                let nfa = if self.arena.has_room(pattern) { pattern.nfa() } else { None };
+                let dfa = nfa.and_then(|nfa| Dfa::new(nfa, limit, &self.room));
                 self.charged(dfa, limit).map(Arc::new)
             }
         };
-        self.dfas.insert(Arc::clone(pattern), dfa.clone());
+        self.dfas.insert(pattern_key(pattern), (Arc::clone(pattern), dfa.clone()));
         dfa
     }
 
@@ -152,18 +166,25 @@ impl Compiler<'_, '_> {
         made
     }
 
+    /// All other texts, if there is room for them.
+    fn complement(&self, dfa: &Dfa) -> Option<Arc<Dfa>> {
+        self.room.take(dfa.size()).then(|| Arc::new(dfa.complement()))
+    }
+
     /// Everything that is said of the string as one automaton.
     fn product(&mut self, leaf: &Leaf, shape: &TextShape, name: &str) -> Result<Option<Expr>, Error> {
-        let mut dfa: Option<Dfa> = None;
+        let before = self.weakened.len();
+        let mut dfa: Option<Arc<Dfa>> = None;
         let mut left: Option<&PatternUse> = None;
         for used in &shape.patterns {
+            self.spend(1)?;
             let own = self.dfa(&used.pattern);
-            let own = own.map(|dfa| if used.negated { dfa.complement() } else { Dfa::clone(&dfa) });
+            let own = own.and_then(|dfa| if used.negated { self.complement(&dfa) } else { Some(dfa) });
             let joined = match (&dfa, own) {
                 (None, own) => own,
                 (Some(dfa), Some(own)) => {
                     let limit = self.product_limit();
-                    self.charged(dfa.intersection(&own, limit), limit)
+                    self.charged(dfa.intersection(&own, limit, &self.room), limit).map(Arc::new)
                 }
                 (Some(_), None) => None,
             };
@@ -178,11 +199,13 @@ impl Compiler<'_, '_> {
             }
         }
         if !shape.excluded.is_empty() {
+            // Each character is a state, and an edge to everything else.
+            self.spend(2 * shape.excluded.iter().map(|text| text.len() as u64).sum::<u64>())?;
             let names = Dfa::literals(shape.excluded.iter().map(String::as_str), NAME_STATES);
-            let names = names.map(|names| names.complement());
+            let names = names.and_then(|names| self.complement(&names));
             let joined = match (&dfa, names) {
                 (None, names) => names,
-                (Some(dfa), Some(names)) => dfa.intersection(&names, NAME_STATES),
+                (Some(dfa), Some(names)) => dfa.intersection(&names, NAME_STATES, &self.room).map(Arc::new),
                 (Some(_), None) => None,
             };
             match joined {
@@ -192,11 +215,12 @@ impl Compiler<'_, '_> {
         }
         if (shape.min, shape.max) != (0, None) {
             let room = COUNTED_STATES.min(self.states);
-            let joined = dfa.as_ref().and_then(|dfa| dfa.with_lengths(shape.min, shape.max, room));
+            let joined =
+                dfa.as_ref().and_then(|dfa| dfa.with_lengths(shape.min, shape.max, room, &self.room));
             match joined {
                 Some(joined) => {
                     self.states = self.states.saturating_sub(joined.states.len());
-                    dfa = Some(joined);
+                    dfa = Some(Arc::new(joined));
                 }
                 // Without an automaton the length alone can still be a counter.
                 None if dfa.is_none() && left.is_none() => {
@@ -211,8 +235,7 @@ impl Compiler<'_, '_> {
             // A single pattern too large for an automaton may still be written out; then it holds after all.
             (None, Some(used)) => match self.found_anywhere(&used.pattern.node) {
                 Some(expr) => {
-                    let pointer = pointer_of(used);
-                    self.weakened.retain(|(weakened, _)| *weakened != pointer);
+                    self.weakened.take_back(&pointer_of(used), before);
                     Ok(Some(quoted(expr)))
                 }
                 None => Ok(Some(self.json.string(self.builder))),
@@ -236,6 +259,11 @@ impl Compiler<'_, '_> {
             self.weaken(pointer, "with the pattern, its automaton has too many states");
         }
     }
+}
+
+/// What tells patterns apart: those of one source are one.
+fn pattern_key(pattern: &Arc<Pattern>) -> usize {
+    Arc::as_ptr(pattern).addr()
 }
 
 fn pointer_of(used: &PatternUse) -> String {

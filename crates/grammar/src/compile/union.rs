@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use crate::schema::{Key, Normal};
 use crate::{Error, Expr};
 
-use super::{Compiler, choice};
+use super::{Compiler, choice, longer};
 
 /// Combinations of choices that one place may multiply out to; beyond it a choice is let go and checked.
 const COMBINATIONS: usize = 256;
@@ -16,6 +16,8 @@ const COMBINATIONS: usize = 256;
 const WIDE: usize = 12;
 /// Combinations that so many choices may multiply out to.
 const WIDE_COMBINATIONS: usize = 32;
+/// What a look at a branch costs, in steps.
+const BRANCH: u64 = 4;
 /// Branches of which every pair is compared.
 const PAIRS: usize = 200;
 
@@ -24,14 +26,16 @@ impl Compiler<'_, '_> {
     pub(super) fn union(&mut self, normal: Normal, name: &str) -> Result<Option<Expr>, Error> {
         let plain = normal.own.is_empty() && normal.open.len() == 1 && normal.made.is_empty();
         let branches = self.arena.branches(&normal);
+        self.spend(1)?;
         self.require_disjoint(&normal, &branches);
         let keys = if plain { branches } else { self.multiplied(&normal, branches) };
         let mut exprs = Vec::with_capacity(keys.len());
         for (i, key) in keys.into_iter().enumerate() {
+            self.spend(BRANCH)?;
             if self.arena.is_never(&key) {
                 continue;
             }
-            exprs.extend(self.node(key, &format!("{name}-{}", i + 1))?);
+            exprs.extend(self.node(key, &longer(name, &(i + 1).to_string()))?);
         }
         Ok(choice(exprs))
     }
@@ -43,6 +47,10 @@ impl Compiler<'_, '_> {
         let mut done = Vec::new();
         let mut pending: VecDeque<Key> = keys.into();
         while let Some(key) = pending.pop_front() {
+            // What is left undone here ends in an error soon.
+            if !self.arena.count(BRANCH) {
+                break;
+            }
             if self.arena.is_never(&key) {
                 continue;
             }

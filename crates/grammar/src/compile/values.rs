@@ -6,33 +6,39 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::schema::Values;
 use crate::{Error, Expr};
 
 use super::render::{number_text, string_text};
-use super::{Compiler, choice, sequence};
+use super::{Compiler, choice, longer, sequence};
 
 /// Values up to which an enumeration is a plain list; longer ones share prefixes, so that a matcher holds few
 /// alternatives at once.
 const PLAIN: usize = 64;
+/// What writing a value costs, in steps, for each of its size.
+const VALUE: u64 = 4;
 /// Nesting of shared prefixes before a rule of its own is made.
 const NESTED: usize = 12;
 
 impl Compiler<'_, '_> {
     /// One of these values; `None` if there are none.
-    pub(super) fn values(&mut self, values: &Arc<Vec<Value>>, name: &str) -> Result<Option<Expr>, Error> {
+    pub(super) fn values(&mut self, values: &Arc<Values>, name: &str) -> Result<Option<Expr>, Error> {
         if values.len() <= PLAIN {
+            self.spend(VALUE * values.size)?;
             return Ok(self.listed(values));
         }
-        if let Some((_, known)) = self.lists.iter().find(|(list, _)| Arc::ptr_eq(list, values)) {
+        let place = Arc::as_ptr(values).addr();
+        if let Some((_, known)) = self.lists.get(&place) {
             return Ok(known.clone());
         }
+        self.spend(VALUE * values.size)?;
         let written = self.tree(values, name)?;
         // The root has its rule already, and is written once.
-        if name == self.prefix {
+        if self.depth == 1 {
             return Ok(written);
         }
         let written = written.map(|tree| self.shared(name, tree)).transpose()?;
-        self.lists.push((Arc::clone(values), written.clone()));
+        self.lists.insert(place, (Arc::clone(values), written.clone()));
         Ok(written)
     }
 
@@ -54,7 +60,7 @@ impl Compiler<'_, '_> {
         texts.sort_unstable();
         texts.dedup();
         let list = texts.iter().map(String::as_str).collect::<Vec<_>>();
-        let tree = if list.is_empty() { None } else { Some(self.prefix_tree(&list, 0, name)?) };
+        let tree = if list.is_empty() { None } else { Some(self.prefix_tree(&list, name)?) };
         Ok(choice(tree.into_iter().chain(others)))
     }
 
@@ -97,34 +103,65 @@ impl Compiler<'_, '_> {
         sequence(out)
     }
 
-    /// Sorted texts as a tree of shared prefixes.
-    fn prefix_tree(&mut self, texts: &[&str], depth: usize, name: &str) -> Result<Expr, Error> {
-        let mut branches: Vec<Expr> = Vec::new();
-        let mut rest = texts;
-        while let Some(first) = rest.first() {
+    /// Sorted texts as a tree of shared prefixes. Texts may be as deep in one another as they are long, so that what is
+    /// open stands on a stack of its own.
+    fn prefix_tree(&mut self, texts: &[&str], name: &str) -> Result<Expr, Error> {
+        let mut open = vec![Open { rest: texts.to_vec(), ..Open::default() }];
+        loop {
+            let Some(at) = open.last_mut() else { return Ok(Expr::empty()) };
+            if let Some(deeper) = at.next() {
+                self.spend(1 + deeper.rest.len() as u64)?;
+                open.push(deeper);
+                continue;
+            }
+            let Some(done) = open.pop() else { return Ok(Expr::empty()) };
+            let mut inner = Expr::choice(done.branches);
+            if done.own_rule {
+                inner = self.shared(&longer(name, "more"), inner)?;
+            }
+            match open.last_mut() {
+                Some(above) => above.branches.push(sequence([Expr::literal(done.prefix), inner])),
+                None => return Ok(inner),
+            }
+        }
+    }
+}
+
+/// Texts that begin alike, what they begin with taken off, and what is written of them.
+#[derive(Default)]
+struct Open<'t> {
+    prefix: &'t str,
+    rest: Vec<&'t str>,
+    /// How many of them are written.
+    written: usize,
+    depth: usize,
+    own_rule: bool,
+    branches: Vec<Expr>,
+}
+
+impl<'t> Open<'t> {
+    /// Writes what needs no branches of its own; returns what does.
+    fn next(&mut self) -> Option<Self> {
+        while let Some(first) = self.rest.get(self.written).copied() {
             let Some(head) = first.chars().next() else {
-                branches.push(Expr::empty());
-                rest = rest.get(1..).unwrap_or_default();
+                self.branches.push(Expr::empty());
+                self.written += 1;
                 continue;
             };
-            let alike = rest.iter().take_while(|text| text.starts_with(head)).count();
-            let (group, after) = rest.split_at_checked(alike).unwrap_or((rest, &[]));
-            rest = after;
-            let common = group.last().map_or(0, |last| common_prefix(first, last));
-            let (prefix, _) = first.split_at_checked(common).unwrap_or((first, ""));
-            let tails: Vec<&str> = group.iter().filter_map(|text| text.get(common..)).collect();
-            if let [tail] = tails.as_slice() {
-                branches.push(Expr::literal(format!("{prefix}{tail}")));
+            let others = self.rest.iter().skip(self.written);
+            let group: Vec<&str> = others.take_while(|text| text.starts_with(head)).copied().collect();
+            self.written += group.len();
+            if let [only] = group.as_slice() {
+                self.branches.push(Expr::literal(*only));
                 continue;
             }
-            let (inner_depth, own_rule) = if depth >= NESTED { (0, true) } else { (depth + 1, false) };
-            let mut inner = self.prefix_tree(&tails, inner_depth, name)?;
-            if own_rule {
-                inner = self.shared(&format!("{name}-more"), inner)?;
-            }
-            branches.push(sequence([Expr::literal(prefix), inner]));
+            let common = group.last().map_or(0, |last| common_prefix(first, last));
+            let (prefix, _) = first.split_at_checked(common).unwrap_or((first, ""));
+            let rest = group.iter().filter_map(|text| text.get(common..)).collect();
+            let (depth, own_rule) = if self.depth >= NESTED { (0, true) } else { (self.depth + 1, false) };
+            return Some(Self { prefix, rest, depth, own_rule, ..Self::default() });
         }
-        Ok(Expr::choice(branches))
+        None
     }
 }
 

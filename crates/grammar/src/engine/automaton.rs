@@ -68,6 +68,9 @@ pub struct Usage {
     pub bytes: usize,
     /// Bytes of masks.
     pub mask_bytes: usize,
+    /// Steps taken so far, the same on every machine: those of lowering the grammar, and those of finding out what can
+    /// follow, which [`Limits::work`] bounds.
+    pub work: u64,
 }
 
 impl Automaton {
@@ -101,7 +104,8 @@ impl Automaton {
         let (configurations, frames) = machine.used();
         let states = self.program.states.len();
         let mask_bytes = machine.masks.bytes() + machine.held.used();
-        Usage { states, configurations, frames, bytes: machine.memory.used(), mask_bytes }
+        let work = self.program.work.saturating_add(machine.work.taken());
+        Usage { states, configurations, frames, bytes: machine.memory.used(), mask_bytes, work }
     }
 
     pub(crate) fn costs(&self) -> &Costs {

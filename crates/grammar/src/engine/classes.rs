@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use regex_syntax::utf8::{Utf8Sequence, Utf8Sequences};
-use rustc_hash::FxHashMap;
 
 use crate::gbnf::CharClass;
+use crate::work::ForeignMap;
 
 /// The byte sequences of the classes seen so far; grammars use a few classes over and over.
 #[derive(Debug, Default)]
-pub(crate) struct Classes(FxHashMap<CharClass, Arc<[Utf8Sequence]>>);
+pub(crate) struct Classes(ForeignMap<CharClass, Arc<[Utf8Sequence]>>);
 
 impl Classes {
     /// The byte ranges that spell the characters of `class`, one sequence after the other.

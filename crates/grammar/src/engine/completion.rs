@@ -5,11 +5,10 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-use rustc_hash::FxHashMap;
+use std::sync::OnceLock;
 
 use super::flat::{INFINITE, TOKEN, plus, times};
-use super::lower::{Program, State, StateId};
+use super::lower::{Edge, Program, State, StateId};
 use super::machine::{ConfigId, Entry, FrameId, Item, Machine};
 use super::vocabulary::TokenId;
 use crate::{Error, Kind};
@@ -21,8 +20,9 @@ const PREFERRED: [u8; 5] = [b'0', b'a', b'A', b' ', b'"'];
 #[derive(Debug)]
 pub(crate) struct Costs {
     costs: Vec<u64>,
-    /// For each split the state to go on at; it was known before the split, so following it ends.
-    best: Vec<StateId>,
+    /// For each split the state to go on at; it was known before the split, so following it ends. For each state of
+    /// several edges the edge to take.
+    best: Vec<u32>,
 }
 
 impl Costs {
@@ -74,6 +74,15 @@ impl Costs {
                 queue.push(Reverse((plus(step_cost(program, source), cost), source, state)));
             }
         }
+        for state in 0..n as StateId {
+            if let State::Bytes(from, to) = program.state(state) {
+                let edges = (from..to).zip(program.edges(from, to));
+                let cheapest = edges.min_by_key(|(_, edge)| (found.of(edge.target), rank(program, edge)));
+                if let (Some((edge, _)), Some(best)) = (cheapest, found.best.get_mut(state as usize)) {
+                    *best = edge;
+                }
+            }
+        }
         found
     }
 
@@ -91,6 +100,12 @@ fn successors(program: &Program, state: StateId, mut each: impl FnMut(StateId)) 
         State::Call { next, .. } => each(next),
         State::Loop(id) => program.repetition(id).into_iter().for_each(|repetition| each(repetition.after)),
     }
+}
+
+/// How well the byte of an edge can be read, the best first.
+fn rank(program: &Program, edge: &Edge) -> usize {
+    let within = |byte: &u8| (edge.low..=edge.high).contains(&program.classes.of(*byte));
+    PREFERRED.iter().position(within).unwrap_or(PREFERRED.len())
 }
 
 /// The cost of going on from a state to any of its successors.
@@ -127,9 +142,6 @@ pub(crate) enum Piece {
     },
 }
 
-/// The cheapest entry of each frame looked at, and what it costs to end the text by it.
-type FrameCosts = FxHashMap<FrameId, (u64, Option<Entry>)>;
-
 /// What is still to be written, last first.
 enum Task {
     /// From a state to the end of its fragment.
@@ -141,16 +153,15 @@ enum Task {
 impl Machine {
     /// How far it is to the end; `None` after an end token, where the way is over.
     pub(crate) fn way_length(&self, id: ConfigId, costs: &Costs) -> Option<WayLength> {
-        let (cost, _) = self.cheapest(id, costs, &mut FrameCosts::default())?;
+        let (cost, _) = self.cheapest(id, costs)?;
         Some(WayLength { tokens: cost / TOKEN, bytes: cost % TOKEN })
     }
 
     /// The item from which the end is nearest, and the cost of the way.
-    fn cheapest(&self, id: ConfigId, costs: &Costs, frames: &mut FrameCosts) -> Option<(u64, Item)> {
+    fn cheapest(&self, id: ConfigId, costs: &Costs) -> Option<(u64, Item)> {
         let items = self.get(id).map(|configuration| configuration.items.as_slice()).unwrap_or_default();
-        let ways = items
-            .iter()
-            .map(|item| (plus(costs.of(item.state), self.frame_cost(item.frame, costs, frames)), *item));
+        let ways =
+            items.iter().map(|item| (plus(costs.of(item.state), self.frame_cost(item.frame, costs)), *item));
         ways.min()
     }
 
@@ -161,8 +172,7 @@ impl Machine {
         costs: &Costs,
         at_most: usize,
     ) -> Result<Vec<Piece>, Error> {
-        let mut frames = FrameCosts::default();
-        let Some((cost, item)) = self.cheapest(id, costs, &mut frames) else { return Ok(Vec::new()) };
+        let Some((cost, item)) = self.cheapest(id, costs) else { return Ok(Vec::new()) };
         let (tokens, bytes) = (cost / TOKEN, cost % TOKEN);
         if tokens.saturating_add(bytes) > at_most as u64 {
             let length = if tokens == 0 { format!("{bytes} bytes") } else { "too many tokens".to_owned() };
@@ -176,7 +186,7 @@ impl Machine {
             while let Some(task) = tasks.pop() {
                 self.write(task, costs, &mut tasks, &mut out);
             }
-            match frames.get(&frame).and_then(|(_, entry)| *entry) {
+            match self.cheapest_entry(frame) {
                 Some(Entry::Return { state, parent }) => {
                     tasks.push(Task::From(state));
                     frame = parent;
@@ -214,13 +224,9 @@ impl Machine {
                 out.push(Piece::Byte(self.readable(low, high)));
                 tasks.push(Task::From(target));
             }
-            State::Bytes(from, to) => {
-                let cheapest = program.edges(from, to).iter().min_by_key(|edge| {
-                    let byte = self.readable(edge.low, edge.high);
-                    let rank = PREFERRED.iter().position(|&preferred| preferred == byte);
-                    (costs.of(edge.target), rank.unwrap_or(PREFERRED.len()))
-                });
-                if let Some(edge) = cheapest {
+            State::Bytes(..) => {
+                let edge = costs.best.get(state as usize).and_then(|&edge| program.edges.get(edge as usize));
+                if let Some(edge) = edge {
                     out.push(Piece::Byte(self.readable(edge.low, edge.high)));
                     tasks.push(Task::From(edge.target));
                 }
@@ -252,19 +258,28 @@ impl Machine {
         })
     }
 
-    /// The cost of ending the text after a frame is left, and the entry by which to do so.
-    fn frame_cost(&self, frame: FrameId, costs: &Costs, known: &mut FrameCosts) -> u64 {
+    /// The entry by which the text ends cheapest after a frame is left, once its cost is known.
+    fn cheapest_entry(&self, frame: FrameId) -> Option<Entry> {
+        let (_, entry) = *self.ending(frame)?.get()?;
+        self.entries(frame).get(entry as usize).copied()
+    }
+
+    /// The cost of ending the text after a frame is left. It is kept with the frame, so that a run that asks at every
+    /// step, however deep it stands, looks at each frame once.
+    fn frame_cost(&self, frame: FrameId, costs: &Costs) -> u64 {
         let parent = |entry: &Entry| match *entry {
             Entry::Return { parent, .. } | Entry::Again { parent, .. } => Some(parent),
             Entry::End | Entry::Exit => None,
         };
+        let known = |frame: FrameId| self.ending(frame).and_then(OnceLock::get).map(|(cost, _)| *cost);
         let mut work = vec![frame];
         while let Some(&at) = work.last() {
-            let unknown = |frame: &FrameId| !known.contains_key(frame);
-            let before = work.len();
-            if unknown(&at) {
-                work.extend(self.entries(at).iter().filter_map(parent).filter(unknown));
+            if known(at).is_some() {
+                work.pop();
+                continue;
             }
+            let before = work.len();
+            work.extend(self.entries(at).iter().filter_map(parent).filter(|frame| known(*frame).is_none()));
             if work.len() > before {
                 continue;
             }
@@ -280,18 +295,15 @@ impl Machine {
                     plus(times(body, left), costs.of(repetition.after))
                 }
             };
-            let best = self
-                .entries(at)
-                .iter()
-                .map(|entry| {
-                    let below =
-                        parent(entry).map_or(0, |p| known.get(&p).map_or(INFINITE, |(cost, _)| *cost));
-                    (plus(cost_of(entry), below), *entry)
-                })
-                .min();
-            let best = best.map_or((INFINITE, None), |(cost, entry)| (cost, Some(entry)));
-            known.insert(at, best);
+            let ways = (0u32..).zip(self.entries(at)).map(|(place, entry)| {
+                let below = parent(entry).map_or(0, |frame| known(frame).unwrap_or(INFINITE));
+                (plus(cost_of(entry), below), *entry, place)
+            });
+            let (cost, place) = ways.min().map_or((INFINITE, u32::MAX), |(cost, _, place)| (cost, place));
+            if let Some(ending) = self.ending(at) {
+                ending.get_or_init(|| (cost, place));
+            }
         }
-        known.get(&frame).map_or(INFINITE, |(cost, _)| *cost)
+        known(frame).unwrap_or(INFINITE)
     }
 }

@@ -7,11 +7,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::classes::Classes;
 use crate::gbnf::{Expr, Grammar};
+use crate::work::ForeignMap;
 
 /// The cost of what cannot be matched.
 pub(crate) const INFINITE: u64 = u64::MAX;
@@ -35,6 +35,19 @@ pub(crate) fn times(cost: u64, times: u64) -> u64 {
 
 /// Rules of at most so many nodes and characters are lowered wherever they are named.
 const SMALL: u32 = 24;
+
+/// Repetitions of a single character, token or rule up to this often are written out; more are counted.
+pub(crate) const WRITTEN_OUT: u64 = 8;
+
+/// How often what is repeated so is written out.
+pub(crate) fn copies(min: u64, max: Option<u64>) -> u64 {
+    match (min, max) {
+        (0 | 1, None) | (0 | 1, Some(1)) => 1,
+        (min, None) if min <= WRITTEN_OUT => min + 1,
+        (_, Some(max)) if max <= WRITTEN_OUT => max,
+        _ => 1,
+    }
+}
 
 /// Repetitions of many different characters up to this often are no runs.
 const SHORT_RUN: u64 = 8;
@@ -174,7 +187,9 @@ impl<'g> Flat<'g> {
             let weight = own.get(rule as usize).copied().unwrap_or(u32::MAX);
             let users = self.users.get(rule as usize).map_or(&[][..], Vec::as_slice);
             let has_run = runs.get(rule as usize).copied().unwrap_or_default();
-            let inlined = rule != grammar.root().0 && !has_run && (weight <= SMALL || users.len() == 1);
+            // What is written out more than once has to be small all the same.
+            let once = matches!(users, [user] if self.copies(*user) == 1);
+            let inlined = rule != grammar.root().0 && !has_run && (weight <= SMALL || once);
             let is_wide = inlined && wide.get(rule as usize).copied().unwrap_or_default();
             if let Some(slot) = self.inlined.get_mut(rule as usize) {
                 *slot = inlined;
@@ -183,8 +198,9 @@ impl<'g> Flat<'g> {
                 let Some(caller) = self.nodes.get(*user as usize).map(|node| node.rule as usize) else {
                     continue;
                 };
+                let written = weight.saturating_mul(self.copies(*user));
                 if let (Some(own), true) = (own.get_mut(caller), inlined) {
-                    *own = own.saturating_add(weight);
+                    *own = own.saturating_add(written);
                 }
                 if is_wide {
                     self.note_run(*user as usize, &mut wide, &mut runs);
@@ -196,6 +212,15 @@ impl<'g> Flat<'g> {
                     }
                 }
             }
+        }
+    }
+
+    /// How often what a node names is written out where it stands.
+    fn copies(&self, node: u32) -> u32 {
+        let parent = self.nodes.get(node as usize).and_then(|node| self.nodes.get(node.parent? as usize));
+        match parent.map(|parent| parent.expr) {
+            Some(Expr::Repeat { min, max, .. }) => copies(*min, *max) as u32,
+            _ => 1,
         }
     }
 
@@ -252,7 +277,7 @@ impl<'g> Flat<'g> {
             Choice(SmallVec<[u32; 4]>),
             Repeat(u32, u64, Option<u64>),
         }
-        let mut numbers: FxHashMap<Content<'g>, u32> = FxHashMap::default();
+        let mut numbers: ForeignMap<Content<'g>, u32> = ForeignMap::default();
         for index in (0..self.nodes.len()).rev() {
             let Some(node) = self.nodes.get(index) else { continue };
             let range = node.children.0 as usize..node.children.1 as usize;

@@ -9,16 +9,19 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use super::classes::{Boundaries, ByteClasses, Classes};
-use super::flat::{Flat, INFINITE, Node};
+use super::flat::{Flat, INFINITE, Node, WRITTEN_OUT};
 use super::vocabulary::{TokenId, TokenKind, Vocabulary};
-use crate::gbnf::{Expr, Grammar, TokenMatch, TokenName};
+use crate::gbnf::{CharClass, Expr, Grammar, TokenMatch, TokenName};
 use crate::{Error, Kind, Limits};
-
-/// Repetitions of a single character, token or rule up to this often are written out; more are counted.
-const WRITTEN_OUT: u64 = 8;
 
 /// States of a lowered grammar; 16 bytes each.
 const STATES: usize = 1 << 26;
+
+/// Ranges of a class that has many of them.
+const MANY: usize = 64;
+
+/// How often a class of many ranges is written out before it becomes a fragment of its own.
+const WRITTEN: u32 = 4;
 
 /// Index of a state.
 pub(crate) type StateId = u32;
@@ -93,6 +96,8 @@ pub(crate) struct Program {
     pub(crate) classes: ByteClasses,
     /// Fragment of the root rule.
     pub(crate) root: u32,
+    /// Steps that lowering took.
+    pub(crate) work: u64,
 }
 
 impl Program {
@@ -119,6 +124,7 @@ impl Program {
             fragment_of: vec![None; grammar.rules().len()],
             tasks: Vec::new(),
             starts: FxHashMap::default(),
+            written: FxHashMap::default(),
             endings: Vec::new(),
             program: Self {
                 states: Vec::new(),
@@ -128,6 +134,7 @@ impl Program {
                 repetitions: Vec::new(),
                 classes: Boundaries::default().classes(),
                 root: 0,
+                work: flat.nodes.len() as u64,
             },
         };
         let (mut program, endings) = lowering.run()?;
@@ -154,62 +161,6 @@ impl Program {
 
     pub(crate) fn repetition(&self, id: u32) -> Option<&Repetition> {
         self.repetitions.get(id as usize)
-    }
-
-    /// Lets edges lead straight into the fragment that is all that is left to match, and lets characters that
-    /// lead to the same place share the states between their bytes, so that equal configurations are seen to be
-    /// equal.
-    fn shorten(&mut self, endings: &[StateId]) {
-        let mut same: FxHashMap<(u8, u8, StateId), StateId> = FxHashMap::default();
-        let mut instead: FxHashMap<StateId, StateId> = FxHashMap::default();
-        for &ending in endings {
-            if let State::Byte { low, high, target } = self.state(ending) {
-                let target = instead.get(&target).copied().unwrap_or_else(|| self.entered(target));
-                let first = *same.entry((low, high, target)).or_insert(ending);
-                if first != ending {
-                    instead.insert(ending, first);
-                }
-            }
-        }
-        for id in 0..self.states.len() as StateId {
-            let shorter = match self.state(id) {
-                State::Byte { low, high, target } => {
-                    let target = instead.get(&target).copied().unwrap_or_else(|| self.entered(target));
-                    State::Byte { low, high, target }
-                }
-                State::Call { fragment, next } => State::Call { fragment, next: self.entered(next) },
-                other => other,
-            };
-            if let Some(state) = self.states.get_mut(id as usize) {
-                *state = shorter;
-            }
-        }
-        for index in 0..self.edges.len() {
-            let Some(target) = self.edges.get(index).map(|edge| edge.target) else { continue };
-            let target = instead.get(&target).copied().unwrap_or_else(|| self.entered(target));
-            if let Some(edge) = self.edges.get_mut(index) {
-                edge.target = target;
-            }
-        }
-    }
-
-    /// Where a state leads without consuming or pushing anything. There is no left recursion, so this ends.
-    fn entered(&self, mut state: StateId) -> StateId {
-        loop {
-            state = match self.state(state) {
-                State::Split(from, to) => match self.split(from, to) {
-                    &[only] => only,
-                    _ => return state,
-                },
-                State::Call { fragment, next } if matches!(self.state(next), State::Accept) => {
-                    match self.fragment(fragment) {
-                        Some(fragment) => fragment.start,
-                        None => return state,
-                    }
-                }
-                _ => return state,
-            };
-        }
     }
 
     /// Ranks the fragments, callers first, by a depth-first search over "may begin with".
@@ -324,6 +275,8 @@ struct Lowering<'g> {
     tasks: Vec<Task>,
     /// Where an expression starts that is followed by a state: equal expressions before the same state are one.
     starts: FxHashMap<(u32, StateId), StateId>,
+    /// Classes of many ranges: how often each was written out, and its fragment.
+    written: FxHashMap<u32, (u32, Option<u32>)>,
     /// The states within characters, those nearer to the end of theirs first.
     endings: Vec<StateId>,
     program: Program,
@@ -337,10 +290,13 @@ impl<'g> Lowering<'g> {
             if let Some(node) = flat.node(node) {
                 self.lower(node, from, to)?;
             }
+            self.program.work += 1;
             if self.program.states.len() > STATES {
                 return Err(Error::new(Kind::Limit, format!("the grammar has more than {STATES} states")));
             }
         }
+        let made = self.program.states.len() + self.program.edges.len() + self.program.targets.len();
+        self.program.work += made as u64;
         self.program.classes = self.boundaries.classes();
         // Edges were noted in bytes, since the classes are known only now.
         let classes = self.program.classes.clone();
@@ -359,12 +315,15 @@ impl<'g> Lowering<'g> {
         let children = node.children.0..node.children.1;
         match node.expr {
             Expr::Literal(text) => self.literal(text.as_bytes(), from, to),
-            Expr::Class(class) => {
-                let sequences = self.classes.of(class);
-                self.sequences(&sequences, from, to);
-            }
+            Expr::Class(class) => match self.class_fragment(node, class) {
+                Some(fragment) => self.set(from, State::Call { fragment, next: to }),
+                None => {
+                    let sequences = self.classes.of(class);
+                    self.sequences(&sequences, from, to);
+                }
+            },
             Expr::Any => {
-                let any = self.classes.of(&crate::gbnf::CharClass { negated: true, ranges: Vec::new() });
+                let any = self.classes.of(&CharClass { negated: true, ranges: Vec::new() });
                 self.sequences(&any, from, to);
             }
             Expr::Token(token) => {
@@ -397,6 +356,25 @@ impl<'g> Lowering<'g> {
             Expr::Repeat { item, min, max } => self.repeat(node, item, (*min, *max), from, to),
         }
         Ok(())
+    }
+
+    /// The fragment of a class that has many ranges, once it has been written out often enough.
+    fn class_fragment(&mut self, node: &Node<'_>, class: &CharClass) -> Option<u32> {
+        if class.ranges.len() <= MANY {
+            return None;
+        }
+        let (times, fragment) = self.written.entry(node.same).or_insert((0, None));
+        *times += 1;
+        if *times <= WRITTEN || fragment.is_some() {
+            return *fragment;
+        }
+        let (start, accept) = (self.fresh(), self.fresh());
+        let id = self.program.fragments.len() as u32;
+        self.program.fragments.push(Fragment { start, accept, cost: node.cost, rank: 0, rule: node.rule });
+        let sequences = self.classes.of(class);
+        self.sequences(&sequences, start, accept);
+        self.written.insert(node.same, (WRITTEN, Some(id)));
+        Some(id)
     }
 
     /// The start of these nodes, one after the other, before `to`.

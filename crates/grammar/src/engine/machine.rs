@@ -15,7 +15,8 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::arena::{Full, Interner};
-use super::expansion::{Expansion, Seen, set_bits};
+use super::closure::Seen;
+use super::expansion::{Expansion, set_bits};
 use super::lower::{Program, State, StateId};
 use super::mask::Masks;
 use super::meter::{Budget, Meter};
@@ -110,6 +111,9 @@ pub(crate) struct Frame {
     entries: SmallVec<[Entry; 1]>,
     /// A frame that has the first entries and no others, and how many these are.
     base: Option<(FrameId, usize)>,
+    /// What it costs to end the text after this frame, and by which of the entries; found out once for all that stand
+    /// above it.
+    pub(crate) ending: OnceLock<(u64, u32)>,
 }
 
 /// Fewer entries are looked at as soon as skipped.
@@ -196,6 +200,11 @@ impl Machine {
         self.configurations.get(id).ok_or(Stop::Full)
     }
 
+    /// What was found out about the end of the text after a frame.
+    pub(crate) fn ending(&self, id: FrameId) -> Option<&OnceLock<(u64, u32)>> {
+        self.frames.get(id).map(|frame| &frame.ending)
+    }
+
     /// The entries of a frame.
     pub(crate) fn entries(&self, id: FrameId) -> &[Entry] {
         self.frames.get(id).map_or(&[], |frame| &frame.entries)
@@ -215,7 +224,7 @@ impl Machine {
         let base = self.base(&entries);
         let make = || {
             self.memory.take(FRAME + size_of_val(entries.as_slice()))?;
-            Ok(Frame { entries, base })
+            Ok(Frame { entries, base, ending: OnceLock::new() })
         };
         Ok(self.frames.intern(key.as_slice(), |known| known.entries == key, make)?)
     }

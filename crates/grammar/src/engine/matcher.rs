@@ -340,7 +340,7 @@ fn token_targets(machine: &Machine, at: ConfigId, token: TokenId) -> Result<Smal
         return Ok(SmallVec::new());
     }
     let ordinary = machine.vocabulary.ordinary().contains(token);
-    Ok(expansion.tokens.iter().filter(|leaf| leaf.matches(token, ordinary)).map(|leaf| leaf.to).collect())
+    Ok(expansion.tokens_on(token, ordinary).collect())
 }
 
 impl std::fmt::Debug for Matcher {

@@ -1,6 +1,6 @@
 //! What is used up: memory, which does not come back, and work, which does in time. Used by `machine`.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::arena::Full;
 use super::machine::Stop;
@@ -51,17 +51,21 @@ const EARNED: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Budget {
     owed: AtomicUsize,
+    /// All steps ever taken.
+    taken: AtomicU64,
     limit: usize,
 }
 
 impl Budget {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { owed: AtomicUsize::new(0), limit }
+        Self { owed: AtomicUsize::new(0), taken: AtomicU64::new(0), limit }
     }
 
-    /// Pays for the expansion of one configuration. After an error there is half of the limit again, so that a run
-    /// that went too far does not end all others.
-    pub(crate) fn pay(&self, steps: usize) -> Result<(), Stop> {
+    /// Pays for the expansion of one configuration, of which some steps are free. After an error there is half of the
+    /// limit again, so that a run that went too far does not end all others.
+    pub(crate) fn pay(&self, steps: usize, free: usize) -> Result<(), Stop> {
+        self.taken.fetch_add(steps as u64, Ordering::Relaxed);
+        let steps = steps.saturating_sub(free);
         let owed = |owed: usize| owed.saturating_add(steps).saturating_sub(EARNED);
         if steps <= EARNED && self.owed.load(Ordering::Relaxed) == 0 {
             return Ok(());
@@ -73,8 +77,14 @@ impl Budget {
         if before.is_ok_and(|before| owed(before) > self.limit) { Err(Stop::Work) } else { Ok(()) }
     }
 
+    /// All steps ever taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
     /// Goes on with what is owed elsewhere.
     pub(crate) fn take_over(&self, other: &Self) {
+        self.taken.store(other.taken(), Ordering::Relaxed);
         self.owed.store(other.owed.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
@@ -95,15 +105,20 @@ mod tests {
     fn work_comes_back_and_too_much_of_it_is_refused_once() {
         let budget = Budget::new(1_000);
         for _ in 0..100 {
-            assert_eq!(budget.pay(EARNED), Ok(()));
+            assert_eq!(budget.pay(EARNED, 0), Ok(()));
         }
-        assert_eq!(budget.pay(1_000 + EARNED), Ok(()));
-        assert_eq!(budget.pay(EARNED + 1), Err(Stop::Work));
+        assert_eq!(budget.pay(1_000 + EARNED, 0), Ok(()));
+        assert_eq!(budget.pay(EARNED + 1, 0), Err(Stop::Work));
         // Half of the limit is left, no more; and what is owed is paid back in time.
-        assert_eq!((budget.pay(EARNED + 500), budget.pay(EARNED + 1)), (Ok(()), Err(Stop::Work)));
+        assert_eq!((budget.pay(EARNED + 500, 0), budget.pay(EARNED + 1, 0)), (Ok(()), Err(Stop::Work)));
         for _ in 0..500_usize.div_ceil(EARNED) {
-            assert_eq!(budget.pay(0), Ok(()));
+            assert_eq!(budget.pay(0, 0), Ok(()));
         }
-        assert_eq!(budget.pay(EARNED + 1_000), Ok(()));
+        assert_eq!(budget.pay(EARNED + 1_000, 0), Ok(()));
+        // What is free is counted, and owed by nobody.
+        let (taken, other) = (budget.taken(), Budget::new(10));
+        assert_eq!((other.pay(5_000, 5_000), other.taken()), (Ok(()), 5_000));
+        other.take_over(&budget);
+        assert_eq!(other.taken(), taken);
     }
 }

@@ -2,8 +2,8 @@
 //! model.
 //!
 //! ```text
-//! Grammar ─ flat, lower ─▶ Program (a network over byte classes)
-//!                            └ machine, expansion: sets of stacks, hash-consed; transitions computed once; renew: what
+//! Grammar ─ flat, lower, shorten ─▶ Program (a network over byte classes)
+//!                            └ machine, closure, expansion: sets of stacks, hash-consed; transitions computed once; renew: what
 //!                                a fresh machine takes over from a full one
 //!                                └ mask, relative, signature: token sets, shared between configurations and grammars
 //!                                    └ automaton (shared), matcher (one run), completion, budget
@@ -16,6 +16,7 @@ mod arena;
 mod automaton;
 mod budget;
 mod classes;
+mod closure;
 mod completion;
 mod expansion;
 mod flat;
@@ -27,6 +28,7 @@ mod matcher;
 mod meter;
 mod relative;
 mod renew;
+mod shorten;
 mod signature;
 mod slice;
 mod trie;

@@ -1,6 +1,7 @@
 //! Facts about rules that the checker, the sampler and the engine share: what can be empty, what can match at all
 //! and how short, what calls itself first. Invariant: no recursion, and time linear in the grammar (but for a heap).
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -13,12 +14,19 @@ pub(crate) struct Flat<'g> {
     first_child: Vec<u32>,
     /// The node of each rule's body.
     pub(crate) bodies: Vec<u32>,
+    /// Steps that all analyses took so far.
+    work: Cell<u64>,
 }
 
 impl<'g> Flat<'g> {
     pub(crate) fn new(grammar: &'g Grammar) -> Self {
-        let mut flat =
-            Self { exprs: Vec::new(), children: Vec::new(), first_child: vec![0], bodies: Vec::new() };
+        let mut flat = Self {
+            exprs: Vec::new(),
+            children: Vec::new(),
+            first_child: vec![0],
+            bodies: Vec::new(),
+            work: Cell::new(0),
+        };
         enum Step<'g> {
             Enter(&'g Expr),
             Leave(&'g Expr, usize),
@@ -46,7 +54,18 @@ impl<'g> Flat<'g> {
             }
             flat.bodies.extend(done.pop());
         }
+        flat.count(flat.exprs.len() as u64);
         flat
+    }
+
+    /// Counts steps of an analysis.
+    pub(crate) fn count(&self, steps: u64) {
+        self.work.set(self.work.get().saturating_add(steps));
+    }
+
+    /// Steps that all analyses took so far.
+    pub(crate) fn work(&self) -> u64 {
+        self.work.get()
     }
 
     /// The parts of a node, in order; none for a reference.
@@ -119,6 +138,10 @@ pub(crate) fn costs(flat: &Flat<'_>, classes: Classes) -> Vec<Option<Cost>> {
     }
     for (node, expr) in flat.exprs.iter().enumerate() {
         let node = node as u32;
+        flat.count(1 + flat.children(node).len() as u64);
+        if let Expr::Class(class) = expr {
+            flat.count(class.ranges.len() as u64);
+        }
         for child in flat.children(node) {
             if let Some(parent) = parents.get_mut(*child as usize) {
                 *parent = node;
@@ -146,6 +169,7 @@ pub(crate) fn costs(flat: &Flat<'_>, classes: Classes) -> Vec<Option<Cost>> {
 
     let mut out: Vec<Option<Cost>> = vec![None; count];
     while let Some(Reverse((cost, node))) = heap.pop() {
+        flat.count(1);
         match out.get_mut(node as usize) {
             Some(slot @ None) => *slot = Some(cost),
             _ => continue,
@@ -227,6 +251,7 @@ fn left_calls(flat: &Flat<'_>, costs: &[Option<Cost>]) -> Vec<Vec<LeftCall>> {
         let mut calls = Vec::new();
         stack.push(*body);
         while let Some(node) = stack.pop() {
+            flat.count(1);
             match flat.expr(node) {
                 // What matches nothing is never entered.
                 _ if cost(node).is_none() => {}
@@ -234,6 +259,7 @@ fn left_calls(flat: &Flat<'_>, costs: &[Option<Cost>]) -> Vec<Vec<LeftCall>> {
                 Some(Expr::Sequence(_)) => {
                     let parts = flat.children(node);
                     let first = parts.iter().take_while(|part| nullable(**part)).count();
+                    flat.count(first as u64);
                     stack.extend(parts.iter().take(first + 1).rev());
                 }
                 Some(Expr::Choice(_)) => stack.extend(flat.children(node).iter().rev()),
@@ -251,6 +277,7 @@ fn left_calls(flat: &Flat<'_>, costs: &[Option<Cost>]) -> Vec<Vec<LeftCall>> {
 pub(crate) fn left_recursion(flat: &Flat<'_>, costs: &[Option<Cost>]) -> Vec<(RuleId, Vec<LeftCall>)> {
     let calls = left_calls(flat, costs);
     let of = |rule: RuleId| calls.get(rule.index()).map(Vec::as_slice).unwrap_or_default();
+    flat.count(calls.iter().map(|calls| 1 + calls.len() as u64).sum());
     let component = components(&calls);
     let mut reported = vec![false; calls.len()];
     let mut cycles = Vec::new();
@@ -263,7 +290,11 @@ pub(crate) fn left_recursion(flat: &Flat<'_>, costs: &[Option<Cost>]) -> Vec<(Ru
         if let Some(flag) = reported.get_mut(own as usize) {
             *flag = true;
         }
-        cycles.extend(shortest_cycle(start, of, inside).map(|cycle| (start, cycle)));
+        let counted = |rule: RuleId| {
+            flat.count(1 + of(rule).len() as u64);
+            of(rule)
+        };
+        cycles.extend(shortest_cycle(start, counted, inside).map(|cycle| (start, cycle)));
     }
     cycles
 }
@@ -374,6 +405,7 @@ pub(crate) fn reachable(flat: &Flat<'_>, root: RuleId, enter: impl Fn(u32) -> bo
         }
         nodes.extend(flat.body(rule));
         while let Some(node) = nodes.pop() {
+            flat.count(1);
             if !enter(node) {
                 continue;
             }

@@ -1,5 +1,6 @@
 //! The grammar as a value: rules over code points and tokens. Printed by `print`, read by `parse`.
 
+use crate::work::ForeignMap;
 use crate::{Error, Kind};
 
 /// Index of a rule in its [`Grammar`] or [`GrammarBuilder`].
@@ -251,9 +252,10 @@ impl Expr {
 #[derive(Clone, Debug, Default)]
 pub struct GrammarBuilder {
     rules: Vec<(String, Option<Expr>)>,
-    names: rustc_hash::FxHashMap<String, RuleId>,
+    names: ForeignMap<String, RuleId>,
     /// The last number given to each base name, so that a thousand rules of one name are not tried in turn.
-    numbers: rustc_hash::FxHashMap<String, u32>,
+    numbers: ForeignMap<String, u32>,
+    work: u64,
 }
 
 impl GrammarBuilder {
@@ -298,6 +300,28 @@ impl GrammarBuilder {
     /// The body of a rule, if it is defined.
     pub fn body(&self, id: RuleId) -> Option<&Expr> {
         self.rules.get(id.index())?.1.as_ref()
+    }
+
+    /// The steps taken by all schemas that were compiled into it, as [`Limits::work`](crate::Limits::work) counts them;
+    /// each is bounded by itself.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolgate_grammar::{Grammar, Options, Schema, compile_into};
+    /// let schema = Schema::parse(&json!({"type": "boolean"}))?;
+    /// let mut builder = Grammar::builder();
+    /// compile_into(&schema, &Options::default(), &mut builder, "first")?;
+    /// let first = builder.work();
+    /// compile_into(&schema, &Options::default(), &mut builder, "second")?;
+    /// assert_eq!(builder.work(), 2 * first);
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
+    pub(crate) fn add_work(&mut self, steps: u64) {
+        self.work = self.work.saturating_add(steps);
     }
 
     /// The finished grammar.

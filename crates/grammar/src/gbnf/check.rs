@@ -2,7 +2,9 @@
 //! that match nothing, classes that say something other than what was meant.
 //! Invariant: a grammar without a finding of [`Severity::Error`] has no left recursion and matches something.
 
+use std::cell::OnceCell;
 use std::fmt;
+use std::sync::Arc;
 
 use super::analysis::{self, Classes, Cost, Flat};
 use super::lex::Shown;
@@ -80,8 +82,8 @@ pub struct Warning {
     pub severity: Severity,
     /// What it is about.
     pub lint: Lint,
-    /// The rule it was found in.
-    pub rule: String,
+    /// The rule it was found in. All findings in a rule share its name, however long that is.
+    pub rule: Arc<str>,
     /// What is wrong, without the place.
     pub message: String,
     /// Line and column, where the grammar came from text.
@@ -215,7 +217,7 @@ enum At {
     Offset(u32),
 }
 
-struct Finding {
+pub(super) struct Finding {
     at: At,
     warning: Warning,
 }
@@ -227,20 +229,32 @@ impl Finding {
     }
 }
 
-struct Checker<'g> {
+/// Characters of a name that a message shows: it may be as long as the grammar, and stand in a message for every rule.
+const SHOWN: usize = 100;
+
+pub(super) struct Checker<'g> {
     grammar: &'g Grammar,
     flat: Flat<'g>,
     costs: Vec<Option<Cost>>,
+    /// Names of rules with findings.
+    names: Vec<OnceCell<Arc<str>>>,
 }
 
 impl<'g> Checker<'g> {
-    fn new(grammar: &'g Grammar) -> Self {
+    pub(super) fn new(grammar: &'g Grammar) -> Self {
         let flat = Flat::new(grammar);
         let costs = analysis::costs(&flat, Classes::AsWritten);
-        Self { grammar, flat, costs }
+        let names = grammar.rules().iter().map(|_| OnceCell::new()).collect();
+        Self { grammar, flat, costs, names }
     }
 
-    fn run(&self) -> Vec<Finding> {
+    /// The steps taken so far.
+    #[cfg(test)]
+    pub(super) fn work(&self) -> u64 {
+        self.flat.work()
+    }
+
+    pub(super) fn run(&self) -> Vec<Finding> {
         let mut findings = self.left_recursion();
         findings.extend(self.hopeless());
         findings.extend(self.unreachable());
@@ -254,15 +268,26 @@ impl<'g> Checker<'g> {
             Lint::MatchesNothing | Lint::NeverEnds if rule == self.grammar.root() => Severity::Error,
             _ => Severity::Warning,
         };
-        let rule = self.name(rule).to_owned();
+        self.flat.count(message.len() as u64);
+        let rule = self.shared_name(rule);
         Finding {
             at,
             warning: Warning { severity, lint, rule, message, place: None, hint: None, excerpt: None },
         }
     }
 
-    fn name(&self, rule: RuleId) -> &str {
-        self.grammar.rule(rule).map_or("", |rule| rule.name.as_str())
+    fn shared_name(&self, rule: RuleId) -> Arc<str> {
+        let name = || self.grammar.rule(rule).map_or("", |rule| rule.name.as_str()).into();
+        self.names.get(rule.index()).map_or_else(name, |known| Arc::clone(known.get_or_init(name)))
+    }
+
+    /// A rule's name as messages show it.
+    fn name(&self, rule: RuleId) -> String {
+        let name = self.grammar.rule(rule).map_or("", |rule| rule.name.as_str());
+        match name.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
+            None => name.to_owned(),
+        }
     }
 
     fn left_recursion(&self) -> Vec<Finding> {
@@ -336,6 +361,7 @@ impl<'g> Checker<'g> {
             if current.is_some_and(|(_, body)| *body == node) {
                 current = bodies.next();
             }
+            self.flat.count(1);
             match expr {
                 Expr::Class(class) => findings.extend(self.ranges(class, rule, node)),
                 Expr::Repeat { max, .. } if max.is_none_or(|max| max > 1) => {
@@ -355,6 +381,7 @@ impl<'g> Checker<'g> {
     }
 
     fn ranges(&self, class: &CharClass, rule: RuleId, node: u32) -> Vec<Finding> {
+        self.flat.count(class.ranges.len() as u64);
         let finding = |(low, high): &(u32, u32)| {
             let (low, high) = (char::from_u32(*low)?, char::from_u32(*high)?);
             if low > high {

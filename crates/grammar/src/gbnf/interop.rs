@@ -9,10 +9,10 @@ use foreign::{
     CharacterSet, CharacterSetItem, GrammarItem, NonTerminalSymbol, Production, ProductionItem,
     RepetitionType, TerminalSymbol,
 };
-use rustc_hash::FxHashMap;
 
 use super::lex::{Cursor, is_name_byte};
 use super::{CharClass, Expr, Grammar, Rule, RuleId, TokenMatch, print};
+use crate::work::ForeignMap;
 use crate::{Error, Kind, Limits};
 
 /// Reads the tree as a grammar whose root is the rule `root`.
@@ -58,7 +58,7 @@ impl Grammar {
         if rules.len() > limits.rules {
             return Err(Error::new(Kind::Limit, format!("more than {} rules", limits.rules)));
         }
-        let mut names = FxHashMap::default();
+        let mut names = ForeignMap::default();
         for (index, (name, _)) in rules.iter().enumerate() {
             if name.is_empty() || !name.bytes().all(is_name_byte) {
                 return Err(Error::new(Kind::Syntax, format!("\"{name}\" is not a rule name"))
@@ -95,7 +95,7 @@ impl Grammar {
 
 struct Reader<'a> {
     rule: &'a str,
-    names: &'a FxHashMap<&'a str, RuleId>,
+    names: &'a ForeignMap<&'a str, RuleId>,
     limits: &'a Limits,
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::lex::Shown;
-use super::{Expr, Grammar, TokenMatch, TokenName, analysis, source};
+use super::{Expr, Grammar, TokenMatch, TokenName, analysis, find, source};
 use crate::{Automaton, Error, Kind, Limits, Matcher, Place, TokenId, TokenKind, Vocabulary};
 
 /// The outcome of [`Grammar::match_text`].
@@ -84,13 +84,12 @@ impl Grammar {
         let names = token_names(self)?;
         let automaton = Automaton::new(self, Arc::new(vocabulary(&names)?), limits)?;
         let mut matcher = automaton.matcher();
-        // Where a token is next is found once for each, not again at every byte.
-        let mut next: Vec<usize> = names.iter().map(|name| find(text, 0, name)).collect();
+        let tokens = find::longest_at(&names, text);
         let mut at = 0;
         while let Some(byte) = text.as_bytes().get(at) {
             // A named token is the longest that the text goes on with, as tokenizers take it; where the grammar
             // does not allow it, it may still be spelled out as text.
-            if let Some((token, name)) = token_at(&names, &mut next, text, at) {
+            if let Some((token, name)) = token_at(&names, &tokens, at) {
                 if matcher.allows(token)? {
                     matcher.accept(token)?;
                 } else if let Err(error) = matcher.accept_bytes(name.as_bytes()) {
@@ -160,24 +159,10 @@ fn token_names(grammar: &Grammar) -> Result<Vec<&str>, Error> {
     Ok(names)
 }
 
-/// Where `name` comes first in `text` from `at` on; beyond the end if it does not.
-fn find(text: &str, at: usize, name: &str) -> usize {
-    let found = text.get(at..).filter(|_| !name.is_empty()).and_then(|rest| rest.find(name));
-    found.map_or(usize::MAX, |found| at + found)
-}
-
-/// The longest token that the text has at `at`; `next` holds where each comes next, as far as is known.
-fn token_at<'n>(names: &[&'n str], next: &mut [usize], text: &str, at: usize) -> Option<(TokenId, &'n str)> {
-    let mut longest: Option<(TokenId, &str)> = None;
-    for ((name, next), token) in names.iter().zip(next).zip(FIRST_NAMED..) {
-        if *next < at {
-            *next = find(text, at, name);
-        }
-        if *next == at && longest.is_none_or(|(_, longest)| longest.len() < name.len()) {
-            longest = Some((token, *name));
-        }
-    }
-    longest
+/// The longest token that the text has at `at`.
+fn token_at<'n>(names: &[&'n str], tokens: &[Option<u32>], at: usize) -> Option<(TokenId, &'n str)> {
+    let number = tokens.get(at).copied().flatten()?;
+    Some((FIRST_NAMED + number, *names.get(number as usize)?))
 }
 
 fn stopped(

@@ -21,6 +21,7 @@ pub(crate) mod analysis;
 mod check;
 mod sample;
 
+mod find;
 mod interop;
 mod matching;
 mod triggers;

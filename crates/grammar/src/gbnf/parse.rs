@@ -6,6 +6,7 @@
 use super::lex::{Breaks, Cursor, Shown, is_name_byte};
 use super::names::{Names, nearest};
 use super::{Expr, Grammar, Rule, RuleId};
+use crate::work::bytes;
 use crate::{Error, Kind, Limits};
 
 /// How to read a GBNF text.
@@ -49,6 +50,7 @@ pub struct Parsed {
     pub grammar: Grammar,
     pub(crate) text: String,
     pub(crate) spans: Spans,
+    work: u64,
 }
 
 /// Byte offsets into the text, in a side table so that grammars compare by what they mean.
@@ -90,7 +92,7 @@ impl Grammar {
     /// # Errors
     /// As [`parse`](Self::parse).
     pub fn parse_with(text: &str, options: &ParseOptions) -> Result<Self, Error> {
-        Parser::new(text, options)?.parse().map(|(grammar, _)| grammar)
+        Parser::new(text, options)?.parse().map(|(grammar, ..)| grammar)
     }
 }
 
@@ -100,8 +102,14 @@ impl Parsed {
     /// # Errors
     /// As [`Grammar::parse`].
     pub fn parse(text: &str, options: &ParseOptions) -> Result<Self, Error> {
-        let (grammar, spans) = Parser::new(text, options)?.parse()?;
-        Ok(Self { grammar, text: text.to_owned(), spans })
+        let (grammar, spans, work) = Parser::new(text, options)?.parse()?;
+        Ok(Self { grammar, text: text.to_owned(), spans, work })
+    }
+
+    /// The steps that reading took, the same on every machine. An automaton's are in
+    /// [`Usage::work`](crate::engine::Usage::work).
+    pub fn work(&self) -> u64 {
+        self.work
     }
 }
 
@@ -149,6 +157,8 @@ struct Parser<'t> {
     choices: Vec<Expr>,
     /// Pieces read so far.
     pieces: usize,
+    /// Steps taken so far.
+    work: u64,
     /// Alternatives that had to be moved to flatten them all the same.
     moved: usize,
 }
@@ -170,11 +180,12 @@ impl<'t> Parser<'t> {
             items: Vec::new(),
             choices: Vec::new(),
             pieces: 0,
+            work: 0,
             moved: 0,
         })
     }
 
-    fn parse(mut self) -> Result<(Grammar, Spans), Error> {
+    fn parse(mut self) -> Result<(Grammar, Spans, u64), Error> {
         self.cursor.space(Breaks::Skipped);
         while self.cursor.peek().is_some() {
             self.rule()?;
@@ -279,6 +290,7 @@ impl<'t> Parser<'t> {
     fn count(&mut self, at: usize) -> Result<(), Error> {
         let most = self.options.limits.pieces;
         self.pieces += 1;
+        self.work += 1;
         if self.pieces > most {
             let error = self.cursor.error(Kind::Limit, at, format!("more than {most} pieces"));
             return Err(error.hint("raise Limits::pieces, or split the grammar"));
@@ -337,6 +349,7 @@ impl<'t> Parser<'t> {
             && choices < self.choices.len()
         {
             let alternatives: Vec<Expr> = self.choices.drain(choices..).collect();
+            self.work += alternatives.len() as u64;
             self.items.push(Expr::Choice(alternatives));
         }
         if let Some(frame) = self.frames.last_mut() {
@@ -361,10 +374,11 @@ impl<'t> Parser<'t> {
             return Ok(());
         }
         self.settle();
-        match Self::sequence(&mut self.items, items) {
+        match self.sequence(items) {
             // As in `("a" | "b") () | "c"`: odd enough to be given a budget, which keeps the whole linear.
             Expr::Choice(inner) => {
                 self.moved += inner.len();
+                self.work += inner.len() as u64;
                 if self.moved > self.cursor.text.len() {
                     return Err(self.too_deep(open));
                 }
@@ -375,11 +389,13 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn sequence(items: &mut Vec<Expr>, from: usize) -> Expr {
-        if items.len() == from + 1 {
-            items.pop().unwrap_or_else(Expr::empty)
+    /// The items from `from` on as one expression.
+    fn sequence(&mut self, from: usize) -> Expr {
+        self.work += self.items.len().saturating_sub(from) as u64;
+        if self.items.len() == from + 1 {
+            self.items.pop().unwrap_or_else(Expr::empty)
         } else {
-            Expr::Sequence(items.drain(from..).collect())
+            Expr::Sequence(self.items.drain(from..).collect())
         }
     }
 
@@ -413,7 +429,7 @@ impl<'t> Parser<'t> {
         self.loosen()?;
         self.frames.clear();
         if self.choices.is_empty() {
-            Ok(Self::sequence(&mut self.items, 0))
+            Ok(self.sequence(0))
         } else {
             Ok(Expr::Choice(std::mem::take(&mut self.choices)))
         }
@@ -439,9 +455,10 @@ impl<'t> Parser<'t> {
             }
             Last::Item(height) => (self.items.pop().unwrap_or_else(Expr::empty), height),
             Last::Group { choices, height, .. } if choices < self.choices.len() => {
+                self.work += (self.choices.len() - choices) as u64;
                 (Expr::Choice(self.choices.drain(choices..).collect()), height)
             }
-            Last::Group { items, height, .. } => (Self::sequence(&mut self.items, items), height),
+            Last::Group { items, height, .. } => (self.sequence(items), height),
         };
         if height as usize >= self.options.limits.depth {
             return Err(self.too_deep(at));
@@ -490,7 +507,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Gives every reference its rule.
-    fn finish(mut self) -> Result<(Grammar, Spans), Error> {
+    fn finish(mut self) -> Result<(Grammar, Spans, u64), Error> {
         let undefined: Vec<_> = self.names.entries.iter().filter(|entry| entry.2.is_none()).collect();
         if let Some((name, at, _)) = undefined.first() {
             let error = self.cursor.error(Kind::Undefined, *at, format!("undefined rule \"{name}\""));
@@ -510,7 +527,9 @@ impl<'t> Parser<'t> {
         for rule in &mut self.rules {
             renumber(&mut rule.body, &ids);
         }
-        Ok((Grammar { rules: self.rules, root: RuleId(root as u32) }, self.spans))
+        // Beside the moves, every byte is read once, and every rule and reference gets its number.
+        let read = bytes(self.cursor.text.len()) + self.rules.len() as u64 + self.pieces as u64;
+        Ok((Grammar { rules: self.rules, root: RuleId(root as u32) }, self.spans, self.work + read))
     }
 
     // Errors.

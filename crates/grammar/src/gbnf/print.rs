@@ -5,9 +5,8 @@
 
 use std::fmt::{self, Write};
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
 use super::{CharClass, Expr, Grammar, RuleId, TokenMatch, TokenName};
+use crate::work::{ForeignMap, ForeignSet};
 
 /// Columns after which the alternatives of a rule get a line each.
 const WIDTH: usize = 100;
@@ -69,10 +68,10 @@ impl fmt::Display for Grammar {
 pub(crate) fn portable_names(grammar: &Grammar) -> Vec<String> {
     let portable =
         |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let mut taken: FxHashSet<String> =
+    let mut taken: ForeignSet<String> =
         grammar.rules.iter().map(|rule| &rule.name).filter(|name| portable(name)).cloned().collect();
     // Numbers go on where they left off, so that many names with one spelling are not tried against each other.
-    let mut numbers: FxHashMap<String, u32> = FxHashMap::default();
+    let mut numbers: ForeignMap<String, u32> = ForeignMap::default();
     let mut rename = |name: &str| {
         let base: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let number = numbers.entry(base.clone()).or_insert(1);

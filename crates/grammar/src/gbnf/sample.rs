@@ -10,6 +10,8 @@ use crate::{Error, Kind};
 
 /// Expansions after which a text is given up; reached by grammars that spell long texts through very long chains.
 const MOST_STEPS: u64 = 50_000_000;
+/// Alternatives, or ranges of a class, that are looked at in one step.
+const CHEAP: u64 = 8;
 
 /// How to draw.
 ///
@@ -173,6 +175,7 @@ impl<'g> Sampler<'g> {
                             len += own;
                         }
                         Some(Expr::Class(_) | Expr::Any) => {
+                            steps += self.classes.get(&node).map_or(0, Vec::len) as u64 / CHEAP;
                             out.extend(self.draw(node, rng));
                             len += 1;
                         }
@@ -189,6 +192,7 @@ impl<'g> Sampler<'g> {
                             owed += own;
                         }
                         Some(Expr::Choice(_)) => {
+                            steps += self.flat.children(node).len() as u64 / CHEAP;
                             if let Some(chosen) = self.choose(node, own + spare, hurried, rng) {
                                 stack.push(Todo::Node(chosen));
                                 owed += self.cost(chosen).chars;

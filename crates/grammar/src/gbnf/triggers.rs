@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashMap;
 
 use super::{CharClass, Expr, GrammarBuilder, RuleId, TokenMatch, TokenName};
-use crate::{Error, Kind};
+use crate::{Error, Kind, Limits};
 
 /// What begins a part of a text that is not free.
 ///
@@ -126,7 +126,8 @@ impl Triggers {
     /// between a marker and the end of what the marker began.
     ///
     /// # Errors
-    /// [`Kind::Unsupported`] for an empty marker, and for two that begin something with the same text or token.
+    /// [`Kind::Unsupported`] for an empty marker, and for two that begin something with the same text or token;
+    /// [`Kind::Limit`] for more markers than the default of [`Limits::work`](crate::Limits::work) is enough for.
     pub fn define(&self, builder: &mut GrammarBuilder, name: &str) -> Result<RuleId, Error> {
         self.check()?;
         let mut modes = vec![Mode::default()];
@@ -145,11 +146,17 @@ impl Triggers {
             after: self.after,
             rules: FxHashMap::default(),
             open: Vec::new(),
+            work: 0,
         };
+        let limit = Limits::default().work;
         let start = building.state(State::default());
         while let Some((state, rule)) = building.open.pop() {
             let body = building.body(&state);
             building.builder.define(rule, body);
+            if building.work > limit {
+                let message = format!("the markers take more than {limit} steps");
+                return Err(Error::new(Kind::Limit, message).hint("use fewer markers, or shorter ones"));
+            }
         }
         Ok(start)
     }
@@ -196,15 +203,27 @@ enum Target {
 struct Mode {
     texts: Vec<(Vec<char>, bool, Target)>,
     tokens: Vec<(TokenName, Target)>,
+    /// Texts by their first character.
+    starts: BTreeMap<char, Vec<usize>>,
+    /// Characters that some marker has; all others differ at most in being part of a word.
+    special: BTreeSet<char>,
+    /// Whether a text has to begin a word.
+    cares: bool,
 }
 
 fn add(modes: &mut [Mode], mode: usize, marker: &Marker, target: Target) {
     let Some(mode) = modes.get_mut(mode) else { return };
-    match marker {
-        Marker::Text(text) => mode.texts.push((text.chars().collect(), false, target)),
-        Marker::Word(text) => mode.texts.push((text.chars().collect(), true, target)),
-        Marker::Token(name) => mode.tokens.push((name.clone(), target)),
+    let (text, word) = match marker {
+        Marker::Text(text) => (text, false),
+        Marker::Word(text) => (text, true),
+        Marker::Token(name) => return mode.tokens.push((name.clone(), target)),
+    };
+    if let Some(first) = text.chars().next() {
+        mode.starts.entry(first).or_default().push(mode.texts.len());
     }
+    mode.special.extend(text.chars());
+    mode.cares |= word;
+    mode.texts.push((text.chars().collect(), word, target));
 }
 
 /// What is known of the text so far.
@@ -227,6 +246,8 @@ struct Building<'a> {
     rules: FxHashMap<State, RuleId>,
     /// States whose rules have no body yet.
     open: Vec<(State, RuleId)>,
+    /// Markers looked at so far, each with a character.
+    work: usize,
 }
 
 impl Building<'_> {
@@ -243,29 +264,28 @@ impl Building<'_> {
 
     /// Everything that may follow in a state.
     fn body(&mut self, state: &State) -> Expr {
-        let mode = self.modes.get(state.mode);
-        let texts = mode.map(|mode| mode.texts.as_slice()).unwrap_or_default();
-        let cares = texts.iter().any(|(_, word, _)| *word);
-        // Characters that some marker has; all others differ at most in being part of a word.
-        let special: BTreeSet<char> = texts.iter().flat_map(|(text, ..)| text).copied().collect();
+        let modes = self.modes;
+        let Some(mode) = modes.get(state.mode) else { return Expr::empty() };
+        let Mode { texts, tokens, special, cares, .. } = mode;
+        let cares = *cares;
         let mut alternatives = Vec::new();
         let mut by_end: BTreeMap<RuleId, Vec<(u32, u32)>> = BTreeMap::new();
         if let Some((_, _, target)) = state.whole.and_then(|whole| texts.get(whole)) {
             alternatives.push(self.follow(*target));
         } else {
             alternatives.push(Expr::empty());
-            let tokens: Vec<_> = mode.map(|mode| mode.tokens.clone()).unwrap_or_default();
+            self.work += tokens.len();
             for (name, target) in tokens {
-                let token = Expr::Token(TokenMatch { negated: false, name });
-                alternatives.push(Expr::sequence([token, self.follow(target)]));
+                let token = Expr::Token(TokenMatch { negated: false, name: name.clone() });
+                alternatives.push(Expr::sequence([token, self.follow(*target)]));
             }
         }
-        for &c in &special {
+        for &c in special {
             // After a whole word-marker only the rest of a longer word is free text.
             if state.whole.is_some() && !is_word(c) {
                 continue;
             }
-            match self.step(state, texts, Some(c), is_word(c), cares) {
+            match self.step(state, mode, Some(c), is_word(c)) {
                 Step::Text(rule) => by_end.entry(rule).or_default().push((u32::from(c), u32::from(c))),
                 Step::Marker(target) => {
                     let character = Expr::literal(c);
@@ -277,14 +297,14 @@ impl Building<'_> {
             alternatives
                 .push(Expr::sequence([Expr::Class(CharClass { negated: false, ranges }), Expr::Rule(rule)]));
         }
-        let others = |word: bool| others(&special, word);
+        let others = |word: bool| others(special, word);
         let kinds: &[(CharClass, bool)] = match (state.whole.is_some(), cares) {
             (true, _) => &[(others(true), true)],
             (false, true) => &[(others(true), true), (others(false), false)],
-            (false, false) => &[(all_but(&special), false)],
+            (false, false) => &[(all_but(special), false)],
         };
         for (class, word) in kinds {
-            if let Step::Text(rule) = self.step(state, texts, None, *word, cares) {
+            if let Step::Text(rule) = self.step(state, mode, None, *word) {
                 let any = class.negated && class.ranges.is_empty();
                 let character = if any { Expr::Any } else { Expr::Class(class.clone()) };
                 alternatives.push(Expr::sequence([character, Expr::Rule(rule)]));
@@ -294,22 +314,17 @@ impl Building<'_> {
     }
 
     /// Where a character leads; `None` stands for one that no marker has.
-    fn step(
-        &mut self,
-        state: &State,
-        texts: &[(Vec<char>, bool, Target)],
-        c: Option<char>,
-        word: bool,
-        cares: bool,
-    ) -> Step {
+    fn step(&mut self, state: &State, mode: &Mode, c: Option<char>, word: bool) -> Step {
+        let Mode { texts, cares, .. } = mode;
         let goes_on = |index: usize, at: usize| {
             texts.get(index).is_some_and(|(text, ..)| c.is_some() && text.get(at) == c.as_ref())
         };
-        let begins = texts
+        let starts = c.and_then(|c| mode.starts.get(&c)).map(Vec::as_slice).unwrap_or_default();
+        self.work += 1 + state.begun.len() + starts.len();
+        let begins = starts
             .iter()
-            .enumerate()
-            .filter(|(_, (_, word, _))| !(*word && state.in_word))
-            .map(|(index, _)| (index, 0));
+            .filter(|index| texts.get(**index).is_some_and(|(_, word, _)| !(*word && state.in_word)))
+            .map(|index| (*index, 0));
         let begun: BTreeSet<(usize, usize)> = state
             .begun
             .iter()
@@ -327,9 +342,12 @@ impl Building<'_> {
                 Step::Text(self.state(State { begun, in_word: true, whole: Some(index), mode: state.mode }))
             }
             Some((_, (_, _, target))) => Step::Marker(*target),
-            None => {
-                Step::Text(self.state(State { begun, in_word: word && cares, whole: None, mode: state.mode }))
-            }
+            None => Step::Text(self.state(State {
+                begun,
+                in_word: word && *cares,
+                whole: None,
+                mode: state.mode,
+            })),
         }
     }
 

@@ -41,14 +41,15 @@ impl Decimal {
         let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let mut integer: Vec<u8> = digits(whole)?;
         let mut fraction: Vec<u8> = digits(part)?;
+        let shift = exponent.unsigned_abs() as usize;
         if exponent >= 0 {
-            for _ in 0..exponent {
-                integer.push(if fraction.is_empty() { 0 } else { fraction.remove(0) });
-            }
+            let length = integer.len() + shift;
+            integer.extend(fraction.drain(..shift.min(fraction.len())));
+            integer.resize(length, 0);
         } else {
-            for _ in 0..exponent.unsigned_abs() {
-                fraction.insert(0, integer.pop().unwrap_or(0));
-            }
+            let moved = integer.split_off(integer.len().saturating_sub(shift));
+            let zeros = std::iter::repeat_n(0, shift - moved.len());
+            fraction = zeros.chain(moved).chain(fraction).collect();
         }
         let leading = integer.iter().take_while(|digit| **digit == 0).count();
         integer.drain(..leading);
@@ -151,7 +152,10 @@ impl Ord for Decimal {
 /// Whether two JSON values are equal as JSON Schema counts it: `1` and `1.0` are, key order does not matter.
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a == b || Decimal::of(a) == Decimal::of(b),
+        // What is held alike is equal if it is the same; a float and an integer are compared by their digits.
+        (Value::Number(a), Value::Number(b)) => {
+            a == b || (a.is_f64() != b.is_f64() && Decimal::of(a) == Decimal::of(b))
+        }
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))

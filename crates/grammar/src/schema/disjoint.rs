@@ -2,13 +2,12 @@
 //!
 //! Invariant: `true` is proven; `false` only means that no proof was found.
 
-use std::sync::Arc;
-
-use serde_json::Value;
-
-use super::decimal::same;
+use super::evaluate::Verdict;
 use super::merge::{Arena, Key, Leaf};
 use super::part::{PartId, Types};
+use super::shape::{ObjectShape, Property};
+use super::values::Values;
+use crate::work::{ForeignMap, bytes};
 
 /// How deep a common property is compared.
 const DEPTH: usize = 3;
@@ -20,7 +19,7 @@ const LEAVES: usize = 32;
 impl Arena<'_> {
     /// Whether no value satisfies both keys, for certain.
     pub(crate) fn disjoint(&self, a: &Key, b: &Key) -> bool {
-        self.disjoint_at(a, b, 0)
+        self.proven(|| self.disjoint_at(a, b, 0))
     }
 
     fn disjoint_at(&self, a: &Key, b: &Key, depth: usize) -> bool {
@@ -62,7 +61,10 @@ impl Arena<'_> {
             return true;
         }
         match (&a.values, &b.values) {
-            (Some(a), Some(b)) => return !a.iter().any(|value| b.iter().any(|other| same(value, other))),
+            (Some(a), Some(b)) => {
+                let (few, many) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+                return self.spend(few.size) && !few.iter().any(|value| many.has(value));
+            }
             (Some(values), None) => return self.all_refused(values, b),
             (None, Some(values)) => return self.all_refused(values, a),
             (None, None) => {}
@@ -89,15 +91,13 @@ impl Arena<'_> {
         })
     }
 
-    fn all_refused(&self, values: &[Value], leaf: &Leaf) -> bool {
+    fn all_refused(&self, values: &Values, leaf: &Leaf) -> bool {
+        if !self.spend(values.size.saturating_mul(1 + leaf.not_values.len() as u64)) {
+            return false;
+        }
         values.iter().all(|value| {
-            !leaf.types.has(Types::of(value))
-                || leaf.not_values.iter().any(|other| same(other, value))
-                || leaf
-                    .own
-                    .iter()
-                    .filter_map(|id| self.part(*id))
-                    .any(|part| self.evaluate_own(part, value) == super::evaluate::Verdict::No)
+            let refuses = |part| self.spend(1) && self.evaluate_own(part, value) == Verdict::No;
+            !leaf.types.has(Types::of(value)) || leaf.excludes(value) || self.parts(&leaf.own).any(refuses)
         })
     }
 
@@ -108,26 +108,29 @@ impl Arena<'_> {
             return true;
         }
         let (left, right) = (self.object(a), self.object(b));
+        let (left, right) = (self.by_name(&left), self.by_name(&right));
         shape.properties.iter().filter(|property| property.required).any(|property| {
             let Some(value) = &property.value else { return true };
             if self.is_never(value) {
                 return true;
             }
-            let on = |side: &super::ObjectShape| {
-                side.properties
-                    .iter()
-                    .find(|p| Arc::ptr_eq(&p.name, &property.name) || p.name == property.name)
-                    .cloned()
-            };
-            match (on(&left), on(&right)) {
-                (Some(left), Some(right)) => match (left.value, right.value) {
+            match (left.get(&*property.name), right.get(&*property.name)) {
+                (Some(left), Some(right)) => match (&left.value, &right.value) {
                     (Some(left), Some(right)) => {
-                        !left.is_empty() && !right.is_empty() && self.disjoint_at(&left, &right, depth + 1)
+                        !left.is_empty() && !right.is_empty() && self.disjoint_at(left, right, depth + 1)
                     }
                     _ => true,
                 },
                 _ => false,
             }
         })
+    }
+
+    fn by_name<'p>(&self, shape: &'p ObjectShape) -> ForeignMap<&'p str, &'p Property> {
+        let named = |property: &'p Property| {
+            self.spend(bytes(property.name.len()));
+            (&*property.name, property)
+        };
+        shape.properties.iter().map(named).collect()
     }
 }

@@ -2,12 +2,16 @@
 //!
 //! Invariant: `Yes` and `No` are certain; whatever cannot be decided here is `Maybe`.
 
+use std::sync::Arc;
+
 use serde_json::{Number, Value};
 
 use super::Decimal;
-use super::decimal::same;
 use super::merge::Arena;
 use super::part::{Part, PartId, Types};
+use super::pattern::Pattern;
+use super::values::weight;
+use crate::work::{bytes, items};
 
 /// A verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +27,8 @@ use Verdict::{Maybe, No, Yes};
 const DEPTH: usize = 64;
 /// Parts looked at before the verdict is `Maybe`: references that branch would double them at each level.
 const STEPS: u64 = 100_000;
+/// What comparing a number digit by digit costs, in steps.
+const DIGITS: u64 = 4;
 
 impl Verdict {
     fn when(holds: bool) -> Self {
@@ -64,23 +70,24 @@ impl Arena<'_> {
     /// As [`evaluate`](Self::evaluate), without the part's references, unions and conditions.
     pub(crate) fn evaluate_own(&self, part: &Part, value: &Value) -> Verdict {
         self.steps.set(STEPS);
-        Verdict::when(admits(part, value)).and_then(|| self.inner(part, value, 0))
+        self.admits(part, value).and_then(|| self.inner(part, value, 0))
     }
 
     /// As [`evaluate_own`](Self::evaluate_own), but for the values that the part lists.
     pub(crate) fn evaluate_unlisted(&self, part: &Part, value: &Value) -> Verdict {
         self.steps.set(STEPS);
-        Verdict::when(fits(part, value)).and_then(|| self.inner(part, value, 0))
+        self.fits(part, value).and_then(|| self.inner(part, value, 0))
     }
 
     fn evaluate_at(&self, id: PartId, value: &Value, depth: usize) -> Verdict {
         let Some(part) = self.part(id) else { return Maybe };
         let left = self.steps.get();
         if depth > DEPTH || left == 0 || !self.spend(1) {
+            self.cut.set(true);
             return Maybe;
         }
         self.steps.set(left - 1);
-        let mut verdict = Verdict::when(admits(part, value)).and_then(|| self.inner(part, value, depth));
+        let mut verdict = self.admits(part, value).and_then(|| self.inner(part, value, depth));
         for also in &part.also {
             verdict = verdict.and_then(|| self.evaluate_at(*also, value, depth + 1));
         }
@@ -117,7 +124,10 @@ impl Arena<'_> {
             Value::Null | Value::Bool(_) => Yes,
             Value::String(text) if part.constrains_text() => self.text_verdict(part, text),
             Value::String(_) => Yes,
-            Value::Number(number) if part.constrains_numbers() => number_verdict(part, number),
+            Value::Number(number) if part.constrains_numbers() => {
+                self.spend(DIGITS);
+                number_verdict(part, number)
+            }
             Value::Number(_) => Yes,
             Value::Array(items) => self.array_verdict(part, items, depth),
             Value::Object(map) => self.object_verdict(part, map, depth),
@@ -125,15 +135,23 @@ impl Arena<'_> {
     }
 
     fn text_verdict(&self, part: &Part, text: &str) -> Verdict {
+        self.spend(bytes(text.len()));
         let n = text.chars().count() as u64;
         let mut verdict = Verdict::when(n >= part.text.min && part.text.max.is_none_or(|max| n <= max));
         for used in &part.text.patterns {
-            let held =
-                if self.spend(used.pattern.match_steps(text)) { used.pattern.is_match(text) } else { None };
-            let held = held.map_or(Maybe, Verdict::when);
+            let held = self.tested(&used.pattern, text);
             verdict = verdict.and(if used.negated { held.not() } else { held });
         }
         verdict
+    }
+
+    /// Whether a pattern is found in a text, if there are steps left for it.
+    fn tested(&self, pattern: &Arc<Pattern>, text: &str) -> Verdict {
+        let outer = self.proving.replace(true);
+        let found = self.is_match(pattern, text);
+        self.proving.set(outer);
+        self.cut.set(self.cut.get() || found.is_none());
+        found.map_or(Maybe, Verdict::when)
     }
 
     fn array_verdict(&self, part: &Part, items: &[Value], depth: usize) -> Verdict {
@@ -153,6 +171,7 @@ impl Arena<'_> {
 
     fn object_verdict(&self, part: &Part, map: &serde_json::Map<String, Value>, depth: usize) -> Verdict {
         let object = &part.object;
+        self.spend(items(map.len() + object.required.len()));
         let n = map.len() as u64;
         let counted = n >= object.min && object.max.is_none_or(|max| n <= max);
         let mut verdict =
@@ -162,18 +181,18 @@ impl Arena<'_> {
                 return No;
             }
             let mut declared = false;
-            if let Some((_, id)) = object.properties.iter().find(|(name, _)| **name == **key) {
+            if let Some(id) = object.properties.get(key) {
                 declared = true;
-                verdict = verdict.and(self.evaluate_at(*id, value, depth + 1));
+                verdict = verdict.and(self.evaluate_at(id, value, depth + 1));
             }
             for (pattern, id) in &object.patterns {
-                match pattern.is_match(key) {
-                    Some(true) => {
+                match self.tested(pattern, key) {
+                    Yes => {
                         declared = true;
                         verdict = verdict.and(self.evaluate_at(*id, value, depth + 1));
                     }
-                    Some(false) => {}
-                    None => verdict = verdict.and(Maybe),
+                    No => {}
+                    Maybe => verdict = verdict.and(Maybe),
                 }
             }
             if let (false, Some(id)) = (declared, object.additional) {
@@ -186,22 +205,26 @@ impl Arena<'_> {
         }
         verdict
     }
-}
 
-/// Whether a part lists a value, or lists none, and does not exclude it.
-fn admits(part: &Part, value: &Value) -> bool {
-    fits(part, value) && part.values.iter().all(|values| among(values, value))
-}
+    /// Whether a part lists a value, or lists none, and does not exclude it.
+    fn admits(&self, part: &Part, value: &Value) -> Verdict {
+        if !part.values.is_empty() {
+            self.spend(weight(value).saturating_mul(part.values.len() as u64));
+        }
+        self.fits(part, value).and_then(|| Verdict::when(part.values.iter().all(|values| values.has(value))))
+    }
 
-/// Whether a value is of a part's types, and not among those it excludes.
-fn fits(part: &Part, value: &Value) -> bool {
-    !part.never
-        && part.types.is_none_or(|types| types.has(Types::of(value)))
-        && !part.not_values.iter().any(|values| among(values, value))
-}
-
-fn among(values: &[Value], value: &Value) -> bool {
-    values.iter().any(|other| same(other, value))
+    /// Whether a value is of a part's types, and not among those it excludes.
+    fn fits(&self, part: &Part, value: &Value) -> Verdict {
+        if !part.not_values.is_empty() {
+            self.spend(weight(value).saturating_mul(part.not_values.len() as u64));
+        }
+        Verdict::when(
+            !part.never
+                && part.types.is_none_or(|types| types.has(Types::of(value)))
+                && !part.not_values.iter().any(|values| values.has(value)),
+        )
+    }
 }
 
 fn number_verdict(part: &Part, given: &Number) -> Verdict {

@@ -9,11 +9,14 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
-use super::decimal::same;
+use super::Schema;
 use super::evaluate::Verdict;
-use super::part::{Bound, Part, PartId, PatternUse, Types};
-use super::pattern::Pattern;
-use super::{Decimal, Schema};
+use super::part::{Part, PartId, Types};
+use super::pattern::{NFA_STATES, Pattern};
+use super::shape::Property;
+use super::values::Values;
+use crate::Limits;
+use crate::work::{Work, items};
 
 /// One element of a [`Key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,79 +57,25 @@ impl Normal {
 pub(crate) struct Leaf {
     pub(crate) types: Types,
     /// The only values allowed, each checked against the other keywords.
-    pub(crate) values: Option<Arc<Vec<Value>>>,
-    pub(crate) not_values: Vec<Value>,
+    pub(crate) values: Option<Arc<Values>>,
+    pub(crate) not_values: Vec<Arc<Values>>,
     pub(crate) own: Vec<PartId>,
 }
 
-/// What holds of a string.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TextShape {
-    pub(crate) min: u64,
-    pub(crate) max: Option<u64>,
-    pub(crate) patterns: Vec<PatternUse>,
-    pub(crate) excluded: Vec<String>,
+impl Leaf {
+    /// Whether it excludes a value by listing it.
+    pub(crate) fn excludes(&self, value: &Value) -> bool {
+        self.not_values.iter().any(|values| values.has(value))
+    }
+
+    /// Whether it excludes values of these types.
+    pub(crate) fn excludes_any(&self, types: Types) -> bool {
+        self.not_values.iter().any(|values| values.types.has(types))
+    }
 }
 
-/// What holds of a number.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct NumberShape {
-    pub(crate) min: Option<Bound>,
-    pub(crate) max: Option<Bound>,
-    /// Each with the pointer of its part.
-    pub(crate) multiple_of: Vec<(Decimal, String)>,
-    /// Whether it has to fit 32 bits of floating point.
-    pub(crate) single: bool,
-}
-
-/// What holds of an array.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ArrayShape {
-    pub(crate) prefix: Vec<Key>,
-    /// Of every element after the prefix; empty for any value.
-    pub(crate) rest: Key,
-    pub(crate) min: u64,
-    pub(crate) max: Option<u64>,
-}
-
-/// What holds of an object.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ObjectShape {
-    /// In the order they are written.
-    pub(crate) properties: Vec<Property>,
-    pub(crate) free: Vec<FreeKeys>,
-    /// Of every key that is not among the properties.
-    pub(crate) names: Vec<PartId>,
-    pub(crate) min: u64,
-    pub(crate) max: Option<u64>,
-    /// Keyword pointers that are let go, with the reason.
-    pub(crate) weakened: Vec<(String, &'static str)>,
-    /// Whether some part says what becomes of undeclared keys.
-    pub(crate) speaks_of_undeclared: bool,
-}
-
-/// A declared or required property.
-#[derive(Clone, Debug)]
-pub(crate) struct Property {
-    pub(crate) name: Arc<str>,
-    pub(crate) required: bool,
-    /// Of its value; `None` where the name itself is forbidden.
-    pub(crate) value: Option<Key>,
-}
-
-/// Undeclared keys that are treated alike.
-#[derive(Clone, Debug)]
-pub(crate) struct FreeKeys {
-    /// Each with the pointer of the subschema that names it.
-    pub(crate) matching: Vec<(Arc<Pattern>, Arc<str>)>,
-    pub(crate) not_matching: Vec<(Arc<Pattern>, Arc<str>)>,
-    pub(crate) value: Key,
-}
-
-/// Key patterns of one object that are combined exactly; each doubles the kinds of keys.
-const PATTERNS: usize = 5;
-/// Steps that the proofs of one schema may take; what is not proven by then counts as not provable.
-const WORK: u64 = 4_000_000;
+/// How often [`Limits::work`] the proofs of one schema may take; what is not proven by then counts as not provable.
+const PROOFS: u64 = 2;
 /// Listed values up to which what is left of a list is remembered.
 const KEPT: usize = 20_000;
 /// How deep an impossible value is looked for.
@@ -134,58 +83,114 @@ const NEVER_DEPTH: usize = 4;
 /// What a look at one key costs, in steps.
 const NEVER_STEPS: u64 = 20;
 
+/// States that the automata of one schema's patterns may have before they are determinized, all in all.
+const ROOM: u64 = 5 * NFA_STATES;
+
 /// A schema, and parts made up during compilation.
 #[derive(Debug)]
 pub(crate) struct Arena<'s> {
     pub(crate) schema: &'s Schema,
     extra: Vec<Part>,
-    /// Steps that proofs may still take, all in all: a bound on time.
-    work: Cell<u64>,
+    /// What is done beside proofs. Where it is over, results are of no use, and whoever compiles ends with an error.
+    pub(crate) work: Work,
+    /// Steps that proofs may still take, all in all: a bound on time. Without any, nothing is proven.
+    left: Cell<u64>,
+    /// Steps that proofs have taken.
+    proven: Cell<u64>,
+    /// Whether steps are those of a proof.
+    pub(super) proving: Cell<bool>,
     /// Parts that the evaluation at hand may still look at.
     pub(super) steps: Cell<u64>,
-    /// What is left of lists of values, by the parts that hold.
-    kept: RefCell<FxHashMap<Vec<PartId>, Kept>>,
+    /// Whether an evaluation was cut short.
+    pub(super) cut: Cell<bool>,
+    /// What is left of lists of values, by the parts that hold, and how many values that are.
+    kept: RefCell<(FxHashMap<Vec<PartId>, Kept>, usize)>,
+    /// Where parts that are but a reference lead in the end.
+    targets: RefCell<FxHashMap<PartId, PartId>>,
+    /// Patterns whose automata were asked for, by where they are in memory, and the states that others may have.
+    automata: RefCell<(FxHashSet<usize>, u64)>,
 }
 
 /// What is left of a list of values, and whether some of it is not certain.
-type Kept = (Arc<Vec<Value>>, bool);
-
-/// A list of values to be looked up in, however long it is.
-struct Listed<'v> {
-    texts: FxHashSet<&'v str>,
-    others: Vec<&'v Value>,
-}
-
-impl<'v> Listed<'v> {
-    fn new(values: &'v [Value]) -> Self {
-        let texts = values.iter().filter_map(Value::as_str).collect();
-        Self { texts, others: values.iter().filter(|value| !value.is_string()).collect() }
-    }
-
-    fn has(&self, value: &Value) -> bool {
-        match value.as_str() {
-            Some(text) => self.texts.contains(text),
-            None => self.others.iter().any(|other| same(other, value)),
-        }
-    }
-}
+type Kept = (Arc<Values>, bool);
 
 impl<'s> Arena<'s> {
-    pub(crate) fn new(schema: &'s Schema) -> Self {
+    pub(crate) fn new(schema: &'s Schema, limits: &Limits) -> Self {
+        Self::for_value(schema, limits, 0)
+    }
+
+    /// To go through a value of this size with it.
+    pub(crate) fn for_value(schema: &'s Schema, limits: &Limits, size: u64) -> Self {
         Self {
             schema,
             extra: Vec::new(),
-            work: Cell::new(WORK),
+            work: Work::new(limits, schema.size.saturating_add(size)),
+            left: Cell::new((limits.work as u64).saturating_mul(PROOFS)),
+            proven: Cell::new(0),
+            proving: Cell::new(false),
             steps: Cell::new(0),
+            cut: Cell::new(false),
             kept: RefCell::default(),
+            targets: RefCell::default(),
+            automata: RefCell::new((FxHashSet::default(), ROOM)),
         }
     }
 
     /// Takes steps from what is left for proofs; false when there are none left.
     pub(super) fn spend(&self, steps: u64) -> bool {
-        let left = self.work.get();
-        self.work.set(left.saturating_sub(steps));
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(steps));
+        if left > 0 {
+            self.proven.set(self.proven.get().saturating_add(steps));
+        }
         left > 0
+    }
+
+    /// Counts steps, as those of a proof where there is one; false where there are none left.
+    pub(crate) fn count(&self, steps: u64) -> bool {
+        if self.proving.get() { self.spend(steps) } else { self.work.spend(steps) }
+    }
+
+    /// All steps taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.work.taken().saturating_add(self.proven.get())
+    }
+
+    /// Whether something is proven. What came of it when no steps were left may rest on half of what holds.
+    pub(super) fn proven(&self, proof: impl FnOnce() -> bool) -> bool {
+        let outer = self.proving.replace(true);
+        let holds = proof();
+        self.proving.set(outer);
+        holds && self.left.get() > 0
+    }
+
+    /// Whether there is room for the automaton of a pattern that is not determinized. The answer for a pattern depends
+    /// on those before it, not on which of them were made already.
+    pub(crate) fn has_room(&self, pattern: &Arc<Pattern>) -> bool {
+        let (known, left) = &mut *self.automata.borrow_mut();
+        if pattern.states > NFA_STATES {
+            return false;
+        }
+        let place = Arc::as_ptr(pattern).addr();
+        if known.contains(&place) {
+            return true;
+        }
+        let Some(rest) = left.checked_sub(pattern.states) else { return false };
+        *left = rest;
+        known.insert(place);
+        self.proven.set(self.proven.get().saturating_add(pattern.states));
+        true
+    }
+
+    /// Whether a pattern is found in a text; none if that would take too much to tell.
+    pub(crate) fn is_match(&self, pattern: &Arc<Pattern>, text: &str) -> Option<bool> {
+        let left = if self.proving.get() { self.left.get() } else { self.work.left() };
+        if left == 0 || pattern.choices.is_none() && !self.has_room(pattern) {
+            return None;
+        }
+        let (found, steps) = pattern.is_match(text, left);
+        self.count(steps);
+        found
     }
 
     pub(crate) fn part(&self, id: PartId) -> Option<&Part> {
@@ -203,23 +208,40 @@ impl<'s> Arena<'s> {
         Some(PartId(id))
     }
 
-    fn parts<'a>(&'a self, own: &'a [PartId]) -> impl Iterator<Item = &'a Part> {
+    pub(super) fn parts<'a>(&'a self, own: &'a [PartId]) -> impl Iterator<Item = &'a Part> {
         own.iter().filter_map(|id| self.part(*id))
     }
 
     /// The same key, where it is but a reference, by what it refers to.
     pub(crate) fn resolved(&self, key: Key) -> Key {
-        let mut key = key;
-        for _ in 0..64 {
-            let [Conjunct::Whole(id)] = key.as_slice() else { break };
-            let Some(part) = self.part(*id) else { break };
+        match key.as_slice() {
+            [Conjunct::Whole(id)] => vec![Conjunct::Whole(self.target(*id))],
+            _ => key,
+        }
+    }
+
+    /// Where a part that is but a reference leads; itself where that is in a circle.
+    fn target(&self, id: PartId) -> PartId {
+        let mut known = self.targets.borrow_mut();
+        let mut way = Vec::new();
+        let mut at = id;
+        while self.count(1) {
+            if let Some(found) = known.get(&at) {
+                at = *found;
+                break;
+            }
+            let Some(part) = self.part(at) else { break };
             let [also] = part.also.as_slice() else { break };
             if !part.says_nothing() || !part.choices.is_empty() {
                 break;
             }
-            key = vec![Conjunct::Whole(*also)];
+            // Whoever comes by here again has gone in a circle.
+            known.insert(at, at);
+            way.push(at);
+            at = *also;
         }
-        key
+        known.extend(way.into_iter().map(|passed| (passed, at)));
+        at
     }
 
     /// Follows the references of a key.
@@ -234,7 +256,9 @@ impl<'s> Arena<'s> {
                 seen.insert(Conjunct::Open(*id, *choice));
             }
         }
-        while let Some(conjunct) = stack.pop() {
+        while let Some(conjunct) = stack.pop()
+            && self.count(1)
+        {
             if !seen.insert(conjunct) {
                 continue;
             }
@@ -250,7 +274,7 @@ impl<'s> Arena<'s> {
                     let Some(part) = self.part(id) else { continue };
                     let choices = u32::try_from(part.choices.len()).unwrap_or(u32::MAX);
                     stack.extend((0..choices).rev().map(|choice| Conjunct::Open(id, choice)));
-                    stack.extend(part.also.iter().rev().map(|also| Conjunct::Whole(*also)));
+                    stack.extend(part.also.iter().rev().map(|also| Conjunct::Whole(self.target(*also))));
                     stack.push(Conjunct::Own(id));
                 }
             }
@@ -264,6 +288,10 @@ impl<'s> Arena<'s> {
         let Some(choices) = self.part(id).and_then(|part| part.choices.get(choice as usize)) else {
             return Vec::new();
         };
+        let length = normal.own.len() + normal.made.len() + normal.open.len();
+        if !self.count(items(2 * length).saturating_mul(choices.branches.len() as u64)) {
+            return Vec::new();
+        }
         choices
             .branches
             .iter()
@@ -283,42 +311,54 @@ impl<'s> Arena<'s> {
 
     /// What a key without open choices says, and whether some of the values it lists could not be decided.
     pub(crate) fn leaf(&self, normal: &Normal) -> (Leaf, bool) {
+        self.count(normal.own.len() as u64);
         let mut types = Types::ALL;
-        let mut lists: Vec<&Arc<Vec<Value>>> = Vec::new();
-        let mut not_values: Vec<Value> = Vec::new();
-        let mut undecided = false;
+        let mut lists: Vec<&Arc<Values>> = Vec::new();
+        let mut not_values: Vec<Arc<Values>> = Vec::new();
         for part in self.parts(&normal.own) {
             types = if part.never { Types::NONE } else { types.and(part.types.unwrap_or(Types::ALL)) };
             lists.extend(&part.values);
-            not_values.extend(part.not_values.iter().flat_map(|values| values.iter().cloned()));
+            not_values.extend(part.not_values.iter().cloned());
         }
-        let values = lists.split_first().map(|(first, others)| {
-            let known = self.kept.borrow().get(&normal.own).cloned();
-            let (kept, open) = known.unwrap_or_else(|| {
-                let others: Vec<Listed<'_>> = others.iter().map(|list| Listed::new(list)).collect();
-                let excluded = Listed::new(&not_values);
-                let candidates = first.iter().filter(|value| {
-                    types.has(Types::of(value))
-                        && others.iter().all(|list| list.has(value))
-                        && !excluded.has(value)
-                });
-                let (kept, open) = self.kept(candidates, &normal.own);
-                // What nothing refuses is the list itself, which then is neither copied nor written twice.
-                let whole = kept.len() == first.len();
-                let kept =
-                    if whole { Arc::clone(first) } else { Arc::new(kept.into_iter().cloned().collect()) };
-                let made = (kept, open);
-                let mut known = self.kept.borrow_mut();
-                if known.values().map(|(kept, _)| kept.len()).sum::<usize>() > KEPT {
-                    known.clear();
-                }
-                known.insert(normal.own.clone(), made.clone());
-                made
-            });
+        let mut leaf = Leaf { types, values: None, not_values, own: normal.own.clone() };
+        let mut undecided = false;
+        if let Some((first, others)) = lists.split_first() {
+            let known = self.kept.borrow().0.get(&normal.own).cloned();
+            let (kept, open) = known.unwrap_or_else(|| self.listed(&leaf, first, others));
             undecided = open;
-            kept
+            leaf.values = Some(kept);
+        }
+        (leaf, undecided)
+    }
+
+    /// What is left of a list where other lists and keywords hold as well, and whether some of it is not certain.
+    fn listed(&self, leaf: &Leaf, first: &Arc<Values>, others: &[&Arc<Values>]) -> Kept {
+        let lists = 1 + others.len() as u64 + leaf.not_values.len() as u64;
+        if !self.count(first.size.saturating_mul(lists)) {
+            return (Arc::clone(first), true);
+        }
+        let candidates = first.iter().filter(|value| {
+            leaf.types.has(Types::of(value))
+                && others.iter().all(|list| list.has(value))
+                && !leaf.excludes(value)
         });
-        (Leaf { types, values, not_values, own: normal.own.clone() }, undecided)
+        let (kept, open) = self.kept(candidates, &leaf.own);
+        // What nothing refuses is the list itself, which then is neither copied nor written twice.
+        let whole = kept.len() == first.len();
+        let kept = if whole {
+            Arc::clone(first)
+        } else {
+            Arc::new(Values::new(kept.into_iter().cloned().collect()))
+        };
+        let made = (kept, open);
+        let (known, size) = &mut *self.kept.borrow_mut();
+        if *size > KEPT {
+            known.clear();
+            *size = 0;
+        }
+        *size += made.0.len() + 1;
+        known.insert(leaf.own.clone(), made.clone());
+        made
     }
 
     /// The values that the own keywords of parts do not refuse, and whether some of them are not certain.
@@ -344,6 +384,9 @@ impl<'s> Arena<'s> {
                 || part.constrains_arrays()
                 || part.constrains_objects()
             {
+                if !self.spend(1) {
+                    return Verdict::Maybe;
+                }
                 verdict = match (verdict, self.evaluate_unlisted(part, value)) {
                     (_, Verdict::No) => return Verdict::No,
                     (Verdict::Maybe, _) | (_, Verdict::Maybe) => Verdict::Maybe,
@@ -379,7 +422,7 @@ impl<'s> Arena<'s> {
 
     /// Whether it is certain, without looking deep, that nothing satisfies a key.
     pub(crate) fn is_never(&self, key: &[Conjunct]) -> bool {
-        self.is_never_at(key, 0)
+        self.proven(|| self.is_never_at(key, 0))
     }
 
     fn is_never_at(&self, key: &[Conjunct], depth: usize) -> bool {
@@ -411,186 +454,5 @@ impl<'s> Arena<'s> {
             return false;
         }
         self.branches(&normal).iter().all(|branch| self.is_never_at(branch, depth + 1))
-    }
-
-    pub(crate) fn text(&self, leaf: &Leaf) -> TextShape {
-        let mut shape = TextShape::default();
-        for part in self.parts(&leaf.own) {
-            shape.min = shape.min.max(part.text.min);
-            shape.max = least(shape.max, part.text.max);
-            for used in &part.text.patterns {
-                let twice =
-                    |other: &PatternUse| other.pattern == used.pattern && other.negated == used.negated;
-                if !shape.patterns.iter().any(twice) {
-                    shape.patterns.push(used.clone());
-                }
-            }
-        }
-        shape.excluded =
-            leaf.not_values.iter().filter_map(|value| value.as_str().map(str::to_owned)).collect();
-        shape
-    }
-
-    pub(crate) fn number(&self, leaf: &Leaf) -> NumberShape {
-        let mut shape = NumberShape::default();
-        for part in self.parts(&leaf.own) {
-            for bound in &part.number.min {
-                let tighter = shape.min.as_ref().is_none_or(|old| {
-                    bound.value > old.value || (bound.value == old.value && bound.exclusive)
-                });
-                if tighter {
-                    shape.min = Some(bound.clone());
-                }
-            }
-            for bound in &part.number.max {
-                let tighter = shape.max.as_ref().is_none_or(|old| {
-                    bound.value < old.value || (bound.value == old.value && bound.exclusive)
-                });
-                if tighter {
-                    shape.max = Some(bound.clone());
-                }
-            }
-            shape.single |= part.number.single;
-            if let Some(unit) = &part.number.multiple_of {
-                shape.multiple_of.push((unit.clone(), part.pointer.clone()));
-            }
-        }
-        shape
-    }
-
-    pub(crate) fn array(&self, own: &[PartId]) -> ArrayShape {
-        let mut shape = ArrayShape::default();
-        let length = self.parts(own).map(|part| part.array.prefix.len()).max().unwrap_or(0);
-        for i in 0..length {
-            let at = |part: &Part| part.array.prefix.get(i).copied().or(part.array.items);
-            shape.prefix.push(self.parts(own).filter_map(at).map(Conjunct::Whole).collect());
-        }
-        shape.rest = self.parts(own).filter_map(|part| part.array.items).map(Conjunct::Whole).collect();
-        shape.min = self.parts(own).map(|part| part.array.min).max().unwrap_or(0);
-        shape.max = self.parts(own).map(|part| part.array.max).fold(None, least);
-        shape
-    }
-
-    pub(crate) fn object(&self, own: &[PartId]) -> ObjectShape {
-        let mut shape = ObjectShape::default();
-        let parts: Vec<&Part> = self.parts(own).filter(|part| part.constrains_objects()).collect();
-        let mut patterns: Vec<&Arc<Pattern>> = Vec::new();
-        for part in &parts {
-            let object = &part.object;
-            shape.min = shape.min.max(object.min);
-            shape.max = least(shape.max, object.max);
-            shape.names.extend(object.names);
-            shape.speaks_of_undeclared |=
-                object.additional.is_some() || !object.patterns.is_empty() || object.unknown_patterns;
-            for (pattern, _) in &object.patterns {
-                if !patterns.contains(&pattern) {
-                    patterns.push(pattern);
-                }
-            }
-        }
-        // Names that are required are written with the declared ones, after them.
-        let declared = parts.iter().flat_map(|part| part.object.properties.iter().map(|(name, _)| name));
-        let required = parts.iter().flat_map(|part| part.object.required.iter());
-        let mut seen: FxHashSet<&str> = FxHashSet::default();
-        let needed: FxHashSet<&str> = required.clone().map(|name| &**name).collect();
-        let lookup: Vec<FxHashMap<&str, PartId>> = parts
-            .iter()
-            .map(|part| part.object.properties.iter().map(|(name, id)| (&**name, *id)).collect())
-            .collect();
-        for name in declared.chain(required) {
-            if seen.insert(name) {
-                let value = self.property(name, &parts, &lookup, &shape.names);
-                shape.properties.push(Property {
-                    name: Arc::clone(name),
-                    required: needed.contains(&**name),
-                    value,
-                });
-            }
-        }
-        self.free(&parts, &patterns, &mut shape);
-        shape
-    }
-
-    /// What holds of the value under a name; none if the name may not be used.
-    fn property(
-        &self,
-        name: &str,
-        parts: &[&Part],
-        lookup: &[FxHashMap<&str, PartId>],
-        names: &[PartId],
-    ) -> Option<Key> {
-        let text = Value::String(name.to_owned());
-        if names.iter().any(|id| self.evaluate(*id, &text) == Verdict::No) {
-            return None;
-        }
-        let mut key: Key = Vec::new();
-        for (part, properties) in parts.iter().zip(lookup) {
-            let object = &part.object;
-            let before = key.len();
-            key.extend(properties.get(name).map(|id| Conjunct::Whole(*id)));
-            for (pattern, id) in &object.patterns {
-                if pattern.is_match(name) == Some(true) {
-                    key.push(Conjunct::Whole(*id));
-                }
-            }
-            if key.len() == before && !object.unknown_patterns {
-                key.extend(object.additional.map(Conjunct::Whole));
-            }
-        }
-        Some(key)
-    }
-
-    /// Sorts undeclared keys by the patterns they match, and says what holds of their values.
-    fn free(&self, parts: &[&Part], all: &[&Arc<Pattern>], shape: &mut ObjectShape) {
-        let exact = all.len() <= PATTERNS;
-        let mut kinds: Vec<Vec<&Arc<Pattern>>> = vec![Vec::new()];
-        if exact {
-            for pattern in all {
-                let with: Vec<_> = kinds.iter().map(|kind| [kind.as_slice(), &[*pattern]].concat()).collect();
-                kinds.extend(with);
-            }
-        } else {
-            kinds.extend(all.iter().map(|pattern| vec![*pattern]));
-            let too_many = "too many key patterns to tell their overlaps";
-            let with_patterns = parts.iter().filter(|part| !part.object.patterns.is_empty());
-            shape
-                .weakened
-                .extend(with_patterns.map(|part| (format!("{}/patternProperties", part.pointer), too_many)));
-        }
-        for kind in kinds {
-            let mut value: Key = Vec::new();
-            for part in parts {
-                let matched = part.object.patterns.iter().filter(|(pattern, _)| kind.contains(&pattern));
-                let before = value.len();
-                value.extend(matched.map(|(_, id)| Conjunct::Whole(*id)));
-                if value.len() == before && !part.object.unknown_patterns {
-                    value.extend(part.object.additional.map(Conjunct::Whole));
-                }
-            }
-            let forbidden = |conjunct: &Conjunct| match conjunct {
-                Conjunct::Whole(id) => self.part(*id).is_some_and(|part| part.never),
-                _ => false,
-            };
-            if value.iter().any(forbidden) {
-                continue;
-            }
-            let placed = |pattern: &&Arc<Pattern>| {
-                let owner =
-                    parts.iter().find(|part| part.object.patterns.iter().any(|(other, _)| other == *pattern));
-                (Arc::clone(pattern), Arc::from(owner.map_or("", |part| part.pointer.as_str())))
-            };
-            let others = all.iter().filter(|pattern| !kind.contains(pattern));
-            let not_matching =
-                if exact || kind.is_empty() { others.map(placed).collect() } else { Vec::new() };
-            let matching = kind.iter().map(placed).collect();
-            shape.free.push(FreeKeys { matching, not_matching, value });
-        }
-    }
-}
-
-fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
     }
 }

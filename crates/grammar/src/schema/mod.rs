@@ -9,6 +9,7 @@ mod disjoint;
 mod draft;
 mod evaluate;
 mod formats;
+mod keywords;
 mod merge;
 mod negate;
 pub(crate) mod nfa;
@@ -16,7 +17,10 @@ mod parse;
 mod part;
 pub(crate) mod pattern;
 mod refs;
+pub(crate) mod regex;
+mod shape;
 mod support;
+mod values;
 
 use std::borrow::Cow;
 
@@ -27,9 +31,11 @@ use crate::{Error, Limits};
 pub use draft::Draft;
 pub use support::{Class, KeywordRule, format_rules, keyword_rules};
 
-pub(crate) use decimal::{Decimal, same};
-pub(crate) use merge::{Arena, Conjunct, FreeKeys, Key, Leaf, Normal, NumberShape, ObjectShape, TextShape};
+pub(crate) use decimal::Decimal;
+pub(crate) use merge::{Arena, Conjunct, Key, Leaf, Normal};
 pub(crate) use part::{Bound, Part, PartId, PatternUse, TextKind, Types};
+pub(crate) use shape::{FreeKeys, NumberShape, ObjectShape, TextShape};
+pub(crate) use values::{Values, weight};
 
 /// A schema in normal form, with the JSON pointer of every part.
 ///
@@ -47,6 +53,10 @@ pub struct Schema {
     pub(crate) entries: Vec<KeywordEntry>,
     /// Pointers of references, and where each leads.
     pub(crate) references: Vec<(String, String)>,
+    /// The size of the document, as `values::weight` counts it.
+    pub(crate) size: u64,
+    /// Steps that reading it took.
+    pub(crate) work: u64,
 }
 
 /// How a document is read.
@@ -120,5 +130,19 @@ impl Schema {
     /// As [`parse`](Self::parse).
     pub fn parse_with(schema: &Value, options: &SchemaOptions) -> Result<Self, Error> {
         parse::parse(schema, options)
+    }
+
+    /// The steps that reading took, as [`Limits::work`] counts them: the same on every machine. See
+    /// [`Compiled::work`](crate::Compiled::work) for those that compiling takes.
+    ///
+    /// ```
+    /// # use toolgate_grammar::Schema; use serde_json::{Value, json};
+    /// let of = |n: usize| json!({"allOf": vec![json!({"not": {"multipleOf": 2}}); n]});
+    /// let (one, two) = (Schema::parse(&of(500))?.work(), Schema::parse(&of(1_000))?.work());
+    /// assert!(two < 3 * one, "twice as much to read takes about twice as many steps: {one}, {two}");
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
+    pub fn work(&self) -> u64 {
+        self.work
     }
 }

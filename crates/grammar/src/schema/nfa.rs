@@ -3,7 +3,12 @@
 //! Invariant: states number at most the limit given; conditions on positions stay edges, resolved when the
 //! neighbours are known.
 
-use super::pattern::{ANY, Look, Node, Pattern, WORD};
+use super::pattern::{ANY, Look, Node, Pattern, Ranges, WORD};
+
+/// States looked at in one step.
+const STATES: usize = 8;
+/// What reading a character takes beside them, in steps.
+const CHARACTER: usize = 2;
 
 /// Index of a state.
 pub(crate) type StateId = u32;
@@ -12,7 +17,7 @@ pub(crate) type StateId = u32;
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     /// One code point of the ranges, then the next state.
-    Class(Vec<(u32, u32)>, StateId),
+    Class(Ranges, StateId),
     /// Any of these, without reading.
     Split(Vec<StateId>),
     /// The next state if the condition holds.
@@ -64,11 +69,11 @@ impl Nfa {
         let mut builder = Builder { states: Vec::new(), limit };
         let end = builder.push(State::Match)?;
         let after = builder.push(State::Split(Vec::new()))?;
-        let any_after = builder.push(State::Class(ANY.to_vec(), after))?;
+        let any_after = builder.push(State::Class(ANY.into(), after))?;
         builder.set(after, State::Split(vec![end, any_after]));
         let found = builder.node(&pattern.node, after)?;
         let start = builder.push(State::Split(Vec::new()))?;
-        let any_before = builder.push(State::Class(ANY.to_vec(), start))?;
+        let any_before = builder.push(State::Class(ANY.into(), start))?;
         builder.set(start, State::Split(vec![found, any_before]));
         Some(Self { states: builder.states, start, universal: Some(after) })
     }
@@ -78,15 +83,21 @@ impl Nfa {
         self.states.iter().any(|state| matches!(state, State::Look(Look::WordEdge | Look::NotWordEdge, _)))
     }
 
-    /// The reading and matching states reachable without reading, sorted.
-    pub(crate) fn closure(&self, from: &[StateId], before: Side, after: Side) -> Vec<StateId> {
-        let mut seen = vec![false; self.states.len()];
+    /// The reading and matching states reachable without reading, sorted; the states looked at are added to `steps`.
+    pub(crate) fn closure(
+        &self,
+        from: &[StateId],
+        (before, after): (Side, Side),
+        marks: &mut Marks,
+        steps: &mut usize,
+    ) -> Vec<StateId> {
+        marks.clear(self.states.len());
         let mut stack: Vec<StateId> = from.to_vec();
         let mut out = Vec::new();
         while let Some(id) = stack.pop() {
-            match seen.get_mut(id as usize) {
-                Some(seen) if !*seen => *seen = true,
-                _ => continue,
+            *steps += 1;
+            if !marks.insert(id) {
+                continue;
             }
             match self.states.get(id as usize) {
                 Some(State::Split(next)) => stack.extend(next),
@@ -99,14 +110,22 @@ impl Nfa {
         out
     }
 
-    /// Whether the whole text is in the language.
-    pub(crate) fn is_match(&self, text: &str) -> bool {
+    /// Whether the whole text is in the language, and the steps it took to find that out; none if that takes more than
+    /// `most`.
+    pub(crate) fn is_match(&self, text: &str, most: u64) -> (Option<bool>, u64) {
+        let mut marks = Marks::default();
         let mut kernel = vec![self.start];
         let mut before = Side::Edge;
+        let (mut looked, mut read) = (0, 1 + self.states.len() / STATES);
         for c in text.chars() {
+            read += CHARACTER;
+            let steps = (read + looked / STATES) as u64;
+            if steps > most {
+                return (None, steps);
+            }
             let code = c as u32;
             let mut next: Vec<StateId> = self
-                .closure(&kernel, before, Side::of(code))
+                .closure(&kernel, (before, Side::of(code)), &mut marks, &mut looked)
                 .into_iter()
                 .filter_map(|id| match self.states.get(id as usize) {
                     Some(State::Class(ranges, to)) if contains(ranges, code) => Some(*to),
@@ -116,23 +135,61 @@ impl Nfa {
             next.sort_unstable();
             next.dedup();
             if next.is_empty() {
-                return false;
+                return (Some(false), steps);
             }
             kernel = next;
             before = Side::of(code);
         }
-        self.accepts(&kernel, before)
+        let accepts = self.accepts(&kernel, before, &mut marks, &mut looked);
+        (Some(accepts), (read + looked / STATES) as u64)
     }
 
     /// Whether a text that has led to `kernel` may end.
-    pub(crate) fn accepts(&self, kernel: &[StateId], before: Side) -> bool {
-        let closure = self.closure(kernel, before, Side::Edge);
+    pub(crate) fn accepts(
+        &self,
+        kernel: &[StateId],
+        before: Side,
+        marks: &mut Marks,
+        steps: &mut usize,
+    ) -> bool {
+        let closure = self.closure(kernel, (before, Side::Edge), marks, steps);
         closure.iter().any(|id| matches!(self.states.get(*id as usize), Some(State::Match)))
     }
 }
 
+/// Which states were met, cleared without going through them all.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    /// For each state in which round it was last met.
+    rounds: Vec<u32>,
+    round: u32,
+}
+
+impl Marks {
+    fn clear(&mut self, states: usize) {
+        self.rounds.resize(states, 0);
+        self.round = self.round.wrapping_add(1);
+        if self.round == 0 {
+            self.rounds.fill(0);
+            self.round = 1;
+        }
+    }
+
+    /// Whether a state is new in this round.
+    fn insert(&mut self, state: StateId) -> bool {
+        match self.rounds.get_mut(state as usize) {
+            Some(round) if *round != self.round => {
+                *round = self.round;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 fn contains(ranges: &[(u32, u32)], code: u32) -> bool {
-    ranges.iter().any(|(low, high)| (*low..=*high).contains(&code))
+    let after = ranges.partition_point(|(low, _)| *low <= code);
+    after.checked_sub(1).and_then(|i| ranges.get(i)).is_some_and(|(_, high)| code <= *high)
 }
 
 struct Builder {
@@ -159,7 +216,7 @@ impl Builder {
     /// The entry of a fragment for `node` that leads on to `next`.
     fn node(&mut self, node: &Node, next: StateId) -> Option<StateId> {
         match node {
-            Node::Class(ranges) => self.push(State::Class(ranges.clone(), next)),
+            Node::Class(ranges) => self.push(State::Class(Ranges::clone(ranges), next)),
             Node::Look(look) => self.push(State::Look(*look, next)),
             Node::Sequence(items) => items.iter().rev().try_fold(next, |next, item| self.node(item, next)),
             Node::Choice(branches) => {

@@ -3,11 +3,13 @@
 //! Invariant: a part says only what its own keywords say; what `$ref`, `allOf` and the unions add is named by id
 //! and joined by `merge`.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use super::values::Values;
 use super::{Decimal, pattern::Pattern};
+use crate::work::{self, ForeignMap};
 
 /// Index of a part in its schema's arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,13 +62,12 @@ impl Types {
         match value {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,
-            Value::Number(number) => {
-                if Decimal::of(number).is_integral() {
-                    Self::INTEGER
-                } else {
-                    Self::FRACTION
-                }
+            Value::Number(number) if number.is_f64() => {
+                // The digits of a float have a fraction exactly if it has one.
+                let whole = number.as_f64().is_some_and(|float| float.fract() == 0.0);
+                if whole { Self::INTEGER } else { Self::FRACTION }
             }
+            Value::Number(_) => Self::INTEGER,
             Value::String(_) => Self::STRING,
             Value::Array(_) => Self::ARRAY,
             Value::Object(_) => Self::OBJECT,
@@ -78,15 +79,15 @@ impl Types {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     /// JSON pointer of the subschema; empty for the root.
-    pub(crate) pointer: String,
+    pub(crate) pointer: Arc<str>,
     /// The schema `false`.
     pub(crate) never: bool,
     /// Carries a keyword that no other field holds (a checked one), so it cannot be negated.
     pub(crate) opaque: bool,
     pub(crate) types: Option<Types>,
     /// `enum` and `const`, each a list of what is allowed.
-    pub(crate) values: Vec<Arc<Vec<Value>>>,
-    pub(crate) not_values: Vec<Arc<Vec<Value>>>,
+    pub(crate) values: Vec<Arc<Values>>,
+    pub(crate) not_values: Vec<Arc<Values>>,
     /// Parts that hold as well: `$ref` and `allOf`.
     pub(crate) also: Vec<PartId>,
     pub(crate) choices: Vec<Choice>,
@@ -180,7 +181,7 @@ pub(crate) struct ArrayPart {
 /// What a part says of objects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ObjectPart {
-    pub(crate) properties: Vec<(Arc<str>, PartId)>,
+    pub(crate) properties: Properties,
     pub(crate) required: Vec<Arc<str>>,
     pub(crate) patterns: Vec<(Arc<Pattern>, PartId)>,
     /// There are key patterns without an automaton, so `additional` cannot be applied.
@@ -192,10 +193,57 @@ pub(crate) struct ObjectPart {
     pub(crate) max: Option<u64>,
 }
 
+/// Declared properties in their order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Properties {
+    list: Vec<(Arc<str>, PartId)>,
+    /// Their places, where they are many.
+    places: OnceLock<ForeignMap<Arc<str>, PartId>>,
+}
+
+impl Properties {
+    /// So few are gone through.
+    const FEW: usize = 8;
+
+    pub(crate) fn push(&mut self, name: Arc<str>, id: PartId) {
+        self.places = OnceLock::new();
+        self.list.push((name, id));
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<PartId> {
+        if self.list.len() <= Self::FEW {
+            return self.list.iter().find(|(other, _)| **other == *name).map(|(_, id)| *id);
+        }
+        self.places.get_or_init(|| self.list.iter().cloned().collect()).get(name).copied()
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, (Arc<str>, PartId)> {
+        self.list.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
 impl Part {
     /// A part that allows everything, standing for something at `pointer`.
-    pub(crate) fn at(pointer: &str) -> Self {
-        Self { pointer: pointer.to_owned(), ..Self::default() }
+    pub(crate) fn at(pointer: &Arc<str>) -> Self {
+        Self { pointer: Arc::clone(pointer), ..Self::default() }
+    }
+
+    /// The steps it takes to go through all that it says by itself.
+    pub(crate) fn size(&self) -> u64 {
+        let branches: usize = self.choices.iter().map(|choice| choice.branches.len() + 1).sum();
+        let object = &self.object;
+        let members = object.properties.len() + object.required.len() + object.patterns.len();
+        let bounds = self.number.min.len() + self.number.max.len() + self.text.patterns.len();
+        let lists = self.values.len() + self.not_values.len();
+        work::items(branches + members + bounds + lists + self.also.len() + self.array.prefix.len()) + 2
     }
 
     /// Whether the part's own keywords, without what it refers to, allow everything.

@@ -405,3 +405,29 @@ fn the_order_of_keywords_means_nothing() {
     let [one, other] = [one, other].map(|schema| compiled(&schema, &compact()).grammar.to_string());
     assert_eq!(one, other);
 }
+
+/// Thousands of texts that each go on with the next are no deeper for the machine than a few.
+#[test]
+fn texts_that_begin_one_another_take_no_stack() {
+    let written = || {
+        let texts: Vec<String> = (1..3_000).map(|n| "a".repeat(n)).collect();
+        let result = compiled(&json!({"enum": texts}), &compact());
+        let quoted = |n: usize| format!("\"{}\"", "a".repeat(n));
+        assert!(result.accepts(&quoted(2_999)).unwrap() && !result.accepts(&quoted(3_000)).unwrap());
+    };
+    std::thread::Builder::new().stack_size(384 << 10).spawn(written).unwrap().join().unwrap();
+}
+
+/// What is let go where a pattern is one of several stays listed, though the pattern holds where it stands alone.
+#[test]
+fn a_pattern_that_holds_in_one_place_is_checked_where_it_does_not() {
+    let both = json!({"allOf": [{"$ref": "#/$defs/vast"}, {"pattern": "a$"}]});
+    let alone = json!({"$ref": "#/$defs/vast"});
+    let definitions = json!({"vast": {"type": "string", "pattern": "(a|b)*a(a|b){40}"}});
+    for properties in [json!({"x": both, "y": alone}), json!({"x": alone, "y": both})] {
+        let schema = json!({"properties": properties, "additionalProperties": false, "$defs": definitions});
+        let result = compiled(&schema, &compact());
+        let checked: Vec<&str> = result.contract.checked().map(Entry::pointer).collect();
+        assert_eq!(checked, ["/$defs/vast/pattern"], "{schema}");
+    }
+}

@@ -485,7 +485,7 @@ fn several_schemas_share_one_grammar_and_its_common_rules() {
     let grammar = builder.build(root).unwrap();
     let strings = grammar.rules().iter().filter(|rule| rule.name.starts_with("json-string")).count();
     assert_eq!(strings, 2, "{grammar}");
-    let result = Compiled { grammar, contract: Contract::default() };
+    let result = Compiled { grammar, contract: Contract::default(), work: 0 };
     assert!(result.accepts("{\"path\":\"a\",\"any\":[{}]}").unwrap());
     assert!(!result.accepts("{\"path\":trap}").unwrap());
 }

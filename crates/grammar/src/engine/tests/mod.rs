@@ -9,6 +9,7 @@
 )]
 
 mod budget;
+mod classes;
 mod laws;
 mod shared;
 mod tables;

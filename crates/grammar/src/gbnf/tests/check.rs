@@ -1,8 +1,10 @@
 //! What the checker finds, and the near-twin in which it finds nothing.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use crate::Place;
+use crate::gbnf::check::Checker;
 use crate::gbnf::{Lint, ParseOptions, Parsed, Severity};
 
 const CASES: &[(Lint, &str, &str)] = &[
@@ -110,4 +112,50 @@ fn ten_thousand_knots_are_found_in_linear_time() {
     let parsed = Parsed::parse(&text, &ParseOptions::default()).unwrap();
     assert_eq!(parsed.check().iter().filter(|warning| warning.lint == Lint::LeftRecursion).count(), 1);
     assert!(start.elapsed().as_secs() < 10);
+}
+
+/// What a check costs grows with the grammar and no faster: steps, and the bytes of what it says.
+#[test]
+fn grammars_twice_as_large_take_twice_the_steps_to_check() {
+    let joined = |n: usize, rule: &dyn Fn(usize) -> String| (0..n).map(rule).collect::<String>();
+    let kinds: [(&str, &dyn Fn(usize) -> String); 8] = [
+        ("a chain of rules", &|n| {
+            format!("root ::= r0\n{}r{n} ::= \"b\"\n", joined(n, &|i| format!("r{i} ::= r{}\n", i + 1)))
+        }),
+        ("a ring of rules", &|n| {
+            format!("root ::= r0\n{}", joined(n, &|i| format!("r{i} ::= r{} \"a\" | \"\"\n", (i + 1) % n)))
+        }),
+        ("rings that meet", &|n| {
+            format!(
+                "root ::= r0\n{}",
+                joined(n, &|i| format!("r{i} ::= r{} | r{} | r0 | \"b\"\n", (i + 1) % n, i / 2))
+            )
+        }),
+        ("rules that never end", &|n| {
+            format!("root ::= \"a\"\n{}", joined(n, &|i| format!("r{i} ::= \"a\" r{}\n", (i + 1) % n)))
+        }),
+        ("rules that nothing leads to", &|n| {
+            format!("root ::= \"a\"\n{}", joined(n, &|i| format!("r{i} ::= \"a\"\n")))
+        }),
+        ("odd classes", &|n| format!("root ::= {}", "[A-z] ".repeat(n))),
+        ("odd classes in a rule of a long name", &|n| {
+            let name = "r".repeat(20 * n);
+            format!("root ::= {name}\n{name} ::= {}", "[A-z] ".repeat(n))
+        }),
+        ("what may be empty, in a row", &|n| format!("root ::= {} root \"a\"", "(\"a\"*)* ".repeat(n))),
+    ];
+    for (name, make) in kinds {
+        let cost = |n: usize| {
+            let parsed = Parsed::parse(&make(n), &ParseOptions::default()).unwrap();
+            let checker = Checker::new(&parsed.grammar);
+            drop(checker.run());
+            let warnings = parsed.check();
+            let mut names: Vec<&Arc<str>> = warnings.iter().map(|warning| &warning.rule).collect();
+            names.dedup_by(|a, b| Arc::ptr_eq(a, b));
+            let said = warnings.iter().map(|warning| warning.message.len()).sum::<usize>();
+            checker.work() + said as u64 + names.iter().map(|name| name.len() as u64).sum::<u64>()
+        };
+        let (once, twice) = (cost(500), cost(1_000));
+        assert!(twice as f64 <= 2.2 * once as f64 + 500.0, "{name}: {once}, then {twice}");
+    }
 }

@@ -1,0 +1,103 @@
+//! Which of several names a text has at a place. Used by `matching`.
+//!
+//! Invariant: one pass over the text, and time linear in it and in all names together (Aho and Corasick 1975), however
+//! many they are and however much they have in common.
+
+use std::collections::BTreeMap;
+
+/// For each place of the text the longest name that stands there, by its number.
+pub(super) fn longest_at(names: &[&str], text: &str) -> Vec<Option<u32>> {
+    let mut found = vec![None; text.len()];
+    if names.is_empty() {
+        return found;
+    }
+    // Backwards, so that where a name is recognized is where it begins.
+    let states = States::new(names);
+    let mut at = 0;
+    for (byte, slot) in text.bytes().zip(&mut found).rev() {
+        at = states.step(at, byte);
+        *slot = states.longest.get(at as usize).copied().flatten();
+    }
+    found
+}
+
+/// The ends of names, read backwards: what has been read is the beginning of some, and of which more can be made.
+struct States {
+    next: BTreeMap<(u32, u8), u32>,
+    /// The longest shorter text that is a state as well.
+    shorter: Vec<u32>,
+    /// The longest name that ends in a state, its own or that of a shorter one.
+    longest: Vec<Option<u32>>,
+}
+
+impl States {
+    fn new(names: &[&str]) -> Self {
+        let mut states = Self { next: BTreeMap::new(), shorter: vec![0], longest: vec![None] };
+        let mut depths: Vec<Vec<(u32, u8, u32)>> = Vec::new();
+        for (number, name) in (0u32..).zip(names).filter(|(_, name)| !name.is_empty()) {
+            let mut at = 0;
+            for (depth, byte) in name.bytes().rev().enumerate() {
+                let fresh = states.longest.len() as u32;
+                let to = *states.next.entry((at, byte)).or_insert(fresh);
+                if to == fresh {
+                    states.longest.push(None);
+                    states.shorter.push(0);
+                    if depths.len() <= depth {
+                        depths.push(Vec::new());
+                    }
+                    if let Some(level) = depths.get_mut(depth) {
+                        level.push((at, byte, to));
+                    }
+                }
+                at = to;
+            }
+            if let Some(slot) = states.longest.get_mut(at as usize) {
+                *slot = Some(number);
+            }
+        }
+        // Shorter ones come first, and what is known of them is used.
+        for (from, byte, to) in depths.into_iter().skip(1).flatten() {
+            let shorter = states.step(states.shorter.get(from as usize).copied().unwrap_or(0), byte);
+            let inherited = states.longest.get(shorter as usize).copied().flatten();
+            if let Some(slot) = states.shorter.get_mut(to as usize) {
+                *slot = shorter;
+            }
+            if let Some(slot @ None) = states.longest.get_mut(to as usize) {
+                *slot = inherited;
+            }
+        }
+        states
+    }
+
+    fn step(&self, mut at: u32, byte: u8) -> u32 {
+        loop {
+            if let Some(to) = self.next.get(&(at, byte)) {
+                return *to;
+            }
+            if at == 0 {
+                return 0;
+            }
+            at = self.shorter.get(at as usize).copied().unwrap_or(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_name_at_each_place_is_found() {
+        let names = ["<a>", "<a", "a>", "", "<", "ab", "<ab>", "abab", "bab", "é"];
+        for text in ["", "<a>", "x<a<a>b", "<ab>ab<a", "ababab<<<ab>", "éé<é", "abababababx"] {
+            let found = longest_at(&names, text);
+            for (at, found) in found.iter().enumerate() {
+                let rest = text.as_bytes().get(at..).unwrap_or_default();
+                let here = |name: &&str| !name.is_empty() && rest.starts_with(name.as_bytes());
+                let longest = names.iter().filter(|name| here(name)).max_by_key(|name| name.len());
+                let named = found.and_then(|number| names.get(number as usize));
+                assert_eq!(named, longest, "{text} at {at}");
+            }
+        }
+    }
+}
