@@ -197,6 +197,7 @@ fn links() {
         );
         let ran = field.run_without(&attack, &ProcessLimits::default(), without);
         assert!(text(&ran).contains("tried"), "{}", text(&ran));
+        assert!(ran.left.is_empty(), "{ran:?}");
         assert_eq!(fs::read_link(field.ws.join(".bashrc")).unwrap(), Path::new("dot/bashrc"), "{ran:?}");
         assert!(!is_there(&field.ws.join("gone/profile")), "{ran:?}");
         let content = |path: &str| fs::read_to_string(field.ws.join(path)).unwrap_or_default();

@@ -78,10 +78,12 @@ impl Root {
         }
         let look = |act| {
             let known = before.protected.iter().map(|mark| (mark.identity, &mark.what)).collect();
+            let links = before.protected.iter().filter(|mark| matches!(mark.what, Marked::Link(_)));
             let mut walk = Walk {
                 root: self,
                 protected,
                 known,
+                links: links.map(|mark| (mark.path.clone(), &mark.what)).collect(),
                 made,
                 act,
                 trail: Trail::default(),
@@ -145,6 +147,8 @@ struct Walk<'a> {
     protected: &'a Protected,
     /// What was protected before. A number may be another file's by now, so that what it is counts too.
     known: BTreeSet<(Identity, &'a Marked)>,
+    /// The protected links among that, by their paths.
+    links: BTreeSet<(PathBuf, &'a Marked)>,
     made: &'a Made,
     /// Whether to do something, or to look only.
     act: bool,
@@ -170,7 +174,11 @@ impl Walk<'_> {
         let Some(stat) = here.stat(name) else { return Some(false) };
         let identity = identity(&stat);
         let target = || readlinkat(here.dir()?, name, Vec::new()).ok();
-        if self.known.contains(&(identity, &marked(&stat, target))) {
+        let what = marked(&stat, target);
+        // A link that was made again has another number; it leads where it led.
+        let again =
+            || matches!(what, Marked::Link(_)) && self.links.contains(&(here.path().join(name), &what));
+        if self.known.contains(&(identity, &what)) || again() {
             return None;
         }
         Some(match self.made {
