@@ -54,10 +54,10 @@ impl Inner {
         let broker = self.grants.can_write() && self.wants(Layer::Broker);
         let pipes = Pipes::new(talk, broker).map_err(could_not_start)?;
         if self.machine.has_owner() {
-            // So that a command can open its own output again, as by /dev/stderr.
+            // So that a command can open its own output again, as by /dev/stderr. Where there is no such user, the owner's
+            // stage says so.
             let user = rustix::fs::Uid::from_raw(owner::USER);
-            rustix::fs::fchown(&pipes.output.1, Some(user), None)
-                .map_err(|why| could_not_start(why.into()))?;
+            let _ = rustix::fs::fchown(&pipes.output.1, Some(user), None);
         }
         match (&self.machine.outer, scratch) {
             (Outer::Nothing { .. }, Some(scratch)) => {
