@@ -78,8 +78,10 @@ impl Place {
     /// The directory at `path` of the workspace, which `grants` let be read.
     pub(crate) fn open(root: &Root, grants: &Grants, path: &str) -> Result<Self, Error> {
         let resolved = resolve(root, path)?;
-        guard::check_read(grants, &resolved)?;
-        resolved.into_place(path)
+        let allowed = guard::check_read(grants, &resolved);
+        // That there is no such directory says more.
+        let place = resolved.into_place(path)?;
+        allowed.map(|()| place)
     }
 
     /// Its handle.
