@@ -87,6 +87,12 @@ impl Here<'_> {
         statat(self.dir()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
+    /// Whether it has an entry of that name. What cannot be told counts as there.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let look = |dir| statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        !matches!(self.dir().map(look), Some(Err(Errno::NOENT)))
+    }
+
     /// The path of the directory, from where the walk began.
     pub(super) fn path(&self) -> PathBuf {
         self.levels.iter().skip(1).map(|level| &level.name).collect()

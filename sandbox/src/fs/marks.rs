@@ -273,11 +273,9 @@ impl Walk<'_> {
 
 impl Visitor for Walk<'_> {
     fn enter(&mut self, here: &Here<'_>) {
-        let (Some(depth), Some(dir)) = (self.depths.last_mut(), here.dir()) else { return };
-        let has = |part: &str| {
-            !matches!(statat(dir, part, AtFlags::SYMLINK_NOFOLLOW), Err(rustix::io::Errno::NOENT))
-        };
-        if !depth.within && !depth.counted && self.protected.is_repository(None, has) {
+        let Some(depth) = self.depths.last_mut() else { return };
+        let looked_at = !depth.within && !depth.counted;
+        if looked_at && self.protected.is_repository(None, |part| here.has(part)) {
             let (path, what, identity) = (here.path(), Marked::Directory, here.identity());
             self.marks.protected.push(Mark { path, what, identity });
             depth.within = true;

@@ -190,10 +190,8 @@ impl Walk<'_> {
 
     /// Whether this directory is a repository and was none before.
     fn has_become_repository(&self, here: &Here<'_>) -> bool {
-        let Some(dir) = here.dir() else { return false };
-        let has = |part: &str| !matches!(statat(dir, part, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT));
         let known = self.known.contains(&(here.identity(), &Marked::Directory));
-        !known && self.protected.is_repository(None, has)
+        !known && here.dir().is_some() && self.protected.is_repository(None, |part| here.has(part))
     }
 
     /// Takes away what the trail stands on, and notes it.

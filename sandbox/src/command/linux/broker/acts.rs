@@ -191,7 +191,7 @@ impl Broker {
         for _ in 0..8 {
             match self.finder.find(caller, open.from, open.path, follow)? {
                 (place, Found::Thing(thing, stat)) => {
-                    return self.open_thing(id, &open, &place, thing, &stat);
+                    return self.open_thing(id, caller, &open, &place, (thing, stat));
                 }
                 (_, Found::Nothing) if !creates => return Err(Errno::NOENT),
                 (place, Found::Nothing) => match self.create(caller, &open, &place) {
@@ -207,10 +207,10 @@ impl Broker {
     fn open_thing(
         &mut self,
         id: u64,
+        caller: &Caller,
         open: &Open<'_>,
         place: &Place,
-        thing: OwnedFd,
-        stat: &Stat,
+        (thing, stat): (OwnedFd, Stat),
     ) -> Result<Answer, Errno> {
         let kind = FileType::from_raw_mode(stat.st_mode);
         let creates = open.has(OFlags::CREATE);
@@ -230,22 +230,16 @@ impl Broker {
         if open.writes() {
             self.check_change(&thing, place)?;
         }
-        // A file without a name is made with these bits.
-        self.take_umask_of_file(open, kind)?;
+        if kind == FileType::Directory && open.writes() {
+            // It makes a file there without a name, which may get one later.
+            self.take_umask(caller.umask()?)?;
+        }
         let waits = kind == FileType::Fifo && !open.has(OFlags::NONBLOCK) && !open.has(OFlags::RDWR);
         if waits {
             return self.open_later(id, open, thing);
         }
         let opened = self.finder.open(&thing, open.flags, open.mode)?;
         Ok(Answer::File(opened, open.closes_on_exec()))
-    }
-
-    /// Nothing is given a name by this, so that the bits do not matter; `O_TMPFILE` opens a directory.
-    fn take_umask_of_file(&mut self, open: &Open<'_>, kind: FileType) -> Result<(), Errno> {
-        match kind == FileType::Directory && open.writes() {
-            true => self.take_umask(Mode::from_raw_mode(0o077)),
-            false => Ok(()),
-        }
     }
 
     /// Opens a pipe, which waits for somebody to open its other end; others are answered meanwhile.
