@@ -42,7 +42,8 @@ pub use cap_std::{AmbientAuthority, ambient_authority};
 pub use error::{Error, Kind};
 pub use fs::{
     Before, CaseOf, Change, Edited, Entry, EntryKind, FileText, Hit, Ignored, Image, Keeper, Listing,
-    Outline, OutlineLimits, Query, ReadOptions, Root, SearchOptions, SearchResult, Written,
+    Outline, OutlineLimits, PreparedChange, Query, ReadOptions, Root, SearchOptions, SearchResult,
+    WorkspaceId, Written,
 };
 pub use grants::{Directories, Grants, Scope};
 pub use limits::FileLimits;

@@ -226,7 +226,7 @@ impl Journal {
         // What is there now decides; the plan made from it is the one that is carried out.
         let mut decided = None;
         let longest = self.longest(links)?;
-        let looked = root.put_back(path, None, 0, longest, &mut |now| {
+        let looked = root.put_back(Path::new(path), None, 0, longest, &mut |now| {
             decided = Some(plan_of(links, now));
             false
         });
@@ -238,7 +238,7 @@ impl Journal {
         if let Some(target) = plan.target {
             let (image, directories) = self.image(target)?;
             let again = plan.clone();
-            let done = root.put_back(path, image.as_ref(), directories, longest, &mut |now| {
+            let done = root.put_back(Path::new(path), image.as_ref(), directories, longest, &mut |now| {
                 plan_of(links, now) == again
             });
             match done {
@@ -340,7 +340,6 @@ impl Journal {
             Before::File(image) => {
                 (Some(digest(&image.bytes)), Some(image.bytes.as_slice()), image.mode, None)
             }
-            Before::Unknown(why) => (None, None, None, Some(why.clone())),
             _ => (None, None, None, None),
         };
         let len = bytes.map_or(0, <[u8]>::len);
@@ -354,7 +353,7 @@ impl Journal {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                 params![
                     run,
-                    change.path,
+                    change.path.to_string_lossy(),
                     before,
                     bytes,
                     mode,
@@ -402,7 +401,7 @@ impl Keeper for Kept {
         self.journal.record(&self.workspace, change).map_err(|error| {
             let why =
                 format!("the file was not changed, because the change could not be kept for undo ({error})");
-            sandbox::Error::new(sandbox::Kind::Failed, why).at(change.path)
+            sandbox::Error::new(sandbox::Kind::Failed, why).at(&change.path.to_string_lossy())
         })
     }
 

@@ -7,8 +7,9 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
+use super::change::{self, PreparedChange};
 use super::resolve::{self, Found};
-use super::{Root, guard, keep, nearest, open, write};
+use super::{Root, guard, nearest, open, write};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
 use crate::output;
@@ -87,20 +88,34 @@ impl Root {
         old_text: &str,
         new_text: &str,
     ) -> Result<Edited, Error> {
+        self.prepare_edit(grants, path, old_text, new_text)?.make()
+    }
+
+    /// [`edit_file`](Self::edit_file) made ready, and not made.
+    ///
+    /// # Errors
+    /// As [`edit_file`](Self::edit_file), as far as can be known before.
+    pub fn prepare_edit(
+        &self,
+        grants: &Grants,
+        path: &str,
+        old_text: &str,
+        new_text: &str,
+    ) -> Result<PreparedChange<Edited>, Error> {
         if old_text.is_empty() {
             return Err(Error::new(Kind::Invalid, "old_text is empty")
                 .at(path)
                 .hint("copy the text to replace from the file, or use write_file"));
         }
-        let mut resolved = resolve::resolve(self, path)?;
+        let resolved = resolve::resolve(self, path)?;
         guard::check_write(grants, &resolved)?;
         guard::check_read(grants, &resolved)?;
-        let name = match (&resolved.found, &resolved.last) {
-            (Found::File(_), Some(name)) => name.clone(),
-            (Found::Missing { .. }, _) => return Err(nearest::not_found(self, grants, &resolved, path)),
-            (Found::Special(what), _) => return Err(open::not_a_file(path, what)),
-            _ => return Err(open::is_a_directory(path)),
-        };
+        let not_found = || nearest::not_found(self, grants, &resolved, path);
+        if let Found::Missing { .. } = &resolved.found {
+            return Err(not_found());
+        }
+        let (seen, unread) =
+            change::look(&resolved, path, grants.limits.max_file_bytes)?.ok_or_else(not_found)?;
         // That there is no such file says more.
         if old_text == new_text {
             return Err(Error::new(
@@ -109,50 +124,29 @@ impl Root {
             )
             .at(path));
         }
-        let file = open::open_name(resolved.dir(), name.as_ref())
-            .map_err(|e| Error::io(path, "open the file", e))?;
-        let opened = open::regular(file, path)?;
-        let bytes = open::read_all(&opened, path, grants.limits.max_file_bytes)?;
-        if open::is_binary(&bytes) {
+        if let Some(why) = unread {
+            return Err(why);
+        }
+        let bytes = seen.bytes.as_deref().unwrap_or_default();
+        if open::is_binary(bytes) {
             return Err(Error::new(Kind::Failed, "this is a binary file, not text")
                 .at(path)
                 .hint("do not edit it"));
         }
-        let (at, old, new) = find_once(&bytes, old_text, new_text, path)?;
+        let (at, old, new) = find_once(bytes, old_text, new_text, path)?;
         let after = at + old.len();
         let (before, rest) = (bytes.get(..at).unwrap_or_default(), bytes.get(after..).unwrap_or_default());
         let edited = [before, new.as_bytes(), rest].concat();
         write::check_length(grants, path, edited.len())?;
-        keep::kept(&mut resolved, path, grants.limits.max_file_bytes, &edited, |resolved| {
-            let dir = resolved.dir();
-            let now = dir.symlink_metadata(&name).map_err(|e| Error::io(path, "look at the file", e))?;
-            if !same(&now, &opened.metadata) {
-                return Err(Error::new(Kind::Failed, "the file changed while it was edited")
-                    .at(path)
-                    .hint("read it again"));
-            }
-            write::replace(dir, &name, &edited, &opened.metadata, path)
-        })?;
-        Ok(Edited {
+        let report = Edited {
             path: resolved.inside().as_str().to_owned(),
-            line: line_of(&bytes, at),
+            line: line_of(bytes, at),
             old_lines: old.lines().count(),
             new_lines: new.lines().count(),
             bytes: u64::try_from(edited.len()).unwrap_or(u64::MAX),
-        })
+        };
+        PreparedChange::new(resolved, path, grants, Some((seen, None)), edited, report)
     }
-}
-
-/// Whether it is still the same file with the same content, as far as its metadata tell.
-pub(super) fn same(now: &cap_std::fs::Metadata, then: &cap_std::fs::Metadata) -> bool {
-    #[cfg(unix)]
-    {
-        use cap_std::fs::MetadataExt as _;
-        if (now.dev(), now.ino()) != (then.dev(), then.ino()) {
-            return false;
-        }
-    }
-    now.is_file() && now.len() == then.len() && now.modified().ok() == then.modified().ok()
 }
 
 /// Where the piece is, and both texts with the line ends of the file.

@@ -11,13 +11,13 @@ use crate::error::{Error, Kind};
 use crate::grants::Grants;
 
 /// Whether `resolved` may be read under `grants`.
-pub(crate) fn check_read(grants: &Grants, resolved: &Resolved<'_>) -> Result<(), Error> {
+pub(crate) fn check_read(grants: &Grants, resolved: &Resolved) -> Result<(), Error> {
     grants.check_read(&resolved.inside())?;
     resolved.links().iter().try_for_each(|link| grants.check_secret(link))
 }
 
 /// Whether `resolved` may be created or changed under `grants`.
-pub(crate) fn check_write(grants: &Grants, resolved: &Resolved<'_>) -> Result<(), Error> {
+pub(crate) fn check_write(grants: &Grants, resolved: &Resolved) -> Result<(), Error> {
     let inside = resolved.inside();
     grants.check_write(&inside)?;
     for link in resolved.links() {

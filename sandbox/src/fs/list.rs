@@ -176,12 +176,7 @@ impl Root {
 }
 
 /// The directory that `resolved` leads to, or the error that says why it is none.
-pub(super) fn directory(
-    root: &Root,
-    grants: &Grants,
-    resolved: &Resolved<'_>,
-    path: &str,
-) -> Result<Dir, Error> {
+pub(super) fn directory(root: &Root, grants: &Grants, resolved: &Resolved, path: &str) -> Result<Dir, Error> {
     match &resolved.found {
         Found::Directory => resolved.open_directory(path),
         Found::File(_) => Err(Error::new(Kind::NotADirectory, "this is a file, not a directory")

@@ -22,6 +22,10 @@ mod write;
 
 mod edit;
 
+mod change;
+
+mod commit;
+
 mod keep;
 
 pub(crate) mod guard;
@@ -53,6 +57,7 @@ use std::sync::Arc;
 use cap_std::AmbientAuthority;
 use cap_std::fs::Dir;
 
+pub use change::PreparedChange;
 pub use edit::Edited;
 pub use keep::{Before, Change, Image, Keeper};
 pub use list::{Entry, EntryKind, Listing};
@@ -79,6 +84,18 @@ pub struct Root {
     inner: Arc<Inner>,
     /// Who keeps what changes replace.
     keeper: Option<Arc<dyn Keeper>>,
+}
+
+/// What tells a directory from others, on one machine until it starts again: device and inode number where the system has
+/// them, and when it was made, since 1970 UTC, where the file system says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WorkspaceId {
+    /// Its file system; 0 where the system does not say.
+    pub device: u64,
+    /// Its number there; 0 where the system does not say.
+    pub inode: u64,
+    /// When it was made.
+    pub born: Option<std::time::Duration>,
 }
 
 #[derive(Debug)]
@@ -181,6 +198,34 @@ impl Root {
     /// The absolute path the workspace had when it was opened, for people; nothing is opened by it.
     pub fn shown(&self) -> String {
         self.inner.own_paths.last().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// What tells the directory from others: another one that is put in its place has another id.
+    ///
+    /// ```
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// let dir = tempfile::tempdir()?;
+    /// let root = Root::open(dir.path(), ambient_authority())?;
+    /// assert_eq!(root.id()?, Root::open(dir.path(), ambient_authority())?.id()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Kind::Failed`] where the system does not say.
+    pub fn id(&self) -> Result<WorkspaceId, Error> {
+        let fail = |source| Error::io(&self.shown(), "look at the workspace", source);
+        let metadata = self.dir().dir_metadata().map_err(fail)?;
+        // Some file systems do not know when a directory was made.
+        let born = metadata.created().ok().map(|time| time.into_std());
+        let born = born.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        #[cfg(unix)]
+        let (device, inode) = {
+            use cap_std::fs::MetadataExt as _;
+            (metadata.dev(), metadata.ino())
+        };
+        #[cfg(not(unix))]
+        let (device, inode) = (0, 0);
+        Ok(WorkspaceId { device, inode, born })
     }
 
     /// Whether `path`, which is absolute and real, is in the workspace or above it.

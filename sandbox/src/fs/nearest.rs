@@ -23,7 +23,7 @@ const OFFERED: usize = 3;
 const SHOWN: usize = 12;
 
 /// No such file or directory, and what is there instead.
-pub(super) fn not_found(root: &Root, grants: &Grants, resolved: &Resolved<'_>, path: &str) -> Error {
+pub(super) fn not_found(root: &Root, grants: &Grants, resolved: &Resolved, path: &str) -> Error {
     let error = Error::new(Kind::NotFound, "no such file or directory").at(path);
     let wanted = resolved.missing.first().or(resolved.last.as_ref());
     let Some(wanted) = wanted.map(|name| lossy(name)) else {

@@ -96,6 +96,23 @@ pub(super) fn read_all(opened: &Opened, path: &str, max_bytes: u64) -> Result<Ve
     if read > max_bytes { Err(too_large(read)) } else { Ok(bytes) }
 }
 
+/// Whether the file holds these bytes and no more.
+pub(super) fn holds(mut file: &File, bytes: &[u8]) -> bool {
+    let mut block = vec![0; 64 * 1024];
+    let mut rest = bytes;
+    loop {
+        match file.read(&mut block) {
+            Ok(0) => return rest.is_empty(),
+            Ok(n) => match rest.strip_prefix(block.get(..n).unwrap_or_default()) {
+                Some(after) => rest = after,
+                None => return false,
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}
+
 /// Whether the bytes look like something other than text: a NUL among the first 8 KiB, as in git and grep.
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
     memchr::memchr(0, bytes.get(..8192).unwrap_or(bytes)).is_some()

@@ -50,8 +50,8 @@ pub(super) fn available(dir: &Dir) -> Resolver {
 
 /// Where a path leads.
 #[derive(Debug)]
-pub(crate) struct Resolved<'r> {
-    root: &'r Root,
+pub(crate) struct Resolved {
+    root: Root,
     /// The directories on the way, outermost first, without the root.
     above: Vec<(OsString, Arc<Dir>)>,
     /// Directories on the way that do not exist yet, below the last one of `above`.
@@ -96,7 +96,7 @@ impl Place {
 
     /// Resolves a relative `path` below it. Nothing leads above it again: neither `..` nor a link, and an absolute
     /// path is outside whatever it names. With `follow` a link at the end is followed, else it is what is found.
-    pub(crate) fn resolve(&self, path: &str, follow: bool) -> Result<Resolved<'_>, Error> {
+    pub(crate) fn resolve(&self, path: &str, follow: bool) -> Result<Resolved, Error> {
         self.root.check_open()?;
         check_text(path)?;
         if Path::new(path).has_root() {
@@ -129,10 +129,10 @@ pub(crate) enum Found {
     Missing { wants_directory: bool },
 }
 
-impl<'r> Resolved<'r> {
+impl Resolved {
     /// The workspace it lies in.
-    pub(super) fn root(&self) -> &'r Root {
-        self.root
+    pub(super) fn root(&self) -> &Root {
+        &self.root
     }
 
     /// The directory that holds the last name, or the one the path leads to if it has none.
@@ -156,7 +156,6 @@ impl<'r> Resolved<'r> {
     }
 
     /// The path without links or `..`, by its real names.
-    #[cfg(target_os = "linux")]
     pub(super) fn path(&self) -> std::path::PathBuf {
         self.above.iter().map(|(name, _)| name).chain(&self.missing).chain(&self.last).collect()
     }
@@ -224,7 +223,7 @@ impl<'r> Resolved<'r> {
 }
 
 /// Resolves `path`, following links as far as they stay inside.
-pub(super) fn resolve<'r>(root: &'r Root, path: &str) -> Result<Resolved<'r>, Error> {
+pub(super) fn resolve(root: &Root, path: &str) -> Result<Resolved, Error> {
     root.check_open()?;
     check_text(path)?;
     let walk = Walk {
@@ -240,9 +239,8 @@ pub(super) fn resolve<'r>(root: &'r Root, path: &str) -> Result<Resolved<'r>, Er
     walk.start()
 }
 
-/// Where the link `path` leads, which names it below the workspace without another link on the way.
-#[cfg(target_os = "linux")]
-pub(super) fn lead<'r>(root: &'r Root, path: &Path) -> Result<Resolved<'r>, Error> {
+/// [`resolve`] for a path of real names, which need be no text and may be longer than a model's.
+pub(super) fn lead(root: &Root, path: &Path) -> Result<Resolved, Error> {
     let shown = lossy(path.as_os_str());
     let mut walk = Walk {
         root,
@@ -294,13 +292,13 @@ enum Step {
     Down(OsString),
 }
 
-impl<'r> Walk<'r, '_> {
-    fn start(mut self) -> Result<Resolved<'r>, Error> {
+impl Walk<'_, '_> {
+    fn start(mut self) -> Result<Resolved, Error> {
         self.push_front(Path::new(self.path))?;
         self.run()
     }
 
-    fn run(mut self) -> Result<Resolved<'r>, Error> {
+    fn run(mut self) -> Result<Resolved, Error> {
         for _ in 0..MAX_STEPS {
             let Some(step) = self.todo.pop_front() else {
                 return Ok(self.finish(Vec::new(), None, Found::Directory));
@@ -384,7 +382,7 @@ impl<'r> Walk<'r, '_> {
         Ok(())
     }
 
-    fn something_at(self, name: OsString, metadata: Metadata) -> Result<Resolved<'r>, Error> {
+    fn something_at(self, name: OsString, metadata: Metadata) -> Result<Resolved, Error> {
         let found = if metadata.is_dir() {
             Found::Directory
         } else if self.wants_directory {
@@ -400,7 +398,7 @@ impl<'r> Walk<'r, '_> {
     }
 
     /// `name` is not there: what is left to do are names to be made, or it is an error.
-    fn nothing_at(mut self, name: OsString) -> Result<Resolved<'r>, Error> {
+    fn nothing_at(mut self, name: OsString) -> Result<Resolved, Error> {
         let mut missing = vec![name];
         for step in std::mem::take(&mut self.todo) {
             match step {
@@ -420,8 +418,8 @@ impl<'r> Walk<'r, '_> {
         Ok(self.finish(missing, last, Found::Missing { wants_directory }))
     }
 
-    fn finish(self, missing: Vec<OsString>, last: Option<OsString>, found: Found) -> Resolved<'r> {
-        Resolved { root: self.root, above: self.above, missing, last, found, links: self.links }
+    fn finish(self, missing: Vec<OsString>, last: Option<OsString>, found: Found) -> Resolved {
+        Resolved { root: self.root.clone(), above: self.above, missing, last, found, links: self.links }
     }
 }
 

@@ -3,15 +3,11 @@
 //! Invariant: a file is replaced by a new one under its name, never written through. So another hard link to
 //! it keeps its content, no reader sees half of it, and a failure leaves what was there.
 
-use std::ffi::OsStr;
-use std::io::Write as _;
-
-use cap_std::fs::{Dir, Metadata, OpenOptions};
-use cap_tempfile::TempFile;
 use serde::Serialize;
 
+use super::change::{self, PreparedChange};
 use super::resolve::{self, Found, Resolved};
-use super::{Root, guard, keep, open};
+use super::{Root, guard};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
 use crate::output;
@@ -64,24 +60,25 @@ impl Root {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn write_file(&self, grants: &Grants, path: &str, content: &str) -> Result<Written, Error> {
-        let mut resolved = resolve::resolve(self, path)?;
+        self.prepare_write(grants, path, content)?.make()
+    }
+
+    /// [`write_file`](Self::write_file) made ready, and not made.
+    ///
+    /// # Errors
+    /// As [`write_file`](Self::write_file), as far as can be known before.
+    pub fn prepare_write(
+        &self,
+        grants: &Grants,
+        path: &str,
+        content: &str,
+    ) -> Result<PreparedChange<Written>, Error> {
+        let resolved = resolve::resolve(self, path)?;
         guard::check_write(grants, &resolved)?;
         check_length(grants, path, content.len())?;
-        let old = match &resolved.found {
-            Found::Missing { wants_directory: false } => None,
-            Found::File(metadata) => Some(metadata.clone()),
-            Found::Missing { .. } => return Err(names_a_directory(path)),
-            Found::Directory => return Err(open::is_a_directory(path)),
-            Found::Special(what) => return Err(open::not_a_file(path, what)),
-        };
-        let (bytes, max) = (content.as_bytes(), grants.limits.max_file_bytes);
-        keep::kept(&mut resolved, path, max, bytes, |resolved| {
-            write(resolved, path, |dir, name| match &old {
-                Some(old) => replace(dir, name, bytes, old, path),
-                None => place(dir, name, bytes).map_err(|e| Error::io(path, "write the file", e)),
-            })
-        })?;
-        Ok(written(&resolved, old.is_none(), content))
+        let seen = change::look(&resolved, path, grants.limits.max_file_bytes)?;
+        let report = written(&resolved, seen.is_none(), content);
+        PreparedChange::new(resolved, path, grants, seen, content.as_bytes().to_vec(), report)
     }
 
     /// Makes a new file with `content` at `path`; missing directories are made.
@@ -99,27 +96,32 @@ impl Root {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn create_file(&self, grants: &Grants, path: &str, content: &str) -> Result<Written, Error> {
-        let mut resolved = resolve::resolve(self, path)?;
+        self.prepare_create(grants, path, content)?.make()
+    }
+
+    /// [`create_file`](Self::create_file) made ready, and not made.
+    ///
+    /// # Errors
+    /// As [`create_file`](Self::create_file), as far as can be known before.
+    pub fn prepare_create(
+        &self,
+        grants: &Grants,
+        path: &str,
+        content: &str,
+    ) -> Result<PreparedChange<Written>, Error> {
+        let resolved = resolve::resolve(self, path)?;
         guard::check_write(grants, &resolved)?;
         check_length(grants, path, content.len())?;
         match &resolved.found {
-            Found::Missing { wants_directory: false } => {}
-            Found::Missing { .. } => return Err(names_a_directory(path)),
+            Found::Missing { .. } => {}
             Found::Directory => {
                 return Err(Error::new(Kind::Exists, "there is a directory of that name").at(path));
             }
             Found::File(_) | Found::Special(_) => return Err(exists(path)),
         }
-        let (bytes, max) = (content.as_bytes(), grants.limits.max_file_bytes);
-        keep::kept(&mut resolved, path, max, bytes, |resolved| {
-            write(resolved, path, |dir, name| {
-                create(dir, name, bytes).map_err(|source| match source.kind() {
-                    std::io::ErrorKind::AlreadyExists => exists(path),
-                    _ => Error::io(path, "write the file", source),
-                })
-            })
-        })?;
-        Ok(written(&resolved, true, content))
+        let seen = change::look(&resolved, path, grants.limits.max_file_bytes)?;
+        let report = written(&resolved, true, content);
+        PreparedChange::new(resolved, path, grants, seen, content.as_bytes().to_vec(), report)
     }
 }
 
@@ -134,76 +136,7 @@ pub(super) fn check_length(grants: &Grants, path: &str, bytes: usize) -> Result<
         .hint("write less"))
 }
 
-/// Puts a new file with the permissions of `old` in its place.
-pub(super) fn replace(
-    dir: &Dir,
-    name: &OsStr,
-    bytes: &[u8],
-    old: &Metadata,
-    path: &str,
-) -> Result<(), Error> {
-    let fail = |source| Error::io(path, "write the file", source);
-    if old.permissions().readonly() {
-        return Err(Error::new(Kind::Denied, "the file is marked read-only")
-            .at(path)
-            .hint("leave it as it is"));
-    }
-    let mut new = TempFile::new(dir).map_err(fail)?;
-    new.write_all(bytes).map_err(fail)?;
-    keep_attributes(&new, old).map_err(fail)?;
-    new.replace(name).map_err(fail)
-}
-
-/// Gives the new file the owner and the ordinary permission bits of the old one.
-fn keep_attributes(new: &TempFile<'_>, old: &Metadata) -> std::io::Result<()> {
-    #[cfg(unix)]
-    {
-        use cap_std::fs::{MetadataExt as _, Permissions, PermissionsExt as _};
-        use rustix::fs::{Gid, Uid, fchown};
-        let ours = new.as_file().metadata()?;
-        if (ours.uid(), ours.gid()) != (old.uid(), old.gid()) {
-            // Only root may give a file away; for anyone else the new file is simply theirs.
-            let _ = fchown(new.as_file(), Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid())));
-        }
-        // After the owner, so that no bit is granted to somebody it was not meant for. Set-user-id,
-        // set-group-id and sticky bits are left off: new content has not earned them.
-        new.as_file().set_permissions(Permissions::from_mode(old.mode() & 0o777))
-    }
-    #[cfg(not(unix))]
-    new.as_file().set_permissions(old.permissions())
-}
-
-/// Puts a file where there was none. Should something be there by now it is replaced, never followed.
-fn place(dir: &Dir, name: &OsStr, bytes: &[u8]) -> std::io::Result<()> {
-    let mut new = TempFile::new(dir)?;
-    new.write_all(bytes)?;
-    new.replace(name)
-}
-
-/// Makes a file under a name that must be free; a link there counts as taken.
-fn create(dir: &Dir, name: &OsStr, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = dir.open_with(name, OpenOptions::new().write(true).create_new(true))?;
-    file.write_all(bytes).inspect_err(|_| {
-        // Half a file is worse than none.
-        let _ = dir.remove_file(name);
-    })
-}
-
-/// Makes the missing directories, then calls `put`; if that fails the directories go again.
-fn write(
-    resolved: &mut Resolved<'_>,
-    path: &str,
-    put: impl FnOnce(&Dir, &OsStr) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let made = resolved.make_missing(path)?;
-    let done = match &resolved.last {
-        Some(name) => put(resolved.dir(), name),
-        None => Err(open::is_a_directory(path)),
-    };
-    done.inspect_err(|_| resolved.remove_made(made))
-}
-
-fn written(resolved: &Resolved<'_>, created: bool, content: &str) -> Written {
+fn written(resolved: &Resolved, created: bool, content: &str) -> Written {
     Written {
         path: resolved.inside().as_str().to_owned(),
         created,
@@ -216,8 +149,4 @@ fn exists(path: &str) -> Error {
     Error::new(Kind::Exists, "there is something of that name already")
         .at(path)
         .hint("use write_file to replace it, or edit_file to change a part")
-}
-
-fn names_a_directory(path: &str) -> Error {
-    Error::new(Kind::Invalid, "a path that ends in a slash names a directory, not a file").at(path)
 }

@@ -442,7 +442,7 @@ fn entry(entry: std::io::Result<DirEntry>) -> std::io::Result<DirectoryEntry> {
 }
 
 fn rename(files: &super::Files, from: (&Opened, &str), to: (&Opened, &str)) -> Result<(), Refusal> {
-    let (old, new): (Resolved<'_>, Resolved<'_>) =
+    let (old, new): (Resolved, Resolved) =
         (from.0.place.resolve(from.1, false)?, to.0.place.resolve(to.1, false)?);
     let (Some(old_name), Some(new_name)) = (&old.last, &new.last) else {
         return Err(ErrorCode::Busy.into());

@@ -206,7 +206,7 @@ impl Files {
 
     /// Opens a file that is there to be changed in place: nothing but a regular file of one name, without the bits that
     /// let others run it as its owner.
-    fn open_to_write(&self, from: &Opened, resolved: &Resolved<'_>, wanted: Wanted) -> Result<Node, Refusal> {
+    fn open_to_write(&self, from: &Opened, resolved: &Resolved, wanted: Wanted) -> Result<Node, Refusal> {
         self.check_write(from, resolved)?;
         if wanted.read {
             guard::check_read(&self.grants, resolved)?;
@@ -233,7 +233,7 @@ impl Files {
     }
 
     /// Makes a file under a name that is free.
-    fn create(&self, from: &Opened, resolved: Resolved<'_>, wanted: Wanted) -> Result<Node, Refusal> {
+    fn create(&self, from: &Opened, resolved: Resolved, wanted: Wanted) -> Result<Node, Refusal> {
         // First, so that a protected name is refused whether its directory is there or not.
         self.check_write(from, &resolved)?;
         if !resolved.missing.is_empty() {
@@ -265,7 +265,7 @@ impl Files {
     }
 
     /// Whether what `resolved` names may be made, changed or taken away.
-    fn check_write(&self, from: &Opened, resolved: &Resolved<'_>) -> Result<(), Refusal> {
+    fn check_write(&self, from: &Opened, resolved: &Resolved) -> Result<(), Refusal> {
         if !from.write {
             return Err(ErrorCode::ReadOnly.into());
         }

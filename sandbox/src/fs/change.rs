@@ -1,0 +1,252 @@
+//! A change of a file in two steps: made ready, so that a person can see what it will do, and made.
+//!
+//! Invariant: what is made is what was shown. The bytes that come, the file that goes and the place are those that were made
+//! ready; where any of them is another by then, nothing is changed.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+
+use cap_std::fs::{Dir, Metadata};
+use cap_tempfile::TempFile;
+
+use super::commit::{self, Seen};
+use super::keep::{Before, Change, Image, mode};
+use super::resolve::{self, Found, Resolved};
+use super::{guard, open};
+use crate::error::{Error, Kind};
+use crate::grants::Grants;
+
+/// A change of a file that is ready to be made and was not made yet; [`make`](Self::make) gives back a `T`.
+///
+/// ```
+/// use toolgate_sandbox::{Grants, Root, ambient_authority};
+/// let dir = tempfile::tempdir()?;
+/// let (root, grants) = (Root::open(dir.path(), ambient_authority())?, Grants::read_write());
+/// root.write_file(&grants, "a.txt", "one\n")?;
+///
+/// let change = root.prepare_edit(&grants, "a.txt", "one", "two")?;
+/// assert_eq!((change.path(), change.before(), change.after()), ("a.txt", Some(&b"one\n"[..]), &b"two\n"[..]));
+/// // Somebody else saves the file before it is made.
+/// std::fs::write(dir.path().join("a.txt"), "one, and more\n")?;
+/// let error = change.make().unwrap_err();
+/// assert_eq!(error.to_string(), "the file was changed meanwhile: \"a.txt\"; read it again");
+/// assert_eq!(std::fs::read_to_string(dir.path().join("a.txt"))?, "one, and more\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct PreparedChange<T> {
+    resolved: Resolved,
+    /// The path as it was asked for.
+    asked: String,
+    inside: String,
+    name: OsString,
+    grants: Grants,
+    seen: Option<Seen>,
+    /// Why the bytes of the file that is there are not known.
+    unread: Option<Error>,
+    after: Vec<u8>,
+    report: T,
+}
+
+impl<T> PreparedChange<T> {
+    /// A change of what `resolved` leads to, which the rules allow; `seen` is the file that is there.
+    pub(super) fn new(
+        resolved: Resolved,
+        asked: &str,
+        grants: &Grants,
+        seen: Option<(Seen, Option<Error>)>,
+        after: Vec<u8>,
+        report: T,
+    ) -> Result<Self, Error> {
+        let Some(name) = resolved.last.clone() else { return Err(open::is_a_directory(asked)) };
+        let (seen, unread) = match seen {
+            Some((seen, unread)) => (Some(seen), unread),
+            None => (None, None),
+        };
+        if seen.as_ref().is_some_and(|seen| seen.metadata.permissions().readonly()) {
+            return Err(Error::new(Kind::Denied, "the file is marked read-only")
+                .at(asked)
+                .hint("leave it as it is"));
+        }
+        if resolved.root().keeper.is_some()
+            && let Some(why) = &unread
+        {
+            return Err(Error::new(why.kind(), format!("what is there could not be kept for undo ({why})"))
+                .at(asked)
+                .hint("leave it as it is, or ask the user to move it away"));
+        }
+        let inside = resolved.inside().as_str().to_owned();
+        let (asked, grants) = (asked.to_owned(), grants.clone());
+        Ok(Self { resolved, asked, inside, name, grants, seen, unread, after, report })
+    }
+
+    /// The file, relative to the workspace, links resolved.
+    pub fn path(&self) -> &str {
+        &self.inside
+    }
+
+    /// Whether there is no such file yet.
+    pub fn creates(&self) -> bool {
+        self.seen.is_none()
+    }
+
+    /// The bytes that go; none where there is no file, or where they are [too many or cannot be read](Self::unread).
+    pub fn before(&self) -> Option<&[u8]> {
+        self.seen.as_ref()?.bytes.as_deref()
+    }
+
+    /// Size of the file that goes, in bytes, and why its bytes are not known; none where they are.
+    pub fn unread(&self) -> Option<(u64, String)> {
+        Some((self.seen.as_ref()?.metadata.len(), self.unread.as_ref()?.to_string()))
+    }
+
+    /// The bytes that come.
+    pub fn after(&self) -> &[u8] {
+        &self.after
+    }
+
+    /// What [`make`](Self::make) will give back.
+    pub fn report(&self) -> &T {
+        &self.report
+    }
+
+    /// Makes the change.
+    ///
+    /// # Errors
+    /// [`Kind::Failed`] where the path leads to another place by now, or the file is another; whatever keeps it from being
+    /// written or [kept](super::Keeper).
+    pub fn make(mut self) -> Result<T, Error> {
+        self.check_place()?;
+        let keeper = self.resolved.root().keeper.clone();
+        let Some(keeper) = keeper else {
+            self.put()?;
+            return Ok(self.report);
+        };
+        let path = self.resolved.path();
+        let number = keeper.keep(&Change {
+            path: &path,
+            before: self.before_kept(),
+            after: &self.after,
+            directories: self.resolved.missing.len(),
+        })?;
+        self.put().inspect_err(|_| keeper.drop_kept(number))?;
+        Ok(self.report)
+    }
+
+    fn before_kept(&self) -> Before {
+        match &self.seen {
+            None => Before::Nothing,
+            Some(seen) => Before::File(Image {
+                bytes: seen.bytes.clone().unwrap_or_default(),
+                mode: mode(&seen.metadata),
+            }),
+        }
+    }
+
+    /// Whether the path still leads to the place that was made ready, and the rules still allow it.
+    fn check_place(&self) -> Result<(), Error> {
+        let now = resolve::resolve(self.resolved.root(), &self.asked)?;
+        guard::check_write(&self.grants, &now)?;
+        let is_same = now.path() == self.resolved.path()
+            && now.missing.len() == self.resolved.missing.len()
+            && same_directory(now.dir(), self.resolved.dir());
+        match is_same {
+            true => Ok(()),
+            false => Err(changed("the path leads somewhere else by now", &self.asked)),
+        }
+    }
+
+    fn put(&mut self) -> Result<(), Error> {
+        let fail = |source| Error::io(&self.asked, "write the file", source);
+        let made = self.resolved.make_missing(&self.asked)?;
+        let done = (|| {
+            let dir = self.resolved.dir();
+            let mut new = TempFile::new(dir).map_err(fail)?;
+            new.write_all(&self.after).map_err(fail)?;
+            let done = match &self.seen {
+                None => commit::create(dir, &self.name, new),
+                Some(seen) => {
+                    keep_attributes(&new, &seen.metadata).map_err(fail)?;
+                    commit::replace(dir, &self.name, new, seen)
+                }
+            };
+            match done.map_err(fail)? {
+                true => Ok(()),
+                false if self.seen.is_none() => {
+                    Err(changed("something else made a file of that name meanwhile", &self.asked))
+                }
+                false => Err(changed("the file was changed meanwhile", &self.asked)),
+            }
+        })();
+        done.inspect_err(|_| self.resolved.remove_made(made))
+    }
+}
+
+/// The file that `resolved` leads to, with its bytes where they can be had, else why not; none where it leads to none.
+pub(super) fn look(
+    resolved: &Resolved,
+    path: &str,
+    max_bytes: u64,
+) -> Result<Option<(Seen, Option<Error>)>, Error> {
+    let metadata = match &resolved.found {
+        Found::Missing { wants_directory: false } => return Ok(None),
+        Found::File(metadata) => metadata.clone(),
+        Found::Missing { .. } => {
+            let why = "a path that ends in a slash names a directory, not a file";
+            return Err(Error::new(Kind::Invalid, why).at(path));
+        }
+        Found::Directory => return Err(open::is_a_directory(path)),
+        Found::Special(what) => return Err(open::not_a_file(path, what)),
+    };
+    Ok(Some(match read(resolved, path, max_bytes) {
+        Ok((bytes, metadata)) => (Seen { metadata, bytes: Some(bytes) }, None),
+        Err(why) => (Seen { metadata, bytes: None }, Some(why)),
+    }))
+}
+
+/// The bytes of a resolved file.
+fn read(resolved: &Resolved, path: &str, max_bytes: u64) -> Result<(Vec<u8>, Metadata), Error> {
+    let name = resolved.last.as_deref().unwrap_or_default();
+    let file =
+        open::open_name(resolved.dir(), name.as_ref()).map_err(|e| Error::io(path, "open the file", e))?;
+    let opened = open::regular(file, path)?;
+    let bytes = open::read_all(&opened, path, max_bytes)?;
+    Ok((bytes, opened.metadata))
+}
+
+/// Gives the new file the owner and the ordinary permission bits of the old one.
+pub(super) fn keep_attributes(new: &TempFile<'_>, old: &Metadata) -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use cap_std::fs::{MetadataExt as _, Permissions, PermissionsExt as _};
+        use rustix::fs::{Gid, Uid, fchown};
+        let ours = new.as_file().metadata()?;
+        if (ours.uid(), ours.gid()) != (old.uid(), old.gid()) {
+            // Only root may give a file away; for anyone else the new file is simply theirs.
+            let _ = fchown(new.as_file(), Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid())));
+        }
+        // After the owner, so that no bit is granted to somebody it was not meant for. Set-user-id,
+        // set-group-id and sticky bits are left off: new content has not earned them.
+        new.as_file().set_permissions(Permissions::from_mode(old.mode() & 0o777))
+    }
+    #[cfg(not(unix))]
+    new.as_file().set_permissions(old.permissions())
+}
+
+fn same_directory(one: &Dir, other: &Dir) -> bool {
+    #[cfg(unix)]
+    {
+        use cap_std::fs::MetadataExt as _;
+        let identity = |dir: &Dir| dir.dir_metadata().map(|metadata| (metadata.dev(), metadata.ino()));
+        matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (one, other);
+        true
+    }
+}
+
+fn changed(what: &str, path: &str) -> Error {
+    Error::new(Kind::Failed, what).at(path).hint("read it again")
+}

@@ -1,0 +1,195 @@
+//! Last step of every change of a file: a new file comes in place of exactly the one that was looked at.
+//!
+//! Invariant: whatever somebody else saved under the name meanwhile is under it again afterwards, and then nothing was
+//! changed. Where the file system can exchange two names at once (`RENAME_EXCHANGE`, macOS's `RENAME_SWAP`), what comes
+//! out is compared with what was seen, so there is no moment in which a save could be lost. Where it cannot, the name is
+//! looked at right before it is replaced.
+
+use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io;
+
+use cap_std::fs::{Dir, Metadata};
+use cap_tempfile::TempFile;
+
+use super::open;
+
+/// Exchanges that follow each other at most, where something else keeps saving the file.
+const EXCHANGES: usize = 8;
+
+/// A file that was looked at.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) metadata: Metadata,
+    /// Its bytes; none where they could not be read, or are too many.
+    pub(super) bytes: Option<Vec<u8>>,
+}
+
+impl Seen {
+    /// Whether the file of that name is still this one, with these bytes.
+    fn is(&self, dir: &Dir, name: &OsStr) -> bool {
+        let is_it = |now: &Metadata| now.is_file() && now.len() == self.metadata.len() && self.is_same(now);
+        let Some(bytes) = &self.bytes else {
+            return dir
+                .symlink_metadata(name)
+                .is_ok_and(|now| is_it(&now) && now.modified().ok() == self.metadata.modified().ok());
+        };
+        let Ok(opened) = open::open_name(dir, name.as_ref()).and_then(|file| Ok((file.metadata()?, file)))
+        else {
+            return false;
+        };
+        is_it(&opened.0) && open::holds(&opened.1, bytes)
+    }
+
+    /// Whether it is the same file, as far as the system tells files apart.
+    fn is_same(&self, now: &Metadata) -> bool {
+        #[cfg(unix)]
+        return identity(now) == identity(&self.metadata);
+        #[cfg(not(unix))]
+        {
+            let _ = now;
+            true
+        }
+    }
+}
+
+/// Puts `new` under `name` in place of the file that was `seen`; whether that one was still there. If not, nothing changes.
+pub(super) fn replace(dir: &Dir, name: &OsStr, new: TempFile<'_>, seen: &Seen) -> io::Result<bool> {
+    let aside = aside();
+    new.replace(&aside)?;
+    let placed = dir.symlink_metadata(&aside)?;
+    match exchange(dir, &aside, name) {
+        Some(Ok(())) if seen.is(dir, &aside) => dir.remove_file(&aside).map(|()| true),
+        Some(Ok(())) => give_back(dir, &aside, name, placed),
+        // The file is gone.
+        Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+            dir.remove_file(&aside).map(|()| false)
+        }
+        None if seen.is(dir, name) => dir.rename(&aside, dir, name).map(|()| true),
+        None => dir.remove_file(&aside).map(|()| false),
+        Some(Err(error)) => {
+            let _ = dir.remove_file(&aside);
+            Err(error)
+        }
+    }
+}
+
+/// Puts `new` under `name`, where there was nothing; whether there still was. If not, nothing changes.
+pub(super) fn create(dir: &Dir, name: &OsStr, new: TempFile<'_>) -> io::Result<bool> {
+    let aside = aside();
+    new.replace(&aside)?;
+    let made = rename_new(dir, &aside, name);
+    if !matches!(made, Ok(true)) {
+        let _ = dir.remove_file(&aside);
+    }
+    made
+}
+
+/// Removes the file of that name, if it is the one that was `seen`; whether it was. If not, it stays.
+pub(super) fn remove(dir: &Dir, name: &OsStr, seen: &Seen) -> io::Result<bool> {
+    let aside = aside();
+    match rename_new(dir, name, &aside) {
+        Ok(true) => {}
+        Ok(false) => return Err(io::ErrorKind::AlreadyExists.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    }
+    if seen.is(dir, &aside) {
+        return dir.remove_file(&aside).map(|()| true);
+    }
+    match rename_new(dir, &aside, name) {
+        Ok(true) => Ok(false),
+        _ => Err(left(&aside)),
+    }
+}
+
+/// Puts what came out under `aside` back under `name`, where `placed` is now, and whatever was saved there since.
+fn give_back(dir: &Dir, aside: &OsStr, name: &OsStr, mut placed: Metadata) -> io::Result<bool> {
+    for _ in 0..EXCHANGES {
+        let Ok(coming) = dir.symlink_metadata(aside) else { return Ok(false) };
+        match exchange(dir, aside, name) {
+            Some(Ok(())) => {}
+            // Nothing is under the name any more; what came out is not lost for that.
+            _ => {
+                return rename_new(dir, aside, name)
+                    .ok()
+                    .filter(|done| *done)
+                    .map_or(Err(left(aside)), |_| Ok(false));
+            }
+        }
+        let Ok(out) = dir.symlink_metadata(aside) else { return Ok(false) };
+        if identity(&out) == identity(&placed) {
+            // Nobody was in between: this is ours, or what somebody has saved over since.
+            return dir.remove_file(aside).map(|()| false);
+        }
+        placed = coming;
+    }
+    Err(left(aside))
+}
+
+/// Exchanges two names; none where this system or file system cannot.
+fn exchange(dir: &Dir, one: &OsStr, other: &OsStr) -> Option<io::Result<()>> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        match renameat_with(dir, one, dir, other, RenameFlags::EXCHANGE) {
+            Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => None,
+            done => Some(done.map_err(io::Error::from)),
+        }
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    {
+        let _ = (dir, one, other);
+        None
+    }
+}
+
+/// Renames to a name that has to be free; whether it was.
+fn rename_new(dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<bool> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        match renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
+            Ok(()) => return Ok(true),
+            Err(Errno::EXIST) => return Ok(false),
+            Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // A second name is refused where there is one already.
+    match dir.hard_link(from, dir, to) {
+        Ok(()) => dir.remove_file(from).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
+        Err(_) if dir.symlink_metadata(to).is_ok() => Ok(false),
+        Err(_) => dir.rename(from, dir, to).map(|()| true),
+    }
+}
+
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    use cap_std::fs::MetadataExt as _;
+    (metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn identity(metadata: &Metadata) -> (u64, Option<cap_std::time::SystemTime>) {
+    (metadata.len(), metadata.modified().ok())
+}
+
+/// A name in the same directory that nobody knows beforehand.
+fn aside() -> OsString {
+    // Each state is made from keys that the system drew.
+    let drawn = std::hash::RandomState::new().build_hasher().finish();
+    format!(".toolgate-{drawn:016x}").into()
+}
+
+/// The error for a file that could not be put back under its name.
+fn left(aside: &OsStr) -> io::Error {
+    io::Error::other(format!(
+        "something else keeps changing the file; what it had is under the name {}",
+        aside.to_string_lossy()
+    ))
+}
