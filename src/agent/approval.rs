@@ -6,11 +6,8 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
-use toolgate_chat::ToolCall;
 
-use crate::models::Sha256Digest;
-use crate::tools::Registry;
+use crate::tools::{Pending, Preview};
 
 /// Who is asked before a call that may change something.
 ///
@@ -41,8 +38,7 @@ use crate::tools::Registry;
 ///
 /// // Lines may be added, and none may go.
 /// let approval = Approval::Ask(Arc::new(|request| {
-///     let shown = request.preview.as_deref().unwrap_or_default();
-///     !shown.lines().any(|line| line.starts_with('-'))
+///     request.preview.as_ref().is_some_and(|shown| !shown.diff.lines().any(|line| line.starts_with('-')))
 /// }));
 /// let agent = Agent::new(engine, tools, Options { approval, ..Options::default() });
 /// let outcome = agent.ask("Make \"gone\" the text of notes.txt")?;
@@ -64,33 +60,39 @@ pub enum Approval {
 /// Whoever is asked about a call.
 pub type Asked = dyn Fn(&Request) -> bool + Send + Sync;
 
-/// What a person is asked about.
+/// What a person is asked about: all of it, so that a question made from it alone hides nothing.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Request {
     /// The tool.
     pub name: String,
+    /// Whose tool it is, where it is not the program's own ([`Tool::origin`](crate::tools::Tool::origin)).
+    pub origin: String,
     /// Its exact arguments.
     pub arguments: Map<String, Value>,
-    /// What would change, where the tool can tell: lines that begin with `-` go, lines with `+` come.
-    pub preview: Option<String>,
-    /// A digest of tool, arguments, what would change, and policy: who wants to remember an answer remembers it by this.
+    /// What would change, where the tool can tell. Nothing else will: what is there by then is compared with it.
+    pub preview: Option<Preview>,
+    /// A digest of the tool, whose it is and its definition, of arguments, what would change, and policy: who wants to
+    /// remember an answer remembers it by this.
     pub fingerprint: String,
 }
 
 impl Request {
-    pub(super) fn new(registry: &Registry, call: &ToolCall) -> Self {
-        let preview = registry.preview(call);
-        let mut hash = Sha256::new();
-        let arguments = Value::Object(call.arguments.clone()).to_string();
-        for part in
-            [call.name.as_str(), &arguments, preview.as_deref().unwrap_or_default(), registry.policy()]
-        {
-            // The length keeps parts from running into each other.
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
+    pub(super) fn new(pending: &Pending<'_>) -> Self {
+        Self {
+            name: pending.name().to_owned(),
+            origin: pending.origin(),
+            arguments: pending.arguments().clone(),
+            preview: pending.preview().cloned(),
+            fingerprint: pending.digest().iter().map(|byte| format!("{byte:02x}")).collect(),
         }
-        let fingerprint = Sha256Digest::from(hash).to_string();
-        Self { name: call.name.clone(), arguments: call.arguments.clone(), preview, fingerprint }
+    }
+
+    /// A request without a preview, for tests of what is made of it.
+    #[cfg(test)]
+    pub(crate) fn for_tests(name: &str, arguments: Map<String, Value>) -> Self {
+        let (name, origin, fingerprint) = (name.to_owned(), String::new(), String::new());
+        Self { name, origin, arguments, preview: None, fingerprint }
     }
 }
 
@@ -98,25 +100,65 @@ impl Request {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use serde_json::json;
+    use toolgate_chat::{ToolCall, ToolSpec};
+
     use super::*;
+    use crate::tools::{Args, Effect, Registry, Tool, ToolResult};
+
+    struct Fake {
+        spec: ToolSpec,
+        origin: &'static str,
+        effect: Effect,
+    }
+
+    impl Tool for Fake {
+        fn spec(&self) -> &ToolSpec {
+            &self.spec
+        }
+        fn effect(&self) -> Effect {
+            self.effect
+        }
+        fn origin(&self) -> String {
+            self.origin.to_owned()
+        }
+        fn call(&self, _: &Args) -> ToolResult {
+            ToolResult::ok("")
+        }
+    }
+
+    fn of(
+        policy: &str,
+        name: &str,
+        path: &str,
+        description: &str,
+        schema: &Value,
+        origin: &'static str,
+        effect: Effect,
+    ) -> String {
+        let spec = ToolSpec::new(name, description, schema.clone()).unwrap();
+        let mut registry = Registry::new().under(policy.to_owned());
+        registry.add(Fake { spec, origin, effect }).unwrap();
+        let call = ToolCall::new(name, Map::from_iter([("path".to_owned(), Value::from(path))]));
+        Request::new(&registry.prepare(&call).map_err(|result| result.content).unwrap()).fingerprint
+    }
 
     #[test]
-    fn a_fingerprint_is_bound_to_tool_arguments_and_policy() {
-        let call = |name: &str, path: &str| {
-            ToolCall::new(name, Map::from_iter([("path".to_owned(), Value::from(path))]))
-        };
-        let of = |policy: &str, call: &ToolCall| {
-            Request::new(&Registry::new().under(policy.to_owned()), call).fingerprint
-        };
-        let one = of("p", &call("write_file", "a"));
-        assert_eq!(one, of("p", &call("write_file", "a")));
+    fn a_fingerprint_is_bound_to_the_tool_its_origin_its_definition_its_arguments_and_the_policy() {
+        let (plain, closed) = (json!({"type": "object"}), json!({"type": "object", "maxProperties": 9}));
+        let one = || of("p", "send", "a", "Sends.", &plain, "", Effect::Writes);
+        assert_eq!(one(), one());
+        assert_eq!(one().len(), 64);
         for other in [
-            of("q", &call("write_file", "a")),
-            of("p", &call("edit_file", "a")),
-            of("p", &call("write_file", "b")),
+            of("q", "send", "a", "Sends.", &plain, "", Effect::Writes),
+            of("p", "send2", "a", "Sends.", &plain, "", Effect::Writes),
+            of("p", "send", "b", "Sends.", &plain, "", Effect::Writes),
+            of("p", "send", "a", "Sends all.", &plain, "", Effect::Writes),
+            of("p", "send", "a", "Sends.", &closed, "", Effect::Writes),
+            of("p", "send", "a", "Sends.", &plain, "MCP server mail", Effect::Writes),
+            of("p", "send", "a", "Sends.", &plain, "", Effect::Reads),
         ] {
-            assert_ne!(one, other);
+            assert_ne!(one(), other);
         }
-        assert_eq!(one.len(), 64);
     }
 }

@@ -532,11 +532,18 @@ impl Run<'_> {
 
     fn call(&mut self, call: &ToolCall) -> ToolResult {
         let registry = &self.agent.registry;
+        let pending = match registry.prepare(call) {
+            Ok(pending) => pending,
+            Err(result) => {
+                self.settled.record(call, false);
+                return result;
+            }
+        };
         let approved = match &self.agent.options.approval {
-            _ if !registry.needs_approval(call) => true,
+            _ if !pending.needs_approval() => true,
             Approval::Auto => true,
             Approval::Never => false,
-            Approval::Ask(ask) => ask(&Request::new(registry, call)),
+            Approval::Ask(ask) => ask(&Request::new(&pending)),
         };
         if !approved {
             // Asked again, the answer would be the same.
@@ -546,7 +553,7 @@ impl Run<'_> {
                 call.name
             ));
         }
-        let result = registry.call_until(call, self.cancel);
+        let result = pending.run(self.cancel);
         let changed = result.status == Status::Ok && registry.effect(&call.name) == Some(Effect::Writes);
         self.settled.record(call, changed);
         self.changed |= changed;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use toolgate_chat::{Message, Transcript};
 use toolgate_sandbox::policy::{Mode, ProcessLimits};
 
@@ -11,7 +11,7 @@ use super::exit::Exit;
 use super::model_args::ModelOptions;
 use super::run::stop_on_interrupt;
 use super::terminal;
-use super::tool::{self, Workspace};
+use super::tool::{self, UnaskedArg, Workspace};
 use super::undo;
 use crate::Error;
 use crate::agent::{Agent, Approval, Event, Final, Options};
@@ -47,22 +47,14 @@ pub(super) struct McpArgs {
     #[arg(long, env = "TOOLGATE_API_KEY", hide_env_values = true, value_name = "KEY")]
     api_key: Option<String>,
     /// What becomes of calls that the policy has a person asked about.
-    #[arg(long, value_enum, default_value_t = Approve::Never)]
-    approve: Approve,
+    #[arg(long, value_enum, default_value_t = UnaskedArg::Never)]
+    approve: UnaskedArg,
     /// Turns of an ask at most; the last one is an answer.
     #[arg(long, default_value_t = 12, value_name = "N")]
     max_iterations: usize,
     /// Do not offer the tool ask, which needs a model.
     #[arg(long)]
     no_ask: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Approve {
-    /// Let every call through that the policy lets through.
-    Auto,
-    /// Deny them.
-    Never,
 }
 
 /// Runs it.
@@ -76,10 +68,7 @@ pub(super) fn run(args: McpArgs) -> anyhow::Result<Exit> {
     }
     let limits = ProcessLimits::default();
     let registry = tool::registry_with(&workspace, &limits, memory.clone(), journal.as_ref())?;
-    let unasked = match approve {
-        Approve::Auto => Unasked::Allow,
-        Approve::Never => Unasked::Deny,
-    };
+    let unasked = approve.into();
     let mut server = Server::new(registry, unasked);
     if !no_ask {
         // Said now, not with the first call: what is not there can be fetched before.

@@ -17,6 +17,7 @@ mod mcp;
 mod model;
 mod model_args;
 mod parse;
+mod question;
 mod replay;
 mod run;
 mod schema;

@@ -14,7 +14,7 @@ use toolgate_sandbox::policy::ProcessLimits;
 
 use super::exit::Exit;
 use super::model_args::{ModelOptions, Source};
-use super::terminal::{self, Answer};
+use super::question::{self, Answer};
 use super::tool::{self, Workspace};
 use super::view::View;
 use super::{chat, undo};
@@ -211,10 +211,7 @@ fn asker(cancel: Cancel) -> impl Fn(&Request) -> bool + Send + Sync {
         if remembered {
             return true;
         }
-        if let Some(preview) = &request.preview {
-            terminal::changes(preview);
-        }
-        match terminal::confirm(&format!("allow {}?", request.name)) {
+        match question::ask(request) {
             Answer::Yes => true,
             Answer::No => false,
             Answer::Stop => {

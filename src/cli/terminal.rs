@@ -8,7 +8,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Map, Value};
 use toolgate_sandbox::output;
 
-use super::chat::editor::ask_once;
 use crate::agent::{Final, StopReason};
 use crate::eval::Summary;
 use crate::tools::Status;
@@ -127,39 +126,37 @@ pub(super) enum Unit {
     Count,
 }
 
-/// Asks a yes-or-no question on the terminal; anything but yes is no, and Ctrl-C more than that.
-pub(super) fn confirm(question: &str) -> Answer {
-    let question = format!("? {} [y/N/a(lways this very call)] ", output::for_terminal(question));
-    let Some(answer) = ask_once(&question) else { return Answer::Stop };
-    match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Answer::Yes,
-        "a" | "always" => Answer::Always,
-        _ => Answer::No,
-    }
-}
-
-/// What a person says to a question.
+/// How a line of a question looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    Yes,
-    No,
-    /// Yes, and the same again without asking.
-    Always,
-    /// No, and the run is to stop.
-    Stop,
+pub(super) enum Look {
+    Head,
+    Bold,
+    Plain,
+    Dim,
+    Goes,
+    Comes,
 }
 
-/// Shows what a call would change: lines that go in red, lines that come in green.
-pub(super) fn changes(preview: &str) {
-    let mut err = anstream::stderr().lock();
-    for line in preview.lines() {
-        let style = match line.chars().next() {
-            Some('-') => RED,
-            Some('+') => GREEN,
-            _ => DIM,
-        };
-        let _ = writeln!(err, "  {style}{}{style:#}", output::for_terminal(line));
+impl Look {
+    pub(super) fn style(self) -> Style {
+        match self {
+            Self::Head => CYAN,
+            Self::Bold => BOLD,
+            Self::Plain => Style::new(),
+            Self::Dim => DIM,
+            Self::Goes => RED,
+            Self::Comes => GREEN,
+        }
     }
+}
+
+/// Columns and rows of the terminal; 0 where it does not say.
+pub(super) fn size() -> (usize, usize) {
+    #[cfg(unix)]
+    if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stderr()) {
+        return (size.ws_col.into(), size.ws_row.into());
+    }
+    (0, 0)
 }
 
 /// The figures of an evaluation, a line a category.

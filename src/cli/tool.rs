@@ -13,7 +13,7 @@ use toolgate_sandbox::{Root, ambient_authority};
 use super::exit::Exit;
 use super::{components, servers, state, terminal, tool_serve, undo};
 use crate::memory::Memory;
-use crate::tools::{CommandTool, Effect, Registry, Status, Tool as _, file_tools, memory_tools};
+use crate::tools::{CommandTool, Effect, Registry, Status, Tool as _, Unasked, file_tools, memory_tools};
 use crate::undo::Journal;
 
 const EXAMPLES: &str = "\
@@ -107,6 +107,24 @@ impl Workspace {
 pub(super) enum ModeArg {
     Intel,
     Edit,
+}
+
+/// What becomes of calls that the policy has a person asked about, where nobody can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum UnaskedArg {
+    /// Let every call through that the policy lets through.
+    Auto,
+    /// Deny them.
+    Never,
+}
+
+impl From<UnaskedArg> for Unasked {
+    fn from(argument: UnaskedArg) -> Self {
+        match argument {
+            UnaskedArg::Auto => Self::Allow,
+            UnaskedArg::Never => Self::Deny,
+        }
+    }
 }
 
 /// The name of a workspace's own policy file, which may only narrow what is granted.
@@ -238,6 +256,7 @@ pub(super) fn run(args: ToolArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
             }
             let memory = workspace.memory()?;
             let registry = registry_with(&workspace, &ProcessLimits::default(), memory, journal.as_ref())?;
+            // Nobody is asked: whoever types a call has said what they want. What the policy forbids stays forbidden.
             let result = registry.call_json(&name, &arguments);
             serde_json::to_writer(&mut *out, &result)?;
             writeln!(out)?;

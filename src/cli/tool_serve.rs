@@ -17,8 +17,10 @@ use toolgate_sandbox::policy::ProcessLimits;
 
 use super::components;
 use super::exit::Exit;
-use super::tool::{self, ModeArg, Workspace};
-use crate::tools::{Registry, Status, ToolResult};
+use super::tool::{self, ModeArg, UnaskedArg, Workspace};
+use super::undo;
+use crate::engine::Cancel;
+use crate::tools::{Registry, Status, ToolResult, Unasked};
 
 /// Longest request; a longer one is answered with an error and skipped.
 const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
@@ -32,6 +34,9 @@ pub(super) struct ServeArgs {
     /// where they are not given.
     #[arg(long, value_enum)]
     protocol: Option<Protocol>,
+    /// What becomes of calls that the policy has a person asked about [default: never; auto with the protocol escapes].
+    #[arg(long, value_enum)]
+    approve: Option<UnaskedArg>,
     /// Tighter bounds: {"timeout_ms", "memory_mb", "pids", "disk_mb", "output_kb"}, each optional.
     #[arg(long, value_name = "JSON")]
     limits: Option<String>,
@@ -112,7 +117,15 @@ pub(super) fn run(mut args: ServeArgs, out: &mut dyn Write) -> anyhow::Result<Ex
         }
     };
     let limits = limits.into();
-    let mut registry = tool::registry(&args.workspace, &limits)?;
+    // Whoever drives attacks at the sandbox wants it to be what refuses them.
+    let usual = if args.protocol.is_some() { UnaskedArg::Auto } else { UnaskedArg::Never };
+    let unasked = args.approve.unwrap_or(usual).into();
+    let journal = undo::journal(&args.workspace)?;
+    if let Some(journal) = &journal {
+        journal.begin("tool serve");
+    }
+    let memory = args.workspace.memory()?;
+    let mut registry = tool::registry_with(&args.workspace, &limits, memory, journal.as_ref())?;
     if args.protocol == Some(Protocol::Escapes) {
         let (root, policy, mode) = tool::ground(&args.workspace, &limits)?;
         components::add_program(&mut registry, &root, &policy, mode)?;
@@ -131,7 +144,7 @@ pub(super) fn run(mut args: ServeArgs, out: &mut dyn Write) -> anyhow::Result<Ex
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            answer(&registry, &counter, &line)
+            answer(&registry, unasked, &counter, &line)
         } else {
             skip_line(&mut input)?;
             invalid(Value::Null, format!("a request may have at most {MAX_REQUEST_BYTES} bytes"))
@@ -156,13 +169,14 @@ fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
     }
 }
 
-fn answer(registry: &Registry, counter: &Specials, line: &[u8]) -> Reply {
+fn answer(registry: &Registry, unasked: Unasked, counter: &Specials, line: &[u8]) -> Reply {
     let request: Request = match serde_json::from_slice(line) {
         Ok(request) => request,
         Err(why) => return invalid(Value::Null, format!("not a request: {why}")),
     };
     let known = registry.effect(&request.tool).is_some();
-    let result = registry.call(&ToolCall::new(request.tool.clone(), request.params));
+    let call = ToolCall::new(request.tool.clone(), request.params);
+    let result = registry.call_unasked(&call, unasked, &Cancel::default());
     let error = (result.status != Status::Ok).then(|| Failure {
         kind: match result.status {
             Status::Denied => "denied",
@@ -300,7 +314,7 @@ mod tests {
             (r#"{"id": 7, "tool": "read_file"}"#, Value::from(7), "invalid"),
             (r#"{"id": "a", "tool": "x", "params": []}"#, Value::Null, "invalid"),
         ] {
-            let reply = answer(&registry, &counter, line.as_bytes());
+            let reply = answer(&registry, Unasked::Deny, &counter, line.as_bytes());
             assert_eq!((reply.id, reply.error.unwrap().kind), (id, kind), "{line}");
         }
     }

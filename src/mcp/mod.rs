@@ -24,10 +24,11 @@ mod serve;
 mod server;
 mod told;
 
+pub use crate::tools::Unasked;
 pub use ask::{Ask, Asking};
 pub use client::{Report, Servers, Unusable};
 pub use serve::{HttpOptions, serve_http, serve_stdio};
-pub use server::{Server, Unasked};
+pub use server::Server;
 
 use std::io;
 

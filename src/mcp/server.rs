@@ -20,23 +20,13 @@ use super::given_up::GivenUp;
 use super::told;
 use crate::Error;
 use crate::engine::Cancel;
-use crate::tools::{Effect, Registry, Told, ToolResult};
+use crate::tools::{Effect, Registry, Told, ToolResult, Unasked};
 
 /// The shortest time between two words to a client about the list of tools: a server of ours that changes its list without
 /// end costs our clients no more than this.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How often a session of which nothing is heard is looked at, and how long a client may take to hear a word.
 const LOOK: Duration = Duration::from_secs(10);
-
-/// What becomes of calls that somebody would have to be asked about: over the protocol nobody can be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unasked {
-    /// They are denied, with the reason.
-    #[default]
-    Deny,
-    /// They are let through.
-    Allow,
-}
 
 /// An MCP server. Cheap to clone: each session of streamable HTTP has its own.
 #[derive(Clone)]
@@ -132,14 +122,7 @@ impl Inner {
             let message = format!("there is no tool \"{}\"; the tools are: {known}", call.name);
             return Err(ErrorData::invalid_params(message, None));
         }
-        if self.unasked == Unasked::Deny && self.registry.needs_approval(call) {
-            return Ok(ToolResult::denied(format!(
-                "the policy has a person asked before this {} call, and nobody can be asked over MCP; \
-                 start the server with --approve auto to let such calls through",
-                call.name
-            )));
-        }
-        Ok(self.registry.call_until(call, cancel))
+        Ok(self.registry.call_unasked(call, self.unasked, cancel))
     }
 }
 

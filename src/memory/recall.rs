@@ -13,6 +13,10 @@ const PER_WORD: usize = 200;
 /// Words of a query that are looked at.
 const WORDS: usize = 16;
 
+/// Characters of a word that is looked for; a longer one is none. What is one word here the index may take for as many as
+/// it has characters, and looking for many in a row takes the square of their number.
+const WORD: usize = 64;
+
 /// The numbers of the matching memories, best first.
 pub(super) fn ranked(connection: &Connection, query: &str) -> rusqlite::Result<Vec<i64>> {
     let words = words(query);
@@ -44,5 +48,19 @@ pub(super) fn ranked(connection: &Connection, query: &str) -> rusqlite::Result<V
 /// The query's different words; nothing that means something to the index's own language is left in them.
 fn words(query: &str) -> BTreeSet<String> {
     let words = query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(str::to_lowercase).take(WORDS).collect()
+    words.filter(|word| word.chars().nth(WORD).is_none()).map(str::to_lowercase).take(WORDS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_has_a_bounded_number_of_bounded_words() {
+        let long = "a\u{24b6}".repeat(8_000);
+        let query = format!("{long} {} short", "x".repeat(WORD));
+        assert_eq!(words(&query).len(), 2);
+        let many: String = (0..1_000).map(|i| format!("w{i} ")).collect();
+        assert_eq!(words(&many).len(), WORDS);
+    }
 }

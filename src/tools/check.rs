@@ -1,6 +1,7 @@
 //! The check of finished arguments against a whole schema: what the grammar of a call leaves to be checked, and all
 //! of it where no grammar held.
 
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use serde::Serialize;
@@ -166,16 +167,29 @@ impl Violation {
     /// ```
     pub fn place(&self) -> String {
         let repeated = match (self.rule.as_str(), &self.given) {
-            ("uniqueItems", Value::Array(items)) => items
-                .iter()
-                .enumerate()
-                .position(|(index, item)| items.iter().take(index).any(|earlier| earlier == item)),
+            ("uniqueItems", Value::Array(items)) => {
+                let mut seen = HashSet::new();
+                items.iter().position(|item| !seen.insert(sorted(item).to_string()))
+            }
             _ => None,
         };
         match repeated {
             Some(index) => format!("{}/{index}", self.pointer),
             None => self.pointer.clone(),
         }
+    }
+}
+
+/// The value with the fields of its objects in one order, so that equal ones are written alike.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Object(fields) => {
+            let fields: BTreeMap<&String, Value> =
+                fields.iter().map(|(key, value)| (key, sorted(value))).collect();
+            fields.into_iter().map(|(key, value)| (key.clone(), value)).collect()
+        }
+        other => other.clone(),
     }
 }
 
@@ -235,6 +249,18 @@ mod tests {
             assert_eq!((&wrong.given, &wrong.allowed), (&given, &allowed), "{value}");
         }
         assert!(check.is_valid(&json!({"count": 10})) && check.violations(&json!({"count": 10})).is_empty());
+    }
+
+    #[test]
+    fn the_place_of_a_repeated_element_is_the_second_one_whatever_the_order_of_its_fields() {
+        let check = Check::new(&json!({"uniqueItems": true})).unwrap();
+        for (value, place) in [
+            (json!([{"a": 1, "b": [2, {"c": 3, "d": 4}]}, {}, {"b": [2, {"d": 4, "c": 3}], "a": 1}]), "/2"),
+            (json!(["1", 1, "1"]), "/2"),
+            (json!([null, null]), "/1"),
+        ] {
+            assert_eq!(check.violations(&value).remove(0).place(), place, "{value}");
+        }
     }
 
     #[test]

@@ -10,13 +10,15 @@ use serde_json::{Map, Value, json};
 use toolgate_chat::ToolSpec;
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{
-    self as sandbox, Grants, Kind, Outline, OutlineLimits, ReadOptions, Root, Scope, SearchOptions, output,
+    self as sandbox, Edited, Enforced, Grants, Kind, Outline, OutlineLimits, PreparedChange, ReadOptions,
+    Root, Scope, SearchOptions, Written, output,
 };
 
 use super::edits::{Edit, assigns, names_to_assign, sets_one_of_many};
 use super::narrow::text;
 use super::{
-    Args, Choices, Effect, Fit, Misplaced, Named, Narrowed, Said, Status, Tool, ToolResult, preview,
+    Args, Choices, Effect, Fit, Misplaced, Named, Narrowed, PreparedCall, Preview, Said, Status, Tool,
+    ToolResult,
 };
 use crate::Error;
 use crate::words::{demands_change, has_ending, holds_word, plain, specific};
@@ -236,7 +238,13 @@ impl Paths {
     }
 }
 
-type Operation = fn(&Root, &Grants, &Args) -> Result<Done, Stop>;
+#[derive(Clone, Copy)]
+enum Operation {
+    /// Looks, and says what it saw.
+    Look(fn(&Root, &Grants, &Args) -> Result<Done, Stop>),
+    /// Makes a change ready.
+    Change(fn(&Root, &Grants, &Args) -> Result<Ready, Stop>),
+}
 
 /// What an operation says to the model, and the same as data.
 struct Done {
@@ -312,9 +320,9 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
             "Find the lines in all files that contain a text. Returns file, line number and line.",
         )
         .map(|spec| spec.with_example("Which file mentions gamma?", json!({"query": "gamma"})).with_lookup());
-        tools.push(tool(read, Effect::Reads, Paths::Files, read_file)?);
-        tools.push(tool(list, Effect::Reads, Paths::Directories, list_directory)?);
-        tools.push(tool(search, Effect::Reads, Paths::Entries, search_codebase)?);
+        tools.push(tool(read, Effect::Reads, Paths::Files, Operation::Look(read_file))?);
+        tools.push(tool(list, Effect::Reads, Paths::Directories, Operation::Look(list_directory))?);
+        tools.push(tool(search, Effect::Reads, Paths::Entries, Operation::Look(search_codebase))?);
     }
     if grants.can_write() {
         let write =
@@ -330,9 +338,9 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
                 let arguments = json!({"path": "iota.txt", "old_text": "eta", "new_text": "theta"});
                 spec.with_example("Change eta to theta in iota.txt", arguments)
             });
-        tools.push(tool(write, Effect::Writes, Paths::Writable, write_file)?);
-        tools.push(tool(create, Effect::Writes, Paths::Writable, create_file)?);
-        tools.push(tool(edit, Effect::Writes, Paths::Editable, edit_file)?);
+        tools.push(tool(write, Effect::Writes, Paths::Writable, Operation::Change(write_file))?);
+        tools.push(tool(create, Effect::Writes, Paths::Writable, Operation::Change(create_file))?);
+        tools.push(tool(edit, Effect::Writes, Paths::Editable, Operation::Change(edit_file))?);
     }
     Ok(tools)
 }
@@ -350,26 +358,15 @@ impl Tool for FileTool {
         self.asks
     }
 
-    fn preview(&self, args: &Args) -> Option<String> {
-        if self.effect == Effect::Reads {
-            return None;
+    fn prepare(&self, args: &Args) -> Result<Option<Box<dyn PreparedCall>>, ToolResult> {
+        let Operation::Change(prepare) = self.run else { return Ok(None) };
+        match prepare(&self.root, &self.grants, args) {
+            Ok(change) => {
+                let enforced = self.root.enforced(&self.grants);
+                Ok(Some(Box::new(FileChange { change, most: self.grants.limits.max_output_bytes, enforced })))
+            }
+            Err(stop) => Err(self.shown(Err(stop))),
         }
-        let path = args.str("path")?;
-        let whole = match self.root.read_file(&self.grants, path, &ReadOptions::default()) {
-            Ok(file) if !file.truncated => Some(file.text),
-            Err(error) if error.kind() == Kind::NotFound => Some(String::new()),
-            // Too long to be compared, or not to be seen: then the new text is shown alone.
-            _ => None,
-        };
-        let (old, new) = match (args.str("old_text"), args.str("new_text"), args.str("content")) {
-            (Some(old), Some(new), _) => match whole {
-                Some(text) => (text.clone(), text.replacen(old, new, 1)),
-                None => (old.to_owned(), new.to_owned()),
-            },
-            (_, _, Some(content)) => (whole.unwrap_or_default(), content.to_owned()),
-            _ => return None,
-        };
-        Some(preview::diff(&old, &new))
     }
 
     fn narrow(&self, said: &Said) -> Narrowed {
@@ -431,19 +428,74 @@ impl Tool for FileTool {
     }
 
     fn call(&self, args: &Args) -> ToolResult {
-        let mut result = match (self.run)(&self.root, &self.grants, args) {
-            Ok(done) => {
-                let cleaned = output::for_model(done.content.as_bytes(), self.grants.limits.max_output_bytes);
-                let mut result = ToolResult::ok(cleaned.text).with_data(done.data);
-                result.truncated = done.truncated || cleaned.truncated;
-                result
+        match self.run {
+            Operation::Look(look) => self.shown(look(&self.root, &self.grants, args)),
+            Operation::Change(prepare) => {
+                self.shown(prepare(&self.root, &self.grants, args).and_then(|change| (change.make)()))
             }
-            Err(Stop::Arguments(why)) => ToolResult::failed(format!("the arguments do not fit: {why}")),
-            Err(Stop::Sandbox(error)) => ToolResult::new(status_of(error.kind()), error.to_string()),
-        };
-        result.enforced = self.root.enforced(&self.grants);
-        result
+        }
     }
+}
+
+impl FileTool {
+    fn shown(&self, done: Result<Done, Stop>) -> ToolResult {
+        shown(done, self.grants.limits.max_output_bytes, self.root.enforced(&self.grants))
+    }
+}
+
+/// A change of a file that is made ready, as the tools see it.
+struct Ready {
+    preview: Preview,
+    make: Box<dyn FnOnce() -> Result<Done, Stop> + Send>,
+}
+
+impl Ready {
+    /// A change whose report is shown by `content`; `covers` names the arguments that hold its text.
+    fn new<T: Serialize + Send + 'static>(
+        change: PreparedChange<T>,
+        covers: &'static [&'static str],
+        content: fn(&T) -> String,
+    ) -> Self {
+        let preview = Preview::of(&change, covers);
+        let make = move || {
+            let report = change.make()?;
+            done(content(&report), &report, false)
+        };
+        Self { preview, make: Box::new(make) }
+    }
+}
+
+/// A call that changes a file, made ready.
+struct FileChange {
+    change: Ready,
+    /// Bytes of its result.
+    most: usize,
+    enforced: Enforced,
+}
+
+impl PreparedCall for FileChange {
+    fn preview(&self) -> Preview {
+        self.change.preview.clone()
+    }
+
+    fn run(self: Box<Self>) -> ToolResult {
+        shown((self.change.make)(), self.most, self.enforced)
+    }
+}
+
+fn shown(done: Result<Done, Stop>, most: usize, enforced: Enforced) -> ToolResult {
+    let mut result = match done {
+        Ok(done) => {
+            let cleaned = output::for_model(done.content.as_bytes(), most);
+            let mut result = ToolResult::ok(cleaned.text).with_data(done.data);
+            result.truncated = done.truncated || cleaned.truncated;
+            result
+        }
+        Err(Stop::Arguments(why)) => ToolResult::failed(format!("the arguments do not fit: {why}")),
+        Err(Stop::Sandbox(error)) => ToolResult::new(status_of(error.kind()), error.to_string()),
+    };
+    result.enforced = enforced;
+    result
 }
 
 fn status_of(kind: Kind) -> Status {
@@ -525,20 +577,18 @@ fn files_below(root: &Root, grants: &Grants, path: &str) -> String {
 /// Files named at most where no line holds what was looked for.
 const NAMED: usize = 10;
 
-fn write_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
+fn write_file(root: &Root, grants: &Grants, args: &Args) -> Result<Ready, Stop> {
     let WriteFile { path, content } = parse(args)?;
-    let written = root.write_file(grants, &path, &content)?;
-    done(written.content(), &written, false)
+    Ok(Ready::new(root.prepare_write(grants, &path, &content)?, &["content"], Written::content))
 }
 
-fn create_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
+fn create_file(root: &Root, grants: &Grants, args: &Args) -> Result<Ready, Stop> {
     let WriteFile { path, content } = parse(args)?;
-    let written = root.create_file(grants, &path, &content)?;
-    done(written.content(), &written, false)
+    Ok(Ready::new(root.prepare_create(grants, &path, &content)?, &["content"], Written::content))
 }
 
-fn edit_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
+fn edit_file(root: &Root, grants: &Grants, args: &Args) -> Result<Ready, Stop> {
     let EditFile { path, old_text, new_text } = parse(args)?;
-    let edited = root.edit_file(grants, &path, &old_text, &new_text)?;
-    done(edited.content(), &edited, false)
+    let change = root.prepare_edit(grants, &path, &old_text, &new_text)?;
+    Ok(Ready::new(change, &["old_text", "new_text"], Edited::content))
 }

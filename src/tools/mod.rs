@@ -12,6 +12,7 @@ mod files;
 #[cfg(feature = "memory")]
 mod memory;
 mod narrow;
+mod prepared;
 mod preview;
 mod registry;
 mod result;
@@ -28,7 +29,11 @@ pub use files::{FileTool, file_tools};
 pub use memory::{MEMORY_TOOLS, memory_tools};
 pub(crate) use narrow::is_no_name;
 pub use narrow::{CHOICES, Choices, Fit, Misplaced, Named, Narrowed, Offered, Said};
-pub use registry::{Registry, Source, Told, Witness};
+pub use prepared::{Pending, PreparedCall};
+pub use preview::Preview;
+#[cfg(feature = "cli")]
+pub(crate) use preview::spelled;
+pub use registry::{Registry, Source, Told, Unasked, Witness};
 pub use result::{Status, ToolResult};
 pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]
@@ -109,10 +114,20 @@ pub trait Tool: Send + Sync {
         false
     }
 
-    /// What a call would change, for the person who is asked about it; nothing where the tool cannot tell.
-    fn preview(&self, args: &Args) -> Option<String> {
+    /// Whose tool it is, for the person who is asked about it: nothing for the program's own, else such as `MCP server files`.
+    /// An answer that is remembered counts for no tool of another origin.
+    fn origin(&self) -> String {
+        String::new()
+    }
+
+    /// Makes a call ready, where the tool can tell beforehand what it will change; nothing is changed. What comes out is run
+    /// in place of [`call`](Self::call).
+    ///
+    /// # Errors
+    /// The call's result, where the tool knows beforehand that it fails.
+    fn prepare(&self, args: &Args) -> Result<Option<Box<dyn PreparedCall>>, ToolResult> {
         let _ = args;
-        None
+        Ok(None)
     }
 
     /// What the state at hand leaves of it before a call is written. Whatever `said` holds should stay among it.

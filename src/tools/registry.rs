@@ -7,8 +7,10 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 use toolgate_chat::{ToolCall, ToolSpec};
 use toolgate_infer::Cancel;
+use toolgate_sandbox::output;
 
-use super::{Check, Effect, Misplaced, Offered, Said, Tool, ToolResult, Violation, narrow};
+use super::prepared::finished;
+use super::{Check, Effect, Misplaced, Offered, Pending, Said, Tool, ToolResult, Violation, narrow};
 use crate::Error;
 
 /// Tools in the order they are offered, each with its compiled schema.
@@ -37,12 +39,24 @@ pub struct Registry {
     entries: RwLock<Entries>,
     /// Where some of the tools come from.
     sources: Vec<Arc<dyn Source>>,
-    /// Held while they are asked for news, so that none is lost to another thread that asks.
-    asking: Mutex<()>,
+    /// Held while they are asked for news, so that none is lost to another thread that asks. It holds the names that tools
+    /// of a source have had, each with that source's place: no tool of another gets such a name, since a call that was
+    /// written or allowed for the one would run the other.
+    names_had: Mutex<BTreeMap<String, usize>>,
     /// What the tools are allowed, as a text that differs where policies differ.
     policy: String,
     /// Who is told of calls whose effects cannot be taken back.
     witness: Option<Arc<Witness>>,
+}
+
+/// What becomes of calls that a person would be asked about, where nobody can be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unasked {
+    /// They are denied.
+    #[default]
+    Deny,
+    /// They are let through, as far as the policy lets them.
+    Allow,
 }
 
 /// Whoever is told of a call before it is made; an error keeps it from being made.
@@ -97,8 +111,8 @@ struct Entries {
     by_name: BTreeMap<String, usize>,
 }
 
-struct Entry {
-    tool: Box<dyn Tool>,
+pub(super) struct Entry {
+    pub(super) tool: Box<dyn Tool>,
     check: Check,
     /// The place of its source among the registry's.
     source: Option<usize>,
@@ -215,13 +229,20 @@ impl Registry {
         if self.sources.is_empty() {
             return;
         }
-        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut had = self.names_had.lock().unwrap_or_else(PoisonError::into_inner);
         for (place, source) in self.sources.iter().enumerate() {
             let others = self.read().kept(|entry| entry.source != Some(place));
-            let Some(tools) = source.news(&|name| others.get(name).is_some()) else { continue };
+            let is_anothers = |name: &str| had.get(name).is_some_and(|owner| *owner != place);
+            let Some(tools) = source.news(&|name| others.get(name).is_some() || is_anothers(name)) else {
+                continue;
+            };
             let mut entries = others;
             for tool in tools {
                 let name = tool.spec().name.to_string();
+                if *had.entry(name.clone()).or_insert(place) != place {
+                    tracing::warn!(name, "a tool is not offered: another source had one of that name");
+                    continue;
+                }
                 let added = Entry::new(tool, Some(place)).and_then(|entry| entries.push(Arc::new(entry)));
                 if let Err(why) = added {
                     tracing::warn!(%why, name, "a tool is not offered");
@@ -387,16 +408,22 @@ impl Registry {
         self.entry(name).map(|entry| entry.tool.effect())
     }
 
-    /// What that call would change, where its tool can tell and its arguments fit.
+    /// Finds the tool of a call, checks the arguments and has the call made ready; nothing is changed.
+    ///
+    /// # Errors
+    /// The result to give the model, where there is no such tool, its arguments do not fit, or it knows beforehand that the
+    /// call fails; also where a person would be asked about arguments that the tool does not have.
     ///
     /// ```
     /// use serde_json::json;
+    /// use toolgate::engine::Cancel;
     /// use toolgate_chat::ToolCall;
     /// # use toolgate::tools::{Registry, file_tools};
     /// # use toolgate_sandbox::policy::{Mode, Policy};
     /// # use toolgate_sandbox::{Root, ambient_authority};
     /// # let directory = tempfile::tempdir()?;
-    /// # std::fs::write(directory.path().join("app.toml"), "port = 80\n")?;
+    /// # let file = directory.path().join("app.toml");
+    /// # std::fs::write(&file, "port = 80\n")?;
     /// # let root = Root::open(directory.path(), ambient_authority())?;
     /// # let mut tools = Registry::new();
     /// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
@@ -405,12 +432,39 @@ impl Registry {
     ///
     /// let arguments = json!({"path": "app.toml", "old_text": "80", "new_text": "8080"});
     /// let call = ToolCall::new("edit_file", arguments.as_object().cloned().unwrap_or_default());
-    /// assert_eq!(tools.preview(&call).as_deref(), Some("-port = 80\n+port = 8080"));
+    /// let pending = tools.prepare(&call).map_err(|result| result.content)?;
+    /// assert!(pending.needs_approval());
+    /// assert_eq!(pending.preview().map(|preview| preview.diff.as_str()), Some("-port = 80\n+port = 8080"));
+    /// // Somebody saves the file while a person reads that.
+    /// std::fs::write(&file, "port = 80\nhost = \"a\"\n")?;
+    /// let result = pending.run(&Cancel::default());
+    /// assert_eq!(result.content, "the file was changed meanwhile: \"app.toml\"; read it again");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn preview(&self, call: &ToolCall) -> Option<String> {
-        let entry = self.entry(&call.name)?;
-        entry.tool.preview(&entry.check.check(&call.arguments).ok()?)
+    pub fn prepare(&self, call: &ToolCall) -> Result<Pending<'_>, ToolResult> {
+        let began = Instant::now();
+        let pending = (|| {
+            let Some(entry) = self.entry(&call.name) else {
+                return Err(ToolResult::failed(format!(
+                    "there is no tool \"{}\"; the tools are: {}",
+                    call.name,
+                    self.names().join(", ")
+                )));
+            };
+            let checked = entry.check.check(&call.arguments);
+            let args = checked.map_err(|violations| misfit(&call.name, &violations))?;
+            let undeclared = undeclared(&entry.tool.spec().parameters, &call.arguments);
+            if !undeclared.is_empty() && entry.tool.needs_approval_of(call) {
+                let names: Vec<String> = undeclared.into_iter().map(output::name).collect();
+                return Err(ToolResult::failed(format!(
+                    "{} has no such argument: {}; leave it out",
+                    call.name,
+                    names.join(", ")
+                )));
+            }
+            Pending::new(self, entry, call, args, began)
+        })();
+        pending.map_err(|result| finished(result, began.elapsed()))
     }
 
     /// Whether somebody is to be asked before that call.
@@ -471,26 +525,52 @@ impl Registry {
     /// assert!(result.content.starts_with("there is no tool \"ring\""));
     /// ```
     pub fn call_until(&self, call: &ToolCall, cancel: &Cancel) -> ToolResult {
-        let start = Instant::now();
-        let mut result = match self.entry(&call.name) {
-            None => ToolResult::failed(format!(
-                "there is no tool \"{}\"; the tools are: {}",
-                call.name,
-                self.names().join(", ")
-            )),
-            Some(entry) => match entry.check.check(&call.arguments) {
-                Ok(args) => {
-                    match self.witness.as_deref().filter(|_| entry.tool.defies_undo()).map(|tell| tell(call))
-                    {
-                        Some(Err(why)) => ToolResult::failed(format!("not run: {why}")),
-                        _ => entry.tool.call_until(&args, cancel),
-                    }
-                }
-                Err(violations) => misfit(&call.name, &violations),
-            },
-        };
-        result.ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        result
+        match self.prepare(call) {
+            Ok(pending) => pending.run(cancel),
+            Err(result) => result,
+        }
+    }
+
+    /// [`call_until`](Self::call_until) where nobody can be asked: a call that somebody would have to be asked about goes
+    /// the way of `unasked`.
+    ///
+    /// ```
+    /// # use toolgate::tools::{Registry, Status, Unasked, file_tools};
+    /// # use toolgate_sandbox::policy::{Mode, Policy};
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// use toolgate::engine::Cancel;
+    /// use toolgate_chat::ToolCall;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let root = Root::open(dir.path(), ambient_authority())?;
+    /// # let mut tools = Registry::new();
+    /// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+    /// #     tools.add(tool)?;
+    /// # }
+    /// let arguments = [("path".to_owned(), "a".into()), ("content".to_owned(), "b".into())];
+    /// let call = ToolCall::new("write_file", arguments.into_iter().collect());
+    /// let denied = tools.call_unasked(&call, Unasked::Deny, &Cancel::default());
+    /// assert_eq!((denied.status, dir.path().join("a").exists()), (Status::Denied, false));
+    /// let allowed = tools.call_unasked(&call, Unasked::Allow, &Cancel::default());
+    /// assert_eq!((allowed.status, dir.path().join("a").exists()), (Status::Ok, true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call_unasked(&self, call: &ToolCall, unasked: Unasked, cancel: &Cancel) -> ToolResult {
+        match self.prepare(call) {
+            Ok(pending) if unasked == Unasked::Deny && pending.needs_approval() => {
+                ToolResult::denied(format!(
+                    "the policy has a person asked before this {} call, and nobody can be asked here; \
+                     --approve auto lets such calls through",
+                    call.name
+                ))
+            }
+            Ok(pending) => pending.run(cancel),
+            Err(result) => result,
+        }
+    }
+
+    /// Tells the witness of a call whose effects cannot be taken back.
+    pub(super) fn tell(&self, call: &ToolCall) -> Result<(), Error> {
+        self.witness.as_deref().map_or(Ok(()), |tell| tell(call))
     }
 
     /// [`call`](Self::call) with the arguments as JSON text, for programs and tests.
@@ -504,6 +584,24 @@ impl Registry {
     fn entry(&self, name: &str) -> Option<Arc<Entry>> {
         self.read().get(name).cloned()
     }
+}
+
+/// The arguments that a tool does not have, where its schema names those that it has and says nothing of others.
+fn undeclared<'a>(parameters: &Value, arguments: &'a Map<String, Value>) -> Vec<&'a str> {
+    let says_more = [
+        "additionalProperties",
+        "patternProperties",
+        "unevaluatedProperties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "$ref",
+    ];
+    let Some(declared) = parameters.get("properties").and_then(Value::as_object) else { return Vec::new() };
+    if says_more.iter().any(|keyword| parameters.get(keyword).is_some()) {
+        return Vec::new();
+    }
+    arguments.keys().map(String::as_str).filter(|name| !declared.contains_key(*name)).collect()
 }
 
 /// The result of a call whose arguments are wrong: a sentence for each thing, and the same as data.

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toolgate_chat::ToolSpec;
+use toolgate_sandbox::{FileLimits, output};
 
 use super::{Args, Effect, Fit, Narrowed, Said, Tool, ToolResult};
 
@@ -112,11 +113,15 @@ where
             Ok(parameters) => parameters,
             Err(why) => return ToolResult::failed(format!("the arguments do not fit: {why}")),
         };
-        match (self.run)(parameters).map(|value| serde_json::to_value(value)) {
+        let mut result = match (self.run)(parameters).map(|value| serde_json::to_value(value)) {
             Ok(Ok(serde_json::Value::String(text))) => ToolResult::ok(text),
             Ok(Ok(value)) => ToolResult::ok(value.to_string()).with_data(value),
             Ok(Err(why)) => ToolResult::failed(format!("the result cannot be shown as JSON: {why}")),
             Err(why) => ToolResult::failed(why.to_string()),
-        }
+        };
+        let cleaned = output::for_model(result.content.as_bytes(), FileLimits::default().max_output_bytes);
+        result.content = cleaned.text;
+        result.truncated |= cleaned.truncated;
+        result
     }
 }

@@ -97,6 +97,10 @@ impl Tool for ComponentTool {
         &self.spec
     }
 
+    fn origin(&self) -> String {
+        "WebAssembly component".to_owned()
+    }
+
     fn defies_undo(&self) -> bool {
         self.effect() == Effect::Writes
     }

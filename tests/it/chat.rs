@@ -2,6 +2,7 @@
 //! Needs `TOOLGATE_MODELS`, a directory of `<id>.gguf` files (`scripts/test` sets it).
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";
 
 /// A chat in a terminal of its own.
-struct Terminal {
+pub(crate) struct Terminal {
     keys: std::fs::File,
     child: Child,
     screen: Arc<Mutex<String>>,
@@ -34,12 +35,20 @@ impl Terminal {
             eprintln!("skipped: set TOOLGATE_MODELS to a directory with smollm2-135m.gguf");
             return None;
         };
-        let (pty, pts) = pty_process::blocking::open().unwrap();
-        pty.resize(pty_process::Size::new(50, 200)).unwrap();
         let model = PathBuf::from(models).join("smollm2-135m.gguf");
+        let model =
+            [OsStr::new("run"), "--context".as_ref(), "4096".as_ref(), "--model".as_ref(), model.as_ref()];
+        let arguments: Vec<&OsStr> = model.into_iter().chain(arguments.iter().map(OsStr::new)).collect();
+        let mut terminal = Self::start(workspace, state, &arguments, (50, 200));
+        terminal.expect(READY);
+        Some(terminal)
+    }
+
+    /// Starts the program in a terminal of so many rows and columns.
+    pub(crate) fn start(workspace: &Path, state: &Path, arguments: &[&OsStr], size: (u16, u16)) -> Self {
+        let (pty, pts) = pty_process::blocking::open().unwrap();
+        pty.resize(pty_process::Size::new(size.0, size.1)).unwrap();
         let child = pty_process::blocking::Command::new(assert_cmd::cargo::cargo_bin("toolgate"))
-            .args(["run", "--context", "4096", "--model"])
-            .arg(model)
             .args(arguments)
             .current_dir(workspace)
             .env("TERM", "xterm")
@@ -60,13 +69,11 @@ impl Terminal {
                 shown.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..n]));
             }
         });
-        let mut terminal = Self { keys, child, screen, seen: 0 };
-        terminal.expect(READY);
-        Some(terminal)
+        Self { keys, child, screen, seen: 0 }
     }
 
     /// Waits for a text behind what was seen before; what stands in front of it.
-    fn expect(&mut self, text: &str) -> String {
+    pub(crate) fn expect(&mut self, text: &str) -> String {
         let start = Instant::now();
         loop {
             let screen = self.screen.lock().unwrap().clone();
@@ -80,7 +87,7 @@ impl Terminal {
         }
     }
 
-    fn press(&mut self, keys: &str) {
+    pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
@@ -90,7 +97,7 @@ impl Terminal {
         self.expect(READY)
     }
 
-    fn end(mut self, keys: &str) -> Option<i32> {
+    pub(crate) fn end(mut self, keys: &str) -> Option<i32> {
         self.press(keys);
         let start = Instant::now();
         loop {

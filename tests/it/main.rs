@@ -26,6 +26,8 @@ mod model_server;
 mod models;
 mod narrow;
 mod packs;
+#[cfg(unix)]
+mod question;
 mod remote;
 #[cfg(target_os = "linux")]
 mod replaced;

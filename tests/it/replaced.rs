@@ -31,7 +31,7 @@ fn what_replaces_the_program_never_runs() {
     let evil = format!("#!/bin/sh\nid > {}\n", witness.display());
     std::fs::write(ws.join("evil"), &evil).unwrap();
     let mut served = Command::new(&program)
-        .args(["tool", "serve", "--mode", "edit", "--workspace"])
+        .args(["tool", "serve", "--mode", "edit", "--approve", "auto", "--workspace"])
         .arg(&ws)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

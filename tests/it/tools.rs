@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolgate::memory::Memory;
-use toolgate::tools::{CannedTool, MEMORY_TOOLS, Registry, Source, Status, Tool, file_tools, memory_tools};
+use toolgate::tools::{
+    CannedTool, MEMORY_TOOLS, Registry, Source, Status, Tool, file_tools, memory_tools, typed,
+};
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{Root, ambient_authority};
 
@@ -189,4 +191,40 @@ fn tools_of_a_source_are_followed_and_take_nobodys_name() {
     let selected = registry.select(&["two".to_owned()]).unwrap();
     *shelf.0.lock().unwrap() = Some(vec!["three"]);
     assert_eq!(selected.names(), ["two"]);
+}
+
+#[test]
+fn no_tool_of_another_source_comes_under_a_name_that_one_has_had() {
+    let mut registry = Registry::new();
+    let (one, other) = (Arc::new(Shelf(Some(vec!["send"]).into())), Arc::new(Shelf(Some(vec![]).into())));
+    registry.follow(one.clone());
+    registry.follow(other.clone());
+    assert_eq!(registry.names(), ["send"]);
+    // The first takes its tool back, and the other one offers one of that name.
+    *one.0.lock().unwrap() = Some(vec![]);
+    assert!(registry.names().is_empty());
+    *other.0.lock().unwrap() = Some(vec!["send"]);
+    assert_eq!(registry.names(), ["shelf__send"]);
+    // Control: the one that had it may have it again.
+    *one.0.lock().unwrap() = Some(vec!["send"]);
+    assert_eq!(registry.names(), ["shelf__send", "send"]);
+}
+
+#[test]
+fn results_of_any_tool_are_spelled_out_and_cut() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Nothing {}
+    let mut registry = Registry::new();
+    let hostile = "red \u{1b}[31m and \u{202e}back";
+    registry.add(typed("say", "Says it.", move |_: Nothing| Ok::<_, String>(hostile)).unwrap()).unwrap();
+    registry.add(typed("fail", "Fails.", move |_: Nothing| Err::<String, _>(hostile)).unwrap()).unwrap();
+    registry
+        .add(typed("long", "Much.", |_: Nothing| Ok::<_, String>("x".repeat(3_000_000))).unwrap())
+        .unwrap();
+    for (name, status) in [("say", Status::Ok), ("fail", Status::Failed)] {
+        let result = registry.call_json(name, "{}");
+        assert_eq!((result.status, result.content.as_str()), (status, "red \\u{1b}[31m and \\u{202e}back"));
+    }
+    let long = registry.call_json("long", "{}");
+    assert!(long.truncated && long.content.len() <= 256 * 1024, "{}", long.content.len());
 }

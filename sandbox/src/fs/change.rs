@@ -31,6 +31,13 @@ use crate::grants::Grants;
 /// let error = change.make().unwrap_err();
 /// assert_eq!(error.to_string(), "the file was changed meanwhile: \"a.txt\"; read it again");
 /// assert_eq!(std::fs::read_to_string(dir.path().join("a.txt"))?, "one, and more\n");
+///
+/// // A file that is not there, and one that is too large to be looked at.
+/// let change = root.prepare_create(&grants, "new/b.txt", "b\n")?;
+/// assert!(change.creates() && change.make()?.created);
+/// let limits = toolgate_sandbox::FileLimits { max_file_bytes: 10, ..grants.limits };
+/// let small = Grants { limits, ..Grants::read_write() };
+/// assert_eq!(root.prepare_write(&small, "a.txt", "")?.unread().map(|(bytes, _)| bytes), Some(14));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

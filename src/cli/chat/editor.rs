@@ -79,6 +79,15 @@ pub(in crate::cli) fn ask_once(question: &str) -> Option<String> {
     editor.readline(question).ok()
 }
 
+/// Forgets what was typed and not read yet: it was meant for something else.
+pub(in crate::cli) fn forget_typed() {
+    #[cfg(unix)]
+    {
+        use rustix::termios::{QueueSelector, tcflush};
+        let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
+    }
+}
+
 /// Completes the chat's commands.
 struct Commands;
 

@@ -89,7 +89,7 @@ impl Offer {
         let effect = if reads { Effect::Reads } else { Effect::Writes };
         let asks = self.policy.asks(&name) || self.policy.asks(own);
         let bounds = Bounds::of(&self.policy);
-        Ok(ServerTool::new(spec, own, effect, asks, self.connection.clone(), bounds))
+        Ok(ServerTool::new(spec, &self.name, own, effect, asks, self.connection.clone(), bounds))
     }
 }
 

@@ -34,6 +34,8 @@ impl Bounds {
 /// A tool of a server.
 pub(super) struct ServerTool {
     spec: ToolSpec,
+    /// The server's name in the policy.
+    server: String,
     /// What the server calls it.
     own: String,
     effect: Effect,
@@ -45,13 +47,14 @@ pub(super) struct ServerTool {
 impl ServerTool {
     pub(super) fn new(
         spec: ToolSpec,
+        server: &str,
         own: &str,
         effect: Effect,
         asks: bool,
         connection: Arc<Connection>,
         bounds: Bounds,
     ) -> Self {
-        Self { spec, own: own.to_owned(), effect, asks, connection, bounds }
+        Self { spec, server: server.to_owned(), own: own.to_owned(), effect, asks, connection, bounds }
     }
 }
 
@@ -66,6 +69,10 @@ impl Tool for ServerTool {
 
     fn needs_approval(&self) -> bool {
         self.asks
+    }
+
+    fn origin(&self) -> String {
+        format!("MCP server {}, tool {}", self.server, self.own)
     }
 
     fn defies_undo(&self) -> bool {
