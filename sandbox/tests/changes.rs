@@ -74,7 +74,18 @@ impl Keeper for Kept {
     }
 
     fn drop_kept(&self, number: i64) {
-        self.0.lock().unwrap()[usize::try_from(number).unwrap()] = None;
+        if let Some(kept) = self.0.lock().unwrap().get_mut(usize::try_from(number).unwrap()) {
+            *kept = None;
+        }
+    }
+}
+
+/// Sets a flag when it goes, also where a test fails: the other thread ends then.
+struct AtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 
@@ -205,6 +216,7 @@ fn no_save_is_lost_to_writes_at_the_same_time() {
             }
             written
         });
+        let at_the_end = AtTheEnd(&done);
         let end = Instant::now() + Duration::from_secs(3);
         let mut saved = 0;
         while Instant::now() < end {
@@ -213,11 +225,13 @@ fn no_save_is_lost_to_writes_at_the_same_time() {
             let limit = Instant::now() + Duration::from_secs(5);
             // It is there, or it was kept before it was replaced.
             while world.text("a.txt") != text && !kept.has(&text) {
-                assert!(Instant::now() < limit, "save {saved} is neither there nor kept");
+                let last: Vec<_> = kept.0.lock().unwrap().iter().rev().take(6).cloned().collect();
+                let there = (world.text("a.txt"), world.names());
+                assert!(Instant::now() < limit, "save {saved} is neither there nor kept: {there:?} {last:?}");
             }
             saved += 1;
         }
-        done.store(true, Ordering::SeqCst);
+        drop(at_the_end);
         (writer.join().unwrap(), saved)
     });
     assert!(written > 10 && saved > 10, "{written} {saved}");
@@ -243,6 +257,7 @@ fn no_save_is_lost_to_what_is_put_back_at_the_same_time() {
             }
             false
         });
+        let at_the_end = AtTheEnd(&done);
         for saved in 0..2_000 {
             world.save("a.txt", "left\n");
             let text = format!("save {saved}\n");
@@ -257,7 +272,7 @@ fn no_save_is_lost_to_what_is_put_back_at_the_same_time() {
                 assert!(Instant::now() < limit, "save {saved} is gone");
             }
         }
-        done.store(true, Ordering::SeqCst);
+        drop(at_the_end);
         back.join().unwrap();
     });
 }

@@ -120,7 +120,11 @@ pub(super) fn run(mut args: ServeArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     // Whoever drives attacks at the sandbox wants it to be what refuses them.
     let usual = if args.protocol.is_some() { UnaskedArg::Auto } else { UnaskedArg::Never };
     let unasked = args.approve.unwrap_or(usual).into();
-    let journal = undo::journal(&args.workspace)?;
+    // An attack counts as one that got out if anything outside the workspace is another afterwards, a journal too.
+    let journal = match args.protocol {
+        Some(Protocol::Escapes) => None,
+        None => undo::journal(&args.workspace)?,
+    };
     if let Some(journal) = &journal {
         journal.begin("tool serve");
     }

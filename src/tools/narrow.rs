@@ -286,14 +286,15 @@ impl Said {
     /// The one file, of these that are there, to which what was found leads: a short text names it, or it is alone in a
     /// directory that the request asks more about.
     pub(crate) fn lead(&self, files: &[String]) -> Option<String> {
+        let known: HashSet<&str> = files.iter().map(String::as_str).collect();
         let mut leads = BTreeSet::new();
         for (path, content) in &self.found {
-            let is_file = files.contains(path);
+            let is_file = known.contains(path.as_str());
             if !is_file && !self.asks_more(content) {
                 continue;
             }
             if is_file {
-                leads.extend(self.leads_of(content, files));
+                leads.extend(self.leads_of(content, &known));
             } else if let Some(hits) = hits(content) {
                 // Where no line holds all of what was looked for, the file has more; else what its lines speak of.
                 match is_partial(content) {
@@ -309,7 +310,7 @@ impl Said {
                 }));
             }
         }
-        leads.retain(|lead| files.contains(lead));
+        leads.retain(|lead| known.contains(lead.as_str()));
         let mut leads = leads.into_iter().filter(|lead| !self.visited.contains(lead));
         match (leads.next(), leads.next()) {
             (Some(lead), None) => Some(lead),
@@ -318,8 +319,9 @@ impl Said {
     }
 
     /// The files that a short text names; of several those on lines that have words of the request.
-    fn leads_of(&self, content: &str, files: &[String]) -> BTreeSet<String> {
-        let named = |line: &str| paths_in(line).filter(|path| files.contains(path)).collect::<BTreeSet<_>>();
+    fn leads_of(&self, content: &str, files: &HashSet<&str>) -> BTreeSet<String> {
+        let named =
+            |line: &str| paths_in(line).filter(|path| files.contains(path.as_str())).collect::<BTreeSet<_>>();
         let all = named(content);
         if all.len() < 2 {
             return all;

@@ -15,7 +15,7 @@ use cap_tempfile::TempFile;
 use super::open;
 
 /// Exchanges that follow each other at most, where something else keeps saving the file.
-const EXCHANGES: usize = 8;
+const EXCHANGES: usize = 64;
 
 /// A file that was looked at.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Seen {
 pub(super) fn replace(dir: &Dir, name: &OsStr, new: TempFile<'_>, seen: &Seen) -> io::Result<bool> {
     let aside = aside();
     new.replace(&aside)?;
-    let placed = dir.symlink_metadata(&aside)?;
+    let placed = Held::of(dir, &aside)?;
     match exchange(dir, &aside, name) {
         Some(Ok(())) if seen.is(dir, &aside) => dir.remove_file(&aside).map(|()| true),
         Some(Ok(())) => give_back(dir, &aside, name, placed),
@@ -103,28 +103,63 @@ pub(super) fn remove(dir: &Dir, name: &OsStr, seen: &Seen) -> io::Result<bool> {
     }
 }
 
-/// Puts what came out under `aside` back under `name`, where `placed` is now, and whatever was saved there since.
-fn give_back(dir: &Dir, aside: &OsStr, name: &OsStr, mut placed: Metadata) -> io::Result<bool> {
+/// Puts what came out under `aside` back under `name`, where `placed` is now, unless something newer was saved there since.
+fn give_back(dir: &Dir, aside: &OsStr, name: &OsStr, mut placed: Held) -> io::Result<bool> {
     for _ in 0..EXCHANGES {
-        let Ok(coming) = dir.symlink_metadata(aside) else { return Ok(false) };
-        match exchange(dir, aside, name) {
-            Some(Ok(())) => {}
-            // Nothing is under the name any more; what came out is not lost for that.
-            _ => {
-                return rename_new(dir, aside, name)
-                    .ok()
-                    .filter(|done| *done)
-                    .map_or(Err(left(aside)), |_| Ok(false));
-            }
+        match Held::of(dir, name) {
+            Ok(now) if now.identity == placed.identity => {}
+            // Somebody has saved over what was placed, as they would have over what came out.
+            Ok(_) => return dir.remove_file(aside).map(|()| false),
+            Err(_) => break,
         }
-        let Ok(out) = dir.symlink_metadata(aside) else { return Ok(false) };
-        if identity(&out) == identity(&placed) {
-            // Nobody was in between: this is ours, or what somebody has saved over since.
+        let coming = Held::of(dir, aside)?;
+        if !matches!(exchange(dir, aside, name), Some(Ok(()))) {
+            break;
+        }
+        if Held::of(dir, aside)?.identity == placed.identity {
             return dir.remove_file(aside).map(|()| false);
         }
+        // Something was saved right before the exchange: now that is aside, and the newer one.
         placed = coming;
     }
-    Err(left(aside))
+    // Nothing is under the name any more; what came out is not lost for that.
+    match rename_new(dir, aside, name) {
+        Ok(true) => Ok(false),
+        _ => Err(left(aside)),
+    }
+}
+
+/// A file that is held, so that no other one gets its number while it is told from others by that.
+#[derive(Debug)]
+struct Held {
+    identity: Identity,
+    #[cfg(unix)]
+    _open: Option<std::os::fd::OwnedFd>,
+}
+
+impl Held {
+    fn of(dir: &Dir, name: &OsStr) -> io::Result<Self> {
+        #[cfg(unix)]
+        {
+            use rustix::fs::{Mode, OFlags, fstat, openat};
+            // On Linux whatever it is can be held without a right to it.
+            #[cfg(target_os = "linux")]
+            let how = OFlags::PATH;
+            #[cfg(not(target_os = "linux"))]
+            let how = OFlags::RDONLY | OFlags::NONBLOCK;
+            if let Ok(open) = openat(dir, name, how | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+                let stat = fstat(&open)?;
+                #[allow(clippy::unnecessary_cast, reason = "the types are others on other systems")]
+                let identity = (stat.st_dev as u64, stat.st_ino as u64);
+                return Ok(Self { identity, _open: Some(open) });
+            }
+        }
+        let identity = identity(&dir.symlink_metadata(name)?);
+        #[cfg(unix)]
+        return Ok(Self { identity, _open: None });
+        #[cfg(not(unix))]
+        Ok(Self { identity })
+    }
 }
 
 /// Exchanges two names; none where this system or file system cannot.
@@ -168,14 +203,20 @@ fn rename_new(dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<bool> {
     }
 }
 
+/// What tells a file from others: device and number, elsewhere than on Unix size and time.
 #[cfg(unix)]
-fn identity(metadata: &Metadata) -> (u64, u64) {
+type Identity = (u64, u64);
+#[cfg(not(unix))]
+type Identity = (u64, Option<cap_std::time::SystemTime>);
+
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> Identity {
     use cap_std::fs::MetadataExt as _;
     (metadata.dev(), metadata.ino())
 }
 
 #[cfg(not(unix))]
-fn identity(metadata: &Metadata) -> (u64, Option<cap_std::time::SystemTime>) {
+fn identity(metadata: &Metadata) -> Identity {
     (metadata.len(), metadata.modified().ok())
 }
 
