@@ -165,8 +165,8 @@ fn tell_of_others(journal: &Journal, root: &Root) -> anyhow::Result<()> {
             numbers.push("…".to_owned());
         }
         terminal::note(&format!(
-            "another directory was at this path before: its runs are not taken back in this one ({}); `--forget --run` \
-             forgets one",
+            "another directory was at this path before: its runs are not taken back in this one ({}); `--save-to DIR` and \
+             `--forget` take their numbers with `--run`",
             numbers.join(", ")
         ));
     }

@@ -29,9 +29,9 @@ pub(super) const OLDEST: &str =
 /// # let (directory, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
 /// # let root = Root::open(directory.path(), ambient_authority())?;
 ///
+/// std::fs::write(directory.path().join("notes.txt"), "long ".repeat(1_000))?;
 /// let bounds = Bounds { run_bytes: 2_000, ..Bounds::default() };
 /// let kept = Arc::new(Journal::open(&state.path().join("undo.db"), bounds)?).keep(&root);
-/// kept.write_file(&Grants::read_write(), "notes.txt", &"long ".repeat(1_000))?;
 /// // What is there now is more than a run may have.
 /// let error = kept.write_file(&Grants::read_write(), "notes.txt", "short").unwrap_err();
 /// assert!(error.kind() == Kind::Limit && error.to_string().contains("too large to be kept for undo"));

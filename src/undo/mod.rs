@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use toolgate_sandbox::{Root, output};
@@ -282,7 +282,8 @@ impl Journal {
     }
 
     /// Writes the files that a run changed in `root` as they were before it, below the directory `to`, which is made. For
-    /// files that cannot be taken back, since something else has changed them. None if there is no such run.
+    /// files that cannot be taken back, since something else has changed them. By its number it may also be a run that changed
+    /// [another directory](Self::runs_elsewhere) at its path. None if there is no such run.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -305,7 +306,11 @@ impl Journal {
     /// A journal that cannot be read; a directory that is there already, or cannot be made. A file that cannot be written is
     /// no error but refused.
     pub fn save(&self, root: &Root, number: Option<i64>, to: &Path) -> Result<Option<Saved>, Error> {
-        let Some(head) = self.head(root, number)? else { return Ok(None) };
+        let head = match (self.head(root, number)?, number) {
+            (None, Some(number)) if self.runs_elsewhere(root)?.contains(&number) => self.any(number)?,
+            (head, _) => head,
+        };
+        let Some(head) = head else { return Ok(None) };
         let (run, _) = self.whole(head)?;
         let histories = self.histories(run.number)?;
         let to = save::make(to)?;
@@ -389,6 +394,13 @@ impl Journal {
         Ok(self.heads(root)?.into_iter().find(is_wanted))
     }
 
+    /// The run of that number in any workspace.
+    fn any(&self, number: i64) -> Result<Option<Head>, Error> {
+        let connection = locked(&self.connection);
+        let mut query = connection.prepare_cached("SELECT id, task, began FROM run WHERE id = ?1")?;
+        Ok(query.query_row([number], head_of).optional()?)
+    }
+
     /// The runs in `root`, newest first.
     fn heads(&self, root: &Root) -> Result<Vec<Head>, Error> {
         let place = Place::of(root)?;
@@ -397,9 +409,7 @@ impl Journal {
         let mut heads = Vec::new();
         for (known, how) in place.alike(&connection)? {
             let Some(since) = how.since() else { continue };
-            let rows = query.query_map([known.id, since], |row| {
-                Ok(Head { number: row.get(0)?, task: row.get(1)?, began: row.get(2)? })
-            })?;
+            let rows = query.query_map([known.id, since], head_of)?;
             heads.extend(rows.collect::<rusqlite::Result<Vec<Head>>>()?);
         }
         heads.sort_unstable_by_key(|head| std::cmp::Reverse(head.number));
@@ -420,6 +430,10 @@ impl Journal {
         let Head { number, task, began } = head;
         Ok((Run { number, task, began, files, commands }, last_deed))
     }
+}
+
+fn head_of(row: &Row<'_>) -> rusqlite::Result<Head> {
+    Ok(Head { number: row.get(0)?, task: row.get(1)?, began: row.get(2)? })
 }
 
 /// Removes a run in which nothing is left, and its workspace where there is nothing more to tell of it.

@@ -78,13 +78,14 @@ impl Place {
     /// else is the same. A number of a directory is given to another one when it is removed: alone, without the moment
     /// at which it was made, it tells nothing of a directory that has another path.
     pub(super) fn matches(&self, known: &Known) -> Match {
-        let is_there = self.has_path_of(known);
         let Some(inode) = known.inode else {
             return match self.made {
-                Some(made) if is_there => Match::Since(made),
+                Some(made) if self.has_path_of(known) => Match::Since(made),
                 _ => Match::Other,
             };
         };
+        // Beside its number a path that is no text is enough as it is shown.
+        let is_there = self.path == known.path;
         let is_device = known.device == Some(self.device);
         let tells = self.born.is_some();
         let is_same = inode == self.inode && known.born == self.born;
@@ -95,7 +96,7 @@ impl Place {
         }
     }
 
-    /// Whether it has the path that `known` was last seen under. That a path that is no text has it is never certain.
+    /// Whether it has the path that `known` was last seen under. Of a path that is no text that is never certain.
     pub(super) fn has_path_of(&self, known: &Known) -> bool {
         self.path == known.path && !self.path.contains(char::REPLACEMENT_CHARACTER)
     }
@@ -172,6 +173,8 @@ mod tests {
             let then = place("/w", device, inode, born);
             assert_eq!(then.matches(&kept(&then)), Match::Same);
             assert_eq!(place("/moved", device, inode, born).matches(&kept(&then)), Match::Other);
+            let no_text = place("/\u{fffd}", device, inode, born);
+            assert_eq!(no_text.matches(&kept(&no_text)), Match::Same, "every directory is itself");
         }
         let without_birth = place("/w", 9, 42, None);
         assert_eq!(without_birth.matches(&kept(&place("/w", 8, 42, None))), Match::Other);

@@ -306,7 +306,10 @@ fn another_directory_at_the_path_is_not_undone_into_and_a_moved_one_is() {
     assert_eq!(journal.runs(&other).unwrap(), []);
     assert_eq!(journal.undo(&other, None).unwrap(), None);
     assert_eq!(journal.undo(&other, Some(run)).unwrap(), None);
-    assert_eq!(journal.save(&other, Some(run), &above.path().join("saved")).unwrap(), None);
+    assert_eq!(journal.save(&other, None, &above.path().join("none")).unwrap(), None);
+    // What is kept of it can be had all the same, since nothing here is changed by that.
+    journal.save(&other, Some(run), &above.path().join("saved")).unwrap().unwrap();
+    assert_eq!(std::fs::read_to_string(above.path().join("saved/a")).unwrap(), "first\n");
     assert_eq!(std::fs::read_to_string(path.join("a")).unwrap(), "by the run\n");
     assert_eq!(journal.runs_elsewhere(&other).unwrap(), [run]);
     // To forget all that is kept here is not to forget what is kept of the one that was moved.
