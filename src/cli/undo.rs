@@ -30,8 +30,9 @@ Examples:
 
 What write_file, create_file and edit_file replace is kept outside the workspace, in TOOLGATE_STATE or toolgate in the
 user's state directory, for its owner alone. A run may have 64 MiB of it and 10,000 changes and commands: what is more
-is not changed; an MCP server begins a run each hour. A workspace may have 256 MiB and 1,000 runs: its oldest are forgotten first. All may have 2 GiB: runs
-older than 7 days are forgotten first, and where there are none nothing more is changed until --forget makes room.
+is not changed. A server of tools begins a run each hour. A workspace may have 256 MiB and 1,000 runs: its oldest are
+forgotten first. All may have 2 GiB: runs older than 7 days are forgotten first, and where there are none nothing more
+is changed until --forget makes room.
 
 A workspace is known by its directory, not by its path: it can be moved, and another directory in its place has none of
 its runs. What commands and components change is not known and not taken back; undo names them. A file that was changed
