@@ -1,5 +1,8 @@
 //! The SQLite files of this program: shared by processes, and brought to the schema that this version knows.
 
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
@@ -8,6 +11,61 @@ use crate::Error;
 
 /// How long a process waits for another one that is writing.
 const BUSY: Duration = Duration::from_secs(10);
+
+/// Who may look into a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Its owner alone. A file that is there already is made so.
+    Owner,
+    /// Its owner alone, unless the file is there already and says otherwise.
+    AsItIs,
+}
+
+/// Opens a database, which is created if it is not there, so that no other user can read it in between.
+///
+/// # Errors
+/// A file that cannot be opened, or whose permissions cannot be taken back.
+pub(crate) fn open(file: &Path, readers: Readers) -> Result<Connection, Error> {
+    let failed = |what: &str, why: io::Error| Error::input(format!("cannot {what}: {why}"));
+    // Names that mean something else to SQLite are files here.
+    let file = std::path::absolute(file).map_err(|why| failed("find it", why))?;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // Where it cannot be created SQLite says why.
+    let _ = options.open(&file);
+    if readers == Readers::Owner {
+        // What a link to nothing leads to would be made with other permissions.
+        if std::fs::symlink_metadata(&file).is_ok_and(|metadata| metadata.is_symlink()) {
+            return Err(Error::input("it is a link, not a file"));
+        }
+        tighten(&file).map_err(|why| failed("keep others from reading it", why))?;
+    }
+    Ok(Connection::open(&file)?)
+}
+
+/// Takes the permissions of all but the owner from a database and the files beside it, as far as they are there. Those
+/// that come later get the permissions of the first.
+pub(crate) fn tighten(file: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    for suffix in ["", "-wal", "-shm"] {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mut name = std::ffi::OsString::from(file);
+        name.push(suffix);
+        let metadata = match std::fs::metadata(&name) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
+            metadata => metadata?,
+        };
+        let mode = metadata.permissions().mode();
+        if metadata.is_file() && mode & 0o077 != 0 {
+            std::fs::set_permissions(&name, std::fs::Permissions::from_mode(mode & 0o700))?;
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = file;
+    Ok(())
+}
 
 /// Makes a file one that others read while it is written, and whose commits are on the disk.
 pub(crate) fn share(connection: &Connection) -> rusqlite::Result<()> {

@@ -64,7 +64,7 @@ pub(super) fn run(args: McpArgs) -> anyhow::Result<Exit> {
     let memory = Arc::new(workspace.memory()?);
     let journal = undo::journal(&workspace)?;
     if let Some(journal) = &journal {
-        journal.begin("mcp");
+        journal.begin_session("mcp");
     }
     let limits = ProcessLimits::default();
     let registry = tool::registry_with(&workspace, &limits, memory.clone(), journal.as_ref())?;

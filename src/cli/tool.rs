@@ -97,7 +97,11 @@ impl Workspace {
     pub(super) fn memory(&self) -> Result<Memory, crate::Error> {
         match &self.db {
             None => Memory::in_process(),
-            Some(file) => Memory::open(file),
+            Some(file) => {
+                state::keep_private(file)
+                    .map_err(|why| crate::Error::input(why.to_string()).context(file.display()))?;
+                Memory::open(file)
+            }
         }
     }
 }

@@ -126,7 +126,7 @@ pub(super) fn run(mut args: ServeArgs, out: &mut dyn Write) -> anyhow::Result<Ex
         None => undo::journal(&args.workspace)?,
     };
     if let Some(journal) = &journal {
-        journal.begin("tool serve");
+        journal.begin_session("tool serve");
     }
     let memory = args.workspace.memory()?;
     let mut registry = tool::registry_with(&args.workspace, &limits, memory, journal.as_ref())?;

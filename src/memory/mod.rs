@@ -11,7 +11,8 @@ use rusqlite::{Connection, Row};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Error, database};
+use crate::Error;
+use crate::database::{self, Readers};
 
 /// A store of memories: a file, or the process's own memory.
 ///
@@ -89,7 +90,7 @@ pub struct Entry {
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/1.sql")];
 
 impl Memory {
-    /// The memory in a file, which is created if it is not there.
+    /// The memory in a file, which is created if it is not there, for its owner alone.
     ///
     /// # Errors
     /// A file that cannot be opened, is no such database, or was made by a newer version.
@@ -106,16 +107,13 @@ impl Memory {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open(file: &Path) -> Result<Self, Error> {
-        let open = || -> rusqlite::Result<Connection> {
-            let connection = Connection::open(file)?;
+        let open = || -> Result<Connection, Error> {
+            let connection = database::open(file, Readers::AsItIs)?;
             // Readers go on while one process writes, and a crash loses nothing that was committed.
             database::share(&connection)?;
             Ok(connection)
         };
-        open()
-            .map_err(Error::from)
-            .and_then(Self::prepare)
-            .map_err(|error| error.context(format!("memory {}", file.display())))
+        open().and_then(Self::prepare).map_err(|error| error.context(format!("memory {}", file.display())))
     }
 
     /// A memory that ends with the process.

@@ -3,6 +3,9 @@
 //! Invariant: a file is only ever put back from a state that one of its changes left or found, so that what somebody
 //! else wrote into it stays.
 
+/// Said of a file that is in no state that the run knows.
+pub(super) const CHANGED: &str = "it was changed since by something else";
+
 /// The SHA-256 of a file's bytes; none for no file.
 pub(super) type State = Option<[u8; 32]>;
 
@@ -15,7 +18,9 @@ pub(super) struct Link {
     pub(super) before: State,
     /// What it left.
     pub(super) after: State,
-    /// Why what it found was not kept.
+    /// Whether what it found is kept with it. Else it is what the change before it left.
+    pub(super) kept: bool,
+    /// Why what it found was not kept at all.
     pub(super) lost: Option<String>,
 }
 
@@ -52,9 +57,10 @@ pub(super) fn plan(links: &[Link], now: State) -> Plan {
     let is_ours = links.iter().any(|link| link.found(state) || link.after == state);
     if !is_ours {
         plan.undone.clear();
-        plan.why = Some("it was changed since by something else".to_owned());
+        plan.why = Some(CHANGED.to_owned());
         return plan;
     }
+    let mut passed = Vec::new();
     for link in rest {
         if link.after != state {
             plan.why = Some("something else changed it between two changes of this run".to_owned());
@@ -65,8 +71,15 @@ pub(super) fn plan(links: &[Link], now: State) -> Plan {
             break;
         }
         state = link.before;
-        plan.target = Some(link.id);
-        plan.undone.push(link.id);
+        passed.push(link.id);
+        if link.kept {
+            plan.target = Some(link.id);
+            plan.undone.append(&mut passed);
+        }
+    }
+    // Only where the change before is not there any more, whose bytes would have been enough.
+    if !passed.is_empty() && plan.why.is_none() {
+        plan.why = Some("what was there before was not kept".to_owned());
     }
     plan
 }
@@ -82,7 +95,13 @@ mod tests {
         let state = |n: u8| (n > 0).then_some([n; 32]);
         (1..)
             .zip(states)
-            .map(|(id, &(before, after))| Link { id, before: state(before), after: state(after), lost: None })
+            .map(|(id, &(before, after))| Link {
+                id,
+                before: state(before),
+                after: state(after),
+                kept: true,
+                lost: None,
+            })
             .collect()
     }
 
@@ -111,6 +130,22 @@ mod tests {
         assert_eq!(of(&[(0, 1)], 9), (None, vec![], false));
         assert_eq!(of(&[(1, 2)], 0), (None, vec![], false), "the file was removed");
         assert_eq!(of(&[(0, 1), (5, 6)], 6), (Some(2), vec![2], false), "changed in between");
+    }
+
+    #[test]
+    fn a_change_whose_earlier_bytes_are_not_with_it_is_taken_back_with_the_one_before() {
+        let of = |links: &[Link], now| {
+            let plan = plan(links, Some([now; 32]));
+            (plan.target, plan.undone, plan.why.is_none())
+        };
+        let mut links = links(&[(1, 2), (2, 3), (3, 4)]);
+        (links[1].kept, links[2].kept) = (false, false);
+        assert_eq!(of(&links, 4), (Some(1), vec![3, 2, 1], true));
+        assert_eq!(of(&links, 3), (Some(1), vec![3, 2, 1], true), "the last one did not happen");
+        assert_eq!(of(&links[1..], 4), (None, vec![], false), "nothing is put back from nothing");
+        links[1].kept = true;
+        links[0].after = Some([9; 32]);
+        assert_eq!(of(&links, 4), (Some(2), vec![3, 2], false), "changed in between");
     }
 
     #[test]

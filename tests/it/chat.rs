@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::{Arc, Mutex};
@@ -183,8 +184,13 @@ fn a_chat_takes_back_what_its_newest_task_wrote() {
     let (workspace, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::write(workspace.path().join("note.txt"), "first\n").unwrap();
     let before = files(workspace.path());
+    // A history that others can read, as a version made it that did not care.
+    let history = state.path().join("history.txt");
+    std::fs::write(&history, "").unwrap();
+    std::fs::set_permissions(&history, std::fs::Permissions::from_mode(0o644)).unwrap();
     let arguments = ["--mode", "edit", "--tool-choice", "write_file", "--max-iterations", "2"];
     let Some(mut chat) = Terminal::chat(workspace.path(), state.path(), &arguments) else { return };
+    assert_eq!(history.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let task = "Write the word hello to the file note.txt\r";
     chat.press(task);
     chat.expect("allow write_file?");

@@ -349,13 +349,26 @@ fn undo_takes_back_calls_newest_first_and_names_what_it_leaves() {
     assert!(run(&["undo"], 0).contains("put back \"new/b.txt\""));
     assert!(!dir.path().join("new").exists());
     std::fs::write(dir.path().join("a.txt"), "gamma\n").unwrap();
-    assert!(run(&["undo"], 1).contains("left \"a.txt\" alone: it was changed since"));
+    let left = run(&["undo"], 1);
+    assert!(
+        left.contains("left \"a.txt\" alone: it was changed since") && left.contains("--save-to DIR"),
+        "{left}"
+    );
     assert_eq!(read("a.txt").as_deref(), Some("gamma\n"));
+    assert!(run(&["undo", "--save-to", "before"], 0).contains("saved \"a.txt\""));
+    assert_eq!(read("before/a.txt").as_deref(), Some("alpha\n"));
+    assert!(run(&["undo", "--save-to", "before"], 2).contains("already"));
+    run(&["undo", "--save-to", "x", "--forget"], 2);
     std::fs::write(dir.path().join("a.txt"), "beta\n").unwrap();
     run(&["undo"], 0);
     assert_eq!(read("a.txt").as_deref(), Some("alpha\n"));
     assert_eq!(run(&["undo", "--list"], 0), "");
     run(&["undo", "--run", "99"], 2);
+    run(&["undo", "--forget", "--run", "9223372036854775807"], 2);
+    write("a.txt", "delta\n");
+    assert!(run(&["undo", "--forget"], 0).starts_with("1 run forgotten, "));
+    assert!(run(&["undo"], 0).contains("nothing to take back"));
+    assert_eq!(read("a.txt").as_deref(), Some("delta\n"));
     // A journal in the workspace could be written by the tools: there is none then.
     let inside = toolgate()
         .current_dir(dir.path())
@@ -365,4 +378,110 @@ fn undo_takes_back_calls_newest_first_and_names_what_it_leaves() {
         .unwrap();
     assert!(String::from_utf8(inside.stderr).unwrap().contains("cannot be undone"));
     assert!(!dir.path().join("state/undo.db").exists());
+}
+
+#[test]
+#[cfg(unix)]
+fn the_list_of_runs_shows_hostile_names_and_tasks_on_their_own_lines() {
+    use std::sync::Arc;
+    use toolgate::undo::{Bounds, Journal};
+    use toolgate_sandbox::{Grants, Root, ambient_authority};
+    let (dir, state) = (workspace(), tempfile::tempdir().unwrap());
+    let root = Root::open(dir.path(), ambient_authority()).unwrap();
+    let bounds = Bounds { runs: 1, ..Bounds::default() };
+    let journal = Arc::new(Journal::open(&state.path().join("undo.db"), bounds).unwrap());
+    for task in ["goes", "evil\x1b[2J\n99  forged\r\u{202e}"] {
+        journal.begin(task);
+        journal.note(&root, "run_command: \x1b]0;title\x07\n98  forged").unwrap();
+        for name in ["a\nb", "a\r\nb", "97  forged\x1b[31m"] {
+            journal.keep(&root).write_file(&Grants::read_write(), name, task).unwrap();
+        }
+    }
+    let show = |arguments: &[&str]| {
+        let mut command = toolgate();
+        command.current_dir(dir.path()).env("TOOLGATE_STATE", state.path()).args(arguments);
+        let output = command.output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (list, notes) = show(&["undo", "--list"]);
+    let lines: Vec<&str> = list.lines().collect();
+    assert_eq!(lines[1..4], ["    a\\u{a}b", "    a\\u{d}\\u{a}b", "    97  forged\\u{1b}[31m"], "{list}");
+    assert!(lines.len() == 5 && lines.iter().filter(|line| !line.starts_with("    ")).count() == 1, "{list}");
+    assert!(!list.contains(|c: char| c.is_control() && c != '\n') && !list.contains('\u{202e}'), "{list:?}");
+    assert!(notes.contains("older runs were forgotten to make room: 1"), "{notes}");
+    let (json, _) = show(&["undo", "--list", "--json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["files"][1], "a\r\nb");
+    let (undone, _) = show(&["undo"]);
+    assert!(!undone.contains(|c: char| c.is_control() && c != '\n'), "{undone:?}");
+    assert_eq!(undone.lines().count(), 5, "{undone}");
+}
+
+#[test]
+#[cfg(unix)]
+fn another_directory_at_the_path_of_runs_is_said_to_be_one() {
+    let (above, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = above.path().join("w");
+    let run = |arguments: &[&str]| {
+        let mut command = toolgate();
+        command.current_dir(&path).env("TOOLGATE_STATE", state.path()).args(arguments);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+    };
+    std::fs::create_dir(&path).unwrap();
+    run(&["tool", "call", "write_file", r#"{"path": "a", "content": "x"}"#, "--mode", "edit"]);
+    assert!(!run(&["undo", "--list"]).contains("another directory"));
+    std::fs::rename(&path, above.path().join("moved")).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("a"), "x").unwrap();
+    for arguments in [&["undo"][..], &["undo", "--list"]] {
+        let said = run(arguments);
+        assert!(said.contains("another directory was at this path before") && said.contains("(1)"), "{said}");
+    }
+    assert!(path.join("a").exists());
+    assert!(run(&["undo", "--workspace", "../moved"]).contains("put back \"a\""));
+}
+
+#[test]
+#[cfg(unix)]
+fn what_is_kept_for_a_person_is_kept_from_others() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (dir, state) = (workspace(), tempfile::tempdir().unwrap());
+    let chmod = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    let run = |arguments: &[&str]| {
+        let mut command = toolgate();
+        command.current_dir(dir.path()).env("TOOLGATE_STATE", state.path()).args(arguments);
+        let output = command.output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let write = ["tool", "call", "write_file", r#"{"path": "a.txt", "content": "x"}"#, "--mode", "edit"];
+    for others in [0o777, 0o775, 0o757] {
+        chmod(state.path(), others);
+        let (done, why) = run(&write);
+        assert!(
+            !done && why.contains("other users can write in it") && why.contains("TOOLGATE_STATE"),
+            "{why}"
+        );
+        assert!(std::fs::read_dir(state.path()).unwrap().next().is_none());
+    }
+    assert_eq!(std::fs::read_to_string(dir.path().join("a.txt")).unwrap(), "alpha\n");
+    // Control: others may look into the directory, but not into what is kept there.
+    chmod(state.path(), 0o755);
+    let (done, why) = run(&write);
+    assert!(done, "{why}");
+    assert_eq!(mode(&state.path().join("undo.db")), 0o600);
+    // The memory too, where it lies there; elsewhere a file that is there is as its owner made it.
+    let (kept, shared) = (state.path().join("memory.db"), dir.path().join("memory.db"));
+    for file in [&kept, &shared] {
+        let list = ["tool", "list", "--db", file.to_str().unwrap()];
+        assert!(run(&list).0);
+        assert_eq!(mode(file), 0o600, "made for its owner alone");
+        chmod(file, 0o644);
+        assert!(run(&list).0);
+    }
+    assert_eq!((mode(&kept), mode(&shared)), (0o600, 0o644));
 }

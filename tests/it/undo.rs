@@ -2,12 +2,16 @@
 //! something else wrote stays.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use toolgate::undo::{Bounds, Journal};
-use toolgate_sandbox::{FileLimits, Grants, Root, ambient_authority};
+use toolgate_sandbox::{FileLimits, Grants, Kind, Root, ambient_authority};
 
 /// Every path below a directory with its bytes; directories without.
 type Tree = BTreeMap<PathBuf, Option<Vec<u8>>>;
@@ -24,6 +28,25 @@ fn tree(dir: &Path) -> Tree {
         }
     }
     found
+}
+
+/// Its permission bits.
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().permissions().mode() & 0o777
+}
+
+fn open(path: &Path) -> Root {
+    Root::open(path, ambient_authority()).unwrap()
+}
+
+/// Whether another user can read a file; only root can try.
+fn others_can_read(file: &Path) -> Option<bool> {
+    use std::os::unix::process::CommandExt as _;
+    rustix::process::geteuid().is_root().then(|| {
+        let mut command = std::process::Command::new("cat");
+        let output = command.arg(file).uid(65_534).gid(65_534).output().unwrap();
+        output.status.success()
+    })
 }
 
 /// A workspace whose changes are kept, and the journal that keeps them.
@@ -56,6 +79,40 @@ impl World {
 
     fn write(&self, path: &str, content: &str) {
         self.kept().write_file(&Grants::read_write(), path, content).unwrap();
+    }
+
+    /// The journal's own database, as another process has it.
+    fn database(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.state.path().join("undo.db")).unwrap()
+    }
+
+    /// Bytes that count, runs, and changes and deeds, by the journal's own totals.
+    fn counts(&self) -> (i64, i64, i64) {
+        let sql = "SELECT (SELECT bytes FROM total), (SELECT ifnull(sum(runs), 0) FROM workspace), \
+             (SELECT ifnull(sum(entries), 0) FROM run)";
+        self.database().query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap()
+    }
+
+    /// Compares the totals with what there is.
+    fn check_totals(&self) {
+        let sql = "SELECT (SELECT ifnull(sum(256 + length(CAST(path AS BLOB)) + ifnull(length(before_bytes), 0)), 0) FROM change)
+                 + (SELECT ifnull(sum(256 + length(CAST(what AS BLOB))), 0) FROM deed)
+                 + (SELECT ifnull(sum(256 + length(CAST(task AS BLOB))), 0) FROM run),
+             (SELECT count(*) FROM run), (SELECT count(*) FROM change) + (SELECT count(*) FROM deed)";
+        let there: (i64, i64, i64) =
+            self.database().query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        assert_eq!(self.counts(), there);
+        let sums: (i64, i64) = self
+            .database()
+            .query_row("SELECT (SELECT ifnull(sum(bytes), 0) FROM run), (SELECT ifnull(sum(bytes), 0) FROM workspace)", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .unwrap();
+        assert_eq!(sums, (there.0, there.0));
+    }
+
+    fn tasks(&self) -> Vec<String> {
+        self.journal.runs(&self.root).unwrap().into_iter().map(|run| run.task).collect()
     }
 
     /// Takes back run after run until none is left; the refusals.
@@ -111,6 +168,7 @@ proptest! {
                 }
             }
         }
+        world.check_totals();
         // Each run taken back gives the tree it began with, the newest first.
         while let Some(undone) = world.journal.undo(&world.root, None).unwrap() {
             prop_assert_eq!(&undone.refused, &[]);
@@ -118,6 +176,7 @@ proptest! {
             prop_assert!(snapshots.contains(&now), "{:?}", now);
         }
         prop_assert_eq!(tree(world.dir.path()), before);
+        prop_assert_eq!(world.counts(), (0, 0, 0), "nothing is left in the journal");
     }
 
     #[test]
@@ -162,10 +221,8 @@ fn a_change_in_between_stays_and_the_rest_is_taken_back() {
 }
 
 #[test]
-fn permissions_come_back_and_links_are_not_followed() {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+fn the_permissions_of_now_stay_and_links_are_not_followed() {
     let world = World::new(Bounds::default());
-    std::fs::set_permissions(world.path("a"), std::fs::Permissions::from_mode(0o640)).unwrap();
     world.journal.begin("run");
     world.write("a", "x");
     world.write("kept/b", "x");
@@ -174,45 +231,29 @@ fn permissions_come_back_and_links_are_not_followed() {
     std::fs::rename(world.path("kept"), world.path("moved")).unwrap();
     symlink("moved", world.path("kept")).unwrap();
     let undone = world.journal.undo(&world.root, None).unwrap().unwrap();
-    assert_eq!(world.path("a").metadata().unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(undone.restored, ["a"]);
+    assert_eq!(mode(&world.path("a")), 0o600);
     assert!(undone.refused[0].0 == "kept/b" && undone.refused[0].1.contains("somewhere else"), "{undone:?}");
     assert_eq!(std::fs::read_to_string(world.path("moved/b")).unwrap(), "x");
 }
 
 #[test]
-fn a_journal_keeps_within_its_bounds_and_says_what_it_could_not_keep() {
-    let world = World::new(Bounds { bytes: 100, runs: 3 });
-    for n in 0..5 {
-        world.journal.begin(&format!("run {n}"));
-        world.write("a", &"x".repeat(40 + n));
-    }
-    let runs = world.journal.runs(&world.root).unwrap();
-    assert_eq!(runs.iter().map(|run| run.task.as_str()).collect::<Vec<_>>(), ["run 4", "run 3"], "{runs:?}");
-    world.journal.begin("large");
-    world.write("a", &"y".repeat(150));
-    world.write("a", "z");
-    let undone = world.journal.undo(&world.root, None).unwrap().unwrap();
-    assert!(undone.refused[0].1.contains("100 bytes at most"), "{undone:?}");
-    assert_eq!(std::fs::read_to_string(world.path("a")).unwrap(), "z", "nothing is put back from nothing");
-}
-
-#[test]
-fn a_file_that_cannot_be_kept_is_written_and_named() {
+fn a_file_that_cannot_be_kept_is_not_written() {
     let world = World::new(Bounds::default());
+    let before = tree(world.dir.path());
     let grants =
         Grants { limits: FileLimits { max_file_bytes: 5, ..FileLimits::default() }, ..Grants::read_write() };
-    world.journal.begin("run");
-    world.kept().write_file(&grants, "a", "1").unwrap();
-    let undone = world.journal.undo(&world.root, None).unwrap().unwrap();
-    assert!(undone.refused[0].1.contains("was not kept"), "{undone:?}");
+    world.kept().write_file(&grants, "a", "1").unwrap_err();
+    assert_eq!(tree(world.dir.path()), before);
+    assert_eq!(world.journal.runs(&world.root).unwrap(), []);
+    world.kept().write_file(&grants, "new", "1").unwrap();
 }
 
 #[test]
 fn a_write_that_cannot_be_journalled_does_not_happen() {
     let world = World::new(Bounds::default());
     let before = tree(world.dir.path());
-    let database = rusqlite::Connection::open(world.state.path().join("undo.db")).unwrap();
-    database.execute_batch("DROP TABLE change").unwrap();
+    world.database().execute_batch("DROP TABLE change").unwrap();
     let error = world.kept().write_file(&Grants::read_write(), "q/new", "x").unwrap_err();
     assert!(error.to_string().contains("could not be kept"), "{error}");
     assert_eq!(tree(world.dir.path()), before);
@@ -245,4 +286,510 @@ fn workspaces_do_not_see_each_other_s_runs() {
     let undone = world.journal.undo(&world.root, None).unwrap().unwrap();
     assert_eq!(undone.run.commands, ["run_command: make"]);
     assert!(undone.to_string().contains("not taken back"), "{undone}");
+}
+
+#[test]
+fn another_directory_at_the_path_is_not_undone_into_and_a_moved_one_is() {
+    let above = tempfile::tempdir().unwrap();
+    let (path, moved) = (above.path().join("w"), above.path().join("moved"));
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("a"), "first\n").unwrap();
+    let journal = Arc::new(Journal::open(&above.path().join("undo.db"), Bounds::default()).unwrap());
+    journal.begin("run");
+    journal.keep(&open(&path)).write_file(&Grants::read_write(), "a", "by the run\n").unwrap();
+    // Another checkout in its place, with the very bytes that the run left.
+    std::fs::rename(&path, &moved).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("a"), "by the run\n").unwrap();
+    let other = open(&path);
+    let run = journal.runs(&open(&moved)).unwrap()[0].number;
+    assert_eq!(journal.runs(&other).unwrap(), []);
+    assert_eq!(journal.undo(&other, None).unwrap(), None);
+    assert_eq!(journal.undo(&other, Some(run)).unwrap(), None);
+    assert_eq!(journal.save(&other, None, &above.path().join("none")).unwrap(), None);
+    // What is kept of it can be had all the same, since nothing here is changed by that.
+    journal.save(&other, Some(run), &above.path().join("saved")).unwrap().unwrap();
+    assert_eq!(std::fs::read_to_string(above.path().join("saved/a")).unwrap(), "first\n");
+    assert_eq!(std::fs::read_to_string(path.join("a")).unwrap(), "by the run\n");
+    assert_eq!(journal.runs_elsewhere(&other).unwrap(), [run]);
+    // To forget all that is kept here is not to forget what is kept of the one that was moved.
+    assert!(journal.forget(&other, None).unwrap().runs.is_empty());
+    let undone = journal.undo(&open(&moved), None).unwrap().unwrap();
+    assert_eq!(undone.restored, ["a"]);
+    assert_eq!(std::fs::read_to_string(moved.join("a")).unwrap(), "first\n");
+    assert_eq!(journal.runs_elsewhere(&other).unwrap(), [0_i64; 0]);
+}
+
+#[test]
+fn one_journal_tells_the_workspaces_of_one_run_apart() {
+    let world = World::new(Bounds::default());
+    let other = tempfile::tempdir().unwrap();
+    let other = open(other.path());
+    world.journal.begin("run");
+    world.write("a", "x");
+    world.journal.keep(&other).write_file(&Grants::read_write(), "a", "y").unwrap();
+    assert_eq!(world.journal.runs(&other).unwrap()[0].files, ["a"]);
+    assert_eq!(world.undo_all(), []);
+    assert_eq!(std::fs::read_to_string(world.path("a")).unwrap(), "first a\n");
+    assert_eq!(world.journal.runs(&other).unwrap().len(), 1);
+}
+
+#[test]
+fn names_that_are_no_text_lead_to_their_own_files() {
+    let world = World::new(Bounds::default());
+    let name = |byte: u8| world.dir.path().join(OsStr::from_bytes(&[b'f', byte]));
+    for (link, byte) in [("one", 0xff), ("other", 0xfe)] {
+        std::fs::write(name(byte), format!("first {link}")).unwrap();
+        // A model says what is text; a link leads it to what is not.
+        symlink(name(byte).file_name().unwrap(), world.path(link)).unwrap();
+        world.write(link, "by the run");
+    }
+    world.write("f\u{fffd}", "by the run");
+    std::fs::write(world.path("back\\xff"), "").unwrap();
+    world.write("back\\xff", "by the run");
+    let run = world.journal.runs(&world.root).unwrap().remove(0);
+    assert_eq!(run.files, ["f\\xff", "f\\xfe", "f\u{fffd}", "back\\\\xff"]);
+    let json = serde_json::to_value(&run).unwrap();
+    assert_eq!(json["files"][0], "f\\xff");
+    let to = world.state.path().join("saved");
+    assert_eq!(world.journal.save(&world.root, None, &to).unwrap().unwrap().refused, []);
+    assert_eq!(std::fs::read(to.join(OsStr::from_bytes(b"f\xfe"))).unwrap(), b"first other");
+    assert_eq!(world.undo_all(), []);
+    assert_eq!(std::fs::read_to_string(name(0xff)).unwrap(), "first one");
+    assert_eq!(std::fs::read_to_string(name(0xfe)).unwrap(), "first other");
+    assert!(!world.path("f\u{fffd}").exists());
+}
+
+/// A journal as version 1 made it, with a run in `path` that began at `began` and wrote "new" over "old" in `a`.
+fn old_journal(file: &Path, path: &Path, began: i64) {
+    let digest = |text: &str| -> [u8; 32] {
+        sha2::Digest::finalize(<sha2::Sha256 as sha2::Digest>::new_with_prefix(text)).into()
+    };
+    let old = rusqlite::Connection::open(file).unwrap();
+    old.pragma_update(None, "auto_vacuum", "full").unwrap();
+    old.execute_batch(include_str!("../../src/undo/migrations/1.sql")).unwrap();
+    old.pragma_update(None, "user_version", 1).unwrap();
+    // A run that was taken back: its number is used up.
+    old.execute("INSERT INTO run (id, workspace, task, began) VALUES (40, '/gone', 'gone', 1)", []).unwrap();
+    old.execute("DELETE FROM run", []).unwrap();
+    old.execute(
+        "INSERT INTO run (id, workspace, task, began) VALUES (7, ?1, 'old run', ?2)",
+        rusqlite::params![path.canonicalize().unwrap().to_str().unwrap(), began],
+    )
+    .unwrap();
+    let sql = "INSERT INTO change (run, path, before_digest, before_bytes, mode, lost, after_digest, after_len, directories) \
+         VALUES (7, ?1, ?2, ?3, 420, ?4, ?5, 3, 0)";
+    for (path, kept, lost) in [("a", true, None), ("big", false, Some("too large")), ("\u{fffd}", true, None)]
+    {
+        let (before, bytes) = (digest("old"), kept.then_some(&b"old"[..]));
+        old.execute(sql, rusqlite::params![path, before, bytes, lost, digest("new")]).unwrap();
+    }
+    old.execute("INSERT INTO deed (run, what) VALUES (7, 'run_command: make')", []).unwrap();
+}
+
+#[test]
+fn a_journal_of_version_1_is_read_where_its_directory_is_still_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = tempfile::tempdir().unwrap();
+    for file in ["a", "big", "\u{fffd}"] {
+        std::fs::write(dir.path().join(file), "new").unwrap();
+    }
+    let root = open(dir.path());
+    let made =
+        i64::try_from(root.id().unwrap().born.expect("this file system tells when").as_secs()).unwrap();
+    // The directory was made after the run: it is another one.
+    let file = state.path().join("other.db");
+    old_journal(&file, dir.path(), made - 1);
+    let journal = Journal::open(&file, Bounds::default()).unwrap();
+    assert_eq!(journal.undo(&root, None).unwrap(), None);
+    assert_eq!(journal.runs_elsewhere(&root).unwrap(), [7]);
+    assert_eq!(journal.forget(&root, Some(7)).unwrap().runs, [7]);
+    assert_eq!(journal.runs_elsewhere(&root).unwrap(), [0_i64; 0]);
+
+    let file = state.path().join("undo.db");
+    old_journal(&file, dir.path(), made);
+    let journal = Arc::new(Journal::open(&file, Bounds::default()).unwrap());
+    journal.begin("new run");
+    journal.keep(&root).write_file(&Grants::read_write(), "a", "newer").unwrap();
+    let runs = journal.runs(&root).unwrap();
+    assert_eq!(
+        runs.iter().map(|run| (run.number, run.task.as_str())).collect::<Vec<_>>(),
+        [(41, "new run"), (7, "old run")]
+    );
+    assert_eq!(journal.undo(&root, None).unwrap().unwrap().refused, []);
+    let undone = journal.undo(&root, None).unwrap().unwrap();
+    assert_eq!(undone.restored, ["a"]);
+    assert_eq!(std::fs::read_to_string(dir.path().join("a")).unwrap(), "old");
+    let why = |path: &str| undone.refused.iter().find(|(name, _)| name == path).unwrap().1.clone();
+    assert!(why("big").contains("too large") && why("\u{fffd}").contains("not kept as it is"), "{undone:?}");
+    assert_eq!(undone.run.commands, ["run_command: make"]);
+}
+
+/// Bounds in which a run has room for some rows with 1,000 bytes.
+fn tight() -> Bounds {
+    Bounds { run_bytes: 6_000, workspace_bytes: 12_000, bytes: 40_000, ..Bounds::default() }
+}
+
+#[test]
+fn a_run_that_is_too_much_is_stopped_and_costs_no_other_workspace_its_history() {
+    let world = World::new(tight());
+    let other = tempfile::tempdir().unwrap();
+    let other = open(other.path());
+    world.journal.begin("of another workspace");
+    world.journal.keep(&other).write_file(&Grants::read_write(), "a", "x").unwrap();
+    for n in 0..26 {
+        std::fs::write(world.path(&format!("{n}")), "o".repeat(1_000)).unwrap();
+    }
+    world.journal.begin("run");
+    let write = |n: usize| {
+        world
+            .kept()
+            .write_file(&Grants::read_write(), &format!("{n}"), "x")
+            .map_err(|e| (e.kind(), e.to_string()))
+    };
+    let done = (0..26).take_while(|n| write(*n).is_ok()).count();
+    assert!((3..6).contains(&done), "{done}");
+    let (kind, error) = write(done).unwrap_err();
+    assert!(kind == Kind::Limit && error.contains("as much as can be kept for undo"), "{error}");
+    assert!(error.contains("new task"), "it says what to do: {error}");
+    assert_eq!(std::fs::read(world.path(&format!("{done}"))).unwrap().len(), 1_000, "it was not written");
+    // It is one run that was stopped: to try again is not to begin another.
+    write(done).unwrap_err();
+    assert_eq!((world.tasks().len(), world.journal.runs(&other).unwrap().len()), (1, 1));
+    world.check_totals();
+    // The next run has room again, and what was stopped is taken back as ever.
+    world.journal.begin("next");
+    write(done).unwrap();
+    assert_eq!(world.undo_all(), []);
+    assert_eq!(std::fs::read(world.path("0")).unwrap().len(), 1_000);
+}
+
+#[test]
+fn what_is_larger_than_a_run_may_have_is_left_as_it_is() {
+    let world = World::new(tight());
+    std::fs::write(world.path("a"), "o".repeat(6_000)).unwrap();
+    let error = world.kept().write_file(&Grants::read_write(), "a", "x").unwrap_err();
+    assert!(error.to_string().contains("too large to be kept"), "{error}");
+    assert_eq!((world.tasks(), world.counts()), (Vec::new(), (0, 0, 0)));
+}
+
+#[test]
+fn the_oldest_runs_of_a_workspace_make_room_and_that_is_told() {
+    let world = World::new(tight());
+    for n in 0..20 {
+        std::fs::write(world.path("big"), "o".repeat(2_000)).unwrap();
+        world.journal.begin(&format!("run {n}"));
+        world.write("big", "x");
+    }
+    let tasks = world.tasks();
+    assert!((2..6).contains(&tasks.len()) && tasks[0] == "run 19", "{tasks:?}");
+    assert_eq!(world.journal.forgotten(&world.root).unwrap(), 20 - u64::try_from(tasks.len()).unwrap());
+    world.check_totals();
+    let world = World::new(Bounds { runs: 3, ..Bounds::default() });
+    for n in 0..5 {
+        world.journal.begin(&format!("run {n}"));
+        world.write("a", &n.to_string());
+    }
+    assert_eq!(world.tasks(), ["run 4", "run 3", "run 2"]);
+    assert_eq!(world.undo_all(), []);
+    assert_eq!(std::fs::read_to_string(world.path("a")).unwrap(), "1", "as far as it is known");
+    assert_eq!(world.journal.forgotten(&world.root).unwrap(), 2, "still told when nothing else is left");
+}
+
+#[test]
+fn a_run_forgets_no_newer_one_of_its_workspace() {
+    let world = World::new(Bounds { runs: 1, ..Bounds::default() });
+    let later = Arc::new(Journal::open(&world.state.path().join("undo.db"), Bounds::default()).unwrap());
+    world.journal.begin("earlier");
+    world.write("new", "x");
+    later.begin("later");
+    later.keep(&world.root).write_file(&Grants::read_write(), "a", "x").unwrap();
+    let error = world.kept().write_file(&Grants::read_write(), "kept/b", "x").unwrap_err();
+    assert!(error.to_string().contains("undo --forget"), "{error}");
+    assert_eq!(world.tasks(), ["later", "earlier"]);
+}
+
+#[test]
+fn a_full_journal_gives_up_old_runs_alone() {
+    let bounds = Bounds { bytes: 5_000, spared: Duration::from_secs(7 * 24 * 60 * 60), ..Bounds::default() };
+    let world = World::new(bounds);
+    let other = tempfile::tempdir().unwrap();
+    let other = open(other.path());
+    std::fs::write(world.path("a"), "o".repeat(3_000)).unwrap();
+    world.journal.begin("old");
+    world.write("a", "x");
+    world.journal.begin("now");
+    let write = || {
+        // A file of its own, since one that is written over again costs little.
+        std::fs::write(world.path("b"), "o".repeat(3_000)).unwrap();
+        let beside = open(world.dir.path());
+        world.journal.keep(&beside).write_file(&Grants::read_write(), "b", "x")
+    };
+    world.journal.keep(&other).write_file(&Grants::read_write(), "a", "x").unwrap();
+    let error = write().unwrap_err();
+    assert!(error.kind() == Kind::Limit && error.to_string().contains("toolgate undo --forget"), "{error}");
+    assert_eq!(world.tasks(), ["old"], "nothing was forgotten for nothing");
+    // Eight days go by.
+    world.database().execute("UPDATE run SET began = began - 691200 WHERE task = 'old'", []).unwrap();
+    write().unwrap();
+    assert_eq!(world.tasks(), ["now"]);
+    assert_eq!(world.journal.forgotten(&world.root).unwrap(), 1);
+    assert_eq!((world.journal.runs(&other).unwrap().len(), world.journal.forgotten(&other).unwrap()), (1, 0));
+}
+
+#[test]
+fn changes_without_bytes_and_commands_count_too() {
+    let world = World::new(Bounds { entries: 3, ..Bounds::default() });
+    world.journal.begin("run");
+    world.write("1", "");
+    world.journal.note(&world.root, "run_command: true").unwrap();
+    world.write("2", "");
+    let error = world.journal.note(&world.root, "run_command: true").unwrap_err();
+    assert!(error.to_string().contains("as much as can be kept for undo: 3 changes and commands"), "{error}");
+    world.kept().write_file(&Grants::read_write(), "3", "").unwrap_err();
+    assert!(!world.path("3").exists());
+    let world = World::new(Bounds { run_bytes: 3_000, ..Bounds::default() });
+    let create = |n: usize| world.kept().write_file(&Grants::read_write(), &format!("{n}"), "");
+    let created = (0..100).take_while(|n| create(*n).is_ok()).count();
+    assert!((8..12).contains(&created), "{created}");
+    let noted = World::new(Bounds { run_bytes: 3_000, ..Bounds::default() });
+    let notes = (0..100).take_while(|_| noted.journal.note(&noted.root, &"é".repeat(1_000)).is_ok()).count();
+    assert!((2..6).contains(&notes), "{notes}");
+}
+
+#[test]
+fn a_session_without_tasks_begins_a_new_run_each_hour() {
+    let world = World::new(Bounds { entries: 1, ..Bounds::default() });
+    world.journal.begin_session("mcp");
+    world.write("1", "");
+    let write = || world.kept().write_file(&Grants::read_write(), "2", "");
+    write().unwrap_err();
+    // The hour goes by.
+    world.database().execute("UPDATE run SET began = began - 3600", []).unwrap();
+    write().unwrap();
+    assert_eq!(world.tasks(), ["mcp", "mcp"]);
+    // Control: a task is one run however long it takes.
+    world.journal.begin("task");
+    world.write("3", "");
+    world.database().execute("UPDATE run SET began = began - 3600", []).unwrap();
+    world.kept().write_file(&Grants::read_write(), "4", "").unwrap_err();
+}
+
+#[test]
+fn a_file_that_is_written_again_and_again_is_kept_once() {
+    let world = World::new(tight());
+    let first = "o".repeat(4_000);
+    std::fs::write(world.path("a"), &first).unwrap();
+    world.journal.begin("run");
+    // Each by itself is more than half of what a run may have.
+    for n in 0..6 {
+        world.write("a", &n.to_string().repeat(4_000));
+    }
+    world.check_totals();
+    assert_eq!(world.undo_all(), []);
+    assert_eq!(std::fs::read_to_string(world.path("a")).unwrap(), first);
+}
+
+#[test]
+fn what_is_forgotten_gives_its_space_back() {
+    let world = World::new(Bounds::default());
+    let size = || world.state.path().join("undo.db").metadata().unwrap().len();
+    let empty = size();
+    std::fs::write(world.path("a"), "o".repeat(1_000_000)).unwrap();
+    world.journal.begin("first");
+    world.write("a", "x");
+    world.journal.begin("second");
+    world.write("new", "x");
+    let numbers: Vec<i64> = world.journal.runs(&world.root).unwrap().iter().map(|run| run.number).collect();
+    assert_eq!(world.journal.forget(&world.root, Some(99)).unwrap().runs, [0_i64; 0]);
+    let forgotten = world.journal.forget(&world.root, Some(numbers[1])).unwrap();
+    assert!(forgotten.runs == numbers[1..] && forgotten.bytes > 1_000_000, "{forgotten:?}");
+    assert_eq!(world.tasks(), ["second"]);
+    assert!(size() < empty + 100_000, "{}", size());
+    assert!(!world.state.path().join("undo.db-wal").metadata().is_ok_and(|wal| wal.len() > 0));
+    world.journal.forget(&world.root, None).unwrap();
+    assert_eq!(world.counts(), (0, 0, 0));
+    assert_eq!(std::fs::read_to_string(world.path("new")).unwrap(), "x", "files stay");
+}
+
+#[test]
+fn an_undo_that_is_cut_short_leaves_all_its_rows_and_is_finished_by_the_next() {
+    let world = World::new(Bounds::default());
+    let before = tree(world.dir.path());
+    world.journal.begin("run");
+    for path in ["a", "kept/b", "n/1", "n/2"] {
+        world.write(path, "x");
+    }
+    let rows = |world: &World| -> i64 {
+        world.database().query_row("SELECT count(*) FROM change", [], |row| row.get(0)).unwrap()
+    };
+    // The row that goes last is held on to: what went before it must be there again.
+    let stop = "CREATE TRIGGER stop BEFORE DELETE ON change WHEN (SELECT count(*) FROM change) = 1 \
+         BEGIN SELECT RAISE(ABORT, 'the power fails'); END";
+    world.database().execute_batch(stop).unwrap();
+    let error = world.journal.undo(&world.root, None).unwrap_err();
+    assert!(error.to_string().contains("the power fails"), "{error}");
+    assert_eq!((tree(world.dir.path()), rows(&world)), (before.clone(), 4));
+    world.database().execute_batch("DROP TRIGGER stop").unwrap();
+    let undone = world.journal.undo(&world.root, None).unwrap().unwrap();
+    assert_eq!((undone.restored.len(), undone.refused.len()), (4, 0));
+    assert_eq!((tree(world.dir.path()), rows(&world)), (before, 0));
+}
+
+#[test]
+fn what_a_run_does_while_it_is_taken_back_stays_listed() {
+    let world = World::new(Bounds::default());
+    world.journal.begin("run");
+    world.write("a", "x");
+    let meanwhile = "CREATE TRIGGER meanwhile AFTER DELETE ON change \
+         BEGIN INSERT INTO deed (run, what, cost) VALUES (old.run, 'meanwhile', 1); END";
+    world.database().execute_batch(meanwhile).unwrap();
+    assert_eq!(world.journal.undo(&world.root, None).unwrap().unwrap().refused, []);
+    assert_eq!(world.journal.runs(&world.root).unwrap()[0].commands, ["meanwhile"]);
+}
+
+#[test]
+fn what_cannot_be_put_back_can_be_saved_elsewhere() {
+    let world = World::new(Bounds::default());
+    std::fs::set_permissions(world.path("a"), std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::fs::create_dir_all(world.path("deep/er")).unwrap();
+    std::fs::write(world.path("deep/er/c"), "first c").unwrap();
+    world.journal.begin("run");
+    for path in ["a", "kept/b", "deep/er/c", "new"] {
+        world.write(path, "by the run");
+        world.write(path, "by the run again");
+    }
+    std::fs::write(world.path("a"), "by a command").unwrap();
+    let to = world.state.path().join("before");
+    let undone = world.journal.undo(&world.root, None).unwrap().unwrap();
+    assert_eq!((undone.refused.len(), undone.refused[0].0.as_str()), (1, "a"));
+    assert!(
+        undone.to_string().contains(&format!("undo --run {} --save-to DIR", undone.run.number)),
+        "{undone}"
+    );
+    // What was put back is done with; what was not is still there.
+    let saved = world.journal.save(&world.root, None, &to).unwrap().unwrap();
+    assert_eq!((&saved.saved[..], saved.absent.len(), saved.refused.len()), (&["a".to_owned()][..], 0, 0));
+    assert_eq!(std::fs::read_to_string(to.join("a")).unwrap(), "first a\n");
+    assert_eq!((mode(&to), mode(&to.join("a"))), (0o700, 0o640));
+    assert_eq!(std::fs::read_to_string(world.path("a")).unwrap(), "by a command", "nothing is touched");
+    // Never over what is there, be it empty.
+    let error = world.journal.save(&world.root, None, &to).unwrap_err();
+    assert!(error.to_string().contains("already"), "{error}");
+    symlink(world.dir.path(), world.state.path().join("link")).unwrap();
+    world.journal.save(&world.root, None, &world.state.path().join("link")).unwrap_err();
+
+    let world = World::new(Bounds::default());
+    world.journal.begin("run");
+    world.write("kept/b", "x");
+    world.write("n/new", "x");
+    let to = world.path("saved here");
+    let saved = world.journal.save(&world.root, None, &to).unwrap().unwrap();
+    assert_eq!(
+        (&saved.saved[..], &saved.absent[..]),
+        (&["kept/b".to_owned()][..], &["n/new".to_owned()][..])
+    );
+    assert_eq!(std::fs::read(to.join("kept/b")).unwrap(), b"first\xff b");
+    assert!(!to.join("n").exists());
+    assert_eq!(world.journal.save(&world.root, Some(99), &world.path("none")).unwrap(), None);
+    assert!(!world.path("none").exists());
+}
+
+#[test]
+fn a_name_in_the_journal_that_leads_outside_is_neither_saved_nor_put_back() {
+    let world = World::new(Bounds::default());
+    let outside = world.state.path().join("outside");
+    std::fs::write(&outside, "x").unwrap();
+    world.journal.begin("run");
+    world.write("a", "x");
+    for path in [
+        format!("../{}/outside", world.state.path().file_name().unwrap().to_str().unwrap()),
+        outside.to_str().unwrap().to_owned(),
+    ] {
+        world.database().execute("UPDATE change SET path = CAST(?1 AS BLOB)", [&path]).unwrap();
+        let to = world.state.path().join(format!("saved {}", path.len()));
+        let saved = world.journal.save(&world.root, None, &to).unwrap().unwrap();
+        assert!(saved.saved.is_empty() && saved.refused[0].1.contains("outside"), "{saved:?}");
+        let undone = world.journal.undo(&world.root, None).unwrap().unwrap();
+        assert_eq!(undone.refused.len(), 1);
+        assert_eq!(std::fs::read_to_string(&outside).unwrap(), "x");
+    }
+}
+
+#[test]
+fn the_journal_is_for_its_owner_alone() {
+    let (dir, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for open_to_all in [dir.path(), state.path()] {
+        std::fs::set_permissions(open_to_all, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    std::fs::write(state.path().join("control"), "x").unwrap();
+    std::fs::set_permissions(state.path().join("control"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    if let Some(control) = others_can_read(&state.path().join("control")) {
+        assert!(control, "another user reaches the directory");
+    }
+    std::fs::write(dir.path().join("secret"), "password").unwrap();
+    std::fs::set_permissions(dir.path().join("secret"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let files = ["undo.db", "undo.db-wal", "undo.db-shm"].map(|name| state.path().join(name));
+    let root = open(dir.path());
+    let check = || {
+        let journal = Arc::new(Journal::open(&files[0], Bounds::default()).unwrap());
+        journal.keep(&root).write_file(&Grants::read_write(), "secret", "x").unwrap();
+        for file in &files {
+            assert_eq!(mode(file), 0o600, "{}", file.display());
+            assert_ne!(others_can_read(file), Some(true), "{}", file.display());
+        }
+        journal
+    };
+    // Another one holds it open, so that the files beside it are there when they are opened up.
+    let held = check();
+    for file in &files {
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert_ne!(others_can_read(file), Some(false), "control");
+    }
+    check();
+    drop(held);
+    let link = state.path().join("link.db");
+    symlink(state.path().join("nothing"), &link).unwrap();
+    assert!(Journal::open(&link, Bounds::default()).unwrap_err().to_string().contains("a link"));
+}
+
+#[test]
+fn processes_share_a_journal_from_its_first_moment_on() {
+    let (dir, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (root, file) = (open(dir.path()), state.path().join("undo.db"));
+    std::thread::scope(|scope| {
+        for n in 0..6 {
+            let (root, file) = (&root, &file);
+            scope.spawn(move || {
+                let journal = Arc::new(Journal::open(file, Bounds::default()).unwrap());
+                journal.begin(&format!("run {n}"));
+                for step in 0..5 {
+                    let path = format!("{n}/{step}");
+                    journal.keep(root).write_file(&Grants::read_write(), &path, "x").unwrap();
+                }
+            });
+        }
+    });
+    let journal = Journal::open(&file, Bounds::default()).unwrap();
+    let runs = journal.runs(&root).unwrap();
+    assert_eq!(runs.iter().map(|run| run.files.len()).collect::<Vec<_>>(), [5; 6]);
+    for run in runs {
+        assert!(run.files.iter().all(|file| file.starts_with(&run.task.replace("run ", ""))), "{run:?}");
+        assert_eq!(journal.undo(&root, Some(run.number)).unwrap().unwrap().refused, []);
+    }
+    assert_eq!(tree(dir.path()), Tree::new());
+}
+
+#[test]
+fn a_run_that_another_process_has_taken_back_goes_on_as_a_new_one() {
+    let world = World::new(Bounds::default());
+    let other = Journal::open(&world.state.path().join("undo.db"), Bounds::default()).unwrap();
+    world.journal.begin("run");
+    world.write("a", "x");
+    let number = other.undo(&world.root, None).unwrap().unwrap().run.number;
+    world.write("a", "y");
+    let runs = world.journal.runs(&world.root).unwrap();
+    assert!(runs.len() == 1 && runs[0].number > number && runs[0].task == "run", "{runs:?}");
+    assert_eq!(world.undo_all(), []);
+    assert_eq!(std::fs::read_to_string(world.path("a")).unwrap(), "first a\n");
 }

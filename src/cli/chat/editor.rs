@@ -42,6 +42,9 @@ impl Lines {
             }
         });
         if let Some(file) = history.as_deref().filter(|file| file.exists()) {
+            if let Err(why) = state::keep_private(file) {
+                terminal::note(&format!("others can read what you typed in {}: {why}", file.display()));
+            }
             // A history that cannot be read is no reason not to talk.
             let _ = editor.load_history(file);
         }
