@@ -536,7 +536,7 @@ impl Run<'_> {
             Ok(pending) => pending,
             Err(result) => {
                 self.settled.record(call, false);
-                return result;
+                return *result;
             }
         };
         let approved = match &self.agent.options.approval {

@@ -358,14 +358,14 @@ impl Tool for FileTool {
         self.asks
     }
 
-    fn prepare(&self, args: &Args) -> Result<Option<Box<dyn PreparedCall>>, ToolResult> {
+    fn prepare(&self, args: &Args) -> Result<Option<Box<dyn PreparedCall>>, Box<ToolResult>> {
         let Operation::Change(prepare) = self.run else { return Ok(None) };
         match prepare(&self.root, &self.grants, args) {
             Ok(change) => {
                 let enforced = self.root.enforced(&self.grants);
                 Ok(Some(Box::new(FileChange { change, most: self.grants.limits.max_output_bytes, enforced })))
             }
-            Err(stop) => Err(self.shown(Err(stop))),
+            Err(stop) => Err(Box::new(self.shown(Err(stop)))),
         }
     }
 

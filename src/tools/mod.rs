@@ -125,7 +125,7 @@ pub trait Tool: Send + Sync {
     ///
     /// # Errors
     /// The call's result, where the tool knows beforehand that it fails.
-    fn prepare(&self, args: &Args) -> Result<Option<Box<dyn PreparedCall>>, ToolResult> {
+    fn prepare(&self, args: &Args) -> Result<Option<Box<dyn PreparedCall>>, Box<ToolResult>> {
         let _ = args;
         Ok(None)
     }

@@ -68,7 +68,7 @@ impl<'r> Pending<'r> {
         call: &ToolCall,
         args: Args,
         began: Instant,
-    ) -> Result<Self, ToolResult> {
+    ) -> Result<Self, Box<ToolResult>> {
         let prepared = entry.tool.prepare(&args)?;
         let preview = prepared.as_ref().map(|prepared| prepared.preview());
         let took = began.elapsed();

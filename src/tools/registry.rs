@@ -441,30 +441,23 @@ impl Registry {
     /// assert_eq!(result.content, "the file was changed meanwhile: \"app.toml\"; read it again");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn prepare(&self, call: &ToolCall) -> Result<Pending<'_>, ToolResult> {
+    pub fn prepare(&self, call: &ToolCall) -> Result<Pending<'_>, Box<ToolResult>> {
         let began = Instant::now();
-        let pending = (|| {
-            let Some(entry) = self.entry(&call.name) else {
-                return Err(ToolResult::failed(format!(
-                    "there is no tool \"{}\"; the tools are: {}",
-                    call.name,
-                    self.names().join(", ")
-                )));
-            };
+        let pending = self.entry(&call.name).ok_or_else(|| self.no_tool(&call.name)).and_then(|entry| {
             let checked = entry.check.check(&call.arguments);
             let args = checked.map_err(|violations| misfit(&call.name, &violations))?;
-            let undeclared = undeclared(&entry.tool.spec().parameters, &call.arguments);
-            if !undeclared.is_empty() && entry.tool.needs_approval_of(call) {
-                let names: Vec<String> = undeclared.into_iter().map(output::name).collect();
-                return Err(ToolResult::failed(format!(
-                    "{} has no such argument: {}; leave it out",
-                    call.name,
-                    names.join(", ")
-                )));
+            if entry.tool.needs_approval_of(call) {
+                declared(entry.tool.spec(), &call.arguments)?;
             }
             Pending::new(self, entry, call, args, began)
-        })();
-        pending.map_err(|result| finished(result, began.elapsed()))
+        });
+        pending.map_err(|result| Box::new(finished(*result, began.elapsed())))
+    }
+
+    /// The result of a call of no tool.
+    fn no_tool(&self, name: &str) -> Box<ToolResult> {
+        let known = self.names().join(", ");
+        Box::new(ToolResult::failed(format!("there is no tool \"{name}\"; the tools are: {known}")))
     }
 
     /// Whether somebody is to be asked before that call.
@@ -527,7 +520,7 @@ impl Registry {
     pub fn call_until(&self, call: &ToolCall, cancel: &Cancel) -> ToolResult {
         match self.prepare(call) {
             Ok(pending) => pending.run(cancel),
-            Err(result) => result,
+            Err(result) => *result,
         }
     }
 
@@ -564,7 +557,7 @@ impl Registry {
                 ))
             }
             Ok(pending) => pending.run(cancel),
-            Err(result) => result,
+            Err(result) => *result,
         }
     }
 
@@ -586,9 +579,10 @@ impl Registry {
     }
 }
 
-/// The arguments that a tool does not have, where its schema names those that it has and says nothing of others.
-fn undeclared<'a>(parameters: &Value, arguments: &'a Map<String, Value>) -> Vec<&'a str> {
-    let says_more = [
+/// Refuses arguments that a tool does not have, where its schema names those that it has and says nothing of others: a
+/// person who is asked would have to find the ones that count among them.
+fn declared(spec: &ToolSpec, arguments: &Map<String, Value>) -> Result<(), Box<ToolResult>> {
+    const SAY_MORE: [&str; 7] = [
         "additionalProperties",
         "patternProperties",
         "unevaluatedProperties",
@@ -597,16 +591,23 @@ fn undeclared<'a>(parameters: &Value, arguments: &'a Map<String, Value>) -> Vec<
         "oneOf",
         "$ref",
     ];
-    let Some(declared) = parameters.get("properties").and_then(Value::as_object) else { return Vec::new() };
-    if says_more.iter().any(|keyword| parameters.get(keyword).is_some()) {
-        return Vec::new();
+    let parameters = &spec.parameters;
+    let Some(declared) = parameters.get("properties").and_then(Value::as_object) else { return Ok(()) };
+    if SAY_MORE.iter().any(|keyword| parameters.get(keyword).is_some()) {
+        return Ok(());
     }
-    arguments.keys().map(String::as_str).filter(|name| !declared.contains_key(*name)).collect()
+    let others = arguments.keys().filter(|name| !declared.contains_key(*name));
+    let names: Vec<String> = others.map(|name| output::name(name)).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let why = format!("{} has no such argument: {}; leave it out", spec.name, names.join(", "));
+    Err(Box::new(ToolResult::failed(why)))
 }
 
 /// The result of a call whose arguments are wrong: a sentence for each thing, and the same as data.
-fn misfit(name: &str, violations: &[Violation]) -> ToolResult {
+fn misfit(name: &str, violations: &[Violation]) -> Box<ToolResult> {
     let sentences: Vec<String> = violations.iter().map(Violation::to_string).collect();
     let content = format!("the arguments of {name} do not fit its schema: {}", sentences.join("; "));
-    ToolResult { data: Some(json!({"violations": violations})), ..ToolResult::failed(content) }
+    Box::new(ToolResult { data: Some(json!({"violations": violations})), ..ToolResult::failed(content) })
 }

@@ -81,6 +81,15 @@ impl Keeper for Kept {
         })
     }
 
+    fn made(&self, number: i64, change: &Change<'_>) {
+        // Whoever took changes back between keeping and making found that it had not happened.
+        let kept = self.journal.has_change(number).map_err(Unkept::from);
+        let again = kept.and_then(|kept| if kept { Ok(0) } else { self.journal.record(&self.root, change) });
+        if let Err(why) = again {
+            tracing::warn!(?why, "a change cannot be taken back: it could not be kept again");
+        }
+    }
+
     fn drop_kept(&self, number: i64) {
         // Left there it would be found not to have happened.
         let _ = self.journal.drop_change(number);
@@ -143,6 +152,10 @@ impl Journal {
         })
     }
 
+    fn has_change(&self, number: i64) -> rusqlite::Result<bool> {
+        locked(&self.connection).prepare_cached("SELECT 1 FROM change WHERE id = ?1")?.exists([number])
+    }
+
     /// A change did not happen after all; a run that then has none is none.
     pub(super) fn drop_change(&self, number: i64) -> rusqlite::Result<()> {
         let mut connection = locked(&self.connection);
@@ -199,5 +212,60 @@ impl Current {
             params![workspace, self.task, now(), bounds::stored(bounds::cost(&[self.task.as_bytes()]))],
         )?;
         Ok(connection.last_insert_rowid())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
+
+    use toolgate_sandbox::{Grants, ambient_authority};
+
+    use super::super::Bounds;
+    use super::*;
+
+    /// Somebody takes the run back between keeping and making.
+    #[derive(Debug)]
+    struct Between {
+        kept: Kept,
+        tells: bool,
+    }
+
+    impl Keeper for Between {
+        fn keep(&self, change: &Change<'_>) -> Result<i64, sandbox::Error> {
+            let number = self.kept.keep(change)?;
+            let undone = self.kept.journal.undo(&self.kept.root, None).unwrap().unwrap();
+            assert!(undone.refused.is_empty(), "{undone:?}");
+            Ok(number)
+        }
+
+        fn made(&self, number: i64, change: &Change<'_>) {
+            if self.tells {
+                self.kept.made(number, change);
+            }
+        }
+
+        fn drop_kept(&self, number: i64) {
+            self.kept.drop_kept(number);
+        }
+    }
+
+    #[test]
+    fn a_change_that_was_found_not_to_have_happened_is_kept_again_once_it_has() {
+        let (dir, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let file = dir.path().join("a");
+        let root = Root::open(dir.path(), ambient_authority()).unwrap();
+        for tells in [true, false] {
+            std::fs::write(&file, "before\n").unwrap();
+            let journal = Arc::new(Journal::open(&state.path().join("undo.db"), Bounds::default()).unwrap());
+            journal.begin("run");
+            let kept = Kept { journal: journal.clone(), root: root.clone() };
+            let kept = root.keeping(Arc::new(Between { kept, tells }));
+            kept.write_file(&Grants::read_write(), "a", "after\n").unwrap();
+            let undone = journal.undo(&root, None).unwrap();
+            assert_eq!(undone.is_some(), tells, "control: nobody knows of it otherwise");
+            let left = if tells { "before\n" } else { "after\n" };
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), left);
+        }
     }
 }

@@ -124,19 +124,16 @@ impl<T> PreparedChange<T> {
     /// written or [kept](super::Keeper).
     pub fn make(mut self) -> Result<T, Error> {
         self.check_place()?;
-        let keeper = self.resolved.root().keeper.clone();
-        let Some(keeper) = keeper else {
-            self.put()?;
+        let after = std::mem::take(&mut self.after);
+        let Some(keeper) = self.resolved.root().keeper.clone() else {
+            self.put(&after)?;
             return Ok(self.report);
         };
-        let path = self.resolved.path();
-        let number = keeper.keep(&Change {
-            path: &path,
-            before: self.before_kept(),
-            after: &self.after,
-            directories: self.resolved.missing.len(),
-        })?;
-        self.put().inspect_err(|_| keeper.drop_kept(number))?;
+        let (path, directories) = (self.resolved.path(), self.resolved.missing.len());
+        let change = Change { path: &path, before: self.before_kept(), after: &after, directories };
+        let number = keeper.keep(&change)?;
+        self.put(&after).inspect_err(|_| keeper.drop_kept(number))?;
+        keeper.made(number, &change);
         Ok(self.report)
     }
 
@@ -163,13 +160,13 @@ impl<T> PreparedChange<T> {
         }
     }
 
-    fn put(&mut self) -> Result<(), Error> {
+    fn put(&mut self, after: &[u8]) -> Result<(), Error> {
         let fail = |source| Error::io(&self.asked, "write the file", source);
         let made = self.resolved.make_missing(&self.asked)?;
         let done = (|| {
             let dir = self.resolved.dir();
             let mut new = TempFile::new(dir).map_err(fail)?;
-            new.write_all(&self.after).map_err(fail)?;
+            new.write_all(after).map_err(fail)?;
             let done = match &self.seen {
                 None => commit::create(dir, &self.name, new),
                 Some(seen) => {

@@ -59,7 +59,11 @@ pub(super) fn replace(dir: &Dir, name: &OsStr, new: TempFile<'_>, seen: &Seen) -
     new.replace(&aside)?;
     let placed = Held::of(dir, &aside)?;
     match exchange(dir, &aside, name) {
-        Some(Ok(())) if seen.is(dir, &aside) => dir.remove_file(&aside).map(|()| true),
+        Some(Ok(())) if seen.is(dir, &aside) => {
+            // Should the old file stay under that name, the change was made all the same.
+            let _ = dir.remove_file(&aside);
+            Ok(true)
+        }
         Some(Ok(())) => give_back(dir, &aside, name, placed),
         // The file is gone.
         Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => {

@@ -78,6 +78,12 @@ pub trait Keeper: fmt::Debug + Send + Sync {
     /// Whatever keeps it from being kept; then the change does not happen.
     fn keep(&self, change: &Change<'_>) -> Result<i64, Error>;
 
+    /// The change of that number was made. Who took changes back since it was kept may have found that it did not happen,
+    /// and forgotten it: then it is kept again.
+    fn made(&self, number: i64, change: &Change<'_>) {
+        let _ = (number, change);
+    }
+
     /// The change of that number did not happen after all.
     fn drop_kept(&self, number: i64);
 }
