@@ -151,6 +151,11 @@ impl Error {
         self.0.kind
     }
 
+    /// What is wrong, without the place and what to do about it.
+    pub(crate) fn message(&self) -> &str {
+        &self.0.message
+    }
+
     /// The path it is about, escaped, if there is one.
     pub fn place(&self) -> Option<&str> {
         self.0.place.as_deref()

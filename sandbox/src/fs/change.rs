@@ -78,9 +78,12 @@ impl<T> PreparedChange<T> {
         if resolved.root().keeper.is_some()
             && let Some(why) = &unread
         {
-            return Err(Error::new(why.kind(), format!("what is there could not be kept for undo ({why})"))
-                .at(asked)
-                .hint("leave it as it is, or ask the user to move it away"));
+            return Err(Error::new(
+                why.kind(),
+                format!("what is there could not be kept for undo: {}", why.message()),
+            )
+            .at(asked)
+            .hint("leave it as it is, or ask the user to move it away"));
         }
         let inside = resolved.inside().as_str().to_owned();
         let (asked, grants) = (asked.to_owned(), grants.clone());
@@ -104,7 +107,7 @@ impl<T> PreparedChange<T> {
 
     /// Size of the file that goes, in bytes, and why its bytes are not known; none where they are.
     pub fn unread(&self) -> Option<(u64, String)> {
-        Some((self.seen.as_ref()?.metadata.len(), self.unread.as_ref()?.to_string()))
+        Some((self.seen.as_ref()?.metadata.len(), self.unread.as_ref()?.message().to_owned()))
     }
 
     /// The bytes that come.
