@@ -49,8 +49,6 @@ pub struct PreparedChange<T> {
     name: OsString,
     grants: Grants,
     seen: Option<Seen>,
-    /// Why the bytes of the file that is there are not known.
-    unread: Option<Error>,
     after: Vec<u8>,
     report: T,
 }
@@ -61,22 +59,18 @@ impl<T> PreparedChange<T> {
         resolved: Resolved,
         asked: &str,
         grants: &Grants,
-        seen: Option<(Seen, Option<Error>)>,
+        seen: Option<Seen>,
         after: Vec<u8>,
         report: T,
     ) -> Result<Self, Error> {
         let Some(name) = resolved.last.clone() else { return Err(open::is_a_directory(asked)) };
-        let (seen, unread) = match seen {
-            Some((seen, unread)) => (Some(seen), unread),
-            None => (None, None),
-        };
         if seen.as_ref().is_some_and(|seen| seen.metadata.permissions().readonly()) {
             return Err(Error::new(Kind::Denied, "the file is marked read-only")
                 .at(asked)
                 .hint("leave it as it is"));
         }
         if resolved.root().keeper.is_some()
-            && let Some(why) = &unread
+            && let Some(Seen { bytes: Err(why), .. }) = &seen
         {
             return Err(Error::new(
                 why.kind(),
@@ -87,7 +81,7 @@ impl<T> PreparedChange<T> {
         }
         let inside = resolved.inside().as_str().to_owned();
         let (asked, grants) = (asked.to_owned(), grants.clone());
-        Ok(Self { resolved, asked, inside, name, grants, seen, unread, after, report })
+        Ok(Self { resolved, asked, inside, name, grants, seen, after, report })
     }
 
     /// The file, relative to the workspace, links resolved.
@@ -102,12 +96,13 @@ impl<T> PreparedChange<T> {
 
     /// The bytes that go; none where there is no file, or where they are [too many or cannot be read](Self::unread).
     pub fn before(&self) -> Option<&[u8]> {
-        self.seen.as_ref()?.bytes.as_deref()
+        self.seen.as_ref()?.bytes.as_deref().ok()
     }
 
     /// Size of the file that goes, in bytes, and why its bytes are not known; none where they are.
     pub fn unread(&self) -> Option<(u64, String)> {
-        Some((self.seen.as_ref()?.metadata.len(), self.unread.as_ref()?.message().to_owned()))
+        let Seen { metadata, bytes } = self.seen.as_ref()?;
+        Some((metadata.len(), bytes.as_ref().err()?.message().to_owned()))
     }
 
     /// The bytes that come.
@@ -144,7 +139,7 @@ impl<T> PreparedChange<T> {
         match &self.seen {
             None => Before::Nothing,
             Some(seen) => Before::File(Image {
-                bytes: seen.bytes.clone().unwrap_or_default(),
+                bytes: self.before().unwrap_or_default().to_vec(),
                 mode: mode(&seen.metadata),
             }),
         }
@@ -189,12 +184,8 @@ impl<T> PreparedChange<T> {
     }
 }
 
-/// The file that `resolved` leads to, with its bytes where they can be had, else why not; none where it leads to none.
-pub(super) fn look(
-    resolved: &Resolved,
-    path: &str,
-    max_bytes: u64,
-) -> Result<Option<(Seen, Option<Error>)>, Error> {
+/// The file that `resolved` leads to; none where it leads to none.
+pub(super) fn look(resolved: &Resolved, path: &str, max_bytes: u64) -> Result<Option<Seen>, Error> {
     let metadata = match &resolved.found {
         Found::Missing { wants_directory: false } => return Ok(None),
         Found::File(metadata) => metadata.clone(),
@@ -206,8 +197,8 @@ pub(super) fn look(
         Found::Special(what) => return Err(open::not_a_file(path, what)),
     };
     Ok(Some(match read(resolved, path, max_bytes) {
-        Ok((bytes, metadata)) => (Seen { metadata, bytes: Some(bytes) }, None),
-        Err(why) => (Seen { metadata, bytes: None }, Some(why)),
+        Ok((bytes, metadata)) => Seen { metadata, bytes: Ok(bytes) },
+        Err(why) => Seen { metadata, bytes: Err(why) },
     }))
 }
 

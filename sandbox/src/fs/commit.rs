@@ -6,13 +6,13 @@
 //! looked at right before it is replaced.
 
 use std::ffi::{OsStr, OsString};
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 
 use cap_std::fs::{Dir, Metadata};
 use cap_tempfile::TempFile;
 
-use super::open;
+use super::{drawn, open};
+use crate::error::Error;
 
 /// Exchanges that follow each other at most, where something else keeps saving the file.
 const EXCHANGES: usize = 64;
@@ -21,15 +21,15 @@ const EXCHANGES: usize = 64;
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) metadata: Metadata,
-    /// Its bytes; none where they could not be read, or are too many.
-    pub(super) bytes: Option<Vec<u8>>,
+    /// Its bytes, or why they are not known.
+    pub(super) bytes: Result<Vec<u8>, Error>,
 }
 
 impl Seen {
     /// Whether the file of that name is still this one, with these bytes.
     fn is(&self, dir: &Dir, name: &OsStr) -> bool {
         let is_it = |now: &Metadata| now.is_file() && now.len() == self.metadata.len() && self.is_same(now);
-        let Some(bytes) = &self.bytes else {
+        let Ok(bytes) = &self.bytes else {
             return dir
                 .symlink_metadata(name)
                 .is_ok_and(|now| is_it(&now) && now.modified().ok() == self.metadata.modified().ok());
@@ -226,9 +226,7 @@ fn identity(metadata: &Metadata) -> Identity {
 
 /// A name in the same directory that nobody knows beforehand.
 fn aside() -> OsString {
-    // Each state is made from keys that the system drew.
-    let drawn = std::hash::RandomState::new().build_hasher().finish();
-    format!(".toolgate-{drawn:016x}").into()
+    format!(".toolgate-{:016x}", drawn()).into()
 }
 
 /// The error for a file that could not be put back under its name.

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use super::change::{self, PreparedChange};
+use super::commit::Seen;
 use super::resolve::{self, Found};
 use super::{Root, guard, nearest, open, write};
 use crate::error::{Error, Kind};
@@ -114,7 +115,7 @@ impl Root {
         if let Found::Missing { .. } = &resolved.found {
             return Err(not_found());
         }
-        let (seen, unread) =
+        let Seen { metadata, bytes } =
             change::look(&resolved, path, grants.limits.max_file_bytes)?.ok_or_else(not_found)?;
         // That there is no such file says more.
         if old_text == new_text {
@@ -124,28 +125,26 @@ impl Root {
             )
             .at(path));
         }
-        if let Some(why) = unread {
-            return Err(why);
-        }
-        let bytes = seen.bytes.as_deref().unwrap_or_default();
-        if open::is_binary(bytes) {
+        let bytes = bytes?;
+        if open::is_binary(&bytes) {
             return Err(Error::new(Kind::Failed, "this is a binary file, not text")
                 .at(path)
                 .hint("do not edit it"));
         }
-        let (at, old, new) = find_once(bytes, old_text, new_text, path)?;
+        let (at, old, new) = find_once(&bytes, old_text, new_text, path)?;
         let after = at + old.len();
         let (before, rest) = (bytes.get(..at).unwrap_or_default(), bytes.get(after..).unwrap_or_default());
         let edited = [before, new.as_bytes(), rest].concat();
         write::check_length(grants, path, edited.len())?;
         let report = Edited {
             path: resolved.inside().as_str().to_owned(),
-            line: line_of(bytes, at),
+            line: line_of(&bytes, at),
             old_lines: old.lines().count(),
             new_lines: new.lines().count(),
             bytes: u64::try_from(edited.len()).unwrap_or(u64::MAX),
         };
-        PreparedChange::new(resolved, path, grants, Some((seen, None)), edited, report)
+        let seen = Seen { metadata, bytes: Ok(bytes) };
+        PreparedChange::new(resolved, path, grants, Some(seen), edited, report)
     }
 }
 

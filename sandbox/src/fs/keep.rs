@@ -137,12 +137,11 @@ impl Root {
             return Err(Error::new(Kind::NotFound, "the directory that the file was in is gone").at(&shown));
         }
         let seen = match change::look(&resolved, &shown, max_bytes)? {
-            None => None,
-            Some((seen, None)) => Some(seen),
-            Some((_, Some(why))) if why.kind() == Kind::Limit => return Ok(false),
-            Some((_, Some(why))) => return Err(why),
+            Some(Seen { bytes: Err(why), .. }) if why.kind() == Kind::Limit => return Ok(false),
+            Some(Seen { bytes: Err(why), .. }) => return Err(why),
+            seen => seen,
         };
-        if !is_as_left(seen.as_ref().and_then(|seen| seen.bytes.as_deref())) {
+        if !is_as_left(seen.as_ref().and_then(|seen| seen.bytes.as_deref().ok())) {
             return Ok(false);
         }
         if seen.as_ref().is_some_and(|seen| seen.metadata.permissions().readonly()) {

@@ -248,3 +248,10 @@ impl Root {
         self.inner.own_paths.iter().find_map(|own| path.strip_prefix(own).ok())
     }
 }
+
+/// A number that nobody knows beforehand, for names that are to be nobody's guess.
+fn drawn() -> u64 {
+    use std::hash::{BuildHasher as _, Hasher as _};
+    // Each state is made from keys that the system drew.
+    std::hash::RandomState::new().build_hasher().finish()
+}

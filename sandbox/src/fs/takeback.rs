@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
@@ -14,12 +13,12 @@ use std::path::PathBuf;
 use rustix::fs::{AtFlags, RenameFlags, readlinkat, renameat, renameat_with, statat, symlinkat};
 use rustix::io::Errno;
 
-use super::Root;
 use super::closing::Left;
 use super::descend::{Closed, Entry, Go, Here, Identity, Unseen, Visitor, descend, identity};
 use super::lent::{Lent, TO_CHANGE};
 use super::marks::{Mark, Marked, Marks, marked};
 use super::walk::ItemKind;
+use super::{Root, drawn};
 use crate::names::{Trail, fold, lossy};
 use crate::protect::{Protected, is_part_of_repository};
 
@@ -245,9 +244,7 @@ fn rename(from: BorrowedFd<'_>, name: &OsStr, to: BorrowedFd<'_>, aside: &str) -
 
 /// A short name that nobody knows beforehand.
 fn random_name() -> String {
-    // Each state is made from keys that the system drew.
-    let drawn = std::hash::RandomState::new().build_hasher().finish();
-    format!("blocked-{:010x}", drawn & 0xff_ffff_ffff)
+    format!("blocked-{:010x}", drawn() & 0xff_ffff_ffff)
 }
 
 impl Visitor for Walk<'_> {

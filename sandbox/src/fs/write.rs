@@ -73,9 +73,7 @@ impl Root {
         path: &str,
         content: &str,
     ) -> Result<PreparedChange<Written>, Error> {
-        let resolved = resolve::resolve(self, path)?;
-        guard::check_write(grants, &resolved)?;
-        check_length(grants, path, content.len())?;
+        let resolved = self.place_to_write(grants, path, content)?;
         let seen = change::look(&resolved, path, grants.limits.max_file_bytes)?;
         let report = written(&resolved, seen.is_none(), content);
         PreparedChange::new(resolved, path, grants, seen, content.as_bytes().to_vec(), report)
@@ -109,9 +107,7 @@ impl Root {
         path: &str,
         content: &str,
     ) -> Result<PreparedChange<Written>, Error> {
-        let resolved = resolve::resolve(self, path)?;
-        guard::check_write(grants, &resolved)?;
-        check_length(grants, path, content.len())?;
+        let resolved = self.place_to_write(grants, path, content)?;
         match &resolved.found {
             Found::Missing { .. } => {}
             Found::Directory => {
@@ -122,6 +118,14 @@ impl Root {
         let seen = change::look(&resolved, path, grants.limits.max_file_bytes)?;
         let report = written(&resolved, true, content);
         PreparedChange::new(resolved, path, grants, seen, content.as_bytes().to_vec(), report)
+    }
+
+    /// Where a whole file may be written, of this content.
+    fn place_to_write(&self, grants: &Grants, path: &str, content: &str) -> Result<Resolved, Error> {
+        let resolved = resolve::resolve(self, path)?;
+        guard::check_write(grants, &resolved)?;
+        check_length(grants, path, content.len())?;
+        Ok(resolved)
     }
 }
 
