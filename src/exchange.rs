@@ -51,6 +51,8 @@ pub(crate) struct Asked {
     pub(crate) retry: bool,
     pub(crate) fits: Vec<f64>,
     pub(crate) closing: bool,
+    #[serde(default)]
+    pub(crate) quotes: bool,
     pub(crate) sampling: Sampling,
 }
 
@@ -69,6 +71,7 @@ impl Asked {
             retry: request.retry,
             fits: request.fits.to_vec(),
             closing: request.closing,
+            quotes: request.quotes,
             sampling: request.sampling.clone(),
         }
     }
@@ -98,6 +101,7 @@ impl Asked {
             retry: self.retry,
             fits: &self.fits,
             closing: self.closing,
+            quotes: self.quotes,
             ..TurnRequest::new(&self.transcript, tools, &self.sampling)
         }
     }

@@ -26,14 +26,10 @@ use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, ToolSpec, Transcri
 use toolgate_infer::Stats;
 
 use crate::engine::{AnswerForm, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
-use crate::tools::{Effect, Fit, Misplaced, Offered, Registry, Said, Status, ToolResult};
-use crate::words::demands_change;
+use crate::tools::{Effect, Fit, Offered, Registry, Said, Status, ToolResult};
 use crate::{Error, Kind};
 use open::Open;
 use settled::Settled;
-
-/// The tool that changes what is there.
-const EDITS: &str = "edit_file";
 
 /// How a run goes.
 ///
@@ -65,6 +61,10 @@ pub struct Options {
     /// Whether the grammar of a call holds its arguments to what the state at hand leaves of them
     /// ([`Registry::narrowed`]): paths to those that are there. Default true.
     pub narrow: bool,
+    /// Whether an answer may quote, as such, what calls gave back and it says nothing of
+    /// ([`TurnRequest::quotes`]). Default true; for programs that take an answer for the model's own text it is
+    /// not.
+    pub quotes: bool,
 }
 
 /// What a run may take before it has to come to its answer.
@@ -123,6 +123,7 @@ impl Default for Options {
             budget: RunBudget::default(),
             approval: Approval::Auto,
             narrow: true,
+            quotes: true,
         }
     }
 }
@@ -374,10 +375,8 @@ impl Run<'_> {
         let names = registry.names();
         let open = open::of(self.transcript, names.iter().map(String::as_str), &self.directories);
         let mut open = if self.changed { open.after_change() } else { open };
-        open.change = self.change_is_open();
         let left = |open: &Open| (!self.calls.is_empty()).then(|| open.named.iter().cloned().collect());
-        let mut said =
-            narrows.then(|| Said::of(self.transcript).with_open(left(&open)).with_change_open(open.change));
+        let mut said = narrows.then(|| Said::of(self.transcript).with_open(left(&open)));
         let mut offered = match &said {
             Some(said) => registry.narrowed(said),
             None => Offered { specs: registry.specs(), ..Offered::default() },
@@ -404,12 +403,13 @@ impl Run<'_> {
                 choice: choice.clone(),
                 parallel: self.agent.options.parallel,
                 settled: self.settled.calls(),
-                check: Some(&Checked { registry, said: said.as_ref() }),
+                check: Some(&Checked(registry)),
                 changed: self.changed,
                 open: advances && !open.is_empty(),
                 retry: false,
                 fits: &fits,
                 closing,
+                quotes: self.agent.options.quotes,
                 answer: AnswerForm::Text,
                 sampling: &self.agent.options.sampling,
             };
@@ -428,16 +428,6 @@ impl Run<'_> {
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    /// Whether the request demands a change, and all that was done was to look.
-    fn change_is_open(&self) -> bool {
-        let effect = |call: &CallRecord| self.agent.registry.effect(&call.name);
-        let looked = |call: &CallRecord| call.status == Status::Ok && effect(call) == Some(Effect::Reads);
-        !self.calls.is_empty()
-            && self.calls.iter().all(looked)
-            && self.transcript.question().is_some_and(demands_change)
-            && self.agent.registry.names().iter().any(|name| name == EDITS)
     }
 
     /// What is open asks for a tool by its words; after a call for none but those, where there are such.
@@ -539,6 +529,11 @@ impl Run<'_> {
                 return *result;
             }
         };
+        if let Some(why) = registry.objection(call, &Said::of(self.transcript)) {
+            // Made again, it would be refused again.
+            self.settled.record(call, false);
+            return ToolResult::failed(why);
+        }
         let approved = match &self.agent.options.approval {
             _ if !pending.needs_approval() => true,
             Approval::Auto => true,
@@ -561,33 +556,13 @@ impl Run<'_> {
     }
 }
 
-/// The check of the tools, as an engine asks for it; without what was said it looks at the schemas alone.
-struct Checked<'a> {
-    registry: &'a Registry,
-    said: Option<&'a Said>,
-}
-
-impl Checked<'_> {
-    fn misplaced(&self, call: &ToolCall) -> Option<Misplaced> {
-        self.registry.misplaced(call, self.said?)
-    }
-}
+/// The check of the tools' schemas, as an engine asks for it.
+struct Checked<'a>(&'a Registry);
 
 impl CallCheck for Checked<'_> {
     fn fault(&self, call: &ToolCall) -> Option<Fault> {
-        if let Some(violation) = self.registry.violations(call).into_iter().next() {
-            return Some(Fault { pointer: violation.place(), why: violation.to_string() });
-        }
-        let misplaced = self.misplaced(call)?;
-        Some(Fault { pointer: format!("/{}", misplaced.parameter), why: misplaced.why })
-    }
-
-    fn narrower(&self, call: &ToolCall) -> Option<(String, serde_json::Value)> {
-        if !self.registry.violations(call).is_empty() {
-            return None;
-        }
-        let misplaced = self.misplaced(call)?;
-        Some((misplaced.parameter.to_owned(), misplaced.choices.keywords()?))
+        let violation = self.0.violations(call).into_iter().next()?;
+        Some(Fault { pointer: violation.place(), why: violation.to_string() })
     }
 }
 

@@ -21,22 +21,20 @@ pub(crate) struct Open {
     pub(crate) of_tools: BTreeSet<String>,
     /// Words of it that are part of the name of any tool.
     asked: BTreeSet<String>,
-    /// Whether it demands a change, and none was made.
-    pub(crate) change: bool,
     /// Whether the last call is the first search that found nothing.
     pub(crate) unfound: bool,
 }
 
 impl Open {
     pub(crate) fn is_empty(&self) -> bool {
-        self.named.is_empty() && self.of_tools.is_empty() && !self.change && !self.unfound
+        self.named.is_empty() && self.of_tools.is_empty() && !self.unfound
     }
 
     /// What is left of it after a change: no result of one says what was changed, so only paths count.
     pub(crate) fn after_change(self) -> Self {
         let is_path = |word: &String| word.contains(char::is_alphabetic) && word.contains(['/', '.']);
         let named = self.named.into_iter().filter(is_path).collect();
-        Self { named, of_tools: BTreeSet::new(), change: false, unfound: false, ..self }
+        Self { named, of_tools: BTreeSet::new(), unfound: false, ..self }
     }
 
     /// Whether the request asks for the tool of that name by a word that is open; where none is, by any of its words.
@@ -114,7 +112,7 @@ pub(crate) fn of<'a>(
     let asked = words_of_tools(request, tools);
     let of_tools = asked.difference(&done).cloned().collect();
     let named = specific.map(str::to_owned).collect();
-    Open { named, of_tools, asked, change: false, unfound: unfound(&calls) }
+    Open { named, of_tools, asked, unfound: unfound(&calls) }
 }
 
 /// Whether the last call is the first search that found nothing: what was looked for may be there in other words. After a

@@ -131,7 +131,8 @@ impl Runs {
             Unasked::Allow => Approval::Auto,
             Unasked::Deny => Approval::Never,
         };
-        let options = Options { max_iterations: self.max_iterations, approval, ..Options::default() };
+        let options =
+            Options { max_iterations: self.max_iterations, approval, quotes: false, ..Options::default() };
         let mut transcript = Transcript::new().with(Message::User(asking.task.clone()));
         Ok(Agent::new(engine, registry, options).run(&mut transcript, cancel, events)?)
     }

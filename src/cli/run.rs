@@ -199,7 +199,7 @@ pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<O
     let budget = RunBudget { tokens: args.budget_tokens, time: args.budget_seconds.map(Duration::from_secs) };
     let (max_iterations, narrow) = (args.max_iterations, !args.plain_arguments);
     let parallel = args.parallel.or(Options::default().parallel);
-    Ok(Options { max_iterations, choice, parallel, sampling, budget, approval, narrow })
+    Ok(Options { max_iterations, choice, parallel, sampling, budget, approval, narrow, quotes: true })
 }
 
 /// Asks on the terminal; an "always" counts for exactly that call, under that policy, for this run.

@@ -125,8 +125,12 @@ fn execute(args: &ServeArgs) -> anyhow::Result<Execute> {
     let benches =
         (0..args.at_once).map(|_| workbench(args, memory.clone())).collect::<anyhow::Result<_>>()?;
     let approval = if args.approve_all { Approval::Auto } else { Approval::Never };
-    let options =
-        agent::Options { max_iterations: args.max_iterations.get(), approval, ..agent::Options::default() };
+    let options = agent::Options {
+        max_iterations: args.max_iterations.get(),
+        approval,
+        quotes: false,
+        ..agent::Options::default()
+    };
     Ok(Execute { benches, options })
 }
 

@@ -15,6 +15,8 @@ use toolgate_chat::{Message, Opened, ToolCall, ToolChoice, ToolFormat, ToolName,
 use toolgate_grammar::TokenId;
 use toolgate_infer::{Backend, Rows, Session, Specials, common_len, log_probabilities};
 
+use super::TurnRequest;
+use super::changes::{May, is_offered};
 use super::local::{Making, State};
 use super::options::Options;
 use super::pool::lock;
@@ -101,16 +103,18 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(tokens)
     }
 
-    /// The tool to call after the prompt that was evaluated last, by itself or with what all calls begin with; `None`
-    /// leaves it to the decoding.
+    /// The tool to call after the prompt that was evaluated last, by itself or with what all calls begin with; and what calls of
+    /// the turn may do, which is less than `may` where the model calls with `p_call` and seldom changes something then.
     pub(super) fn choose(
         &mut self,
         state: &mut State<B>,
         offered: &[ToolSpec],
         names: &[Vec<TokenId>],
-    ) -> Result<Option<ToolName>, Error> {
+        p_call: Option<f64>,
+        may: May,
+    ) -> Result<(Option<ToolName>, May), Error> {
         if !self.weighs(offered) {
-            return Ok(None);
+            return Ok((None, may));
         }
         let bias = self.biases().get(offered).unwrap_or_else(|| vec![0.0; offered.len()]);
         let started = Instant::now();
@@ -123,7 +127,9 @@ impl<B: Backend + Send> Making<'_, B> {
         self.stats.decode_calls += state.session.eval(rest, Rows::Last)?;
         self.ahead = state.session.tokens().len().saturating_sub(prompt);
         self.stats.ms.decode += started.elapsed().as_secs_f64() * 1e3;
-        Ok(best(&self.engine.options, offered, &weights, &bias, self.request.fits))
+        let options = &self.engine.options;
+        let may = p_call.map_or(may, |p_call| may.weighed(&options.thresholds, offered, &weights, p_call));
+        Ok((best(options, self.request, offered, &weights, &bias, may), may))
     }
 
     /// Whether the choice among these tools is weighed against the model's bias.
@@ -144,7 +150,7 @@ impl<B: Backend + Send> Making<'_, B> {
 
     /// The logarithm of each tool's probability where a call names its tool, of which the session holds the first `ahead`
     /// tokens already. It holds what all calls begin with then.
-    fn weights(
+    pub(super) fn weights(
         &mut self,
         state: &mut State<B>,
         names: &[Vec<TokenId>],
@@ -190,18 +196,26 @@ pub(crate) fn is_weighed(options: &Options, offered: &[ToolSpec]) -> bool {
     (options.tool_bias > 0.0 || options.fit_weight > 0.0) && (2..=MOST_TOOLS).contains(&offered.len())
 }
 
-/// The tool of most weight, less the bias towards it, and with what its fit weighs.
+/// The tool of most weight that may be called, less the bias towards it. What its fit weighs counts for a tool that looks; of those
+/// that change something the model's own first choice stands beside these, and its fit can only speak against it.
 pub(crate) fn best(
     options: &Options,
+    request: &TurnRequest<'_>,
     offered: &[ToolSpec],
     weights: &[f64],
     bias: &[f64],
-    fits: &[f64],
+    may: May,
 ) -> Option<ToolName> {
     let unbiased = weights.iter().zip(bias).map(|(weight, bias)| weight - options.tool_bias * bias);
-    let fits = fits.iter().chain(std::iter::repeat(&0.0));
-    let scored = unbiased.zip(fits).map(|(weight, fit)| weight + options.fit_weight * fit);
-    let best = offered.iter().zip(scored).max_by(|(_, a), (_, b)| a.total_cmp(b));
+    let fits = request.fits.iter().chain(std::iter::repeat(&0.0));
+    let weighed = offered.iter().zip(unbiased).zip(fits);
+    let (look, change): (Vec<_>, Vec<_>) = weighed
+        .filter(|((tool, _), _)| is_offered(&request.choice, tool) && may.call(tool))
+        .partition(|((tool, _), _)| tool.reads);
+    let own = change.into_iter().max_by(|((_, a), _), ((_, b), _)| a.total_cmp(b));
+    let own = own.map(|((tool, own), fit)| (tool, own + options.fit_weight * fit.min(0.0)));
+    let look = look.into_iter().map(|((tool, own), fit)| (tool, own + options.fit_weight * fit));
+    let best = look.chain(own).max_by(|(_, a), (_, b)| a.total_cmp(b));
     best.map(|(tool, _)| tool.name.clone())
 }
 

@@ -35,15 +35,35 @@ pub(crate) fn could_look(request: &TurnRequest<'_>) -> bool {
         && request.looks_up()
 }
 
-/// An answer whose beginning is held back until it is known not to be an excuse.
+/// Why an answer that repeats the request is written again, for people.
+pub(crate) const ECHOED: &str =
+    "the model repeated the request in place of an answer, so it is written again";
+
+/// Whether an answer does nothing but repeat what was asked.
+pub(crate) fn is_echo(question: &str, answer: &str) -> bool {
+    let (asked, said) = (words(question), words(answer));
+    said.len() >= FEWEST && said.len() * 2 >= asked.len() && asked.starts_with(&said)
+}
+
+/// Words of a text that repeats another one; fewer may be its answer as well.
+const FEWEST: usize = 4;
+
+fn words(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect()
+}
+
+/// An answer whose beginning is held back until it is known not to be an excuse, or what was asked once more.
 pub(crate) struct Doubted {
     text: String,
     found: Beginning,
+    /// What was asked, in words, where it is held against that.
+    asked: Option<Vec<String>>,
 }
 
 impl Default for Doubted {
     fn default() -> Self {
-        Self { text: String::new(), found: Beginning::Open }
+        Self { text: String::new(), found: Beginning::Open, asked: None }
     }
 }
 
@@ -51,6 +71,11 @@ impl Doubted {
     /// An answer that is shown as it comes.
     pub(crate) fn never() -> Self {
         Self { found: Beginning::Other, ..Self::default() }
+    }
+
+    /// An answer that is shown unless it repeats what was asked.
+    pub(crate) fn echo_of(question: &str) -> Self {
+        Self { asked: Some(words(question)), ..Self::default() }
     }
 
     /// Takes the next event of a turn: [`push`](Self::push) for its text, and all else goes on.
@@ -95,16 +120,61 @@ impl Doubted {
     }
 
     fn settle(&mut self, whole: bool, events: &mut dyn FnMut(TurnEvent)) {
-        self.found = beginning(&self.text, whole);
+        self.found = match &self.asked {
+            None => beginning(&self.text, whole),
+            Some(asked) => repetition(asked, &self.text, whole),
+        };
         if self.found == Beginning::Other && !self.text.is_empty() {
             events(TurnEvent::Text(std::mem::take(&mut self.text)));
         }
     }
 }
 
+/// What a text is that may repeat what was asked. That shows only when it is whole.
+fn repetition(asked: &[String], text: &str, whole: bool) -> Beginning {
+    let said = words(text);
+    let inner = |word: &String| said.last().is_some_and(|last| word.starts_with(last.as_str()));
+    let (before, goes_on) = match said.len().checked_sub(1) {
+        None => (&[][..], true),
+        Some(last) => (said.get(..last).unwrap_or_default(), asked.get(last).is_some_and(inner)),
+    };
+    match asked.starts_with(before) && goes_on {
+        false => Beginning::Other,
+        true if !whole => Beginning::Open,
+        true if is_echo(&asked.join(" "), text) => Beginning::Excuse,
+        true => Beginning::Other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_that_repeats_the_request_is_not_shown() {
+        let question = "Read a.txt and write the first name into b.txt.";
+        let shown = |answer: &str| {
+            let (mut doubted, mut shown) = (Doubted::echo_of(question), String::new());
+            let mut events = |event| {
+                if let TurnEvent::Text(text) = event {
+                    shown.push_str(&text);
+                }
+            };
+            for piece in answer.split_inclusive(' ') {
+                doubted.push(piece, &mut events);
+            }
+            doubted.finish(&mut events);
+            shown
+        };
+        assert_eq!(shown(question), "");
+        assert_eq!(shown("Read a.txt and write the first name"), "");
+        for answer in ["Read a.txt and write the first name, Ana, into b.txt.", "Read a.txt", "Done.", ""] {
+            assert_eq!(shown(answer), answer);
+        }
+        assert!(
+            is_echo(question, "read a.txt and write the first name into b.txt") && !is_echo("Who?", "Who?")
+        );
+    }
 
     fn shown(pieces: &[&str]) -> (String, bool) {
         let (mut doubted, mut shown) = (Doubted::default(), String::new());

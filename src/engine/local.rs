@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use toolgate_chat::fallback::{self, Stream};
 use toolgate_chat::format::Start;
 use toolgate_chat::{
-    Dialogue, Message, Opened, ParsedTurn, Primer, Template, TemplateTokens, ToolChoice, ToolName, ToolSpec,
-    Transcript,
+    Dialogue, Message, Opened, ParsedTurn, Primer, RunEnd, Template, TemplateTokens, ToolChoice, ToolName,
+    ToolSpec, Transcript,
 };
 use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
 use toolgate_infer::scripted::Scripted;
@@ -22,8 +22,9 @@ use toolgate_infer::{
 
 use super::answer::openings_beside_json;
 use super::automata::{Cache, Side, TurnAutomata};
+use super::changes::{May, asked_alone, asked_last, is_invited, is_led, share_left};
 use super::choose::{Biases, held_to, opening_of_all};
-use super::doubt::{Doubted, EXCUSED, is_doubted};
+use super::doubt::{Doubted, ECHOED, EXCUSED, is_doubted, is_echo};
 use super::options::{AnswerView, Options};
 use super::packs::Packs;
 use super::pool::Pool;
@@ -343,13 +344,20 @@ impl<'a, B: Backend + Send> Making<'a, B> {
         }
         let automata = self.automata(offered, &self.request.choice, None)?;
         let Some(call) = &automata.call else { return self.answer(state, &automata, None) };
-        let threshold = engine.options.thresholds.of(self.request);
-        if automata.answer.is_some() && threshold > 1.0 {
+        let thresholds = &engine.options.thresholds;
+        let threshold = thresholds.of(self.request);
+        let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
+        let led = after_calls && is_led(thresholds, self.request);
+        let names = self.names(state, offered)?;
+        // Where its own probability decides, the model need not be asked once more; where tools are not weighed, it would not tell.
+        let asks = automata.answer.is_some() && after_calls && (led || threshold > 1.0);
+        let invited = asks && !names.is_empty() && is_invited(self.request);
+        let wished = invited && self.wishes(state, offered, &names)?;
+        if automata.answer.is_some() && threshold > 1.0 && !wished {
             // No probability reaches it: the prompt that would give one need not be evaluated.
             return self.answer(state, &automata, None);
         }
         self.primer = self.primer(automata.answer.is_some());
-        let names = self.names(state, offered)?;
         // What all calls begin with is evaluated with the prompt, where no answer can take its place.
         let opening = opening_of_all(&names);
         let sure = automata.answer.is_none() && !engine.reasons();
@@ -362,21 +370,30 @@ impl<'a, B: Backend + Send> Making<'a, B> {
         )?;
         self.reason(state)?;
         // Where both sides are open, the model's own probabilities decide between them.
-        let (mut decision, mut excused) = (None, false);
+        let (mut decision, mut excused, mut may) = (None, false, May { look: true, change: true });
         if automata.answer.is_some() {
             let mut decided = self.decide(state, threshold)?;
-            if !decided.call {
-                if self.thought.is_some() || !is_doubted(self.request, &engine.options.thresholds, &decided) {
+            // A change is the model's own wish, never what led to the call.
+            let own = if invited { wished } else { !after_calls || (decided.call && !led) };
+            may =
+                May { look: decided.call, change: own && (wished || decided.p_call >= thresholds.changing) };
+            if may == May::NOTHING {
+                if self.thought.is_some() || !is_doubted(self.request, thresholds, &decided) {
                     return self.answer(state, &automata, Some(decided));
                 }
                 if let Some(turn) = self.doubted(state, &automata, &decided)? {
                     return Ok(turn);
                 }
-                excused = true;
+                (excused, may) = (true, May::LOOK);
+            }
+            if !decided.call {
                 decided.call = true;
                 (self.events)(TurnEvent::Decided(decided.clone()));
             }
             decision = Some(decided);
+        }
+        if may.among(&self.request.choice, offered).is_none() {
+            return self.answer_instead(state, &automata, decision);
         }
         // What tells requests from talk does not help to write the call; examples do.
         let written = self.primer(false);
@@ -389,12 +406,18 @@ impl<'a, B: Backend + Send> Making<'a, B> {
             self.probe(state, &self.transcript(), offered)?;
             self.ahead = 0;
         }
-        let chosen = self.choose(state, offered, &names)?;
+        // A wish was weighed already, and whoever requires a call is not asked how likely it is.
+        let p_call = decision.as_ref().filter(|_| !wished).map(|decided| decided.p_call);
+        let (chosen, may) = self.choose(state, offered, &names, p_call, may)?;
+        let Some(choice) = may.among(&self.request.choice, offered) else {
+            return self.answer_instead(state, &automata, decision);
+        };
         let held = match chosen {
             Some(tool) => {
-                let (choice, first) = held_to(tool, self.parallel(), &self.request.choice);
+                let (choice, first) = held_to(tool, self.parallel(), &choice);
                 self.automata(offered, &choice, first)?.call
             }
+            None if choice != self.request.choice => self.automata(offered, &choice, None)?.call,
             None => None,
         };
         let (decoded, mut parsed) = self.call(state, held.as_ref().unwrap_or(call))?;
@@ -412,6 +435,54 @@ impl<'a, B: Backend + Send> Making<'a, B> {
 }
 
 impl<B: Backend + Send> Making<'_, B> {
+    /// Whether the model wants something changed after its calls ([`Thresholds::changing_after`](super::Thresholds)).
+    fn wishes(
+        &mut self,
+        state: &mut State<B>,
+        offered: &[ToolSpec],
+        names: &[Vec<TokenId>],
+    ) -> Result<bool, Error> {
+        let (given, least) = (self.request.transcript, self.engine.options.thresholds.changing_after);
+        let asked = asked_last(given);
+        let mut wish = self.p_call(state, offered, &asked)?;
+        if wish >= least {
+            self.primer = self.engine.options.primer_of(&asked, false);
+            self.probe(state, &self.introduced(&asked), offered)?;
+            wish *= share_left(given, offered, &self.weights(state, names, 0)?);
+        }
+        if wish >= least {
+            wish *= self.p_call(state, offered, &asked_alone(given))?;
+        }
+        Ok(wish >= least)
+    }
+
+    /// How likely the model is to call behind a transcript that ends with a request.
+    fn p_call(
+        &mut self,
+        state: &mut State<B>,
+        offered: &[ToolSpec],
+        asked: &Transcript,
+    ) -> Result<f64, Error> {
+        self.primer = self.engine.options.primer_of(asked, true);
+        self.probe(state, &self.introduced(asked), offered)?;
+        Ok(self.engine.openings.decide(state.session.logits()?, &self.engine.vocabulary, 0.0).p_call)
+    }
+
+    /// The answer of a turn whose call would be none that may be made.
+    fn answer_instead(
+        &mut self,
+        state: &mut State<B>,
+        automata: &TurnAutomata,
+        mut decision: Option<TurnDecision>,
+    ) -> Result<Turn, Error> {
+        if let Some(decided) = &mut decision {
+            decided.call = false;
+            (self.events)(TurnEvent::Decided(decided.clone()));
+        }
+        self.ahead = 0;
+        self.answer(state, automata, decision)
+    }
+
     /// Whether the turn is a call, by the model's own probabilities behind the prompt that was evaluated last.
     fn decide(&mut self, state: &State<B>, threshold: f64) -> Result<TurnDecision, Error> {
         let openings = match self.request.answer {
@@ -468,7 +539,7 @@ impl<B: Backend + Send> Making<'_, B> {
         if self.thought.is_none() {
             let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
             if after_calls && engine.options.answer_view != AnswerView::Full {
-                let view = engine.dialogue.answer_view(self.request.transcript, self.request.closing);
+                let view = engine.dialogue.answer_view(self.request.transcript, self.request.end());
                 self.prefill(state, &self.told_form(view), &[], engine.reasons())?;
             } else {
                 // After a decision this prompt is there already: nothing but a call that was taken back is cut off.
@@ -477,9 +548,21 @@ impl<B: Backend + Send> Making<'_, B> {
             }
             self.reason(state)?;
         }
-        let decoded =
-            self.decode(state, Some(side), &mut self.sampler()?, Shown::Answer(Doubted::never()))?;
-        let mut text = decoded.text.clone();
+        let question = match self.request.transcript.last() {
+            Some(Message::Tool(_)) => self.request.transcript.question().unwrap_or_default(),
+            _ => "",
+        };
+        let unless_echo = || Shown::Answer(Doubted::echo_of(question));
+        let mut decoded = self.decode(state, Some(side), &mut self.sampler()?, unless_echo())?;
+        if is_echo(question, &decoded.text) && self.thought.is_none() {
+            (self.events)(TurnEvent::Retry(ECHOED.to_owned()));
+            // Not told the request once more, it says what came of it.
+            let end = RunEnd { changed: true, ..self.request.end() };
+            let view = engine.dialogue.answer_view(self.request.transcript, end);
+            self.prefill(state, &self.told_form(view), &[], false)?;
+            decoded = self.decode(state, Some(side), &mut self.sampler()?, unless_echo())?;
+        }
+        let mut text = if is_echo(question, &decoded.text) { String::new() } else { decoded.text.clone() };
         if decoded.stop == StopReason::End
             && let Some(results) = addition(engine.options.answer_view, self.request, &text)
         {

@@ -6,6 +6,7 @@
 
 mod answer;
 mod automata;
+mod changes;
 mod check;
 mod choose;
 mod doubt;
@@ -31,9 +32,10 @@ mod suited;
 mod tuning;
 mod underway;
 
+pub(crate) use changes::{May, asked_alone, asked_last, is_invited, is_led, share_left};
 pub use check::{CallCheck, Fault};
 pub(crate) use choose::{Biases, Look, best, empty, held_to, is_weighed, mean, openings_of, weights};
-pub(crate) use doubt::{Doubted, EXCUSED, could_look, is_doubted};
+pub(crate) use doubt::{Doubted, ECHOED, EXCUSED, could_look, is_doubted, is_echo};
 pub use local::LocalEngine;
 pub(crate) use local::show;
 pub use options::{AnswerView, Options, Parameters};
@@ -56,7 +58,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice, ToolSpec, Transcript};
+use toolgate_chat::{ParsedTurn, RunEnd, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_grammar::Grammar;
 pub use toolgate_infer::{Cancel, Drafting, Forcing, Numerics, Untrained};
 use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
@@ -240,6 +242,9 @@ pub struct TurnRequest<'a> {
     /// Whether this turn ends the run although the model might have gone on: its answer is asked to say what is
     /// missing.
     pub closing: bool,
+    /// Whether what calls gave back may be quoted, as such, behind the answer or in its place, where the model's answers
+    /// are such ([`AnswerView`]). Otherwise an answer is the model's text alone.
+    pub quotes: bool,
     /// What the turn's answer is, where it is one.
     pub answer: AnswerForm<'a>,
     /// How tokens are drawn and bounded.
@@ -261,9 +266,15 @@ impl<'a> TurnRequest<'a> {
             retry: false,
             fits: &[],
             closing: false,
+            quotes: false,
             answer: AnswerForm::Text,
             sampling,
         }
+    }
+
+    /// How the run came to this turn, if it is an answer.
+    pub(crate) fn end(&self) -> RunEnd {
+        RunEnd { closing: self.closing, changed: self.changed }
     }
 
     /// Whether a tool offered [looks things up](ToolSpec::lookup).

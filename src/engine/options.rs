@@ -95,14 +95,14 @@ pub struct Options {
 /// # let asked = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
 /// # let transcript = asked.with(Message::calls([call])).with(Message::Tool(vec![reply]));
 /// # let sampling = Sampling::default();
-/// # let request = TurnRequest::new(&transcript, &[], &sampling);
+/// # let request = TurnRequest { quotes: true, ..TurnRequest::new(&transcript, &[], &sampling) };
 /// # Ok(engine.turn(&request, &Cancel::default(), &mut |_| {})?.parsed.content.unwrap_or_default())
 /// # }
 ///
 /// // A call gave back "rain in Oslo", and the model says nothing of it.
 /// assert_eq!(answer(AnswerView::Compact)?, "You find it above.");
-/// assert_eq!(answer(AnswerView::Quoted)?, "You find it above.\n\nrain in Oslo");
-/// assert_eq!(answer(AnswerView::Results)?, "rain in Oslo");
+/// assert_eq!(answer(AnswerView::Quoted)?, "You find it above.\n\nQuoted from get_weather:\n> rain in Oslo");
+/// assert_eq!(answer(AnswerView::Results)?, "Quoted from get_weather:\n> rain in Oslo");
 /// # Ok::<(), toolgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -111,11 +111,12 @@ pub enum AnswerView {
     #[default]
     Compact,
     /// The same, and where the answer says nothing of what the last calls gave back, or hardly why they failed, that follows
-    /// it: for models that often repeat the question instead.
+    /// it as a quotation, if the turn [may quote](super::TurnRequest::quotes): for models that often repeat the question instead.
     Quoted,
     /// The whole conversation, as the call turns see it.
     Full,
-    /// The results are the answer, as they are: for models too small to retell them.
+    /// The results, quoted, are the answer, if the turn [may quote](super::TurnRequest::quotes); else as
+    /// [`Compact`](Self::Compact): for models too small to retell them.
     Results,
 }
 

@@ -35,6 +35,12 @@ pub struct Thresholds {
     pub while_open: f64,
     /// Behind a call, in a turn that may hold several: a small model begins a new line there whether it calls on or not.
     pub further: f64,
+    /// For calls of tools that may change something ([`ToolSpec::reads`](toolgate_chat::ToolSpec::reads)), beside the
+    /// threshold of the turn: the model's own probability of such a call, which no hint moves.
+    pub changing: f64,
+    /// The same after calls, none of which changed anything: the probability of a call to the request alone, times that of a
+    /// change where the request comes behind what these calls gave, among the tools that were not called yet.
+    pub changing_after: f64,
 }
 
 /// A probability that a model which has more to do hardly ever stays below.
@@ -53,6 +59,8 @@ impl Default for Thresholds {
             after_failure: 0.2,
             while_open: 0.2,
             further: 0.2,
+            changing: 0.2,
+            changing_after: 0.2,
         }
     }
 }
@@ -85,6 +93,8 @@ impl Thresholds {
             after_failure: moved(self.after_failure),
             while_open: moved(self.while_open),
             further: moved(self.further),
+            changing: moved(self.changing),
+            changing_after: moved(self.changing_after),
         }
     }
 

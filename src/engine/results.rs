@@ -1,7 +1,10 @@
-//! What calls gave back: as the answer itself, or behind one that says nothing of it.
+//! What calls gave back, quoted: as the answer itself, or behind one that says nothing of it.
 //!
 //! Why: a model of half a billion parameters often repeats the question in place of what it was given ("The songs are
 //! listed in the directory songs."). Whoever asked still gets what was found.
+//!
+//! Invariant: a reader can tell what was quoted from what the model says, and nothing is quoted where nobody asked for it
+//! ([`TurnRequest::quotes`]).
 
 use std::collections::BTreeSet;
 
@@ -31,6 +34,12 @@ pub(crate) fn instead(view: AnswerView, request: &TurnRequest<'_>) -> Option<Str
     is_it.then(|| results(request.transcript)).flatten()
 }
 
+/// A text as a quotation of what a tool gave back.
+fn quoted(tool: &str, text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| format!("> {line}").trim_end().to_owned()).collect();
+    format!("Quoted from {tool}:\n{}", lines.join("\n"))
+}
+
 /// What is put behind a whole answer of a model that often says nothing of the results.
 pub(crate) fn addition(view: AnswerView, request: &TurnRequest<'_>, answer: &str) -> Option<String> {
     let is_it = view == AnswerView::Quoted && takes_results(request);
@@ -46,7 +55,7 @@ pub(crate) fn addition(view: AnswerView, request: &TurnRequest<'_>, answer: &str
 
 /// Results are no JSON, and end where they end.
 fn takes_results(request: &TurnRequest<'_>) -> bool {
-    request.answer == AnswerForm::Text && request.sampling.stop.is_empty()
+    request.quotes && request.answer == AnswerForm::Text && request.sampling.stop.is_empty()
 }
 
 /// What the calls since the user last spoke gave back: of those that did not fail, else of the last one. None without any.
@@ -54,10 +63,10 @@ fn results(transcript: &Transcript) -> Option<String> {
     let calls = transcript.calls_of_run();
     let replies =
         || calls.iter().filter_map(|(_, reply)| *reply).filter(|reply| !reply.content.trim().is_empty());
-    let good: Vec<&str> =
-        replies().filter(|reply| !reply.is_error).map(|reply| reply.content.trim()).collect();
+    let told = |reply: &ToolReply| quoted(&reply.name, reply.content.trim());
+    let good: Vec<String> = replies().filter(|reply| !reply.is_error).map(told).collect();
     match good.is_empty() {
-        true => replies().next_back().map(|reply| reply.content.trim().to_owned()),
+        true => replies().next_back().map(told),
         false => Some(good.join("\n\n")),
     }
 }
@@ -97,6 +106,7 @@ fn left_out(transcript: &Transcript, answer: &str) -> Option<String> {
             }
             _ => None,
         };
+        let left = left.map(|left| quoted(&call.name, &left));
         missed.extend(left.filter(|left| !missed.contains(left)));
     }
     (!missed.is_empty()).then(|| missed.join("\n\n"))
@@ -258,7 +268,7 @@ mod tests {
     #[test]
     fn each_of_the_last_results_is_looked_for_by_itself() {
         let transcript = after("List both", &["figs.txt", "cider.txt"]);
-        assert_eq!(left_out(&transcript, "There is figs.txt."), Some("cider.txt".to_owned()));
+        assert_eq!(left_out(&transcript, "There is figs.txt."), Some(quoted("t", "cider.txt")));
         assert_eq!(left_out(&after("List both", &[]), "x"), None);
         assert_eq!(left_out(&Transcript::new(), "x"), None);
     }
@@ -274,8 +284,11 @@ mod tests {
             .with(Message::calls([south.clone()]))
             .with(Message::Tool(vec![ToolReply::ok(&south, "Planted: chard\nSown: April")]));
         let missed = |answer: &str| left_out(&transcript, answer);
-        assert_eq!(missed("Planted: leeks\nSown: March"), Some("Planted: chard\nSown: April".to_owned()));
-        assert_eq!(missed("Chard, sown in April."), Some("Planted: leeks\nSown: March".to_owned()));
+        assert_eq!(
+            missed("Planted: leeks\nSown: March"),
+            Some(quoted("read_file", "Planted: chard\nSown: April"))
+        );
+        assert_eq!(missed("Chard, sown in April."), Some(quoted("read_file", "Planted: leeks\nSown: March")));
         assert_eq!(missed("Leeks in the north, chard in the south."), None);
     }
 
@@ -297,12 +310,15 @@ mod tests {
         let file = "- water, 24 bottles\n- clean towels: 18\n- meals: 5";
         let missed = |question: &str, answer: &str| left_out(&after(question, &[file]), answer);
         let towels = "How many towels do we ask for?";
-        assert_eq!(missed(towels, "We ask for 24 bottles of towels."), Some("- clean towels: 18".to_owned()));
+        assert_eq!(
+            missed(towels, "We ask for 24 bottles of towels."),
+            Some(quoted("t", "- clean towels: 18"))
+        );
         assert_eq!(missed(towels, "18 towels, 24 bottles."), None);
         assert_eq!(missed("What is in it?", "24 bottles of water."), None, "nothing is asked for by name");
         let leaving =
             left_out(&after("When does the bus leave?", &["Bus, route 6\nLeaves: 16:25"]), "Bus 6 leaves.");
-        assert_eq!(leaving, Some("Leaves: 16:25".to_owned()));
+        assert_eq!(leaving, Some(quoted("t", "Leaves: 16:25")));
     }
 
     #[test]
@@ -315,10 +331,13 @@ mod tests {
         };
         let missing = "no such file or directory: \"figs\"; there is \"plums\"";
         let why = "no such file or directory: \"figs\"";
-        assert_eq!(told("How many pictures has figs?", missing, "It has no pictures.").as_deref(), Some(why));
+        assert_eq!(
+            told("How many pictures has figs?", missing, "It has no pictures."),
+            Some(quoted("t", why))
+        );
         assert_eq!(told("How many pictures has figs?", missing, "There is no directory figs."), None);
         let output = "parse: passed\nrender: FAILED\n[exit code 1]";
-        assert_eq!(told("Which check fails?", output, "The check failed.").as_deref(), Some(output));
+        assert_eq!(told("Which check fails?", output, "The check failed."), Some(quoted("t", output)));
         assert_eq!(told("Which check fails?", output, "Parse passed and render failed."), None);
     }
 
@@ -326,6 +345,6 @@ mod tests {
     fn long_results_are_not_quoted_whole() {
         let long: String = (0..20).map(|number| format!("line{number}\n")).collect();
         let quoted = left_out(&after("List", &[&long]), "Here.").unwrap_or_default();
-        assert!(quoted.ends_with("line11\n… 8 more lines"), "{quoted}");
+        assert!(quoted.ends_with("> line11\n> … 8 more lines"), "{quoted}");
     }
 }

@@ -55,6 +55,8 @@ impl Options {
             after_failure: own.after_failure.unwrap_or(usual.after_failure),
             while_open: own.while_open.unwrap_or(usual.while_open),
             further: own.further.unwrap_or(usual.further),
+            changing: own.changing.unwrap_or(usual.changing),
+            changing_after: own.changing_after.unwrap_or(usual.changing_after),
         };
         options
     }

@@ -124,6 +124,7 @@ impl<'a> Replay<'a> {
             })),
             budget: RunBudget { tokens: header.budget_tokens, time: None },
             narrow: header.narrow,
+            quotes: true,
         };
         let name = header.model.name.clone();
         let engine: Arc<dyn Engine> =

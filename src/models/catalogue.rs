@@ -168,6 +168,10 @@ pub struct CallThresholds {
     pub while_open: Option<f64>,
     /// Behind a call of a turn that may hold several.
     pub further: Option<f64>,
+    /// For calls of tools that may change something: the model's own probability of such a call, more than 0.
+    pub changing: Option<f64>,
+    /// The same after calls that changed nothing, more than 0.
+    pub changing_after: Option<f64>,
 }
 
 impl Catalogue {
@@ -343,6 +347,8 @@ impl Entry {
             after_failure,
             while_open,
             further,
+            changing,
+            changing_after,
         } = &self.defaults.thresholds;
         let all = [
             first,
@@ -354,9 +360,14 @@ impl Entry {
             after_failure,
             while_open,
             further,
+            changing,
+            changing_after,
         ];
         if all.into_iter().flatten().any(|share| !(0.0..=2.0).contains(share)) {
             return Err(self.fault("has a threshold outside 0 to 2"));
+        }
+        if [changing, changing_after].contains(&&Some(0.0)) {
+            return Err(self.fault("would always make calls that change something"));
         }
         if self.defaults.tool_bias.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
             return Err(self.fault("has a tool_bias outside 0 to 1"));

@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 use serde_json::json;
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, Prompt, PromptOptions, ToolCall, ToolChoice, ToolName, ToolSpec,
-    Transcript, TurnGrammar,
+    Dialogue, Message, ParsedTurn, Primer, Prompt, PromptOptions, RunEnd, ToolCall, ToolChoice, ToolName,
+    ToolSpec, Transcript, TurnGrammar,
 };
 use toolgate_grammar::{Grammar, TokenId, TokenKind};
 use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
@@ -17,9 +17,9 @@ use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::engine::{
-    self, AnswerView, Biases, CallCheck, Cancel, Doubted, EXCUSED, REPEATED, Sampling, Turn, TurnEvent,
-    TurnRequest, addition, best, empty, held_to, instead, is_doubted, is_weighed, lock, mean, openings_of,
-    weights, without_repeats,
+    self, AnswerView, Biases, CallCheck, Cancel, Doubted, ECHOED, EXCUSED, May, REPEATED, Sampling, Turn,
+    TurnEvent, TurnRequest, addition, asked_alone, asked_last, best, empty, held_to, instead, is_doubted,
+    is_echo, is_invited, is_led, is_weighed, lock, mean, openings_of, share_left, weights, without_repeats,
 };
 use crate::{Error, Kind};
 
@@ -114,35 +114,61 @@ impl Making<'_> {
         let offered = if request.choice == ToolChoice::None { &[] } else { request.tools };
         let grammars = self.grammars(offered, &request.choice, None)?;
         let Some(call) = &grammars.call else { return self.answer(grammars.answer.as_ref(), None) };
-        let threshold = self.options.thresholds.of(request);
-        let decision = match &grammars.answer {
-            None => None,
-            Some(answer) if threshold > 1.0 => return self.answer(Some(answer), None),
-            Some(answer) => {
-                let mut decision = self.decide(offered, threshold)?;
-                (self.events)(TurnEvent::Decided(decision.clone()));
-                if !decision.call {
-                    if !is_doubted(request, &self.options.thresholds, &decision) {
-                        return self.answer(Some(answer), Some(decision));
-                    }
-                    match self.doubted(answer)? {
-                        Some(written) => {
-                            let text = written.text.clone();
-                            return Ok(self.answered(written, &text, Some(decision)));
-                        }
-                        None => decision.call = true,
-                    }
-                    (self.events)(TurnEvent::Decided(decision.clone()));
-                }
-                Some(decision)
+        let thresholds = &self.options.thresholds;
+        let threshold = thresholds.of(request);
+        let after_calls = matches!(request.transcript.last(), Some(Message::Tool(_)));
+        let led = after_calls && is_led(thresholds, request);
+        // Where its own probability decides, the model need not be asked once more; where tools are not weighed, it would not tell.
+        let asks = after_calls && (led || threshold > 1.0) && self.tokens(offered).is_some();
+        let invited = asks && is_invited(request);
+        let (mut decision, mut wished, mut may) = (None, false, May { look: true, change: true });
+        if let Some(answer) = &grammars.answer {
+            wished = invited && self.wishes(offered)?;
+            if threshold > 1.0 && !wished {
+                return self.answer(Some(answer), None);
             }
-        };
+            let mut decided = self.decide(request.transcript, offered, threshold)?;
+            (self.events)(TurnEvent::Decided(decided.clone()));
+            // A change is the model's own wish, never what led to the call.
+            let own = if invited { wished } else { !after_calls || (decided.call && !led) };
+            may =
+                May { look: decided.call, change: own && (wished || decided.p_call >= thresholds.changing) };
+            if may == May::NOTHING {
+                if !is_doubted(request, thresholds, &decided) {
+                    return self.answer(Some(answer), Some(decided));
+                }
+                if let Some(written) = self.doubted(answer)? {
+                    let text = written.text.clone();
+                    return Ok(self.answered(written, &text, Some(decided)));
+                }
+                may = May::LOOK;
+            }
+            if !decided.call {
+                decided.call = true;
+                (self.events)(TurnEvent::Decided(decided.clone()));
+            }
+            decision = Some(decided);
+        }
         let prompt = self.prompt(&self.introduced(request.transcript, false), offered)?;
-        let held = match self.choose(&prompt, offered)? {
+        let mut chosen = None;
+        if may.among(&request.choice, offered).is_some() {
+            // A wish was weighed already, and whoever requires a call is not asked how likely it is.
+            let p_call = decision.as_ref().filter(|_| !wished).map(|decided| decided.p_call);
+            (chosen, may) = self.choose(&prompt, offered, p_call, may)?;
+        }
+        let Some(choice) = may.among(&request.choice, offered) else {
+            if let Some(decided) = &mut decision {
+                decided.call = false;
+                (self.events)(TurnEvent::Decided(decided.clone()));
+            }
+            return self.answer(grammars.answer.as_ref(), decision);
+        };
+        let held = match chosen {
             Some(tool) => {
-                let (choice, first) = held_to(tool, self.parallel(), &request.choice);
+                let (choice, first) = held_to(tool, self.parallel(), &choice);
                 self.grammars(offered, &choice, first)?.call
             }
+            None if choice != request.choice => self.grammars(offered, &choice, None)?.call,
             None => None,
         };
         let written = self.write(&prompt, held.as_ref().unwrap_or(call), None)?;
@@ -226,13 +252,25 @@ impl Making<'_> {
         }
         let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
         let prompt = if after_calls && view != AnswerView::Full {
-            let shown = self.server.dialogue().answer_view(self.request.transcript, self.request.closing);
+            let shown = self.server.dialogue().answer_view(self.request.transcript, self.request.end());
             self.prompt(&shown, &[])?
         } else {
             self.prompt(&self.introduced(self.request.transcript, true), self.request.tools)?
         };
-        let written = self.write(&prompt, grammar, Some(&mut Doubted::never()))?;
-        let mut text = written.text.clone();
+        let question = match after_calls {
+            true => self.request.transcript.question().unwrap_or_default(),
+            false => "",
+        };
+        let mut written = self.unless_echo(&prompt, grammar, question)?;
+        if is_echo(question, &written.text) {
+            (self.events)(TurnEvent::Retry(ECHOED.to_owned()));
+            // Not told the request once more, it says what came of it.
+            let end = RunEnd { changed: true, ..self.request.end() };
+            let shown = self.server.dialogue().answer_view(self.request.transcript, end);
+            let prompt = self.prompt(&shown, &[])?;
+            written = self.unless_echo(&prompt, grammar, question)?;
+        }
+        let mut text = if is_echo(question, &written.text) { String::new() } else { written.text.clone() };
         if written.stop == Some(StopReason::End)
             && let Some(results) = addition(view, self.request, &text)
         {
@@ -240,6 +278,14 @@ impl Making<'_> {
             (self.events)(TurnEvent::Text(results));
         }
         Ok(self.answered(written, &text, decision))
+    }
+
+    /// An answer, shown unless it repeats the question.
+    fn unless_echo(&mut self, prompt: &Prompt, grammar: &Grammar, question: &str) -> Result<Written, Error> {
+        let mut shown = Doubted::echo_of(question);
+        let written = self.write(prompt, grammar, Some(&mut shown))?;
+        shown.finish(self.events);
+        Ok(written)
     }
 
     /// The answer of a first turn, unless it is an excuse.
@@ -262,36 +308,77 @@ impl Making<'_> {
     }
 
     /// Call or answer, by the probability of every call opening among the likeliest first tokens.
-    fn decide(&mut self, offered: &[ToolSpec], threshold: f64) -> Result<TurnDecision, Error> {
-        let prompt = self.prompt(&self.introduced(self.request.transcript, true), offered)?;
+    fn decide(
+        &mut self,
+        transcript: &Transcript,
+        offered: &[ToolSpec],
+        threshold: f64,
+    ) -> Result<TurnDecision, Error> {
+        let primer = self.options.primer_of(transcript, true);
+        let prompt = self.prompt(&self.behind(transcript, primer), offered)?;
         let (tokens, usage) = self.server.first_tokens(&prompt, self.cancel)?;
         self.note(usage);
         decision(&tokens, &self.server.dialogue().format().openings(), threshold)
     }
 
-    /// The tool to call after a prompt; none where that is left to the model.
-    fn choose(&self, prompt: &Prompt, offered: &[ToolSpec]) -> Result<Option<ToolName>, Error> {
-        let Some(server) = self.server.tokens().filter(|_| is_weighed(self.options, offered)) else {
-            return Ok(None);
-        };
+    /// Whether the model wants something changed after its calls ([`Thresholds::changing_after`](crate::engine::Thresholds)).
+    fn wishes(&mut self, offered: &[ToolSpec]) -> Result<bool, Error> {
+        let (given, least) = (self.request.transcript, self.options.thresholds.changing_after);
+        let asked = asked_last(given);
+        let mut wish = self.decide(&asked, offered, 0.0)?.p_call;
+        if let Some(server) = self.tokens(offered).filter(|_| wish >= least) {
+            let prompt = self.prompt(&self.behind(&asked, self.options.primer_of(&asked, false)), offered)?;
+            let weights = self.weigh(server, &prompt, &self.openings(server, offered)?)?;
+            wish *= share_left(given, offered, &weights);
+        }
+        if wish >= least {
+            wish *= self.decide(&asked_alone(given), offered, 0.0)?.p_call;
+        }
+        Ok(wish >= least)
+    }
+
+    /// How the server is looked at token by token, where tools are weighed.
+    fn tokens(&self, offered: &[ToolSpec]) -> Option<&dyn Tokens> {
+        self.server.tokens().filter(|_| is_weighed(self.options, offered))
+    }
+
+    fn weigh(
+        &self,
+        server: &dyn Tokens,
+        prompt: &Prompt,
+        openings: &[Vec<TokenId>],
+    ) -> Result<Vec<f64>, Error> {
+        let shown = server.of_prompt(prompt, self.cancel)?;
+        Ok(weights(&mut Ahead { server, cancel: self.cancel, shown }, openings, 0)?.0)
+    }
+
+    /// The tool to call after a prompt, none where that is left to the model; and what calls of the turn may do, which is less
+    /// than `may` where the model calls with `p_call` and seldom changes something then.
+    fn choose(
+        &self,
+        prompt: &Prompt,
+        offered: &[ToolSpec],
+        p_call: Option<f64>,
+        may: May,
+    ) -> Result<(Option<ToolName>, May), Error> {
+        let Some(server) = self.tokens(offered) else { return Ok((None, may)) };
         let openings = self.openings(server, offered)?;
-        let weigh = |prompt: &Prompt| -> Result<Vec<f64>, Error> {
-            let shown = server.of_prompt(prompt, self.cancel)?;
-            Ok(weights(&mut Ahead { server, cancel: self.cancel, shown }, &openings, 0)?.0)
-        };
         let known = lock(&self.learned.biases).get(offered);
         let bias = match known {
             _ if self.options.tool_bias <= 0.0 => vec![0.0; offered.len()],
             Some(bias) => bias,
             None => {
                 let bias = mean(&empty(), |transcript| {
-                    weigh(&self.prompt(&self.introduced(transcript, false), offered)?)
+                    self.weigh(server, &self.prompt(&self.introduced(transcript, false), offered)?, &openings)
                 })?;
                 lock(&self.learned.biases).put(offered, bias.clone());
                 bias
             }
         };
-        Ok(best(self.options, offered, &weigh(prompt)?, &bias, self.request.fits))
+        let weights = self.weigh(server, prompt, &openings)?;
+        let thresholds = &self.options.thresholds;
+        let may = p_call.map_or(may, |p_call| may.weighed(thresholds, offered, &weights, p_call));
+        Ok((best(self.options, self.request, offered, &weights, &bias, may), may))
     }
 
     /// The tokens that a call of each tool begins with: asked for once as long as the tools stay the same.
@@ -327,8 +414,12 @@ impl Making<'_> {
 
     /// A transcript after what stands in front of it, while it is decided or, else, while a call is written.
     fn introduced(&self, transcript: &Transcript, decides: bool) -> Transcript {
+        self.behind(transcript, self.options.primer_of(self.request.transcript, decides))
+    }
+
+    /// A transcript after the system prompt and this primer.
+    fn behind(&self, transcript: &Transcript, primer: Primer) -> Transcript {
         let format = self.server.dialogue().format().as_ref();
-        let primer = self.options.primer_of(self.request.transcript, decides);
         self.options.introduced(transcript, self.request.tools, format, primer)
     }
 

@@ -16,7 +16,7 @@ use toolgate_infer::StopReason;
 use super::http::Client;
 use super::wire::{self, Written};
 use crate::engine::{
-    self, Cancel, Doubted, EXCUSED, REPEATED, Turn, TurnEvent, TurnRequest, could_look, recover, show,
+    self, Cancel, Doubted, EXCUSED, May, REPEATED, Turn, TurnEvent, TurnRequest, could_look, recover, show,
     without_repeats,
 };
 use crate::{Error, Kind};
@@ -95,14 +95,18 @@ impl Asking<'_> {
         answer(&self.server.client, &body.into(), self.request, self.cancel, (doubted, events))
     }
 
-    /// A call; none where the server does not let itself be told so, or fails before it has said anything.
+    /// A call of a tool that only looks; none where there is no such tool, the server does not let itself be told so, or fails
+    /// before it has said anything.
     fn required(&self, events: &mut dyn FnMut(TurnEvent)) -> Result<Option<Turn>, Error> {
+        let Some(choice) = May::LOOK.among(&ToolChoice::Required, self.request.tools) else {
+            return Ok(None);
+        };
         let mut is_silent = true;
         let mut told = |event| {
             is_silent = false;
             events(event);
         };
-        match self.ask(&ToolChoice::Required, &mut Doubted::never(), &mut told) {
+        match self.ask(&choice, &mut Doubted::never(), &mut told) {
             Ok(turn) => Ok(Some(turn)),
             Err(why) if why.kind() == Kind::Engine && is_silent => Ok(None),
             Err(why) => Err(why),

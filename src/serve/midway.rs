@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use toolgate_chat::{Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
 use crate::agent::open::{self, Open};
-use crate::words::{demands_change, holds_word, name_parts, verbs};
+use crate::words::{holds_word, name_parts, verbs};
 
 /// Where a conversation stands.
 #[derive(Debug, Default, PartialEq)]
@@ -75,14 +75,8 @@ fn before_last_calls(transcript: &Transcript) -> Transcript {
 /// What is open of the request; of one that has changed something, paths alone.
 fn open_of(transcript: &Transcript, tools: &[ToolSpec], has_changed: bool) -> Open {
     let names = || tools.iter().map(|tool| tool.name.as_str());
-    let mut open = open::of(transcript, names(), &BTreeSet::new());
-    if has_changed {
-        return open.after_change();
-    }
-    let has_looked = matches!(transcript.last(), Some(Message::Tool(_)));
-    open.change =
-        has_looked && names().any(verbs::changes) && transcript.question().is_some_and(demands_change);
-    open
+    let open = open::of(transcript, names(), &BTreeSet::new());
+    if has_changed { open.after_change() } else { open }
 }
 
 /// The calls that only looked since anything else was called: what others do nobody here knows.
@@ -122,16 +116,6 @@ mod tests {
         assert_eq!(one.fits, [0.0, 0.0, 1.0, 0.0], "of the tools the one that the request has a word of");
         assert!(!midway(both, &[weather("Oslo"), weather("Rome")]).open);
         assert!(!midway(both, &[weather("Oslo"), weather("Bergen")]).open, "the last took up nothing of it");
-    }
-
-    #[test]
-    fn a_change_that_was_demanded_is_open_until_it_is_made() {
-        let read = ("read_file", json!({"path": "a.ini"}), "limit = 5");
-        let write = ("write_file", json!({"path": "a.ini", "content": "limit = five"}), "written");
-        let request = "Change the limit in a.ini to six";
-        assert!(midway(request, std::slice::from_ref(&read)).open);
-        let made = midway(request, &[read, write]);
-        assert!(made.changed && !made.open);
     }
 
     #[test]

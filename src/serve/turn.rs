@@ -319,6 +319,8 @@ impl Worker {
             choice: ask.choice.clone(),
             parallel: ask.parallel.or(execute.options.parallel),
             sampling: ask.sampling.clone(),
+            // A client takes an answer for the model's own text.
+            quotes: false,
             ..execute.options.clone()
         };
         let agent = Agent::new(shared.engine.clone(), bench.tools.clone(), options);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use toolgate_chat::ToolSpec;
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{
@@ -14,14 +14,11 @@ use toolgate_sandbox::{
     Root, Scope, SearchOptions, Written, output,
 };
 
-use super::edits::{Edit, assigns, names_to_assign, sets_one_of_many};
-use super::narrow::text;
 use super::{
-    Args, Choices, Effect, Fit, Misplaced, Named, Narrowed, PreparedCall, Preview, Said, Status, Tool,
-    ToolResult,
+    Args, Choices, Effect, Fit, Named, Narrowed, PreparedCall, Preview, Said, Status, Tool, ToolResult,
 };
 use crate::Error;
-use crate::words::{demands_change, has_ending, holds_word, plain, specific};
+use crate::words::{has_ending, plain};
 
 #[derive(Deserialize, JsonSchema)]
 struct ReadFile {
@@ -77,14 +74,45 @@ struct EditFile {
     new_text: String,
 }
 
+/// Words of a file that may go: so short a text is one value, which is replaced rather than lost.
+const FEW_WORDS: usize = 3;
+
+/// Whether a text that takes the place of another keeps more than almost nothing of it: a quarter of its words.
+fn keeps(old: &str, new: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect()
+    };
+    let new: BTreeSet<String> = words(new).into_iter().collect();
+    let old = words(old);
+    let kept = old.iter().filter(|word| new.contains(*word)).count();
+    old.len() <= FEW_WORDS || kept * 4 >= old.len()
+}
+
+/// The line that gives what is called `name` a value: `LIMIT = 3`, `"limit": 3`.
+fn line_named<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    let lines = text.lines().map(str::trim).filter(|_| is_name);
+    lines.into_iter().find(|line| {
+        let rest = line.trim_start_matches(['"', '\'']).strip_prefix(name);
+        let rest = rest.map(|rest| rest.trim_start_matches(['"', '\'']).trim_start());
+        rest.and_then(|rest| rest.strip_prefix(['=', ':'])).is_some_and(|value| !value.trim().is_empty())
+    })
+}
+
+/// Whether a text is a value as programs write them: a number, a truth value, or something quoted.
+fn is_literal(text: &str) -> bool {
+    let text = text.trim();
+    let is_quoted =
+        ['"', '\''].iter().any(|&quote| text.len() > 1 && text.starts_with(quote) && text.ends_with(quote));
+    is_quoted || text.parse::<f64>().is_ok() || ["true", "false", "null"].contains(&text)
+}
+
 /// What a model may say for a path: no path from the root of the file system, nothing that needs an escape in JSON.
 /// The tools themselves take the workspace's own absolute path, too.
 fn relative_path() -> serde_json::Value {
     json!({"pattern": r#"^[^/\\"\x00-\x1f][^\\"\x00-\x1f]*$"#})
 }
-
-/// Bytes of a file whose pieces are offered as the text to replace.
-const EDITED: usize = 16 * 1024;
 
 /// A file operation as a tool.
 pub struct FileTool {
@@ -105,8 +133,6 @@ struct View {
     readable: Outline,
     writable: OnceLock<Outline>,
     named: Named,
-    /// Whether a file that was named would lose what the request does not speak of, were it written anew.
-    loses_rest: OnceLock<bool>,
 }
 
 /// The view of the last turn, which the tools of a workspace share.
@@ -122,51 +148,9 @@ impl LastView {
         let readable = root.outline(grants, false, &OutlineLimits::default());
         let named = said.named(&readable.files, &readable.directories);
         let of = said.identity().clone();
-        let view =
-            Arc::new(View { of, readable, writable: OnceLock::new(), named, loses_rest: OnceLock::new() });
+        let view = Arc::new(View { of, readable, writable: OnceLock::new(), named });
         *last = Some(view.clone());
         view
-    }
-}
-
-/// Whether a text holds a name in the way that counts.
-type Holds = fn(&str, &str) -> bool;
-
-impl FileTool {
-    /// The files that hold what the request wants changed, if the file to edit, which the user did not name, is none of
-    /// them: where a name gets its value, or what is there of the things named that are not to be there afterwards.
-    fn elsewhere(&self, edit: &Edit<'_>, said: &Said) -> Option<Misplaced> {
-        if said.holds_beside(edit.path, "") || !demands_change(said.request()) {
-            return None;
-        }
-        let names = names_to_assign(said.request());
-        let (names, is_it): (Vec<&str>, Holds) = match names.is_empty() {
-            false => (names, assigns),
-            true => (specific(said.request()).filter(|word| !edit.new.contains(word)).collect(), holds_word),
-        };
-        if names.is_empty() || names.iter().any(|name| is_it(edit.content, name)) {
-            return None;
-        }
-        let places = |name: &&str| {
-            let found = self.root.search_codebase(&self.grants, name, &SearchOptions::default()).ok()?;
-            let hits = found.hits.into_iter().filter(|hit| is_it(&hit.text, name));
-            Some(hits.map(|hit| hit.path).collect::<BTreeSet<String>>())
-        };
-        let texts: BTreeSet<String> = names.iter().filter_map(places).flatten().collect();
-        let choices = Choices::Among { texts: texts.into_iter().collect(), beginnings: Vec::new() };
-        choices.keywords()?;
-        let why = format!("{} is not in \"{}\"", names.join(" or "), output::name(edit.path));
-        Some(Misplaced { parameter: "path", why, choices })
-    }
-
-    /// [`View::loses_rest`], found out at the first question.
-    fn loses_rest(&self, view: &View, said: &Said) -> bool {
-        let sets_one_of_many = |path: &String| {
-            let file = self.root.read_file(&self.grants, path, &ReadOptions::default());
-            file.is_ok_and(|file| sets_one_of_many(said.request(), &file.text))
-        };
-        let is_asked = view.named.file && view.named.changes;
-        is_asked && *view.loses_rest.get_or_init(|| said.named_of(&view.readable.files).any(sets_one_of_many))
     }
 }
 
@@ -190,9 +174,6 @@ impl Paths {
     fn fit(self, named: &Named, said: &Said, writes: bool) -> Fit {
         let (is_missing, is_begun) = (!named.missing.is_empty(), said.is_begun());
         match self {
-            Self::Editable if said.is_change_open() => Fit::Suits,
-            // What is to be changed was named, and seen.
-            Self::Directories | Self::Entries if said.is_change_open() && named.given => Fit::Clashes,
             // The file is what is asked for.
             Self::Entries if named.which && !named.file && !is_begun => Fit::Suits,
             Self::Files | Self::Directories if named.which && !named.file && !is_begun => Fit::Clashes,
@@ -374,7 +355,6 @@ impl Tool for FileTool {
         let (all, named) = (&view.readable, &view.named);
         let fit = match self.paths {
             Paths::Editable if all.files.is_empty() && all.open.is_empty() => Fit::Clashes,
-            Paths::Writable if self.loses_rest(&view, said) => Fit::Clashes,
             paths => paths.fit(named, said, self.grants.can_write()),
         };
         let parameters = |paths: &[&[String]], open: &[String]| {
@@ -409,22 +389,28 @@ impl Tool for FileTool {
         Narrowed { parameters, fit, directories: named.directories.clone(), lead: said.lead(&all.files) }
     }
 
-    fn misplaced(&self, arguments: &Map<String, Value>, said: &Said) -> Option<Misplaced> {
-        let (path, old) = (text(arguments, "path")?, text(arguments, "old_text")?);
-        if self.paths != Paths::Editable {
-            return None;
+    fn objection(&self, args: &Args, said: &Said) -> Option<String> {
+        let path = args.str("path")?;
+        let read = || self.root.read_file(&self.grants, path, &ReadOptions::default()).ok();
+        match (args.str("content"), args.str("old_text"), args.str("new_text")) {
+            (Some(content), ..) if !said.wants_whole() && !keeps(&read()?.text, content) => Some(format!(
+                "\"{}\" has text in it that would be lost; change the part that is to change with edit_file, and \
+                 leave the rest as it is",
+                output::name(path)
+            )),
+            (None, Some(old), Some(new)) => {
+                let file = read()?;
+                let gives_value = is_literal(new) || line_named(new, old).is_some();
+                let line = line_named(&file.text, old).filter(|_| gives_value)?;
+                Some(format!(
+                    "old_text is only the name of a value in \"{}\", and the old value would stay; for old_text copy the whole \
+                     line: \"{}\"",
+                    output::name(path),
+                    output::name(line)
+                ))
+            }
+            _ => None,
         }
-        let file = self.root.read_file(&self.grants, path, &ReadOptions::default()).ok()?;
-        // The tool itself takes one kind of line end for the other.
-        let content = file.text.replace("\r\n", "\n");
-        let is_whole = !file.truncated && content.len() <= EDITED && !content.contains('\u{fffd}');
-        if !is_whole || content.is_empty() {
-            return None;
-        }
-        let old = old.replace("\r\n", "\n");
-        let edit =
-            Edit { content: &content, path, old: &old, new: text(arguments, "new_text").unwrap_or_default() };
-        self.elsewhere(&edit, said).or_else(|| edit.misplaced(said))
     }
 
     fn call(&self, args: &Args) -> ToolResult {
@@ -591,4 +577,34 @@ fn edit_file(root: &Root, grants: &Grants, args: &Args) -> Result<Ready, Stop> {
     let EditFile { path, old_text, new_text } = parse(args)?;
     let change = root.prepare_edit(grants, &path, &old_text, &new_text)?;
     Ok(Ready::new(change, &["old_text", "new_text"], Edited::content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_keeps_a_file_of_which_it_has_a_quarter() {
+        let old = "fn stop() {\n    flush();\n    close();\n}\n";
+        assert!(
+            keeps(old, "// Ends it.\nfn stop() {\n    flush();\n    close();\n}\n")
+                && keeps(old, "fn stop() {}")
+        );
+        assert!(!keeps(old, "// Ends it.") && !keeps(old, ""));
+        assert!(keeps("", "new") && keeps("port: 80", "9000"), "there is nothing, or one value, to lose");
+    }
+
+    #[test]
+    fn a_name_is_told_from_its_value() {
+        let text = "[net]\nport = 80\n\"size\": 3,\nuse port\nempty =\n";
+        assert_eq!(line_named(text, "port"), Some("port = 80"));
+        assert_eq!(line_named(text, "size"), Some("\"size\": 3,"));
+        for other in ["por", "80", "net", "empty", "port = 80", ""] {
+            assert_eq!(line_named(text, other), None, "{other}");
+        }
+        assert!(
+            ["25", "\"a b\"", "true"].into_iter().all(is_literal)
+                && !["MB", "a = 1", ""].into_iter().any(is_literal)
+        );
+    }
 }

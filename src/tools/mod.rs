@@ -7,7 +7,6 @@ mod args;
 mod canned;
 mod check;
 mod command;
-mod edits;
 mod files;
 #[cfg(feature = "memory")]
 mod memory;
@@ -28,7 +27,7 @@ pub use files::{FileTool, file_tools};
 #[cfg(feature = "memory")]
 pub use memory::{MEMORY_TOOLS, memory_tools};
 pub(crate) use narrow::is_no_name;
-pub use narrow::{CHOICES, Choices, Fit, Misplaced, Named, Narrowed, Offered, Said};
+pub use narrow::{CHOICES, Choices, Fit, Named, Narrowed, Offered, Said};
 pub use prepared::{Pending, PreparedCall};
 pub use preview::Preview;
 #[cfg(feature = "cli")]
@@ -39,7 +38,6 @@ pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]
 pub use wasm::{ComponentTool, ProgramTool};
 
-use serde_json::{Map, Value};
 use toolgate_chat::{ToolCall, ToolSpec};
 use toolgate_infer::Cancel;
 
@@ -136,9 +134,9 @@ pub trait Tool: Send + Sync {
         Narrowed::default()
     }
 
-    /// The first of a call's arguments that the state at hand does not admit, where that depends on the others.
-    fn misplaced(&self, arguments: &Map<String, Value>, said: &Said) -> Option<Misplaced> {
-        let _ = (arguments, said);
+    /// Why a call whose arguments fit the schema is not made, after what was said; nothing where it may be.
+    fn objection(&self, args: &Args, said: &Said) -> Option<String> {
+        let _ = (args, said);
         None
     }
 

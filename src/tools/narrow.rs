@@ -11,8 +11,8 @@ use toolgate_chat::{Message, ToolSpec, Transcript};
 
 use crate::words::results::{hits, is_note, is_partial};
 use crate::words::{
-    asks_how_many, asks_which_file, files_of, holds_word, is_among, is_identifier, is_pathlike, plain,
-    wants_addition, wants_change, wants_look, wants_made, wants_search, wants_whole, words,
+    asks_how_many, asks_which_file, files_of, is_among, is_identifier, is_pathlike, plain, wants_addition,
+    wants_change, wants_look, wants_made, wants_search, wants_whole, words,
 };
 
 /// The keyword of a grammar's schema that says which texts a string may be.
@@ -185,17 +185,6 @@ impl Choices {
     }
 }
 
-/// A value that the state at hand does not admit, and what it leaves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misplaced {
-    /// The parameter.
-    pub parameter: &'static str,
-    /// What is wrong with it, for a person.
-    pub why: String,
-    /// What it may be.
-    pub choices: Choices,
-}
-
 /// What was said so far: the words that could be names.
 ///
 /// ```
@@ -215,8 +204,6 @@ pub struct Said {
     texts: Vec<String>,
     /// Of the newest, what no call has taken up; `None` is all of it.
     open: Option<Vec<String>>,
-    /// Whether a change that it demands is still to be made.
-    change_is_open: bool,
     /// What the last calls found, short as it is: the path they were given, and their result.
     found: Vec<(String, String)>,
     /// All paths that calls for the newest request were given.
@@ -270,17 +257,6 @@ impl Said {
     #[must_use]
     pub(crate) fn with_open(self, open: Option<Vec<String>>) -> Self {
         Self { open, identity: Arc::default(), ..self }
-    }
-
-    /// The same, where a change that the newest request demands is still to be made.
-    #[must_use]
-    pub(crate) fn with_change_open(self, change_is_open: bool) -> Self {
-        Self { change_is_open, identity: Arc::default(), ..self }
-    }
-
-    /// Whether a change that the newest request demands is still to be made, though there were calls.
-    pub(crate) fn is_change_open(&self) -> bool {
-        self.change_is_open
     }
 
     /// The one file, of these that are there, to which what was found leads: a short text names it, or it is alone in a
@@ -412,21 +388,9 @@ impl Said {
         named
     }
 
-    /// Those of these paths that the newest request names, by any of the names they may go by.
-    pub(super) fn named_of<'a>(&self, paths: &'a [String]) -> impl Iterator<Item = &'a String> {
-        let asked: HashSet<String> = words(self.request()).map(|word| plain(&word).to_lowercase()).collect();
-        paths.iter().filter(move |path| !names_of(std::slice::from_ref(*path)).is_disjoint(&asked))
-    }
-
-    /// Whether a user wrote this text, not as a part of a word, and not only in the path of the file it is about or in the
-    /// file's name.
-    pub(crate) fn holds_beside(&self, text: &str, path: &str) -> bool {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        let beside = |said: &str| match name {
-            "" => holds_word(said, text),
-            name => holds_word(&said.replace(path, " ").replace(name, " "), text),
-        };
-        self.texts.iter().any(|said| beside(said))
+    /// Whether the newest request asks for all of a file's text to be replaced, as far as its words tell.
+    pub(super) fn wants_whole(&self) -> bool {
+        wants_whole(self.request())
     }
 
     /// The newest request.
@@ -513,20 +477,6 @@ fn names_of(paths: &[String]) -> HashSet<String> {
     names
 }
 
-/// How often a piece occurs in a text, overlapping occurrences counted, up to two.
-pub(super) fn occurrences(text: &str, piece: &str) -> usize {
-    let mut from = 0;
-    let mut count = 0;
-    while count < 2
-        && let Some(at) = text.get(from..).and_then(|rest| rest.find(piece))
-    {
-        count += 1;
-        let step = text.get(from + at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
-        from += at + step;
-    }
-    count
-}
-
 /// The definition with these parameters held to these choices.
 pub(super) fn narrowed(spec: &ToolSpec, parameters: &[(&'static str, Choices)]) -> ToolSpec {
     let mut spec = spec.clone();
@@ -610,14 +560,6 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_said_only_in_whole_words() {
-        let said = said("Replace \"port = 80\" by 8080.");
-        let holds = |text: &str| said.holds_beside(text, "");
-        assert!(holds("port = 80") && holds("by 8080") && holds("80"));
-        assert!(!holds("port = 8") && !holds("ort = 80") && !holds("") && !holds("x"));
-    }
-
-    #[test]
     fn who_names_a_path_means_no_other_word_by_it() {
         let choices = |message: &str| texts(said(message).with_paths(vec!["a.txt".into()], &[]));
         assert_eq!(choices("In a.txt replace Acme by Zeta"), ["./a.txt", "a.txt"]);
@@ -692,13 +634,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_s_own_name_is_not_what_is_to_be_replaced_in_it() {
-        let said = said("In docs/letter.txt write dear for deer");
-        assert!(said.holds_beside("letter", "other.txt") && !said.holds_beside("letter", "docs/letter.txt"));
-        assert!(said.holds_beside("deer", "docs/letter.txt"));
-    }
-
-    #[test]
     fn nothing_and_everything_are_no_choices() {
         let among = |texts: &[&str], beginnings: &[&str]| Choices::Among {
             texts: texts.iter().map(|text| (*text).to_owned()).collect(),
@@ -713,19 +648,5 @@ mod tests {
             None,
             "a workspace too large to be named"
         );
-    }
-
-    #[test]
-    fn occurrences_overlap_and_are_counted_to_two() {
-        for (text, piece, count) in [
-            ("aaa", "aa", 2),
-            ("aé", "é", 1),
-            ("ééé", "éé", 2),
-            ("abab", "ab", 2),
-            ("ab", "c", 0),
-            ("", "a", 0),
-        ] {
-            assert_eq!(occurrences(text, piece), count, "{piece} in {text}");
-        }
     }
 }

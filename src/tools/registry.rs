@@ -10,7 +10,7 @@ use toolgate_infer::Cancel;
 use toolgate_sandbox::output;
 
 use super::prepared::finished;
-use super::{Check, Effect, Misplaced, Offered, Pending, Said, Tool, ToolResult, Violation, narrow};
+use super::{Check, Effect, Offered, Pending, Said, Tool, ToolResult, Violation, narrow};
 use crate::Error;
 
 /// Tools in the order they are offered, each with its compiled schema.
@@ -128,6 +128,11 @@ impl Entry {
 
     fn name(&self) -> &str {
         self.tool.spec().name.as_str()
+    }
+
+    /// The definition, which says whether a call only looks.
+    fn spec(&self) -> ToolSpec {
+        self.tool.spec().clone().with_reads(self.tool.effect() == Effect::Reads)
     }
 }
 
@@ -321,7 +326,7 @@ impl Registry {
     /// The definitions, in the order offered.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.refresh();
-        self.read().list.iter().map(|entry| entry.tool.spec().clone()).collect()
+        self.read().list.iter().map(|entry| entry.spec()).collect()
     }
 
     /// The tools as the state at hand leaves them ([`Tool::narrow`]).
@@ -352,9 +357,9 @@ impl Registry {
         self.refresh();
         let list = self.read().list.clone();
         let mut offered = Offered::default();
-        for tool in list.iter().map(|entry| &entry.tool) {
-            let left = tool.narrow(said);
-            offered.specs.push(narrow::narrowed(tool.spec(), &left.parameters));
+        for entry in &list {
+            let left = entry.tool.narrow(said);
+            offered.specs.push(narrow::narrowed(&entry.spec(), &left.parameters));
             offered.fits.push(left.fit);
             offered.directories.extend(left.directories);
             offered.lead = offered.lead.or(left.lead);
@@ -362,7 +367,7 @@ impl Registry {
         offered
     }
 
-    /// The first argument of a call that the state at hand does not admit ([`Tool::misplaced`]).
+    /// Why a call is not made, after what was said ([`Tool::objection`]); nothing where it may be, or its arguments do not fit.
     ///
     /// ```
     /// use serde_json::json;
@@ -372,24 +377,25 @@ impl Registry {
     /// # use toolgate_sandbox::policy::{Mode, Policy};
     /// # use toolgate_sandbox::{Root, ambient_authority};
     /// # let directory = tempfile::tempdir()?;
-    /// # std::fs::write(directory.path().join("app.toml"), "port = 80\n")?;
+    /// # std::fs::write(directory.path().join("app.toml"), "# Where it listens\nhost = \"a\"\nport = 80\n")?;
     /// # let root = Root::open(directory.path(), ambient_authority())?;
     /// # let mut tools = Registry::new();
     /// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
     /// #     tools.add(tool)?;
     /// # }
     ///
-    /// // The file says "port = 80".
-    /// let arguments = json!({"path": "app.toml", "old_text": "port: 80", "new_text": "port: 8080"});
-    /// let call = ToolCall::new("edit_file", arguments.as_object().cloned().unwrap_or_default());
-    /// let asked = Transcript::new().with(Message::User("Set the port in app.toml to 8080".into()));
-    /// let misplaced = tools.misplaced(&call, &Said::of(&asked)).ok_or("nothing is wrong")?;
-    /// assert_eq!(misplaced.parameter, "old_text");
-    /// assert_eq!(misplaced.why, "old_text is not exactly once in \"app.toml\"");
+    /// // The file has more in it than that.
+    /// let arguments = json!({"path": "app.toml", "content": "port = 8080"});
+    /// let call = ToolCall::new("write_file", arguments.as_object().cloned().unwrap_or_default());
+    /// let said = |request: &str| Said::of(&Transcript::new().with(Message::User(request.into())));
+    /// let objection = tools.objection(&call, &said("Set the port in app.toml to 8080"));
+    /// assert!(objection.is_some_and(|why| why.contains("edit_file")));
+    /// assert_eq!(tools.objection(&call, &said("Overwrite app.toml: port = 8080")), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn misplaced(&self, call: &ToolCall, said: &Said) -> Option<Misplaced> {
-        self.entry(&call.name)?.tool.misplaced(&call.arguments, said)
+    pub fn objection(&self, call: &ToolCall, said: &Said) -> Option<String> {
+        let entry = self.entry(&call.name)?;
+        entry.tool.objection(&entry.check.check(&call.arguments).ok()?, said)
     }
 
     /// The names, in the order offered.

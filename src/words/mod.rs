@@ -16,16 +16,6 @@ pub(crate) fn is_pathlike(word: &str) -> bool {
     has_letter && (word.contains('/') || is_dotted)
 }
 
-/// Whether a text is a value as programs write them: a number, a truth value, or something quoted.
-pub(crate) fn is_literal(text: &str) -> bool {
-    let text = text.trim().trim_end_matches([',', ';']);
-    let is_quoted =
-        ['"', '\''].iter().any(|&quote| text.len() > 1 && text.starts_with(quote) && text.ends_with(quote));
-    is_quoted
-        || text.parse::<f64>().is_ok()
-        || ["true", "false", "null", "none"].iter().any(|word| text.eq_ignore_ascii_case(word))
-}
-
 /// The words of a request that are names of files to be written, as far as that can be told: with an ending of letters, and
 /// not what something else is about ("notes about node.js", "a page for example.com").
 pub(crate) fn files_of(request: &str) -> impl Iterator<Item = &str> {
@@ -144,24 +134,6 @@ fn is_specific(word: &str, starts_sentence: bool) -> bool {
         || (is_name && !starts_sentence && !is_abbreviation)
 }
 
-/// The numbers of a request, what is quoted in it, and what is to become something else: values rather than names.
-pub(crate) fn values(request: &str) -> impl Iterator<Item = &str> {
-    let is_number = |word: &&str| word.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ','));
-    specific(request).filter(is_number).chain(quoted(request)).chain(replaced(request))
-}
-
-/// The words that stand for what is there now: `false` of "from false to true".
-fn replaced(request: &str) -> impl Iterator<Item = &str> {
-    let is_mark = |c: char| !(c.is_alphanumeric() || c == '_');
-    let words: Vec<&str> = request.split_whitespace().map(|word| word.trim_matches(is_mark)).collect();
-    let among = |at: usize| match words.get(at..at + 3)? {
-        [from, word, to] if from.eq_ignore_ascii_case("from") && to.eq_ignore_ascii_case("to") => Some(*word),
-        _ => None,
-    };
-    let found: Vec<&str> = (0..words.len()).filter_map(among).filter(|word| !word.is_empty()).collect();
-    found.into_iter()
-}
-
 /// Whether a request wants something changed that is there, as far as its words tell.
 pub(crate) fn wants_change(request: &str) -> bool {
     let words = lower_words(request);
@@ -202,7 +174,14 @@ pub(crate) fn wants_whole(request: &str) -> bool {
         _ => false,
     };
     let is_only = || (2..=3).any(|few| words.windows(few).any(says_only));
-    words.iter().any(|word| is_among(word, "overwrite rewrite")) || is_only()
+    // "Clear a.txt", "replace the contents of it": what is behind the verb is the file itself.
+    let is_file = |at: usize| {
+        let mut behind = words.get(at + 1..).unwrap_or_default().iter();
+        let object = behind.find(|word| !is_among(word, DETERMINERS));
+        object.is_some_and(|word| is_among(word, "content contents everything file") || is_pathlike(word))
+    };
+    let empties = |at: usize| words.get(at).is_some_and(|word| is_among(word, EMPTIES)) && is_file(at);
+    words.iter().any(|word| is_among(word, "overwrite rewrite")) || is_only() || (0..words.len()).any(empties)
 }
 
 /// Whether a request asks for a command to be run, as far as its words tell: "with a shell command", "use wc to count".
@@ -262,19 +241,6 @@ pub(crate) fn wants_addition(request: &str) -> bool {
     has(ADDS) && !has(CHANGES) && !has(REMOVES)
 }
 
-/// Whether what a request adds goes behind all that is there, as far as its words tell.
-pub(crate) fn wants_at_end(request: &str) -> bool {
-    wants_addition(request)
-        && lower_words(request).iter().any(|word| is_among(word, "append bottom end last"))
-}
-
-/// Whether a request wants lines taken away, as far as its words tell.
-pub(crate) fn wants_lines_removed(request: &str) -> bool {
-    let words = lower_words(request);
-    let has = |list| words.iter().any(|word| is_among(word, list));
-    has(REMOVES) && has("entries entry line lines row rows")
-}
-
 /// Whether a request wants to be told what is in something, as far as its words tell.
 pub(crate) fn wants_look(request: &str) -> bool {
     let words = lower_words(request);
@@ -313,6 +279,8 @@ const RUNS: &str = "call execute invoke run start try use using via with";
 const PROGRAMS: &str = "\
     awk bash cat cmp cut date df diff du echo env expr file find git grep head id ls make md5sum node perl ps pwd python \
     python3 sed seq sh sha256sum sort stat tail tar tr uname uniq wc which whoami xargs";
+const EMPTIES: &str = "clear empty replace reset wipe";
+const DETERMINERS: &str = "all complete current entire full its my of old our the this whole your";
 const ADDS: &str = "add append";
 const REMOVES: &str = "cut delete drop remove rid strike";
 const FILE: &str = "doc document file module note page script";
@@ -389,9 +357,6 @@ mod tests {
         let request = "Please ask Ana to set LIMIT_MB from 3.5 to 12 in conf/a.toml and say \"so long\".";
         let found: Vec<&str> = specific(request).collect();
         assert_eq!(found, ["Ana", "LIMIT_MB", "3.5", "12", "conf/a.toml", "so long"]);
-        assert_eq!(values(request).collect::<Vec<_>>(), ["3.5", "12", "so long", "3.5"]);
-        assert_eq!(values("Turn hints from `false` to true.").collect::<Vec<_>>(), ["false", "false"]);
-        assert_eq!(values("A letter from Ana to").count(), 1, "as far as words tell");
         assert!(wants_change("In a.conf, set the volume to 7") && wants_change("Please fix b.txt"));
         assert!(!wants_change("Put 7 into a.conf") && !wants_change("Create a file that sets it"));
         assert!(!wants_change("I need a new file that says: set it"));
@@ -401,8 +366,6 @@ mod tests {
         assert!(!demands_change("What did she change?") && !demands_change("Put 7 into a.conf"));
         assert!(is_pathlike(".env") && is_pathlike("a/b") && is_pathlike("a.txt"));
         assert!(wants_addition("Please add a line to it") && !wants_addition("Add x and remove y"));
-        assert!(wants_at_end("Add it at the end of a.txt") && !wants_at_end("Is this the end?"));
-        assert!(wants_lines_removed("Drop the X line") && !wants_lines_removed("Drop the X"));
         assert!(wants_search("Find it in a.txt") && !wants_search("What is in a.txt?"));
         assert!(wants_command("Use wc to count it") && wants_command("with a shell command"));
         assert!(
@@ -413,7 +376,16 @@ mod tests {
         assert!(asks_how_many("How many are there?") && !asks_how_many("How are many of them?"));
         assert!(asks_which_file("find which doc is about it") && asks_which_file("Which env file is it?"));
         assert!(!asks_which_file("Which files are in docs?") && !asks_which_file("What is in the file?"));
-        assert!(wants_whole("let it say only this: x") && !wants_whole("only say it in a.txt"));
+        for request in
+            ["let it say only this: x", "Overwrite a.txt", "clear a.txt.", "Replace the whole content of it"]
+        {
+            assert!(wants_whole(request), "{request}");
+        }
+        for request in
+            ["only say it in a.txt", "Replace b by c in a.txt", "reset the port in a.txt", "Is it clear?"]
+        {
+            assert!(!wants_whole(request), "{request}");
+        }
         assert!(wants_made("I'd like a table called a.csv") && !wants_made("Is there one called a.csv?"));
         assert!(!wants_look("I'd like a.csv, the header is x") && wants_look("Please show me a.csv"));
         let files = |request| files_of(request).collect::<Vec<&str>>();
@@ -426,8 +398,6 @@ mod tests {
                 .into_iter()
                 .any(is_identifier)
         );
-        assert!(["25", "-0.5,", "True", "\"a b\";", "null"].into_iter().all(is_literal));
-        assert!(!["LIMIT", "", "\"", "25 MB", "a = 1"].into_iter().any(is_literal));
         assert!(!is_pathlike("3.5") && !is_pathlike("etc.") && !is_pathlike("word"));
     }
 }

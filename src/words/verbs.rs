@@ -16,12 +16,21 @@ pub(crate) fn changes(tool: &str) -> bool {
     verb(&parts) == Some(Verb::Changes)
 }
 
+/// Whether a call of a tool of that name changes nothing, as far as the name tells: it looks, be it at what is another
+/// thing a moment later.
+pub(crate) fn reads(tool: &str) -> bool {
+    let parts: Vec<String> = name_parts(tool).collect();
+    match parts.as_slice() {
+        [only] if is_among(only, ALONE) => true,
+        _ => verb(&parts) == Some(Verb::Looks),
+    }
+}
+
 /// Whether a tool of that name looks into what is the user's own: files, notes, mail.
 pub(crate) fn looks_into_own(tool: &str) -> bool {
     let parts: Vec<String> = name_parts(tool).collect();
     match parts.as_slice() {
-        // As agents that write code call theirs.
-        [only] => is_among(only, "cat glob grep list ls read"),
+        [only] => is_among(only, ALONE),
         _ => verb(&parts) == Some(Verb::Looks) && parts.iter().any(|part| is_among(part, OWN)),
     }
 }
@@ -49,6 +58,8 @@ fn verb(parts: &[String]) -> Option<Verb> {
     })
 }
 
+/// As agents that write code call their tools.
+const ALONE: &str = "cat glob grep list ls read";
 const LOOKS: &str = "browse calculate cat check compare compute convert count describe explain fetch find get glob grep \
     head inspect list look lookup ls peek preview query read recall recent retrieve scan search show stat summarize tail \
     think tree validate verify view";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolgate::agent::{Agent, Event, Final, Options};
+use toolgate::agent::{Agent, Final, Options};
 use toolgate::engine::{self, Cancel, LocalEngine, Thresholds};
 use toolgate::tools::Status;
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, Transcript};
@@ -23,7 +23,6 @@ const FILES: [(&str, &str); 4] = [
 
 struct Run {
     outcome: Final,
-    events: Vec<Event>,
     transcript: Transcript,
     workspace: tempfile::TempDir,
 }
@@ -71,9 +70,8 @@ fn run_with(policy: &Policy, prompt: &str, name: &str, arguments: Value, narrow:
     let agent =
         Agent::new(Arc::new(engine), registry, Options { narrow, max_iterations: 3, ..Options::default() });
     let mut transcript = Transcript::new().with(Message::User(prompt.into()));
-    let mut events = Vec::new();
-    let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |event| events.push(event)).unwrap();
-    Run { outcome, events, transcript, workspace }
+    let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |_| {}).unwrap();
+    Run { outcome, transcript, workspace }
 }
 
 fn spaced(arguments: &Value) -> String {
@@ -86,16 +84,24 @@ fn run(prompt: &str, name: &str, arguments: Value) -> Run {
     run_with(&Policy::default_for(Mode::Edit), prompt, name, arguments, true)
 }
 
+fn called(name: &str, arguments: &Value) -> String {
+    let arguments = spaced(arguments);
+    format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {arguments}}}\n</tool_call>")
+}
+
 /// The calls of a model that would answer after each, where what is open keeps it going.
 fn calls_while_open(prompt: &str, says: &[(&str, Value)]) -> Vec<(String, String)> {
-    let workspace = workspace();
-    let registry = registry_of(workspace.path(), &Policy::default_for(Mode::Edit), Mode::Edit);
     let mut model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768);
     for (name, arguments) in says {
-        let arguments = spaced(arguments);
-        let call = format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {arguments}}}\n</tool_call>");
-        model = model.say(call);
+        model = model.say(called(name, arguments));
     }
+    calls_of(model.say("That is all."), prompt, Mode::Intel)
+}
+
+/// The calls of a model whose own probability counts for nothing behind a result.
+fn calls_of(model: Scripted, prompt: &str, mode: Mode) -> Vec<(String, String)> {
+    let workspace = workspace();
+    let registry = registry_of(workspace.path(), &Policy::default_for(mode), mode);
     let thresholds = Thresholds {
         first: 0.0,
         after_success: 2.0,
@@ -105,10 +111,12 @@ fn calls_while_open(prompt: &str, says: &[(&str, Value)]) -> Vec<(String, String
         ..Thresholds::default()
     };
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options { thresholds, ..engine::Options::default() };
-    let engine = LocalEngine::new("scripted", model.say("That is all."), dialogue, options);
+    let options = engine::Options { thresholds, fit_weight: 0.1, ..engine::Options::default() };
+    let engine = LocalEngine::new("scripted", model, dialogue, options);
     let outcome = Agent::new(Arc::new(engine), registry, Options::default()).ask(prompt).unwrap();
-    let path = |call: &toolgate::agent::CallRecord| call.arguments["path"].as_str().unwrap().to_owned();
+    let path = |call: &toolgate::agent::CallRecord| {
+        call.arguments.get("path").and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
     outcome.calls.iter().map(|call| (call.name.clone(), path(call))).collect()
 }
 
@@ -128,19 +136,52 @@ fn a_lead_is_followed_and_nothing_else_can_be_read() {
 }
 
 #[test]
-fn a_directory_that_was_named_and_a_change_that_was_demanded_are_open() {
+fn a_directory_that_was_named_is_open() {
     let list = |path: &str| ("list_directory", json!({"path": path}));
     let both = pairs([("list_directory", "notes"), ("list_directory", "config")]);
     assert_eq!(calls_while_open("List both notes and config", &[list("notes"), list("config")]), both);
-    let read = ("read_file", json!({"path": "config/app.toml"}));
-    let edit = |old: &str, new: &str| {
-        ("edit_file", json!({"path": "config/app.toml", "old_text": old, "new_text": new}))
+}
+
+#[test]
+fn nothing_is_changed_for_a_model_that_would_rather_answer() {
+    let read = called("read_file", &json!({"path": "config/app.toml"}));
+    let edit =
+        called("edit_file", &json!({"path": "config/app.toml", "old_text": "\"a\"", "new_text": "\"b\""}));
+    let model = |behind_the_result: &str| {
+        let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768);
+        model.on("edited \"config", "Done.").on("port_of_b", behind_the_result).on("app.toml", read.clone())
     };
+    let changes = |calls: &[(String, String)]| {
+        calls.iter().any(|(name, _)| name.ends_with("_file") && name != "read_file")
+    };
+    for request in [
+        "config/app.toml has a wrong host, please correct it.",
+        "Could you report the latest change that config/app.toml got?",
+        "What would you update in config/app.toml, and what would docs/new.md replace?",
+    ] {
+        let calls = calls_of(model("That is all."), request, Mode::Edit);
+        assert!(!calls.is_empty() && !changes(&calls), "{request}: {calls:?}");
+    }
+    let calls = calls_of(model(&edit), "config/app.toml has a wrong host, please correct it.", Mode::Edit);
     let done = pairs([("read_file", "config/app.toml"), ("edit_file", "config/app.toml")]);
-    let fix = "config/app.toml has a wrong host, please correct it.";
-    assert_eq!(calls_while_open(fix, &[read.clone(), edit("\"a\"", "\"b\"")]), done);
-    let ask = "What would be a correct host in config/app.toml?";
-    assert_eq!(calls_while_open(ask, &[read]), pairs([("read_file", "config/app.toml")]), "control");
+    assert_eq!(calls, done, "control: one that would change it does");
+}
+
+#[test]
+fn a_file_is_not_replaced_by_a_text_that_drops_it() {
+    let write = |content: &str| json!({"path": "config/app.toml", "content": content});
+    let top = "Add a comment at the top of config/app.toml";
+    let refused = run(top, "write_file", write("# the app"));
+    assert_eq!(refused.first("path"), ("config/app.toml".to_owned(), Status::Failed));
+    assert!(refused.result().contains("edit_file"), "{}", refused.result());
+    assert!(refused.content("config/app.toml").starts_with("port = 80"));
+    let kept = run(top, "write_file", write("# the app\nport = 80\nhost = \"a\"\nport_of_b = 81\n"));
+    assert_eq!(kept.first("path").1, Status::Ok);
+    for request in ["Overwrite config/app.toml with: x = 1", "clear config/app.toml, then put x = 1 in"] {
+        assert_eq!(run(request, "write_file", write("x = 1")).first("path").1, Status::Ok, "{request}");
+    }
+    let plain = run_with(&Policy::default_for(Mode::Edit), top, "write_file", write("# the app"), false);
+    assert_eq!(plain.first("path").1, Status::Failed, "whether arguments are narrowed or not");
 }
 
 #[test]
@@ -187,43 +228,20 @@ fn a_missing_file_that_the_user_names_is_said_to_be_missing() {
 }
 
 #[test]
-fn the_text_to_replace_is_one_that_is_there_once() {
-    let edit = |old: &str| json!({"path": "config/app.toml", "old_text": old, "new_text": "x"});
-    for old in ["port = 8080", "port", "PORT = 80", "\nhost: \"a\"", "nothing of the kind"] {
-        let run = run("Change it.", "edit_file", edit(old));
-        let (written, status) = run.first("old_text");
-        let (_, file) = FILES[2];
-        assert_eq!((file.matches(&written).count(), status), (1, Status::Ok), "{old:?} became {written:?}");
-        assert_eq!(run.content("config/app.toml"), file.replacen(&written, "x", 1));
-        let retries = run.events.iter().filter(|event| matches!(event, Event::Retry { .. })).count();
-        assert_eq!(retries, 1, "{old:?}");
+fn what_a_model_would_replace_is_tried_as_it_wrote_it() {
+    let edit = |old: &str, new: &str| json!({"path": "config/app.toml", "old_text": old, "new_text": new});
+    for (old, new, why) in [
+        ("port = 8080", "port = 90", "does not occur"),
+        ("port", "ports", "occurs 2 times"),
+        ("host", "\"b\"", "copy the whole line"),
+    ] {
+        let run = run("Set the port to 90 in config/app.toml.", "edit_file", edit(old, new));
+        assert_eq!(run.first("old_text"), (old.to_owned(), Status::Failed));
+        assert!(run.result().contains(why), "{}", run.result());
+        assert_eq!(run.content("config/app.toml"), FILES[2].1, "nothing was changed");
     }
-    let right = run("Change it.", "edit_file", edit("port = 80\nhost = \"a\""));
-    assert_eq!(right.first("old_text"), ("port = 80\nhost = \"a\"".to_owned(), Status::Ok));
-    assert!(
-        !right.events.iter().any(|event| matches!(event, Event::Retry { .. })),
-        "what fits costs nothing"
-    );
-}
-
-#[test]
-fn a_text_that_the_user_quotes_is_not_made_another_one() {
-    let arguments = json!({"path": "config/app.toml", "old_text": "colour = 1", "new_text": "colour = 2"});
-    let run = run("In config/app.toml, replace \"colour = 1\" by \"colour = 2\".", "edit_file", arguments);
-    assert_eq!(run.first("old_text"), ("colour = 1".to_owned(), Status::Failed));
-    assert!(run.result().contains("does not occur"), "{}", run.result());
-    assert_eq!(run.content("config/app.toml"), FILES[2].1, "nothing was changed");
-}
-
-#[test]
-fn a_change_goes_to_the_file_that_holds_what_is_to_be_changed() {
-    let path = |prompt: &str| {
-        let arguments = json!({"path": "README.md", "old_text": "x", "new_text": "99"});
-        run(prompt, "edit_file", arguments).first("path").0
-    };
-    assert_eq!(path("Find where 80 stands and change it to 99"), "config/app.toml");
-    assert_eq!(path("Find where 7070 stands and change it to 99"), "README.md", "control: it is nowhere");
-    assert_eq!(path("In README.md change 80 to 99"), "README.md", "the user said so");
+    let right = run("Set the port to 90.", "edit_file", edit("port = 80\nhost", "port = 90\nhost"));
+    assert_eq!(right.first("old_text").1, Status::Ok);
 }
 
 #[test]

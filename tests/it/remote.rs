@@ -13,11 +13,9 @@ use toolgate::remote::{self, GrammarSupport, RemoteEngine};
 use toolgate::tools::{Registry, Status, typed};
 use toolgate_chat::{Message, ToolChoice, Transcript};
 use toolgate_infer::Untrained;
-use toolgate_sandbox::policy::{Mode, Policy};
 
 use crate::agent::TEMPLATE;
 use crate::model_server::{Asked, ModelServer, Reply, calls, delta, end, models, results, says};
-use crate::tools::registry_of;
 
 #[derive(Deserialize, schemars::JsonSchema)]
 struct City {
@@ -458,53 +456,6 @@ fn a_server_that_takes_grammars_is_asked_for_the_decision_and_held_to_ours() {
     );
     // After calls the answer's view holds the question and the results.
     assert!(prompts[3].contains("rain in Oslo") && !prompts[3].contains("<tools>"), "{}", prompts[3]);
-}
-
-/// The text to replace is not in the file: it is asked for again, held to what is there.
-#[test]
-fn a_value_that_the_state_at_hand_does_not_admit_is_written_again_at_a_server() {
-    let edit = |old: &str| {
-        let arguments =
-            format!("{{\"path\": \"app.toml\", \"old_text\": \"{old}\", \"new_text\": \"port = 90\"}}");
-        format!("<tool_call>\n{{\"name\": \"edit_file\", \"arguments\": {arguments}}}\n</tool_call>")
-    };
-    let first = |prompt: &str| match prompt.contains("tool_response") {
-        true => vec![('I', 1.0)],
-        false => vec![('<', 1.0)],
-    };
-    let right = edit("port = 80");
-    let texts = [edit("port: 80"), right.clone(), "It is 90 now.".to_owned()];
-    let written = move |grammar: &str, _: &str| {
-        let grammar = toolgate_grammar::Grammar::parse(grammar).unwrap();
-        let fits =
-            |text: &&String| grammar.match_text(text, &toolgate_grammar::Limits::default()).unwrap().matched;
-        texts.iter().find(fits).unwrap().clone()
-    };
-    // What breaks off when it is written again is no better.
-    let breaks_off = {
-        let written = written.clone();
-        move |grammar: &str, prompt: &str| match written(grammar, prompt) {
-            text if text == right => "<tool_call>\n{".to_owned(),
-            text => text,
-        }
-    };
-    let (before, after) = ("port = 80\nhost = 1\n", "port = 90\nhost = 1\n");
-    let (whole, broken) = (llama_server(first, written), llama_server(first, breaks_off));
-    for (server, narrow, status, content) in [
-        (&whole, true, Status::Ok, after),
-        (&whole, false, Status::Failed, before),
-        (&broken, true, Status::Failed, before),
-    ] {
-        let workspace = tempfile::tempdir().unwrap();
-        let file = workspace.path().join("app.toml");
-        std::fs::write(&file, "port = 80\nhost = 1\n").unwrap();
-        let registry = registry_of(workspace.path(), &Policy::default_for(Mode::Edit), Mode::Edit);
-        let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
-        let options = Options { narrow, max_iterations: 2, ..Options::default() };
-        let outcome = Agent::new(Arc::new(engine), registry, options).ask("Set the port to 90.").unwrap();
-        assert_eq!(called(&outcome), [("edit_file", status)]);
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
-    }
 }
 
 #[test]

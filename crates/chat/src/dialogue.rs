@@ -101,6 +101,15 @@ impl Prompt {
     }
 }
 
+/// How a run came to its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunEnd {
+    /// Before the model would have ended it.
+    pub closing: bool,
+    /// With calls that changed something.
+    pub changed: bool,
+}
+
 impl Dialogue {
     /// A dialogue in a given family. Where the template does not speak it, tools and results are written by us.
     pub fn new(template: Template, format: Arc<dyn ToolFormat>) -> Self {
@@ -217,9 +226,10 @@ impl Dialogue {
     /// What is left for an answer: the questions, earlier answers and the results of this run, without tools.
     ///
     /// Small models answer from this when, given the definitions as well, they would only go on calling. Render it
-    /// with [`prompt`](Self::prompt) and no tools. Where the run is `closing` before the model would have ended it, the
-    /// answer is asked to say what is missing.
-    pub fn answer_view(&self, transcript: &Transcript, closing: bool) -> Transcript {
+    /// with [`prompt`](Self::prompt) and no tools. The answer is asked to say what is missing, or what was done, as the
+    /// run ended.
+    pub fn answer_view(&self, transcript: &Transcript, end: RunEnd) -> Transcript {
+        let RunEnd { closing, changed } = end;
         let messages = transcript.messages();
         let run = messages.iter().rposition(|message| matches!(message, Message::User(_)));
         let (earlier, current) = messages.split_at_checked(run.unwrap_or(0)).unwrap_or((messages, &[]));
@@ -256,6 +266,8 @@ impl Dialogue {
         match calls.last() {
             Some((_, Some(ToolReply { is_error: true, .. }))) => text.push_str(FAILED),
             None => {}
+            // Told the task once more, they repeat it.
+            _ if changed => text.push_str(CHANGED),
             _ if question.trim_end().ends_with('?') => {
                 text.push_str(&format!("\n\nAnswer the question: {question}"))
             }
@@ -341,6 +353,9 @@ const ANSWER: &str =
 
 /// What ends it after a failure.
 const FAILED: &str = "\n\nTell the user in one short sentence that this was not possible, and why.";
+
+/// What ends it after a change.
+const CHANGED: &str = "\n\nSay in one short sentence what was done, as the results above tell.";
 
 /// What is added to its system message where the run is ended from outside.
 const CLOSING: &str =

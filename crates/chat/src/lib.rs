@@ -38,7 +38,7 @@ mod prompt;
 mod spec;
 pub mod template;
 
-pub use dialogue::{Dialogue, Opened, Prompt, PromptOptions};
+pub use dialogue::{Dialogue, Opened, Prompt, PromptOptions, RunEnd};
 pub use error::{Error, Kind, Place};
 pub use event::Event;
 pub use format::{Derived, ToolFormat, TurnGrammar, TurnRequest};
@@ -47,5 +47,5 @@ pub use model::{
 };
 pub use primer::Primer;
 pub use prompt::{Style, SystemPrompt};
-pub use spec::{Example, LOOKUP, ToolSpec};
+pub use spec::{Example, LOOKUP, READS, ToolSpec};
 pub use template::{Template, TemplateTokens};

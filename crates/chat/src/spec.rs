@@ -36,12 +36,17 @@ pub struct ToolSpec {
     /// Whether it looks into what is the user's own, such as files and notes: then a request may be about what is in
     /// there without a word of the tool.
     pub lookup: bool,
+    /// Whether a call of it only looks. Of any other tool a call may change something, and nothing but the model's own
+    /// probability brings one about.
+    pub reads: bool,
 }
 
 /// The key of an example in a definition.
 const EXAMPLE: &str = "x-example";
 /// The key in a definition that says whether its tool [looks things up](ToolSpec::lookup), true or false.
 pub const LOOKUP: &str = "x-lookup";
+/// The key in a definition that says whether its tool [only looks](ToolSpec::reads), true or false.
+pub const READS: &str = "x-reads";
 
 /// What a user may ask for, and the arguments of the call that does it.
 ///
@@ -72,7 +77,7 @@ impl ToolSpec {
             error.at(Place::Tool { name: name.chars().take(64).collect(), pointer: String::new() })
         })?;
         let (name, description) = (ToolName::new(name)?, description.into());
-        Ok(Self { name, description, parameters, example: None, lookup: false })
+        Ok(Self { name, description, parameters, example: None, lookup: false, reads: false })
     }
 
     /// A tool whose arguments are the Rust type `P`: doc comments become descriptions, `Option` fields may be left out.
@@ -109,7 +114,7 @@ impl ToolSpec {
 
     /// Reads `{"type": "function", "function": {name, description, parameters}}`, or the inner object alone. An
     /// `"x-example": {"request", "arguments"}` beside the name becomes [`example`](Self::example), `"x-lookup": true`
-    /// [`lookup`](Self::lookup).
+    /// [`lookup`](Self::lookup), `"x-reads": true` [`reads`](Self::reads).
     ///
     /// # Errors
     /// [`Kind::Definition`] with the JSON pointer of the offending part.
@@ -167,8 +172,8 @@ impl ToolSpec {
         }})
     }
 
-    /// [`to_openai`](Self::to_openai) with all that [`from_openai`](Self::from_openai) reads: the example, too, and whether
-    /// it looks things up, which servers do not know.
+    /// [`to_openai`](Self::to_openai) with all that [`from_openai`](Self::from_openai) reads: the example, too, whether it
+    /// looks things up, and whether it only looks, which servers do not know.
     pub fn to_record(&self) -> Value {
         let mut definition = self.to_openai();
         if let Some(function) = definition.get_mut("function").and_then(Value::as_object_mut) {
@@ -176,8 +181,10 @@ impl ToolSpec {
                 let example = json!({"request": example.request, "arguments": example.arguments});
                 function.insert(EXAMPLE.to_owned(), example);
             }
-            if self.lookup {
-                function.insert(LOOKUP.to_owned(), Value::Bool(true));
+            for (key, holds) in [(LOOKUP, self.lookup), (READS, self.reads)] {
+                if holds {
+                    function.insert(key.to_owned(), Value::Bool(true));
+                }
             }
         }
         definition
@@ -264,6 +271,20 @@ impl ToolSpec {
     #[must_use]
     pub fn with_lookup(mut self) -> Self {
         self.lookup = true;
+        self
+    }
+
+    /// The definition as one of a tool of which a call [only looks](Self::reads).
+    ///
+    /// ```
+    /// # use toolgate_chat::ToolSpec; use serde_json::json;
+    /// let weather = ToolSpec::new("get_weather", "", json!({}))?.with_reads(true);
+    /// assert!(ToolSpec::from_openai(&weather.to_record())?.reads);
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_reads(mut self, reads: bool) -> Self {
+        self.reads = reads;
         self
     }
 
@@ -357,15 +378,17 @@ impl ToolSpec {
                     return Err(wrong("an example is a request, a text, and arguments, an object", EXAMPLE));
                 }
             };
-        let lookup = match fields.get(LOOKUP) {
-            None => false,
-            Some(Value::Bool(lookup)) => *lookup,
-            Some(_) => return Err(wrong("whether a tool looks things up is true or false", LOOKUP)),
+        let flag = |key: &'static str, what: &str| match fields.get(key) {
+            None => Ok(false),
+            Some(Value::Bool(holds)) => Ok(*holds),
+            Some(_) => Err(wrong(&format!("whether a tool {what} is true or false"), key)),
         };
+        let lookup = flag(LOOKUP, "looks things up")?;
+        let reads = flag(READS, "only looks")?;
         let name = ToolName::new(name).map_err(|error| wrong(&error.to_string(), "name"))?;
         let parameters = object_schema(fields.get(schema).cloned().unwrap_or(Value::Null))
             .map_err(|error| wrong(&error.to_string(), schema))?;
-        Ok(Self { name, description: description.to_owned(), parameters, example, lookup })
+        Ok(Self { name, description: description.to_owned(), parameters, example, lookup, reads })
     }
 }
 

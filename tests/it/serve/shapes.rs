@@ -587,6 +587,28 @@ fn a_client_s_run_goes_on_while_its_request_names_what_no_call_took_up() {
 }
 
 #[test]
+fn nothing_is_put_behind_what_a_model_says_of_results() {
+    let run = |answer_view, answer: &'static str| {
+        let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("", answer);
+        let engine = engine::Options { answer_view, ..engine::Options::default() };
+        let served = start(scripted(model, engine), None, Options::default());
+        let made = json!({"id": "a", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\": \"Oslo\"}"}});
+        let messages = json!([
+            {"role": "user", "content": "How is the weather in Oslo just now?"},
+            {"role": "assistant", "content": null, "tool_calls": [made]},
+            {"role": "tool", "tool_call_id": "a", "content": "rain in Oslo"},
+        ]);
+        let request = json!({"model": "scripted", "tools": openai_tools(), "messages": messages});
+        post(&served, CHAT, &request).1["choices"][0]["message"]["content"].clone()
+    };
+    for view in [engine::AnswerView::Quoted, engine::AnswerView::Results] {
+        assert_eq!(run(view, "You find it above."), "You find it above.", "{view:?}");
+    }
+    let echo = "How is the weather in Oslo just now?";
+    assert_ne!(run(engine::AnswerView::Compact, echo), echo, "the request is no answer");
+}
+
+#[test]
 fn the_tokens_of_a_prompt_are_counted_without_a_turn() {
     let served = served();
     let asked = chat("Weather", json!({"tools": anthropic_tools(), "system": "Be brief."}));

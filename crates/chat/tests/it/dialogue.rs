@@ -5,7 +5,7 @@ use proptest::test_runner::RngSeed;
 use serde_json::json;
 use toolgate_chat::format::Family;
 use toolgate_chat::template::Ending;
-use toolgate_chat::{Message, Opened, Prompt, PromptOptions, ToolReply, ToolSpec, Transcript};
+use toolgate_chat::{Message, Opened, Prompt, PromptOptions, RunEnd, ToolReply, ToolSpec, Transcript};
 
 use crate::support::{FOREIGN, PLAIN, SYSTEMLESS, TAGGED, call, dialogue, tools};
 
@@ -132,7 +132,7 @@ fn an_answer_view_is_the_question_and_its_results() {
     let read = call("read_file", json!({"path": "b.txt"}));
     transcript.push(Message::calls([read.clone()]));
     transcript.push(Message::Tool(vec![ToolReply::error(&read, "not found")]));
-    let view = dialogue(TAGGED).answer_view(&transcript, false);
+    let view = dialogue(TAGGED).answer_view(&transcript, RunEnd::default());
     let text = prompt(TAGGED, &view, &[]).text();
     assert!(
         text.contains(
@@ -145,7 +145,7 @@ fn an_answer_view_is_the_question_and_its_results() {
     let again = read.with_id("again");
     transcript.push(Message::calls([again.clone()]));
     transcript.push(Message::Tool(vec![ToolReply::ok(&again, "rice")]));
-    let text = prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, false), &[]).text();
+    let text = prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, RunEnd::default()), &[]).text();
     assert!(
         text.contains(
             "rice\n\nAnswer in one or two short sentences from all the results above: Thanks<|end|>"
@@ -155,12 +155,16 @@ fn an_answer_view_is_the_question_and_its_results() {
     let think = call("think", json!({}));
     transcript.push(Message::calls([think.clone()]));
     transcript.push(Message::Tool(vec![ToolReply::ok(&think, "")]));
-    let text = prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, false), &[]).text();
+    let text = prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, RunEnd::default()), &[]).text();
     assert!(!text.contains("think"), "what gave nothing is left out: {text}");
     let asks = |closing| {
-        prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, closing), &[])
-            .text()
-            .contains("say what is missing")
+        prompt(
+            TAGGED,
+            &dialogue(TAGGED).answer_view(&transcript, RunEnd { closing, ..RunEnd::default() }),
+            &[],
+        )
+        .text()
+        .contains("say what is missing")
     };
     assert!(asks(true) && !asks(false));
 }
