@@ -117,11 +117,13 @@ impl<B: Backend + Send> Making<'_, B> {
         None
     }
 
-    /// A call that was made already is wrong where something else is still to be done: it is written in another way.
+    /// A call that was made already is wrong where something else is still to be done: it is written in another way, if it only
+    /// looks.
     fn repeated(&self, call: &ToolCall) -> Option<Fault> {
         let is_free = matches!(self.request.choice, ToolChoice::Auto | ToolChoice::Required);
         let is_settled = || self.request.settled.iter().any(|made| made.same_request(call));
-        let repeats = is_free && (self.request.open || self.request.retry) && is_settled();
+        let reads = || self.request.tools.iter().any(|tool| tool.name.as_str() == call.name && tool.reads);
+        let repeats = is_free && (self.request.open || self.request.retry) && reads() && is_settled();
         let (first, _) = call.arguments.iter().find(|_| repeats)?;
         let pointer = format!("/{}", place::step(first));
         Some(Fault {

@@ -74,7 +74,9 @@ impl Question {
     /// # Errors
     /// A definition that cannot be used.
     pub fn specs(&self) -> Result<Vec<ToolSpec>, Error> {
-        self.tools.iter().map(|tool| ToolSpec::from_any(tool).map_err(Error::from)).collect()
+        // Nothing runs them, so a call changes nothing.
+        let reads = |tool| Ok(ToolSpec::from_any(tool)?.with_reads(true));
+        self.tools.iter().map(reads).collect()
     }
 
     /// The conversation.

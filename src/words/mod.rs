@@ -40,7 +40,7 @@ pub(crate) fn has_ending(word: &str) -> bool {
 }
 
 /// Whether a word is written as names in programs are, `max_size`, `RetryBudget`, `LIMIT`, or as numbers of things are,
-/// `JT-518`; no abbreviation of three letters.
+/// `JT-518`; no abbreviation of three letters, or of four capital ones.
 pub(crate) fn is_identifier(word: &str) -> bool {
     let numbered = |(name, number): (&str, &str)| {
         let is_name = !name.is_empty() && name.chars().all(char::is_uppercase);
@@ -51,7 +51,9 @@ pub(crate) fn is_identifier(word: &str) -> bool {
     }
     let is_plain = word.chars().all(|c| c.is_alphanumeric() || c == '_');
     let has_inner_capital = word.chars().skip(1).any(char::is_uppercase);
-    let is_abbreviation = word.chars().count() <= 3 && !word.contains('_');
+    let letters = word.chars().count();
+    let is_abbreviation =
+        !word.contains('_') && (letters <= 3 || (letters == 4 && word.chars().all(char::is_uppercase)));
     is_plain
         && word.contains(char::is_alphabetic)
         && (word.contains('_') || has_inner_capital)
@@ -394,7 +396,7 @@ mod tests {
         assert!(files("Write notes for v1.2 about node.js, e.g. and/or gates on example.com").is_empty());
         assert!(["max_size", "RetryBudget", "LIMIT", "http2Port", "JT-518"].into_iter().all(is_identifier));
         assert!(
-            !["Ana", "port", "UK", "CPU", "a.b_c", "__", "42", "2026-11", "part-2", "-1"]
+            !["Ana", "port", "UK", "CPU", "HTTP", "a.b_c", "__", "42", "2026-11", "part-2", "-1"]
                 .into_iter()
                 .any(is_identifier)
         );
