@@ -41,7 +41,7 @@ impl Tool for NewTicket {
     }
 
     fn effect(&self) -> Effect {
-        Effect::Writes
+        Effect::Changes
     }
 
     fn call(&self, args: &Args) -> ToolResult {

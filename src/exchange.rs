@@ -53,6 +53,8 @@ pub(crate) struct Asked {
     pub(crate) closing: bool,
     #[serde(default)]
     pub(crate) quotes: bool,
+    #[serde(default)]
+    pub(crate) handed_on: bool,
     pub(crate) sampling: Sampling,
 }
 
@@ -72,6 +74,7 @@ impl Asked {
             fits: request.fits.to_vec(),
             closing: request.closing,
             quotes: request.quotes,
+            handed_on: request.handed_on,
             sampling: request.sampling.clone(),
         }
     }
@@ -102,6 +105,7 @@ impl Asked {
             fits: &self.fits,
             closing: self.closing,
             quotes: self.quotes,
+            handed_on: self.handed_on,
             ..TurnRequest::new(&self.transcript, tools, &self.sampling)
         }
     }

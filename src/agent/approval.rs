@@ -146,16 +146,16 @@ mod tests {
     #[test]
     fn a_fingerprint_is_bound_to_the_tool_its_origin_its_definition_its_arguments_and_the_policy() {
         let (plain, closed) = (json!({"type": "object"}), json!({"type": "object", "maxProperties": 9}));
-        let one = || of("p", "send", "a", "Sends.", &plain, "", Effect::Writes);
+        let one = || of("p", "send", "a", "Sends.", &plain, "", Effect::Changes);
         assert_eq!(one(), one());
         assert_eq!(one().len(), 64);
         for other in [
-            of("q", "send", "a", "Sends.", &plain, "", Effect::Writes),
-            of("p", "send2", "a", "Sends.", &plain, "", Effect::Writes),
-            of("p", "send", "b", "Sends.", &plain, "", Effect::Writes),
-            of("p", "send", "a", "Sends all.", &plain, "", Effect::Writes),
-            of("p", "send", "a", "Sends.", &closed, "", Effect::Writes),
-            of("p", "send", "a", "Sends.", &plain, "MCP server mail", Effect::Writes),
+            of("q", "send", "a", "Sends.", &plain, "", Effect::Changes),
+            of("p", "send2", "a", "Sends.", &plain, "", Effect::Changes),
+            of("p", "send", "b", "Sends.", &plain, "", Effect::Changes),
+            of("p", "send", "a", "Sends all.", &plain, "", Effect::Changes),
+            of("p", "send", "a", "Sends.", &closed, "", Effect::Changes),
+            of("p", "send", "a", "Sends.", &plain, "MCP server mail", Effect::Changes),
             of("p", "send", "a", "Sends.", &plain, "", Effect::Reads),
         ] {
             assert_ne!(one(), other);

@@ -68,7 +68,7 @@ mod tests {
     fn registry(calls: usize) -> Registry {
         let mut registry = Registry::new();
         let barrier = Arc::new(Barrier::new(calls));
-        for (name, effect) in [("look", Effect::Reads), ("change", Effect::Writes)] {
+        for (name, effect) in [("look", Effect::Reads), ("change", Effect::Changes)] {
             let spec = ToolSpec::new(name, "", json!({"type": "object"})).unwrap();
             registry.add(Meeting { spec, effect, barrier: barrier.clone() }).unwrap();
         }

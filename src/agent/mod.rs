@@ -410,6 +410,7 @@ impl Run<'_> {
                 fits: &fits,
                 closing,
                 quotes: self.agent.options.quotes,
+                handed_on: false,
                 answer: AnswerForm::Text,
                 sampling: &self.agent.options.sampling,
             };
@@ -549,7 +550,7 @@ impl Run<'_> {
             ));
         }
         let result = pending.run(self.cancel);
-        let changed = result.status == Status::Ok && registry.effect(&call.name) == Some(Effect::Writes);
+        let changed = result.status == Status::Ok && registry.effect(&call.name) != Some(Effect::Reads);
         self.settled.record(call, changed);
         self.changed |= changed;
         result

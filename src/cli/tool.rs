@@ -153,7 +153,7 @@ pub(super) fn registry_with(
     let mut registry = Registry::new();
     for tool in file_tools(&root, &policy, mode)? {
         // What looks comes first, then commands, then what writes.
-        if tool.effect() == Effect::Writes
+        if tool.effect() != Effect::Reads
             && let Some(command) = command.take()
         {
             registry.add(command)?;

@@ -1,49 +1,82 @@
-//! Whether a call may be one that changes something: only where the model itself, asked and not led, would make one.
+//! Whether a call may be one that changes something: only where the model itself, asked and not led, finds that a change is asked for.
 //!
 //! Why: behind a result a small model calls on whatever it was asked, and what keeps a run going (hints, what is open, a retry)
-//! says nothing of what the user wants changed. How likely the model is to call, and then to call a tool that changes something,
-//! tells it where the request is the last thing that the model hears.
+//! says nothing of what the user wants changed. Shown a list of requests and their kinds, though, it tells well of which kind
+//! another one is, in languages that the list does not have, too.
 //!
 //! Invariant: no hint raises that probability, and none lowers its threshold.
 
-use toolgate_chat::{Message, ToolChoice, ToolName, ToolSpec, Transcript};
+use toolgate_chat::{Effect, Message, ToolChoice, ToolName, ToolSpec, Transcript};
 
 use super::TurnRequest;
 use super::policy::Thresholds;
+use super::recent::Recent;
 
 /// Calls of a run that were to change something and failed, after which no other is invited.
 const MOST_FAILURES: usize = 3;
 
 /// What the calls of a turn may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct May {
     /// They may look.
     pub(crate) look: bool,
+    /// They may do what nobody knows of.
+    pub(crate) unknown: bool,
     /// They may change something.
     pub(crate) change: bool,
+    /// How likely the model is to call, where it may change something if that very call is likelier than not.
+    pub(crate) likely: Option<f64>,
 }
 
 impl May {
-    /// Neither.
-    pub(crate) const NOTHING: Self = Self { look: false, change: false };
-    /// They may look alone.
-    pub(crate) const LOOK: Self = Self { look: true, change: false };
+    /// Whatever there is.
+    pub(crate) const ALL: Self = Self { look: true, unknown: true, change: true, likely: None };
+    /// Nothing at all.
+    pub(crate) const NOTHING: Self = Self { look: false, unknown: false, change: false, likely: None };
 
-    /// What is left of it where a model that calls with this probability weighs the tools so.
-    pub(crate) fn weighed(
-        self,
-        thresholds: &Thresholds,
-        offered: &[ToolSpec],
-        weights: &[f64],
-        p_call: f64,
-    ) -> Self {
-        let change = self.change && p_call * share(offered, weights) >= thresholds.changing;
-        Self { change, ..self }
+    /// What is left where the model would call, or would not.
+    ///
+    /// `call` counts whatever led to the call; `own` only what the model does by itself; `wished` whether a change is asked for.
+    pub(crate) fn of(request: &TurnRequest<'_>, call: bool, own: bool, p_call: f64, wished: bool) -> Self {
+        // Behind a result a small model calls whatever it was asked. A client decides itself about what it is handed.
+        let counts =
+            own && (request.handed_on || !matches!(request.transcript.last(), Some(Message::Tool(_))));
+        let change = wished && (own || is_invited(request));
+        Self { look: call, unknown: own, change, likely: Some(p_call).filter(|_| counts && !change) }
+    }
+
+    /// The same where it is known what each tool weighs, as logarithms: a change may be made that is likelier than not.
+    pub(crate) fn weighed(self, tools: &[ToolSpec], weights: &[f64]) -> Self {
+        let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum = |counts: &dyn Fn(&ToolSpec) -> bool| -> f64 {
+            let counted = tools.iter().zip(weights).filter(|(tool, _)| counts(tool));
+            counted.map(|(_, weight)| (weight - most).exp()).sum()
+        };
+        let share = sum(&|tool| tool.effect == Effect::Changes) / sum(&|_| true);
+        Self {
+            change: self.change || self.likely.is_some_and(|p_call| p_call * share >= EVEN),
+            likely: None,
+            ..self
+        }
+    }
+
+    /// The same where what tools weigh is not known, and the model chooses among them itself.
+    pub(crate) fn unweighed(self) -> Self {
+        Self { change: self.change || self.likely.is_some_and(|p_call| p_call >= EVEN), likely: None, ..self }
+    }
+
+    /// Whether a tool can be called at all, whatever the tools weigh.
+    pub(crate) fn is_nothing(self) -> bool {
+        self == Self { likely: self.likely.filter(|&p_call| p_call < EVEN), ..Self::NOTHING }
     }
 
     /// Whether a tool may be called.
     pub(crate) fn call(self, tool: &ToolSpec) -> bool {
-        if tool.reads { self.look } else { self.change }
+        match tool.effect {
+            Effect::Reads => self.look,
+            Effect::Changes => self.change,
+            Effect::Unknown => self.unknown,
+        }
     }
 
     /// The choice of a turn among these tools, without those that may not be called; none where none is left.
@@ -59,27 +92,8 @@ impl May {
     }
 }
 
-/// The share of the tools that may change something in what all of them weigh together, as logarithms.
-fn share(offered: &[ToolSpec], weights: &[f64]) -> f64 {
-    share_of(offered, weights, &|_| true)
-}
-
-/// The same among the tools that the run has not called yet, and those that may change something.
-pub(crate) fn share_left(transcript: &Transcript, offered: &[ToolSpec], weights: &[f64]) -> f64 {
-    let calls = transcript.calls_of_run();
-    let called = |tool: &ToolSpec| calls.iter().any(|(call, _)| call.name == tool.name.as_str());
-    share_of(offered, weights, &|tool| !tool.reads || !called(tool))
-}
-
-fn share_of(offered: &[ToolSpec], weights: &[f64], counts: &dyn Fn(&ToolSpec) -> bool) -> f64 {
-    let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let sum = |counted: &dyn Fn(&ToolSpec) -> bool| -> f64 {
-        let counted = offered.iter().zip(weights).filter(|(tool, _)| counted(tool));
-        counted.map(|(_, weight)| (weight - most).exp()).sum()
-    };
-    let all = sum(counts);
-    if all > 0.0 { sum(&|tool| !tool.reads) / all } else { 0.0 }
-}
+/// The odds from which on something is likelier than not.
+pub(crate) const EVEN: f64 = 0.5;
 
 /// Whether a turn's choice leaves a tool to be called.
 pub(crate) fn is_offered(choice: &ToolChoice, tool: &ToolSpec) -> bool {
@@ -90,38 +104,109 @@ pub(crate) fn is_offered(choice: &ToolChoice, tool: &ToolSpec) -> bool {
     }
 }
 
-/// Whether what keeps a run going makes a call of a turn that the model's own probability would not.
-pub(crate) fn is_led(thresholds: &Thresholds, request: &TurnRequest<'_>) -> bool {
-    let unled = TurnRequest { open: false, retry: false, ..request.clone() };
-    thresholds.of(request) < thresholds.of(&unled)
+/// Whether it has to be known if the request asks for a change: there is a tool that would make one, and a call is likely or may
+/// still be wanted.
+pub(crate) fn is_to_ask(request: &TurnRequest<'_>, call: bool) -> bool {
+    let changes = |tool: &ToolSpec| tool.effect == Effect::Changes && is_offered(&request.choice, tool);
+    request.tools.iter().any(changes) && (call || is_invited(request))
 }
 
 /// Whether a change may still be wanted after the calls of the run: none was made, or something else is open, and it did not fail
 /// too often.
 pub(crate) fn is_invited(request: &TurnRequest<'_>) -> bool {
     let calls = request.transcript.calls_of_run();
-    let reads = |name: &str| request.tools.iter().any(|tool| tool.name.as_str() == name && tool.reads);
-    let changing = || calls.iter().filter(|(call, _)| !reads(&call.name));
+    let changes = |name: &str| {
+        request.tools.iter().any(|tool| tool.name.as_str() == name && tool.effect == Effect::Changes)
+    };
+    let changing = || calls.iter().filter(|(call, _)| changes(&call.name));
     let failed = changing().filter(|(_, reply)| reply.is_some_and(|reply| reply.is_error)).count();
     let made = changing().count() - failed;
-    request.tools.iter().any(|tool| !tool.reads) && failed < MOST_FAILURES && (made == 0 || request.open)
+    !calls.is_empty() && failed < MOST_FAILURES && (made == 0 || request.open)
 }
 
-/// The conversation with the request behind what its calls gave: so it is the last thing that the model hears.
-pub(crate) fn asked_last(transcript: &Transcript) -> Transcript {
-    let messages = transcript.messages();
-    let asked = messages.iter().rposition(|message| matches!(message, Message::User(_)));
-    let Some((earlier, [request, made @ ..])) = asked.and_then(|at| messages.split_at_checked(at)) else {
-        return transcript.clone();
-    };
-    earlier.iter().chain(made).chain([request]).cloned().collect()
+/// The threshold of a turn without what keeps a run going.
+pub(crate) fn unled(thresholds: &Thresholds, request: &TurnRequest<'_>) -> f64 {
+    thresholds.of(&TurnRequest { open: false, retry: false, ..request.clone() })
 }
 
-/// The conversation up to the request, as it was before any call for it.
-pub(crate) fn asked_alone(transcript: &Transcript) -> Transcript {
-    let asked = transcript.iter().rposition(|message| matches!(message, Message::User(_)));
-    transcript.iter().take(asked.map_or(0, |at| at + 1)).cloned().collect()
+/// The probability that a request asks for a change, by the list that ends with it: it is the same for all turns of a run.
+pub(crate) struct Wishes(Recent<String, f64>);
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self(Recent::new(64))
+    }
 }
+
+impl Wishes {
+    /// What is known of a list.
+    pub(crate) fn find(&mut self, list: &str) -> Option<f64> {
+        self.0.find(|known| known == list).copied()
+    }
+
+    /// Notes what was found out.
+    pub(crate) fn put(&mut self, list: String, p: f64) {
+        self.0.put(list, p);
+    }
+}
+
+/// The kinds of requests, as the model tells them: behind [`listed`] comes one of these.
+pub(crate) const KINDS: [&str; 2] = [" change", " look"];
+
+/// Characters of a request that tell its kind; of a longer one the beginning and the end are shown.
+const SHOWN: usize = 600;
+
+/// A list of requests with their kinds, which ends where that of the last request is to be told; none where nothing was requested.
+///
+/// Plain text, without the form of a conversation: so a model that would think aloud first has no place to.
+pub(crate) fn listed(transcript: &Transcript) -> Option<String> {
+    let request = transcript.question()?;
+    let words: Vec<&str> = request.split_whitespace().collect();
+    let mut request = words.join(" ");
+    if request.is_empty() {
+        return None;
+    }
+    let letters: Vec<(usize, char)> = request.char_indices().collect();
+    if let (Some(&(first, _)), Some(&(last, _))) =
+        (letters.get(SHOWN), letters.get(letters.len().saturating_sub(SHOWN)))
+        && first < last
+    {
+        request = format!("{} … {}", &request[..first], &request[last..]);
+    }
+    let known = EXAMPLES.iter().zip(KINDS.iter().rev().cycle());
+    let known: String = known.map(|(request, kind)| format!("Request: {request}\nKind:{kind}\n\n")).collect();
+    Some(format!("{ASKED}\n\n{known}Request: {request}\nKind:"))
+}
+
+/// The probability that a request asks for a change, of the logarithms of the probability of both [`KINDS`].
+pub(crate) fn p_change([change, look]: [f64; 2]) -> f64 {
+    1.0 / (1.0 + (look - change).exp())
+}
+
+const ASKED: &str = "An assistant gets a request. Is it asked to change something (write, add, remove, set, move, send, save), or only \
+    to look something up, explain, suggest or answer? Answer with one word: change or look.";
+
+/// Every second one asks for a change. Many are pairs about one thing that share words, so that these do not tell the kind.
+const EXAMPLES: [&str; 18] = [
+    "Which bus goes to the lake?",
+    "Look up the number of the bus and put it into trip.txt",
+    "How do I paint a door?",
+    "Paint the door blue.",
+    "Explain how the update was installed.",
+    "Write a short poem about rain into poem.md",
+    "Write me a short verse about tea, only as an answer.",
+    "Remember that the contract ends in May.",
+    "Show me what was added to the contract.",
+    "Add a closing line to the contract",
+    "If I moved the meeting to noon, who could come?",
+    "Move the meeting to noon",
+    "What would you name the boat? Just suggest something.",
+    "Stop the music",
+    "List the pages of the book and name its author.",
+    "The second page has a wrong date, it should be 1990.",
+    "Count the letters of the word.",
+    "Buy the ticket.",
+];
 
 #[cfg(test)]
 mod tests {
@@ -133,8 +218,8 @@ mod tests {
     use super::*;
 
     fn tools() -> [ToolSpec; 3] {
-        let tool = |name: &str, reads| ToolSpec::new(name, "", json!({})).unwrap().with_reads(reads);
-        [tool("read", true), tool("list", true), tool("write", false)]
+        let tool = |name: &str, effect| ToolSpec::new(name, "", json!({})).unwrap().with_effect(effect);
+        [tool("read", Effect::Reads), tool("run", Effect::Unknown), tool("write", Effect::Changes)]
     }
 
     fn after(calls: &[(&str, bool)]) -> Transcript {
@@ -154,39 +239,64 @@ mod tests {
             let transcript = after(calls);
             is_invited(&TurnRequest { open, ..TurnRequest::new(&transcript, &tools, &sampling) })
         };
-        assert!(invited(&[("read", false)], false) && invited(&[("read", true), ("list", true)], false));
+        assert!(invited(&[("read", false)], false) && invited(&[("read", true), ("run", true)], false));
         assert!(invited(&[("write", true); 2], false) && !invited(&[("write", true); 3], false));
         assert!(!invited(&[("write", false)], false) && invited(&[("write", false)], true));
-        let transcript = after(&[("read", false)]);
-        assert!(!is_invited(&TurnRequest::new(&transcript, tools.get(..2).unwrap(), &sampling)));
+        assert!(!invited(&[], true), "the first call is the model's own");
+    }
+
+    #[test]
+    fn nothing_but_a_wish_brings_a_change_about() {
+        let (tools, sampling, transcript) = (tools(), Sampling::default(), after(&[("read", false)]));
+        let request = TurnRequest::new(&transcript, &tools, &sampling);
+        let may = |call, own, wished| May::of(&request, call, own, 0.9, wished);
+        let named = |may: May| {
+            let names = ["read", "run", "write"].into_iter().zip(&tools);
+            names.filter(|(_, tool)| may.call(tool)).map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(named(may(true, false, false).unweighed()), ["read"], "it was led");
+        assert_eq!(named(may(true, true, false).unweighed()), ["read", "run"], "a result stands before it");
+        assert_eq!(named(may(false, false, true).unweighed()), ["write"]);
+        let client = TurnRequest { handed_on: true, ..request.clone() };
+        let handed_on = |own, p_call| May::of(&client, true, own, p_call, false);
+        assert!(handed_on(true, 0.6).unweighed().change && !handed_on(true, 0.4).unweighed().change);
+        assert!(!handed_on(false, 0.6).unweighed().change, "what was led to counts for nothing");
+        let (mostly, seldom) = ([-3.0, -3.0, -0.1], [-0.7, -3.0, -0.7]);
+        assert!(handed_on(true, 0.9).weighed(&tools, &mostly).change);
+        assert!(!handed_on(true, 0.9).weighed(&tools, &seldom).change, "it would rather look");
+        assert!(!handed_on(false, 0.9).is_nothing() && May::NOTHING.is_nothing());
+        assert!(is_to_ask(&request, false));
+        assert!(
+            !is_to_ask(&TurnRequest { tools: &tools[..2], ..request }, true),
+            "none would change anything"
+        );
     }
 
     #[test]
     fn a_turn_that_may_only_look_leaves_the_other_tools_out() {
         let tools = tools();
-        let all = May { look: true, change: true };
+        let look = May { look: true, ..May::NOTHING };
         let named = |names: &[&str]| {
             ToolChoice::Only(names.iter().map(|name| ToolName::new(name).unwrap()).collect())
         };
-        assert_eq!(all.among(&ToolChoice::Auto, &tools), Some(ToolChoice::Auto));
-        assert_eq!(May::LOOK.among(&ToolChoice::Auto, &tools), Some(named(&["read", "list"])));
-        assert_eq!(May::LOOK.among(&named(&["write"]), &tools), None);
+        assert_eq!(May::ALL.among(&ToolChoice::Auto, &tools), Some(ToolChoice::Auto));
+        assert_eq!(look.among(&ToolChoice::Auto, &tools), Some(named(&["read"])));
+        assert_eq!(look.among(&named(&["write"]), &tools), None);
         assert_eq!(May::NOTHING.among(&ToolChoice::Required, &tools), None);
     }
 
     #[test]
-    fn what_was_called_already_takes_nothing_from_the_share_of_a_change() {
-        let (tools, weights) = (tools(), [0.8_f64, 0.1, 0.1].map(f64::ln));
-        assert!((share(&tools, &weights) - 0.1).abs() < 1e-9);
-        assert!((share_left(&after(&[("read", false)]), &tools, &weights) - 0.5).abs() < 1e-9);
-        assert!((share_left(&after(&[("write", true)]), &tools, &weights) - 0.1).abs() < 1e-9);
-    }
-
-    #[test]
-    fn the_request_comes_last_behind_what_its_calls_gave() {
-        let transcript = after(&[("read", false)]);
-        let asked = asked_last(&transcript);
-        assert!(matches!(asked.last(), Some(Message::User(text)) if text == "Mend a.txt"));
-        assert_eq!((asked.len(), asked_alone(&transcript).len()), (3, 1));
+    fn a_request_is_listed_behind_examples_of_both_kinds() {
+        let listed = |request: &str| listed(&Transcript::new().with(Message::User(request.to_owned())));
+        let text = listed("Mend\n\na.txt").unwrap();
+        assert!(text.ends_with("1990.\nKind: change\n\nRequest: Mend a.txt\nKind:"), "{text}");
+        assert!(text.contains("Which bus goes to the lake?\nKind: look\n"));
+        assert_eq!(text.matches("Kind: change").count(), text.matches("Kind: look").count());
+        assert_eq!(listed("  \n"), None);
+        let long = listed(&format!("Öffne {} das Tor", "x".repeat(5_000))).unwrap();
+        assert!(
+            long.contains("Request: Öffne xxx") && long.ends_with("xxx das Tor\nKind:") && long.len() < 3_000
+        );
+        assert!(p_change([-0.1, -3.0]) > 0.9 && p_change([-3.0, -0.1]) < 0.1);
     }
 }

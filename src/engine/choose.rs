@@ -11,7 +11,9 @@ use std::sync::MutexGuard;
 use std::time::Instant;
 
 use serde_json::Value;
-use toolgate_chat::{Message, Opened, ToolCall, ToolChoice, ToolFormat, ToolName, ToolSpec, Transcript};
+use toolgate_chat::{
+    Effect, Message, Opened, ToolCall, ToolChoice, ToolFormat, ToolName, ToolSpec, Transcript,
+};
 use toolgate_grammar::TokenId;
 use toolgate_infer::{Backend, Rows, Session, Specials, common_len, log_probabilities};
 
@@ -103,18 +105,17 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(tokens)
     }
 
-    /// The tool to call after the prompt that was evaluated last, by itself or with what all calls begin with; and what calls of
-    /// the turn may do, which is less than `may` where the model calls with `p_call` and seldom changes something then.
+    /// The tool to call, of those that may be, after the prompt that was evaluated last, by itself or with what all calls begin
+    /// with, where `None` leaves it to the decoding; and what may be called, as the tools weigh.
     pub(super) fn choose(
         &mut self,
         state: &mut State<B>,
         offered: &[ToolSpec],
         names: &[Vec<TokenId>],
-        p_call: Option<f64>,
         may: May,
     ) -> Result<(Option<ToolName>, May), Error> {
         if !self.weighs(offered) {
-            return Ok((None, may));
+            return Ok((None, may.unweighed()));
         }
         let bias = self.biases().get(offered).unwrap_or_else(|| vec![0.0; offered.len()]);
         let started = Instant::now();
@@ -127,9 +128,8 @@ impl<B: Backend + Send> Making<'_, B> {
         self.stats.decode_calls += state.session.eval(rest, Rows::Last)?;
         self.ahead = state.session.tokens().len().saturating_sub(prompt);
         self.stats.ms.decode += started.elapsed().as_secs_f64() * 1e3;
-        let options = &self.engine.options;
-        let may = p_call.map_or(may, |p_call| may.weighed(&options.thresholds, offered, &weights, p_call));
-        Ok((best(options, self.request, offered, &weights, &bias, may), may))
+        let may = may.weighed(offered, &weights);
+        Ok((best(&self.engine.options, self.request, offered, &weights, &bias, may), may))
     }
 
     /// Whether the choice among these tools is weighed against the model's bias.
@@ -211,7 +211,7 @@ pub(crate) fn best(
     let weighed = offered.iter().zip(unbiased).zip(fits);
     let (look, change): (Vec<_>, Vec<_>) = weighed
         .filter(|((tool, _), _)| is_offered(&request.choice, tool) && may.call(tool))
-        .partition(|((tool, _), _)| tool.reads);
+        .partition(|((tool, _), _)| tool.effect == Effect::Reads);
     let own = change.into_iter().max_by(|((_, a), _), ((_, b), _)| a.total_cmp(b));
     let own = own.map(|((tool, own), fit)| (tool, own + options.fit_weight * fit.min(0.0)));
     let look = look.into_iter().map(|((tool, own), fit)| (tool, own + options.fit_weight * fit));

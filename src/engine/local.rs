@@ -22,7 +22,7 @@ use toolgate_infer::{
 
 use super::answer::openings_beside_json;
 use super::automata::{Cache, Side, TurnAutomata};
-use super::changes::{May, asked_alone, asked_last, is_invited, is_led, share_left};
+use super::changes::{May, Wishes, is_to_ask, unled};
 use super::choose::{Biases, held_to, opening_of_all};
 use super::doubt::{Doubted, ECHOED, EXCUSED, is_doubted, is_echo};
 use super::options::{AnswerView, Options};
@@ -114,6 +114,8 @@ pub(super) struct Learned {
     automata: Cache,
     pub(super) biases: Mutex<Biases>,
     pub(super) beginnings: Mutex<Beginnings>,
+    /// How likely requests are to ask for a change, by the list that ends with them.
+    pub(super) wishes: Mutex<Wishes>,
 }
 
 impl LocalEngine<Scripted> {
@@ -344,17 +346,11 @@ impl<'a, B: Backend + Send> Making<'a, B> {
         }
         let automata = self.automata(offered, &self.request.choice, None)?;
         let Some(call) = &automata.call else { return self.answer(state, &automata, None) };
-        let thresholds = &engine.options.thresholds;
+        let thresholds = engine.options.thresholds.for_request(self.request);
         let threshold = thresholds.of(self.request);
-        let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
-        let led = after_calls && is_led(thresholds, self.request);
         let names = self.names(state, offered)?;
-        // Where its own probability decides, the model need not be asked once more; where tools are not weighed, it would not tell.
-        let asks = automata.answer.is_some() && after_calls && (led || threshold > 1.0);
-        let invited = asks && !names.is_empty() && is_invited(self.request);
-        let wished = invited && self.wishes(state, offered, &names)?;
-        if automata.answer.is_some() && threshold > 1.0 && !wished {
-            // No probability reaches it: the prompt that would give one need not be evaluated.
+        // No probability reaches a threshold above 1: the prompt that would give one need not be evaluated then.
+        if automata.answer.is_some() && threshold > 1.0 && !self.wishes(state, false)? {
             return self.answer(state, &automata, None);
         }
         self.primer = self.primer(automata.answer.is_some());
@@ -370,21 +366,23 @@ impl<'a, B: Backend + Send> Making<'a, B> {
         )?;
         self.reason(state)?;
         // Where both sides are open, the model's own probabilities decide between them.
-        let (mut decision, mut excused, mut may) = (None, false, May { look: true, change: true });
+        let (mut decision, mut moved, mut may) = (None, false, May::ALL);
         if automata.answer.is_some() {
             let mut decided = self.decide(state, threshold)?;
-            // A change is the model's own wish, never what led to the call.
-            let own = if invited { wished } else { !after_calls || (decided.call && !led) };
-            may =
-                May { look: decided.call, change: own && (wished || decided.p_call >= thresholds.changing) };
-            if may == May::NOTHING {
-                if self.thought.is_some() || !is_doubted(self.request, thresholds, &decided) {
+            let own = decided.p_call >= unled(&thresholds, self.request);
+            moved = is_to_ask(self.request, decided.call);
+            let wished = self.wishes(state, decided.call)?;
+            may = May::of(self.request, decided.call, own, decided.p_call, wished);
+            if may.is_nothing() {
+                if self.thought.is_some() || !is_doubted(self.request, &thresholds, &decided) {
                     return self.answer(state, &automata, Some(decided));
                 }
                 if let Some(turn) = self.doubted(state, &automata, &decided)? {
                     return Ok(turn);
                 }
-                (excused, may) = (true, May::LOOK);
+                // An excuse was written in place of a call, which may be one that was asked for.
+                let wished = self.wishes(state, true)?;
+                (moved, may) = (true, May { look: true, change: wished, ..May::NOTHING });
             }
             if !decided.call {
                 decided.call = true;
@@ -392,23 +390,18 @@ impl<'a, B: Backend + Send> Making<'a, B> {
             }
             decision = Some(decided);
         }
-        if may.among(&self.request.choice, offered).is_none() {
-            return self.answer_instead(state, &automata, decision);
-        }
         // What tells requests from talk does not help to write the call; examples do.
         let written = self.primer(false);
         let primed = std::mem::replace(&mut self.primer, written) != written;
         let learned = self.learn_bias(state, offered, &names)?;
         if primed {
             self.prefill_ahead(state, &self.transcript(), offered, false, opening)?;
-        } else if learned || excused {
+        } else if learned || moved {
             // The same prompt again, which is nothing to tell: it is there but for what was looked at behind it.
             self.probe(state, &self.transcript(), offered)?;
             self.ahead = 0;
         }
-        // A wish was weighed already, and whoever requires a call is not asked how likely it is.
-        let p_call = decision.as_ref().filter(|_| !wished).map(|decided| decided.p_call);
-        let (chosen, may) = self.choose(state, offered, &names, p_call, may)?;
+        let (chosen, may) = self.choose(state, offered, &names, may)?;
         let Some(choice) = may.among(&self.request.choice, offered) else {
             return self.answer_instead(state, &automata, decision);
         };
@@ -435,39 +428,6 @@ impl<'a, B: Backend + Send> Making<'a, B> {
 }
 
 impl<B: Backend + Send> Making<'_, B> {
-    /// Whether the model wants something changed after its calls ([`Thresholds::changing_after`](super::Thresholds)).
-    fn wishes(
-        &mut self,
-        state: &mut State<B>,
-        offered: &[ToolSpec],
-        names: &[Vec<TokenId>],
-    ) -> Result<bool, Error> {
-        let (given, least) = (self.request.transcript, self.engine.options.thresholds.changing_after);
-        let asked = asked_last(given);
-        let mut wish = self.p_call(state, offered, &asked)?;
-        if wish >= least {
-            self.primer = self.engine.options.primer_of(&asked, false);
-            self.probe(state, &self.introduced(&asked), offered)?;
-            wish *= share_left(given, offered, &self.weights(state, names, 0)?);
-        }
-        if wish >= least {
-            wish *= self.p_call(state, offered, &asked_alone(given))?;
-        }
-        Ok(wish >= least)
-    }
-
-    /// How likely the model is to call behind a transcript that ends with a request.
-    fn p_call(
-        &mut self,
-        state: &mut State<B>,
-        offered: &[ToolSpec],
-        asked: &Transcript,
-    ) -> Result<f64, Error> {
-        self.primer = self.engine.options.primer_of(asked, true);
-        self.probe(state, &self.introduced(asked), offered)?;
-        Ok(self.engine.openings.decide(state.session.logits()?, &self.engine.vocabulary, 0.0).p_call)
-    }
-
     /// The answer of a turn whose call would be none that may be made.
     fn answer_instead(
         &mut self,

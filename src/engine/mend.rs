@@ -4,7 +4,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice};
+use toolgate_chat::{Effect, ParsedTurn, ToolCall, ToolChoice};
 use toolgate_infer::{
     Backend, Decoded, Other, Piece, Sampler, StopReason, Tried, decode_from, likeliest_other,
 };
@@ -122,7 +122,12 @@ impl<B: Backend + Send> Making<'_, B> {
     fn repeated(&self, call: &ToolCall) -> Option<Fault> {
         let is_free = matches!(self.request.choice, ToolChoice::Auto | ToolChoice::Required);
         let is_settled = || self.request.settled.iter().any(|made| made.same_request(call));
-        let reads = || self.request.tools.iter().any(|tool| tool.name.as_str() == call.name && tool.reads);
+        let reads = || {
+            self.request
+                .tools
+                .iter()
+                .any(|tool| tool.name.as_str() == call.name && tool.effect == Effect::Reads)
+        };
         let repeats = is_free && (self.request.open || self.request.retry) && reads() && is_settled();
         let (first, _) = call.arguments.iter().find(|_| repeats)?;
         let pointer = format!("/{}", place::step(first));

@@ -32,7 +32,7 @@ mod suited;
 mod tuning;
 mod underway;
 
-pub(crate) use changes::{May, asked_alone, asked_last, is_invited, is_led, share_left};
+pub(crate) use changes::{KINDS, May, Wishes, is_to_ask, listed, p_change, unled};
 pub use check::{CallCheck, Fault};
 pub(crate) use choose::{Biases, Look, best, empty, held_to, is_weighed, mean, openings_of, weights};
 pub(crate) use doubt::{Doubted, ECHOED, EXCUSED, could_look, is_doubted, is_echo};
@@ -245,6 +245,9 @@ pub struct TurnRequest<'a> {
     /// Whether what calls gave back may be quoted, as such, behind the answer or in its place, where the model's answers
     /// are such ([`AnswerView`]). Otherwise an answer is the model's text alone.
     pub quotes: bool,
+    /// Whether the calls are handed on to a client, which decides itself whether to make them: it gets those that the model
+    /// wants at better than even, whatever the thresholds say.
+    pub handed_on: bool,
     /// What the turn's answer is, where it is one.
     pub answer: AnswerForm<'a>,
     /// How tokens are drawn and bounded.
@@ -267,6 +270,7 @@ impl<'a> TurnRequest<'a> {
             fits: &[],
             closing: false,
             quotes: false,
+            handed_on: false,
             answer: AnswerForm::Text,
             sampling,
         }

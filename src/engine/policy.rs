@@ -7,6 +7,7 @@
 use toolgate_chat::{Message, ToolChoice, ToolReply};
 
 use super::TurnRequest;
+use super::changes::EVEN;
 use super::related::{Relation, relation};
 
 /// Probabilities of a call from which on a turn is a call; 0 always calls, anything over 1 never does.
@@ -35,12 +36,9 @@ pub struct Thresholds {
     pub while_open: f64,
     /// Behind a call, in a turn that may hold several: a small model begins a new line there whether it calls on or not.
     pub further: f64,
-    /// For calls of tools that may change something ([`ToolSpec::reads`](toolgate_chat::ToolSpec::reads)), beside the
-    /// threshold of the turn: the model's own probability of such a call, which no hint moves.
+    /// For calls of tools that [change something](toolgate_chat::Effect::Changes): the probability that the request asks for a
+    /// change, as the model itself tells when it is shown a list of requests and their kinds. No hint moves it.
     pub changing: f64,
-    /// The same after calls, none of which changed anything: the probability of a call to the request alone, times that of a
-    /// change where the request comes behind what these calls gave, among the tools that were not called yet.
-    pub changing_after: f64,
 }
 
 /// A probability that a model which has more to do hardly ever stays below.
@@ -59,8 +57,7 @@ impl Default for Thresholds {
             after_failure: 0.2,
             while_open: 0.2,
             further: 0.2,
-            changing: 0.2,
-            changing_after: 0.2,
+            changing: 0.5,
         }
     }
 }
@@ -93,8 +90,28 @@ impl Thresholds {
             after_failure: moved(self.after_failure),
             while_open: moved(self.while_open),
             further: moved(self.further),
-            changing: moved(self.changing),
-            changing_after: moved(self.changing_after),
+            // It is not about call or answer.
+            changing: self.changing,
+        }
+    }
+
+    /// The thresholds of a request: whoever is [handed the calls](TurnRequest::handed_on) gets what the model wants at better
+    /// than even.
+    pub(crate) fn for_request(&self, request: &TurnRequest<'_>) -> Self {
+        if !request.handed_on {
+            return *self;
+        }
+        Self {
+            first: self.first.min(EVEN),
+            described: self.described.min(EVEN),
+            particular: self.particular.min(EVEN),
+            unrelated: self.unrelated.min(EVEN),
+            after_success: self.after_success.min(EVEN),
+            after_change: self.after_change.min(EVEN),
+            after_failure: self.after_failure.min(EVEN),
+            while_open: self.while_open.min(EVEN),
+            further: self.further.min(EVEN),
+            changing: self.changing,
         }
     }
 

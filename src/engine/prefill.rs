@@ -4,9 +4,10 @@
 //! came from a pack or not: so the first turn of a process reads the same with the pack of another one and without.
 
 use toolgate_chat::{Message, Opened, PromptOptions, ToolSpec, Transcript};
-use toolgate_infer::{Backend, Prefill, Progress, Session, Specials, TokenId, common_len};
+use toolgate_infer::{Backend, Prefill, Progress, Session, Specials, TokenId, common_len, log_probabilities};
 
 use super::TurnEvent;
+use super::changes::{KINDS, is_to_ask, listed, p_change};
 use super::local::{Making, State};
 use super::packs::{Packs, learned};
 use super::pool::lock;
@@ -89,6 +90,34 @@ impl<B: Backend + Send> Making<'_, B> {
         let prefill = self.evaluate(state, transcript, tools, Opened::Close, (&tokens, &[]), false)?;
         self.stats.ms.prefill += prefill.ms;
         Ok(())
+    }
+
+    /// Whether the request asks for a change ([`Thresholds::changing`](super::Thresholds)), where that counts. The session holds
+    /// another prompt behind it, unless the same request was looked at before.
+    pub(super) fn wishes(&mut self, state: &mut State<B>, call: bool) -> Result<bool, Error> {
+        let least = self.engine.options.thresholds.changing;
+        let Some(list) = listed(self.request.transcript).filter(|_| is_to_ask(self.request, call)) else {
+            return Ok(false);
+        };
+        let known = lock(&self.engine.learned.wishes).find(&list);
+        if let Some(known) = known {
+            return Ok(known >= least);
+        }
+        let (bos, session) = (&self.engine.dialogue.template().tokens().bos, &mut state.session);
+        let mut prompt = session.backend().tokenize(bos, Specials::Parse)?;
+        prompt.extend(session.backend().tokenize(&list, Specials::Plain)?);
+        self.stats.ms.prefill += session.set_prompt(&prompt, RESERVE, self.cancel, &mut |_| ())?.ms;
+        let mut kinds = Vec::new();
+        for kind in KINDS {
+            kinds.extend(session.backend().tokenize(kind, Specials::Plain)?.first().copied());
+        }
+        let p = match *log_probabilities(session.logits()?, &kinds) {
+            [change, look] => p_change([change, look]),
+            // A vocabulary without tokens for a kind tells none.
+            _ => 0.0,
+        };
+        lock(&self.engine.learned.wishes).put(list, p);
+        Ok(p >= least)
     }
 
     /// The tokens of a prompt.

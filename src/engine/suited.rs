@@ -56,7 +56,6 @@ impl Options {
             while_open: own.while_open.unwrap_or(usual.while_open),
             further: own.further.unwrap_or(usual.further),
             changing: own.changing.unwrap_or(usual.changing),
-            changing_after: own.changing_after.unwrap_or(usual.changing_after),
         };
         options
     }

@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use toolgate_chat::{Message, ToolSpec, Transcript};
+use toolgate_chat::{Effect, Message, ToolSpec, Transcript};
 
 use super::check::{Verdict, close};
 use super::record::Call;
@@ -75,7 +75,7 @@ impl Question {
     /// A definition that cannot be used.
     pub fn specs(&self) -> Result<Vec<ToolSpec>, Error> {
         // Nothing runs them, so a call changes nothing.
-        let reads = |tool| Ok(ToolSpec::from_any(tool)?.with_reads(true));
+        let reads = |tool| Ok(ToolSpec::from_any(tool)?.with_effect(Effect::Reads));
         self.tools.iter().map(reads).collect()
     }
 

@@ -21,7 +21,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use toolgate_chat::{Message, ToolCall, ToolChoice, ToolName};
+use toolgate_chat::{Message, ToolCall, ToolChoice, ToolName, ToolSpec};
 use toolgate_infer::{Source, Stats, TokenId, TurnDecision};
 
 use crate::Error;
@@ -303,6 +303,7 @@ fn letter(source: Source) -> char {
     }
 }
 
-fn effect(writes: bool) -> Effect {
-    if writes { Effect::Writes } else { Effect::Reads }
+/// What a call of a recorded tool did. Records of earlier versions tell only whether it may have changed something.
+fn effect(spec: &ToolSpec, writes: bool) -> Effect {
+    if writes { spec.effect } else { Effect::Reads }
 }

@@ -154,10 +154,10 @@ impl Header {
         options: &Options,
         transcript: &Transcript,
     ) -> Self {
-        let tools = registry.specs().into_iter().map(|spec| OfferedTool {
-            definition: spec.to_record(),
-            writes: registry.effect(spec.name.as_str()) == Some(Effect::Writes),
-        });
+        let tools = registry
+            .specs()
+            .into_iter()
+            .map(|spec| OfferedTool { definition: spec.to_record(), writes: spec.effect != Effect::Reads });
         Self {
             version: VERSION,
             program: env!("CARGO_PKG_VERSION").to_owned(),

@@ -215,7 +215,8 @@ fn recorded_tools(record: &Record, watch: &Watch) -> Result<Registry, Error> {
     let mut registry = Registry::new();
     for tool in &record.header.tools {
         let spec = ToolSpec::from_any(&tool.definition)?;
-        registry.add(RecordedTool { spec, effect: effect(tool.writes), watch: watch.clone() })?;
+        let effect = effect(&spec, tool.writes);
+        registry.add(RecordedTool { spec, effect, watch: watch.clone() })?;
     }
     Ok(registry)
 }

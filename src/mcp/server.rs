@@ -100,12 +100,12 @@ impl Inner {
 
     fn tools(&self) -> Vec<Tool> {
         let ask = self.ask.iter().map(|ask| {
-            let effect = if ask.writes() { Effect::Writes } else { Effect::Reads };
+            let effect = if ask.writes() { Effect::Changes } else { Effect::Reads };
             told::tool(&ask.spec, effect)
         });
         let own = self.registry.specs().into_iter().filter(|spec| !self.is_ask(spec.name.as_str()));
         let own = own.map(|spec| {
-            let effect = self.registry.effect(spec.name.as_str()).unwrap_or(Effect::Writes);
+            let effect = self.registry.effect(spec.name.as_str()).unwrap_or_default();
             told::tool(&spec, effect)
         });
         own.chain(ask).collect()

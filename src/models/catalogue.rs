@@ -168,10 +168,8 @@ pub struct CallThresholds {
     pub while_open: Option<f64>,
     /// Behind a call of a turn that may hold several.
     pub further: Option<f64>,
-    /// For calls of tools that may change something: the model's own probability of such a call, more than 0.
+    /// For calls of tools that change something: the probability that the request asks for a change, more than 0.
     pub changing: Option<f64>,
-    /// The same after calls that changed nothing, more than 0.
-    pub changing_after: Option<f64>,
 }
 
 impl Catalogue {
@@ -348,7 +346,6 @@ impl Entry {
             while_open,
             further,
             changing,
-            changing_after,
         } = &self.defaults.thresholds;
         let all = [
             first,
@@ -361,12 +358,11 @@ impl Entry {
             while_open,
             further,
             changing,
-            changing_after,
         ];
         if all.into_iter().flatten().any(|share| !(0.0..=2.0).contains(share)) {
             return Err(self.fault("has a threshold outside 0 to 2"));
         }
-        if [changing, changing_after].contains(&&Some(0.0)) {
+        if *changing == Some(0.0) {
             return Err(self.fault("would always make calls that change something"));
         }
         if self.defaults.tool_bias.is_some_and(|share| !(0.0..=1.0).contains(&share)) {

@@ -17,9 +17,9 @@ use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::engine::{
-    self, AnswerView, Biases, CallCheck, Cancel, Doubted, ECHOED, EXCUSED, May, REPEATED, Sampling, Turn,
-    TurnEvent, TurnRequest, addition, asked_alone, asked_last, best, empty, held_to, instead, is_doubted,
-    is_echo, is_invited, is_led, is_weighed, lock, mean, openings_of, share_left, weights, without_repeats,
+    self, AnswerView, Biases, CallCheck, Cancel, Doubted, ECHOED, EXCUSED, KINDS, May, REPEATED, Sampling,
+    Turn, TurnEvent, TurnRequest, Wishes, addition, best, empty, held_to, instead, is_doubted, is_echo,
+    is_to_ask, is_weighed, listed, lock, mean, openings_of, p_change, unled, weights, without_repeats,
 };
 use crate::{Error, Kind};
 
@@ -33,6 +33,9 @@ pub(super) trait Server: Send + Sync {
 
     /// The likeliest first tokens after a prompt, as texts with the logarithm of their probability.
     fn first_tokens(&self, prompt: &Prompt, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error>;
+
+    /// The likeliest tokens behind a text that is no conversation, in the same form.
+    fn next_tokens(&self, text: &str, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error>;
 
     /// How it is looked at token by token, where it can be.
     fn tokens(&self) -> Option<&dyn Tokens> {
@@ -63,6 +66,8 @@ struct Learned {
     biases: Mutex<Biases>,
     /// How calls of the tools offered last begin.
     beginnings: Mutex<Beginnings>,
+    /// How likely requests are to ask for a change.
+    wishes: Mutex<Wishes>,
 }
 
 #[derive(Default)]
@@ -114,34 +119,29 @@ impl Making<'_> {
         let offered = if request.choice == ToolChoice::None { &[] } else { request.tools };
         let grammars = self.grammars(offered, &request.choice, None)?;
         let Some(call) = &grammars.call else { return self.answer(grammars.answer.as_ref(), None) };
-        let thresholds = &self.options.thresholds;
+        let thresholds = self.options.thresholds.for_request(request);
         let threshold = thresholds.of(request);
-        let after_calls = matches!(request.transcript.last(), Some(Message::Tool(_)));
-        let led = after_calls && is_led(thresholds, request);
-        // Where its own probability decides, the model need not be asked once more; where tools are not weighed, it would not tell.
-        let asks = after_calls && (led || threshold > 1.0) && self.tokens(offered).is_some();
-        let invited = asks && is_invited(request);
-        let (mut decision, mut wished, mut may) = (None, false, May { look: true, change: true });
+        let (mut decision, mut may) = (None, May::ALL);
         if let Some(answer) = &grammars.answer {
-            wished = invited && self.wishes(offered)?;
-            if threshold > 1.0 && !wished {
+            // No probability reaches a threshold above 1: it need not be asked for then.
+            if threshold > 1.0 && !self.wishes(false)? {
                 return self.answer(Some(answer), None);
             }
-            let mut decided = self.decide(request.transcript, offered, threshold)?;
+            let mut decided = self.decide(offered, threshold)?;
             (self.events)(TurnEvent::Decided(decided.clone()));
-            // A change is the model's own wish, never what led to the call.
-            let own = if invited { wished } else { !after_calls || (decided.call && !led) };
-            may =
-                May { look: decided.call, change: own && (wished || decided.p_call >= thresholds.changing) };
-            if may == May::NOTHING {
-                if !is_doubted(request, thresholds, &decided) {
+            let own = decided.p_call >= unled(&thresholds, request);
+            let wished = self.wishes(decided.call)?;
+            may = May::of(request, decided.call, own, decided.p_call, wished);
+            if may.is_nothing() {
+                if !is_doubted(request, &thresholds, &decided) {
                     return self.answer(Some(answer), Some(decided));
                 }
                 if let Some(written) = self.doubted(answer)? {
                     let text = written.text.clone();
                     return Ok(self.answered(written, &text, Some(decided)));
                 }
-                may = May::LOOK;
+                // An excuse was written in place of a call, which may be one that was asked for.
+                may = May { look: true, change: self.wishes(true)?, ..May::NOTHING };
             }
             if !decided.call {
                 decided.call = true;
@@ -150,12 +150,7 @@ impl Making<'_> {
             decision = Some(decided);
         }
         let prompt = self.prompt(&self.introduced(request.transcript, false), offered)?;
-        let mut chosen = None;
-        if may.among(&request.choice, offered).is_some() {
-            // A wish was weighed already, and whoever requires a call is not asked how likely it is.
-            let p_call = decision.as_ref().filter(|_| !wished).map(|decided| decided.p_call);
-            (chosen, may) = self.choose(&prompt, offered, p_call, may)?;
-        }
+        let (chosen, may) = self.choose(&prompt, offered, may)?;
         let Some(choice) = may.among(&request.choice, offered) else {
             if let Some(decided) = &mut decision {
                 decided.call = false;
@@ -308,33 +303,34 @@ impl Making<'_> {
     }
 
     /// Call or answer, by the probability of every call opening among the likeliest first tokens.
-    fn decide(
-        &mut self,
-        transcript: &Transcript,
-        offered: &[ToolSpec],
-        threshold: f64,
-    ) -> Result<TurnDecision, Error> {
-        let primer = self.options.primer_of(transcript, true);
-        let prompt = self.prompt(&self.behind(transcript, primer), offered)?;
+    fn decide(&mut self, offered: &[ToolSpec], threshold: f64) -> Result<TurnDecision, Error> {
+        let prompt = self.prompt(&self.introduced(self.request.transcript, true), offered)?;
         let (tokens, usage) = self.server.first_tokens(&prompt, self.cancel)?;
         self.note(usage);
         decision(&tokens, &self.server.dialogue().format().openings(), threshold)
     }
 
-    /// Whether the model wants something changed after its calls ([`Thresholds::changing_after`](crate::engine::Thresholds)).
-    fn wishes(&mut self, offered: &[ToolSpec]) -> Result<bool, Error> {
-        let (given, least) = (self.request.transcript, self.options.thresholds.changing_after);
-        let asked = asked_last(given);
-        let mut wish = self.decide(&asked, offered, 0.0)?.p_call;
-        if let Some(server) = self.tokens(offered).filter(|_| wish >= least) {
-            let prompt = self.prompt(&self.behind(&asked, self.options.primer_of(&asked, false)), offered)?;
-            let weights = self.weigh(server, &prompt, &self.openings(server, offered)?)?;
-            wish *= share_left(given, offered, &weights);
+    /// Whether the request asks for a change ([`Thresholds::changing`](crate::engine::Thresholds)), where that counts.
+    fn wishes(&mut self, call: bool) -> Result<bool, Error> {
+        let least = self.options.thresholds.changing;
+        let Some(list) = listed(self.request.transcript).filter(|_| is_to_ask(self.request, call)) else {
+            return Ok(false);
+        };
+        let known = lock(&self.learned.wishes).find(&list);
+        if let Some(known) = known {
+            return Ok(known >= least);
         }
-        if wish >= least {
-            wish *= self.decide(&asked_alone(given), offered, 0.0)?.p_call;
-        }
-        Ok(wish >= least)
+        let (tokens, usage) = self.server.next_tokens(&list, self.cancel)?;
+        self.note(usage);
+        // One that is not among the likeliest has the least of them at most.
+        let least_told = tokens.iter().map(|(_, p)| *p).fold(0.0, f64::min);
+        let told = |kind: &str| {
+            let begins = |token: &str| !token.trim().is_empty() && kind.trim().starts_with(token.trim());
+            tokens.iter().filter(|(token, _)| begins(token)).map(|(_, p)| *p).fold(least_told, f64::max)
+        };
+        let p = p_change(KINDS.map(told));
+        lock(&self.learned.wishes).put(list, p);
+        Ok(p >= least)
     }
 
     /// How the server is looked at token by token, where tools are weighed.
@@ -352,16 +348,15 @@ impl Making<'_> {
         Ok(weights(&mut Ahead { server, cancel: self.cancel, shown }, openings, 0)?.0)
     }
 
-    /// The tool to call after a prompt, none where that is left to the model; and what calls of the turn may do, which is less
-    /// than `may` where the model calls with `p_call` and seldom changes something then.
+    /// The tool to call after a prompt, of those that may be, none where that is left to the model; and what may be called, as the
+    /// tools weigh.
     fn choose(
         &self,
         prompt: &Prompt,
         offered: &[ToolSpec],
-        p_call: Option<f64>,
         may: May,
     ) -> Result<(Option<ToolName>, May), Error> {
-        let Some(server) = self.tokens(offered) else { return Ok((None, may)) };
+        let Some(server) = self.tokens(offered) else { return Ok((None, may.unweighed())) };
         let openings = self.openings(server, offered)?;
         let known = lock(&self.learned.biases).get(offered);
         let bias = match known {
@@ -376,8 +371,7 @@ impl Making<'_> {
             }
         };
         let weights = self.weigh(server, prompt, &openings)?;
-        let thresholds = &self.options.thresholds;
-        let may = p_call.map_or(may, |p_call| may.weighed(thresholds, offered, &weights, p_call));
+        let may = may.weighed(offered, &weights);
         Ok((best(self.options, self.request, offered, &weights, &bias, may), may))
     }
 

@@ -75,8 +75,11 @@ impl Llama {
     /// The tokens of some texts, each tokenized by itself.
     fn tokenize(&self, texts: &[&str], cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
         let parts: Vec<&str> = texts.iter().flat_map(|text| self.untrained.parts(text)).collect();
-        let body = self.addressed(json!({"content": parts, "add_special": false, "parse_special": true}));
-        let answer = self.client.post("/tokenize", &body, cancel)?;
+        self.tokens_of(json!({"content": parts, "add_special": false, "parse_special": true}), cancel)
+    }
+
+    fn tokens_of(&self, body: Value, cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
+        let answer = self.client.post("/tokenize", &self.addressed(body), cancel)?;
         let tokens = answer.get("tokens").and_then(Value::as_array);
         let tokens: Option<Vec<TokenId>> = tokens.and_then(|tokens| tokens.iter().map(number).collect());
         tokens.ok_or_else(|| {
@@ -108,6 +111,17 @@ impl Llama {
         }
     }
 
+    /// The same as texts, with the logarithm of their probability.
+    fn told(&self, prompt: &[TokenId], cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error> {
+        let (likeliest, usage) = self.likeliest(prompt, cancel)?;
+        let told = |token: &Value| {
+            let named = token.get("id").and_then(number).and_then(|id| self.named.get(&id));
+            let text = named.map(String::as_str).or_else(|| token.get("token")?.as_str())?;
+            Some((text.to_owned(), token.get("logprob")?.as_f64()?))
+        };
+        Ok((likeliest.iter().filter_map(told).collect(), usage))
+    }
+
     /// The pieces of a prompt are tokenized apart, so that nothing in a message becomes a control token.
     fn prompted(&self, prompt: &Prompt, cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
         let pieces: Vec<&str> = prompt.pieces.iter().map(String::as_str).collect();
@@ -133,13 +147,14 @@ impl Server for Llama {
     }
 
     fn first_tokens(&self, prompt: &Prompt, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error> {
-        let (likeliest, usage) = self.likeliest(&self.prompted(prompt, cancel)?, cancel)?;
-        let told = |token: &Value| {
-            let named = token.get("id").and_then(number).and_then(|id| self.named.get(&id));
-            let text = named.map(String::as_str).or_else(|| token.get("token")?.as_str())?;
-            Some((text.to_owned(), token.get("logprob")?.as_f64()?))
-        };
-        Ok((likeliest.iter().filter_map(told).collect(), usage))
+        self.told(&self.prompted(prompt, cancel)?, cancel)
+    }
+
+    fn next_tokens(&self, text: &str, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error> {
+        let mut tokens = self.tokenize(&[&self.dialogue.template().tokens().bos], cancel)?;
+        let body = json!({"content": text, "add_special": false, "parse_special": false});
+        tokens.extend(self.tokens_of(body, cancel)?);
+        self.told(&tokens, cancel)
     }
 
     fn tokens(&self) -> Option<&dyn Tokens> {

@@ -98,7 +98,9 @@ impl Asking<'_> {
     /// A call of a tool that only looks; none where there is no such tool, the server does not let itself be told so, or fails
     /// before it has said anything.
     fn required(&self, events: &mut dyn FnMut(TurnEvent)) -> Result<Option<Turn>, Error> {
-        let Some(choice) = May::LOOK.among(&ToolChoice::Required, self.request.tools) else {
+        let Some(choice) =
+            May { look: true, ..May::NOTHING }.among(&ToolChoice::Required, self.request.tools)
+        else {
             return Ok(None);
         };
         let mut is_silent = true;

@@ -73,6 +73,27 @@ impl Server for Vllm {
         Ok((first.iter().filter_map(told).collect(), usage))
     }
 
+    fn next_tokens(&self, text: &str, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error> {
+        let body = json!({
+            "model": self.model,
+            "prompt": text,
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "logprobs": LIKELIEST,
+        });
+        let answer = self.client.post("/v1/completions", &body, cancel)?;
+        let mut usage = Usage::default();
+        usage.note(&answer);
+        usage.written_tokens = 0;
+        let first = answer.pointer("/choices/0/logprobs/top_logprobs/0").and_then(Value::as_object);
+        let Some(first) = first else {
+            let message = format!("{} tells no probabilities of tokens", self.client.root());
+            return Err(Error::new(Kind::Engine, message));
+        };
+        let told = |(token, p): (&String, &Value)| Some((token.clone(), p.as_f64()?));
+        Ok((first.iter().filter_map(told).collect(), usage))
+    }
+
     fn write(
         &self,
         prompt: &Prompt,

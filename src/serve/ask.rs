@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use serde_json::Value;
-use toolgate_chat::{LOOKUP, READS, ToolCall, ToolChoice, ToolName, ToolSpec, Transcript};
+use toolgate_chat::{EFFECT, LOOKUP, ToolCall, ToolChoice, ToolName, ToolSpec, Transcript};
 use toolgate_grammar::{Contract, Options, Place, Schema, Undeclared, compile};
 
 use super::field::Field;
@@ -60,8 +60,8 @@ impl Tools {
         if definition.get(LOOKUP).is_none() && verbs::looks_into_own(spec.name.as_str()) {
             spec.lookup = true;
         }
-        if definition.get(READS).is_none() && verbs::reads(spec.name.as_str()) {
-            spec.reads = true;
+        if definition.get(EFFECT).is_none() {
+            spec.effect = verbs::effect(spec.name.as_str());
         }
         if self.specs.iter().any(|other| other.name == spec.name) {
             return Err(schema.wrong(format!("two tools are called \"{}\"", spec.name)));

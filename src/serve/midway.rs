@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use toolgate_chat::{Message, ToolCall, ToolReply, ToolSpec, Transcript};
+use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
 use crate::agent::open::{self, Open};
 use crate::words::{holds_word, name_parts, verbs};
@@ -33,7 +33,7 @@ impl Midway {
     /// Where the conversation stands, whose client offers these tools.
     pub(super) fn of(transcript: &Transcript, tools: &[ToolSpec]) -> Self {
         let Some(Message::Tool(replies)) = transcript.last() else { return Self::default() };
-        let changed = replies.iter().any(|reply| !reply.is_error && verbs::changes(&reply.name));
+        let changed = replies.iter().any(|reply| !reply.is_error && changes(tools, &reply.name));
         let nothing = Self { changed, ..Self::default() };
         let calls = transcript.calls_of_run();
         if tools.is_empty() || calls.len() > MOST_CALLS {
@@ -42,11 +42,13 @@ impl Midway {
         let mut failures = calls.iter().filter(|(_, reply)| reply.is_some_and(|reply| reply.is_error));
         if let Some(failure) = replies.iter().find(|reply| reply.is_error) {
             // A change that failed may not be what is wanted in another place.
-            let looked = !verbs::changes(&failure.name);
+            let looked = !changes(tools, &failure.name);
             let retry = looked && failures.nth(1).is_none() && tells_how(failure, tools);
             return Self { retry, settled: if retry { settled(&calls) } else { Vec::new() }, ..nothing };
         }
-        let has_changed = calls.iter().any(|(call, _)| verbs::changes(&call.name));
+        let has_changed = calls
+            .iter()
+            .any(|(call, reply)| reply.is_some_and(|reply| !reply.is_error) && changes(tools, &call.name));
         let open = open_of(transcript, tools, has_changed);
         // What stays open whatever is called is no reason for a further call.
         if open.is_empty() || open == open_of(&before_last_calls(transcript), tools, has_changed) {
@@ -55,6 +57,12 @@ impl Midway {
         let fits = tools.iter().map(|tool| open.fit(tool.name.as_str(), true).sign()).collect();
         Self { open: true, settled: settled(&calls), fits, ..nothing }
     }
+}
+
+/// Whether a call of a tool changes something, as its definition or, where it is offered no more, its name tells.
+fn changes(tools: &[ToolSpec], name: &str) -> bool {
+    let offered = tools.iter().find(|tool| tool.name.as_str() == name);
+    offered.map_or_else(|| verbs::effect(name), |tool| tool.effect) == Effect::Changes
 }
 
 /// Whether a failure tells what to do instead: another tool, by a name that is no word of its own, or another value.

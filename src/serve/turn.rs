@@ -280,6 +280,7 @@ impl Worker {
             retry: midway.retry,
             settled: &midway.settled,
             fits: &midway.fits,
+            handed_on: true,
             answer: ask.form(),
             ..TurnRequest::new(&ask.transcript, &ask.tools.specs, &ask.sampling)
         };

@@ -68,7 +68,7 @@ impl Tool for CommandTool {
     }
 
     fn effect(&self) -> Effect {
-        if self.commands.can_write() { Effect::Writes } else { Effect::Reads }
+        if self.commands.can_write() { Effect::Changes } else { Effect::Reads }
     }
 
     fn defies_undo(&self) -> bool {

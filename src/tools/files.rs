@@ -319,9 +319,9 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
                 let arguments = json!({"path": "iota.txt", "old_text": "eta", "new_text": "theta"});
                 spec.with_example("Change eta to theta in iota.txt", arguments)
             });
-        tools.push(tool(write, Effect::Writes, Paths::Writable, Operation::Change(write_file))?);
-        tools.push(tool(create, Effect::Writes, Paths::Writable, Operation::Change(create_file))?);
-        tools.push(tool(edit, Effect::Writes, Paths::Editable, Operation::Change(edit_file))?);
+        tools.push(tool(write, Effect::Changes, Paths::Writable, Operation::Change(write_file))?);
+        tools.push(tool(create, Effect::Changes, Paths::Writable, Operation::Change(create_file))?);
+        tools.push(tool(edit, Effect::Changes, Paths::Editable, Operation::Change(edit_file))?);
     }
     Ok(tools)
 }

@@ -38,20 +38,9 @@ pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]
 pub use wasm::{ComponentTool, ProgramTool};
 
+pub use toolgate_chat::Effect;
 use toolgate_chat::{ToolCall, ToolSpec};
 use toolgate_infer::Cancel;
-
-/// Whether a tool only looks, or leaves something changed behind.
-///
-/// A call that only looks, with the same arguments and nothing changed since, would give the same result:
-/// the loop does not make it twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Effect {
-    /// Looks only.
-    Reads,
-    /// May change something: a file, a memory, the world.
-    Writes,
-}
 
 /// Something a model can call.
 ///
@@ -93,7 +82,7 @@ pub trait Tool: Send + Sync {
     /// Its name, description and parameters: the one definition that feeds grammar, prompt, listing and check.
     fn spec(&self) -> &ToolSpec;
 
-    /// Whether it only looks.
+    /// What a call does.
     fn effect(&self) -> Effect;
 
     /// Whether somebody is to be asked before it is called ([`Approval`](crate::agent::Approval)).

@@ -38,7 +38,7 @@ const RESULT_WORDS: usize = 200;
 /// # impl Book { fn free(&self) -> Vec<String> { self.1.clone() } }
 /// # impl Tool for Book {
 /// #     fn spec(&self) -> &ToolSpec { &self.0 }
-/// #     fn effect(&self) -> Effect { Effect::Writes }
+/// #     fn effect(&self) -> Effect { Effect::Changes }
 /// #     fn call(&self, _: &Args) -> ToolResult { ToolResult::ok("booked") }
 ///
 /// // Of a tool that books rooms: only one that is free can be written.

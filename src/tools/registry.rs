@@ -130,9 +130,9 @@ impl Entry {
         self.tool.spec().name.as_str()
     }
 
-    /// The definition, which says whether a call only looks.
+    /// The definition, which says what a call does.
     fn spec(&self) -> ToolSpec {
-        self.tool.spec().clone().with_reads(self.tool.effect() == Effect::Reads)
+        self.tool.spec().clone().with_effect(self.tool.effect())
     }
 }
 
@@ -190,7 +190,7 @@ impl Registry {
     /// # struct Send(ToolSpec);
     /// # impl Tool for Send {
     /// #     fn spec(&self) -> &ToolSpec { &self.0 }
-    /// #     fn effect(&self) -> Effect { Effect::Writes }
+    /// #     fn effect(&self) -> Effect { Effect::Changes }
     /// #     fn defies_undo(&self) -> bool { true }
     /// #     fn call(&self, _: &Args) -> ToolResult { ToolResult::ok("sent") }
     /// # }

@@ -55,7 +55,7 @@ where
     E: Display,
 {
     let spec = ToolSpec::of::<P>(name, description)?;
-    Ok(TypedTool { spec, effect: Effect::Writes, fit: |_| Fit::Unknown, run, parameters: PhantomData })
+    Ok(TypedTool { spec, effect: Effect::Unknown, fit: |_| Fit::Unknown, run, parameters: PhantomData })
 }
 
 impl<P, F> TypedTool<P, F> {
@@ -85,6 +85,13 @@ impl<P, F> TypedTool<P, F> {
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.effect = Effect::Reads;
+        self
+    }
+
+    /// Declares that it is there to change something: it is called where the request asks for a change.
+    #[must_use]
+    pub fn changes(mut self) -> Self {
+        self.effect = Effect::Changes;
         self
     }
 }

@@ -102,12 +102,12 @@ impl Tool for ComponentTool {
     }
 
     fn defies_undo(&self) -> bool {
-        self.effect() == Effect::Writes
+        self.effect() != Effect::Reads
     }
 
     fn effect(&self) -> Effect {
         let writes = self.grants.can_write() && self.directories.iter().any(|directory| directory.write);
-        if writes { Effect::Writes } else { Effect::Reads }
+        if writes { Effect::Unknown } else { Effect::Reads }
     }
 
     fn needs_approval(&self) -> bool {
@@ -235,7 +235,7 @@ impl Tool for ProgramTool {
     }
 
     fn effect(&self) -> Effect {
-        Effect::Writes
+        Effect::Unknown
     }
 
     fn call(&self, args: &Args) -> ToolResult {

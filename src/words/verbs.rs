@@ -1,5 +1,7 @@
 //! What the name of somebody else's tool tells of what it does, where nothing else does: `read_file` looks, `sendMail` changes.
 
+use toolgate_chat::Effect;
+
 use super::{is_among, name_parts};
 
 /// Whether a tool of that name only looks, and says the same when it is asked the same again, as far as the name tells.
@@ -9,20 +11,16 @@ pub(crate) fn looks(tool: &str) -> bool {
     verb(&parts) == Some(Verb::Looks) && !parts.iter().any(|part| is_among(part, PASSES))
 }
 
-/// Whether a tool of that name changes something, as far as the name tells.
-#[cfg(feature = "serve")]
-pub(crate) fn changes(tool: &str) -> bool {
-    let parts: Vec<String> = name_parts(tool).collect();
-    verb(&parts) == Some(Verb::Changes)
-}
-
-/// Whether a call of a tool of that name changes nothing, as far as the name tells: it looks, be it at what is another
-/// thing a moment later.
-pub(crate) fn reads(tool: &str) -> bool {
+/// What a call of a tool of that name does, as far as the name tells. One that looks may find another thing a moment later.
+pub(crate) fn effect(tool: &str) -> Effect {
     let parts: Vec<String> = name_parts(tool).collect();
     match parts.as_slice() {
-        [only] if is_among(only, ALONE) => true,
-        _ => verb(&parts) == Some(Verb::Looks),
+        [only] if is_among(only, ALONE) => Effect::Reads,
+        _ => match verb(&parts) {
+            Some(Verb::Looks) => Effect::Reads,
+            Some(Verb::Changes) => Effect::Changes,
+            None => Effect::Unknown,
+        },
     }
 }
 
@@ -91,13 +89,13 @@ mod tests {
         for name in
             ["write_file", "sendMail", "fs__edit_file", "playlist.add", "run_command", "setLightColor"]
         {
-            assert!(changes(name) && !looks(name), "{name}");
+            assert!(effect(name) == Effect::Changes && !looks(name), "{name}");
         }
         for name in ["read_file", "get_updated_orders", "fs__readTextFile", "lookup_order", "book_search"] {
-            assert!(looks(name) && !changes(name), "{name}");
+            assert!(effect(name) == Effect::Reads && looks(name), "{name}");
         }
         for name in ["bash", "weather", "", "__", "order_status", "get_local_time", "get_job_status"] {
-            assert!(!looks(name) && !changes(name), "{name}");
+            assert!(!looks(name) && effect(name) != Effect::Changes, "{name}");
         }
     }
 

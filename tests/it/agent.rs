@@ -331,7 +331,7 @@ impl toolgate::tools::Tool for Ask {
         SPEC.get_or_init(|| toolgate_chat::ToolSpec::of::<City>("burn", "Burns a city.").unwrap())
     }
     fn effect(&self) -> toolgate::tools::Effect {
-        toolgate::tools::Effect::Writes
+        toolgate::tools::Effect::Changes
     }
     fn needs_approval(&self) -> bool {
         true

@@ -27,7 +27,7 @@ impl Tool for Counting {
         &self.spec
     }
     fn effect(&self) -> Effect {
-        Effect::Writes
+        Effect::Changes
     }
     fn call(&self, _: &Args) -> ToolResult {
         self.calls.fetch_add(1, Ordering::Relaxed);

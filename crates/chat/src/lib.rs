@@ -47,5 +47,5 @@ pub use model::{
 };
 pub use primer::Primer;
 pub use prompt::{Style, SystemPrompt};
-pub use spec::{Example, LOOKUP, READS, ToolSpec};
+pub use spec::{EFFECT, Effect, Example, LOOKUP, ToolSpec};
 pub use template::{Template, TemplateTokens};

@@ -36,17 +36,41 @@ pub struct ToolSpec {
     /// Whether it looks into what is the user's own, such as files and notes: then a request may be about what is in
     /// there without a word of the tool.
     pub lookup: bool,
-    /// Whether a call of it only looks. Of any other tool a call may change something, and nothing but the model's own
-    /// probability brings one about.
-    pub reads: bool,
+    /// What a call of it does. Unless it only looks, nothing but the model's own probability brings one about.
+    pub effect: Effect,
+}
+
+/// What a call of a tool does.
+///
+/// A call that only looks, with the same arguments and nothing changed since, would give the same result: the loop does
+/// not make it twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// It looks only.
+    Reads,
+    /// It is there to change something: a file, a memory, the world.
+    Changes,
+    /// Nobody says. It may change something.
+    #[default]
+    Unknown,
+}
+
+impl Effect {
+    /// All of them, by the names they have in a definition.
+    const NAMED: [(&str, Self); 3] =
+        [("reads", Self::Reads), ("changes", Self::Changes), ("unknown", Self::Unknown)];
+
+    fn name(self) -> &'static str {
+        Self::NAMED.into_iter().find(|&(_, effect)| effect == self).map_or("unknown", |(name, _)| name)
+    }
 }
 
 /// The key of an example in a definition.
 const EXAMPLE: &str = "x-example";
 /// The key in a definition that says whether its tool [looks things up](ToolSpec::lookup), true or false.
 pub const LOOKUP: &str = "x-lookup";
-/// The key in a definition that says whether its tool [only looks](ToolSpec::reads), true or false.
-pub const READS: &str = "x-reads";
+/// The key in a definition that says what a [call of its tool does](ToolSpec::effect): `reads`, `changes` or `unknown`.
+pub const EFFECT: &str = "x-effect";
 
 /// What a user may ask for, and the arguments of the call that does it.
 ///
@@ -77,7 +101,7 @@ impl ToolSpec {
             error.at(Place::Tool { name: name.chars().take(64).collect(), pointer: String::new() })
         })?;
         let (name, description) = (ToolName::new(name)?, description.into());
-        Ok(Self { name, description, parameters, example: None, lookup: false, reads: false })
+        Ok(Self { name, description, parameters, example: None, lookup: false, effect: Effect::Unknown })
     }
 
     /// A tool whose arguments are the Rust type `P`: doc comments become descriptions, `Option` fields may be left out.
@@ -114,7 +138,7 @@ impl ToolSpec {
 
     /// Reads `{"type": "function", "function": {name, description, parameters}}`, or the inner object alone. An
     /// `"x-example": {"request", "arguments"}` beside the name becomes [`example`](Self::example), `"x-lookup": true`
-    /// [`lookup`](Self::lookup), `"x-reads": true` [`reads`](Self::reads).
+    /// [`lookup`](Self::lookup), `"x-effect"` [`effect`](Self::effect).
     ///
     /// # Errors
     /// [`Kind::Definition`] with the JSON pointer of the offending part.
@@ -173,7 +197,7 @@ impl ToolSpec {
     }
 
     /// [`to_openai`](Self::to_openai) with all that [`from_openai`](Self::from_openai) reads: the example, too, whether it
-    /// looks things up, and whether it only looks, which servers do not know.
+    /// looks things up, and what a call does, which servers do not know.
     pub fn to_record(&self) -> Value {
         let mut definition = self.to_openai();
         if let Some(function) = definition.get_mut("function").and_then(Value::as_object_mut) {
@@ -181,10 +205,11 @@ impl ToolSpec {
                 let example = json!({"request": example.request, "arguments": example.arguments});
                 function.insert(EXAMPLE.to_owned(), example);
             }
-            for (key, holds) in [(LOOKUP, self.lookup), (READS, self.reads)] {
-                if holds {
-                    function.insert(key.to_owned(), Value::Bool(true));
-                }
+            if self.lookup {
+                function.insert(LOOKUP.to_owned(), Value::Bool(true));
+            }
+            if self.effect != Effect::Unknown {
+                function.insert(EFFECT.to_owned(), self.effect.name().into());
             }
         }
         definition
@@ -274,17 +299,17 @@ impl ToolSpec {
         self
     }
 
-    /// The definition as one of a tool of which a call [only looks](Self::reads).
+    /// The definition as one of a tool whose calls [do this](Self::effect).
     ///
     /// ```
-    /// # use toolgate_chat::ToolSpec; use serde_json::json;
-    /// let weather = ToolSpec::new("get_weather", "", json!({}))?.with_reads(true);
-    /// assert!(ToolSpec::from_openai(&weather.to_record())?.reads);
+    /// # use toolgate_chat::{Effect, ToolSpec}; use serde_json::json;
+    /// let weather = ToolSpec::new("get_weather", "", json!({}))?.with_effect(Effect::Reads);
+    /// assert_eq!(ToolSpec::from_openai(&weather.to_record())?.effect, Effect::Reads);
     /// # Ok::<(), toolgate_chat::Error>(())
     /// ```
     #[must_use]
-    pub fn with_reads(mut self, reads: bool) -> Self {
-        self.reads = reads;
+    pub fn with_effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
         self
     }
 
@@ -378,17 +403,24 @@ impl ToolSpec {
                     return Err(wrong("an example is a request, a text, and arguments, an object", EXAMPLE));
                 }
             };
-        let flag = |key: &'static str, what: &str| match fields.get(key) {
-            None => Ok(false),
-            Some(Value::Bool(holds)) => Ok(*holds),
-            Some(_) => Err(wrong(&format!("whether a tool {what} is true or false"), key)),
+        let lookup = match fields.get(LOOKUP) {
+            None => false,
+            Some(Value::Bool(lookup)) => *lookup,
+            Some(_) => return Err(wrong("whether a tool looks things up is true or false", LOOKUP)),
         };
-        let lookup = flag(LOOKUP, "looks things up")?;
-        let reads = flag(READS, "only looks")?;
+        let named = |value: &Value| {
+            Effect::NAMED.into_iter().find(|(name, _)| value.as_str() == Some(name)).map(|(_, effect)| effect)
+        };
+        let effect = match fields.get(EFFECT) {
+            None => Effect::Unknown,
+            Some(value) => {
+                named(value).ok_or_else(|| wrong("what a call does is reads, changes or unknown", EFFECT))?
+            }
+        };
         let name = ToolName::new(name).map_err(|error| wrong(&error.to_string(), "name"))?;
         let parameters = object_schema(fields.get(schema).cloned().unwrap_or(Value::Null))
             .map_err(|error| wrong(&error.to_string(), schema))?;
-        Ok(Self { name, description: description.to_owned(), parameters, example, lookup, reads })
+        Ok(Self { name, description: description.to_owned(), parameters, example, lookup, effect })
     }
 }
 

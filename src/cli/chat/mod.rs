@@ -141,7 +141,7 @@ impl Chat {
     fn tools(&self) {
         let registry = self.agent.registry();
         for spec in registry.specs() {
-            let writes = registry.effect(spec.name.as_str()) == Some(Effect::Writes);
+            let writes = spec.effect != Effect::Reads;
             let sign = if writes { "*" } else { " " };
             terminal::note(&format!("{sign} {:<20}{}", spec.name.as_str(), spec.description));
         }

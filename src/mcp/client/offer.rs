@@ -58,7 +58,13 @@ impl Offer {
     fn tool(&self, told: &Definition, taken: &dyn Fn(&str) -> bool) -> Result<ServerTool, Error> {
         let own = told.name.as_ref();
         let hint = |of: fn(&ToolAnnotations) -> Option<bool>| told.annotations.as_ref().and_then(of);
-        let reads = hint(|hints| hints.read_only_hint) == Some(true);
+        let effect = match hint(|hints| hints.read_only_hint) {
+            Some(true) => Effect::Reads,
+            Some(false) => Effect::Changes,
+            // What looks is believed of nobody who does not say it.
+            None => Some(verbs::effect(own)).filter(|&effect| effect == Effect::Changes).unwrap_or_default(),
+        };
+        let reads = effect == Effect::Reads;
         if self.only_reads && !reads {
             let why = "it does not say that it only reads, and runs elsewhere, where intel mode cannot hold it to that; \
                        edit mode offers it";
@@ -85,8 +91,7 @@ impl Offer {
         };
         // A schema that has no grammar would end every turn; so it costs this tool only.
         compile(&Schema::parse(&spec.closed_parameters())?, &Options::default())?;
-        // What the sandbox allows, the hint can only lessen: it saves asking the same thing twice.
-        let effect = if reads { Effect::Reads } else { Effect::Writes };
+        // What the sandbox allows, the hint can only lessen.
         let asks = self.policy.asks(&name) || self.policy.asks(own);
         let bounds = Bounds::of(&self.policy);
         Ok(ServerTool::new(spec, &self.name, own, effect, asks, self.connection.clone(), bounds))

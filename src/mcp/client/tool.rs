@@ -76,7 +76,7 @@ impl Tool for ServerTool {
     }
 
     fn defies_undo(&self) -> bool {
-        self.effect == Effect::Writes
+        self.effect != Effect::Reads
     }
 
     fn call(&self, args: &Args) -> ToolResult {
