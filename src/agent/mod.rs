@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, ToolSpec, Transcript};
 use toolgate_infer::Stats;
 
-use crate::engine::{AnswerForm, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
+use crate::engine::{CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
 use crate::tools::{Effect, Fit, Offered, Registry, Said, Status, ToolResult};
 use crate::{Error, Kind};
 use open::Open;
@@ -397,9 +397,8 @@ impl Run<'_> {
         let fits: Vec<f64> = fits.into_iter().map(Fit::sign).collect();
         let mut shorter: Option<Transcript> = None;
         loop {
+            let transcript = shorter.as_ref().unwrap_or(self.transcript);
             let request = TurnRequest {
-                transcript: shorter.as_ref().unwrap_or(self.transcript),
-                tools: &specs,
                 choice: choice.clone(),
                 parallel: self.agent.options.parallel,
                 settled: self.settled.calls(),
@@ -410,9 +409,7 @@ impl Run<'_> {
                 fits: &fits,
                 closing,
                 quotes: self.agent.options.quotes,
-                handed_on: false,
-                answer: AnswerForm::Text,
-                sampling: &self.agent.options.sampling,
+                ..TurnRequest::new(transcript, &specs, &self.agent.options.sampling)
             };
             let events = &mut *self.events;
             let result = self.agent.engine.turn(&request, self.cancel, &mut |event| forward(event, events));
@@ -583,7 +580,7 @@ fn forward(event: TurnEvent, events: &mut dyn FnMut(Event)) {
         TurnEvent::Recovered(text) => events(Event::Recovered { text }),
         TurnEvent::Retry(why) => events(Event::Retry { why }),
         // For the record of a run, which sees the engine's own events.
-        TurnEvent::Prompted(_) | TurnEvent::Decoded { .. } => {}
+        TurnEvent::Prompted(_) | TurnEvent::Decoded { .. } | TurnEvent::Likelihoods(_) => {}
         // A run shows its calls when they are whole and checked.
         TurnEvent::CallStarted(_) | TurnEvent::Arguments(_) | TurnEvent::CallEnded => {}
     }

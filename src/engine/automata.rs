@@ -7,6 +7,7 @@ use serde_json::Value;
 use toolgate_chat::{ToolFormat, ToolSpec, TurnRequest};
 use toolgate_grammar::{Automaton, Grammar, Limits, Options, Schema, Undeclared, Vocabulary, compile};
 
+use super::AnswerForm;
 use super::pool::lock;
 use super::recent::Recent;
 use crate::Error;
@@ -36,7 +37,24 @@ pub(super) struct Side {
 /// The automata made so far.
 pub(super) struct Cache {
     turns: Made<Key, TurnAutomata>,
-    answers: Made<Value, Side>,
+    answers: Made<FormKey, Side>,
+}
+
+/// The form of an answer that is no plain text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum FormKey {
+    Json(Value),
+    Grammar(String),
+}
+
+impl FormKey {
+    pub(super) fn of(form: AnswerForm<'_>) -> Option<Self> {
+        match form {
+            AnswerForm::Text => None,
+            AnswerForm::Json(schema) => Some(Self::Json(schema.clone())),
+            AnswerForm::Grammar(text) => Some(Self::Grammar(text.to_owned())),
+        }
+    }
 }
 
 impl Default for Cache {
@@ -70,16 +88,16 @@ impl Cache {
         })
     }
 
-    /// The automaton of answers that are values of `schema`.
-    pub(super) fn answer(&self, schema: &Value, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
-        self.answers.get(
-            |key| key == schema,
-            || schema.clone(),
-            || {
+    /// The automaton of answers of a form.
+    pub(super) fn answer(&self, form: &FormKey, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
+        let make = || match form {
+            FormKey::Json(schema) => {
                 let options = Options { undeclared: Undeclared::Forbidden, ..Options::default() };
                 Side::new(compile(&Schema::parse(schema)?, &options)?.grammar, vocabulary)
-            },
-        )
+            }
+            FormKey::Grammar(text) => Side::new(Grammar::parse(text)?, vocabulary),
+        };
+        self.answers.get(|key| key == form, || form.clone(), make)
     }
 }
 

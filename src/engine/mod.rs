@@ -10,6 +10,7 @@ mod changes;
 mod check;
 mod choose;
 mod doubt;
+mod held;
 #[cfg(feature = "llama")]
 mod load;
 mod local;
@@ -27,13 +28,14 @@ mod recover;
 mod related;
 mod repeats;
 mod results;
+mod sampling;
 mod shown;
 mod suited;
 mod tuning;
 mod underway;
 
 pub(crate) use changes::{KINDS, May, Wishes, is_to_ask, listed, p_change, unled};
-pub use check::{CallCheck, Fault};
+pub use check::{AnswerCheck, CallCheck, Fault};
 pub(crate) use choose::{Biases, Look, best, empty, held_to, is_weighed, mean, openings_of, weights};
 pub(crate) use doubt::{Doubted, ECHOED, EXCUSED, could_look, is_doubted, is_echo};
 pub use local::LocalEngine;
@@ -51,6 +53,7 @@ pub(crate) use pool::lock;
 pub(crate) use recover::recover;
 pub(crate) use repeats::{REPEATED, without_repeats};
 pub(crate) use results::{addition, instead};
+pub use sampling::{Penalties, Sampling};
 pub use tuning::{Tuning, Tunings};
 
 use std::num::NonZeroUsize;
@@ -250,6 +253,14 @@ pub struct TurnRequest<'a> {
     pub handed_on: bool,
     /// What the turn's answer is, where it is one.
     pub answer: AnswerForm<'a>,
+    /// What an answer in JSON is held to beyond its grammar: one that does not fit is written again, and is an error of the turn
+    /// where no way to write it fits.
+    pub answer_check: Option<&'a dyn AnswerCheck>,
+    /// What the answer begins with: the turn is one then, and goes on behind this text.
+    pub begun: Option<&'a str>,
+    /// Whether it is told how likely each token of an answer was ([`TurnEvent::Likelihoods`]), with so many of the likeliest in
+    /// its place.
+    pub likelihoods: Option<usize>,
     /// How tokens are drawn and bounded.
     pub sampling: &'a Sampling,
 }
@@ -272,6 +283,9 @@ impl<'a> TurnRequest<'a> {
             quotes: false,
             handed_on: false,
             answer: AnswerForm::Text,
+            answer_check: None,
+            begun: None,
+            likelihoods: None,
             sampling,
         }
     }
@@ -279,6 +293,12 @@ impl<'a> TurnRequest<'a> {
     /// How the run came to this turn, if it is an answer.
     pub(crate) fn end(&self) -> RunEnd {
         RunEnd { closing: self.closing, changed: self.changed }
+    }
+
+    /// Whether the blanks that an answer begins with are no part of it.
+    pub(crate) fn trims_front(&self) -> bool {
+        let ends_blank = |begun: &str| begun.trim_end().is_empty() || begun.ends_with(char::is_whitespace);
+        !matches!(self.answer, AnswerForm::Grammar(_)) && self.begun.is_none_or(ends_blank)
     }
 
     /// Whether a tool offered [looks things up](ToolSpec::lookup).
@@ -316,62 +336,11 @@ pub enum AnswerForm<'a> {
     #[default]
     Text,
     /// A value of this JSON Schema, under its grammar. Keys that the schema neither declares nor speaks of are not
-    /// written. What a grammar cannot hold (see [`Contract::checked`](toolgate_grammar::Contract::checked)) is the
-    /// caller's to check.
+    /// written. What a grammar cannot hold (see [`Contract::checked`](toolgate_grammar::Contract::checked)) is
+    /// [`TurnRequest::answer_check`]'s to say.
     Json(&'a Value),
-}
-
-/// How tokens are drawn, and where an answer ends.
-///
-/// ```
-/// use toolgate::engine::{Cancel, Engine, Sampling, TurnRequest};
-/// # use std::sync::Arc;
-/// # use toolgate::engine::{LocalEngine, Options};
-/// # use toolgate_chat::{Message, Transcript};
-/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
-/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
-/// #     .on("weather", "It rains.\nTomorrow it will, too.");
-/// # let engine = LocalEngine::scripted(model, Options::default())?;
-/// # let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
-///
-/// // The likeliest tokens, 100 at most, and none from the first line break on.
-/// let sampling = Sampling { max_tokens: 100, stop: vec!["\n".into()], ..Sampling::default() };
-/// let request = TurnRequest::new(&transcript, &[], &sampling);
-/// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
-/// assert_eq!(turn.parsed.content.as_deref(), Some("It rains."));
-/// # Ok::<(), toolgate::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sampling {
-    /// 0 takes the likeliest token; higher is more random. Default 0.
-    pub temperature: f32,
-    /// Keep only the `k` likeliest tokens; 0 keeps all. Default 0.
-    pub top_k: usize,
-    /// Keep the likeliest tokens that make up this probability; 1 keeps all. Default 1.
-    pub top_p: f32,
-    /// Keep tokens at least this likely relative to the likeliest; 0 keeps all. Default 0.
-    pub min_p: f32,
-    /// The same seed gives the same turn. Default 0.
-    pub seed: u64,
-    /// Tokens a turn may have. Default 1,024.
-    pub max_tokens: usize,
-    /// Texts that end an answer, which stops in front of them; calls are written whole. Default none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stop: Vec<String>,
-}
-
-impl Default for Sampling {
-    fn default() -> Self {
-        Self {
-            temperature: 0.0,
-            top_k: 0,
-            top_p: 1.0,
-            min_p: 0.0,
-            seed: 0,
-            max_tokens: 1024,
-            stop: Vec::new(),
-        }
-    }
+    /// A text of this grammar, in GBNF.
+    Grammar(&'a str),
 }
 
 /// What holds a turn to its form.
@@ -476,6 +445,8 @@ pub enum TurnEvent {
     Retry(String),
     /// A prompt that was evaluated, as its tokens.
     Prompted(Vec<TokenId>),
+    /// How likely each token of an answer was, where that was asked for; those of the last one count.
+    Likelihoods(Vec<TokenLikelihood>),
     /// A text that was decoded, as its tokens, each with where it came from.
     Decoded {
         /// The grammar that held it; none where none did.
@@ -483,6 +454,17 @@ pub enum TurnEvent {
         /// The tokens; of a text written again, those kept from before too.
         tokens: Vec<DecodedToken>,
     },
+}
+
+/// How likely a token was, by the model's own logits; one without an alternative is certain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenLikelihood {
+    /// Its bytes, which may be part of a character.
+    pub bytes: Vec<u8>,
+    /// The logarithm of its probability.
+    pub log_probability: f64,
+    /// The likeliest tokens in its place, with the same, the likeliest first.
+    pub top: Vec<(Vec<u8>, f64)>,
 }
 
 /// A finished turn.
