@@ -1,9 +1,12 @@
 //! What an API is to the server: how its requests are read and its answers are written.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::ask::Ask;
 use super::refusal::Refusal;
+use super::responses::Store;
 use super::turn::{Outcome, Step};
 
 /// An API, as the writer of one request's answer.
@@ -39,6 +42,8 @@ pub(super) struct Reply {
     pub(super) model: String,
     /// Seconds since 1970.
     pub(super) created: u64,
+    /// What earlier requests may be gone on from.
+    pub(super) responses: Arc<Store>,
 }
 
 /// One event of a stream.

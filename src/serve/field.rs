@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::refusal::Refusal;
+use super::warning::{Warning, Warnings};
 use crate::engine::step;
 
 /// A place in a request's body, with what stands there; JSON null counts as nothing.
@@ -12,22 +13,29 @@ use crate::engine::step;
 pub(super) struct Field<'a> {
     value: Option<&'a Value>,
     pointer: String,
+    warnings: Warnings,
 }
 
 impl<'a> Field<'a> {
     /// The whole body.
     pub(super) fn root(body: &'a Value) -> Self {
-        Self { value: Some(body), pointer: String::new() }
+        Self { value: Some(body), pointer: String::new(), warnings: Warnings::default() }
     }
 
     /// The member of an object; nothing where this is no object.
     pub(super) fn at(&self, key: &str) -> Self {
         let value = self.value.and_then(|value| value.get(key)).filter(|value| !value.is_null());
-        Self { value, pointer: format!("{}/{}", self.pointer, step(key)) }
+        let pointer = format!("{}/{}", self.pointer, step(key));
+        Self { value, pointer, warnings: self.warnings.clone() }
     }
 
     pub(super) fn pointer(&self) -> &str {
         &self.pointer
+    }
+
+    /// A value that the body only names, said to stand where it is named.
+    pub(super) fn standing_for<'b>(&self, value: &'b Value) -> Field<'b> {
+        Field { value: Some(value), pointer: self.pointer.clone(), warnings: self.warnings.clone() }
     }
 
     pub(super) fn value(&self) -> Option<&'a Value> {
@@ -41,6 +49,16 @@ impl<'a> Field<'a> {
     /// The refusal of what stands here.
     pub(super) fn wrong(&self, message: impl AsRef<str>) -> Refusal {
         Refusal::at(&self.pointer, message)
+    }
+
+    /// Notes that what stands here is not done as it was sent.
+    pub(super) fn warn(&self, message: impl Into<String>) {
+        self.warnings.add(&self.pointer, message);
+    }
+
+    /// The warnings of the whole body so far.
+    pub(super) fn warnings(&self) -> Vec<Warning> {
+        self.warnings.told()
     }
 
     fn read<T>(&self, what: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Result<Option<T>, Refusal> {
@@ -66,13 +84,20 @@ impl<'a> Field<'a> {
 
     /// A whole number of at least 1.
     pub(super) fn count(&self) -> Result<Option<usize>, Refusal> {
-        let read = |value: &Value| value.as_u64().filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
+        let read = |value: &Value| whole(value).filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
         self.read("a whole number of at least 1", read)
+    }
+
+    /// A bound: a whole number, or 0 or -1, which say that there is none.
+    pub(super) fn bound(&self) -> Result<Option<usize>, Refusal> {
+        let read = |value: &Value| whole(value).filter(|n| *n >= -1).map(|n| usize::try_from(n).unwrap_or(0));
+        let read = self.read("a whole number of at least 1, or -1 or 0 for none", read)?;
+        Ok(read.filter(|bound| *bound > 0))
     }
 
     /// A whole number.
     pub(super) fn integer(&self) -> Result<Option<i64>, Refusal> {
-        self.read("a whole number", Value::as_i64)
+        self.read("a whole number", whole)
     }
 
     /// A number in a range, bounds included.
@@ -85,7 +110,11 @@ impl<'a> Field<'a> {
     /// The elements of a list; none where nothing stands here.
     pub(super) fn list(&self) -> Result<Vec<Self>, Refusal> {
         let list = self.read("a list", Value::as_array)?.map(Vec::as_slice).unwrap_or_default();
-        let element = |(i, value)| Self { value: Some(value), pointer: format!("{}/{i}", self.pointer) };
+        let element = |(i, value)| Self {
+            value: Some(value),
+            pointer: format!("{}/{i}", self.pointer),
+            warnings: self.warnings.clone(),
+        };
         Ok(list.iter().enumerate().map(element).collect())
     }
 
@@ -109,6 +138,12 @@ impl<'a> Field<'a> {
             _ => Ok(()),
         }
     }
+}
+
+/// A whole number, however it is written: some programs know no other numbers than those with a point.
+fn whole(value: &Value) -> Option<i64> {
+    let exact = |number: f64| (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64);
+    value.as_i64().or_else(|| value.as_f64().and_then(exact))
 }
 
 impl fmt::Display for Field<'_> {

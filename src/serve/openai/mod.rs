@@ -3,4 +3,5 @@
 mod request;
 mod response;
 
+pub(super) use request::sampling;
 pub(super) use response::OpenAi;

@@ -134,7 +134,7 @@ fn form(field: &Field<'_>) -> Result<Option<Value>, Refusal> {
     }
 }
 
-fn sampling(root: &Field<'_>) -> Result<Sampling, Refusal> {
+pub(in crate::serve) fn sampling(root: &Field<'_>) -> Result<Sampling, Refusal> {
     let default = Sampling::default();
     let temperature = root.at("temperature").number(0.0, 2.0)?.unwrap_or(default.temperature);
     let seed = root.at("seed").integer()?.map(|seed| seed.cast_unsigned());

@@ -183,6 +183,7 @@ fn code(why: Why) -> Option<&'static str> {
         Why::TooLong => Some("context_length_exceeded"),
         Why::Key => Some("invalid_api_key"),
         Why::Model => Some("model_not_found"),
+        Why::Previous => Some("previous_response_not_found"),
         Why::Busy => Some("rate_limit_exceeded"),
         Why::Late => Some("timeout"),
         Why::Stopping => Some("shutting_down"),
