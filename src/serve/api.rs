@@ -26,6 +26,11 @@ pub(super) trait Api: Send + Sized + 'static {
     /// The body of an answer.
     fn whole(&self, outcome: &Outcome) -> Value;
 
+    /// What a stream begins with whose turn has to wait, where the API has something to say before it.
+    fn awaited(&mut self) -> Vec<Frame> {
+        Vec::new()
+    }
+
     /// What says in a stream that a silent turn goes on, where the API has a word for it: clients do not see comments.
     fn ping() -> Option<Frame>;
 

@@ -52,8 +52,15 @@ impl Api for Responses {
         response
     }
 
+    /// Nothing is known to some clients before the response is.
+    fn awaited(&mut self) -> Vec<Frame> {
+        self.begin()
+    }
+
+    /// The API's own reference has no word for it, and OpenAI's servers send this one. Codex gives up on a stream in which it sees
+    /// no event for five minutes, which a long prompt may take.
     fn ping() -> Option<Frame> {
-        None
+        Some(Frame { event: Some("keepalive"), data: json!({"type": "keepalive"}).to_string() })
     }
 
     fn frames(&mut self, step: Step) -> Vec<Frame> {

@@ -1,5 +1,8 @@
 //! Streams of the Responses API: the order of their events, and that they add up to the response.
 
+use std::io::{BufRead, BufReader};
+use std::sync::atomic::Ordering;
+
 use super::*;
 
 /// The events of a stream, once it is sure that they come as the specification has them; the last is the whole response.
@@ -141,7 +144,7 @@ fn a_call_that_was_cut_off_has_no_end() {
 #[test]
 fn what_goes_wrong_in_a_stream_is_its_last_event() {
     let options = Options { turn_time: Duration::from_millis(100), ..Options::default() };
-    let (served, _) = crate::serve::faults::endless(usize::MAX, options);
+    let (served, _) = faults::endless(usize::MAX, options);
     let events = streamed_to_failure(&served, asked("x", json!({})));
     let response = last(&events);
     assert_eq!((&response["status"], &response["error"]["code"]), (&json!("failed"), &json!("server_error")));
@@ -154,6 +157,30 @@ fn streamed_to_failure(served: &Served, body: Value) -> Vec<Value> {
     let (status, _, text) = send(served, RESPONSES, &body, &[]);
     assert_eq!(status, 200, "{text}");
     events(&text).into_iter().map(|(_, data)| serde_json::from_str(&data).unwrap()).collect()
+}
+
+/// Some clients know of nothing before the response is created, and signs of life come while it waits.
+#[test]
+fn a_stream_that_waits_for_long_begins_with_its_response() {
+    let options = Options { quiet_time: Duration::from_millis(50), waiting: 1, ..Options::default() };
+    let (served, counts) = faults::endless(usize::MAX, options);
+    let first = faults::open(&served, &chat("x", json!({"stream": true})));
+    faults::wait_for("the first turn", || counts.began.load(Ordering::SeqCst) == 1);
+    let mut second =
+        BufReader::new(faults::open_at(&served, RESPONSES, &asked("x", json!({"stream": true}))));
+    let mut next = |what: &str| loop {
+        let mut line = String::new();
+        assert!(second.read_line(&mut line).unwrap() > 0, "it ended");
+        if line.starts_with("event:") {
+            assert_eq!(line.trim_end(), format!("event: {what}"));
+            break;
+        }
+    };
+    next("response.created");
+    next("response.in_progress");
+    assert_eq!(counts.began.load(Ordering::SeqCst), 1, "the turn has not begun");
+    drop(first);
+    next("response.output_item.added");
 }
 
 #[test]
