@@ -291,7 +291,7 @@ impl Told {
             TurnEvent::CallEnded => Self::CallEnded,
             TurnEvent::Recovered(text) => Self::Recovered { text },
             TurnEvent::Retry(why) => Self::Retry { why },
-            TurnEvent::Prompted(_) | TurnEvent::Decoded { .. } => return None,
+            TurnEvent::Prompted(_) | TurnEvent::Decoded { .. } | TurnEvent::Likelihoods(_) => return None,
         })
     }
 

@@ -411,6 +411,8 @@ impl Run<'_> {
                 fits: &fits,
                 closing,
                 answer: AnswerForm::Text,
+                begun: None,
+                likelihoods: None,
                 sampling: &self.agent.options.sampling,
             };
             let events = &mut *self.events;
@@ -607,7 +609,7 @@ fn forward(event: TurnEvent, events: &mut dyn FnMut(Event)) {
         TurnEvent::Recovered(text) => events(Event::Recovered { text }),
         TurnEvent::Retry(why) => events(Event::Retry { why }),
         // For the record of a run, which sees the engine's own events.
-        TurnEvent::Prompted(_) | TurnEvent::Decoded { .. } => {}
+        TurnEvent::Prompted(_) | TurnEvent::Decoded { .. } | TurnEvent::Likelihoods(_) => {}
         // A run shows its calls when they are whole and checked.
         TurnEvent::CallStarted(_) | TurnEvent::Arguments(_) | TurnEvent::CallEnded => {}
     }

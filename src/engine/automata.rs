@@ -7,9 +7,11 @@ use serde_json::Value;
 use toolgate_chat::{ToolFormat, ToolSpec, TurnRequest};
 use toolgate_grammar::{Automaton, Grammar, Limits, Options, Schema, Undeclared, Vocabulary, compile};
 
+use super::AnswerForm;
 use super::pool::lock;
 use super::recent::Recent;
 use crate::Error;
+use crate::tools::Check;
 
 /// Turns whose automata are kept: several to a set of tools, as which of them may be called is the turn's. An automaton
 /// takes a few MiB once its masks are learned.
@@ -36,7 +38,32 @@ pub(super) struct Side {
 /// The automata made so far.
 pub(super) struct Cache {
     turns: Made<Key, TurnAutomata>,
-    answers: Made<Value, Side>,
+    answers: Made<FormKey, Answers>,
+}
+
+/// The form of an answer that is no plain text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum FormKey {
+    Json(Value),
+    Grammar(String),
+}
+
+impl FormKey {
+    pub(super) fn of(form: AnswerForm<'_>) -> Option<Self> {
+        match form {
+            AnswerForm::Text => None,
+            AnswerForm::Json(schema) => Some(Self::Json(schema.clone())),
+            AnswerForm::Grammar(text) => Some(Self::Grammar(text.to_owned())),
+        }
+    }
+}
+
+/// What holds the answers of a form.
+#[derive(Clone)]
+pub(super) struct Answers {
+    pub(super) side: Side,
+    /// What a whole answer is held to beyond the grammar.
+    pub(super) check: Option<Arc<Check>>,
 }
 
 impl Default for Cache {
@@ -70,14 +97,24 @@ impl Cache {
         })
     }
 
-    /// The automaton of answers that are values of `schema`.
-    pub(super) fn answer(&self, schema: &Value, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
+    /// What holds answers of a form.
+    pub(super) fn answer(&self, form: &FormKey, vocabulary: &Arc<Vocabulary>) -> Result<Answers, Error> {
         self.answers.get(
-            |key| key == schema,
-            || schema.clone(),
-            || {
-                let options = Options { undeclared: Undeclared::Forbidden, ..Options::default() };
-                Side::new(compile(&Schema::parse(schema)?, &options)?.grammar, vocabulary)
+            |key| key == form,
+            || form.clone(),
+            || match form {
+                FormKey::Json(schema) => {
+                    let options = Options { undeclared: Undeclared::Forbidden, ..Options::default() };
+                    let compiled = compile(&Schema::parse(schema)?, &options)?;
+                    let check = match compiled.contract.is_complete() {
+                        true => None,
+                        false => Some(Arc::new(Check::new(schema).map_err(Error::input)?)),
+                    };
+                    Ok(Answers { side: Side::new(compiled.grammar, vocabulary)?, check })
+                }
+                FormKey::Grammar(text) => {
+                    Ok(Answers { side: Side::new(Grammar::parse(text)?, vocabulary)?, check: None })
+                }
             },
         )
     }

@@ -21,7 +21,7 @@ use toolgate_infer::{
 };
 
 use super::answer::openings_beside_json;
-use super::automata::{Cache, Side, TurnAutomata};
+use super::automata::{Cache, FormKey, Side, TurnAutomata};
 use super::choose::{Biases, held_to, opening_of_all};
 use super::doubt::{Doubted, EXCUSED, is_doubted};
 use super::options::{AnswerView, Options};
@@ -33,7 +33,7 @@ use super::repeats::{REPEATED, drop_repeats, without_repeats};
 use super::results::{addition, instead};
 use super::shown::{Shown, ShownCalls};
 use super::underway::Underway;
-use super::{AnswerForm, Cancel, Constraint, Engine, Facts, Turn, TurnEvent, TurnRequest};
+use super::{AnswerForm, Cancel, Constraint, Engine, Facts, Penalties, Turn, TurnEvent, TurnRequest};
 use crate::models::Sha256Digest;
 use crate::{Error, Kind};
 
@@ -110,7 +110,7 @@ impl<B> State<B> {
 /// What turns learn from each other.
 #[derive(Default)]
 pub(super) struct Learned {
-    automata: Cache,
+    pub(super) automata: Cache,
     pub(super) biases: Mutex<Biases>,
     pub(super) beginnings: Mutex<Beginnings>,
 }
@@ -336,10 +336,14 @@ impl<'a, B: Backend + Send> Making<'a, B> {
         if engine.options.constraint == Constraint::None {
             if self.request.answer != AnswerForm::Text {
                 return Err(Error::input(
-                    "nothing constrains this engine, so it cannot be held to JSON answers",
+                    "nothing constrains this engine, so its answers cannot be held to a form",
                 ));
             }
             return self.unconstrained(state, offered);
+        }
+        if self.request.begun.is_some() {
+            let automata = self.automata(&[], &ToolChoice::None, None)?;
+            return self.answer(state, &automata, None);
         }
         let automata = self.automata(offered, &self.request.choice, None)?;
         let Some(call) = &automata.call else { return self.answer(state, &automata, None) };
@@ -416,7 +420,7 @@ impl<B: Backend + Send> Making<'_, B> {
     fn decide(&mut self, state: &State<B>, threshold: f64) -> Result<TurnDecision, Error> {
         let openings = match self.request.answer {
             AnswerForm::Text => &self.engine.openings,
-            AnswerForm::Json(_) => &self.engine.openings_beside_json,
+            AnswerForm::Json(_) | AnswerForm::Grammar(_) => &self.engine.openings_beside_json,
         };
         let decision = openings.decide(state.session.logits()?, &self.engine.vocabulary, threshold);
         (self.events)(TurnEvent::Decided(decision.clone()));
@@ -459,6 +463,7 @@ impl<B: Backend + Send> Making<'_, B> {
                 start: 0,
                 text: results,
                 tokens: Vec::new(),
+                likelihoods: Vec::new(),
                 stop: StopReason::End,
                 stats: Stats::default(),
             };
@@ -477,8 +482,7 @@ impl<B: Backend + Send> Making<'_, B> {
             }
             self.reason(state)?;
         }
-        let decoded =
-            self.decode(state, Some(side), &mut self.sampler()?, Shown::Answer(Doubted::never()))?;
+        let decoded = self.held(state, side)?;
         let mut text = decoded.text.clone();
         if decoded.stop == StopReason::End
             && let Some(results) = addition(engine.options.answer_view, self.request, &text)
@@ -491,7 +495,7 @@ impl<B: Backend + Send> Making<'_, B> {
 
     /// A turn that is an answer.
     fn answered(&mut self, decoded: Decoded, text: &str, decision: Option<TurnDecision>) -> Turn {
-        let content = (!text.trim().is_empty()).then(|| text.trim().to_owned());
+        let content = Some(self.trimmed(text)).filter(|text| !text.is_empty()).map(str::to_owned);
         self.finish(decoded, ParsedTurn { content, ..ParsedTurn::default() }, decision)
     }
 
@@ -537,8 +541,8 @@ impl<B: Backend + Send> Making<'_, B> {
         let format = self.engine.dialogue.format().as_ref();
         let known = &self.engine.learned.automata;
         let mut automata = known.get(format, offered, &request, vocabulary)?;
-        if let (AnswerForm::Json(schema), Some(answer)) = (self.request.answer, &mut automata.answer) {
-            *answer = known.answer(schema, vocabulary)?;
+        if let (Some(form), Some(answer)) = (FormKey::of(self.request.answer), &mut automata.answer) {
+            *answer = known.answer(&form, vocabulary)?.side;
         }
         Ok(automata)
     }
@@ -570,12 +574,10 @@ impl<B: Backend + Send> Making<'_, B> {
         sampler: &mut Sampler,
         mut shown: Shown,
     ) -> Result<Decoded, Error> {
-        let mut constraint = self.engine.constraint(side)?;
+        let mut constraint = self.constraint(side)?;
         let mut options = match shown {
             Shown::Calls(_) => self.call_options(),
-            Shown::Answer(_) => {
-                DecodeOptions { stop_texts: self.request.sampling.stop.clone(), ..self.decode_options() }
-            }
+            Shown::Answer(_) | Shown::Nothing => self.answer_options(),
         };
         options.ahead = std::mem::take(&mut self.ahead);
         self.budget = self.spent + options.max_tokens.min(state.session.room() + options.ahead);
@@ -590,6 +592,7 @@ impl<B: Backend + Send> Making<'_, B> {
                     (Some(leaks), _) => show(leaks.push(piece.text.as_bytes()), events),
                     (None, Shown::Answer(answer)) => is_enough = answer.push(piece.text, events),
                     (None, Shown::Calls(calls)) => is_enough = calls.push(piece.text, events),
+                    (None, Shown::Nothing) => {}
                 }
                 if is_enough {
                     return ControlFlow::Break(());
@@ -601,6 +604,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         match shown {
             Shown::Answer(mut answer) => answer.finish(events),
+            Shown::Nothing => {}
             Shown::Calls(calls) => {
                 calls.finish(events);
                 // Calls that came again are left out of the turn, which ends as if the model had ended it.
@@ -619,7 +623,20 @@ impl<B: Backend + Send> Making<'_, B> {
         Shown::Calls(Box::new(ShownCalls::new(stream, are_told)))
     }
 
+    /// What draws the tokens of an answer.
     pub(super) fn sampler(&self) -> Result<Sampler, Error> {
+        match self.request.answer {
+            AnswerForm::Text => self.sampler_with(self.request.sampling.penalties),
+            _ => self.call_sampler(),
+        }
+    }
+
+    /// What draws those of calls.
+    pub(super) fn call_sampler(&self) -> Result<Sampler, Error> {
+        self.sampler_with(Penalties::default())
+    }
+
+    fn sampler_with(&self, penalties: Penalties) -> Result<Sampler, Error> {
         let sampling = self.request.sampling;
         Ok(Sampler::new(&SamplerOptions {
             temperature: sampling.temperature,
@@ -627,6 +644,10 @@ impl<B: Backend + Send> Making<'_, B> {
             top_p: sampling.top_p,
             min_p: sampling.min_p,
             seed: sampling.seed,
+            frequency_penalty: penalties.frequency,
+            presence_penalty: penalties.presence,
+            repeat_penalty: penalties.repeat,
+            bias: sampling.bias.clone(),
         })?)
     }
 
@@ -655,6 +676,7 @@ impl<B: Backend + Send> Making<'_, B> {
         self.stats += &decoded.stats;
         let grammar = side.map(|side| side.grammar.clone());
         (self.events)(TurnEvent::Decoded { grammar, tokens: decoded.tokens.clone() });
+        self.tell_likelihoods(&decoded);
         match &decoded.stop {
             StopReason::ConstraintFailed(why) => Err(Error::new(
                 Kind::Engine,

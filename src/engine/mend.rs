@@ -32,7 +32,7 @@ impl<B: Backend + Send> Making<'_, B> {
     /// Writes the calls of a turn, again from a value on that does not fit, at most
     /// [`Options::retries`](super::Options::retries) times.
     pub(super) fn call(&mut self, state: &mut State<B>, side: &Side) -> Result<(Decoded, ParsedTurn), Error> {
-        let mut writer = Writer { sampler: self.sampler()?, tried: Tried::default() };
+        let mut writer = Writer { sampler: self.call_sampler()?, tried: Tried::default() };
         let first = self.decode(state, Some(side), &mut writer.sampler, self.shown_calls())?;
         let parsed = self.read(&first);
         let Some(check) = self.request.check else { return Ok((first, parsed)) };
@@ -138,12 +138,12 @@ impl<B: Backend + Send> Making<'_, B> {
     }
 }
 
-fn failed(error: Error) -> toolgate_infer::Error {
+pub(super) fn failed(error: Error) -> toolgate_infer::Error {
     let message = error.to_string();
     toolgate_infer::Error::new(toolgate_infer::Kind::Constraint, message).because(error)
 }
 
 /// Whether the model ended a text itself.
-fn is_ended(decoded: &Decoded) -> bool {
+pub(super) fn is_ended(decoded: &Decoded) -> bool {
     matches!(decoded.stop, StopReason::End | StopReason::Finished)
 }

@@ -9,6 +9,7 @@ mod automata;
 mod check;
 mod choose;
 mod doubt;
+mod held;
 #[cfg(feature = "llama")]
 mod load;
 mod local;
@@ -242,6 +243,11 @@ pub struct TurnRequest<'a> {
     pub closing: bool,
     /// What the turn's answer is, where it is one.
     pub answer: AnswerForm<'a>,
+    /// What the answer begins with: the turn is one then, and goes on behind this text.
+    pub begun: Option<&'a str>,
+    /// Whether it is told how likely each token of an answer was ([`TurnEvent::Likelihoods`]), with so many of the likeliest in
+    /// its place.
+    pub likelihoods: Option<usize>,
     /// How tokens are drawn and bounded.
     pub sampling: &'a Sampling,
 }
@@ -262,8 +268,16 @@ impl<'a> TurnRequest<'a> {
             fits: &[],
             closing: false,
             answer: AnswerForm::Text,
+            begun: None,
+            likelihoods: None,
             sampling,
         }
+    }
+
+    /// Whether the blanks that an answer begins with are no part of it.
+    pub(crate) fn trims_front(&self) -> bool {
+        let ends_blank = |begun: &str| begun.trim_end().is_empty() || begun.ends_with(char::is_whitespace);
+        !matches!(self.answer, AnswerForm::Grammar(_)) && self.begun.is_none_or(ends_blank)
     }
 
     /// Whether a tool offered [looks things up](ToolSpec::lookup).
@@ -301,9 +315,11 @@ pub enum AnswerForm<'a> {
     #[default]
     Text,
     /// A value of this JSON Schema, under its grammar. Keys that the schema neither declares nor speaks of are not
-    /// written. What a grammar cannot hold (see [`Contract::checked`](toolgate_grammar::Contract::checked)) is the
-    /// caller's to check.
+    /// written. What a grammar cannot hold (see [`Contract::checked`](toolgate_grammar::Contract::checked)) is checked when the
+    /// answer is whole, and written again; an answer that fits in no way that was found is an error of the turn.
     Json(&'a Value),
+    /// A text of this grammar, in GBNF.
+    Grammar(&'a str),
 }
 
 /// How tokens are drawn, and where an answer ends.
@@ -343,6 +359,54 @@ pub struct Sampling {
     /// Texts that end an answer, which stops in front of them; calls are written whole. Default none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
+    /// Against what an answer in text holds already; calls and other forms repeat their own marks, and are written without.
+    #[serde(default, skip_serializing_if = "Penalties::are_off")]
+    pub penalties: Penalties,
+    /// What is added to the logits of single tokens. Default none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bias: Vec<(TokenId, f32)>,
+}
+
+/// What the tokens that an answer holds already are held back by. What stands in the prompt does not count.
+///
+/// ```
+/// use toolgate::engine::{Cancel, Engine, Penalties, Sampling, TurnRequest};
+/// # use std::sync::Arc;
+/// # use toolgate::engine::{LocalEngine, Options};
+/// # use toolgate_chat::{Message, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("laugh", "ha ha ha");
+/// # let engine = LocalEngine::scripted(model, Options::default())?;
+/// # let transcript = Transcript::new().with(Message::User("How do you laugh?".into()));
+///
+/// let penalties = Penalties { presence: 100.0, ..Penalties::default() };
+/// let sampling = Sampling { max_tokens: 8, penalties, ..Sampling::default() };
+/// let turn = engine.turn(&TurnRequest::new(&transcript, &[], &sampling), &Cancel::default(), &mut |_| {})?;
+/// let answer = turn.parsed.content.unwrap_or_default();
+/// assert!(answer.starts_with("ha") && answer.matches('h').count() == 1, "no token comes twice: {answer}");
+/// # Ok::<(), toolgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Penalties {
+    /// Taken off a token's logit for each time that it is there. Default 0.
+    pub frequency: f32,
+    /// Taken off the logit of a token that is there. Default 0.
+    pub presence: f32,
+    /// What the logit of a token that is there is divided by where it is positive, else multiplied. Default 1.
+    pub repeat: f32,
+}
+
+impl Default for Penalties {
+    fn default() -> Self {
+        Self { frequency: 0.0, presence: 0.0, repeat: 1.0 }
+    }
+}
+
+impl Penalties {
+    /// Whether they change nothing.
+    pub fn are_off(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Default for Sampling {
@@ -355,6 +419,8 @@ impl Default for Sampling {
             seed: 0,
             max_tokens: 1024,
             stop: Vec::new(),
+            penalties: Penalties::default(),
+            bias: Vec::new(),
         }
     }
 }
@@ -461,6 +527,8 @@ pub enum TurnEvent {
     Retry(String),
     /// A prompt that was evaluated, as its tokens.
     Prompted(Vec<TokenId>),
+    /// How likely each token of an answer was, where that was asked for; those of the last one count.
+    Likelihoods(Vec<TokenLikelihood>),
     /// A text that was decoded, as its tokens, each with where it came from.
     Decoded {
         /// The grammar that held it; none where none did.
@@ -468,6 +536,17 @@ pub enum TurnEvent {
         /// The tokens; of a text written again, those kept from before too.
         tokens: Vec<DecodedToken>,
     },
+}
+
+/// How likely a token was, by the model's own logits; one without an alternative is certain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenLikelihood {
+    /// Its bytes, which may be part of a character.
+    pub bytes: Vec<u8>,
+    /// The logarithm of its probability.
+    pub log_probability: f64,
+    /// The likeliest tokens in its place, with the same, the likeliest first.
+    pub top: Vec<(Vec<u8>, f64)>,
 }
 
 /// A finished turn.

@@ -68,7 +68,10 @@ impl<B: Backend + Send> Making<'_, B> {
         ahead: &[TokenId],
     ) -> Result<(), Error> {
         let opened = if reasoning { Opened::Keep } else { Opened::Close };
-        let tokens = self.prompt(&state.session, transcript, tools, opened)?;
+        let mut tokens = self.prompt(&state.session, transcript, tools, opened)?;
+        if let Some(begun) = self.begun() {
+            tokens.extend(state.session.backend().tokenize(begun, Specials::Plain)?);
+        }
         let prefill = self.evaluate(state, transcript, tools, opened, (&tokens, ahead), true)?;
         self.ahead = ahead.len();
         self.stats.prompt_tokens += prefill.prompt_tokens;

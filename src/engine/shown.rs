@@ -18,6 +18,8 @@ pub(super) enum Shown {
     Answer(Doubted),
     /// The calls in it, which are read in any case.
     Calls(Box<ShownCalls>),
+    /// Nothing of it, as it may be written again.
+    Nothing,
 }
 
 /// A reader of calls.

@@ -16,8 +16,19 @@ use crate::engine::lock;
 use crate::words::holds_word;
 
 /// What turns can do without: how tokens are drawn, and what is asked of the answer's form.
-const SPARE: [&str; 7] =
-    ["temperature", "top_p", "top_k", "min_p", "seed", "parallel_tool_calls", "stream_options"];
+const SPARE: [&str; 11] = [
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "frequency_penalty",
+    "presence_penalty",
+    "repeat_penalty",
+    "logit_bias",
+    "parallel_tool_calls",
+    "stream_options",
+];
 /// What bounds a turn, and the later name for it.
 const BOUND: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 /// How servers say that they do not take a field.

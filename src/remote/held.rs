@@ -17,9 +17,9 @@ use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::engine::{
-    self, AnswerView, Biases, CallCheck, Cancel, Doubted, EXCUSED, REPEATED, Sampling, Turn, TurnEvent,
-    TurnRequest, addition, best, empty, held_to, instead, is_doubted, is_weighed, lock, mean, openings_of,
-    weights, without_repeats,
+    self, AnswerView, Biases, CallCheck, Cancel, Doubted, EXCUSED, Penalties, REPEATED, Sampling, Turn,
+    TurnEvent, TurnRequest, addition, best, empty, held_to, instead, is_doubted, is_weighed, lock, mean,
+    openings_of, weights, without_repeats,
 };
 use crate::{Error, Kind};
 
@@ -343,13 +343,17 @@ impl Making<'_> {
         grammar: &Grammar,
         mut shown: Option<&mut Doubted>,
     ) -> Result<Written, Error> {
+        let is_answer = shown.is_some();
         let events = &mut *self.events;
         let mut piece = |text: &str| {
             if let Some(shown) = &mut shown {
                 shown.push(text, events);
             }
         };
-        let written = self.server.write(prompt, grammar, self.request.sampling, self.cancel, &mut piece)?;
+        // Calls repeat their own marks.
+        let unpenalized = Sampling { penalties: Penalties::default(), ..self.request.sampling.clone() };
+        let sampling = if is_answer { self.request.sampling } else { &unpenalized };
+        let written = self.server.write(prompt, grammar, sampling, self.cancel, &mut piece)?;
         if written.stop.is_none() {
             let message = format!(
                 "the server's answer broke off after {} bytes; nothing of this turn was taken, ask again",

@@ -154,6 +154,8 @@ impl Server for Llama {
         cancel: &Cancel,
         piece: &mut dyn FnMut(&str),
     ) -> Result<Written, Error> {
+        let never = self.never.iter().map(|token| json!([token, false]));
+        let bias = sampling.bias.iter().map(|(token, by)| json!([token, by]));
         let body = json!({
             "prompt": self.prompted(prompt, cancel)?,
             "grammar": rooted(grammar),
@@ -163,7 +165,10 @@ impl Server for Llama {
             "top_p": sampling.top_p,
             "min_p": sampling.min_p,
             "seed": sampling.seed % u64::from(u32::MAX),
-            "logit_bias": self.never.iter().map(|token| json!([token, false])).collect::<Vec<_>>(),
+            "logit_bias": never.chain(bias).collect::<Vec<_>>(),
+            "frequency_penalty": sampling.penalties.frequency,
+            "presence_penalty": sampling.penalties.presence,
+            "repeat_penalty": sampling.penalties.repeat,
             "cache_prompt": true,
             "stream": true,
         });

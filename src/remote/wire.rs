@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use toolgate_infer::{Stats, StopReason};
 
-use crate::engine::Sampling;
+use crate::engine::{Penalties, Sampling};
 
 /// A text that a server wrote.
 #[derive(Debug, Default)]
@@ -84,6 +84,20 @@ pub(super) fn chat_body(model: &str, sampling: &Sampling) -> Map<String, Value> 
     }
     if sampling.min_p > 0.0 {
         body.insert("min_p".to_owned(), sampling.min_p.into());
+    }
+    let off = Penalties::default();
+    for (name, value, off) in [
+        ("frequency_penalty", sampling.penalties.frequency, off.frequency),
+        ("presence_penalty", sampling.penalties.presence, off.presence),
+        ("repeat_penalty", sampling.penalties.repeat, off.repeat),
+    ] {
+        if value != off {
+            body.insert(name.to_owned(), value.into());
+        }
+    }
+    if !sampling.bias.is_empty() {
+        let bias = sampling.bias.iter().map(|(token, by)| (token.to_string(), Value::from(*by)));
+        body.insert("logit_bias".to_owned(), bias.collect::<Map<_, _>>().into());
     }
     body
 }

@@ -8,6 +8,7 @@ use super::ask::Ask;
 use super::refusal::Refusal;
 use super::responses::Store;
 use super::turn::{Outcome, Step};
+use super::warning::Warning;
 
 /// An API, as the writer of one request's answer.
 pub(super) trait Api: Send + Sized + 'static {
@@ -19,6 +20,9 @@ pub(super) trait Api: Send + Sized + 'static {
     /// # Errors
     /// What cannot be used in it, with its JSON pointer.
     fn read(body: &Value, reply: Reply) -> Result<(Ask, Self), Refusal>;
+
+    /// Takes what is to be told beside the answer, before any of that is written.
+    fn warn(&mut self, warnings: Vec<Warning>);
 
     /// The body of a refusal.
     fn refusal(refusal: &Refusal, request: &str) -> Value;

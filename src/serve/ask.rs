@@ -1,13 +1,18 @@
 //! What both APIs ask for, in the engine's words; and the tools of a request, checked before it waits for its turn.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use serde_json::Value;
-use toolgate_chat::{LOOKUP, ToolCall, ToolChoice, ToolName, ToolSpec, Transcript};
+use toolgate_chat::{LOOKUP, ToolCall, ToolChoice, ToolName, ToolSpec};
 use toolgate_grammar::{Contract, Options, Place, Schema, Undeclared, compile};
 
 use super::field::Field;
+use super::form::Form;
+use super::history::Conversation;
+use super::names::Names;
 use super::refusal::Refusal;
+use super::warning::Warning;
 use crate::engine::{AnswerForm, CallCheck, Fault, Sampling};
 use crate::tools::Check;
 use crate::words::verbs;
@@ -16,22 +21,47 @@ use crate::words::verbs;
 #[derive(Debug)]
 pub(super) struct Ask {
     /// The model's name, as the client calls it.
-    pub(super) model: String,
-    pub(super) transcript: Transcript,
+    pub(super) model: Option<String>,
+    pub(super) conversation: Conversation,
     pub(super) tools: Tools,
     pub(super) choice: ToolChoice,
     /// The most calls of the turn; `None` leaves it to the model's options.
     pub(super) parallel: Option<NonZeroUsize>,
-    /// The schema of the answer, where it is JSON.
-    pub(super) form: Option<Value>,
+    /// What the answer is held to, where it is no plain text.
+    pub(super) form: Option<Form>,
     pub(super) sampling: Sampling,
+    /// Answers to the same request.
+    pub(super) choices: NonZeroUsize,
+    /// Whether it is told how likely tokens were, with so many others.
+    pub(super) likelihoods: Option<usize>,
     pub(super) stream: bool,
+    /// What of the request is not done as it was sent.
+    pub(super) warnings: Vec<Warning>,
 }
 
 impl Ask {
     /// What its answer is, where it is one.
     pub(super) fn form(&self) -> AnswerForm<'_> {
-        self.form.as_ref().map_or(AnswerForm::Text, AnswerForm::Json)
+        Form::of(self.form.as_ref())
+    }
+
+    /// The request as its turn is made: the tools under the names that the model knows.
+    ///
+    /// # Errors
+    /// What contradicts itself.
+    pub(super) fn settled(mut self, root: &Field<'_>) -> Result<Self, Refusal> {
+        self.conversation.transcript = self.tools.names.told(self.conversation.transcript);
+        if self.conversation.begun.is_some()
+            && matches!(self.choice, ToolChoice::Required | ToolChoice::Only(_))
+        {
+            let message = "the last message begins an answer, and a call is required: one of both";
+            return Err(root.at("tool_choice").wrong(message));
+        }
+        if self.choice == ToolChoice::None {
+            // Whoever is told of tools would rather call them.
+            self.tools.specs.clear();
+        }
+        Ok(self)
     }
 }
 
@@ -41,31 +71,66 @@ pub(super) const PARALLEL: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
 /// Tools of a request at most.
 const MOST_TOOLS: usize = 1_024;
 
+/// A tool as an API has it.
+pub(super) struct Defined<'a> {
+    /// Where it stands.
+    pub(super) at: Field<'a>,
+    /// Its definition: name, description and schema.
+    pub(super) definition: Field<'a>,
+}
+
+/// The keys under which definitions have their schemas; clients send one API's to another.
+const SCHEMAS: [&str; 3] = ["parameters", "input_schema", "inputSchema"];
+
 /// The client's tools.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     pub(super) specs: Vec<ToolSpec>,
+    pub(super) names: Names,
     /// Of the tools that a grammar does not hold in full, what finished calls are held to.
     checks: Vec<(ToolName, Check)>,
 }
 
 impl Tools {
-    /// Adds a tool whose schema stands at `schema`. What its definition does not say of it, its name may.
-    pub(super) fn add(
-        &mut self,
-        mut spec: ToolSpec,
-        definition: &Value,
-        schema: &Field<'_>,
-    ) -> Result<(), Refusal> {
+    /// The tools defined so. One that cannot be called is left out, and the client is told: the others can.
+    pub(super) fn read(defined: &[Defined<'_>]) -> Self {
+        let names = defined.iter().filter_map(|tool| tool.definition.at("name").value()?.as_str());
+        let mut tools = Self { names: Names::of(names), ..Self::default() };
+        let mut seen = BTreeSet::new();
+        for tool in defined {
+            if let Err(why) = tools.add(tool, &mut seen) {
+                let message = format!("this tool is left out: {}", why.message);
+                tool.at.warn_at(why.pointer.as_deref().unwrap_or_default(), message);
+            }
+        }
+        tools
+    }
+
+    /// Adds a tool. What its definition does not say of it, its name may.
+    fn add(&mut self, tool: &Defined<'_>, seen: &mut BTreeSet<String>) -> Result<(), Refusal> {
+        let Defined { at, definition: field } = tool;
+        let Some(Value::Object(definition)) = field.value() else {
+            return Err(field.wrong("the definition is missing"));
+        };
+        let mut definition = definition.clone();
+        if let Some(name) = field.at("name").text()? {
+            if !seen.insert(name.to_owned()) {
+                return Err(field.at("name").wrong(format!("another tool is called {name:?}")));
+            }
+            if let Some(plain) = self.names.for_model(name) {
+                definition.insert("name".to_owned(), plain.as_str().into());
+            }
+        }
+        if self.specs.len() >= MOST_TOOLS {
+            return Err(at.wrong(format!("this is one of more than {MOST_TOOLS} tools")));
+        }
+        let definition = Value::Object(definition);
+        let mut spec = ToolSpec::from_any(&definition).map_err(|error| no_tool(field, &error))?;
         if definition.get(LOOKUP).is_none() && verbs::looks_into_own(spec.name.as_str()) {
             spec.lookup = true;
         }
-        if self.specs.iter().any(|other| other.name == spec.name) {
-            return Err(schema.wrong(format!("two tools are called \"{}\"", spec.name)));
-        }
-        if self.specs.len() >= MOST_TOOLS {
-            return Err(schema.wrong(format!("this is one of more than {MOST_TOOLS} tools")));
-        }
+        let schema = SCHEMAS.map(|key| field.at(key)).into_iter().find(Field::is_there);
+        let schema = schema.unwrap_or_else(|| field.at(SCHEMAS[0]));
         let contract = contract(&spec.closed_parameters(), Undeclared::Allowed, schema.pointer())?;
         if !contract.is_complete() {
             let check = Check::new(&spec.parameters).map_err(|why| schema.wrong(why))?;
@@ -78,9 +143,10 @@ impl Tools {
     /// A name, which has to be that of a tool.
     pub(super) fn name(&self, field: &Field<'_>) -> Result<ToolName, Refusal> {
         let name = field.needed_text()?;
-        let tool = self.specs.iter().find(|spec| spec.name.as_str() == name);
+        let plain = self.names.for_model(name).map_or(name, ToolName::as_str);
+        let tool = self.specs.iter().find(|spec| spec.name.as_str() == plain);
         tool.map(|tool| tool.name.clone())
-            .ok_or_else(|| field.wrong(format!("the request has no tool {name:?}")))
+            .ok_or_else(|| field.wrong(format!("the request has no tool {name:?} that can be called here")))
     }
 
     /// The check of finished calls, where grammars leave something to check, or a call could be one of these again.
@@ -99,7 +165,7 @@ impl CallCheck for Tools {
 }
 
 /// The refusal of what stands at `field` and is no tool's definition.
-pub(super) fn no_tool(field: &Field<'_>, error: &toolgate_chat::Error) -> Refusal {
+fn no_tool(field: &Field<'_>, error: &toolgate_chat::Error) -> Refusal {
     let message = error.to_string();
     match error.place() {
         Some(toolgate_chat::Place::Pointer(inner)) => {
@@ -110,24 +176,8 @@ pub(super) fn no_tool(field: &Field<'_>, error: &toolgate_chat::Error) -> Refusa
     }
 }
 
-/// The schema of an answer, which its grammar has to hold in full: nobody checks an answer afterwards.
-pub(super) fn answer_schema(field: &Field<'_>) -> Result<Value, Refusal> {
-    let Some(schema) = field.value() else { return Err(field.wrong("a schema is missing")) };
-    let contract = contract(schema, Undeclared::Forbidden, field.pointer())?;
-    match contract.checked().next() {
-        None => Ok(schema.clone()),
-        Some(entry) => Err(Refusal::at(
-            &format!("{}{}", field.pointer(), entry.pointer()),
-            format!(
-                "a grammar cannot hold an answer to the keyword \"{}\"; leave it out and check it",
-                entry.keyword()
-            ),
-        )),
-    }
-}
-
 /// Compiles a schema that stands at `pointer`, for what becomes of its keywords.
-fn contract(schema: &Value, undeclared: Undeclared, pointer: &str) -> Result<Contract, Refusal> {
+pub(super) fn contract(schema: &Value, undeclared: Undeclared, pointer: &str) -> Result<Contract, Refusal> {
     let options = Options { undeclared, ..Options::default() };
     let compiled = Schema::parse(schema).and_then(|schema| compile(&schema, &options));
     compiled.map(|compiled| compiled.contract).map_err(|error| {
@@ -152,6 +202,47 @@ mod tests {
 
     use super::*;
 
+    /// The tools of a list, and where it was warned.
+    fn read(list: &Value) -> (Tools, Vec<String>) {
+        let body = json!({ "tools": list });
+        let at = Field::root(&body).at("tools");
+        let defined: Vec<Defined<'_>> =
+            at.list().unwrap().into_iter().map(|at| Defined { definition: at.clone(), at }).collect();
+        let tools = Tools::read(&defined);
+        (tools, at.warnings().into_iter().map(|warning| warning.pointer).collect())
+    }
+
+    #[test]
+    fn a_tool_that_cannot_be_called_is_left_out_and_the_others_stay() {
+        let (tools, warned) = read(&json!([
+            {"name": "good", "parameters": {"type": "object"}},
+            {"name": "wrong", "parameters": {"properties": {"q": {"type": "string", "required": false}}, "required": null}},
+            {"name": "good", "parameters": {}},
+            {"description": "no name"},
+            {"name": "", "parameters": {}},
+            {"name": "open", "input_schema": {"properties": {"a": {"$ref": "#/nowhere"}}}},
+            "text",
+            {"name": "odd name", "inputSchema": {"type": "object"}},
+        ]));
+        let names: Vec<&str> = tools.specs.iter().map(|spec| spec.name.as_str()).collect();
+        assert_eq!(names, ["good", "odd_name"]);
+        assert_eq!(warned.len(), 6, "{warned:?}");
+        for (warned, place) in warned.iter().zip([
+            "/tools/1/parameters",
+            "/tools/2/name",
+            "/tools/3/name",
+            "/tools/4/name",
+            "/tools/5/input_schema/properties/a",
+            "/tools/6",
+        ]) {
+            assert!(warned.starts_with(place), "{warned} {place}");
+        }
+        let wanted = json!({"name": "odd name", "left": "open"});
+        let wanted = Field::root(&wanted);
+        assert_eq!(tools.name(&wanted.at("name")).unwrap().as_str(), "odd_name");
+        assert!(tools.name(&wanted.at("left")).is_err());
+    }
+
     #[test]
     fn a_tool_s_name_tells_that_it_looks_things_up_unless_its_definition_does() {
         for (definition, looks_up) in [
@@ -160,9 +251,7 @@ mod tests {
             (json!({"name": "get_weather"}), false),
             (json!({"name": "get_weather", "x-lookup": true}), true),
         ] {
-            let mut tools = Tools::default();
-            let schema = Field::root(&definition).at("parameters");
-            tools.add(ToolSpec::from_openai(&definition).unwrap(), &definition, &schema).unwrap();
+            let tools = read(&json!([definition])).0;
             assert_eq!(tools.specs[0].lookup, looks_up, "{definition}");
         }
     }

@@ -31,8 +31,8 @@ pub(super) async fn count(
 }
 
 async fn counted(shared: &Arc<Shared>, request: Request) -> Result<usize, Refusal> {
-    let (ask, place) = http::taken(shared, request, anthropic::read_counted).await?;
-    http::fits(shared, &ask)?;
+    let (mut ask, place) = http::taken(shared, request, anthropic::read_counted).await?;
+    http::fits(shared, &mut ask)?;
     let of = shared.clone();
     let mut counting = turn::start(shared, place, move |right, told| {
         let counted = tokens(&of, &ask);
@@ -52,7 +52,7 @@ fn tokens(shared: &Shared, ask: &Ask) -> Result<usize, Refusal> {
     let request = TurnRequest {
         choice: ask.choice.clone(),
         answer: ask.form(),
-        ..TurnRequest::new(&ask.transcript, tools, &sampling)
+        ..TurnRequest::new(&ask.conversation.transcript, tools, &sampling)
     };
     let tokens = shared.engine.prompt_tokens(&request).map_err(|error| Refusal::from(&error))?;
     tokens.ok_or_else(|| Refusal::new(Why::Address, "the engine of this server cannot count tokens"))

@@ -56,6 +56,11 @@ impl<'a> Field<'a> {
         self.warnings.add(&self.pointer, message);
     }
 
+    /// Notes the same of another place of the body.
+    pub(super) fn warn_at(&self, pointer: &str, message: impl Into<String>) {
+        self.warnings.add(pointer, message);
+    }
+
     /// The warnings of the whole body so far.
     pub(super) fn warnings(&self) -> Vec<Warning> {
         self.warnings.told()

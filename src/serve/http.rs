@@ -26,6 +26,7 @@ use super::responses::{self, Responses};
 use super::server::{Shared, now};
 use super::stream;
 use super::turn::{self, Making, Step};
+use super::warning::Warning;
 use crate::exchange::TURN;
 use crate::keys::bearer;
 
@@ -215,11 +216,12 @@ async fn asked<A: Api>(
         responses: shared.responses.clone(),
     };
     let limit = shared.options.max_tokens;
-    let ((mut ask, api), place) = taken(shared, request, move |body| A::read(body, reply)).await?;
+    let ((mut ask, mut api), place) = taken(shared, request, move |body| A::read(body, reply)).await?;
     if ask.sampling.max_tokens == 0 {
         ask.sampling.max_tokens = limit;
     }
-    fits(shared, &ask)?;
+    fits(shared, &mut ask)?;
+    api.warn(std::mem::take(&mut ask.warnings));
     Ok((api, ask, place))
 }
 
@@ -265,18 +267,36 @@ fn parsed(body: &[u8]) -> Result<Value, Refusal> {
     }
 }
 
-/// Whether this server answers such requests.
-pub(super) fn fits(shared: &Shared, ask: &Ask) -> Result<(), Refusal> {
-    has(shared, &ask.model)?;
+/// Whether this server answers such requests. It has one model, so that whatever name a client sends can only mean that one.
+pub(super) fn fits(shared: &Shared, ask: &mut Ask) -> Result<(), Refusal> {
+    if !ask.model.as_deref().is_some_and(|model| is_name(shared, model)) {
+        let own = shared.engine.name();
+        let message = match &ask.model {
+            Some(model) => {
+                format!("there is no model {model:?} here: {own:?} answers (--alias takes further names)")
+            }
+            None => format!("no model is named: {own:?} answers"),
+        };
+        ask.warnings.push(Warning { pointer: "/model".to_owned(), message });
+    }
     if shared.execute.is_some() {
         if !ask.tools.specs.is_empty() {
             return Err(Refusal::at("/tools", "this server runs its own tools (--execute): leave these out"));
         }
+        let own = |what: &str| {
+            Refusal::new(Why::Invalid, format!("a server that runs its own tools (--execute) {what}"))
+        };
         if ask.form.is_some() {
-            return Err(Refusal::new(
-                Why::Invalid,
-                "a server that runs its own tools (--execute) cannot hold answers to JSON",
+            return Err(own("cannot hold answers to a form"));
+        }
+        if ask.choices.get() > 1 {
+            return Err(Refusal::at(
+                "/n",
+                "this server runs its own tools (--execute), and each run may change something",
             ));
+        }
+        if ask.conversation.begun.is_some() {
+            return Err(own("does not go on from an answer that was begun"));
         }
     }
     Ok(())
@@ -284,12 +304,16 @@ pub(super) fn fits(shared: &Shared, ask: &Ask) -> Result<(), Refusal> {
 
 /// Whether this is the model's name, or one of its further ones.
 pub(super) fn has(shared: &Shared, model: &str) -> Result<(), Refusal> {
-    let own = shared.engine.name();
-    if model == own || shared.options.aliases.iter().any(|alias| alias == model) {
+    if is_name(shared, model) {
         return Ok(());
     }
+    let own = shared.engine.name();
     let message = format!("there is no model {model:?} here; this server runs {own:?}");
     Err(Refusal { pointer: Some("/model".to_owned()), ..Refusal::new(Why::Model, message) })
+}
+
+fn is_name(shared: &Shared, model: &str) -> bool {
+    model == shared.engine.name() || shared.options.aliases.iter().any(|alias| alias == model)
 }
 
 /// The body, within its bounds of size and time.

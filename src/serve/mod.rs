@@ -6,22 +6,27 @@
 //! ```
 //!
 //! The tools of a request are the client's: their schemas become the turn's grammar, and the calls are handed back. With
-//! [`Execute`] the server runs tools of its own instead, until there is an answer. Invariants: a request whose schemas cannot
-//! be held is refused with a JSON pointer, never answered less strictly; nothing is kept of a conversation but what the
-//! engine's cache holds of its tokens, what it begins with (system prompt and tools) on disk, where the engine keeps packs, and, in
-//! memory, the responses that a client may go on from ([`responses`]); what a client does not read, or leaves, holds up nobody else.
+//! [`Execute`] the server runs tools of its own instead, until there is an answer. Invariants: an answer's form that cannot
+//! be held is refused with a JSON pointer, never answered less strictly; what else of a request is not done as it was sent is told
+//! beside the answer; nothing is kept of a conversation but what the engine's cache holds of its tokens, what it begins with (system
+//! prompt and tools) on disk, where the engine keeps packs, and, in memory, the responses that a client may go on from
+//! ([`responses`]); what a client does not read, or leaves, holds up nobody else.
 
 mod api;
 mod ask;
 mod count;
 mod engine;
 mod field;
+mod form;
 mod gate;
 mod history;
 mod http;
 mod metrics;
 mod midway;
+mod names;
+mod parts;
 mod refusal;
+mod sampling;
 mod server;
 mod stream;
 mod turn;

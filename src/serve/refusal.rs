@@ -1,6 +1,7 @@
 //! Why a request gets no answer: one value, which each API words in its own shape.
 
 use axum::http::StatusCode;
+use serde_json::Value;
 
 use crate::{Error, Kind};
 
@@ -14,6 +15,8 @@ pub(super) struct Refusal {
     pub(super) pointer: Option<String>,
     /// Seconds after which it may be tried again.
     pub(super) retry_after: Option<u64>,
+    /// What an API's clients read of it beside the message.
+    pub(super) details: Option<Value>,
 }
 
 /// The kinds of refusals.
@@ -72,7 +75,12 @@ impl Why {
 
 impl Refusal {
     pub(super) fn new(why: Why, message: impl Into<String>) -> Self {
-        Self { why, message: message.into(), pointer: None, retry_after: None }
+        Self { why, message: message.into(), pointer: None, retry_after: None, details: None }
+    }
+
+    /// The same with what an API's clients read of it.
+    pub(super) fn with_details(self, details: Value) -> Self {
+        Self { details: Some(details), ..self }
     }
 
     /// A request that cannot be used because of what stands at a JSON pointer; the message says where.

@@ -15,10 +15,13 @@ use super::ask::{Ask, Tools};
 use super::gate;
 use super::metrics::Ended;
 use super::midway::Midway;
+use super::names::Names;
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
 use crate::agent::{self, Agent, Event};
-use crate::engine::{CallCheck, Cancel, Sampling, Turn, TurnEvent, TurnRequest, stands_whole};
+use crate::engine::{
+    CallCheck, Cancel, Sampling, TokenLikelihood, Turn, TurnEvent, TurnRequest, stands_whole,
+};
 use crate::{Error, Kind};
 
 /// What happens in a turn.
@@ -38,6 +41,8 @@ pub(super) enum Step {
     CallEnded,
     /// The server's own loop has come on.
     Ran(Value),
+    /// This answer to the request has ended, and the next one begins.
+    Next(Box<Outcome>),
     /// The turn has ended.
     Done(Box<Outcome>),
     /// It could not be made.
@@ -54,8 +59,12 @@ pub(super) struct Outcome {
     pub(super) finish: Finish,
     pub(super) usage: Usage,
     pub(super) decision: Option<TurnDecision>,
+    /// How likely the tokens of the answer were, where that was asked for.
+    pub(super) likelihoods: Vec<TokenLikelihood>,
     /// What the server's own loop did.
     pub(super) run: Option<Value>,
+    /// The answers to the same request before this one.
+    pub(super) earlier: Vec<Self>,
 }
 
 /// Why a turn ended.
@@ -149,11 +158,13 @@ pub(super) async fn begin(
         let told = Told {
             prefix,
             steps,
+            names: ask.tools.names.clone(),
             ids: Vec::new(),
             begun: false,
             is_blank: true,
             prompt: 0,
             end: CallEnd::default(),
+            likelihoods: Vec::new(),
         };
         Worker { shared: of, request, ask, right, told }.run();
     })
@@ -216,7 +227,8 @@ fn fits(tools: &Tools, calls: &[ToolCall]) -> Result<(), Error> {
     let Some((call, fault)) = fault else { return Ok(()) };
     let message = format!(
         "the model found no arguments for {} that fit its schema: {}; ask again, or in other words",
-        call.name, fault.why
+        tools.names.for_client(call.name.clone()),
+        fault.why
     );
     Err(Error::new(Kind::Engine, message))
 }
@@ -245,7 +257,7 @@ impl Worker {
     fn run(mut self) {
         let began = Instant::now();
         let runs_tools = self.shared.execute.is_some();
-        let made = if runs_tools { self.loop_of_turns() } else { self.turn() };
+        let made = if runs_tools { self.loop_of_turns() } else { self.turns() };
         let seconds = began.elapsed().as_secs_f64();
         let last = match made {
             Ok(outcome) => {
@@ -264,10 +276,25 @@ impl Worker {
         told.tell(last);
     }
 
+    /// As many answers as are asked for, each from a seed of its own.
+    fn turns(&mut self) -> Result<Outcome, Error> {
+        let mut earlier: Vec<Outcome> = Vec::new();
+        loop {
+            let outcome = self.turn()?;
+            if earlier.len() + 1 >= self.ask.choices.get() {
+                return Ok(Outcome { earlier, ..outcome });
+            }
+            self.told.next(&outcome);
+            earlier.push(outcome);
+            self.ask.sampling.seed = self.ask.sampling.seed.wrapping_add(1);
+        }
+    }
+
     fn turn(&mut self) -> Result<Outcome, Error> {
         let Self { shared, ask, right, told, .. } = self;
+        let transcript = &ask.conversation.transcript;
         let midway = match ask.choice {
-            ToolChoice::Auto | ToolChoice::Required => Midway::of(&ask.transcript, &ask.tools.specs),
+            ToolChoice::Auto | ToolChoice::Required => Midway::of(transcript, &ask.tools.specs),
             // Which tool is called, or none, is the client's to say.
             ToolChoice::None | ToolChoice::Only(_) => Midway::default(),
         };
@@ -281,8 +308,11 @@ impl Worker {
             settled: &midway.settled,
             fits: &midway.fits,
             answer: ask.form(),
-            ..TurnRequest::new(&ask.transcript, &ask.tools.specs, &ask.sampling)
+            begun: ask.conversation.begun.as_deref(),
+            likelihoods: ask.likelihoods,
+            ..TurnRequest::new(transcript, &ask.tools.specs, &ask.sampling)
         };
+        told.is_blank = request.trims_front();
         let turn = shared.engine.turn(&request, &right.cancel, &mut |event| told.see(event))?;
         let turn = uncut(turn)?;
         let finish = Finish::of(&turn.stop, &ask.sampling, !turn.parsed.calls.is_empty());
@@ -303,7 +333,9 @@ impl Worker {
             finish,
             usage: told.usage(&turn.stats),
             decision: turn.decision,
+            likelihoods: std::mem::take(&mut told.likelihoods),
             run: None,
+            earlier: Vec::new(),
         })
     }
 
@@ -314,7 +346,7 @@ impl Worker {
             return Err(Error::new(Kind::Engine, "this server has no tools of its own"));
         };
         let bench = execute.benches.take(|_| 0);
-        (bench.began)(ask.transcript.question().unwrap_or_default());
+        (bench.began)(ask.conversation.transcript.question().unwrap_or_default());
         let options = agent::Options {
             choice: ask.choice.clone(),
             parallel: ask.parallel.or(execute.options.parallel),
@@ -322,7 +354,7 @@ impl Worker {
             ..execute.options.clone()
         };
         let agent = Agent::new(shared.engine.clone(), bench.tools.clone(), options);
-        let mut transcript = ask.transcript.clone();
+        let mut transcript = ask.conversation.transcript.clone();
         let run = agent.run(&mut transcript, &right.cancel, &mut |event| told.follow(event))?;
         let finish = match run.stop_reason {
             agent::StopReason::Cancelled => return Err(Error::new(Kind::Cancelled, "cancelled")),
@@ -343,7 +375,9 @@ impl Worker {
                 completion: run.stats.written(),
             },
             decision: None,
+            likelihoods: Vec::new(),
             run: Some(summary),
+            earlier: Vec::new(),
         })
     }
 
@@ -355,15 +389,17 @@ impl Worker {
     }
 
     fn note(&self, how: &'static str, seconds: f64, outcome: &Outcome) {
+        let all = || outcome.earlier.iter().chain([outcome]);
         let ended = Ended {
             how,
             seconds,
             prompt_tokens: outcome.usage.prompt,
             cached_tokens: outcome.usage.cached,
-            completion_tokens: outcome.usage.completion,
-            calls: outcome.calls.len(),
+            completion_tokens: all().map(|outcome| outcome.usage.completion).sum(),
+            calls: all().map(|outcome| outcome.calls.len()).sum(),
         };
-        note(&self.shared, &self.request, &self.ask.model, &self.ask.sampling, &ended);
+        let model = self.ask.model.as_deref().unwrap_or_default();
+        note(&self.shared, &self.request, model, &self.ask.sampling, &ended);
     }
 }
 
@@ -400,6 +436,8 @@ pub(super) fn note_failed(shared: &Shared, request: &str, seconds: f64, error: &
 struct Told {
     prefix: &'static str,
     steps: UnboundedSender<Step>,
+    /// What the client calls its tools.
+    names: Names,
     /// The ids of the calls that were told.
     ids: Vec<String>,
     begun: bool,
@@ -409,6 +447,8 @@ struct Told {
     prompt: usize,
     /// The end of the call told last, kept back until it is known that the turn was not cut off in it.
     end: CallEnd,
+    /// How likely the tokens of the text were that was written last.
+    likelihoods: Vec<TokenLikelihood>,
 }
 
 /// The end of a call.
@@ -441,8 +481,16 @@ impl Told {
                 self.end.arguments = text;
             }
             TurnEvent::CallEnded => self.end.is_whole = true,
+            TurnEvent::Likelihoods(told) => self.likelihoods = told,
             _ => {}
         }
+    }
+
+    /// Another answer follows to the same request.
+    fn next(&mut self, outcome: &Outcome) {
+        self.tell(Step::Next(Box::new(outcome.clone())));
+        self.ids.clear();
+        self.end = CallEnd::default();
     }
 
     /// An event of the server's own loop.
@@ -493,6 +541,7 @@ impl Told {
         self.tell_end();
         let id = format!("{}{}", self.prefix, uuid::Uuid::new_v4().simple());
         self.ids.push(id.clone());
+        let name = self.names.for_client(name);
         self.tell(Step::CallStarted { id, name });
     }
 
@@ -517,7 +566,8 @@ impl Told {
                 self.tell(Step::CallEnded);
             }
             let id = self.ids.get(i).cloned().unwrap_or_default();
-            named.push(call.with_id(id));
+            let name = self.names.for_client(call.name);
+            named.push(ToolCall { id, name, ..call });
         }
         named
     }

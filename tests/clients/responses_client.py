@@ -89,7 +89,7 @@ refused(openai.NotFoundError, None, lambda: client.responses.retrieve(whole.id))
 
 # Tools that are not run here are named.
 left = create(tools=[WEATHER, {"type": "web_search"}], tool_choice=forced)
-assert left.model_extra["warnings"][0]["pointer"] == "/tools/1", left
+assert left.model_extra["warnings"][0]["pointer"] == "/tools/1/type", left
 
 # A turn that is cut off.
 short = create(input="Count from 1 to 1000.", max_output_tokens=3)

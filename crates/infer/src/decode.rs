@@ -24,6 +24,7 @@ use toolgate_grammar::{TokenId, TokenKind};
 use crate::constraint::{Constraint, Forced, Mask};
 use crate::draft::{Drafter, Reliance};
 use crate::forced::{CONTEXT, canonical};
+use crate::likelihood::Likelihood;
 use crate::stats::ms;
 use crate::stream::TextStream;
 use crate::{Backend, Cancel, Error, Kind, Sampler, Session, Stats};
@@ -59,6 +60,8 @@ pub struct DecodeOptions {
     pub stop_texts: Vec<String>,
     /// What decides whether a whole text goes on behind white space. Default none: it goes on.
     pub further: Option<Further>,
+    /// Whether it is told how likely the model thought each token, and with it so many of the likeliest. Default none.
+    pub likelihoods: Option<usize>,
     /// Stops the turn between two evaluations.
     pub cancel: Cancel,
 }
@@ -73,6 +76,7 @@ impl Default for DecodeOptions {
             ahead: 0,
             stop_texts: Vec::new(),
             further: None,
+            likelihoods: None,
             cancel: Cancel::default(),
         }
     }
@@ -223,6 +227,8 @@ pub struct Decoded {
     pub text: String,
     /// Its tokens, without the one that ended it.
     pub tokens: Vec<DecodedToken>,
+    /// How likely each of them was, where [`DecodeOptions::likelihoods`] asks for it.
+    pub likelihoods: Vec<Likelihood>,
     /// Why it ended.
     pub stop: StopReason,
     /// What it cost; the prompt is not in it.
@@ -290,6 +296,9 @@ pub(crate) struct Turn<'a, B> {
     guess: VecDeque<(TokenId, Reliance)>,
     stream: TextStream<'a>,
     tokens: Vec<DecodedToken>,
+    likelihoods: Vec<Likelihood>,
+    /// That of the token drawn last, until it is taken.
+    drawn: Option<Likelihood>,
     stats: Stats,
     /// Time in the model, the sampler and the constraint; not in the sink.
     busy: Duration,
@@ -319,6 +328,8 @@ impl<'a, B: Backend> Turn<'a, B> {
             guess: VecDeque::new(),
             stream: TextStream::new(&options.stop_texts),
             tokens: Vec::new(),
+            likelihoods: Vec::new(),
+            drawn: None,
             stats: Stats::default(),
             busy: Duration::ZERO,
         }
@@ -349,6 +360,10 @@ impl<'a, B: Backend> Turn<'a, B> {
         }
         self.stream.delta();
         self.tokens.extend_from_slice(kept);
+        if self.options.likelihoods.is_some() {
+            // They were drawn in an earlier turn.
+            self.likelihoods.extend(kept.iter().map(|token| Likelihood::certain(token.token)));
+        }
         self.limit()?;
         for &token in next {
             if !self.constraint.allows(token)? {
@@ -371,6 +386,7 @@ impl<'a, B: Backend> Turn<'a, B> {
     }
 
     fn go_on(&mut self, sampler: &mut Sampler) -> Result<StopReason, Error> {
+        sampler.begin();
         // How close a draw by chance is to another one cannot be told.
         self.noise = self.session.backend().noise().filter(|_| sampler.is_greedy());
         loop {
@@ -445,6 +461,10 @@ impl<'a, B: Backend> Turn<'a, B> {
         self.constraint.accept(token)?;
         self.follow(token, source)?;
         self.tokens.push(DecodedToken { token, source });
+        if self.options.likelihoods.is_some() {
+            let drawn = self.drawn.take().filter(|drawn| drawn.token == token && source != Source::Forced);
+            self.likelihoods.push(drawn.unwrap_or_else(|| Likelihood::certain(token)));
+        }
         match source {
             Source::Sampled => self.stats.sampled_tokens += 1,
             Source::Forced => self.stats.forced_tokens += 1,
@@ -484,8 +504,8 @@ impl<'a, B: Backend> Turn<'a, B> {
         self.stats.ms.mask = ms(self.constraint.elapsed);
         self.stats.ms.decode = ms(self.busy.saturating_sub(self.constraint.elapsed));
         self.stats.ms.total = ms(self.began.elapsed());
-        let Self { start, tokens, stats, .. } = self;
-        Ok(Decoded { start, text: self.stream.into_text(), tokens, stop, stats })
+        let Self { start, tokens, likelihoods, stats, .. } = self;
+        Ok(Decoded { start, text: self.stream.into_text(), tokens, likelihoods, stop, stats })
     }
 }
 

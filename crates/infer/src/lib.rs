@@ -36,6 +36,7 @@ mod decode;
 mod draft;
 mod error;
 mod forced;
+mod likelihood;
 mod retry;
 mod sampler;
 pub mod scripted;
@@ -55,6 +56,7 @@ pub use decode::{
 };
 pub use error::{Error, Kind, Overflow};
 pub use forced::canonical;
+pub use likelihood::Likelihood;
 pub use retry::{Other, Tried, decode_from, likeliest_other};
 pub use sampler::{Draw, Sampler, SamplerOptions};
 pub use session::{Cancel, Prefill, Progress, Session};

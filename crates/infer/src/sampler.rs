@@ -11,12 +11,15 @@
 //! Why drawing first is exact: an allowed token `t` is drawn first with probability `p(t)`, or after a refusal with
 //! probability `(1 − p(A))·p(t)/p(A)`, where `A` are the allowed tokens; the sum is `p(t)/p(A)`.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use toolgate_grammar::TokenId;
 
 use crate::constraint::{Constraint, Mask};
-use crate::{Error, Kind};
+use crate::{DecodedToken, Error, Kind};
 
 /// Tokens of a mask that may be refused before an exact one is asked for.
 const REFUSALS: u32 = 8;
@@ -43,11 +46,29 @@ pub struct SamplerOptions {
     pub min_p: f32,
     /// Where the random draws start.
     pub seed: u64,
+    /// Taken off a token's logit for each time that it stands in the turn already; negative values favour it. 0 is off.
+    pub frequency_penalty: f32,
+    /// Taken off the logit of a token that stands in the turn already. 0 is off.
+    pub presence_penalty: f32,
+    /// The logit of a token that stands in the turn already is divided by it where it is positive, else multiplied. 1 is off.
+    pub repeat_penalty: f32,
+    /// Added to the logits of these tokens.
+    pub bias: Vec<(TokenId, f32)>,
 }
 
 impl Default for SamplerOptions {
     fn default() -> Self {
-        Self { temperature: 0.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0 }
+        Self {
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            seed: 0,
+            frequency_penalty: 0.0,
+            presence_penalty: 0.0,
+            repeat_penalty: 1.0,
+            bias: Vec::new(),
+        }
     }
 }
 
@@ -94,6 +115,9 @@ pub struct Sampler {
     rng: Xoshiro256PlusPlus,
     /// Scratch: kept between draws, so that none allocates for a whole vocabulary.
     candidates: Vec<Candidate>,
+    /// How often each token stands among the first so many of the turn.
+    seen: HashMap<TokenId, u32>,
+    counted: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,32 +132,37 @@ impl Sampler {
     /// A sampler with these options.
     ///
     /// # Errors
-    /// [`Kind::Options`] for a negative or non-finite temperature, or a `top_p` or `min_p` outside 0 to 1.
+    /// [`Kind::Options`] for a negative or non-finite temperature, a `top_p` or `min_p` outside 0 to 1, or a penalty or bias that is
+    /// no number (a `repeat_penalty` has to be more than 0).
     pub fn new(options: &SamplerOptions) -> Result<Self, Error> {
         let fraction = |x: f32| (0.0..=1.0).contains(&x);
+        let numbers = [options.frequency_penalty, options.presence_penalty, options.repeat_penalty];
+        let mut numbers = numbers.into_iter().chain(options.bias.iter().map(|&(_, bias)| bias));
         let refused = if !options.temperature.is_finite() || options.temperature < 0.0 {
             Some(format!("temperature {}: it must be 0 or more", options.temperature))
         } else if !fraction(options.top_p) {
             Some(format!("top_p {}: it must be between 0 and 1", options.top_p))
         } else if !fraction(options.min_p) {
             Some(format!("min_p {}: it must be between 0 and 1", options.min_p))
+        } else if !numbers.all(f32::is_finite) || options.repeat_penalty <= 0.0 {
+            Some("penalties and biases must be numbers, and repeat_penalty more than 0".to_owned())
         } else {
             None
         };
         match refused {
             Some(message) => Err(Error::new(Kind::Options, message)),
-            None => Ok(Self {
-                options: options.clone(),
-                rng: Xoshiro256PlusPlus::seed_from_u64(options.seed),
-                candidates: Vec::new(),
-            }),
+            None => Ok(Self::with(options.clone())),
         }
     }
 
     /// Takes the likeliest token.
     pub fn greedy() -> Self {
-        let options = SamplerOptions::default();
-        Self { rng: Xoshiro256PlusPlus::seed_from_u64(options.seed), options, candidates: Vec::new() }
+        Self::with(SamplerOptions::default())
+    }
+
+    fn with(options: SamplerOptions) -> Self {
+        let rng = Xoshiro256PlusPlus::seed_from_u64(options.seed);
+        Self { options, rng, candidates: Vec::new(), seen: HashMap::new(), counted: 0 }
     }
 
     /// The options it was made with.
@@ -144,6 +173,44 @@ impl Sampler {
     /// Whether it takes the likeliest token.
     pub(crate) fn is_greedy(&self) -> bool {
         self.options.temperature == 0.0
+    }
+
+    /// The logits to draw from behind a text of a turn: with the penalties of what it holds, and the biases.
+    pub(crate) fn weighed<'a>(&mut self, logits: &'a [f32], text: &[DecodedToken]) -> Cow<'a, [f32]> {
+        let SamplerOptions { frequency_penalty, presence_penalty, repeat_penalty, bias, .. } = &self.options;
+        let penalizes = *frequency_penalty != 0.0 || *presence_penalty != 0.0 || *repeat_penalty != 1.0;
+        if !penalizes && bias.is_empty() {
+            return Cow::Borrowed(logits);
+        }
+        let mut logits = logits.to_vec();
+        if penalizes {
+            if text.len() < self.counted {
+                // Another text.
+                self.seen.clear();
+                self.counted = 0;
+            }
+            for token in text.get(self.counted..).unwrap_or_default() {
+                *self.seen.entry(token.token).or_insert(0) += 1;
+            }
+            self.counted = text.len();
+            for (&token, &times) in &self.seen {
+                let Some(logit) = logits.get_mut(token as usize) else { continue };
+                *logit = if *logit > 0.0 { *logit / repeat_penalty } else { *logit * repeat_penalty };
+                *logit -= frequency_penalty * times as f32 + presence_penalty;
+            }
+        }
+        for &(token, bias) in bias {
+            if let Some(logit) = logits.get_mut(token as usize) {
+                *logit += bias;
+            }
+        }
+        Cow::Owned(logits)
+    }
+
+    /// Forgets what stood in an earlier turn.
+    pub(crate) fn begin(&mut self) {
+        self.seen.clear();
+        self.counted = 0;
     }
 
     /// Draws a token that `constraint` allows. The constraint does not move.

@@ -1,38 +1,74 @@
-//! A message's request, read field by field. What this server cannot do is refused, and fields that change nothing are
-//! passed over.
+//! A message's request, read field by field. What holds the answer is held or refused, what changes nothing is passed over, and what
+//! else is not done here is told beside the answer.
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 
 use serde_json::{Value, json};
-use toolgate_chat::{ToolCall, ToolChoice, ToolSpec, Transcript};
+use toolgate_chat::{ToolCall, ToolChoice};
 
 use crate::engine::Sampling;
-use crate::serve::ask::{Ask, PARALLEL, Tools, answer_schema, any_seed, no_tool};
+use crate::serve::ask::{Ask, Defined, PARALLEL, Tools};
 use crate::serve::field::Field;
-use crate::serve::history::{History, arguments, content, result_part, text_part};
+use crate::serve::form::{self, Form};
+use crate::serve::history::{Conversation, History, arguments};
+use crate::serve::parts::{content, content_of, part, said};
 use crate::serve::refusal::Refusal;
+use crate::serve::sampling::{self, Bounds};
 
 /// Reads a request.
 pub(super) fn read(body: &Value) -> Result<Ask, Refusal> {
     let root = Field::root(body);
-    let transcript = history(&root)?.finish(&root.at("messages"))?;
-    Ok(Ask { sampling: sampling(&root)?, ..asked(&root, transcript)? })
+    refuse_unsupported(&root)?;
+    let conversation = history(&root)?.finish(&root.at("messages"))?;
+    let bounds = Bounds { max_tokens: &["max_tokens"], stop: "stop_sequences" };
+    if !root.at("max_tokens").is_there() {
+        root.at("max_tokens").warn("max_tokens is missing: the server's own bound counts");
+    }
+    let sampling = sampling::read(&root, &bounds)?;
+    asked(&root, conversation, sampling)
 }
 
 /// Reads a request to count the tokens of a prompt, which says nothing of the turn behind it.
 pub(in crate::serve) fn read_counted(body: &Value) -> Result<Ask, Refusal> {
     let root = Field::root(body);
-    asked(&root, history(&root)?.counted())
+    let conversation = Conversation { transcript: history(&root)?.counted(), begun: None };
+    asked(&root, conversation, Sampling::default())
 }
 
-/// All but how tokens are drawn.
-fn asked(root: &Field<'_>, transcript: Transcript) -> Result<Ask, Refusal> {
-    root.at("mcp_servers").not_supported(&[json!([])])?;
+/// What would change the answer and is not done here; and what is left out without a word of it in the answer.
+fn refuse_unsupported(root: &Field<'_>) -> Result<(), Refusal> {
+    let thread = root.at("thread");
+    if thread.is_there() {
+        // As the API words it: its SDK then sends the whole conversation.
+        let refusal =
+            thread.wrong("threads are not kept here: send the full conversation without \"thread\"");
+        return Err(refusal.with_details(json!({"error_code": "thread_unsupported_request"})));
+    }
+    let compaction = root.at("compaction");
+    if compaction.is_there() {
+        return Err(compaction.wrong("conversations are not summed up here: ask for a summary in a message"));
+    }
+    for (name, message) in [
+        ("mcp_servers", "servers of tools are not called from here: their tools are left out"),
+        ("container", "nothing is run in containers here"),
+        ("context_management", "the conversation is used as it is sent: nothing in it is cleared"),
+    ] {
+        let field = root.at(name);
+        if field.value().is_some_and(|value| *value != json!([])) {
+            field.warn(message);
+        }
+    }
+    Ok(())
+}
+
+/// All but what the conversation is and how tokens are drawn.
+fn asked(root: &Field<'_>, conversation: Conversation, sampling: Sampling) -> Result<Ask, Refusal> {
     let tools = tools(root)?;
     let choice = root.at("tool_choice");
-    Ok(Ask {
-        model: root.at("model").needed_text()?.to_owned(),
-        transcript,
+    let ask = Ask {
+        model: root.at("model").text()?.map(str::to_owned),
+        conversation,
         choice: self::choice(&choice, &tools)?,
         tools,
         parallel: match choice.at("disable_parallel_tool_use").boolean()? {
@@ -40,23 +76,36 @@ fn asked(root: &Field<'_>, transcript: Transcript) -> Result<Ask, Refusal> {
             Some(true) => Some(NonZeroUsize::MIN),
             Some(false) => Some(PARALLEL),
         },
-        form: form(root)?,
-        sampling: Sampling::default(),
+        form: form::read(root, form(root)?)?,
+        sampling,
+        choices: NonZeroUsize::MIN,
+        likelihoods: None,
         stream: root.at("stream").boolean()?.unwrap_or(false),
-    })
+        warnings: root.warnings(),
+    };
+    ask.settled(root)
 }
 
+/// Tools with schemas of their own; clients of the other API send theirs in its envelope. Those that the API's servers run, or whose
+/// schemas its models know, are left out.
 fn tools(root: &Field<'_>) -> Result<Tools, Refusal> {
-    let mut tools = Tools::default();
-    for tool in root.at("tools").list()? {
-        if tool.at("type").text()?.is_some_and(|kind| kind != "custom") {
-            return Err(tool.at("type").wrong("only tools with an input_schema can be called here"));
+    let mut defined = Vec::new();
+    for at in root.at("tools").list()? {
+        let function = at.at("function");
+        match at.at("type").text()? {
+            None | Some("custom") => defined.push(Defined { definition: at.clone(), at }),
+            Some("function") if function.is_there() => {
+                at.warn("the definition is taken for a tool's: the API has it without \"function\"");
+                defined.push(Defined { definition: function, at });
+            }
+            Some(kind) => {
+                let kind: String = kind.chars().take(40).collect();
+                at.at("type")
+                    .warn(format!("this tool is left out: those of the type {kind:?} are not run here"));
+            }
         }
-        let Some(definition) = tool.value() else { continue };
-        let spec = ToolSpec::from_anthropic(definition).map_err(|error| no_tool(&tool, &error))?;
-        tools.add(spec, definition, &tool.at("input_schema"))?;
     }
-    Ok(tools)
+    Ok(Tools::read(&defined))
 }
 
 fn choice(field: &Field<'_>, tools: &Tools) -> Result<ToolChoice, Refusal> {
@@ -67,7 +116,7 @@ fn choice(field: &Field<'_>, tools: &Tools) -> Result<ToolChoice, Refusal> {
         "auto" => Ok(ToolChoice::Auto),
         "none" => Ok(ToolChoice::None),
         "any" if tools.specs.is_empty() => {
-            Err(field.wrong("a call is required, but the request has no tools"))
+            Err(field.wrong("a call is required, but the request has no tools that can be called here"))
         }
         "any" => Ok(ToolChoice::Required),
         "tool" => Ok(ToolChoice::Only(vec![tools.name(&field.at("name"))?])),
@@ -76,11 +125,11 @@ fn choice(field: &Field<'_>, tools: &Tools) -> Result<ToolChoice, Refusal> {
 }
 
 /// The answer's schema, under either of the names that it has had.
-fn form(root: &Field<'_>) -> Result<Option<Value>, Refusal> {
+fn form<'a>(root: &Field<'a>) -> Result<Option<(Field<'a>, Form)>, Refusal> {
     for format in [root.at("output_config").at("format"), root.at("output_format")] {
         if format.is_there() {
             return match format.kind()? {
-                "json_schema" => answer_schema(&format.at("schema")).map(Some),
+                "json_schema" => Ok(Some((format.clone(), form::schema(&format.at("schema"))?))),
                 _ => Err(format.at("type").wrong("expected \"json_schema\"")),
             };
         }
@@ -88,27 +137,9 @@ fn form(root: &Field<'_>) -> Result<Option<Value>, Refusal> {
     Ok(None)
 }
 
-fn sampling(root: &Field<'_>) -> Result<Sampling, Refusal> {
-    let default = Sampling::default();
-    let max_tokens = root.at("max_tokens");
-    let stop = root.at("stop_sequences").list()?;
-    let stop: Result<Vec<String>, Refusal> =
-        stop.iter().map(|text| text.needed_text().map(str::to_owned)).collect();
-    Ok(Sampling {
-        temperature: root.at("temperature").number(0.0, 1.0)?.unwrap_or(default.temperature),
-        top_p: root.at("top_p").number(0.0, 1.0)?.unwrap_or(default.top_p),
-        top_k: root.at("top_k").count()?.unwrap_or(default.top_k),
-        min_p: default.min_p,
-        // Not in the API; the same seed gives the same turn here too.
-        seed: root.at("seed").integer()?.map_or_else(any_seed, i64::cast_unsigned),
-        max_tokens: max_tokens.count()?.ok_or_else(|| max_tokens.wrong("max_tokens is missing"))?,
-        stop: stop?.into_iter().filter(|text| !text.is_empty()).collect(),
-    })
-}
-
-fn history(root: &Field<'_>) -> Result<History, Refusal> {
+fn history<'a>(root: &Field<'a>) -> Result<History<'a>, Refusal> {
     let mut history = History::default();
-    if let Some(system) = content(&root.at("system"), system_part)? {
+    if let Some(system) = content_of(&root.at("system"), system_part)? {
         history.system(&system);
     }
     let messages = root.at("messages");
@@ -117,7 +148,7 @@ fn history(root: &Field<'_>) -> Result<History, Refusal> {
             "user" => user(&message, &mut history)?,
             "assistant" => assistant(&message, &mut history)?,
             // Some programs send the one of the other API.
-            "system" => history.system(&content(&message.at("content"), text_part)?.unwrap_or_default()),
+            "system" => history.system(&content(&message.at("content"))?.unwrap_or_default()),
             _ => return Err(message.at("role").wrong("expected \"user\" or \"assistant\"")),
         }
     }
@@ -126,56 +157,147 @@ fn history(root: &Field<'_>) -> Result<History, Refusal> {
 
 /// The text of a part of the system prompt. What Claude Code puts in front for its accounts is another with each request, and nothing
 /// behind it would be known from the request before.
-fn system_part<'a>(part: &Field<'a>) -> Result<&'a str, Refusal> {
-    let text = text_part(part)?;
-    Ok(if text.starts_with(ACCOUNTS) { "" } else { text })
+fn system_part<'a>(field: &Field<'a>) -> Result<Cow<'a, str>, Refusal> {
+    let text = part(field)?;
+    Ok(if text.starts_with(ACCOUNTS) { "".into() } else { text })
 }
 
 /// How that begins.
 const ACCOUNTS: &str = "x-anthropic-billing-header:";
 
 /// A user's message: the results of calls first, then what the person says.
-fn user(message: &Field<'_>, history: &mut History) -> Result<(), Refusal> {
+fn user<'a>(message: &Field<'a>, history: &mut History<'a>) -> Result<(), Refusal> {
     let body = message.at("content");
-    if let Some(Value::String(text)) = body.value() {
-        return history.user(text);
-    }
-    let mut texts: Vec<&str> = Vec::new();
-    let mut results = 0;
-    for block in body.needed_list()? {
-        if block.kind()? != "tool_result" {
-            texts.push(text_part(&block)?);
+    let Some(Value::Array(_)) = body.value() else {
+        history.user(&said(&body)?);
+        return Ok(());
+    };
+    let mut texts: Vec<Cow<'a, str>> = Vec::new();
+    let (mut results, mut is_behind) = (0, false);
+    for block in body.list()? {
+        if block.at("type").value().is_none_or(|kind| kind != "tool_result") {
+            texts.push(part(&block)?);
             continue;
         }
-        if !texts.is_empty() {
-            return Err(block.wrong("the results of calls come first in a message"));
+        if !texts.is_empty() && !is_behind {
+            is_behind = true;
+            block.warn("the results of calls come first in a message: this one is put in front of its texts");
         }
         results += 1;
-        let result = content(&block.at("content"), result_part)?.unwrap_or_default();
+        let result = content(&block.at("content"))?.unwrap_or_default();
         let is_error = Some(block.at("is_error").boolean()?.unwrap_or(false));
-        history.result(&block.at("tool_use_id"), result, is_error)?;
+        history.result(block.at("tool_use_id"), result, is_error)?;
     }
-    if texts.is_empty() && results > 0 { Ok(()) } else { history.user(&texts.join("\n")) }
+    if texts.is_empty() && results > 0 {
+        return Ok(());
+    }
+    history.user(&texts.join("\n"));
+    Ok(())
 }
 
-fn assistant(message: &Field<'_>, history: &mut History) -> Result<(), Refusal> {
+fn assistant<'a>(message: &Field<'a>, history: &mut History<'a>) -> Result<(), Refusal> {
     let body = message.at("content");
-    if let Some(Value::String(text)) = body.value() {
-        return history.assistant(message, Some(text.clone()), None, Vec::new());
-    }
+    let Some(Value::Array(_)) = body.value() else {
+        let text = said(&body)?;
+        history.assistant((!text.is_empty()).then_some(text), None, Vec::new());
+        return Ok(());
+    };
     let (mut texts, mut thoughts, mut calls) = (Vec::new(), Vec::new(), Vec::new());
-    for block in body.needed_list()? {
-        match block.kind()? {
-            "thinking" => thoughts.push(block.at("thinking").needed_text()?),
-            "redacted_thinking" => {}
-            "tool_use" => {
-                let name = block.at("name").needed_text()?;
-                let arguments = arguments(&block.at("input"))?;
-                calls.push(ToolCall::new(name, arguments).with_id(block.at("id").needed_text()?));
+    for block in body.list()? {
+        match block.at("type").text()? {
+            Some("thinking") => thoughts.push(block.at("thinking").text()?.unwrap_or_default().into()),
+            Some("redacted_thinking") => {}
+            Some("tool_use") => {
+                let made = ToolCall::new(block.at("name").needed_text()?, arguments(&block.at("input")));
+                let made = match block.at("id").text()?.filter(|id| !id.is_empty()) {
+                    Some(id) => made.with_id(id),
+                    None => made,
+                };
+                calls.push((block, made));
             }
-            _ => texts.push(text_part(&block)?),
+            Some(kind) if is_of_servers(kind) => {
+                block.warn("what a server of the API did is left out: its results are for its own models");
+            }
+            _ => texts.push(part(&block)?),
         }
     }
-    let joined = |texts: Vec<&str>| (!texts.is_empty()).then(|| texts.join("\n"));
-    history.assistant(message, joined(texts), joined(thoughts), calls)
+    let joined = |texts: Vec<Cow<'a, str>>| Some(texts.join("\n")).filter(|text| !text.is_empty());
+    history.assistant(joined(texts), joined(thoughts), calls);
+    Ok(())
+}
+
+/// Whether a block of a turn is of what the API's own servers did in it.
+fn is_of_servers(kind: &str) -> bool {
+    ["server_tool_use", "mcp_tool_use", "compaction", "container_upload", "fallback"].contains(&kind)
+        || kind.ends_with("_tool_result")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn asked(more: Value) -> Result<Ask, Refusal> {
+        let mut body = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        read(&body)
+    }
+
+    fn warned(ask: &Ask) -> Vec<&str> {
+        ask.warnings.iter().map(|warning| warning.pointer.as_str()).collect()
+    }
+
+    #[test]
+    fn tools_that_servers_run_are_left_out_and_named() {
+        let ask = asked(json!({"tools": [
+            {"name": "a", "input_schema": {"type": "object"}},
+            {"type": "custom", "name": "b", "input_schema": {"type": "object"}},
+            {"type": "web_search_20250305", "name": "web_search"},
+            {"type": "bash_20250124", "name": "bash"},
+            {"type": "function", "function": {"name": "c", "parameters": {"type": "object"}}},
+        ], "mcp_servers": [{"type": "url", "url": "https://example.org", "name": "m"}]}))
+        .unwrap();
+        assert_eq!(
+            ask.tools.specs.iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>(),
+            ["a", "b", "c"]
+        );
+        assert_eq!(warned(&ask), ["/mcp_servers", "/tools/2/type", "/tools/3/type", "/tools/4"]);
+    }
+
+    #[test]
+    fn a_conversation_in_which_servers_ran_tools_goes_on() {
+        let ask = asked(json!({"messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Who won?"}, {"type": "image", "source": {"type": "url", "url": "u"}}]},
+            {"role": "assistant", "content": [
+                {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "q"}},
+                {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+                {"type": "text", "text": "Norway."},
+                {"type": "tool_use", "id": "t", "name": "f", "input": "{broken"},
+            ]},
+            {"role": "user", "content": [
+                {"type": "text", "text": "Go on."},
+                {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "3:1"}}]},
+            ]},
+        ]}))
+        .unwrap();
+        assert_eq!(
+            warned(&ask),
+            [
+                "/messages/0/content/1",
+                "/messages/1/content/0",
+                "/messages/1/content/1",
+                "/messages/1/content/3/input",
+                "/messages/2/content/1"
+            ]
+        );
+        let told = serde_json::to_string(&ask.conversation.transcript).unwrap();
+        assert!(told.contains("\"3:1\"") && told.contains("Norway.") && told.contains("Go on."), "{told}");
+    }
+
+    #[test]
+    fn a_thread_is_refused_in_the_words_that_its_sdk_goes_on_from() {
+        let refusal = asked(json!({"thread": {"type": "create"}})).unwrap_err();
+        assert_eq!(refusal.details, Some(json!({"error_code": "thread_unsupported_request"})));
+    }
 }

@@ -7,11 +7,13 @@ use crate::serve::api::{Api, Frame, Reply};
 use crate::serve::ask::Ask;
 use crate::serve::refusal::{Refusal, Why};
 use crate::serve::turn::{Finish, Outcome, Step, Usage};
+use crate::serve::warning::{self, Warning};
 
 /// The writer of one answer.
 pub(in crate::serve) struct Anthropic {
     id: String,
     reply: Reply,
+    warnings: Vec<Warning>,
     /// Blocks that have ended.
     blocks: usize,
     open: Option<Block>,
@@ -30,12 +32,19 @@ impl Api for Anthropic {
 
     fn read(body: &Value, reply: Reply) -> Result<(Ask, Self), Refusal> {
         let id = format!("msg_{}", uuid::Uuid::new_v4().simple());
-        Ok((request::read(body)?, Self { id, reply, blocks: 0, open: None }))
+        Ok((request::read(body)?, Self { id, reply, warnings: Vec::new(), blocks: 0, open: None }))
+    }
+
+    fn warn(&mut self, warnings: Vec<Warning>) {
+        self.warnings = warnings;
     }
 
     fn refusal(refusal: &Refusal, request: &str) -> Value {
-        let message = &refusal.message;
-        json!({"type": "error", "error": {"type": kind(refusal.why), "message": message}, "request_id": request})
+        let mut error = json!({"type": kind(refusal.why), "message": refusal.message});
+        if let (Some(error), Some(details)) = (error.as_object_mut(), &refusal.details) {
+            error.insert("details".to_owned(), details.clone());
+        }
+        json!({"type": "error", "error": error, "request_id": request})
     }
 
     fn whole(&self, outcome: &Outcome) -> Value {
@@ -84,6 +93,8 @@ impl Api for Anthropic {
                 self.grow(Block::Call, json!({"type": "input_json_delta", "partial_json": text}))
             }
             Step::CallEnded => self.end(),
+            // The API has one answer to a request.
+            Step::Next(_) => Vec::new(),
             // An event of a name that the API does not have would end the stream for some clients.
             Step::Ran(event) => vec![frame("ping", json!({"toolgate": event}))],
             Step::Done(outcome) => self.last(&outcome),
@@ -97,10 +108,14 @@ impl Api for Anthropic {
 
 impl Anthropic {
     fn message(&self, content: Vec<Value>, usage: Usage) -> Value {
-        json!({
+        let mut message = json!({
             "id": self.id, "type": "message", "role": "assistant", "model": self.reply.model, "content": content,
             "stop_reason": null, "stop_sequence": null, "usage": self::usage(usage),
-        })
+        });
+        if let Some(message) = message.as_object_mut() {
+            message.extend(warning::body(&self.warnings).map(|told| ("warnings".to_owned(), told)));
+        }
+        message
     }
 
     /// Begins a block, after the end of the one before.

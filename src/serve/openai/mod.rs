@@ -3,5 +3,5 @@
 mod request;
 mod response;
 
-pub(super) use request::sampling;
+pub(super) use request::{choice, left_out, parallel};
 pub(super) use response::OpenAi;

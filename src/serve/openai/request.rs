@@ -1,25 +1,30 @@
-//! A chat completion's request, read field by field. What this server cannot do is refused, and fields that change nothing
-//! are passed over.
+//! A chat completion's request, read field by field. What holds the answer is held or refused, what changes nothing is passed over, and
+//! what else is not done here is told beside the answer.
 
 use std::num::NonZeroUsize;
 
 use serde_json::{Value, json};
-use toolgate_chat::{ToolCall, ToolChoice, ToolSpec, Transcript};
+use toolgate_chat::{ToolCall, ToolChoice};
 
-use crate::engine::Sampling;
-use crate::serve::ask::{Ask, PARALLEL, Tools, answer_schema, any_seed, no_tool};
+use crate::serve::ask::{Ask, Defined, PARALLEL, Tools};
 use crate::serve::field::Field;
-use crate::serve::history::{History, arguments, content, result_part, text_part};
+use crate::serve::form;
+use crate::serve::history::{Conversation, History, arguments};
+use crate::serve::parts::{content, said};
 use crate::serve::refusal::Refusal;
+use crate::serve::sampling::{self, Bounds, MOST_ALTERNATIVES};
 
 /// What the request asks of the answer's form beside the turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extras {
     /// A last chunk with the tokens used.
     pub(super) usage: bool,
-    /// How the turn was decided between call and answer.
+    /// How likely the tokens were, and how the turn was decided between call and answer.
     pub(super) logprobs: bool,
 }
+
+/// Answers to one request at most, as the API has it.
+const MOST_CHOICES: usize = 128;
 
 /// Reads a request.
 pub(super) fn read(body: &Value) -> Result<(Ask, Extras), Refusal> {
@@ -27,66 +32,108 @@ pub(super) fn read(body: &Value) -> Result<(Ask, Extras), Refusal> {
     refuse_unsupported(&root)?;
     let mut tools = tools(&root)?;
     let choice = choice(&root.at("tool_choice"), &mut tools)?;
+    let conversation = conversation(&root.at("messages"))?;
+    let logprobs = root.at("logprobs").boolean()?.unwrap_or(false);
+    let alternatives = alternatives(&root.at("top_logprobs"), logprobs)?;
+    let bounds = Bounds { max_tokens: &["max_completion_tokens", "max_tokens"], stop: "stop" };
     let ask = Ask {
-        model: root.at("model").needed_text()?.to_owned(),
-        transcript: transcript(&root.at("messages"))?,
+        model: root.at("model").text()?.map(str::to_owned),
+        conversation,
         tools,
         choice,
-        parallel: match root.at("parallel_tool_calls").boolean()? {
-            None => None,
-            Some(true) => Some(PARALLEL),
-            Some(false) => Some(NonZeroUsize::MIN),
-        },
-        form: form(&root.at("response_format"))?,
-        sampling: sampling(&root)?,
+        parallel: parallel(&root)?,
+        form: form::read(&root, form::response_format(&root.at("response_format"))?)?,
+        sampling: sampling::read(&root, &bounds)?,
+        choices: choices(&root.at("n"))?,
+        likelihoods: logprobs.then_some(alternatives),
         stream: root.at("stream").boolean()?.unwrap_or(false),
+        warnings: root.warnings(),
     };
-    let extras = Extras {
-        usage: root.at("stream_options").at("include_usage").boolean()?.unwrap_or(false),
-        logprobs: root.at("logprobs").boolean()?.unwrap_or(false),
-    };
-    Ok((ask, extras))
+    let extras =
+        Extras { usage: root.at("stream_options").at("include_usage").boolean()?.unwrap_or(false), logprobs };
+    Ok((ask.settled(&root)?, extras))
 }
 
-/// What would change the answer and is not done here.
+/// What would change the answer and is not done here; and what is left out without a word of it in the answer.
 fn refuse_unsupported(root: &Field<'_>) -> Result<(), Refusal> {
-    let zero = [json!(0), json!(0.0)];
-    root.at("n").not_supported(&[json!(1)])?;
-    root.at("frequency_penalty").not_supported(&zero)?;
-    root.at("presence_penalty").not_supported(&zero)?;
-    root.at("logit_bias").not_supported(&[json!({})])?;
-    root.at("top_logprobs").not_supported(&[json!(0)])?;
     root.at("audio").not_supported(&[])?;
-    root.at("modalities").not_supported(&[json!(["text"])])?;
-    root.at("web_search_options").not_supported(&[])?;
+    root.at("modalities").not_supported(&[json!([]), json!(["text"])])?;
     for (old, new) in [("functions", "tools"), ("function_call", "tool_choice")] {
         if root.at(old).is_there() {
             return Err(root.at(old).wrong(format!("this form is long deprecated: send \"{new}\"")));
         }
     }
+    for (name, message) in [
+        ("web_search_options", "nothing searches the web here: the model answers from what it knows"),
+        ("moderation", "nothing is moderated here"),
+    ] {
+        if root.at(name).is_there() {
+            root.at(name).warn(message);
+        }
+    }
+    if root.at("store").boolean()?.unwrap_or(false) {
+        root.at("store").warn("nothing is stored here: the answer cannot be fetched again");
+    }
     Ok(())
 }
 
-fn tools(root: &Field<'_>) -> Result<Tools, Refusal> {
-    let mut tools = Tools::default();
-    for tool in root.at("tools").list()? {
-        if tool.kind()? != "function" {
-            return Err(tool.at("type").wrong("only tools of the type \"function\" can be called here"));
-        }
-        let Some(definition) = tool.at("function").value() else {
-            return Err(tool.at("function").wrong("the function is missing"));
-        };
-        let spec =
-            ToolSpec::from_openai(definition).map_err(|error| no_tool(&tool.at("function"), &error))?;
-        tools.add(spec, definition, &tool.at("function").at("parameters"))?;
+fn choices(field: &Field<'_>) -> Result<NonZeroUsize, Refusal> {
+    let wanted = field.count()?.filter(|n| *n <= MOST_CHOICES);
+    match (field.is_there(), wanted.and_then(NonZeroUsize::new)) {
+        (_, Some(wanted)) => Ok(wanted),
+        (false, None) => Ok(NonZeroUsize::MIN),
+        (true, None) => Err(field.wrong(format!("expected a whole number from 1 to {MOST_CHOICES}"))),
     }
-    Ok(tools)
+}
+
+fn alternatives(field: &Field<'_>, logprobs: bool) -> Result<usize, Refusal> {
+    let Some(wanted) = field.integer()? else { return Ok(0) };
+    let wanted = usize::try_from(wanted).ok().filter(|wanted| *wanted <= MOST_ALTERNATIVES);
+    match wanted {
+        Some(wanted) if wanted > 0 && !logprobs => {
+            field.warn("\"logprobs\" is not true: none are told");
+            Ok(0)
+        }
+        Some(wanted) => Ok(wanted),
+        None => Err(field.wrong(format!("expected a whole number from 0 to {MOST_ALTERNATIVES}"))),
+    }
+}
+
+/// Function tools; clients of other APIs send them without the envelope. Those of other kinds are left out.
+fn tools(root: &Field<'_>) -> Result<Tools, Refusal> {
+    let mut defined = Vec::new();
+    for at in root.at("tools").list()? {
+        let function = at.at("function");
+        match at.at("type").text()? {
+            None | Some("function") if function.is_there() => {
+                defined.push(Defined { definition: function, at })
+            }
+            None | Some("function") => {
+                at.warn("the definition is taken for a function's: the API has it under \"function\"");
+                defined.push(Defined { definition: at.clone(), at });
+            }
+            Some(kind) => at.at("type").warn(left_out(kind)),
+        }
+    }
+    Ok(Tools::read(&defined))
+}
+
+/// The most calls of a turn, where the request says whether there may be several.
+pub(in crate::serve) fn parallel(root: &Field<'_>) -> Result<Option<NonZeroUsize>, Refusal> {
+    let several = root.at("parallel_tool_calls").boolean()?;
+    Ok(several.map(|several| if several { PARALLEL } else { NonZeroUsize::MIN }))
+}
+
+/// What is said of a tool of another kind.
+pub(in crate::serve) fn left_out(kind: &str) -> String {
+    let kind: String = kind.chars().take(40).collect();
+    format!("this tool is left out: those of the type {kind:?} are not run here")
 }
 
 /// The choice; one that leaves only some tools takes the others away.
-fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice, Refusal> {
+pub(in crate::serve) fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice, Refusal> {
     let required = |tools: &Tools, choice| match tools.specs.is_empty() {
-        true => Err(field.wrong("a call is required, but the request has no tools")),
+        true => Err(field.wrong("a call is required, but the request has no tools that can be called here")),
         false => Ok(choice),
     };
     match field.value() {
@@ -94,18 +141,24 @@ fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice, Refusal> {
         Some(Value::String(word)) => match word.as_str() {
             "auto" => Ok(ToolChoice::Auto),
             "none" => Ok(ToolChoice::None),
-            "required" => required(tools, ToolChoice::Required),
+            // The second is Mistral's word for it, and Anthropic's.
+            "required" | "any" => required(tools, ToolChoice::Required),
             _ => Err(field.wrong("expected \"auto\", \"none\", \"required\" or an object")),
         },
         Some(_) => match field.kind()? {
-            "function" => Ok(ToolChoice::Only(vec![tools.name(&field.at("function").at("name"))?])),
+            "function" => Ok(ToolChoice::Only(vec![tools.name(&named(field))?])),
             "allowed_tools" => {
                 let allowed = field.at("allowed_tools");
+                let allowed = if allowed.is_there() { &allowed } else { field };
                 let list = allowed.at("tools").needed_list()?;
+                let mode = allowed.at("mode").needed_text()?;
+                // Of the tools that were left out there is a warning already.
+                let is_function =
+                    |tool: &&Field<'_>| tool.at("type").value().is_none_or(|kind| kind == "function");
                 let names: Result<Vec<_>, Refusal> =
-                    list.iter().map(|tool| tools.name(&tool.at("function").at("name"))).collect();
+                    list.iter().filter(is_function).map(|tool| tools.name(&named(tool))).collect();
                 let names = names?;
-                match allowed.at("mode").needed_text()? {
+                match mode {
                     "auto" => {
                         tools.specs.retain(|spec| names.contains(&spec.name));
                         Ok(ToolChoice::Auto)
@@ -122,60 +175,23 @@ fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice, Refusal> {
     }
 }
 
-fn form(field: &Field<'_>) -> Result<Option<Value>, Refusal> {
-    if !field.is_there() {
-        return Ok(None);
-    }
-    match field.kind()? {
-        "text" => Ok(None),
-        "json_object" => Ok(Some(json!({"type": "object"}))),
-        "json_schema" => answer_schema(&field.at("json_schema").at("schema")).map(Some),
-        _ => Err(field.at("type").wrong("expected \"text\", \"json_object\" or \"json_schema\"")),
-    }
+/// Where an object names its function; clients of the Responses API have it without the envelope.
+fn named<'a>(field: &Field<'a>) -> Field<'a> {
+    let function = field.at("function");
+    if function.is_there() || !field.at("name").is_there() { function.at("name") } else { field.at("name") }
 }
 
-pub(in crate::serve) fn sampling(root: &Field<'_>) -> Result<Sampling, Refusal> {
-    let default = Sampling::default();
-    let temperature = root.at("temperature").number(0.0, 2.0)?.unwrap_or(default.temperature);
-    let seed = root.at("seed").integer()?.map(|seed| seed.cast_unsigned());
-    let stop = root.at("stop");
-    let stop: Vec<String> = match stop.value() {
-        Some(Value::String(text)) => vec![text.clone()],
-        _ => {
-            stop.list()?.iter().map(|text| text.needed_text().map(str::to_owned)).collect::<Result<_, _>>()?
-        }
-    };
-    let (new, old) = (root.at("max_completion_tokens").count()?, root.at("max_tokens").count()?);
-    Ok(Sampling {
-        temperature,
-        top_p: root.at("top_p").number(0.0, 1.0)?.unwrap_or(default.top_p),
-        top_k: root.at("top_k").count()?.unwrap_or(default.top_k),
-        min_p: root.at("min_p").number(0.0, 1.0)?.unwrap_or(default.min_p),
-        seed: seed.unwrap_or_else(any_seed),
-        // 0 is filled in by the server.
-        max_tokens: new.or(old).unwrap_or(0),
-        stop: stop.into_iter().filter(|text| !text.is_empty()).collect(),
-    })
-}
-
-fn transcript(messages: &Field<'_>) -> Result<Transcript, Refusal> {
+fn conversation(messages: &Field<'_>) -> Result<Conversation, Refusal> {
     let mut history = History::default();
     for message in messages.needed_list()? {
         let body = message.at("content");
-        let needed = |text: Option<String>| text.ok_or_else(|| body.wrong("the content is missing"));
         match message.at("role").needed_text()? {
-            "system" | "developer" => history.system(&needed(content(&body, text_part)?)?),
-            "user" => history.user(&needed(content(&body, text_part)?)?)?,
-            "tool" => {
-                let text = needed(content(&body, result_part)?)?;
-                history.result(&message.at("tool_call_id"), text, None)?;
-            }
-            "assistant" => {
-                let text = content(&body, assistant_part)?.filter(|text| !text.is_empty());
-                let text = text.or(message.at("refusal").text()?.map(str::to_owned));
-                let reasoning = message.at("reasoning_content").text()?.map(str::to_owned);
-                history.assistant(&message, text, reasoning, calls(&message.at("tool_calls"))?)?;
-            }
+            "system" | "developer" => history.system(&said(&body)?),
+            "user" => history.user(&said(&body)?),
+            "tool" => history.result(message.at("tool_call_id"), said(&body)?, None)?,
+            // What came before tools: a result says the function's name.
+            "function" => history.result(message.at("name"), said(&body)?, None)?,
+            "assistant" => assistant(&message, &mut history)?,
             _ => {
                 return Err(message
                     .at("role")
@@ -186,19 +202,129 @@ fn transcript(messages: &Field<'_>) -> Result<Transcript, Refusal> {
     history.finish(messages)
 }
 
-fn assistant_part<'a>(part: &Field<'a>) -> Result<&'a str, Refusal> {
-    match part.kind()? {
-        "refusal" => part.at("refusal").needed_text(),
-        _ => text_part(part),
+fn assistant<'a>(message: &Field<'a>, history: &mut History<'a>) -> Result<(), Refusal> {
+    let body = message.at("content");
+    let text = content(&body)?;
+    let refusal = message.at("refusal").text()?.map(str::to_owned);
+    let calls = calls(message)?;
+    if text.is_none() && refusal.is_none() && calls.is_empty() {
+        body.warn("there is neither a content nor a call here: the message is left out");
     }
+    let text = text.filter(|text| !text.is_empty()).or(refusal);
+    // The first is the name that most servers have for it.
+    let reasoning = ["reasoning_content", "reasoning"].map(|name| message.at(name));
+    let reasoning = reasoning.iter().find_map(|field| field.value()?.as_str()).map(str::to_owned);
+    history.assistant(text, reasoning, calls);
+    Ok(())
 }
 
-fn calls(field: &Field<'_>) -> Result<Vec<ToolCall>, Refusal> {
-    let call = |call: &Field<'_>| {
+fn calls<'a>(message: &Field<'a>) -> Result<Vec<(Field<'a>, ToolCall)>, Refusal> {
+    let call = |call: Field<'a>| {
         let function = call.at("function");
+        let function = if function.is_there() { function } else { call.at("custom") };
         let name = function.at("name").needed_text()?;
-        let arguments = arguments(&function.at("arguments"))?;
-        Ok(ToolCall::new(name, arguments).with_id(call.at("id").needed_text()?))
+        let mut given = function.at("arguments");
+        if !given.is_there() && function.at("input").is_there() {
+            given = function.at("input");
+        }
+        let made = ToolCall::new(name, arguments(&given));
+        let made = match call.at("id").text()?.filter(|id| !id.is_empty()) {
+            Some(id) => made.with_id(id),
+            None => made,
+        };
+        Ok((call, made))
     };
-    field.list()?.iter().map(call).collect()
+    let mut calls: Vec<(Field<'a>, ToolCall)> =
+        message.at("tool_calls").list()?.into_iter().map(call).collect::<Result<_, Refusal>>()?;
+    let old = message.at("function_call");
+    if old.is_there() {
+        let name = old.at("name").needed_text()?;
+        calls.push((old.clone(), ToolCall::new(name, arguments(&old.at("arguments"))).with_id(name)));
+    }
+    Ok(calls)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::serve::form::Form;
+
+    fn asked(more: Value) -> Ask {
+        let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "x"}]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        read(&body).unwrap().0
+    }
+
+    fn warned(ask: &Ask) -> Vec<&str> {
+        ask.warnings.iter().map(|warning| warning.pointer.as_str()).collect()
+    }
+
+    #[test]
+    fn tools_are_read_in_every_form_and_those_of_other_kinds_left_out() {
+        let ask = asked(json!({"tools": [
+            {"type": "function", "function": {"name": "a", "parameters": {"type": "object"}}},
+            {"type": "function", "name": "b", "parameters": {"type": "object"}},
+            {"name": "c", "input_schema": {"type": "object"}},
+            {"type": "custom", "custom": {"name": "d"}},
+            {"type": "web_search"},
+            {"type": "namespace", "name": "n", "tools": []},
+        ]}));
+        assert_eq!(
+            ask.tools.specs.iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>(),
+            ["a", "b", "c"]
+        );
+        assert_eq!(warned(&ask), ["/tools/1", "/tools/2", "/tools/3/type", "/tools/4/type", "/tools/5/type"]);
+    }
+
+    #[test]
+    fn a_choice_names_a_tool_by_the_client_s_name_in_either_form() {
+        let tools = json!([{"type": "function", "function": {"name": "fs/read"}}]);
+        for choice in [
+            json!({"type": "function", "function": {"name": "fs/read"}}),
+            json!({"type": "function", "name": "fs/read"}),
+            json!({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [
+                {"type": "function", "function": {"name": "fs/read"}}, {"type": "web_search"}]}}),
+        ] {
+            let ask = asked(json!({"tools": tools, "tool_choice": choice}));
+            assert_eq!(ask.choice, ToolChoice::Only(vec![toolgate_chat::ToolName::new("fs_read").unwrap()]));
+        }
+        assert_eq!(asked(json!({"tools": tools, "tool_choice": "any"})).choice, ToolChoice::Required);
+    }
+
+    #[test]
+    fn calls_and_results_of_the_old_form_pair() {
+        let ask = asked(json!({"messages": [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}},
+            {"role": "function", "name": "f", "content": "done"},
+        ]}));
+        let told = serde_json::to_string(&ask.conversation.transcript).unwrap();
+        assert!(
+            told.contains("\"content\":\"done\"") && ask.warnings.is_empty(),
+            "{told} {:?}",
+            ask.warnings
+        );
+    }
+
+    #[test]
+    fn what_is_null_is_read_as_nothing_and_told() {
+        let call = json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}});
+        let ask = asked(json!({"messages": [
+            {"role": "user", "content": null},
+            {"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": null},
+            {"role": "assistant", "content": null},
+        ]}));
+        assert_eq!(warned(&ask), ["/messages/0/content", "/messages/2/content", "/messages/3/content"]);
+        assert!(ask.conversation.begun.is_none());
+    }
+
+    #[test]
+    fn an_answer_s_form_is_found_under_the_api_s_own_name_and_others() {
+        let ask = asked(json!({"response_format": {"type": "json_object"}}));
+        assert_eq!(ask.form, Some(Form::Json(json!({"type": "object"}))));
+        assert!(matches!(asked(json!({"guided_choice": ["a"]})).form, Some(Form::Grammar(_))));
+    }
 }

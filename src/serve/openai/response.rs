@@ -5,18 +5,23 @@ use toolgate_chat::ToolCall;
 use toolgate_infer::TurnDecision;
 
 use super::request::{self, Extras};
+use crate::engine::TokenLikelihood;
 use crate::serve::api::{Api, Frame, Reply};
 use crate::serve::ask::Ask;
 use crate::serve::refusal::{Refusal, Why};
-use crate::serve::turn::{Outcome, Step, Usage};
+use crate::serve::turn::{Outcome, Step};
+use crate::serve::warning::{self, Warning};
 
 /// The writer of one answer.
 pub(in crate::serve) struct OpenAi {
     id: String,
     reply: Reply,
     extras: Extras,
-    /// Calls begun so far.
+    warnings: Vec<Warning>,
+    /// Calls of this answer begun so far.
     calls: usize,
+    /// Answers in front of this one.
+    index: usize,
 }
 
 impl Api for OpenAi {
@@ -25,24 +30,34 @@ impl Api for OpenAi {
     fn read(body: &Value, reply: Reply) -> Result<(Ask, Self), Refusal> {
         let (ask, extras) = request::read(body)?;
         let id = format!("chatcmpl-{}", uuid::Uuid::new_v4().simple());
-        Ok((ask, Self { id, reply, extras, calls: 0 }))
+        Ok((ask, Self { id, reply, extras, warnings: Vec::new(), calls: 0, index: 0 }))
+    }
+
+    fn warn(&mut self, warnings: Vec<Warning>) {
+        self.warnings = warnings;
     }
 
     fn refusal(refusal: &Refusal, _: &str) -> Value {
-        json!({"error": {
+        let mut error = json!({
             "message": refusal.message, "type": kind(refusal.why), "param": refusal.pointer, "code": code(refusal.why),
-        }})
+        });
+        add(&mut error, "details", refusal.details.clone());
+        json!({ "error": error })
     }
 
     fn whole(&self, outcome: &Outcome) -> Value {
         let mut body = self.envelope("chat.completion");
-        let mut choice = json!({
-            "index": 0, "message": message(outcome), "logprobs": self.logprobs(outcome),
-            "finish_reason": outcome.finish.openai(),
-        });
-        add(&mut choice, "toolgate", outcome.run.clone());
-        add(&mut body, "choices", Some(json!([choice])));
-        add(&mut body, "usage", Some(usage(outcome.usage)));
+        let choice = |(index, outcome): (usize, &Outcome)| {
+            let mut choice = json!({
+                "index": index, "message": message(outcome), "logprobs": self.logprobs(outcome),
+                "finish_reason": outcome.finish.openai(),
+            });
+            add(&mut choice, "toolgate", outcome.run.clone());
+            choice
+        };
+        add(&mut body, "choices", Some(all(outcome).enumerate().map(choice).collect()));
+        add(&mut body, "usage", Some(usage(outcome)));
+        add(&mut body, "warnings", warning::body(&self.warnings));
         body
     }
 
@@ -52,7 +67,12 @@ impl Api for OpenAi {
 
     fn frames(&mut self, step: Step) -> Vec<Frame> {
         match step {
-            Step::Begun(_) => vec![self.delta(json!({"role": "assistant", "content": ""}))],
+            Step::Begun(_) => vec![self.begin(warning::body(&self.warnings))],
+            Step::Next(outcome) => {
+                let last = self.ended(&outcome);
+                (self.calls, self.index) = (0, self.index + 1);
+                vec![last, self.begin(None)]
+            }
             Step::Reasoning(text) => vec![self.delta(json!({"reasoning_content": text}))],
             Step::Text(text) => vec![self.delta(json!({"content": text}))],
             Step::CallStarted { id, name } => {
@@ -63,8 +83,8 @@ impl Api for OpenAi {
             Step::Arguments(text) => vec![self.call(json!({"function": {"arguments": text}}))],
             Step::CallEnded => Vec::new(),
             Step::Ran(event) => vec![self.chunk(json!({
-                "index": 0, "delta": {}, "logprobs": null, "finish_reason": null, "toolgate": event,
-            }))],
+                "index": self.index, "delta": {}, "logprobs": null, "finish_reason": null, "toolgate": event,
+            }), None)],
             Step::Done(outcome) => self.last(&outcome),
             Step::Failed(refusal) => {
                 vec![frame(Self::refusal(&refusal, &self.reply.request).to_string()), done()]
@@ -78,17 +98,27 @@ impl OpenAi {
         json!({"id": self.id, "object": object, "created": self.reply.created, "model": self.reply.model})
     }
 
-    fn chunk(&self, choice: Value) -> Frame {
+    fn chunk(&self, choice: Value, warnings: Option<Value>) -> Frame {
         let mut chunk = self.envelope("chat.completion.chunk");
         add(&mut chunk, "choices", Some(json!([choice])));
         if self.extras.usage {
             add(&mut chunk, "usage", Some(Value::Null));
         }
+        add(&mut chunk, "warnings", warnings);
         frame(chunk.to_string())
     }
 
+    /// The first chunk of an answer; that of the first one tells what is not done as it was sent.
+    fn begin(&self, warnings: Option<Value>) -> Frame {
+        self.chunk(self.grown(json!({"role": "assistant", "content": ""})), warnings)
+    }
+
     fn delta(&self, delta: Value) -> Frame {
-        self.chunk(json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": null}))
+        self.chunk(self.grown(delta), None)
+    }
+
+    fn grown(&self, delta: Value) -> Value {
+        json!({"index": self.index, "delta": delta, "logprobs": null, "finish_reason": null})
     }
 
     /// A piece of the call that was begun last.
@@ -97,34 +127,60 @@ impl OpenAi {
         self.delta(json!({"tool_calls": [piece]}))
     }
 
-    /// The chunk that tells why it ended, with the whole message beside its empty delta: who joins no pieces finds the
+    /// The chunk that tells why an answer ended, with the whole message beside its empty delta: who joins no pieces finds the
     /// calls there.
-    fn last(&self, outcome: &Outcome) -> Vec<Frame> {
+    fn ended(&self, outcome: &Outcome) -> Frame {
         let mut choice = json!({
-            "index": 0, "delta": {}, "message": message(outcome), "logprobs": self.logprobs(outcome),
+            "index": self.index, "delta": {}, "message": message(outcome), "logprobs": self.logprobs(outcome),
             "finish_reason": outcome.finish.openai(),
         });
         add(&mut choice, "toolgate", outcome.run.clone());
-        let mut frames = vec![self.chunk(choice)];
+        self.chunk(choice, None)
+    }
+
+    fn last(&self, outcome: &Outcome) -> Vec<Frame> {
+        let mut frames = vec![self.ended(outcome)];
         if self.extras.usage {
             let mut chunk = self.envelope("chat.completion.chunk");
             add(&mut chunk, "choices", Some(json!([])));
-            add(&mut chunk, "usage", Some(usage(outcome.usage)));
+            add(&mut chunk, "usage", Some(usage(outcome)));
             frames.push(frame(chunk.to_string()));
         }
         frames.push(done());
         frames
     }
 
-    /// What was read from the model's probabilities: whether the turn is a call. Single tokens are not reported.
+    /// What was read from the model's probabilities: how likely the tokens of an answer were, and whether the turn is a call.
     fn logprobs(&self, outcome: &Outcome) -> Value {
-        match &outcome.decision {
-            Some(decision) if self.extras.logprobs => {
-                json!({"content": null, "refusal": null, "call_decision": call_decision(decision)})
-            }
-            _ => Value::Null,
+        if !self.extras.logprobs {
+            return Value::Null;
         }
+        let content: Option<Value> = outcome.content.as_ref().map(|_| {
+            // The blanks in front of an answer are no part of it.
+            let is_blank = |token: &&TokenLikelihood| token.bytes.iter().all(u8::is_ascii_whitespace);
+            outcome.likelihoods.iter().skip_while(is_blank).map(likelihood).collect()
+        });
+        let mut told = json!({"content": content, "refusal": null});
+        add(&mut told, "call_decision", outcome.decision.as_ref().map(call_decision));
+        told
     }
+}
+
+fn likelihood(token: &TokenLikelihood) -> Value {
+    let told = |bytes: &[u8], likely: f64| {
+        // Nothing is less likely than this in the API.
+        let likely = likely.max(-9999.0);
+        json!({"token": String::from_utf8_lossy(bytes), "logprob": likely, "bytes": bytes})
+    };
+    let mut value = told(&token.bytes, token.log_probability);
+    let top = token.top.iter().map(|(bytes, likely)| told(bytes, *likely)).collect();
+    add(&mut value, "top_logprobs", Some(top));
+    value
+}
+
+/// The answers to a request, in their order.
+fn all(last: &Outcome) -> impl Iterator<Item = &Outcome> {
+    last.earlier.iter().chain([last])
 }
 
 fn call_decision(decision: &TurnDecision) -> Value {
@@ -147,11 +203,14 @@ fn message(outcome: &Outcome) -> Value {
     message
 }
 
-fn usage(usage: Usage) -> Value {
+/// The prompt counts once, whatever number of answers it has.
+fn usage(outcome: &Outcome) -> Value {
+    let first = all(outcome).next().map_or(outcome.usage, |first| first.usage);
+    let completion: usize = all(outcome).map(|outcome| outcome.usage.completion).sum();
     json!({
-        "prompt_tokens": usage.prompt, "completion_tokens": usage.completion,
-        "total_tokens": usage.prompt + usage.completion,
-        "prompt_tokens_details": {"cached_tokens": usage.cached},
+        "prompt_tokens": first.prompt, "completion_tokens": completion,
+        "total_tokens": first.prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": first.cached},
     })
 }
 

@@ -5,14 +5,14 @@
 
 use serde_json::{Value, json};
 
-use super::tools::Names;
+use super::tools::Members;
 use crate::serve::api::Frame;
 use crate::serve::turn::Outcome;
 
 /// The items so far.
 #[derive(Clone, Debug)]
 pub(super) struct Output {
-    names: Names,
+    members: Members,
     /// Events told so far.
     events: u64,
     done: Vec<Value>,
@@ -36,8 +36,8 @@ enum Kind {
 }
 
 impl Output {
-    pub(super) fn new(names: Names) -> Self {
-        Self { names, events: 0, done: Vec::new(), open: None }
+    pub(super) fn new(members: Members) -> Self {
+        Self { members, events: 0, done: Vec::new(), open: None }
     }
 
     /// The items that have ended.
@@ -152,7 +152,7 @@ impl Output {
                 self.of_part("response.output_text.done", &open, json!({"text": text, "logprobs": []}))
             }
             Kind::Call { name, .. } => {
-                let name = self.names.member(name).map_or(name.as_str(), |member| &member.name);
+                let name = self.members.get(name).map_or(name.as_str(), |member| &member.name);
                 let data = json!({"item_id": open.id, "name": name, "arguments": text});
                 self.of_output("response.function_call_arguments.done", data)
             }
@@ -176,7 +176,7 @@ impl Output {
                 "id": open.id, "type": "message", "status": status, "role": "assistant", "content": content,
             }),
             Kind::Call { id, name } => {
-                let member = self.names.member(name);
+                let member = self.members.get(name);
                 let mut item = json!({
                     "id": open.id, "type": "function_call", "status": status, "call_id": id,
                     "name": member.map_or(name.as_str(), |member| &member.name), "arguments": open.text,

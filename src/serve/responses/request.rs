@@ -4,112 +4,91 @@
 use std::num::NonZeroUsize;
 
 use serde_json::{Map, Value, json};
-use toolgate_chat::Transcript;
 
 use super::items;
 use super::store::{Item, Store, WHAT_IS_KEPT};
-use super::tools::{Names, Offered};
+use super::tools::{self, Members};
 use crate::engine::Sampling;
-use crate::serve::ask::{Ask, PARALLEL, answer_schema};
+use crate::serve::ask::Ask;
 use crate::serve::field::Field;
-use crate::serve::history::History;
-use crate::serve::openai::sampling;
+use crate::serve::form;
+use crate::serve::history::{Conversation, History};
+use crate::serve::openai;
 use crate::serve::refusal::{Refusal, Why};
-use crate::serve::warning;
+use crate::serve::sampling::{self, Bounds};
 
 /// A request, and what its answer needs beside the turn.
 pub(super) struct Asked {
     pub(super) ask: Ask,
-    pub(super) names: Names,
+    pub(super) members: Members,
     /// What a response repeats of its request.
     pub(super) echo: Map<String, Value>,
     /// The items that it answers, where it is to be kept.
     pub(super) kept: Option<Vec<Item>>,
 }
 
-/// Reads a request, to a server whose model has this name.
-pub(super) fn read(body: &Value, model: &str, store: &Store) -> Result<Asked, Refusal> {
+/// Reads a request, which may go on from what is kept.
+pub(super) fn read(body: &Value, store: &Store) -> Result<Asked, Refusal> {
     let root = Field::root(body);
     refuse_unsupported(&root)?;
     let input = Input::of(&root, store)?;
     let items = input.fields(&root)?;
 
-    let mut offered = Offered::default();
-    offered.add(&root.at("tools"))?;
+    let mut lists = vec![root.at("tools")];
     for item in &items {
         if items::kind(item)? == "additional_tools" {
-            offered.add(&item.at("tools"))?;
+            lists.push(item.at("tools"));
         }
     }
-    let choice = offered.choice(&root.at("tool_choice"))?;
-    let form = form(&root.at("text").at("format"))?;
-    let ask = Ask {
-        model: root.at("model").text()?.unwrap_or(model).to_owned(),
-        transcript: transcript(&root, &items)?,
-        tools: offered.tools,
-        choice,
-        parallel: match root.at("parallel_tool_calls").boolean()? {
-            None => None,
-            Some(true) => Some(PARALLEL),
-            Some(false) => Some(NonZeroUsize::MIN),
-        },
-        form,
-        // 0 is filled in by the server.
-        sampling: Sampling {
-            max_tokens: root.at("max_output_tokens").bound()?.unwrap_or(0),
-            ..sampling(&root)?
-        },
-        stream: root.at("stream").boolean()?.unwrap_or(false),
-    };
+    let (mut tools, members) = tools::read(&lists)?;
+    let choice = tools::choice(&root.at("tool_choice"), &mut tools)?;
+    let conversation = conversation(&root, &items)?;
+    let bounds = Bounds { max_tokens: &["max_output_tokens"], stop: "stop" };
     let is_kept = root.at("store").boolean()?.unwrap_or(true);
+    let ask = Ask {
+        model: root.at("model").text()?.map(str::to_owned),
+        conversation,
+        tools,
+        choice,
+        parallel: openai::parallel(&root)?,
+        form: form::read(&root, form::response_format(&root.at("text").at("format"))?)?,
+        sampling: sampling::read(&root, &bounds)?,
+        choices: NonZeroUsize::MIN,
+        likelihoods: None,
+        stream: root.at("stream").boolean()?.unwrap_or(false),
+        warnings: root.warnings(),
+    };
     let kept =
         is_kept.then(|| items.iter().filter_map(Field::value).map(|item| item.to_string().into()).collect());
-    Ok(Asked { echo: echo(&root, &ask.sampling)?, ask, names: offered.names, kept })
+    Ok(Asked { echo: echo(&root, &ask.sampling)?, ask: ask.settled(&root)?, members, kept })
 }
 
 /// What would change the answer and is not done here; what only costs more or less is warned of.
 fn refuse_unsupported(root: &Field<'_>) -> Result<(), Refusal> {
     root.at("background").not_supported(&[json!(false)])?;
-    root.at("moderation").not_supported(&[])?;
-    for constraint in [
-        "grammar",
-        "json_schema",
-        "guided_json",
-        "guided_regex",
-        "guided_choice",
-        "guided_grammar",
-        "structured_outputs",
+    for (name, message) in [
+        ("messages", "this API has \"input\" for them"),
+        ("response_format", "this API has \"text\": {\"format\": …} for it"),
+        ("prompt", "prompts are not kept here: send \"instructions\" and \"input\""),
+        ("conversation", "conversations are not kept here: send \"previous_response_id\", or all items"),
     ] {
-        if root.at(constraint).is_there() {
-            return Err(root
-                .at(constraint)
-                .wrong("this API holds an answer by \"text\": {\"format\": …} alone"));
+        if root.at(name).is_there() {
+            return Err(root.at(name).wrong(message));
         }
     }
-    if root.at("response_format").is_there() {
-        return Err(root.at("response_format").wrong("this API has \"text\": {\"format\": …} for it"));
-    }
-    if root.at("messages").is_there() {
-        return Err(root.at("messages").wrong("this API has \"input\" for them"));
-    }
-    if root.at("prompt").is_there() {
-        return Err(root
-            .at("prompt")
-            .wrong("prompts are not kept here: send \"instructions\" and \"input\""));
-    }
-    if root.at("conversation").is_there() {
-        let message = "conversations are not kept here: send \"previous_response_id\", or all items";
-        return Err(root.at("conversation").wrong(message));
-    }
-    if root.at("truncation").text()?.is_some_and(|how| how == "auto") {
-        root.at("truncation")
-            .warn("nothing is left out of a conversation here: one that is too long is refused");
-    }
-    if root.at("context_management").is_there() {
-        root.at("context_management").warn("conversations are not made shorter here");
-    }
-    if root.at("top_logprobs").count().is_ok_and(|count| count.is_some()) {
-        root.at("top_logprobs").warn("probabilities of tokens are not told by this API");
+    for (name, nothing, message) in [
+        (
+            "truncation",
+            json!("disabled"),
+            "nothing is left out of a conversation here: one that is too long is refused",
+        ),
+        ("context_management", json!([]), "conversations are not made shorter here"),
+        ("moderation", json!({}), "nothing is moderated here"),
+        ("top_logprobs", json!(0), "how likely tokens were is not told by this API here"),
+    ] {
+        if root.at(name).value().is_some_and(|value| *value != nothing) {
+            root.at(name).warn(message);
+        }
     }
     Ok(())
 }
@@ -191,26 +170,13 @@ fn parsed(items: &[Item]) -> Vec<Value> {
 }
 
 /// Instructions come first, and are not those of the response that this one goes on from.
-fn transcript(root: &Field<'_>, items: &[Field<'_>]) -> Result<Transcript, Refusal> {
+fn conversation<'a>(root: &Field<'a>, items: &[Field<'a>]) -> Result<Conversation, Refusal> {
     let mut history = History::default();
     if let Some(instructions) = root.at("instructions").text()? {
         history.system(instructions);
     }
     items::add(items, &mut history)?;
     history.finish(&root.at("input"))
-}
-
-/// The form of an answer.
-fn form(field: &Field<'_>) -> Result<Option<Value>, Refusal> {
-    if !field.is_there() {
-        return Ok(None);
-    }
-    match field.kind()? {
-        "text" => Ok(None),
-        "json_object" => Ok(Some(json!({"type": "object"}))),
-        "json_schema" => answer_schema(&field.at("schema")).map(Some),
-        _ => Err(field.at("type").wrong("expected \"text\", \"json_object\" or \"json_schema\"")),
-    }
 }
 
 /// What a response repeats of its request, with what holds where the request says nothing: types of clients need it.
@@ -226,7 +192,7 @@ fn echo(root: &Field<'_>, sampling: &Sampling) -> Result<Map<String, Value>, Ref
     if let Some(text) = text.as_object_mut() {
         text.entry("format").or_insert_with(|| json!({"type": "text"}));
     }
-    let mut echo = Map::from_iter([
+    Ok(Map::from_iter([
         given("instructions", Value::Null),
         given("max_output_tokens", Value::Null),
         given("max_tool_calls", Value::Null),
@@ -247,7 +213,5 @@ fn echo(root: &Field<'_>, sampling: &Sampling) -> Result<Map<String, Value>, Ref
         given("top_p", sampling.top_p.into()),
         ("truncation".to_owned(), "disabled".into()),
         given("user", Value::Null),
-    ]);
-    echo.extend(warning::body(&root.warnings()).map(|told| ("warnings".to_owned(), told)));
-    Ok(echo)
+    ]))
 }

@@ -11,6 +11,7 @@ use crate::serve::openai::OpenAi;
 use crate::serve::refusal::{Refusal, Why};
 use crate::serve::server::now;
 use crate::serve::turn::{Finish, Outcome, Step, Usage};
+use crate::serve::warning::{self, Warning};
 
 /// The writer of one response.
 pub(in crate::serve) struct Responses {
@@ -35,9 +36,13 @@ impl Api for Responses {
     const CALL: &'static str = "call_";
 
     fn read(body: &Value, reply: Reply) -> Result<(Ask, Self), Refusal> {
-        let request::Asked { ask, names, echo, kept } = request::read(body, &reply.model, &reply.responses)?;
+        let request::Asked { ask, members, echo, kept } = request::read(body, &reply.responses)?;
         let id = format!("resp_{}", uuid::Uuid::new_v4().simple());
-        Ok((ask, Self { id, reply, echo, kept, output: Output::new(names), is_begun: false }))
+        Ok((ask, Self { id, reply, echo, kept, output: Output::new(members), is_begun: false }))
+    }
+
+    fn warn(&mut self, warnings: Vec<Warning>) {
+        self.echo.extend(warning::body(&warnings).map(|told| ("warnings".to_owned(), told)));
     }
 
     fn refusal(refusal: &Refusal, request: &str) -> Value {
@@ -71,6 +76,8 @@ impl Api for Responses {
             Step::CallStarted { id, name } => self.output.start_call(id, name),
             Step::Arguments(text) => self.output.arguments(&text),
             Step::CallEnded => self.output.end(),
+            // The API has one answer to a request.
+            Step::Next(_) => Vec::new(),
             // Clients that do not know the field pass it over, as they do not an event of another name.
             Step::Ran(event) => {
                 let mut response = self.response(&self.output, &State::Writing);

@@ -4,22 +4,16 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use toolgate_chat::{ToolChoice, ToolName, ToolSpec};
+use toolgate_chat::ToolChoice;
 
-use crate::serve::ask::{Tools, no_tool};
+use crate::serve::ask::{Defined, Tools};
 use crate::serve::field::Field;
+use crate::serve::openai::{self, left_out};
 use crate::serve::refusal::Refusal;
 
-/// The functions of a request, and how they are called.
-#[derive(Debug, Default)]
-pub(super) struct Offered {
-    pub(super) tools: Tools,
-    pub(super) names: Names,
-}
-
-/// What the model calls the functions of namespaces: it knows one name for each tool.
+/// The functions of namespaces, by the name that stands for both: the model knows one for each tool.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names(BTreeMap<String, Member>);
+pub(super) struct Members(BTreeMap<String, Member>);
 
 /// A function of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,14 +22,59 @@ pub(super) struct Member {
     pub(super) name: String,
 }
 
-impl Names {
-    /// The function of a namespace that the model calls so.
-    pub(super) fn member(&self, name: &str) -> Option<&Member> {
+impl Members {
+    /// The function that is called so.
+    pub(super) fn get(&self, name: &str) -> Option<&Member> {
         self.0.get(name)
     }
 }
 
-/// What the model calls the function at `field`, an object with its `name` and, where it is in one, its `namespace`.
+/// The functions of lists of tools, and which of them are members of namespaces.
+pub(super) fn read(lists: &[Field<'_>]) -> Result<(Tools, Members), Refusal> {
+    let mut members = Members::default();
+    let mut found = Vec::new();
+    for list in lists {
+        for tool in list.list()? {
+            match tool.kind()? {
+                "function" => found.push((tool.clone(), tool.value().cloned().unwrap_or_default())),
+                "namespace" => members.add(&tool, &mut found)?,
+                kind => tool.at("type").warn(left_out(kind)),
+            }
+        }
+    }
+    let defined: Vec<Defined<'_>> = found.iter().map(defined).collect();
+    Ok((Tools::read(&defined), members))
+}
+
+/// A definition under the one name of its function.
+fn defined<'a>((at, definition): &'a (Field<'_>, Value)) -> Defined<'a> {
+    Defined { at: at.standing_for(definition), definition: at.standing_for(definition) }
+}
+
+impl Members {
+    fn add<'a>(&mut self, tool: &Field<'a>, found: &mut Vec<(Field<'a>, Value)>) -> Result<(), Refusal> {
+        let namespace = tool.at("name").needed_text()?;
+        for member in tool.at("tools").list()? {
+            let kind = member.kind()?;
+            if kind != "function" {
+                member.at("type").warn(left_out(kind));
+                continue;
+            }
+            let name = member.at("name").needed_text()?;
+            let both = joined(namespace, name);
+            let mut definition = member.value().cloned().unwrap_or_default();
+            if let Some(definition) = definition.as_object_mut() {
+                definition.insert("name".to_owned(), both.as_str().into());
+            }
+            let of = Member { namespace: namespace.to_owned(), name: name.to_owned() };
+            self.0.entry(both).or_insert(of);
+            found.push((member, definition));
+        }
+        Ok(())
+    }
+}
+
+/// One name for the function at `field`, an object with its `name` and, where it is in one, its `namespace`.
 pub(super) fn name_of(field: &Field<'_>) -> Result<String, Refusal> {
     let name = field.at("name").needed_text()?;
     Ok(match field.at("namespace").text()? {
@@ -44,108 +83,29 @@ pub(super) fn name_of(field: &Field<'_>) -> Result<String, Refusal> {
     })
 }
 
-/// One name of two: as programs write the tools of MCP servers.
+/// As programs write the tools of MCP servers.
 fn joined(namespace: &str, name: &str) -> String {
-    let joined = format!("{namespace}__{name}");
-    // A namespace may be as long as it likes.
-    if ToolName::new(&joined).is_ok() { joined } else { name.to_owned() }
+    format!("{namespace}__{name}")
 }
 
-impl Offered {
-    /// Adds the tools of a list.
-    pub(super) fn add(&mut self, list: &Field<'_>) -> Result<(), Refusal> {
-        for tool in list.list()? {
-            match tool.kind()? {
-                "function" => self.function(&tool, None)?,
-                "namespace" => {
-                    let namespace = tool.at("name").needed_text()?;
-                    for member in tool.at("tools").list()? {
-                        match member.kind()? {
-                            "function" => self.function(&member, Some(namespace))?,
-                            kind => left_out(&member, kind),
-                        }
-                    }
-                }
-                kind => left_out(&tool, kind),
-            }
-        }
-        Ok(())
+/// The choice of tools, which may name functions of namespaces.
+pub(super) fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice, Refusal> {
+    let Some(mut choice) = field.value().cloned() else { return openai::choice(field, tools) };
+    if field.at("name").is_there() {
+        rename(&mut choice, &name_of(field)?);
     }
-
-    /// Adds a function. One that cannot be held to its schema is left out: the others may be all that is needed.
-    fn function(&mut self, tool: &Field<'_>, namespace: Option<&str>) -> Result<(), Refusal> {
-        let name = tool.at("name").needed_text()?;
-        let Some(mut definition) = tool.value().cloned() else { return Ok(()) };
-        if let (Some(namespace), Some(object)) = (namespace, definition.as_object_mut()) {
-            object.insert("name".to_owned(), joined(namespace, name).into());
-        }
-        let read = ToolSpec::from_openai(&definition).map_err(|error| no_tool(tool, &error));
-        let called = read.and_then(|spec| {
-            let called = spec.name.as_str().to_owned();
-            self.tools.add(spec, &definition, &tool.at("parameters")).map(|()| called)
-        });
-        match (called, namespace) {
-            (Err(refusal), _) => tool.warn(format!("this tool is left out: {}", refusal.message)),
-            (Ok(called), Some(namespace)) => {
-                let member = Member { namespace: namespace.to_owned(), name: name.to_owned() };
-                self.names.0.insert(called, member);
-            }
-            (Ok(_), None) => {}
-        }
-        Ok(())
-    }
-
-    /// The choice; one that leaves only some tools takes the others away.
-    pub(super) fn choice(&mut self, field: &Field<'_>) -> Result<ToolChoice, Refusal> {
-        match field.value() {
-            None => Ok(ToolChoice::Auto),
-            Some(Value::String(word)) => match word.as_str() {
-                "auto" => Ok(ToolChoice::Auto),
-                "none" => Ok(ToolChoice::None),
-                "required" if self.tools.specs.is_empty() => {
-                    Err(field.wrong("a call is required, but the request has no tools that are run here"))
-                }
-                "required" => Ok(ToolChoice::Required),
-                _ => Err(field.wrong("expected \"auto\", \"none\", \"required\" or an object")),
-            },
-            Some(_) => match field.kind()? {
-                "function" => Ok(ToolChoice::Only(vec![self.named(field)?])),
-                "allowed_tools" => self.allowed(field),
-                kind => Err(field.at("type").wrong(format!("tools of the type {kind:?} are not run here"))),
-            },
+    let listed = field.at("tools").list()?;
+    let named = choice.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten();
+    for (field, tool) in listed.iter().zip(named) {
+        if field.at("name").is_there() {
+            rename(tool, &name_of(field)?);
         }
     }
-
-    fn allowed(&mut self, field: &Field<'_>) -> Result<ToolChoice, Refusal> {
-        let mut names = Vec::new();
-        for tool in field.at("tools").needed_list()? {
-            match tool.kind()? {
-                "function" => names.push(self.named(&tool)?),
-                kind => left_out(&tool, kind),
-            }
-        }
-        match field.at("mode").needed_text()? {
-            "auto" => {
-                self.tools.specs.retain(|spec| names.contains(&spec.name));
-                Ok(ToolChoice::Auto)
-            }
-            "required" if names.is_empty() => {
-                Err(field.wrong("a call is required of one of no tools that are run here"))
-            }
-            "required" => Ok(ToolChoice::Only(names)),
-            _ => Err(field.at("mode").wrong("expected \"auto\" or \"required\"")),
-        }
-    }
-
-    /// The name of a tool that there has to be.
-    fn named(&self, field: &Field<'_>) -> Result<ToolName, Refusal> {
-        let name = name_of(field)?;
-        let tool = self.tools.specs.iter().find(|spec| spec.name.as_str() == name);
-        tool.map(|tool| tool.name.clone())
-            .ok_or_else(|| field.at("name").wrong(format!("the request has no tool {name:?}")))
-    }
+    openai::choice(&field.standing_for(&choice), tools)
 }
 
-fn left_out(tool: &Field<'_>, kind: &str) {
-    tool.warn(format!("tools of the type {kind:?} are not run here: this one is left out"));
+fn rename(named: &mut Value, name: &str) {
+    if let Some(named) = named.as_object_mut() {
+        named.insert("name".to_owned(), name.into());
+    }
 }

@@ -261,9 +261,10 @@ fn results_come_back_in_either_api_s_form() {
     let text = json!({"type": "text", "text": "Weather in Oslo, then?"});
     let (status, body) = post(&served, MESSAGES, &history(json!([result, text])));
     assert_eq!((status, &body["content"][0]["text"]), (200, &json!("There is no such city.")), "{body}");
+    // The other way round they are read alike, and it is said.
     let (status, body) = post(&served, MESSAGES, &history(json!([text, result])));
-    assert_eq!((status, &body["error"]["type"]), (400, &json!("invalid_request_error")));
-    assert!(body["error"]["message"].as_str().unwrap().contains("/messages/2/content/1"), "{body}");
+    assert_eq!((status, &body["content"][0]["text"]), (200, &json!("There is no such city.")), "{body}");
+    assert_eq!(body["warnings"][0]["pointer"], "/messages/2/content/1", "{body}");
 }
 
 #[test]
@@ -313,45 +314,40 @@ fn a_message_streams_its_blocks_one_after_the_other() {
 #[test]
 fn what_cannot_be_used_is_named_by_its_pointer() {
     let served = served();
-    let tool = |parameters: Value| json!({"tools": [{"type": "function", "function": {"name": "t", "parameters": parameters}}]});
     let messages = |messages: Value| json!({"messages": messages});
-    let image = json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]);
-    let call = json!({"id": "a", "type": "function", "function": {"name": "t", "arguments": "{"}});
-    let good = json!({"id": "a", "type": "function", "function": {"name": "t", "arguments": "{}"}});
     let user = json!({"role": "user", "content": "x"});
-    let said = |call: &Value| json!({"role": "assistant", "tool_calls": [call]});
-    let unique = json!({"type": "array", "uniqueItems": true});
+    let begun = json!({"role": "assistant", "content": "It is"});
     for (more, pointer) in [
-        (
-            tool(json!({"type": "object", "properties": {"when": {"$ref": "#/nowhere"}}})),
-            "/tools/0/function/parameters/properties/when",
-        ),
-        (tool(json!({"type": "string"})), "/tools/0/function/parameters"),
-        (json!({"tools": [{"type": "function", "function": {"name": "a b"}}]}), "/tools/0/function/name"),
-        (json!({"tools": [{"type": "web_search"}]}), "/tools/0/type"),
         (json!({"tool_choice": "required"}), "/tool_choice"),
+        // A call is required, and the only tool cannot be called.
+        (json!({"tools": [{"type": "web_search"}], "tool_choice": "required"}), "/tool_choice"),
         (
             json!({"tool_choice": {"type": "function", "function": {"name": "x"}}}),
             "/tool_choice/function/name",
         ),
-        (json!({"temperature": 3}), "/temperature"),
-        (json!({"max_tokens": 0}), "/max_tokens"),
-        (json!({"n": 2}), "/n"),
-        (json!({"logit_bias": {"1": 2}}), "/logit_bias"),
-        (json!({"functions": []}), "/functions"),
         (
-            json!({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": unique}}}),
-            "/response_format/json_schema/schema/uniqueItems",
+            json!({"messages": [user, begun], "tools": openai_tools(), "tool_choice": "required"}),
+            "/tool_choice",
+        ),
+        (json!({"temperature": 3}), "/temperature"),
+        (json!({"max_tokens": -2}), "/max_tokens"),
+        (json!({"n": 0}), "/n"),
+        (json!({"n": 129}), "/n"),
+        (json!({"logprobs": true, "top_logprobs": 21}), "/top_logprobs"),
+        (json!({"logit_bias": {"1": 200}}), "/logit_bias/1"),
+        (json!({"functions": []}), "/functions"),
+        (json!({"grammar": "root ::= missing"}), "/grammar"),
+        (json!({"guided_regex": "a(?!b)"}), "/guided_regex"),
+        (
+            json!({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": 3}}}}),
+            "/response_format/json_schema/schema/type",
         ),
         (messages(json!([])), "/messages"),
         (messages(json!([{"role": "wizard", "content": "x"}])), "/messages/0/role"),
-        (messages(image), "/messages/0/content/0"),
-        (messages(json!([user, {"role": "assistant", "content": "x"}])), "/messages"),
-        (messages(json!([user, said(&call)])), "/messages/1/tool_calls/0/function/arguments"),
-        (messages(json!([user, said(&good), user])), "/messages/1"),
+        (messages(json!([{"role": "user", "content": 3}])), "/messages/0/content"),
         (
-            messages(json!([user, said(&good), {"role": "tool", "tool_call_id": "b", "content": "x"}])),
-            "/messages/2/tool_call_id",
+            messages(json!([user, {"role": "assistant", "tool_calls": [{"id": "a"}]}])),
+            "/messages/1/tool_calls/0",
         ),
     ] {
         let (status, body) = post(&served, CHAT, &chat("Hello", more.clone()));
@@ -361,11 +357,9 @@ fn what_cannot_be_used_is_named_by_its_pointer() {
         assert!(param.starts_with(pointer), "{more}: {body}");
         assert!(body["error"]["message"].as_str().unwrap().contains(pointer), "{more}: {body}");
     }
-    let (status, body) = post(&served, CHAT, &merged(chat("Hello", json!({})), json!({"model": "gpt-9"})));
-    assert_eq!((status, &body["error"]["code"]), (404, &json!("model_not_found")));
     let (status, body) = post(&served, CHAT, &chat(&"x".repeat(20_000), json!({})));
     assert_eq!((status, &body["error"]["code"]), (400, &json!("context_length_exceeded")), "{body}");
-    let (status, body) = post(&served, MESSAGES, &chat("Hello", json!({})));
+    let (status, body) = post(&served, MESSAGES, &message("Hello", json!({"max_tokens": -2})));
     assert!(status == 400 && body["type"] == "error", "{body}");
     assert!(body["error"]["message"].as_str().unwrap().contains("/max_tokens"), "{body}");
 }
@@ -604,6 +598,6 @@ fn the_tokens_of_a_prompt_are_counted_without_a_turn() {
         "{made}"
     );
 
-    let (status, refused) = post(&served, COUNT, &merged(asked, json!({"model": "other"})));
-    assert_eq!((status, &refused["error"]["type"]), (404, &json!("not_found_error")));
+    let (status, other) = post(&served, COUNT, &merged(asked, json!({"model": "other"})));
+    assert_eq!((status, &other), (200, &counted), "there is one model, whatever it is called");
 }

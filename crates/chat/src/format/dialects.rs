@@ -25,16 +25,18 @@ pub(crate) const OPENINGS: &[&str] = &[
     "```\n{",
 ];
 
-/// What no answer may hold: the tags, and the members that make JSON a call.
+/// What no answer may hold: the tags, with attributes (`<tool_call name="…"/>`) or without, and the members that make JSON a call.
 pub(crate) const MARKERS: &[&str] = &[
-    "<tool_call>",
-    "</tool_call>",
-    "<tool_calls>",
-    "<tool_response>",
-    "</tool_response>",
+    "<tool_call",
+    "</tool_call",
+    "<tool_response",
+    "</tool_response",
     "<tools>",
-    "<function_call>",
+    "<tools ",
+    "<function_call",
     "<function=",
+    "<function name",
+    "<invoke name",
     "<|tool_call|>",
     "<|python_tag|>",
     "[TOOL_CALLS]",

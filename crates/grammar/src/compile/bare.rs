@@ -1,16 +1,55 @@
-//! Choices outside JSON: families of tool calls that write a text as it is, up to a mark that ends it.
+//! Texts outside JSON: choices of families of tool calls that write a text as it is, up to a mark that ends it, and answers that are to
+//! match an expression.
 
 use serde_json::{Value, json};
 
 use crate::schema::nfa::Nfa;
 use crate::schema::pattern::Pattern;
-use crate::{Error, GrammarBuilder, RuleId, Schema};
+use crate::{Error, Grammar, GrammarBuilder, Kind, RuleId, Schema};
 
 use super::automaton::{Dfa, Room};
 use super::{Compiler, Options, impossible};
 
 /// States of the automaton of texts that do not hold a mark.
 const MARK_STATES: usize = 4_096;
+/// States of the automaton of an expression.
+const PATTERN_STATES: usize = 16_384;
+
+/// The texts that a regular expression (ECMA 262) matches whole, as they are, and nothing around them.
+///
+/// # Errors
+/// [`Kind::InvalidSchema`] for a text that is no expression, one that nothing matches, and one that no grammar can hold, such as those
+/// that look ahead; [`Kind::Limit`] for one that is too large.
+///
+/// ```
+/// # use toolgate_grammar::{Limits, Options, compile::pattern_grammar};
+/// let date = pattern_grammar(r"\d{4}-\d{2}|never", &Options::default())?;
+/// let matches = |text| date.match_text(text, &Limits::default()).map(|found| found.matched);
+/// assert!(matches("2024-05")? && matches("never")? && !matches("on 2024-05")? && !matches("\"never\"")?);
+/// assert!(pattern_grammar("a(?=b)", &Options::default()).is_err());
+/// # Ok::<(), toolgate_grammar::Error>(())
+/// ```
+pub fn pattern_grammar(pattern: &str, options: &Options) -> Result<Grammar, Error> {
+    // Alone first: brackets that close nothing would close those around it.
+    Schema::parse(&json!({"pattern": pattern}))?;
+    let schema = Schema::parse(&json!({"type": "string", "pattern": format!("^(?:{pattern})$")}))?;
+    let mut patterns = schema.parts.iter().flat_map(|part| &part.text.patterns);
+    let used = patterns.next().ok_or_else(|| {
+        Error::new(Kind::InvalidSchema, "a grammar cannot hold a text to this expression")
+            .hint("it may have no look-around and no references back")
+    })?;
+    let too_large = || Error::new(Kind::Limit, "the expression is too large").hint("match less of the text");
+    let room = Room::new(&options.limits);
+    let texts =
+        used.pattern.nfa().and_then(|nfa| Dfa::new(nfa, PATTERN_STATES, &room)).ok_or_else(too_large)?;
+    let mut builder = Grammar::builder();
+    let root = builder.declare("root");
+    let mut compiler = Compiler::new(&schema, options, &mut builder, "root");
+    compiler.bare = true;
+    let body = compiler.automaton(&texts, "root")?.ok_or_else(impossible)?;
+    builder.define(root, body);
+    builder.build(root)
+}
 
 /// Compiles the value of `x-toolgate-choices` as bare text: each character stands for itself, and no text holds `end`.
 ///

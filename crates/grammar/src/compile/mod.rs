@@ -32,7 +32,7 @@ use crate::schema::{Arena, Conjunct, Key, Leaf, PartId, Types, Values};
 use crate::work::{ForeignMap, items};
 use crate::{Error, Expr, Grammar, GrammarBuilder, Kind, Place, RuleId, Schema};
 
-pub use bare::choices_into;
+pub use bare::{choices_into, pattern_grammar};
 pub use contract::{Contract, Entry};
 pub use render::render;
 

@@ -10,6 +10,7 @@
 //! them close.
 
 use super::{Forcing, Turn};
+use crate::likelihood::Likelihood;
 use crate::sampler::{Draw, has_rival};
 use crate::{Backend, Error, Rows, Sampler};
 
@@ -32,13 +33,22 @@ impl<B: Backend> Turn<'_, B> {
             Some(row) => self.session.row(row)?,
             None => self.session.logits()?,
         };
-        let draw = sampler.draw(logits, &mut self.constraint)?;
-        let Some(noise) = doubt else { return Ok(draw) };
-        if !has_rival(logits, draw.token, noise, &mut self.constraint)? {
+        let weighed = sampler.weighed(logits, &self.tokens);
+        let draw = sampler.draw(&weighed, &mut self.constraint)?;
+        let is_sure = match doubt {
+            None => true,
+            Some(noise) => !has_rival(&weighed, draw.token, noise, &mut self.constraint)?,
+        };
+        if is_sure {
+            self.drawn = self.options.likelihoods.map(|top| Likelihood::of(logits, draw.token, top));
             return Ok(draw);
         }
         self.settle()?;
-        sampler.draw(self.session.logits()?, &mut self.constraint)
+        let logits = self.session.logits()?;
+        let weighed = sampler.weighed(logits, &self.tokens);
+        let draw = sampler.draw(&weighed, &mut self.constraint)?;
+        self.drawn = self.options.likelihoods.map(|top| Likelihood::of(logits, draw.token, top));
+        Ok(draw)
     }
 
     /// Whether a probability is too near to a threshold for what wide batches may have changed.

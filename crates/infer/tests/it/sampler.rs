@@ -116,7 +116,7 @@ fn check(logits: &[f32], allowed: &[bool], options: SamplerOptions) {
 const LOGITS: [f32; 10] = [2.0, 1.5, 1.5, 0.5, 0.0, -0.5, -1.0, 1.9, -2.0, 0.9];
 
 fn options(temperature: f32, top_k: usize, top_p: f32, min_p: f32, seed: u64) -> SamplerOptions {
-    SamplerOptions { temperature, top_k, top_p, min_p, seed }
+    SamplerOptions { temperature, top_k, top_p, min_p, seed, ..SamplerOptions::default() }
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn codex_sends_all_items_each_time_and_has_nothing_kept() {
     });
     check(&responses);
     for response in &responses {
-        assert_eq!(pointers(response), ["/tools/2"]);
+        assert_eq!(pointers(response), ["/tools/2/type"]);
         assert_eq!(fetch(&served, &format!("{RESPONSES}/{}", response["id"].as_str().unwrap())).0, 404);
     }
 }
