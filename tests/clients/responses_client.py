@@ -38,7 +38,7 @@ def refused(kind, code, request):
 
 
 # Every field that the package knows stands in the table of what becomes of it.
-table = pathlib.Path(__file__).parents[2].joinpath("docs/responses.md").read_text()
+table = pathlib.Path(__file__).parents[2].joinpath("docs/RESPONSES.md").read_text()
 fields = typing.get_type_hints(response_create_params.ResponseCreateParamsBase)
 missing = [field for field in fields if f"| `{field}` |" not in table]
 assert not missing, missing

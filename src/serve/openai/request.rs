@@ -86,7 +86,8 @@ fn choices(field: &Field<'_>) -> Result<NonZeroUsize, Refusal> {
     }
 }
 
-fn alternatives(field: &Field<'_>, logprobs: bool) -> Result<usize, Refusal> {
+/// How many other tokens are told of each, where it is told how likely they were.
+pub(in crate::serve) fn alternatives(field: &Field<'_>, logprobs: bool) -> Result<usize, Refusal> {
     let Some(wanted) = field.integer()? else { return Ok(0) };
     let wanted = usize::try_from(wanted).ok().filter(|wanted| *wanted <= MOST_ALTERNATIVES);
     match wanted {

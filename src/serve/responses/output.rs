@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::tools::Members;
 use crate::serve::api::Frame;
+use crate::serve::openai::likelihoods;
 use crate::serve::turn::Outcome;
 
 /// The items so far.
@@ -17,6 +18,8 @@ pub(super) struct Output {
     events: u64,
     done: Vec<Value>,
     open: Option<Open>,
+    /// How likely the tokens of the answer were; it is known at the end.
+    likelihoods: Value,
 }
 
 /// An item being written.
@@ -37,7 +40,7 @@ enum Kind {
 
 impl Output {
     pub(super) fn new(members: Members) -> Self {
-        Self { members, events: 0, done: Vec::new(), open: None }
+        Self { members, events: 0, done: Vec::new(), open: None, likelihoods: json!([]) }
     }
 
     /// The items that have ended.
@@ -80,7 +83,8 @@ impl Output {
     }
 
     /// Ends the last item of a turn, which was cut off in it or not.
-    pub(super) fn finish(&mut self, is_cut: bool) -> Vec<Frame> {
+    pub(super) fn finish(&mut self, outcome: &Outcome, is_cut: bool) -> Vec<Frame> {
+        self.likelihoods = likelihoods(outcome);
         if self.open.as_ref().is_some_and(|open| matches!(open.kind, Kind::Call { .. })) {
             self.open = None;
         }
@@ -89,6 +93,7 @@ impl Output {
 
     /// A whole turn.
     pub(super) fn whole(&mut self, outcome: &Outcome, is_cut: bool) {
+        self.likelihoods = likelihoods(outcome);
         if let Some(thought) = &outcome.reasoning {
             self.reasoning(thought);
         }
@@ -100,7 +105,7 @@ impl Output {
             self.arguments(&Value::Object(call.arguments.clone()).to_string());
             self.end();
         }
-        self.finish(is_cut);
+        self.finish(outcome, is_cut);
     }
 
     /// Adds to the open item, or to a new one of this kind.
@@ -118,7 +123,7 @@ impl Output {
         let open = Open { kind, id, text: String::new() };
         let item = self.item(&open, "in_progress", Vec::new());
         frames.push(self.of_output("response.output_item.added", json!({"item": item})));
-        if let Some(part) = open.part() {
+        if let Some(part) = open.part(&json!([])) {
             frames.push(self.of_part("response.content_part.added", &open, json!({"part": part})));
         }
         self.open = Some(open);
@@ -144,20 +149,22 @@ impl Output {
 
     fn close(&mut self, status: &str) -> Vec<Frame> {
         let Some(open) = self.open.take() else { return Vec::new() };
-        let text = &open.text;
+        let (text, likelihoods) = (&open.text, self.likelihoods.clone());
         let mut frames = Vec::with_capacity(3);
         frames.push(match &open.kind {
             Kind::Reasoning => self.of_part("response.reasoning_text.done", &open, json!({"text": text})),
-            Kind::Message => {
-                self.of_part("response.output_text.done", &open, json!({"text": text, "logprobs": []}))
-            }
+            Kind::Message => self.of_part(
+                "response.output_text.done",
+                &open,
+                json!({"text": text, "logprobs": likelihoods}),
+            ),
             Kind::Call { name, .. } => {
                 let name = self.members.get(name).map_or(name.as_str(), |member| &member.name);
                 let data = json!({"item_id": open.id, "name": name, "arguments": text});
                 self.of_output("response.function_call_arguments.done", data)
             }
         });
-        let part = open.part();
+        let part = open.part(&likelihoods);
         if let Some(part) = &part {
             frames.push(self.of_part("response.content_part.done", &open, json!({"part": part})));
         }
@@ -219,12 +226,12 @@ impl Kind {
 
 impl Open {
     /// The part that holds its text.
-    fn part(&self) -> Option<Value> {
+    fn part(&self, likelihoods: &Value) -> Option<Value> {
         match self.kind {
             Kind::Reasoning => Some(json!({"type": "reasoning_text", "text": self.text})),
-            Kind::Message => {
-                Some(json!({"type": "output_text", "text": self.text, "annotations": [], "logprobs": []}))
-            }
+            Kind::Message => Some(json!({
+                "type": "output_text", "text": self.text, "annotations": [], "logprobs": likelihoods,
+            })),
             Kind::Call { .. } => None,
         }
     }

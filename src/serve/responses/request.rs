@@ -54,7 +54,7 @@ pub(super) fn read(body: &Value, store: &Store) -> Result<Asked, Refusal> {
         form: form::read(&root, form::response_format(&root.at("text").at("format"))?)?,
         sampling: sampling::read(&root, &bounds)?,
         choices: NonZeroUsize::MIN,
-        likelihoods: None,
+        likelihoods: likelihoods(&root)?,
         stream: root.at("stream").boolean()?.unwrap_or(false),
         warnings: root.warnings(),
     };
@@ -84,13 +84,21 @@ fn refuse_unsupported(root: &Field<'_>) -> Result<(), Refusal> {
         ),
         ("context_management", json!([]), "conversations are not made shorter here"),
         ("moderation", json!({}), "nothing is moderated here"),
-        ("top_logprobs", json!(0), "how likely tokens were is not told by this API here"),
     ] {
         if root.at(name).value().is_some_and(|value| *value != nothing) {
             root.at(name).warn(message);
         }
     }
     Ok(())
+}
+
+/// Whether it is told how likely tokens were, with so many others; either field asks for it.
+fn likelihoods(root: &Field<'_>) -> Result<Option<usize>, Refusal> {
+    let include = root.at("include").list()?;
+    let is_asked =
+        include.iter().any(|field| field.value().is_some_and(|it| it == "message.output_text.logprobs"));
+    let top = openai::alternatives(&root.at("top_logprobs"), true)?;
+    Ok((is_asked || top > 0).then_some(top))
 }
 
 /// The items of a request: those of the response that it goes on from, then its own. Those that it only names are put in their place.
@@ -209,7 +217,7 @@ fn echo(root: &Field<'_>, sampling: &Sampling) -> Result<Map<String, Value>, Ref
         ("text".to_owned(), text),
         given("tool_choice", "auto".into()),
         given("tools", json!([])),
-        ("top_logprobs".to_owned(), 0.into()),
+        given("top_logprobs", 0.into()),
         given("top_p", sampling.top_p.into()),
         ("truncation".to_owned(), "disabled".into()),
         given("user", Value::Null),

@@ -86,7 +86,7 @@ impl Api for Responses {
             }
             Step::Done(outcome) => {
                 let is_cut = outcome.finish == Finish::Length;
-                let mut frames = self.output.finish(is_cut);
+                let mut frames = self.output.finish(&outcome, is_cut);
                 let response = self.response(&self.output, &State::Done(&outcome));
                 self.keep(&response);
                 let name = if is_cut { "response.incomplete" } else { "response.completed" };

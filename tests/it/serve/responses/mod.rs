@@ -203,10 +203,9 @@ fn what_would_change_the_answer_and_is_not_done_is_refused() {
     assert_eq!(pointers(&response), [""; 0]);
     assert_eq!(response["reasoning"]["effort"], "low");
     assert_eq!(response["text"], json!({"verbosity": "low", "format": {"type": "text"}}));
-    let less =
-        json!({"truncation": "auto", "top_logprobs": 2, "context_management": [{"type": "compaction"}]});
+    let less = json!({"truncation": "auto", "moderation": {"model": "m"}, "context_management": [{"type": "compaction"}]});
     let response = ask(&served, &asked("Hello", less));
-    assert_eq!(pointers(&response), ["/truncation", "/context_management", "/top_logprobs"]);
+    assert_eq!(pointers(&response), ["/truncation", "/context_management", "/moderation"]);
     assert_eq!(response["truncation"], "disabled", "what was done, not what was asked");
 }
 

@@ -88,6 +88,23 @@ fn an_answer_comes_in_pieces() {
 }
 
 #[test]
+fn how_likely_tokens_were_is_told_where_it_is_asked() {
+    let served = served();
+    let plain = ask(&served, &asked("Hello", json!({})));
+    assert_eq!(plain["output"][0]["content"][0]["logprobs"], json!([]), "control");
+    for more in [json!({"top_logprobs": 2}), json!({"include": ["message.output_text.logprobs"]})] {
+        let told = |response: &Value| response["output"][0]["content"][0]["logprobs"].clone();
+        let whole = told(&ask(&served, &asked("Hello", more.clone())));
+        let tokens = whole.as_array().unwrap();
+        let joined: String = tokens.iter().map(|token| token["token"].as_str().unwrap()).collect();
+        assert_eq!(joined, "Hello there. How are you?");
+        let others = more["top_logprobs"].as_u64().unwrap_or(0);
+        assert!(tokens.iter().all(|token| token["top_logprobs"].as_array().unwrap().len() as u64 <= others));
+        assert_eq!(told(last(&streamed(&served, asked("Hello", more)))), whole);
+    }
+}
+
+#[test]
 fn the_arguments_of_calls_come_in_pieces() {
     let served = served();
     let events =

@@ -1,10 +1,10 @@
-//! `docs/responses.md`, row by row: what it says of a field, an item or a tool is what becomes of it.
+//! `docs/RESPONSES.md`, row by row: what it says of a field, an item or a tool is what becomes of it.
 
 use super::*;
 
 /// The rows of the table under a heading: name, value, verdict.
 fn rows(heading: &str) -> Vec<(String, Value, String)> {
-    let text = include_str!("../../../../docs/responses.md");
+    let text = include_str!("../../../../docs/RESPONSES.md");
     let section = text.split("\n## ").find(|section| section.starts_with(heading)).unwrap();
     let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
     let rows: Vec<_> = rows
@@ -28,12 +28,12 @@ fn check(served: &Served, name: &str, body: &Value, verdict: &str, pointer: &str
             assert_eq!(status, 400, "{name}: {response}");
             assert!(is_below(response["error"]["param"].as_str().unwrap()), "{name}: {response}");
         }
-        "warned of" => {
+        "warned" => {
             assert_eq!(status, 200, "{name}: {response}");
             let [place] = pointers(&response)[..] else { panic!("{name}: {response}") };
             assert!(is_below(place), "{name}: {place}");
         }
-        "used" | "repeated" | "passed over" => {
+        "honoured" | "repeated" | "passed over" => {
             assert_eq!((status, pointers(&response)), (200, vec![]), "{name}: {response}");
         }
         other => panic!("{name}: no such verdict: {other}"),
