@@ -1,6 +1,7 @@
 //! What carries a server's messages: standard input and output, or streamable HTTP.
 //!
-//! Invariant: whoever reaches the server from elsewhere than this machine shows a key, and no page in a browser does.
+//! Invariant: whoever reaches the server from elsewhere than this machine shows a key, and no page in a browser reaches it that does
+//! not come from this machine itself.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,6 +27,9 @@ use crate::{Error, Kind};
 /// How long a session lives of which nothing is heard: longer than a run of `ask` may be silent, whose client cannot be told
 /// from one that has gone.
 const SESSION: Duration = Duration::from_secs(60 * 60);
+
+/// The origins of pages that this machine itself serves, such as an inspector's. A name that only leads here is none of them.
+const HERE: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
 
 /// Where a server listens, and who may use it.
 ///
@@ -128,10 +132,10 @@ pub fn serve_http(
 fn router(server: Server, options: &HttpOptions, stop: &CancellationToken) -> Router {
     let config = StreamableHttpServerConfig::default()
         .with_cancellation_token(stop.clone())
-        // No page in a browser has business here; other programs send no origin.
+        // Programs other than browsers send no origin.
         .enforce_origin_validation();
     let config = match options.address.ip().is_loopback() {
-        true => config,
+        true => config.with_allowed_origins(HERE),
         // The key tells who may ask; under which name this machine is reached is not known here.
         false => config.disable_allowed_hosts(),
     };

@@ -1,9 +1,12 @@
 //! What an API is to the server: how its requests are read and its answers are written.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::ask::Ask;
 use super::refusal::Refusal;
+use super::responses::Store;
 use super::turn::{Outcome, Step};
 use super::warning::Warning;
 
@@ -27,6 +30,11 @@ pub(super) trait Api: Send + Sized + 'static {
     /// The body of an answer.
     fn whole(&self, outcome: &Outcome) -> Value;
 
+    /// What a stream begins with whose turn has to wait, where the API has something to say before it.
+    fn awaited(&mut self) -> Vec<Frame> {
+        Vec::new()
+    }
+
     /// What says in a stream that a silent turn goes on, where the API has a word for it: clients do not see comments.
     fn ping() -> Option<Frame>;
 
@@ -43,6 +51,8 @@ pub(super) struct Reply {
     pub(super) model: String,
     /// Seconds since 1970.
     pub(super) created: u64,
+    /// What earlier requests may be gone on from.
+    pub(super) responses: Arc<Store>,
 }
 
 /// One event of a stream.

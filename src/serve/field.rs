@@ -33,6 +33,11 @@ impl<'a> Field<'a> {
         &self.pointer
     }
 
+    /// A value that the body only names, said to stand where it is named.
+    pub(super) fn standing_for<'b>(&self, value: &'b Value) -> Field<'b> {
+        Field { value: Some(value), pointer: self.pointer.clone(), warnings: self.warnings.clone() }
+    }
+
     pub(super) fn value(&self) -> Option<&'a Value> {
         self.value
     }

@@ -22,6 +22,7 @@ use super::engine;
 use super::gate;
 use super::openai::OpenAi;
 use super::refusal::{Refusal, Why};
+use super::responses::{self, Responses};
 use super::server::{Shared, now};
 use super::stream;
 use super::turn::{self, Making, Step};
@@ -32,7 +33,6 @@ use crate::keys::bearer;
 const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
 const COUNT: &str = "/v1/messages/count_tokens";
-/// OpenAI's newer API, for which some clients have to be told that it is not here.
 const RESPONSES: &str = "/v1/responses";
 const MODELS: &str = "/v1/models";
 const HEALTH: &str = "/health";
@@ -48,6 +48,8 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route(CHAT, post(answer::<OpenAi>))
         .route(MESSAGES, post(answer::<Anthropic>))
         .route(COUNT, post(count::count))
+        .route(RESPONSES, post(answer::<Responses>))
+        .route("/v1/responses/{id}", get(responses::read).delete(responses::remove))
         .route(MODELS, get(models))
         .route("/v1/models/{*id}", get(model))
         .route(HEALTH, get(health))
@@ -100,7 +102,7 @@ async fn around(State(shared): State<Arc<Shared>>, mut request: Request, next: N
 /// What a browser wants to know before it lets a page ask.
 fn preflight() -> Response {
     let allowed = [
-        (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST")),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE")),
         // The star alone leaves out the key.
         (header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*, Authorization")),
         (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600")),
@@ -127,6 +129,7 @@ fn route(path: &str) -> &'static str {
         METRICS => METRICS,
         TURN => TURN,
         path if path.starts_with(MODELS) => MODELS,
+        path if path.starts_with(RESPONSES) => RESPONSES,
         _ => "other",
     }
 }
@@ -206,7 +209,12 @@ async fn asked<A: Api>(
     id: &str,
     request: Request,
 ) -> Result<(A, Ask, gate::Place), Refusal> {
-    let reply = Reply { request: id.to_owned(), model: shared.engine.name().to_owned(), created: now() };
+    let reply = Reply {
+        request: id.to_owned(),
+        model: shared.engine.name().to_owned(),
+        created: now(),
+        responses: shared.responses.clone(),
+    };
     let limit = shared.options.max_tokens;
     let ((mut ask, mut api), place) = taken(shared, request, move |body| A::read(body, reply)).await?;
     if ask.sampling.max_tokens == 0 {
@@ -404,14 +412,9 @@ async fn no_such_address(
     headers: HeaderMap,
     Extension(RequestId(id)): Extension<RequestId>,
 ) -> Response {
-    let message = match uri.path() {
-        RESPONSES => {
-            format!("the Responses API is not spoken here; have the client use chat completions ({CHAT})")
-        }
-        _ => format!(
-            "no such address; there are {CHAT}, {MESSAGES}, {COUNT}, {MODELS}, {HEALTH} and {METRICS}"
-        ),
-    };
+    let message = format!(
+        "no such address; there are {CHAT}, {RESPONSES}, {MESSAGES}, {COUNT}, {MODELS}, {HEALTH} and {METRICS}"
+    );
     refused(uri.path(), &headers, &id, &Refusal::new(Why::Address, message))
 }
 

@@ -1,4 +1,5 @@
-//! The engine behind HTTP, in the words of the OpenAI and the Anthropic API. Knows engines and agents; no command line.
+//! The engine behind HTTP, in the words of the OpenAI API (chat completions and responses) and of the Anthropic API. Knows engines and
+//! agents; no command line.
 //!
 //! ```text
 //! body ─ Api::read ─▶ Ask ─ Gate ─▶ turn on a thread of its own ─ Step, Step, … ─▶ Api::whole or Api::frames ─▶ body
@@ -7,9 +8,9 @@
 //! The tools of a request are the client's: their schemas become the turn's grammar, and the calls are handed back. With
 //! [`Execute`] the server runs tools of its own instead, until there is an answer. Invariants: an answer's form that cannot
 //! be held is refused with a JSON pointer, never answered less strictly; what else of a request is not done as it was sent is told
-//! beside the answer; nothing is kept of a conversation but what the
-//! engine's cache holds of its tokens, and of what it begins with (system prompt and tools) on disk, where the engine keeps
-//! packs; what a client does not read, or leaves, holds up nobody else.
+//! beside the answer; nothing is kept of a conversation but what the engine's cache holds of its tokens, what it begins with (system
+//! prompt and tools) on disk, where the engine keeps packs, and, in memory, the responses that a client may go on from
+//! ([`responses`]); what a client does not read, or leaves, holds up nobody else.
 
 mod api;
 mod ask;
@@ -33,5 +34,6 @@ mod warning;
 
 mod anthropic;
 mod openai;
+mod responses;
 
 pub use server::{Execute, Options, Server, Stopper, Workbench};

@@ -49,7 +49,7 @@ pub(super) fn part<'a>(part: &Field<'a>) -> Result<Cow<'a, str>, Refusal> {
     }
     let text = |key: &str| Ok(part.at(key).text()?.unwrap_or_default().into());
     match part.at("type").text()? {
-        Some("text" | "input_text" | "output_text") => text("text"),
+        Some("text" | "input_text" | "output_text" | "reasoning_text" | "summary_text") => text("text"),
         None if part.at("text").is_there() => text("text"),
         Some("refusal") => text("refusal"),
         Some("document") => document(part),

@@ -36,6 +36,8 @@ pub(super) enum Why {
     Method,
     /// No such model here.
     Model,
+    /// The response that a request goes on from is not kept.
+    Previous,
     /// The body did not arrive in time.
     Slow,
     /// The body is too large.
@@ -55,7 +57,7 @@ pub(super) enum Why {
 impl Why {
     pub(super) fn status(self) -> StatusCode {
         match self {
-            Self::Invalid | Self::TooLong => StatusCode::BAD_REQUEST,
+            Self::Invalid | Self::TooLong | Self::Previous => StatusCode::BAD_REQUEST,
             Self::Key => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::Address | Self::Model => StatusCode::NOT_FOUND,

@@ -16,6 +16,7 @@ use super::engine::Questions;
 use super::gate::Gate;
 use super::http;
 use super::metrics::Metrics;
+use super::responses::Store;
 use crate::agent;
 use crate::engine::{Engine, Pool};
 use crate::keys::Key;
@@ -164,6 +165,8 @@ pub(super) struct Shared {
     pub(super) key: Option<Key>,
     pub(super) gate: Gate,
     pub(super) questions: Questions,
+    /// What the Responses API keeps.
+    pub(super) responses: Arc<Store>,
     pub(super) metrics: Arc<Metrics>,
     /// When the server started, in seconds since 1970.
     pub(super) started: u64,
@@ -228,6 +231,7 @@ impl Server {
             execute,
             key: options.key.as_deref().map(Key::new),
             questions: Questions::default(),
+            responses: Arc::default(),
             gate: Gate::new(options.at_once, options.waiting, metrics.clone()),
             metrics,
             started: now(),

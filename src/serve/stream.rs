@@ -23,8 +23,9 @@ pub(super) fn begun<A: Api>(api: A, making: Making, first: Step) -> Response {
 }
 
 /// The answer of a turn that has not begun: whatever keeps it from that is an event.
-pub(super) fn waiting<A: Api>(api: A, beginning: Beginning) -> Response {
-    streamed(Streaming::new(api, Turn::Awaited(beginning), None))
+pub(super) fn waiting<A: Api>(mut api: A, beginning: Beginning) -> Response {
+    let frames = api.awaited().into_iter();
+    streamed(Streaming { frames, ..Streaming::new(api, Turn::Awaited(beginning), None) })
 }
 
 /// A stream of what is being written.

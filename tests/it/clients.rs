@@ -1,5 +1,6 @@
 //! The program behind the official clients of the APIs it speaks, with weights. Needs `TOOLGATE_MODELS` and
-//! `TOOLGATE_CLIENTS`, a directory with the Python packages `openai`, `anthropic` and `mcp` (`scripts/test` sets both).
+//! `TOOLGATE_CLIENTS`, a directory with the Python packages `openai`, `openai-agents`, `anthropic` and `mcp`, and Node's `ai`,
+//! `@ai-sdk/openai`, `openai` and `zod` in its `node_modules` (`scripts/test` sets both).
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -45,23 +46,41 @@ fn packages() -> Option<std::ffi::OsString> {
     let packages = std::env::var_os("TOOLGATE_CLIENTS");
     if packages.is_none() {
         eprintln!(
-            "skipped: set TOOLGATE_CLIENTS to a directory with the Python packages openai, anthropic and mcp"
+            "skipped: set TOOLGATE_CLIENTS to a directory with the Python packages openai, openai-agents, anthropic and mcp"
         );
     }
     packages
 }
 
 fn drive(script: &str) {
-    let Some(packages) = packages() else { return };
+    if let Some(packages) = packages() {
+        drive_with(packages, script);
+    }
+}
+
+/// As `drive`, where a directory of packages has this one; `scripts/test` sees to it.
+fn drive_if_there(packages: &std::path::Path, package: &str, script: &str) {
+    if packages.join(package).is_dir() {
+        return drive_with(packages.into(), script);
+    }
+    assert!(std::env::var_os("CI").is_none(), "in CI {package} has to drive the server");
+    eprintln!("skipped: {} has no {package}", packages.display());
+}
+
+fn drive_with(packages: std::ffi::OsString, script: &str) {
     let Some(program) = serve() else { return };
     run(packages, script, &[format!("http://{}", program.address).as_ref(), MODEL.as_ref()]);
 }
 
 fn run(packages: std::ffi::OsString, script: &str, arguments: &[&std::ffi::OsStr]) {
-    let output = Command::new("python3")
+    let (program, path) = match script.ends_with(".py") {
+        true => ("python3", "PYTHONPATH"),
+        false => ("node", "NODE_PATH"),
+    };
+    let output = Command::new(program)
         .arg(concat_path(script))
         .args(arguments)
-        .env("PYTHONPATH", packages)
+        .env(path, packages)
         .env_remove("TOOLGATE_API_KEY")
         .env("NO_PROXY", "*")
         .output()
@@ -77,6 +96,26 @@ fn concat_path(script: &str) -> std::path::PathBuf {
 #[test]
 fn the_openai_package_finds_what_it_expects() {
     drive("openai_client.py");
+}
+
+#[test]
+fn the_openai_package_finds_what_it_expects_of_responses() {
+    drive("responses_client.py");
+}
+
+#[test]
+fn the_agents_package_runs_its_agents() {
+    if let Some(packages) = packages() {
+        drive_if_there(packages.as_ref(), "agents", "agents_client.py");
+    }
+}
+
+#[test]
+fn the_packages_of_node_find_what_they_expect_of_responses() {
+    if let Some(packages) = packages() {
+        let modules = std::path::Path::new(&packages).join("node_modules");
+        drive_if_there(&modules, "@ai-sdk/openai", "responses_client.cjs");
+    }
 }
 
 #[test]

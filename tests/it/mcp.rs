@@ -433,7 +433,17 @@ fn streamable_http_serves_those_who_have_the_key() {
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello()});
     let client = |key| Http { url: url.clone(), key, session: None };
     assert_eq!(client("wrong").post(&initialize, None).0, 401);
-    assert_eq!(client("secret").post(&initialize, Some("https://evil.example")).0, 403);
+    for (origin, status) in [
+        ("https://evil.example", 403),
+        ("http://localhost.evil.example:80", 403),
+        ("http://evil.example:8080", 403),
+        ("null", 403),
+        ("http://localhost:6274", 200),
+        ("http://127.0.0.1:3000", 200),
+        ("http://[::1]:5173", 200),
+    ] {
+        assert_eq!(client("secret").post(&initialize, Some(origin)).0, status, "{origin}");
+    }
     let mut client = client("secret");
     let (status, events) = client.post(&initialize, None);
     assert_eq!((status, &events.last().unwrap()["result"]["serverInfo"]["name"]), (200, &json!("toolgate")));
@@ -454,6 +464,16 @@ fn streamable_http_serves_those_who_have_the_key() {
     assert!(code == 2 && why.contains("empty"), "{code} {why}");
     let (code, _, why) = field.run(&["mcp", "--no-ask", "--http", "0.0.0.0:0"]);
     assert!(code == 3 && why.contains("--api-key"), "{why}");
+}
+
+#[test]
+fn the_servers_in_the_readme_are_those_of_a_whole_policy() {
+    let readme = include_str!("../../README.md");
+    let blocks = readme.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let text = blocks.into_iter().find(|block| block.contains("[mcp.")).unwrap();
+    let policy = toolgate_sandbox::policy::Policy::parse(text).unwrap();
+    assert_eq!(policy.mcp.keys().collect::<Vec<_>>(), ["notes", "tickets"]);
+    assert_eq!(policy.tier, toolgate_sandbox::policy::Tier::Exec, "else no server would start");
 }
 
 /// A policy with the scripted server, or nothing where commands cannot be confined.

@@ -6,6 +6,7 @@
 
 mod address;
 mod connection;
+mod fetching;
 mod http;
 mod key;
 mod offer;
@@ -131,6 +132,9 @@ impl Ground<'_> {
                 return Err(Error::input(why));
             }
             (command, None) => {
+                if let Some(why) = fetching::refusal(command) {
+                    return Err(why);
+                }
                 let mut policy = self.policy.clone();
                 policy.limits.cpu_s = policy.limits.cpu_s.or(Some(CPU_SECONDS));
                 let commands = Commands::new(self.root, &policy, self.mode, &Setup::default())?;

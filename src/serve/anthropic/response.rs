@@ -204,6 +204,6 @@ fn kind(why: Why) -> &'static str {
         Why::Stopping => "overloaded_error",
         Why::Late | Why::Slow => "timeout_error",
         Why::Internal => "api_error",
-        Why::Invalid | Why::TooLong | Why::Method | Why::Media => "invalid_request_error",
+        Why::Invalid | Why::TooLong | Why::Previous | Why::Method | Why::Media => "invalid_request_error",
     }
 }

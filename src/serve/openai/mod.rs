@@ -3,4 +3,5 @@
 mod request;
 mod response;
 
-pub(super) use response::OpenAi;
+pub(super) use request::{alternatives, choice, left_out, parallel};
+pub(super) use response::{OpenAi, likelihoods};

@@ -41,11 +41,7 @@ pub(super) fn read(body: &Value) -> Result<(Ask, Extras), Refusal> {
         conversation,
         tools,
         choice,
-        parallel: match root.at("parallel_tool_calls").boolean()? {
-            None => None,
-            Some(true) => Some(PARALLEL),
-            Some(false) => Some(NonZeroUsize::MIN),
-        },
+        parallel: parallel(&root)?,
         form: form::read(&root, form::response_format(&root.at("response_format"))?)?,
         sampling: sampling::read(&root, &bounds)?,
         choices: choices(&root.at("n"))?,
@@ -90,7 +86,8 @@ fn choices(field: &Field<'_>) -> Result<NonZeroUsize, Refusal> {
     }
 }
 
-fn alternatives(field: &Field<'_>, logprobs: bool) -> Result<usize, Refusal> {
+/// How many other tokens are told of each, where it is told how likely they were.
+pub(in crate::serve) fn alternatives(field: &Field<'_>, logprobs: bool) -> Result<usize, Refusal> {
     let Some(wanted) = field.integer()? else { return Ok(0) };
     let wanted = usize::try_from(wanted).ok().filter(|wanted| *wanted <= MOST_ALTERNATIVES);
     match wanted {
@@ -122,14 +119,20 @@ fn tools(root: &Field<'_>) -> Result<Tools, Refusal> {
     Ok(Tools::read(&defined))
 }
 
+/// The most calls of a turn, where the request says whether there may be several.
+pub(in crate::serve) fn parallel(root: &Field<'_>) -> Result<Option<NonZeroUsize>, Refusal> {
+    let several = root.at("parallel_tool_calls").boolean()?;
+    Ok(several.map(|several| if several { PARALLEL } else { NonZeroUsize::MIN }))
+}
+
 /// What is said of a tool of another kind.
-fn left_out(kind: &str) -> String {
+pub(in crate::serve) fn left_out(kind: &str) -> String {
     let kind: String = kind.chars().take(40).collect();
     format!("this tool is left out: those of the type {kind:?} are not run here")
 }
 
 /// The choice; one that leaves only some tools takes the others away.
-fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice, Refusal> {
+pub(in crate::serve) fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice, Refusal> {
     let required = |tools: &Tools, choice| match tools.specs.is_empty() {
         true => Err(field.wrong("a call is required, but the request has no tools that can be called here")),
         false => Ok(choice),

@@ -155,15 +155,18 @@ impl OpenAi {
         if !self.extras.logprobs {
             return Value::Null;
         }
-        let content: Option<Value> = outcome.content.as_ref().map(|_| {
-            // The blanks in front of an answer are no part of it.
-            let is_blank = |token: &&TokenLikelihood| token.bytes.iter().all(u8::is_ascii_whitespace);
-            outcome.likelihoods.iter().skip_while(is_blank).map(likelihood).collect()
-        });
+        let content = outcome.content.as_ref().map(|_| likelihoods(outcome));
         let mut told = json!({"content": content, "refusal": null});
         add(&mut told, "call_decision", outcome.decision.as_ref().map(call_decision));
         told
     }
+}
+
+/// How likely the tokens of an answer were.
+pub(in crate::serve) fn likelihoods(outcome: &Outcome) -> Value {
+    // The blanks in front of an answer are no part of it.
+    let is_blank = |token: &&TokenLikelihood| token.bytes.iter().all(u8::is_ascii_whitespace);
+    outcome.likelihoods.iter().skip_while(is_blank).map(likelihood).collect()
 }
 
 fn likelihood(token: &TokenLikelihood) -> Value {
@@ -242,6 +245,7 @@ fn code(why: Why) -> Option<&'static str> {
         Why::TooLong => Some("context_length_exceeded"),
         Why::Key => Some("invalid_api_key"),
         Why::Model => Some("model_not_found"),
+        Why::Previous => Some("previous_response_not_found"),
         Why::Busy => Some("rate_limit_exceeded"),
         Why::Late => Some("timeout"),
         Why::Stopping => Some("shutting_down"),

@@ -50,7 +50,7 @@ impl Engine for Endless {
 }
 
 pub(super) struct Counts {
-    began: Arc<AtomicUsize>,
+    pub(super) began: Arc<AtomicUsize>,
     pub(super) cancelled: Arc<AtomicUsize>,
 }
 
@@ -71,11 +71,15 @@ pub(super) fn wait_for(what: &str, condition: impl Fn() -> bool) {
 
 /// Sends a request and leaves the answer unread.
 pub(super) fn open(served: &Served, body: &Value) -> TcpStream {
+    open_at(served, CHAT, body)
+}
+
+pub(super) fn open_at(served: &Served, path: &str, body: &Value) -> TcpStream {
     let body = body.to_string();
     let mut stream = TcpStream::connect(&served.address).unwrap();
     write!(
         stream,
-        "POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
     .unwrap();

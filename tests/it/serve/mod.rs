@@ -6,6 +6,7 @@ mod forms;
 mod lenient;
 mod load;
 mod programs;
+mod responses;
 mod shapes;
 mod whole;
 
@@ -106,6 +107,7 @@ fn fetch(served: &Served, path: &str) -> (u16, String) {
 
 const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
+const RESPONSES: &str = "/v1/responses";
 const COUNT: &str = "/v1/messages/count_tokens";
 
 fn parameters() -> Value {

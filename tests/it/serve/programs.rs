@@ -140,15 +140,6 @@ fn names_of_tools_may_be_as_long_as_the_anthropic_api_takes_them() {
     }
 }
 
-/// The Vercel SDK asks for it unless it is told otherwise.
-#[test]
-fn who_asks_for_the_responses_api_is_told_what_there_is() {
-    let served = served();
-    let (status, error) = post(&served, "/v1/responses", &json!({"model": "scripted", "input": "Hello"}));
-    assert_eq!(status, 404);
-    assert!(error["error"]["message"].as_str().unwrap().contains("use chat completions"), "{error}");
-}
-
 /// Open WebUI asks from the page itself.
 #[test]
 fn a_page_may_ask_with_the_key_and_not_without_one() {
