@@ -11,6 +11,7 @@ use toolgate_chat::{Effect, Message, ToolChoice, ToolName, ToolSpec, Transcript}
 use super::TurnRequest;
 use super::policy::Thresholds;
 use super::recent::Recent;
+use crate::words::without_notes;
 
 /// Calls of a run that were to change something and failed, after which no other is invited.
 const MOST_FAILURES: usize = 3;
@@ -160,7 +161,7 @@ const SHOWN: usize = 600;
 ///
 /// Plain text, without the form of a conversation: so a model that would think aloud first has no place to.
 pub(crate) fn listed(transcript: &Transcript) -> Option<String> {
-    let request = transcript.question()?;
+    let request = without_notes(transcript.question()?);
     let words: Vec<&str> = request.split_whitespace().collect();
     let mut request = words.join(" ");
     if request.is_empty() {

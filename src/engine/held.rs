@@ -20,7 +20,12 @@ use crate::{Error, Kind};
 
 impl<B: Backend + Send> Making<'_, B> {
     /// The text of an answer, shown unless it repeats the question; where it was begun, what follows that.
-    pub(super) fn held(&mut self, state: &mut State<B>, side: &Side, question: &str) -> Result<Decoded, Error> {
+    pub(super) fn held(
+        &mut self,
+        state: &mut State<B>,
+        side: &Side,
+        question: &str,
+    ) -> Result<Decoded, Error> {
         let shown = || match question {
             "" => Shown::Answer(Doubted::never()),
             _ => Shown::Answer(Doubted::echo_of(question)),

@@ -25,12 +25,13 @@ use super::automata::{Cache, FormKey, Side, TurnAutomata};
 use super::changes::{May, Wishes, is_to_ask, unled};
 use super::choose::{Biases, held_to, opening_of_all};
 use super::doubt::{Doubted, ECHOED, EXCUSED, is_doubted, is_echo};
+use super::invented::Known;
 use super::options::{AnswerView, Options};
 use super::packs::Packs;
 use super::pool::Pool;
 use super::prefill::Beginnings;
 use super::recover::recover;
-use super::repeats::{REPEATED, drop_repeats, without_repeats};
+use super::repeats::{REPEATED, REQUIRED, drop_repeats, in_place_of, without_repeats};
 use super::results::{addition, instead};
 use super::shown::{Shown, ShownCalls};
 use super::underway::Underway;
@@ -417,7 +418,18 @@ impl<'a, B: Backend + Send> Making<'a, B> {
             None if choice != self.request.choice => self.automata(offered, &choice, None)?.call,
             None => None,
         };
-        let (decoded, mut parsed) = self.call(state, held.as_ref().unwrap_or(call))?;
+        let (mut decoded, mut parsed) = self.call(state, held.as_ref().unwrap_or(call))?;
+        if let Some(others) = in_place_of(&parsed.calls, self.request, offered) {
+            (self.events)(TurnEvent::Retry(REQUIRED.to_owned()));
+            self.probe(state, &self.transcript(), offered)?;
+            self.ahead = 0;
+            if let Some(side) = self.automata(offered, &others, None)?.call {
+                (decoded, parsed) = self.call(state, &side)?;
+            }
+        }
+        if let Some(known) = self.known() {
+            known.leave(&mut parsed.calls);
+        }
         match without_repeats(std::mem::take(&mut parsed.calls), self.request) {
             Some(calls) => parsed.calls = calls,
             None => {
@@ -661,11 +673,17 @@ impl<B: Backend + Send> Making<'_, B> {
         self.counted(decoded, side)
     }
 
+    /// What a further call of the turn can know, where there may be one.
+    fn known(&self) -> Option<Known> {
+        let may_go_on = self.parallel() != NonZeroUsize::MIN;
+        may_go_on.then(|| Known::of(self.request.transcript, self.request.tools))
+    }
+
     /// How the first text of a turn of calls is shown.
     pub(super) fn shown_calls(&self) -> Shown {
         let are_told = self.request.check.is_none() && self.request.settled.is_empty();
         let stream = self.engine.dialogue.format().stream(self.request.tools, Start::Turn);
-        Shown::Calls(Box::new(ShownCalls::new(stream, are_told)))
+        Shown::Calls(Box::new(ShownCalls::new(stream, are_told, self.known())))
     }
 
     /// What draws the tokens of an answer.

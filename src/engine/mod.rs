@@ -11,6 +11,7 @@ mod check;
 mod choose;
 mod doubt;
 mod held;
+mod invented;
 #[cfg(feature = "llama")]
 mod load;
 mod local;
@@ -38,6 +39,7 @@ pub(crate) use changes::{KINDS, May, Wishes, is_to_ask, listed, p_change, unled}
 pub use check::{AnswerCheck, CallCheck, Fault};
 pub(crate) use choose::{Biases, Look, best, empty, held_to, is_weighed, mean, openings_of, weights};
 pub(crate) use doubt::{Doubted, ECHOED, EXCUSED, could_look, is_doubted, is_echo};
+pub(crate) use invented::Known;
 pub use local::LocalEngine;
 pub(crate) use local::show;
 pub use options::{AnswerView, Options, Parameters};
@@ -51,7 +53,7 @@ pub use policy::Thresholds;
 pub(crate) use pool::Pool;
 pub(crate) use pool::lock;
 pub(crate) use recover::recover;
-pub(crate) use repeats::{REPEATED, without_repeats};
+pub(crate) use repeats::{REPEATED, REQUIRED, in_place_of, without_repeats};
 pub(crate) use results::{addition, instead};
 pub use sampling::{Penalties, Sampling};
 pub use tuning::{Tuning, Tunings};

@@ -143,7 +143,12 @@ impl Thresholds {
     /// ```
     pub fn of(&self, request: &TurnRequest<'_>) -> f64 {
         let after = if request.changed { self.after_change } else { self.after_success };
-        match request.transcript.last() {
+        // What called a tool that is offered no more was another agent: to this one the request is new.
+        let is_here = |reply: &ToolReply| request.tools.iter().any(|tool| tool.name.as_str() == reply.name);
+        match request.transcript.last().filter(|last| match last {
+            Message::Tool(replies) => replies.iter().any(is_here),
+            _ => false,
+        }) {
             Some(Message::Tool(replies)) if has_failed(replies) && request.retry => {
                 self.after_failure.min(self.while_open)
             }

@@ -8,6 +8,7 @@ use toolgate_chat::{Event, ToolCall};
 
 use super::TurnEvent;
 use super::doubt::Doubted;
+use super::invented::Known;
 
 /// Calls that came again after which nothing new is waited for.
 const REPEATS: usize = 2;
@@ -28,6 +29,8 @@ pub(super) struct ShownCalls {
     told: Told,
     /// Whether anybody is told of them.
     are_told: bool,
+    /// What a further call can know, where there may be one.
+    known: Option<Known>,
 }
 
 /// What was told so far.
@@ -38,40 +41,46 @@ struct Told {
     repeats: usize,
     /// What the call being read has to tell once it is whole.
     held: Vec<TurnEvent>,
+    /// Whether a call came that is none of the turn.
+    is_over: bool,
 }
 
 impl ShownCalls {
-    pub(super) fn new(stream: TurnStream, are_told: bool) -> Self {
-        Self { stream, told: Told::default(), are_told }
+    pub(super) fn new(stream: TurnStream, are_told: bool, known: Option<Known>) -> Self {
+        Self { stream, told: Told::default(), are_told, known }
     }
 
-    /// Takes the next text; whether the model repeats itself: it would go on until its tokens are used up. One call that
-    /// came again may yet be followed by another one.
+    /// Takes the next text; whether the turn is over: a call says what nobody has said, or the model repeats itself, and would go
+    /// on until its tokens are used up. One call that came again may yet be followed by another one.
     pub(super) fn push(&mut self, text: &str, events: &mut dyn FnMut(TurnEvent)) -> bool {
         let found = self.stream.push(text.as_bytes());
+        let known = self.known.as_ref();
         match self.are_told {
-            true => self.told.add(found, events),
-            false => self.told.add(found, &mut |_| {}),
+            true => self.told.add(found, known, events),
+            false => self.told.add(found, known, &mut |_| {}),
         }
-        self.told.repeats >= REPEATS
+        self.told.repeats >= REPEATS || self.told.is_over
     }
 
     /// The text is over.
     pub(super) fn finish(mut self, events: &mut dyn FnMut(TurnEvent)) {
         if self.are_told {
-            self.told.add(self.stream.finish().0, events);
+            self.told.add(self.stream.finish().0, self.known.as_ref(), events);
         }
     }
 }
 
 impl Told {
-    fn add(&mut self, found: Vec<Event>, events: &mut dyn FnMut(TurnEvent)) {
+    fn add(&mut self, found: Vec<Event>, known: Option<&Known>, events: &mut dyn FnMut(TurnEvent)) {
         for event in found {
+            if self.is_over {
+                return;
+            }
             let told = match event {
                 Event::CallStarted(name) => TurnEvent::CallStarted(name),
                 Event::Arguments(text) => TurnEvent::Arguments(text),
                 Event::Call(call) => {
-                    self.end(call, events);
+                    self.end(call, known, events);
                     continue;
                 }
                 Event::CallBroken => {
@@ -84,8 +93,12 @@ impl Told {
         }
     }
 
-    fn end(&mut self, call: ToolCall, events: &mut dyn FnMut(TurnEvent)) {
+    fn end(&mut self, call: ToolCall, known: Option<&Known>, events: &mut dyn FnMut(TurnEvent)) {
         let held = std::mem::take(&mut self.held);
+        if known.is_some_and(|known| !known.admits(&self.calls, &call)) {
+            self.is_over = true;
+            return;
+        }
         if self.calls.iter().any(|earlier| earlier.same_request(&call)) {
             self.repeats += 1;
             return;
@@ -105,7 +118,7 @@ mod tests {
     use super::*;
 
     fn told(text: &str, piece: usize) -> Vec<String> {
-        let mut shown = ShownCalls::new(Family::hermes().stream(&[], Start::Turn), true);
+        let mut shown = ShownCalls::new(Family::hermes().stream(&[], Start::Turn), true, None);
         let mut told = Vec::new();
         let mut note = |event| {
             told.push(match event {
@@ -136,7 +149,7 @@ mod tests {
     #[test]
     fn a_turn_that_repeats_itself_is_noticed_whether_it_is_told_or_not() {
         for are_told in [true, false] {
-            let mut shown = ShownCalls::new(Family::hermes().stream(&[], Start::Turn), are_told);
+            let mut shown = ShownCalls::new(Family::hermes().stream(&[], Start::Turn), are_told, None);
             let mut told = 0;
             let mut push = |text: &str| shown.push(text, &mut |_| told += 1);
             let call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";

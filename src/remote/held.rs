@@ -17,9 +17,10 @@ use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::engine::{
-    self, AnswerView, Biases, CallCheck, Cancel, Doubted, ECHOED, EXCUSED, KINDS, May, Penalties, REPEATED, Sampling,
-    Turn, TurnEvent, TurnRequest, Wishes, addition, best, empty, held_to, instead, is_doubted, is_echo,
-    is_to_ask, is_weighed, listed, lock, mean, openings_of, p_change, unled, weights, without_repeats,
+    self, AnswerView, Biases, CallCheck, Cancel, Doubted, ECHOED, EXCUSED, KINDS, Known, May, Penalties,
+    REPEATED, REQUIRED, Sampling, Turn, TurnEvent, TurnRequest, Wishes, addition, best, empty, held_to,
+    in_place_of, instead, is_doubted, is_echo, is_to_ask, is_weighed, listed, lock, mean, openings_of,
+    p_change, unled, weights, without_repeats,
 };
 use crate::{Error, Kind};
 
@@ -167,10 +168,20 @@ impl Making<'_> {
             None => None,
         };
         let written = self.write(&prompt, held.as_ref().unwrap_or(call), None)?;
-        let (written, mut parsed) = self.mended(&prompt, offered, written)?;
+        let (mut written, mut parsed) = self.mended(&prompt, offered, written)?;
+        if let Some(others) = in_place_of(&parsed.calls, request, offered) {
+            (self.events)(TurnEvent::Retry(REQUIRED.to_owned()));
+            if let Some(grammar) = self.grammars(offered, &others, None)?.call {
+                written = self.write(&prompt, &grammar, None)?;
+                parsed = self.read(&written);
+            }
+        }
         if parsed.calls.is_empty() {
             // Cut off in its first call, which is not what the model wanted to do: nothing of it is an answer.
             parsed.content = None;
+        }
+        if self.parallel() != NonZeroUsize::MIN {
+            Known::of(request.transcript, offered).leave(&mut parsed.calls);
         }
         match without_repeats(std::mem::take(&mut parsed.calls), request) {
             Some(calls) => parsed.calls = calls,

@@ -11,6 +11,7 @@ use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
 
 use super::field::Field;
 use super::refusal::Refusal;
+use crate::words::without_notes;
 
 /// What the model is told in place of a result that nobody sent.
 const NO_RESULT: &str = "there is no result: the call was cancelled or did not run";
@@ -70,9 +71,18 @@ impl<'a> History<'a> {
         }
     }
 
-    /// What the person says.
+    /// What the person says. Behind results, a note of the client is none of that: the run that they belong to goes on.
     pub(super) fn user(&mut self, text: &str) {
         self.close();
+        if let Some(Message::Tool(replies)) = self.messages.last_mut()
+            && without_notes(text).trim().is_empty()
+        {
+            if let Some(reply) = replies.last_mut().filter(|_| !text.trim().is_empty()) {
+                reply.content.push_str("\n\n");
+                reply.content.push_str(text.trim());
+            }
+            return;
+        }
         self.say(text);
     }
 

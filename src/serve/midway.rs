@@ -18,9 +18,9 @@ pub(super) struct Midway {
     pub(super) changed: bool,
     /// Whether the request names what no call has taken up, and the last calls took up another.
     pub(super) open: bool,
-    /// Whether a call failed that was to look, for the first time in this run, and the failure tells what to do instead.
+    /// Whether a call failed, for the first time in this run, and the failure tells what to do instead.
     pub(super) retry: bool,
-    /// While something is open, or a call failed, the calls that would say the same again.
+    /// The calls that would say the same again.
     pub(super) settled: Vec<ToolCall>,
     /// While something is open, how each tool goes with it, as [`TurnRequest::fits`](crate::engine::TurnRequest::fits).
     pub(super) fits: Vec<f64>,
@@ -30,21 +30,31 @@ pub(super) struct Midway {
 const MOST_CALLS: usize = 12;
 
 impl Midway {
-    /// Where the conversation stands, whose client offers these tools.
-    pub(super) fn of(transcript: &Transcript, tools: &[ToolSpec]) -> Self {
-        let Some(Message::Tool(replies)) = transcript.last() else { return Self::default() };
+    /// Where the conversation stands, whose client offers these tools and, if a call is `required`, takes nothing else.
+    pub(super) fn of(transcript: &Transcript, tools: &[ToolSpec], required: bool) -> Self {
+        let replies = match transcript.messages() {
+            [.., Message::Tool(replies)] => replies,
+            // Who says something before there was an answer goes on with the same run.
+            [earlier @ .., Message::Tool(_), Message::User(_)] => {
+                let run: Transcript = earlier.iter().chain(transcript.iter().rev().nth(1)).cloned().collect();
+                return Self { settled: settled(&run.calls_of_run()), ..Self::default() };
+            }
+            _ => return Self::default(),
+        };
         let changed = replies.iter().any(|reply| !reply.is_error && changes(tools, &reply.name));
-        let nothing = Self { changed, ..Self::default() };
         let calls = transcript.calls_of_run();
+        let done = if required { answered(tools, &calls) } else { settled(&calls) };
+        let nothing = Self { changed, settled: done, ..Self::default() };
         if tools.is_empty() || calls.len() > MOST_CALLS {
             return nothing;
         }
         let mut failures = calls.iter().filter(|(_, reply)| reply.is_some_and(|reply| reply.is_error));
         if let Some(failure) = replies.iter().find(|reply| reply.is_error) {
-            // A change that failed may not be what is wanted in another place.
-            let looked = !changes(tools, &failure.name);
-            let retry = looked && failures.nth(1).is_none() && tells_how(failure, tools);
-            return Self { retry, settled: if retry { settled(&calls) } else { Vec::new() }, ..nothing };
+            // Of what follows a change that failed nothing but a look is led to.
+            return match failures.nth(1).is_none() && tells_how(failure, tools) {
+                true => Self { retry: true, ..nothing },
+                false => nothing,
+            };
         }
         let has_changed = calls
             .iter()
@@ -55,7 +65,7 @@ impl Midway {
             return nothing;
         }
         let fits = tools.iter().map(|tool| open.fit(tool.name.as_str(), true).sign()).collect();
-        Self { open: true, settled: settled(&calls), fits, ..nothing }
+        Self { open: true, fits, ..nothing }
     }
 }
 
@@ -65,11 +75,21 @@ fn changes(tools: &[ToolSpec], name: &str) -> bool {
     offered.map_or_else(|| verbs::effect(name), |tool| tool.effect) == Effect::Changes
 }
 
-/// Whether a failure tells what to do instead: another tool, by a name that is no word of its own, or another value.
+/// Whether a failure tells what to do instead: another tool by its name, which is no word of its own or written as the name is
+/// ("Read it first"), or another value.
 fn tells_how(failure: &ToolReply, tools: &[ToolSpec]) -> bool {
     let mut names = tools.iter().map(|tool| tool.name.as_str()).filter(|name| *name != failure.name);
+    let is_name = |name: &str| name_parts(name).count() > 1 || name.starts_with(char::is_uppercase);
     failure.content.to_lowercase().contains("did you mean")
-        || names.any(|name| name_parts(name).count() > 1 && holds_word(&failure.content, name))
+        || names.any(|name| is_name(name) && holds_word(&failure.content, name))
+}
+
+/// The calls of the run that have a result and would give no other one: where nothing but calls are taken, a model makes them again.
+fn answered(tools: &[ToolSpec], calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec<ToolCall> {
+    let is_done = |call: &ToolCall| verbs::looks(&call.name) || changes(tools, &call.name);
+    let done =
+        calls.iter().filter(|(call, reply)| is_done(call) && reply.is_some_and(|reply| !reply.is_error));
+    done.map(|(call, _)| (*call).clone()).collect()
 }
 
 /// The conversation before the calls whose results come last.
@@ -110,7 +130,7 @@ mod tests {
             let reply = ToolReply::ok(&call, *content);
             transcript = transcript.with(Message::calls([call])).with(Message::Tool(vec![reply]));
         }
-        Midway::of(&transcript, &tools)
+        Midway::of(&transcript, &tools, false)
     }
 
     #[test]
@@ -176,7 +196,7 @@ mod tests {
                 let reply = ToolReply::error(&call, *failure);
                 transcript = transcript.with(Message::calls([call])).with(Message::Tool(vec![reply]));
             }
-            Midway::of(&transcript, &tools)
+            Midway::of(&transcript, &tools, false)
         };
         let run = |failures: &[&str]| called("read_file", failures);
         let told = "this is a directory; use list_directory";

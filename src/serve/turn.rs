@@ -295,7 +295,9 @@ impl Worker {
         let Self { shared, ask, right, told, .. } = self;
         let transcript = &ask.conversation.transcript;
         let midway = match ask.choice {
-            ToolChoice::Auto | ToolChoice::Required => Midway::of(transcript, &ask.tools.specs),
+            ToolChoice::Auto | ToolChoice::Required => {
+                Midway::of(transcript, &ask.tools.specs, ask.choice == ToolChoice::Required)
+            }
             // Which tool is called, or none, is the client's to say.
             ToolChoice::None | ToolChoice::Only(_) => Midway::default(),
         };

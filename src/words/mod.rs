@@ -1,10 +1,13 @@
 //! Words of requests: what they could name, and what they ask for, as far as words tell. Knows no model and no tool.
 
 pub(crate) mod excuse;
+mod notes;
 pub(crate) mod particular;
 pub(crate) mod results;
 #[cfg(any(feature = "serve", feature = "mcp"))]
 pub(crate) mod verbs;
+
+pub(crate) use notes::without_notes;
 
 /// Bytes of a word; a longer one is no name.
 const WORD_BYTES: usize = 255;
