@@ -179,9 +179,10 @@ pub(crate) fn listed(transcript: &Transcript) -> Option<String> {
     Some(format!("{ASKED}\n\n{known}Request: {request}\nKind:"))
 }
 
-/// The probability that a request asks for a change, of the logarithms of the probability of both [`KINDS`].
+/// The probability that a request asks for a change, of the logarithms of the probability of both [`KINDS`]; 0 where the model says
+/// neither.
 pub(crate) fn p_change([change, look]: [f64; 2]) -> f64 {
-    1.0 / (1.0 + (look - change).exp())
+    if change == f64::NEG_INFINITY { 0.0 } else { 1.0 / (1.0 + (look - change).exp()) }
 }
 
 const ASKED: &str = "An assistant gets a request. Is it asked to change something (write, add, remove, set, move, send, save), or only \
@@ -298,6 +299,7 @@ mod tests {
         assert!(
             long.contains("Request: Öffne xxx") && long.ends_with("xxx das Tor\nKind:") && long.len() < 3_000
         );
+        assert_eq!(p_change([f64::NEG_INFINITY; 2]), 0.0);
         assert!(p_change([-0.1, -3.0]) > 0.9 && p_change([-3.0, -0.1]) < 0.1);
     }
 }

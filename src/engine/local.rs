@@ -80,7 +80,7 @@ pub struct LocalEngine<B> {
     openings_beside_json: Openings,
     /// llama.cpp's own grammar sampler, where the backend has it.
     reference: Option<Reference>,
-    conversations: Pool<State<B>>,
+    pub(super) conversations: Pool<State<B>>,
     pub(super) learned: Learned,
     pub(super) underway: Underway,
     /// Where beginnings of prompts are kept from one process to the next.
@@ -104,7 +104,7 @@ impl<B> State<B> {
     }
 
     /// How many messages this conversation has of a transcript.
-    fn fit(&self, transcript: &Transcript) -> usize {
+    pub(super) fn fit(&self, transcript: &Transcript) -> usize {
         common_len(self.last.messages(), transcript.messages())
     }
 }

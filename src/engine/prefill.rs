@@ -3,15 +3,19 @@
 //! Invariant: a prompt is evaluated up to the end of its beginning first, then on from there, whether the beginning
 //! came from a pack or not: so the first turn of a process reads the same with the pack of another one and without.
 
-use toolgate_chat::{Message, Opened, PromptOptions, ToolSpec, Transcript};
-use toolgate_infer::{Backend, Prefill, Progress, Session, Specials, TokenId, common_len, log_probabilities};
+use std::time::Instant;
 
-use super::TurnEvent;
+use toolgate_chat::{Message, Opened, PromptOptions, ToolSpec, Transcript};
+use toolgate_infer::{
+    Backend, Prefill, Progress, Rows, Session, Specials, TokenId, common_len, log_probabilities,
+};
+
 use super::changes::{KINDS, is_to_ask, listed, p_change};
 use super::local::{Making, State};
 use super::packs::{Packs, learned};
 use super::pool::lock;
 use super::recent::Recent;
+use super::{Cancel, TurnEvent};
 use crate::Error;
 
 /// Tokens kept free after a prompt, so that there is room for an answer.
@@ -98,29 +102,13 @@ impl<B: Backend + Send> Making<'_, B> {
     /// Whether the request asks for a change ([`Thresholds::changing`](super::Thresholds)), where that counts. The session holds
     /// another prompt behind it, unless the same request was looked at before.
     pub(super) fn wishes(&mut self, state: &mut State<B>, call: bool) -> Result<bool, Error> {
-        let least = self.engine.options.thresholds.changing;
-        let Some(list) = listed(self.request.transcript).filter(|_| is_to_ask(self.request, call)) else {
+        if !is_to_ask(self.request, call) {
             return Ok(false);
-        };
-        let known = lock(&self.engine.learned.wishes).find(&list);
-        if let Some(known) = known {
-            return Ok(known >= least);
         }
-        let (bos, session) = (&self.engine.dialogue.template().tokens().bos, &mut state.session);
-        let mut prompt = session.backend().tokenize(bos, Specials::Parse)?;
-        prompt.extend(session.backend().tokenize(&list, Specials::Plain)?);
-        self.stats.ms.prefill += session.set_prompt(&prompt, RESERVE, self.cancel, &mut |_| ())?.ms;
-        let mut kinds = Vec::new();
-        for kind in KINDS {
-            kinds.extend(session.backend().tokenize(kind, Specials::Plain)?.first().copied());
-        }
-        let p = match *log_probabilities(session.logits()?, &kinds) {
-            [change, look] => p_change([change, look]),
-            // A vocabulary without tokens for a kind tells none.
-            _ => 0.0,
-        };
-        lock(&self.engine.learned.wishes).put(list, p);
-        Ok(p >= least)
+        let started = Instant::now();
+        let p = self.engine.p_change_in(&mut state.session, self.request.transcript, self.cancel)?;
+        self.stats.ms.prefill += started.elapsed().as_secs_f64() * 1e3;
+        Ok(p.is_some_and(|p| p >= self.engine.options.thresholds.changing))
     }
 
     /// The tokens of a prompt.
@@ -162,7 +150,7 @@ impl<B: Backend + Send> Making<'_, B> {
         let mut front = Prefill::default();
         let common = prompt.get(..beginning).unwrap_or_default();
         if Packs::is_worth(beginning) && session.held(common) < beginning {
-            let started = std::time::Instant::now();
+            let started = Instant::now();
             // While it waits for others, none of their batches need wait for it.
             session.end_turn();
             let _entry = self.engine.underway.enter(common, || session.held(common), cancel)?;
@@ -216,6 +204,63 @@ impl<B: Backend + Send> Making<'_, B> {
 }
 
 impl<B: Backend + Send> super::LocalEngine<B> {
+    /// How likely the model finds it that the last request of a conversation asks for a change, 0 to 1; `None` where there is no
+    /// request. [`Thresholds::changing`](super::Thresholds) is held against it.
+    ///
+    /// # Errors
+    /// As those of a turn.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use toolgate::engine::{Cancel, LocalEngine, Options};
+    /// # use toolgate_chat::{Message, Transcript};
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("the lamp on\nKind:", " change");
+    /// # let engine = LocalEngine::scripted(model, Options::default())?;
+    /// let asked = Transcript::new().with(Message::User("Switch the lamp on".into()));
+    /// assert!(engine.p_change(&asked, &Cancel::default())?.is_some_and(|p| p > 0.9));
+    /// assert_eq!(engine.p_change(&Transcript::new(), &Cancel::default())?, None);
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
+    pub fn p_change(&self, transcript: &Transcript, cancel: &Cancel) -> Result<Option<f64>, Error> {
+        let mut state = self.conversations.take(|state| state.fit(transcript));
+        let p = self.p_change_in(&mut state.session, transcript, cancel);
+        state.session.end_turn();
+        p
+    }
+
+    fn p_change_in(
+        &self,
+        session: &mut Session<B>,
+        transcript: &Transcript,
+        cancel: &Cancel,
+    ) -> Result<Option<f64>, Error> {
+        let Some(list) = listed(transcript) else { return Ok(None) };
+        let known = lock(&self.learned.wishes).find(&list);
+        if known.is_some() {
+            return Ok(known);
+        }
+        let mut prompt =
+            session.backend().tokenize(&self.dialogue.template().tokens().bos, Specials::Parse)?;
+        prompt.extend(session.backend().tokenize(&list, Specials::Plain)?);
+        session.set_prompt(&prompt, RESERVE, cancel, &mut |_| ())?;
+        let [change, look] = KINDS.map(|kind| session.backend().tokenize(kind, Specials::Plain));
+        let (change, look) = (change?, look?);
+        // Where they part, which is their first token with most vocabularies.
+        let same = common_len(&change, &look);
+        if let Some(front) = change.get(..same).filter(|front| !front.is_empty()) {
+            session.eval(front, Rows::Last)?;
+        }
+        let kinds: Vec<TokenId> =
+            [&change, &look].iter().filter_map(|kind| kind.get(same).copied()).collect();
+        let p = match *log_probabilities(session.logits()?, &kinds) {
+            [change, look] => p_change([change, look]),
+            _ => 0.0,
+        };
+        lock(&self.learned.wishes).put(list, p);
+        Ok(Some(p))
+    }
+
     /// Puts back what a pack has of `tokens`; whether that is all of them.
     fn restored(&self, session: &mut Session<B>, tokens: &[TokenId]) -> Result<bool, Error> {
         let (Some(packs), Some(key)) = (&self.packs, session.backend().state_key()) else { return Ok(false) };

@@ -333,12 +333,15 @@ impl Making<'_> {
         }
         let (tokens, usage) = self.server.next_tokens(&list, self.cancel)?;
         self.note(usage);
-        // One that is not among the likeliest has the least of them at most.
-        let least_told = tokens.iter().map(|(_, p)| *p).fold(0.0, f64::min);
         let told = |kind: &str| {
             let begins = |token: &str| !token.trim().is_empty() && kind.trim().starts_with(token.trim());
-            tokens.iter().filter(|(token, _)| begins(token)).map(|(_, p)| *p).fold(least_told, f64::max)
+            tokens
+                .iter()
+                .filter(|(token, _)| begins(token))
+                .map(|(_, p)| *p)
+                .fold(f64::NEG_INFINITY, f64::max)
         };
+        // One that is not among the likeliest counts for nothing.
         let p = p_change(KINDS.map(told));
         lock(&self.learned.wishes).put(list, p);
         Ok(p >= least)

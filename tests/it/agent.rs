@@ -56,8 +56,9 @@ fn call(name: &str, city: &str) -> String {
     format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {{\"city\": \"{city}\"}}}}\n</tool_call>")
 }
 
+/// A model that takes every request for one that asks for a change.
 fn scripted() -> Scripted {
-    Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384)
+    Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("\nKind:", " change")
 }
 
 struct Run {

@@ -54,6 +54,24 @@ pub(crate) fn workspace() -> (tempfile::TempDir, Registry) {
 }
 
 #[test]
+fn the_smallest_model_tells_requests_for_a_change_from_others_in_ten_languages() {
+    let Some(engine) = load("smollm2-135m", |_| {}) else { return };
+    let least = Catalogue::builtin().unwrap().get("smollm2-135m").unwrap().defaults.thresholds.changing;
+    let (mut looks, mut changes) = (Vec::new(), Vec::new());
+    for row in include_str!("fixtures/requests.tsv").lines().filter(|line| !line.starts_with('#')) {
+        let [_, "check", kind, text] = row.split('\t').collect::<Vec<_>>()[..] else { continue };
+        let asked = Transcript::new().with(Message::User(text.to_owned()));
+        let p = engine.p_change(&asked, &Cancel::default()).unwrap().unwrap();
+        if kind == "look" { looks.push(p) } else { changes.push(p) }
+    }
+    assert_eq!((looks.len(), changes.len()), (55, 55));
+    let least = least.unwrap();
+    let mistaken = looks.iter().filter(|&&p| p >= least).count();
+    let found = changes.iter().filter(|&&p| p >= least).count();
+    assert!(mistaken <= 7 && found >= 43, "{mistaken} of 55 look only, {found} of 55 ask for a change");
+}
+
+#[test]
 fn the_smallest_model_makes_the_right_call_when_one_is_required() {
     let Some(engine) = load("smollm2-135m", |_| {}) else { return };
     let (_dir, registry) = workspace();

@@ -57,12 +57,23 @@ fn workspace() -> tempfile::TempDir {
     workspace
 }
 
+/// A model that takes every request for one that asks for a change.
+fn scripted() -> Scripted {
+    telling("change")
+}
+
+/// A model that takes every request for one of this kind.
+fn telling(kind: &str) -> Scripted {
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768);
+    model.on("\nKind:", format!(" {kind}"))
+}
+
 fn run_with(policy: &Policy, prompt: &str, name: &str, arguments: Value, narrow: bool) -> Run {
     let workspace = workspace();
     let registry = registry_of(workspace.path(), policy, Mode::Edit);
     let call =
         format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {}}}\n</tool_call>", spaced(&arguments));
-    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768).say(call);
+    let model = scripted().say(call);
     // Once where a call or an answer is decided, once for the view that the answer is written from.
     let model = model.say("That is all.").say("That is all.");
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
@@ -91,7 +102,7 @@ fn called(name: &str, arguments: &Value) -> String {
 
 /// The calls of a model that would answer after each, where what is open keeps it going.
 fn calls_while_open(prompt: &str, says: &[(&str, Value)]) -> Vec<(String, String)> {
-    let mut model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768);
+    let mut model = scripted();
     for (name, arguments) in says {
         model = model.say(called(name, arguments));
     }
@@ -143,28 +154,39 @@ fn a_directory_that_was_named_is_open() {
 }
 
 #[test]
-fn nothing_is_changed_for_a_model_that_would_rather_answer() {
+fn a_change_is_made_where_the_model_finds_that_the_request_asks_for_one() {
     let read = called("read_file", &json!({"path": "config/app.toml"}));
     let edit =
         called("edit_file", &json!({"path": "config/app.toml", "old_text": "\"a\"", "new_text": "\"b\""}));
-    let model = |behind_the_result: &str| {
-        let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768);
-        model.on("edited \"config", "Done.").on("port_of_b", behind_the_result).on("app.toml", read.clone())
+    let model = |kind: &str, behind_the_result: &str| {
+        let model = telling(kind).on("edited \"config", "Done.").on("port_of_b", behind_the_result);
+        model.on("app.toml", read.clone())
     };
-    let changes = |calls: &[(String, String)]| {
-        calls.iter().any(|(name, _)| name.ends_with("_file") && name != "read_file")
-    };
+    let read_alone = pairs([("read_file", "config/app.toml")]);
     for request in [
         "config/app.toml has a wrong host, please correct it.",
         "Could you report the latest change that config/app.toml got?",
         "What would you update in config/app.toml, and what would docs/new.md replace?",
     ] {
-        let calls = calls_of(model("That is all."), request, Mode::Edit);
-        assert!(!calls.is_empty() && !changes(&calls), "{request}: {calls:?}");
+        // It would edit, whatever it was asked: its own probability behind a result counts for nothing.
+        let calls = calls_of(model("look", &edit), request, Mode::Edit);
+        assert!(
+            calls
+                .iter()
+                .all(|(name, _)| !["edit_file", "write_file", "create_file"].contains(&name.as_str())),
+            "{request}: {calls:?}"
+        );
+        assert!(!calls.is_empty());
     }
-    let calls = calls_of(model(&edit), "config/app.toml has a wrong host, please correct it.", Mode::Edit);
+    let asked = "config/app.toml has a wrong host, please correct it.";
     let done = pairs([("read_file", "config/app.toml"), ("edit_file", "config/app.toml")]);
-    assert_eq!(calls, done, "control: one that would change it does");
+    assert_eq!(
+        calls_of(model("change", &edit), asked, Mode::Edit),
+        done,
+        "control: one that was asked for is made"
+    );
+    let looking = calls_of(model("change", &edit), asked, Mode::Intel);
+    assert_eq!(looking, read_alone, "where nothing can be changed, nobody is asked about it");
 }
 
 #[test]
@@ -270,9 +292,7 @@ fn chosen(prompt: &str, preferred: &str, fit_weight: f64) -> String {
     let call = format!(
         "<tool_call>\n{{\"name\": \"{preferred}\", \"arguments\": {{\"path\": \"x\"}}}}\n</tool_call>"
     );
-    let model = (0..8).fold(Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768), |model, _| {
-        model.say(call.clone())
-    });
+    let model = (0..8).fold(scripted(), |model, _| model.say(call.clone()));
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let options = engine::Options { tool_bias: 0.01, fit_weight, ..engine::Options::default() };
     let engine = LocalEngine::new("scripted", model, dialogue, options);

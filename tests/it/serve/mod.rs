@@ -7,6 +7,7 @@ mod lenient;
 mod load;
 mod programs;
 mod responses;
+mod runs;
 mod shapes;
 mod whole;
 

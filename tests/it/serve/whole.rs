@@ -20,7 +20,7 @@ const TURN: &str = "/toolgate/turn";
 /// A model that makes an edit.
 fn editing() -> LocalEngine<Scripted> {
     let arguments = "{\"path\": \"app.toml\", \"old_text\": \"port = 80\", \"new_text\": \"port = 90\"}";
-    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768);
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768).on("\nKind:", " change");
     // Once where a call or an answer is decided, once for the view that the answer is written from.
     let model = model.say(call("edit_file", arguments)).say("It is 90 now.").say("It is 90 now.");
     scripted(model, engine::Options::default())
