@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, ToolSpec, Transcript};
 use toolgate_infer::Stats;
 
-use crate::engine::{AnswerForm, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
+use crate::engine::{CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest};
 use crate::tools::{Effect, Fit, Misplaced, Offered, Registry, Said, Status, ToolResult};
 use crate::words::demands_change;
 use crate::{Error, Kind};
@@ -398,9 +398,8 @@ impl Run<'_> {
         let fits: Vec<f64> = fits.into_iter().map(Fit::sign).collect();
         let mut shorter: Option<Transcript> = None;
         loop {
+            let transcript = shorter.as_ref().unwrap_or(self.transcript);
             let request = TurnRequest {
-                transcript: shorter.as_ref().unwrap_or(self.transcript),
-                tools: &specs,
                 choice: choice.clone(),
                 parallel: self.agent.options.parallel,
                 settled: self.settled.calls(),
@@ -410,10 +409,7 @@ impl Run<'_> {
                 retry: false,
                 fits: &fits,
                 closing,
-                answer: AnswerForm::Text,
-                begun: None,
-                likelihoods: None,
-                sampling: &self.agent.options.sampling,
+                ..TurnRequest::new(transcript, &specs, &self.agent.options.sampling)
             };
             let events = &mut *self.events;
             let result = self.agent.engine.turn(&request, self.cancel, &mut |event| forward(event, events));

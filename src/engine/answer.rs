@@ -1,7 +1,7 @@
 //! Answers that are values of a JSON Schema: what the model is told of it, and which beginnings still mean a call.
 
 use serde_json::Value;
-use toolgate_chat::{Message, Transcript};
+use toolgate_chat::{Message, Transcript, shortened};
 use toolgate_grammar::Vocabulary;
 use toolgate_infer::{Backend, Openings};
 
@@ -39,7 +39,7 @@ impl<B: Backend + Send> Making<'_, B> {
 fn instruction(schema: &Value) -> String {
     let says_more = schema.as_object().is_some_and(|keywords| keywords.keys().any(|key| key != "type"));
     match says_more {
-        true => format!("Answer with JSON alone, of this JSON Schema: {schema}"),
+        true => format!("Answer with JSON alone, of this JSON Schema: {}", shortened(schema)),
         false => "Answer with JSON alone.".to_owned(),
     }
 }

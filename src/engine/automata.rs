@@ -11,7 +11,6 @@ use super::AnswerForm;
 use super::pool::lock;
 use super::recent::Recent;
 use crate::Error;
-use crate::tools::Check;
 
 /// Turns whose automata are kept: several to a set of tools, as which of them may be called is the turn's. An automaton
 /// takes a few MiB once its masks are learned.
@@ -38,7 +37,7 @@ pub(super) struct Side {
 /// The automata made so far.
 pub(super) struct Cache {
     turns: Made<Key, TurnAutomata>,
-    answers: Made<FormKey, Answers>,
+    answers: Made<FormKey, Side>,
 }
 
 /// The form of an answer that is no plain text.
@@ -56,14 +55,6 @@ impl FormKey {
             AnswerForm::Grammar(text) => Some(Self::Grammar(text.to_owned())),
         }
     }
-}
-
-/// What holds the answers of a form.
-#[derive(Clone)]
-pub(super) struct Answers {
-    pub(super) side: Side,
-    /// What a whole answer is held to beyond the grammar.
-    pub(super) check: Option<Arc<Check>>,
 }
 
 impl Default for Cache {
@@ -97,26 +88,16 @@ impl Cache {
         })
     }
 
-    /// What holds answers of a form.
-    pub(super) fn answer(&self, form: &FormKey, vocabulary: &Arc<Vocabulary>) -> Result<Answers, Error> {
-        self.answers.get(
-            |key| key == form,
-            || form.clone(),
-            || match form {
-                FormKey::Json(schema) => {
-                    let options = Options { undeclared: Undeclared::Forbidden, ..Options::default() };
-                    let compiled = compile(&Schema::parse(schema)?, &options)?;
-                    let check = match compiled.contract.is_complete() {
-                        true => None,
-                        false => Some(Arc::new(Check::new(schema).map_err(Error::input)?)),
-                    };
-                    Ok(Answers { side: Side::new(compiled.grammar, vocabulary)?, check })
-                }
-                FormKey::Grammar(text) => {
-                    Ok(Answers { side: Side::new(Grammar::parse(text)?, vocabulary)?, check: None })
-                }
-            },
-        )
+    /// The automaton of answers of a form.
+    pub(super) fn answer(&self, form: &FormKey, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
+        let make = || match form {
+            FormKey::Json(schema) => {
+                let options = Options { undeclared: Undeclared::Forbidden, ..Options::default() };
+                Side::new(compile(&Schema::parse(schema)?, &options)?.grammar, vocabulary)
+            }
+            FormKey::Grammar(text) => Side::new(Grammar::parse(text)?, vocabulary),
+        };
+        self.answers.get(|key| key == form, || form.clone(), make)
     }
 }
 

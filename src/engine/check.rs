@@ -65,11 +65,52 @@ impl fmt::Debug for dyn CallCheck + '_ {
     }
 }
 
-/// Something wrong with the arguments of a call.
+/// Something wrong with the arguments of a call, or with an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// JSON pointer of the value to write again; empty for the arguments as a whole.
+    /// JSON pointer of the value to write again; empty for the arguments, or the answer, as a whole.
     pub pointer: String,
     /// What is wrong with it, for a person.
     pub why: String,
+}
+
+/// Tells whether a finished answer in JSON fits what its grammar could not hold it to ([`TurnRequest::answer_check`](super::TurnRequest::answer_check)).
+///
+/// ```
+/// use serde_json::{Value, json};
+/// use toolgate::engine::{AnswerCheck, AnswerForm, Fault, TurnRequest};
+/// # use std::sync::Arc;
+/// # use toolgate::engine::{Cancel, Engine, LocalEngine, Options, Sampling};
+/// # use toolgate_chat::{Message, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).say("{\"year\": 1899}").or_say("{\"year\": 1924}");
+/// # let engine = LocalEngine::scripted(model, Options::default())?;
+/// # let transcript = Transcript::new().with(Message::User("When was it?".into()));
+/// # let sampling = Sampling::default();
+///
+/// struct LeapYear;
+///
+/// impl AnswerCheck for LeapYear {
+///     fn fault(&self, answer: &Value) -> Option<Fault> {
+///         let is_leap = answer["year"].as_u64().is_some_and(|year| year % 4 == 0);
+///         (!is_leap).then(|| Fault { pointer: "/year".into(), why: "no leap year".into() })
+///     }
+/// }
+///
+/// let schema = json!({"type": "object", "properties": {"year": {"type": "integer"}}, "required": ["year"]});
+/// let (answer, answer_check) = (AnswerForm::Json(&schema), Some(&LeapYear as &dyn AnswerCheck));
+/// let request = TurnRequest { answer, answer_check, ..TurnRequest::new(&transcript, &[], &sampling) };
+/// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
+/// assert_eq!(turn.parsed.content.as_deref(), Some("{\"year\": 1924}"));
+/// # Ok::<(), toolgate::Error>(())
+/// ```
+pub trait AnswerCheck: Sync {
+    /// The first thing that is wrong with an answer.
+    fn fault(&self, answer: &Value) -> Option<Fault>;
+}
+
+impl fmt::Debug for dyn AnswerCheck + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnswerCheck")
+    }
 }

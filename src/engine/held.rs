@@ -10,29 +10,30 @@ use toolgate_infer::{
     likeliest_other,
 };
 
-use super::automata::{FormKey, Side};
+use super::automata::Side;
 use super::doubt::Doubted;
 use super::local::{Making, State};
 use super::mend::{failed, is_ended};
 use super::shown::Shown;
-use super::{AnswerForm, Constraint, TokenLikelihood, TurnEvent, place};
-use crate::tools::{Check, Violation};
+use super::{AnswerCheck, AnswerForm, Constraint, TokenLikelihood, TurnEvent, place};
 use crate::{Error, Kind};
 
 impl<B: Backend + Send> Making<'_, B> {
     /// The text of an answer; where it was begun, what follows that.
     pub(super) fn held(&mut self, state: &mut State<B>, side: &Side) -> Result<Decoded, Error> {
-        let form = FormKey::of(self.request.answer);
-        let known = &self.engine.learned.automata;
-        let answers = form.map(|form| known.answer(&form, &self.engine.vocabulary)).transpose()?;
-        match answers.and_then(|answers| answers.check) {
-            Some(check) => self.checked(state, side, &check),
+        match self.request.answer_check {
+            Some(check) => self.checked(state, side, check),
             None => self.decode(state, Some(side), &mut self.sampler()?, Shown::Answer(Doubted::never())),
         }
     }
 
     /// An answer that fits a check, which is shown once that is known; one that was cut off is what there is.
-    fn checked(&mut self, state: &mut State<B>, side: &Side, check: &Check) -> Result<Decoded, Error> {
+    fn checked(
+        &mut self,
+        state: &mut State<B>,
+        side: &Side,
+        check: &dyn AnswerCheck,
+    ) -> Result<Decoded, Error> {
         let mut sampler = self.sampler()?;
         let mut decoded = self.decode(state, Some(side), &mut sampler, Shown::Nothing)?;
         let mut tried = Tried::default();
@@ -72,20 +73,20 @@ impl<B: Backend + Send> Making<'_, B> {
     }
 
     /// What is wrong with a whole answer, and which bytes of its text to write again, where that can be told.
-    fn fault(&self, check: &Check, text: &str) -> Option<(Option<Range<usize>>, String)> {
+    fn fault(&self, check: &dyn AnswerCheck, text: &str) -> Option<(Option<Range<usize>>, String)> {
         let begun = self.begun().unwrap_or_default();
         let whole = format!("{begun}{text}");
         let value = match serde_json::from_str(&whole) {
             Ok(value) => value,
             Err(why) => return Some((None, why.to_string())),
         };
-        let violation = check.violations(&value).into_iter().next()?;
+        let fault = check.fault(&value)?;
         let start = whole.len() - whole.trim_start().len();
-        let place = place::of_value(&whole, start, &violation.place());
+        let place = place::of_value(&whole, start, &fault.pointer);
         // What was begun stays.
         let place = place.filter(|place| place.end > begun.len());
         let behind = |at: usize| at.saturating_sub(begun.len());
-        Some((place.map(|place| behind(place.start)..behind(place.end)), told(&violation)))
+        Some((place.map(|place| behind(place.start)..behind(place.end)), fault.why))
     }
 
     /// A side's constraint where its text begins: behind what was begun of an answer.
@@ -145,13 +146,5 @@ impl<B: Backend + Send> Making<'_, B> {
                 .collect(),
         });
         (self.events)(TurnEvent::Likelihoods(told.collect()));
-    }
-}
-
-/// What is wrong with an answer, for whoever asked for it.
-fn told(violation: &Violation) -> String {
-    match violation.pointer.as_str() {
-        "" => violation.message.clone(),
-        pointer => format!("{} at {pointer}", violation.message),
     }
 }

@@ -110,7 +110,7 @@ impl<B> State<B> {
 /// What turns learn from each other.
 #[derive(Default)]
 pub(super) struct Learned {
-    pub(super) automata: Cache,
+    automata: Cache,
     pub(super) biases: Mutex<Biases>,
     pub(super) beginnings: Mutex<Beginnings>,
 }
@@ -542,7 +542,7 @@ impl<B: Backend + Send> Making<'_, B> {
         let known = &self.engine.learned.automata;
         let mut automata = known.get(format, offered, &request, vocabulary)?;
         if let (Some(form), Some(answer)) = (FormKey::of(self.request.answer), &mut automata.answer) {
-            *answer = known.answer(&form, vocabulary)?.side;
+            *answer = known.answer(&form, vocabulary)?;
         }
         Ok(automata)
     }

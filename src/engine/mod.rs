@@ -27,12 +27,13 @@ mod recover;
 mod related;
 mod repeats;
 mod results;
+mod sampling;
 mod shown;
 mod suited;
 mod tuning;
 mod underway;
 
-pub use check::{CallCheck, Fault};
+pub use check::{AnswerCheck, CallCheck, Fault};
 pub(crate) use choose::{Biases, Look, best, empty, held_to, is_weighed, mean, openings_of, weights};
 pub(crate) use doubt::{Doubted, EXCUSED, could_look, is_doubted};
 pub use local::LocalEngine;
@@ -50,6 +51,7 @@ pub(crate) use pool::lock;
 pub(crate) use recover::recover;
 pub(crate) use repeats::{REPEATED, without_repeats};
 pub(crate) use results::{addition, instead};
+pub use sampling::{Penalties, Sampling};
 pub use tuning::{Tuning, Tunings};
 
 use std::num::NonZeroUsize;
@@ -243,6 +245,9 @@ pub struct TurnRequest<'a> {
     pub closing: bool,
     /// What the turn's answer is, where it is one.
     pub answer: AnswerForm<'a>,
+    /// What an answer in JSON is held to beyond its grammar: one that does not fit is written again, and is an error of the turn
+    /// where no way to write it fits.
+    pub answer_check: Option<&'a dyn AnswerCheck>,
     /// What the answer begins with: the turn is one then, and goes on behind this text.
     pub begun: Option<&'a str>,
     /// Whether it is told how likely each token of an answer was ([`TurnEvent::Likelihoods`]), with so many of the likeliest in
@@ -268,6 +273,7 @@ impl<'a> TurnRequest<'a> {
             fits: &[],
             closing: false,
             answer: AnswerForm::Text,
+            answer_check: None,
             begun: None,
             likelihoods: None,
             sampling,
@@ -315,114 +321,11 @@ pub enum AnswerForm<'a> {
     #[default]
     Text,
     /// A value of this JSON Schema, under its grammar. Keys that the schema neither declares nor speaks of are not
-    /// written. What a grammar cannot hold (see [`Contract::checked`](toolgate_grammar::Contract::checked)) is checked when the
-    /// answer is whole, and written again; an answer that fits in no way that was found is an error of the turn.
+    /// written. What a grammar cannot hold (see [`Contract::checked`](toolgate_grammar::Contract::checked)) is
+    /// [`TurnRequest::answer_check`]'s to say.
     Json(&'a Value),
     /// A text of this grammar, in GBNF.
     Grammar(&'a str),
-}
-
-/// How tokens are drawn, and where an answer ends.
-///
-/// ```
-/// use toolgate::engine::{Cancel, Engine, Sampling, TurnRequest};
-/// # use std::sync::Arc;
-/// # use toolgate::engine::{LocalEngine, Options};
-/// # use toolgate_chat::{Message, Transcript};
-/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
-/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
-/// #     .on("weather", "It rains.\nTomorrow it will, too.");
-/// # let engine = LocalEngine::scripted(model, Options::default())?;
-/// # let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
-///
-/// // The likeliest tokens, 100 at most, and none from the first line break on.
-/// let sampling = Sampling { max_tokens: 100, stop: vec!["\n".into()], ..Sampling::default() };
-/// let request = TurnRequest::new(&transcript, &[], &sampling);
-/// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
-/// assert_eq!(turn.parsed.content.as_deref(), Some("It rains."));
-/// # Ok::<(), toolgate::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sampling {
-    /// 0 takes the likeliest token; higher is more random. Default 0.
-    pub temperature: f32,
-    /// Keep only the `k` likeliest tokens; 0 keeps all. Default 0.
-    pub top_k: usize,
-    /// Keep the likeliest tokens that make up this probability; 1 keeps all. Default 1.
-    pub top_p: f32,
-    /// Keep tokens at least this likely relative to the likeliest; 0 keeps all. Default 0.
-    pub min_p: f32,
-    /// The same seed gives the same turn. Default 0.
-    pub seed: u64,
-    /// Tokens a turn may have. Default 1,024.
-    pub max_tokens: usize,
-    /// Texts that end an answer, which stops in front of them; calls are written whole. Default none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stop: Vec<String>,
-    /// Against what an answer in text holds already; calls and other forms repeat their own marks, and are written without.
-    #[serde(default, skip_serializing_if = "Penalties::are_off")]
-    pub penalties: Penalties,
-    /// What is added to the logits of single tokens. Default none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub bias: Vec<(TokenId, f32)>,
-}
-
-/// What the tokens that an answer holds already are held back by. What stands in the prompt does not count.
-///
-/// ```
-/// use toolgate::engine::{Cancel, Engine, Penalties, Sampling, TurnRequest};
-/// # use std::sync::Arc;
-/// # use toolgate::engine::{LocalEngine, Options};
-/// # use toolgate_chat::{Message, Transcript};
-/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
-/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("laugh", "ha ha ha");
-/// # let engine = LocalEngine::scripted(model, Options::default())?;
-/// # let transcript = Transcript::new().with(Message::User("How do you laugh?".into()));
-///
-/// let penalties = Penalties { presence: 100.0, ..Penalties::default() };
-/// let sampling = Sampling { max_tokens: 8, penalties, ..Sampling::default() };
-/// let turn = engine.turn(&TurnRequest::new(&transcript, &[], &sampling), &Cancel::default(), &mut |_| {})?;
-/// let answer = turn.parsed.content.unwrap_or_default();
-/// assert!(answer.starts_with("ha") && answer.matches('h').count() == 1, "no token comes twice: {answer}");
-/// # Ok::<(), toolgate::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Penalties {
-    /// Taken off a token's logit for each time that it is there. Default 0.
-    pub frequency: f32,
-    /// Taken off the logit of a token that is there. Default 0.
-    pub presence: f32,
-    /// What the logit of a token that is there is divided by where it is positive, else multiplied. Default 1.
-    pub repeat: f32,
-}
-
-impl Default for Penalties {
-    fn default() -> Self {
-        Self { frequency: 0.0, presence: 0.0, repeat: 1.0 }
-    }
-}
-
-impl Penalties {
-    /// Whether they change nothing.
-    pub fn are_off(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-impl Default for Sampling {
-    fn default() -> Self {
-        Self {
-            temperature: 0.0,
-            top_k: 0,
-            top_p: 1.0,
-            min_p: 0.0,
-            seed: 0,
-            max_tokens: 1024,
-            stop: Vec::new(),
-            penalties: Penalties::default(),
-            bias: Vec::new(),
-        }
-    }
 }
 
 /// What holds a turn to its form.

@@ -1,6 +1,8 @@
 //! What a request holds the answer to: a JSON Schema, a grammar, a regular expression or a choice, under the names that the APIs and the
 //! programs behind them have for it. Held or refused: none is passed over.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use toolgate_grammar::compile::pattern_grammar;
 use toolgate_grammar::{Automaton, Expr, Grammar, Limits, Options, Undeclared, Vocabulary};
@@ -8,16 +10,29 @@ use toolgate_grammar::{Automaton, Expr, Grammar, Limits, Options, Undeclared, Vo
 use super::ask::contract;
 use super::field::Field;
 use super::refusal::Refusal;
-use crate::engine::AnswerForm;
+use crate::engine::{AnswerCheck, AnswerForm, Fault};
 use crate::tools::Check;
 
 /// The form of an answer that is no plain text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Form {
-    /// A value of this schema.
-    Json(Value),
+    /// A value of a schema.
+    Json(Held),
     /// A text of this grammar.
     Grammar(String),
+}
+
+/// A schema, and the check of what its grammar does not hold.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    schema: Value,
+    check: Option<Arc<Check>>,
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.schema == other.schema
+    }
 }
 
 impl Form {
@@ -25,9 +40,28 @@ impl Form {
     pub(super) fn of(form: Option<&Self>) -> AnswerForm<'_> {
         match form {
             None => AnswerForm::Text,
-            Some(Self::Json(schema)) => AnswerForm::Json(schema),
+            Some(Self::Json(held)) => AnswerForm::Json(&held.schema),
             Some(Self::Grammar(text)) => AnswerForm::Grammar(text),
         }
+    }
+
+    /// What an answer is held to beyond its grammar.
+    pub(super) fn check(&self) -> Option<&dyn AnswerCheck> {
+        match self {
+            Self::Json(held) => held.check.as_deref().map(|check| check as &dyn AnswerCheck),
+            Self::Grammar(_) => None,
+        }
+    }
+}
+
+impl AnswerCheck for Check {
+    fn fault(&self, answer: &Value) -> Option<Fault> {
+        let violation = self.violations(answer).into_iter().next()?;
+        let why = match violation.pointer.as_str() {
+            "" => violation.message.clone(),
+            pointer => format!("{} at {pointer}", violation.message),
+        };
+        Some(Fault { pointer: violation.place(), why })
     }
 }
 
@@ -109,7 +143,7 @@ pub(super) fn response_format<'a>(field: &Field<'a>) -> Result<Option<(Field<'a>
 }
 
 fn any_object() -> Form {
-    Form::Json(json!({"type": "object"}))
+    Form::Json(Held { schema: json!({"type": "object"}), check: None })
 }
 
 /// The schema of an answer: as it is, as a JSON text, or in the envelope that gives it a name.
@@ -126,11 +160,15 @@ pub(super) fn schema(field: &Field<'_>) -> Result<Form, Refusal> {
         Some(value @ (Value::Object(_) | Value::Bool(_))) => value.clone(),
         _ => return Err(field.wrong("expected a JSON Schema")),
     };
-    let held = contract(&schema, Undeclared::Forbidden, field.pointer())?;
-    if !held.is_complete() {
-        Check::new(&schema).map_err(|why| field.wrong(format!("this schema cannot be used: {why}")))?;
-    }
-    Ok(Form::Json(schema))
+    let contract = contract(&schema, Undeclared::Forbidden, field.pointer())?;
+    let check = match contract.is_complete() {
+        true => None,
+        false => {
+            let wrong = |why| field.wrong(format!("this schema cannot be used: {why}"));
+            Some(Arc::new(Check::new(&schema).map_err(wrong)?))
+        }
+    };
+    Ok(Form::Json(Held { schema, check }))
 }
 
 fn grammar(field: &Field<'_>) -> Result<Form, Refusal> {
@@ -138,8 +176,7 @@ fn grammar(field: &Field<'_>) -> Result<Form, Refusal> {
     let wrong = |why: toolgate_grammar::Error| field.wrong(format!("this grammar cannot be used: {why}"));
     let parsed = Grammar::parse(text).map_err(wrong)?;
     // What outgrows the limits is refused here, and not in the middle of a turn.
-    Automaton::new(&parsed, std::sync::Arc::new(Vocabulary::bytes_only()), &Limits::default())
-        .map_err(wrong)?;
+    Automaton::new(&parsed, Arc::new(Vocabulary::bytes_only()), &Limits::default()).map_err(wrong)?;
     Ok(Form::Grammar(text.to_owned()))
 }
 
@@ -176,8 +213,8 @@ mod tests {
     fn takes(form: &Form, text: &str) -> bool {
         let grammar = match form {
             Form::Grammar(text) => Grammar::parse(text).unwrap(),
-            Form::Json(schema) => {
-                let schema = toolgate_grammar::Schema::parse(schema).unwrap();
+            Form::Json(held) => {
+                let schema = toolgate_grammar::Schema::parse(&held.schema).unwrap();
                 toolgate_grammar::compile(&schema, &Options::default()).unwrap().grammar
             }
         };

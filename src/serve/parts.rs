@@ -23,6 +23,8 @@ pub(super) fn content_of<'a>(
     match field.value() {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
+        // One part, without the list around it.
+        Some(Value::Object(_)) => Ok(Some(text_of(field)?.into_owned())),
         Some(_) => {
             let parts: Result<Vec<Cow<'a, str>>, Refusal> = field.list()?.iter().map(text_of).collect();
             let parts = parts?;
@@ -51,6 +53,11 @@ pub(super) fn part<'a>(part: &Field<'a>) -> Result<Cow<'a, str>, Refusal> {
         None if part.at("text").is_there() => text("text"),
         Some("refusal") => text("refusal"),
         Some("document") => document(part),
+        // The other API's, and in a place where no result is.
+        Some("tool_result") => {
+            part.warn("a result is no part of a text: it is read as one");
+            Ok(content(&part.at("content"))?.unwrap_or_default().into())
+        }
         Some("search_result") => found(part),
         Some("file" | "input_file") => {
             let file = part.at("file");
@@ -148,6 +155,7 @@ mod tests {
         for (content, text) in [
             (json!("a"), "a"),
             (json!(["a", {"type": "input_text", "text": "b"}, {"text": "c"}]), "a\nb\nc"),
+            (json!({"type": "text", "text": "a"}), "a"),
             (json!([{"type": "text", "text": ""}, {"type": "refusal", "refusal": "no"}]), "no"),
             (
                 json!([{"type": "document", "title": "List", "source": {"type": "text", "media_type": "text/plain", "data": "1. Käse"}}]),

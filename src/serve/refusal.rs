@@ -16,7 +16,7 @@ pub(super) struct Refusal {
     /// Seconds after which it may be tried again.
     pub(super) retry_after: Option<u64>,
     /// What an API's clients read of it beside the message.
-    pub(super) details: Option<Value>,
+    pub(super) details: Option<Box<Value>>,
 }
 
 /// The kinds of refusals.
@@ -80,7 +80,7 @@ impl Refusal {
 
     /// The same with what an API's clients read of it.
     pub(super) fn with_details(self, details: Value) -> Self {
-        Self { details: Some(details), ..self }
+        Self { details: Some(Box::new(details)), ..self }
     }
 
     /// A request that cannot be used because of what stands at a JSON pointer; the message says where.

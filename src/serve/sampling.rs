@@ -17,8 +17,46 @@ pub(super) struct Bounds<'a> {
     pub(super) stop: &'a str,
 }
 
+/// Ways to draw tokens that other servers have, each with what says that it is off.
+const NOT_DONE: [(&str, f64); 12] = [
+    ("best_of", 1.0),
+    ("dry_multiplier", 0.0),
+    ("dynatemp_range", 0.0),
+    ("ignore_eos", 0.0),
+    ("length_penalty", 1.0),
+    ("min_tokens", 0.0),
+    ("mirostat", 0.0),
+    ("tfs_z", 1.0),
+    ("top_n_sigma", -1.0),
+    ("typical_p", 1.0),
+    ("use_beam_search", 0.0),
+    ("xtc_probability", 0.0),
+];
+
+/// What holds an answer to some tokens, or ends it at some.
+const NOT_HELD: [&str; 3] = ["allowed_token_ids", "bad_words", "stop_token_ids"];
+
+fn look_at_others(root: &Field<'_>) -> Result<(), Refusal> {
+    for (name, off) in NOT_DONE {
+        let field = root.at(name);
+        let is_off = match field.value() {
+            None => true,
+            Some(Value::Bool(on)) => !on,
+            Some(value) => value.as_f64() == Some(off),
+        };
+        if !is_off {
+            field.warn("tokens are not drawn so here: the answer is made without it");
+        }
+    }
+    for name in NOT_HELD {
+        root.at(name).not_supported(&[Value::Array(Vec::new())])?;
+    }
+    Ok(())
+}
+
 /// Reads them. Of the tokens, 0 is filled in by the server.
 pub(super) fn read(root: &Field<'_>, bounds: &Bounds<'_>) -> Result<Sampling, Refusal> {
+    look_at_others(root)?;
     let default = Sampling::default();
     let max_tokens: Result<Vec<Option<usize>>, Refusal> =
         bounds.max_tokens.iter().map(|name| root.at(name).bound()).collect();
@@ -105,6 +143,7 @@ mod tests {
             json!({"max_tokens": 0, "top_k": 0.0, "min_p": 0, "top_p": 1.0, "stop": null, "logit_bias": {}}),
             json!({"frequency_penalty": 0, "presence_penalty": 0.0, "repeat_penalty": 1, "stop": ["", ""]}),
             json!({"repetition_penalty": 0, "stop": ""}),
+            json!({"mirostat": 0, "typical_p": 1.0, "ignore_eos": false, "best_of": 1, "bad_words": []}),
         ] {
             let read = Sampling { seed: 0, ..sampling(body.clone()).unwrap() };
             assert_eq!(read, Sampling { max_tokens: 0, ..Sampling::default() }, "{body}");
@@ -132,6 +171,7 @@ mod tests {
             (json!({"logit_bias": {"1": 101}}), "/logit_bias/1"),
             (json!({"logit_bias": []}), "/logit_bias"),
             (json!({"stop": [1]}), "/stop/0"),
+            (json!({"stop_token_ids": [7]}), "/stop_token_ids"),
         ] {
             assert_eq!(sampling(body).unwrap_err().pointer.as_deref(), Some(pointer));
         }

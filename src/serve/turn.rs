@@ -12,6 +12,7 @@ use toolgate_chat::{ToolCall, ToolChoice};
 use toolgate_infer::{StopReason, TurnDecision};
 
 use super::ask::{Ask, Tools};
+use super::form::Form;
 use super::gate;
 use super::metrics::Ended;
 use super::midway::Midway;
@@ -308,6 +309,7 @@ impl Worker {
             settled: &midway.settled,
             fits: &midway.fits,
             answer: ask.form(),
+            answer_check: ask.form.as_ref().and_then(Form::check),
             begun: ask.conversation.begun.as_deref(),
             likelihoods: ask.likelihoods,
             ..TurnRequest::new(transcript, &ask.tools.specs, &ask.sampling)

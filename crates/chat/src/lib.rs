@@ -45,6 +45,7 @@ pub use format::{Derived, ToolFormat, TurnGrammar, TurnRequest};
 pub use model::{
     Defect, DefectKind, Message, ParsedTurn, ToolCall, ToolChoice, ToolName, ToolReply, Transcript,
 };
+pub use parameters::shortened;
 pub use primer::Primer;
 pub use prompt::{Style, SystemPrompt};
 pub use spec::{Example, LOOKUP, ToolSpec};

@@ -11,6 +11,38 @@ pub(crate) fn shown(parameters: &Value) -> Value {
     shown
 }
 
+/// Entries of a list of values that a prompt shows. What a model writes is held to all of them; to read a thousand takes a small one a
+/// minute and more, each time that the prompt is new.
+const SHOWN_VALUES: usize = 64;
+
+/// A schema as a prompt shows it where nothing else of it is to be left out: of long lists of values the first.
+///
+/// ```
+/// use serde_json::json;
+/// let cities: Vec<String> = (0..1_000).map(|n| format!("city {n}")).collect();
+/// let shown = toolgate_chat::shortened(&json!({"properties": {"city": {"enum": cities}}}));
+/// let values = shown["properties"]["city"]["enum"].as_array().map(Vec::as_slice).unwrap_or_default();
+/// assert_eq!(values.first(), Some(&json!("city 0")));
+/// assert_eq!(values.last(), Some(&json!("… and 936 more")));
+/// ```
+pub fn shortened(schema: &Value) -> Value {
+    let mut shown = schema.clone();
+    visit(&mut shown, &mut |schema, _| shorten(schema));
+    shown
+}
+
+fn shorten(schema: &mut Map<String, Value>) {
+    for keyword in ["enum", "anyOf", "oneOf"] {
+        let Some(values) = schema.get_mut(keyword).and_then(Value::as_array_mut) else { continue };
+        let more = values.len().saturating_sub(SHOWN_VALUES);
+        // A note in place of one or two would be as long as they are.
+        if more > 2 {
+            values.truncate(SHOWN_VALUES);
+            values.push(format!("… and {more} more").into());
+        }
+    }
+}
+
 /// Objects that list their properties take no others, wherever that cannot contradict another part of the schema.
 pub(crate) fn closed(parameters: &Value) -> Value {
     let mut closed = parameters.clone();
@@ -266,6 +298,7 @@ fn tidy_shown(schema: &mut Map<String, Value>) {
             schema.shift_remove(noise);
         }
     }
+    shorten(schema);
     // For the grammar alone.
     schema.shift_remove("x-grammar");
     if schema.get("title").is_some_and(Value::is_string) {

@@ -298,6 +298,6 @@ mod tests {
     #[test]
     fn a_thread_is_refused_in_the_words_that_its_sdk_goes_on_from() {
         let refusal = asked(json!({"thread": {"type": "create"}})).unwrap_err();
-        assert_eq!(refusal.details, Some(json!({"error_code": "thread_unsupported_request"})));
+        assert_eq!(refusal.details.as_deref(), Some(&json!({"error_code": "thread_unsupported_request"})));
     }
 }

@@ -42,7 +42,7 @@ impl Api for Anthropic {
     fn refusal(refusal: &Refusal, request: &str) -> Value {
         let mut error = json!({"type": kind(refusal.why), "message": refusal.message});
         if let (Some(error), Some(details)) = (error.as_object_mut(), &refusal.details) {
-            error.insert("details".to_owned(), details.clone());
+            error.insert("details".to_owned(), (**details).clone());
         }
         json!({"type": "error", "error": error, "request_id": request})
     }

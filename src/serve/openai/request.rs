@@ -147,7 +147,11 @@ pub(in crate::serve) fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<T
             _ => Err(field.wrong("expected \"auto\", \"none\", \"required\" or an object")),
         },
         Some(_) => match field.kind()? {
-            "function" => Ok(ToolChoice::Only(vec![tools.name(&named(field))?])),
+            "function" | "tool" => Ok(ToolChoice::Only(vec![tools.name(&named(field))?])),
+            // As the other API has them.
+            "auto" => Ok(ToolChoice::Auto),
+            "none" => Ok(ToolChoice::None),
+            "any" | "required" => required(tools, ToolChoice::Required),
             "allowed_tools" => {
                 let allowed = field.at("allowed_tools");
                 let allowed = if allowed.is_there() { &allowed } else { field };
@@ -291,7 +295,10 @@ mod tests {
             let ask = asked(json!({"tools": tools, "tool_choice": choice}));
             assert_eq!(ask.choice, ToolChoice::Only(vec![toolgate_chat::ToolName::new("fs_read").unwrap()]));
         }
-        assert_eq!(asked(json!({"tools": tools, "tool_choice": "any"})).choice, ToolChoice::Required);
+        for choice in [json!("any"), json!("required"), json!({"type": "any"})] {
+            assert_eq!(asked(json!({"tools": tools, "tool_choice": choice})).choice, ToolChoice::Required);
+        }
+        assert_eq!(asked(json!({"tools": tools, "tool_choice": {"type": "auto"}})).choice, ToolChoice::Auto);
     }
 
     #[test]
@@ -325,7 +332,7 @@ mod tests {
     #[test]
     fn an_answer_s_form_is_found_under_the_api_s_own_name_and_others() {
         let ask = asked(json!({"response_format": {"type": "json_object"}}));
-        assert_eq!(ask.form, Some(Form::Json(json!({"type": "object"}))));
+        assert_eq!(ask.form(), crate::engine::AnswerForm::Json(&json!({"type": "object"})));
         assert!(matches!(asked(json!({"guided_choice": ["a"]})).form, Some(Form::Grammar(_))));
     }
 }

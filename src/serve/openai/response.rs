@@ -41,7 +41,7 @@ impl Api for OpenAi {
         let mut error = json!({
             "message": refusal.message, "type": kind(refusal.why), "param": refusal.pointer, "code": code(refusal.why),
         });
-        add(&mut error, "details", refusal.details.clone());
+        add(&mut error, "details", refusal.details.as_deref().cloned());
         json!({ "error": error })
     }
 

@@ -120,3 +120,29 @@ fn a_turn_that_may_not_call_shows_no_call() {
     let served = served_by(says("The tool_call tag is <b>bold</b>."));
     assert_eq!(content(&served, tools), "The tool_call tag is <b>bold</b>.", "control: other markup is text");
 }
+
+/// A thousand values are held at what their grammar costs; the prompt has the first of them, whatever their number.
+#[test]
+fn a_long_list_of_values_does_not_make_a_long_prompt() {
+    let served = served_by(says("{\"city\": \"city 700\"}"));
+    let schema = |values: usize| {
+        let values: Vec<String> = (0..values).map(|n| format!("city {n}")).collect();
+        json!({"type": "object", "properties": {"city": {"enum": values}}, "required": ["city"], "additionalProperties": false})
+    };
+    let tokens = |values: usize| {
+        let asked = chat("Say it", json!({"json_schema": schema(values), "max_tokens": 80}));
+        let (status, body) = post(&served, CHAT, &asked);
+        assert_eq!(status, 200, "{body}");
+        let content = body["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+        (body["usage"]["prompt_tokens"].as_u64().unwrap(), content)
+    };
+    let ((some, _), (many, said)) = (tokens(100), tokens(1_000));
+    assert!(many <= some + 2, "{some} {many}");
+    assert_eq!(said, "{\"city\": \"city 700\"}", "one that the prompt does not show");
+    let counted = |values: usize| {
+        let tools = json!([{"name": "travel", "description": "d", "input_schema": schema(values)}]);
+        let (_, body) = post(&served, COUNT, &chat("Say it", json!({ "tools": tools })));
+        body["input_tokens"].as_u64().unwrap()
+    };
+    assert!(counted(1_000) <= counted(100) + 2);
+}

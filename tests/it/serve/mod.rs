@@ -1,6 +1,7 @@
 //! The server over the scripted model, in this process: what the tests of its shapes, of faults and of load share.
 
 mod faults;
+mod fields;
 mod forms;
 mod lenient;
 mod load;

@@ -10,3 +10,4 @@ mod language;
 mod retry;
 mod sampler;
 mod session;
+mod weighed;
