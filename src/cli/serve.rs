@@ -27,11 +27,12 @@ Examples:
   curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\
     -d '{\"model\": \"qwen2.5-coder-0.5b\", \"messages\": [{\"role\": \"user\", \"content\": \"Hello!\"}]}'
 
-POST /v1/chat/completions (OpenAI) and /v1/messages (Anthropic), GET /v1/models, /health and /metrics. The tools of a
-request are the client's: their schemas become the turn's grammar, and the calls are handed back. What an answer is to be
-held to is held or refused with its JSON pointer; what else is not done here is told in `warnings`. Runs of other toolgates (`toolgate run --engine`) go on here as they would with the
-model in their own process. TOOLGATE_LOG says what is logged on stderr; contents never are. SIGTERM and Ctrl-C let the
-turns being made finish; a second one ends the program at once.";
+POST /v1/chat/completions and /v1/responses (OpenAI), /v1/messages (Anthropic), GET /v1/models, /health and /metrics.
+The tools of a request are the client's: their schemas become the turn's grammar, and the calls are handed back. What an
+answer is to be held to is held or refused with its JSON pointer; what else is not done here is told in `warnings`. Runs
+of other toolgates (`toolgate run --engine`) go on here as they would with the model in their own process. TOOLGATE_LOG
+says what is logged on stderr; contents never are. SIGTERM and Ctrl-C let the turns being made finish; a second one ends
+the program at once.";
 
 /// Arguments of `toolgate serve`.
 #[derive(Args)]

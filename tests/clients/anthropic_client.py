@@ -36,6 +36,11 @@ def refused(kind, status, says, **request):
     raise AssertionError(f"no {kind.__name__} for {request}")
 
 
+def warned(pointer, **request):
+    warnings = create(**request).model_extra["warnings"]
+    assert len(warnings) == 1 and warnings[0]["pointer"].startswith(pointer) and warnings[0]["message"], warnings
+
+
 def running():
     with urllib.request.urlopen(f"{url}/metrics") as metrics:
         lines = metrics.read().decode().splitlines()
@@ -103,10 +108,13 @@ assert sorted(value) == ["city", "degrees"] and -90 <= value["degrees"] <= 60, v
 # Limits and errors.
 assert create(max_tokens=3).stop_reason == "max_tokens"
 bad = {"type": "object", "properties": {"when": {"$ref": "#/nowhere"}}}
-refused(anthropic.BadRequestError, 400, "/tools/0/input_schema/properties/when", tools=[{"name": "t", "input_schema": bad}])
+refused(anthropic.BadRequestError, 400, "/output_config/format/schema/properties/when",
+        output_config={"format": {"type": "json_schema", "schema": bad}})
+# What is carried on with.
+warned("/tools/0/input_schema", tools=[{"name": "t", "input_schema": bad}])
 picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
-refused(anthropic.BadRequestError, 400, "images are refused", messages=[{"role": "user", "content": [picture]}])
-refused(anthropic.NotFoundError, 404, "claude-nothing", model="claude-nothing")
+warned("/messages/0/content/0", messages=[{"role": "user", "content": [picture]}])
+warned("/model", model="claude-nothing")
 
 # A client that goes away.
 with client.messages.stream(

@@ -33,6 +33,12 @@ def refused(kind, status, pointer, **request):
     raise AssertionError(f"no {kind.__name__} for {request}")
 
 
+def warned(pointer, **request):
+    turn = client.chat.completions.create(**{"model": model, "messages": QUESTION, "max_tokens": 8, **request})
+    warnings = turn.model_extra["warnings"]
+    assert len(warnings) == 1 and warnings[0]["pointer"].startswith(pointer) and warnings[0]["message"], warnings
+
+
 def running():
     with urllib.request.urlopen(f"{url}/metrics") as metrics:
         lines = metrics.read().decode().splitlines()
@@ -114,11 +120,13 @@ assert sorted(value) == ["city", "degrees"] and -90 <= value["degrees"] <= 60, v
 short = client.chat.completions.create(model=model, messages=QUESTION, max_tokens=3)
 assert short.choices[0].finish_reason == "length" and short.usage.completion_tokens <= 3, short
 bad = {"type": "object", "properties": {"when": {"$ref": "#/nowhere"}}}
-refused(openai.BadRequestError, 400, "/tools/0/function/parameters/properties/when/$ref",
-        tools=[{"type": "function", "function": {"name": "t", "parameters": bad}}])
-refused(openai.BadRequestError, 400, "/messages/0/content/0",
-        messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]}])
-refused(openai.NotFoundError, 404, "/model", model="gpt-nothing")
+refused(openai.BadRequestError, 400, "/response_format/json_schema/schema/properties/when/$ref",
+        response_format={"type": "json_schema", "json_schema": {"name": "t", "schema": bad}})
+# What is carried on with.
+warned("/tools/0/function/parameters", tools=[{"type": "function", "function": {"name": "t", "parameters": bad}}])
+warned("/messages/0/content/0",
+       messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]}])
+warned("/model", model="gpt-nothing")
 
 # A client that goes away.
 stream = client.chat.completions.create(
