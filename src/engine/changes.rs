@@ -6,7 +6,7 @@
 //!
 //! Invariant: no hint raises that probability, and none lowers its threshold.
 
-use toolgate_chat::{Effect, Message, ToolChoice, ToolName, ToolSpec, Transcript};
+use toolgate_chat::{Effect, Message, ToolChoice, ToolName, ToolReply, ToolSpec, Transcript};
 
 use super::TurnRequest;
 use super::policy::Thresholds;
@@ -42,7 +42,7 @@ impl May {
         // Behind a result a small model calls whatever it was asked. A client decides itself about what it is handed.
         let counts =
             own && (request.handed_on || !matches!(request.transcript.last(), Some(Message::Tool(_))));
-        let change = wished && (own || is_invited(request));
+        let change = wished && (own || (p_call >= EVEN && is_invited(request)));
         Self { look: call, unknown: own, change, likely: Some(p_call).filter(|_| counts && !change) }
     }
 
@@ -112,17 +112,23 @@ pub(crate) fn is_to_ask(request: &TurnRequest<'_>, call: bool) -> bool {
     request.tools.iter().any(changes) && (call || is_invited(request))
 }
 
-/// Whether a change may still be wanted after the calls of the run: none was made, or something else is open, and it did not fail
-/// too often.
+/// Whether a change may still be wanted after the calls of the run: none was tried, or one failed and something was looked at since, or
+/// one was made and something else is open. After a failure alone, which may be a refusal, it is not.
 pub(crate) fn is_invited(request: &TurnRequest<'_>) -> bool {
     let calls = request.transcript.calls_of_run();
     let changes = |name: &str| {
         request.tools.iter().any(|tool| tool.name.as_str() == name && tool.effect == Effect::Changes)
     };
-    let changing = || calls.iter().filter(|(call, _)| changes(&call.name));
-    let failed = changing().filter(|(_, reply)| reply.is_some_and(|reply| reply.is_error)).count();
-    let made = changing().count() - failed;
-    !calls.is_empty() && failed < MOST_FAILURES && (made == 0 || request.open)
+    let worked = |reply: &Option<&ToolReply>| reply.is_some_and(|reply| !reply.is_error);
+    let tried = calls.iter().rposition(|(call, _)| changes(&call.name));
+    let Some((before, since)) = tried.and_then(|at| calls.split_at_checked(at + 1)) else {
+        return !calls.is_empty();
+    };
+    if before.last().is_some_and(|(_, reply)| worked(reply)) {
+        return request.open;
+    }
+    let failed = before.iter().filter(|(call, reply)| changes(&call.name) && !worked(reply)).count();
+    failed < MOST_FAILURES && since.iter().any(|(_, reply)| worked(reply))
 }
 
 /// The threshold of a turn without what keeps a run going.
@@ -179,11 +185,15 @@ pub(crate) fn listed(transcript: &Transcript) -> Option<String> {
     Some(format!("{ASKED}\n\n{known}Request: {request}\nKind:"))
 }
 
-/// The probability that a request asks for a change, of the logarithms of the probability of both [`KINDS`]; 0 where the model says
-/// neither.
-pub(crate) fn p_change([change, look]: [f64; 2]) -> f64 {
-    if change == f64::NEG_INFINITY { 0.0 } else { 1.0 / (1.0 + (look - change).exp()) }
+/// The probability that a request asks for a change, of the logarithms of the probability of both [`KINDS`]; 0 where the model would
+/// say neither, and so tells nothing.
+pub(crate) fn p_change(kinds: [f64; 2]) -> f64 {
+    let [change, look] = kinds.map(f64::exp);
+    if change + look < LEAST_SAID { 0.0 } else { change / (change + look) }
 }
+
+/// What both kinds have of the probability at least, where a model goes on with the list: those that were measured give them 0.9.
+const LEAST_SAID: f64 = 0.1;
 
 const ASKED: &str = "An assistant gets a request. Is it asked to change something (write, add, remove, set, move, send, save), or only \
     to look something up, explain, suggest or answer? Answer with one word: change or look.";
@@ -214,7 +224,7 @@ const EXAMPLES: [&str; 18] = [
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::{Map, json};
-    use toolgate_chat::{ToolCall, ToolReply};
+    use toolgate_chat::ToolCall;
 
     use super::super::Sampling;
     use super::*;
@@ -235,14 +245,21 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_invited_until_one_was_made_or_failed_often() {
+    fn a_change_is_invited_until_one_was_made_or_failed() {
         let (tools, sampling) = (tools(), Sampling::default());
         let invited = |calls: &[(&str, bool)], open| {
             let transcript = after(calls);
             is_invited(&TurnRequest { open, ..TurnRequest::new(&transcript, &tools, &sampling) })
         };
         assert!(invited(&[("read", false)], false) && invited(&[("read", true), ("run", true)], false));
-        assert!(invited(&[("write", true); 2], false) && !invited(&[("write", true); 3], false));
+        assert!(!invited(&[("write", true)], false), "it may have been refused");
+        assert!(
+            invited(&[("write", true), ("read", false)], false),
+            "it was read first, as the failure said"
+        );
+        assert!(!invited(&[("write", true), ("read", true)], false));
+        let often = [("write", true), ("write", true), ("write", true), ("read", false)];
+        assert!(!invited(&often, false));
         assert!(!invited(&[("write", false)], false) && invited(&[("write", false)], true));
         assert!(!invited(&[], true), "the first call is the model's own");
     }
@@ -259,6 +276,7 @@ mod tests {
         assert_eq!(named(may(true, false, false).unweighed()), ["read"], "it was led");
         assert_eq!(named(may(true, true, false).unweighed()), ["read", "run"], "a result stands before it");
         assert_eq!(named(may(false, false, true).unweighed()), ["write"]);
+        assert!(!May::of(&request, false, false, 0.4, true).change, "it would rather answer");
         let client = TurnRequest { handed_on: true, ..request.clone() };
         let handed_on = |own, p_call| May::of(&client, true, own, p_call, false);
         assert!(handed_on(true, 0.6).unweighed().change && !handed_on(true, 0.4).unweighed().change);
@@ -291,7 +309,7 @@ mod tests {
     fn a_request_is_listed_behind_examples_of_both_kinds() {
         let listed = |request: &str| listed(&Transcript::new().with(Message::User(request.to_owned())));
         let text = listed("Mend\n\na.txt").unwrap();
-        assert!(text.ends_with("1990.\nKind: change\n\nRequest: Mend a.txt\nKind:"), "{text}");
+        assert!(text.ends_with("Buy the ticket.\nKind: change\n\nRequest: Mend a.txt\nKind:"), "{text}");
         assert!(text.contains("Which bus goes to the lake?\nKind: look\n"));
         assert_eq!(text.matches("Kind: change").count(), text.matches("Kind: look").count());
         assert_eq!(listed("  \n"), None);
@@ -299,7 +317,7 @@ mod tests {
         assert!(
             long.contains("Request: Öffne xxx") && long.ends_with("xxx das Tor\nKind:") && long.len() < 3_000
         );
-        assert_eq!(p_change([f64::NEG_INFINITY; 2]), 0.0);
+        assert_eq!((p_change([f64::NEG_INFINITY; 2]), p_change([-7.0, -9.0])), (0.0, 0.0));
         assert!(p_change([-0.1, -3.0]) > 0.9 && p_change([-3.0, -0.1]) < 0.1);
     }
 }

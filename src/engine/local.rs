@@ -22,7 +22,7 @@ use toolgate_infer::{
 
 use super::answer::openings_beside_json;
 use super::automata::{Cache, FormKey, Side, TurnAutomata};
-use super::changes::{May, Wishes, is_to_ask, unled};
+use super::changes::{May, Wishes, unled};
 use super::choose::{Biases, held_to, opening_of_all};
 use super::doubt::{Doubted, ECHOED, EXCUSED, is_doubted, is_echo};
 use super::invented::Known;
@@ -355,8 +355,12 @@ impl<'a, B: Backend + Send> Making<'a, B> {
         let threshold = thresholds.of(self.request);
         let names = self.names(state, offered)?;
         // No probability reaches a threshold above 1: the prompt that would give one need not be evaluated then.
-        if automata.answer.is_some() && threshold > 1.0 && !self.wishes(state, false)? {
+        if automata.answer.is_some() && threshold > 1.0 && !self.wishes(state, false, &mut false)? {
             return self.answer(state, &automata, None);
+        }
+        if engine.reasons() {
+            // Looked at later, it would take the place of what was thought.
+            self.wishes(state, true, &mut false)?;
         }
         self.primer = self.primer(automata.answer.is_some());
         // What all calls begin with is evaluated with the prompt, where no answer can take its place.
@@ -375,8 +379,7 @@ impl<'a, B: Backend + Send> Making<'a, B> {
         if automata.answer.is_some() {
             let mut decided = self.decide(state, threshold)?;
             let own = decided.p_call >= unled(&thresholds, self.request);
-            moved = is_to_ask(self.request, decided.call);
-            let wished = self.wishes(state, decided.call)?;
+            let wished = self.wishes(state, decided.call, &mut moved)?;
             may = May::of(self.request, decided.call, own, decided.p_call, wished);
             if may.is_nothing() {
                 if self.thought.is_some() || !is_doubted(self.request, &thresholds, &decided) {
@@ -386,7 +389,7 @@ impl<'a, B: Backend + Send> Making<'a, B> {
                     return Ok(turn);
                 }
                 // An excuse was written in place of a call, which may be one that was asked for.
-                let wished = self.wishes(state, true)?;
+                let wished = self.wishes(state, true, &mut moved)?;
                 (moved, may) = (true, May { look: true, change: wished, ..May::NOTHING });
             }
             if !decided.call {

@@ -99,14 +99,19 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(())
     }
 
-    /// Whether the request asks for a change ([`Thresholds::changing`](super::Thresholds)), where that counts. The session holds
-    /// another prompt behind it, unless the same request was looked at before.
-    pub(super) fn wishes(&mut self, state: &mut State<B>, call: bool) -> Result<bool, Error> {
+    /// Whether the request asks for a change ([`Thresholds::changing`](super::Thresholds)), where that counts. Where it was not known
+    /// before, the session has `moved` to another prompt.
+    pub(super) fn wishes(
+        &mut self,
+        state: &mut State<B>,
+        call: bool,
+        moved: &mut bool,
+    ) -> Result<bool, Error> {
         if !is_to_ask(self.request, call) {
             return Ok(false);
         }
         let started = Instant::now();
-        let p = self.engine.p_change_in(&mut state.session, self.request.transcript, self.cancel)?;
+        let p = self.engine.p_change_in(&mut state.session, self.request.transcript, self.cancel, moved)?;
         self.stats.ms.prefill += started.elapsed().as_secs_f64() * 1e3;
         Ok(p.is_some_and(|p| p >= self.engine.options.thresholds.changing))
     }
@@ -224,7 +229,7 @@ impl<B: Backend + Send> super::LocalEngine<B> {
     /// ```
     pub fn p_change(&self, transcript: &Transcript, cancel: &Cancel) -> Result<Option<f64>, Error> {
         let mut state = self.conversations.take(|state| state.fit(transcript));
-        let p = self.p_change_in(&mut state.session, transcript, cancel);
+        let p = self.p_change_in(&mut state.session, transcript, cancel, &mut false);
         state.session.end_turn();
         p
     }
@@ -234,12 +239,14 @@ impl<B: Backend + Send> super::LocalEngine<B> {
         session: &mut Session<B>,
         transcript: &Transcript,
         cancel: &Cancel,
+        moved: &mut bool,
     ) -> Result<Option<f64>, Error> {
         let Some(list) = listed(transcript) else { return Ok(None) };
         let known = lock(&self.learned.wishes).find(&list);
         if known.is_some() {
             return Ok(known);
         }
+        *moved = true;
         let mut prompt =
             session.backend().tokenize(&self.dialogue.template().tokens().bos, Specials::Parse)?;
         prompt.extend(session.backend().tokenize(&list, Specials::Plain)?);

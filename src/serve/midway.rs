@@ -123,7 +123,8 @@ mod tests {
 
     fn midway(request: &str, calls: &[(&str, Value, &str)]) -> Midway {
         let names = ["read_file", "write_file", "get_weather", "send_message"];
-        let tools = names.map(|name| ToolSpec::new(name, "", json!({"type": "object"})).unwrap());
+        let tool = |name| ToolSpec::new(name, "", json!({"type": "object"})).unwrap();
+        let tools = names.map(|name| tool(name).with_effect(verbs::effect(name)));
         let mut transcript = Transcript::new().with(Message::User(request.to_owned()));
         for (id, (name, arguments, content)) in calls.iter().enumerate() {
             let call = ToolCall::new(*name, arguments.as_object().cloned().unwrap()).with_id(id.to_string());
@@ -207,6 +208,7 @@ mod tests {
             "there is nothing else to do than to say so"
         );
         assert!(!run(&[told, told]).retry, "once");
-        assert!(!called("write_file", &[told]).retry, "what was to be changed is not changed elsewhere");
+        assert!(called("write_file", &[told]).retry, "of a change, too: it is a look that is led to");
+        assert!(called("Edit", &["use read_file first"]).retry && !called("Edit", &["read it first"]).retry);
     }
 }

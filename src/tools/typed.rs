@@ -23,7 +23,8 @@ pub struct TypedTool<P, F> {
 /// A tool called `name` that takes a `P` and gives back anything serializable.
 ///
 /// Text results reach the model as they are, others as compact JSON; an `Err` is shown to it as a failed call.
-/// The tool counts as one that may change something; say [`TypedTool::read_only`] where it does not.
+/// Nobody knows what a call of the tool does: say [`TypedTool::read_only`] where it changes nothing, and [`TypedTool::changes`] where it
+/// is there to.
 ///
 /// # Errors
 /// A name that is no tool name, or a type whose schema is not an object.
@@ -89,6 +90,15 @@ impl<P, F> TypedTool<P, F> {
     }
 
     /// Declares that it is there to change something: it is called where the request asks for a change.
+    ///
+    /// ```
+    /// use toolgate::tools::{Effect, Tool, typed};
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// # struct Lamp { on: bool }
+    /// let switch = typed("switch_lamp", "Switch the lamp.", |lamp: Lamp| Ok::<_, String>(lamp.on))?.changes();
+    /// assert_eq!(switch.effect(), Effect::Changes);
+    /// # Ok::<(), toolgate::Error>(())
+    /// ```
     #[must_use]
     pub fn changes(mut self) -> Self {
         self.effect = Effect::Changes;

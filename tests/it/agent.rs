@@ -478,21 +478,26 @@ fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
 }
 
 #[test]
-fn a_required_call_is_made_though_it_was_made_before() {
-    let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let model = scripted().say(call("get_weather", "Oslo"));
-    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+fn a_required_call_is_another_one_than_before_where_there_is_another_tool() {
     let (made, transcript) = told_of_oslo();
-    let (specs, sampling) = (registry().specs(), Sampling::default());
+    let (all, sampling) = (registry().specs(), Sampling::default());
+    let only: Vec<_> = all.iter().filter(|spec| spec.name.as_str() == made.name).cloned().collect();
     let settled = [made.clone()];
-    let request = TurnRequest {
-        settled: &settled,
-        choice: ToolChoice::Required,
-        ..TurnRequest::new(&transcript, &specs, &sampling)
+    let called = |specs: &[toolgate_chat::ToolSpec]| {
+        let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+        let model = scripted().say(call("get_weather", "Oslo"));
+        let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+        let request = TurnRequest {
+            settled: &settled,
+            choice: ToolChoice::Required,
+            ..TurnRequest::new(&transcript, specs, &sampling)
+        };
+        let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
+        let [call] = turn.parsed.calls.as_slice() else { panic!("{:?}", turn.parsed) };
+        call.clone()
     };
-    let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
-    let [call] = turn.parsed.calls.as_slice() else { panic!("{:?}", turn.parsed) };
-    assert!(call.same_request(&made));
+    assert!(called(&only).same_request(&made), "there is no other");
+    assert_ne!(called(&all).name, made.name);
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn call(arguments: &str) -> String {
 }
 
 fn scripted() -> Scripted {
-    Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384)
+    Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("\nKind:", " change")
 }
 
 fn retries(run: &Run) -> Vec<&str> {

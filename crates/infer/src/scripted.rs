@@ -24,7 +24,8 @@ const MEMORY: usize = 48;
 /// A [`Backend`] that follows scripts: for each turn, the text it wants to write.
 ///
 /// A turn begins with [`Session::set_prompt`](crate::Session::set_prompt). Its script is the first
-/// [`on`](Self::on) whose text the prompt contains, else the next [`say`](Self::say), else to end at once.
+/// [`on`](Self::on) whose text the prompt contains, else the next [`say`](Self::say), else to end at once. A prompt that comes again
+/// after a look at another one, before anything was written, keeps what it had to say.
 /// Within a turn it wants the script's text, longest token first, then to end; next, what [`or_say`](Self::or_say)
 /// added. Where a constraint made it write something else, it goes on after the place in the script that reads like
 /// what was written last.
@@ -56,13 +57,19 @@ pub struct Scripted {
     others: Vec<Vec<TokenId>>,
     current: usize,
     turn: Option<Script>,
+    /// The script of a turn that was looked at and not begun, while another prompt was: it waits for its own to come again.
+    waiting: Option<Script>,
     logits: Vec<Vec<f32>>,
     batches: Vec<usize>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Script {
     start: usize,
+    /// The prompt, where the script was the next one to say.
+    prompt: Option<Vec<TokenId>>,
+    /// Whether anything was written behind the prompt.
+    is_begun: bool,
     /// What it wants to say, what it would say otherwise, and so on.
     texts: Vec<Vec<u8>>,
 }
@@ -81,6 +88,7 @@ impl Scripted {
             others: vec![Vec::new()],
             current: 0,
             turn: None,
+            waiting: None,
             logits: Vec::new(),
             batches: Vec::new(),
         }
@@ -278,6 +286,14 @@ impl Backend for Scripted {
         self.batches.push(tokens.len());
         let before = self.held.len();
         self.held.extend_from_slice(tokens);
+        if let Some(script) = &mut self.turn
+            && script
+                .prompt
+                .as_ref()
+                .is_some_and(|prompt| self.held.len() > prompt.len() && self.held.starts_with(prompt))
+        {
+            script.is_begun = true;
+        }
         let wanted = (0..tokens.len()).filter(|&position| rows.wants(position, tokens.len()));
         self.logits = wanted.map(|position| self.row(before + position + 1)).collect();
         Ok(())
@@ -341,10 +357,23 @@ impl Backend for Scripted {
         let prompt = self.bytes_of(self.held.get(..at).unwrap_or(&self.held));
         let prompt = String::from_utf8_lossy(&prompt).into_owned();
         let rule = self.rules.iter().find(|(when, _)| prompt.contains(when));
-        let rule = rule.map(|(_, text)| vec![text.clone()]);
-        let texts = rule.or_else(|| self.queue.pop_front()).unwrap_or_default();
-        let texts = texts.into_iter().map(String::into_bytes).collect();
-        self.turn = Some(Script { start: at.min(self.held.len()), texts });
+        let bytes = |texts: Vec<String>| texts.into_iter().map(String::into_bytes).collect();
+        let (start, held) = (at.min(self.held.len()), self.held.get(..at).unwrap_or(&self.held).to_vec());
+        let before = self.turn.take().filter(|script| script.prompt.is_some() && !script.is_begun);
+        let is_again = |script: &Script| script.prompt.as_ref() == Some(&held);
+        self.turn = Some(match rule {
+            Some((_, text)) => {
+                self.waiting = before.or(self.waiting.take());
+                Script { start, prompt: None, is_begun: false, texts: bytes(vec![text.clone()]) }
+            }
+            None if before.as_ref().is_some_and(is_again) => before.unwrap_or_default(),
+            None if self.waiting.as_ref().is_some_and(is_again) => self.waiting.take().unwrap_or_default(),
+            None => {
+                let texts = bytes(self.queue.pop_front().unwrap_or_default());
+                self.waiting = None;
+                Script { start, prompt: Some(held), is_begun: false, texts }
+            }
+        });
         // The prompt's logits were made before its script was known.
         if let Some(last) = self.logits.len().checked_sub(1) {
             let row = self.row(self.held.len());
