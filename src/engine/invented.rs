@@ -71,7 +71,6 @@ impl Known {
     }
 
     /// Truth values, and what is empty, need not be said; of a text most words have to be: models write "Oslo, Norway" for "Oslo".
-
     fn has_value(&self, value: &Value) -> bool {
         match value {
             Value::Null | Value::Bool(_) => true,
