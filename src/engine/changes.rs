@@ -61,9 +61,11 @@ impl May {
         }
     }
 
-    /// The same where what tools weigh is not known, and the model chooses among them itself.
-    pub(crate) fn unweighed(self) -> Self {
-        Self { change: self.change || self.likely.is_some_and(|p_call| p_call >= EVEN), likely: None, ..self }
+    /// The same where what tools weigh is not known. Whether it is that very call that is likely nobody knows then: a client that is
+    /// handed what the model chooses may judge itself.
+    pub(crate) fn unweighed(self, request: &TurnRequest<'_>) -> Self {
+        let handed_on = request.handed_on && self.likely.is_some_and(|p_call| p_call >= EVEN);
+        Self { change: self.change || handed_on, likely: None, ..self }
     }
 
     /// Whether a tool can be called at all, whatever the tools weigh.
@@ -273,14 +275,20 @@ mod tests {
             let names = ["read", "run", "write"].into_iter().zip(&tools);
             names.filter(|(_, tool)| may.call(tool)).map(|(name, _)| name).collect::<Vec<_>>()
         };
-        assert_eq!(named(may(true, false, false).unweighed()), ["read"], "it was led");
-        assert_eq!(named(may(true, true, false).unweighed()), ["read", "run"], "a result stands before it");
-        assert_eq!(named(may(false, false, true).unweighed()), ["write"]);
+        assert_eq!(named(may(true, false, false).unweighed(&request)), ["read"], "it was led");
+        assert_eq!(
+            named(may(true, true, false).unweighed(&request)),
+            ["read", "run"],
+            "a result stands before it"
+        );
+        assert_eq!(named(may(false, false, true).unweighed(&request)), ["write"]);
         assert!(!May::of(&request, false, false, 0.4, true).change, "it would rather answer");
         let client = TurnRequest { handed_on: true, ..request.clone() };
         let handed_on = |own, p_call| May::of(&client, true, own, p_call, false);
-        assert!(handed_on(true, 0.6).unweighed().change && !handed_on(true, 0.4).unweighed().change);
-        assert!(!handed_on(false, 0.6).unweighed().change, "what was led to counts for nothing");
+        assert!(
+            handed_on(true, 0.6).unweighed(&client).change && !handed_on(true, 0.4).unweighed(&client).change
+        );
+        assert!(!handed_on(false, 0.6).unweighed(&client).change, "what was led to counts for nothing");
         let (mostly, seldom) = ([-3.0, -3.0, -0.1], [-0.7, -3.0, -0.7]);
         assert!(handed_on(true, 0.9).weighed(&tools, &mostly).change);
         assert!(!handed_on(true, 0.9).weighed(&tools, &seldom).change, "it would rather look");

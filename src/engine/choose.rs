@@ -115,7 +115,7 @@ impl<B: Backend + Send> Making<'_, B> {
         may: May,
     ) -> Result<(Option<ToolName>, May), Error> {
         if !self.weighs(offered) {
-            return Ok((None, may.unweighed()));
+            return Ok((None, may.unweighed(self.request)));
         }
         let bias = self.biases().get(offered).unwrap_or_else(|| vec![0.0; offered.len()]);
         let started = Instant::now();

@@ -370,7 +370,7 @@ impl Making<'_> {
         offered: &[ToolSpec],
         may: May,
     ) -> Result<(Option<ToolName>, May), Error> {
-        let Some(server) = self.tokens(offered) else { return Ok((None, may.unweighed())) };
+        let Some(server) = self.tokens(offered) else { return Ok((None, may.unweighed(self.request))) };
         let openings = self.openings(server, offered)?;
         let known = lock(&self.learned.biases).get(offered);
         let bias = match known {
