@@ -86,6 +86,8 @@ pub struct LocalEngine<B> {
     /// Where beginnings of prompts are kept from one process to the next.
     pub(super) packs: Option<Packs>,
     load_ms: u64,
+    /// The token that the model's texts begin with, where it was trained with one.
+    pub(super) begins_with: String,
 }
 
 /// A conversation, which one turn at a time changes.
@@ -197,6 +199,7 @@ impl<B: Backend + Send> LocalEngine<B> {
             underway: Underway::default(),
             packs: None,
             load_ms: 0,
+            begins_with: String::new(),
         }
     }
 
@@ -211,6 +214,13 @@ impl<B: Backend + Send> LocalEngine<B> {
     #[must_use]
     pub fn with_packs(mut self, packs: Packs) -> Self {
         self.packs = Some(packs);
+        self
+    }
+
+    /// Notes the token that the model's texts begin with.
+    #[cfg(feature = "llama")]
+    pub(super) fn beginning_with(mut self, bos: String) -> Self {
+        self.begins_with = bos;
         self
     }
 

@@ -247,8 +247,7 @@ impl<B: Backend + Send> super::LocalEngine<B> {
             return Ok(known);
         }
         *moved = true;
-        let mut prompt =
-            session.backend().tokenize(&self.dialogue.template().tokens().bos, Specials::Parse)?;
+        let mut prompt = session.backend().tokenize(&self.begins_with, Specials::Parse)?;
         prompt.extend(session.backend().tokenize(&list, Specials::Plain)?);
         session.set_prompt(&prompt, RESERVE, cancel, &mut |_| ())?;
         let [change, look] = KINDS.map(|kind| session.backend().tokenize(kind, Specials::Plain));

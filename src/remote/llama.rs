@@ -151,10 +151,9 @@ impl Server for Llama {
     }
 
     fn next_tokens(&self, text: &str, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error> {
-        let mut tokens = self.tokenize(&[&self.dialogue.template().tokens().bos], cancel)?;
-        let body = json!({"content": text, "add_special": false, "parse_special": false});
-        tokens.extend(self.tokens_of(body, cancel)?);
-        self.told(&tokens, cancel)
+        // The server puts in front of a text what its model's texts begin with.
+        let body = json!({"content": text, "add_special": true, "parse_special": false});
+        self.told(&self.tokens_of(body, cancel)?, cancel)
     }
 
     fn tokens(&self) -> Option<&dyn Tokens> {
