@@ -24,6 +24,7 @@ use crate::tools::{Pending, Preview};
 /// # let call = format!("<tool_call>\n{{\"name\": \"write_file\", \"arguments\": {arguments}}}\n</tool_call>");
 /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
 /// #     .context(16_384)
+/// #     .on("\nKind:", " change")
 /// #     .on("did not allow", "I was not allowed to.")
 /// #     .on("notes.txt", call);
 /// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);

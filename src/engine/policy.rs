@@ -144,7 +144,9 @@ impl Thresholds {
     pub fn of(&self, request: &TurnRequest<'_>) -> f64 {
         let after = if request.changed { self.after_change } else { self.after_success };
         // What called a tool that is offered no more was another agent: to this one the request is new.
-        let is_here = |reply: &ToolReply| request.tools.iter().any(|tool| tool.name.as_str() == reply.name);
+        let tools = request.tools;
+        let is_here =
+            |reply: &ToolReply| tools.is_empty() || tools.iter().any(|tool| tool.name.as_str() == reply.name);
         match request.transcript.last().filter(|last| match last {
             Message::Tool(replies) => replies.iter().any(is_here),
             _ => false,
