@@ -10,7 +10,7 @@
 //! be held is refused with a JSON pointer, never answered less strictly; what else of a request is not done as it was sent is told
 //! beside the answer; nothing is kept of a conversation but what the engine's cache holds of its tokens, what it begins with (system
 //! prompt and tools) on disk, where the engine keeps packs, and, in memory, the responses that a client may go on from
-//! ([`responses`]); what a client does not read, or leaves, holds up nobody else.
+//! (`responses`); what a client does not read, or leaves, holds up nobody else.
 
 mod api;
 mod ask;
