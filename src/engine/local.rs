@@ -440,7 +440,9 @@ impl<'a, B: Backend + Send> Making<'a, B> {
                 (decoded, parsed) = self.call(state, &side)?;
             }
         }
-        if let Some(known) = self.known() {
+        if parsed.calls.len() > 1
+            && let Some(known) = self.known()
+        {
             known.leave(&mut parsed.calls);
         }
         match without_repeats(std::mem::take(&mut parsed.calls), self.request) {

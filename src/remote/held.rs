@@ -180,7 +180,7 @@ impl Making<'_> {
             // Cut off in its first call, which is not what the model wanted to do: nothing of it is an answer.
             parsed.content = None;
         }
-        if self.parallel() != NonZeroUsize::MIN {
+        if parsed.calls.len() > 1 {
             Known::of(request.transcript, offered).leave(&mut parsed.calls);
         }
         match without_repeats(std::mem::take(&mut parsed.calls), request) {

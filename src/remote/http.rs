@@ -163,6 +163,11 @@ impl Client {
         self.whole(format!("{}/chat/completions", self.api), Some(body), cancel)
     }
 
+    /// What follows a text that is no conversation.
+    pub(super) fn completion(&self, body: &Value, cancel: &Cancel) -> Result<Value, Error> {
+        self.whole(format!("{}/completions", self.api), Some(body), cancel)
+    }
+
     /// A chat completion, event by event; an error of `each` ends it.
     pub(super) fn chat_stream(
         &self,

@@ -35,6 +35,20 @@ impl Vllm {
         Ok(Self { client, model, dialogue: Dialogue::new(template, Arc::new(Family::generic())) })
     }
 
+    /// The tokens that an answer tells probabilities of, and what that cost: looking at a token is not writing it.
+    fn looked_at(
+        &self,
+        answer: &Value,
+        tokens: Option<Vec<(String, f64)>>,
+    ) -> Result<(Vec<(String, f64)>, Usage), Error> {
+        let mut usage = Usage::default();
+        usage.note(answer);
+        usage.written_tokens = 0;
+        let untold =
+            || Error::new(Kind::Engine, format!("{} tells no probabilities of tokens", self.client.root()));
+        Ok((tokens.ok_or_else(untold)?, usage))
+    }
+
     fn messages(prompt: &Prompt) -> Result<Value, Error> {
         serde_json::from_str(&prompt.text())
             .map_err(|why| Error::new(Kind::Engine, format!("the messages are no JSON: {why}")))
@@ -60,17 +74,10 @@ impl Server for Vllm {
             "top_logprobs": LIKELIEST,
         });
         let answer = self.client.chat(&body, cancel)?;
-        let mut usage = Usage::default();
-        usage.note(&answer);
-        usage.written_tokens = 0;
-        let first = answer.pointer("/choices/0/logprobs/content/0/top_logprobs").and_then(Value::as_array);
-        let Some(first) = first else {
-            let message = format!("{} tells no probabilities of tokens", self.client.root());
-            return Err(Error::new(Kind::Engine, message));
-        };
         let told =
             |token: &Value| Some((token.get("token")?.as_str()?.to_owned(), token.get("logprob")?.as_f64()?));
-        Ok((first.iter().filter_map(told).collect(), usage))
+        let first = answer.pointer("/choices/0/logprobs/content/0/top_logprobs").and_then(Value::as_array);
+        self.looked_at(&answer, first.map(|first| first.iter().filter_map(told).collect()))
     }
 
     fn next_tokens(&self, text: &str, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error> {
@@ -81,17 +88,10 @@ impl Server for Vllm {
             "temperature": 0.0,
             "logprobs": LIKELIEST,
         });
-        let answer = self.client.post("/v1/completions", &body, cancel)?;
-        let mut usage = Usage::default();
-        usage.note(&answer);
-        usage.written_tokens = 0;
-        let first = answer.pointer("/choices/0/logprobs/top_logprobs/0").and_then(Value::as_object);
-        let Some(first) = first else {
-            let message = format!("{} tells no probabilities of tokens", self.client.root());
-            return Err(Error::new(Kind::Engine, message));
-        };
+        let answer = self.client.completion(&body, cancel)?;
         let told = |(token, p): (&String, &Value)| Some((token.clone(), p.as_f64()?));
-        Ok((first.iter().filter_map(told).collect(), usage))
+        let first = answer.pointer("/choices/0/logprobs/top_logprobs/0").and_then(Value::as_object);
+        self.looked_at(&answer, first.map(|first| first.iter().filter_map(told).collect()))
     }
 
     fn write(

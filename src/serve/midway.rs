@@ -35,8 +35,8 @@ impl Midway {
         let replies = match transcript.messages() {
             [.., Message::Tool(replies)] => replies,
             // Who says something before there was an answer goes on with the same run.
-            [earlier @ .., Message::Tool(_), Message::User(_)] => {
-                let run: Transcript = earlier.iter().chain(transcript.iter().rev().nth(1)).cloned().collect();
+            [run @ .., Message::User(_)] if matches!(run.last(), Some(Message::Tool(_))) => {
+                let run: Transcript = run.iter().cloned().collect();
                 return Self { settled: settled(&run.calls_of_run()), ..Self::default() };
             }
             _ => return Self::default(),

@@ -6,11 +6,14 @@
 //! ```
 //!
 //! The tools of a request are the client's: their schemas become the turn's grammar, and the calls are handed back. With
-//! [`Execute`] the server runs tools of its own instead, until there is an answer. Invariants: an answer's form that cannot
-//! be held is refused with a JSON pointer, never answered less strictly; what else of a request is not done as it was sent is told
-//! beside the answer; nothing is kept of a conversation but what the engine's cache holds of its tokens, what it begins with (system
-//! prompt and tools) on disk, where the engine keeps packs, and, in memory, the responses that a client may go on from
-//! (`responses`); what a client does not read, or leaves, holds up nobody else.
+//! [`Execute`] the server runs tools of its own instead, until there is an answer.
+//!
+//! Invariants:
+//! - An answer's form that cannot be held is refused with a JSON pointer, never answered less strictly. What else of a request is not
+//!   done as it was sent is told beside the answer.
+//! - Three things are kept of a conversation: what the engine's cache holds of its tokens; its system prompt and tools on disk, where the
+//!   engine keeps packs; and, in memory, the responses that a client may go on from (`responses`).
+//! - What a client does not read, or leaves, holds up nobody else.
 
 mod api;
 mod ask;
