@@ -585,7 +585,7 @@ impl<B: Backend + Send> Making<'_, B> {
             match without_repeats(parsed.calls.clone(), self.request) {
                 Some(calls) => parsed.calls = calls,
                 // Nothing can make this model call in another way: the call comes once more.
-                None if self.request.open => drop_repeats(&mut parsed.calls, &[]),
+                None if self.request.open => drop_repeats(&mut parsed.calls, &[], self.request.tools),
                 None => {
                     // Or answer instead: what it wrote is the answer, and the run ends.
                     parsed = ParsedTurn { content: Some(decoded.text.clone()), ..ParsedTurn::default() };

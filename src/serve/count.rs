@@ -15,6 +15,7 @@ use super::ask::Ask;
 use super::http::{self, RequestId};
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
+use super::superseded::without_superseded;
 use super::turn;
 use crate::engine::{Sampling, TurnRequest};
 
@@ -49,10 +50,11 @@ fn tokens(shared: &Shared, ask: &Ask) -> Result<usize, Refusal> {
     let sampling = Sampling::default();
     let own = shared.execute.as_ref().map(|execute| execute.benches.take(|_| 0).tools.specs());
     let tools = own.as_ref().unwrap_or(&ask.tools.specs);
+    let shown = without_superseded(&ask.conversation.transcript, tools);
     let request = TurnRequest {
         choice: ask.choice.clone(),
         answer: ask.form(),
-        ..TurnRequest::new(&ask.conversation.transcript, tools, &sampling)
+        ..TurnRequest::new(&shown, tools, &sampling)
     };
     let tokens = shared.engine.prompt_tokens(&request).map_err(|error| Refusal::from(&error))?;
     tokens.ok_or_else(|| Refusal::new(Why::Address, "the engine of this server cannot count tokens"))

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 
 use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
+use super::superseded::advised;
 use crate::agent::open::{self, Open};
-use crate::words::{holds_word, name_parts, verbs};
+use crate::words::verbs;
 
 /// Where a conversation stands.
 #[derive(Debug, Default, PartialEq)]
@@ -29,6 +30,9 @@ pub(super) struct Midway {
 /// Calls of a run behind which nothing counts as open: a client may not bound its runs.
 const MOST_CALLS: usize = 12;
 
+/// Times in a row that a call of which nobody knows what it does may have the same result: it may wait for something.
+const MOST_SAME: usize = 3;
+
 impl Midway {
     /// Where the conversation stands, whose client offers these tools and, if a call is `required`, takes nothing else.
     pub(super) fn of(transcript: &Transcript, tools: &[ToolSpec], required: bool) -> Self {
@@ -37,13 +41,16 @@ impl Midway {
             // Who says something before there was an answer goes on with the same run.
             [run @ .., Message::User(_)] if matches!(run.last(), Some(Message::Tool(_))) => {
                 let run: Transcript = run.iter().cloned().collect();
-                return Self { settled: settled(&run.calls_of_run()), ..Self::default() };
+                return Self { settled: settled(tools, &run.calls_of_run()), ..Self::default() };
             }
             _ => return Self::default(),
         };
         let changed = replies.iter().any(|reply| !reply.is_error && changes(tools, &reply.name));
         let calls = transcript.calls_of_run();
-        let done = if required { answered(tools, &calls) } else { settled(&calls) };
+        let mut done = settled(tools, &calls);
+        if required {
+            done.extend(answered(tools, &calls));
+        }
         let nothing = Self { changed, settled: done, ..Self::default() };
         if tools.is_empty() || calls.len() > MOST_CALLS {
             return nothing;
@@ -69,19 +76,20 @@ impl Midway {
     }
 }
 
-/// Whether a call of a tool changes something, as its definition or, where it is offered no more, its name tells.
+/// Whether a call of a tool changes something.
 fn changes(tools: &[ToolSpec], name: &str) -> bool {
-    let offered = tools.iter().find(|tool| tool.name.as_str() == name);
-    offered.map_or_else(|| verbs::effect(name), |tool| tool.effect) == Effect::Changes
+    effect(tools, name) == Effect::Changes
 }
 
-/// Whether a failure tells what to do instead: another tool by its name, which is no word of its own or written as the name is
-/// ("Read it first"), or another value.
+/// What a call of a tool does, as its definition or, where it is offered no more, its name tells.
+fn effect(tools: &[ToolSpec], name: &str) -> Effect {
+    let offered = tools.iter().find(|tool| tool.name.as_str() == name);
+    offered.map_or_else(|| verbs::effect(name), |tool| tool.effect)
+}
+
+/// Whether a failure tells what to do instead: another tool ("Read it first"), or another value.
 fn tells_how(failure: &ToolReply, tools: &[ToolSpec]) -> bool {
-    let mut names = tools.iter().map(|tool| tool.name.as_str()).filter(|name| *name != failure.name);
-    let is_name = |name: &str| name_parts(name).count() > 1 || name.starts_with(char::is_uppercase);
-    failure.content.to_lowercase().contains("did you mean")
-        || names.any(|name| is_name(name) && holds_word(&failure.content, name))
+    failure.content.to_lowercase().contains("did you mean") || advised(failure, tools).next().is_some()
 }
 
 /// The calls of the run that have a result and would give no other one: where nothing but calls are taken, a model makes them again.
@@ -107,10 +115,34 @@ fn open_of(transcript: &Transcript, tools: &[ToolSpec], has_changed: bool) -> Op
     if has_changed { open.after_change() } else { open }
 }
 
-/// The calls that only looked since anything else was called: what others do nobody here knows.
-fn settled(calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec<ToolCall> {
-    let since = calls.iter().rev().take_while(|(call, _)| verbs::looks(&call.name));
-    since.filter(|(_, reply)| reply.is_some()).map(|(call, _)| (*call).clone()).collect()
+/// The calls that would say the same again: looks, until something may be another; changes, since the same once more changes nothing;
+/// and changes that failed, until a look or another change was made, which may have been what they failed for want of.
+fn settled(tools: &[ToolSpec], calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec<ToolCall> {
+    let mut settled: Vec<(&ToolCall, bool)> = Vec::new();
+    for (at, (call, reply)) in calls.iter().enumerate() {
+        let Some(reply) = reply else { continue };
+        let effect = effect(tools, &call.name);
+        match effect {
+            Effect::Unknown => settled.clear(),
+            Effect::Changes if !reply.is_error => settled.clear(),
+            Effect::Reads if !reply.is_error => settled.retain(|(_, is_failed_change)| !is_failed_change),
+            Effect::Changes | Effect::Reads => {}
+        }
+        let is_settled = effect == Effect::Changes || verbs::looks(&call.name);
+        if is_settled || is_stuck(calls.get(..=at).unwrap_or_default()) {
+            settled.push((call, effect == Effect::Changes && reply.is_error));
+        }
+    }
+    settled.into_iter().map(|(call, _)| call.clone()).collect()
+}
+
+/// Whether the last call came as often in a row as is enough, with the same result each time: it would come for ever.
+fn is_stuck(calls: &[(&ToolCall, Option<&ToolReply>)]) -> bool {
+    let Some((last, Some(told))) = calls.last() else { return false };
+    let is_same = |(call, reply): &&(&ToolCall, Option<&ToolReply>)| {
+        call.same_request(last) && reply.is_some_and(|reply| reply.content == told.content)
+    };
+    calls.iter().rev().take(MOST_SAME).take_while(is_same).count() == MOST_SAME
 }
 
 #[cfg(test)]
@@ -155,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn only_calls_that_look_are_not_to_be_made_again() {
+    fn a_call_that_would_say_the_same_is_not_to_be_made_again() {
         let call = |name: &'static str, city: &str| (name, json!({"city": city}), "done");
         let request = "Weather in Oslo, then in Rome and Bergen?";
         let weather = call("get_weather", "Oslo");
@@ -163,7 +195,39 @@ mod tests {
         assert_eq!(settled(&[weather.clone(), call("get_weather", "Rome")]), 2);
         // Nobody knows what it does; the weather may be another now.
         assert_eq!(settled(&[weather.clone(), call("bash", "Rome")]), 0);
-        assert_eq!(settled(&[weather, call("bash", "x"), call("get_weather", "Rome")]), 1);
+        assert_eq!(settled(&[weather.clone(), call("bash", "x"), call("get_weather", "Rome")]), 1);
+        // What it waits for may come, but not for ever.
+        let waits = call("bash", "x");
+        assert_eq!(settled(&[waits.clone(), waits.clone()]), 0);
+        assert_eq!(settled(&[waits.clone(), waits.clone(), waits.clone()]), 1);
+        assert_eq!(settled(&[waits.clone(), waits.clone(), ("bash", json!({"city": "x"}), "other")]), 0);
+        // A change was made, and may have made another of the weather.
+        assert_eq!(settled(&[weather, call("write_file", "x")]), 1);
+    }
+
+    #[test]
+    fn a_change_is_made_once_and_one_that_failed_until_something_else_went_well() {
+        let tools = ["Read", "Edit"].map(|name| {
+            let tool = ToolSpec::new(name, "", json!({"type": "object"})).unwrap();
+            tool.with_effect(verbs::effect(name))
+        });
+        let settled = |calls: &[(&str, &str, bool)]| {
+            let mut transcript = Transcript::new().with(Message::User("Put 9 for 8 in a.txt, b.txt".into()));
+            for (name, path, is_error) in calls {
+                let arguments = json!({"path": path}).as_object().cloned().unwrap();
+                let call = ToolCall::new(*name, arguments);
+                let reply = ToolReply { is_error: *is_error, ..ToolReply::ok(&call, "told") };
+                transcript = transcript.with(Message::calls([call])).with(Message::Tool(vec![reply]));
+            }
+            let settled = Midway::of(&transcript, &tools, false).settled;
+            settled.iter().map(|call| format!("{} {}", call.name, call.arguments["path"])).collect::<Vec<_>>()
+        };
+        let (edited, failed) = (("Edit", "a.txt", false), ("Edit", "b.txt", true));
+        assert_eq!(settled(&[edited]), ["Edit \"a.txt\""]);
+        assert_eq!(settled(&[edited, failed]), ["Edit \"a.txt\"", "Edit \"b.txt\""]);
+        assert_eq!(settled(&[failed, ("Read", "b.txt", false)]), ["Read \"b.txt\""], "it was read first");
+        assert_eq!(settled(&[failed, ("Read", "b.txt", true)]).len(), 2, "a look that failed gave nothing");
+        assert_eq!(settled(&[failed, edited]), ["Edit \"a.txt\""], "it may have been in the way");
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod refusal;
 mod sampling;
 mod server;
 mod stream;
+mod superseded;
 mod turn;
 mod warning;
 

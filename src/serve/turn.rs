@@ -2,6 +2,7 @@
 //!
 //! Invariant: the steps add up to the outcome, which comes last, unless the turn fails; a turn that nobody reads is cancelled.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use super::midway::Midway;
 use super::names::Names;
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
+use super::superseded::without_superseded;
 use crate::agent::{self, Agent, Event};
 use crate::engine::{
     CallCheck, Cancel, Sampling, TokenLikelihood, Turn, TurnEvent, TurnRequest, stands_whole,
@@ -301,9 +303,10 @@ impl Worker {
             // Which tool is called, or none, is the client's to say.
             ToolChoice::None | ToolChoice::Only(_) => Midway::default(),
         };
+        let shown = without_superseded(transcript, &ask.tools.specs);
         let request = TurnRequest {
             choice: ask.choice.clone(),
-            parallel: ask.parallel,
+            parallel: Some(ask.parallel.unwrap_or(NonZeroUsize::MIN)),
             check: ask.tools.check(&midway.settled),
             changed: midway.changed,
             open: midway.open,
@@ -315,7 +318,7 @@ impl Worker {
             answer_check: ask.form.as_ref().and_then(Form::check),
             begun: ask.conversation.begun.as_deref(),
             likelihoods: ask.likelihoods,
-            ..TurnRequest::new(transcript, &ask.tools.specs, &ask.sampling)
+            ..TurnRequest::new(&shown, &ask.tools.specs, &ask.sampling)
         };
         told.is_blank = request.trims_front();
         let turn = shared.engine.turn(&request, &right.cancel, &mut |event| told.see(event))?;

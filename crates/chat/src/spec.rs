@@ -7,7 +7,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Kind, Place};
-use crate::model::ToolName;
+use crate::model::{ToolCall, ToolName};
 use crate::parameters;
 
 /// A tool as a model is told about it.
@@ -134,6 +134,30 @@ impl ToolSpec {
             root.shift_remove("description");
         }
         Self::new(name, description, parameters)
+    }
+
+    /// Whether two calls of this tool ask the same thing: an argument that is left out is what its default says, or null. Some
+    /// programs put defaults into the calls that they send back.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use toolgate_chat::{ToolCall, ToolSpec};
+    /// let parameters = json!({"properties": {"all": {"type": "boolean", "default": false}}});
+    /// let spec = ToolSpec::new("list", "", parameters)?;
+    /// let call = |arguments: serde_json::Value| ToolCall::new("list", arguments.as_object().cloned().unwrap_or_default());
+    /// assert!(spec.same_request(&call(json!({})), &call(json!({"all": false}))));
+    /// assert!(!spec.same_request(&call(json!({})), &call(json!({"all": true}))));
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    pub fn same_request(&self, one: &ToolCall, other: &ToolCall) -> bool {
+        let properties = self.parameters.get("properties");
+        let default = |name: &str| properties?.get(name)?.get("default");
+        let unsaid = |name: &str| default(name).unwrap_or(&Value::Null);
+        let said_by_both = |one: &ToolCall, other: &ToolCall| {
+            let mut all = one.arguments.iter();
+            all.all(|(name, value)| value == other.arguments.get(name).unwrap_or_else(|| unsaid(name)))
+        };
+        one.name == other.name && said_by_both(one, other) && said_by_both(other, one)
     }
 
     /// Reads `{"type": "function", "function": {name, description, parameters}}`, or the inner object alone. An

@@ -120,10 +120,11 @@ fn a_turn_ends_in_front_of_a_call_that_made_up_what_another_one_could_give() {
     let tool =
         |name: &str| json!({"type": "function", "function": {"name": name, "parameters": parameters()}});
     let tools = json!([tool("find_customer"), tool("list_orders")]);
+    let asked = json!({"tools": tools, "parallel_tool_calls": true});
     let names = |question: &str| {
-        let (_, answer) = post(&served, CHAT, &chat(question, json!({"tools": tools.clone()})));
+        let (_, answer) = post(&served, CHAT, &chat(question, asked.clone()));
         let calls = answer["choices"][0]["message"]["tool_calls"].as_array().cloned().unwrap_or_default();
-        let told = chunks(&served, chat(question, json!({"tools": tools.clone()})));
+        let told = chunks(&served, chat(question, asked.clone()));
         let told = told
             .iter()
             .filter(|chunk| chunk["choices"][0]["delta"]["tool_calls"][0]["id"].is_string())
@@ -136,4 +137,52 @@ fn a_turn_ends_in_front_of_a_call_that_made_up_what_another_one_could_give() {
     };
     assert_eq!(names("Orders of Vela?").len(), 1, "the number is made up");
     assert_eq!(names("Vela and Brix: who are they?").len(), 2, "both were named");
+}
+
+#[test]
+fn a_change_that_failed_is_not_made_again_and_again() {
+    let again = call("edit_note", "{\"name\": \"b\", \"old\": \"x\"}");
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+        .context(16_384)
+        .on("\nKind:", " change")
+        .on("Failure of", "The note has no x.")
+        .on("Result of", "The note has no x.")
+        .on("Put y for x", again);
+    let served = start(scripted(model, engine::Options::default()), None, Options::default());
+    let tools = json!([{"name": "edit_note", "description": "d", "input_schema": {
+        "type": "object", "required": ["name", "old"], "properties": {
+            "name": {"type": "string"}, "old": {"type": "string"}, "all": {"type": "boolean", "default": false}}
+    }}]);
+    // Claude Code writes what is the default into the calls that it sends back.
+    let used = json!({"type": "tool_use", "id": "a", "name": "edit_note", "input": {"all": false, "name": "b", "old": "x"}});
+    let told = |is_error: bool| json!({"type": "tool_result", "tool_use_id": "a", "is_error": is_error, "content": "told"});
+    let body = |told: &[Value]| {
+        let mut messages = vec![json!({"role": "user", "content": "Put y for x in the notes a and b."})];
+        for told in told {
+            messages.push(json!({"role": "assistant", "content": [used]}));
+            messages.push(json!({"role": "user", "content": [told]}));
+        }
+        json!({"max_tokens": 200, "tools": tools, "messages": messages})
+    };
+    let (_, answer) = post(&served, MESSAGES, &body(&[]));
+    assert_eq!(answer["content"][0]["name"], "edit_note", "{answer}");
+    for told in [told(true), told(false)] {
+        let (_, answer) = post(&served, MESSAGES, &body(&[told]));
+        assert_eq!(answer["content"][0]["text"], "The note has no x.", "{answer}");
+    }
+}
+
+#[test]
+fn a_turn_makes_one_call_unless_more_are_asked_for() {
+    let both = [call("get_weather", "{\"city\": \"Oslo\"}"), call("get_weather", "{\"city\": \"Rome\"}")];
+    let model =
+        Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("Weather", both.concat());
+    let options = engine::Options { parallel: 8.try_into().unwrap(), ..engine::Options::default() };
+    let served = start(scripted(model, options), None, Options::default());
+    let count = |fields: Value| {
+        let body = chat("Weather in Oslo and Rome?", merged(json!({"tools": openai_tools()}), fields));
+        post(&served, CHAT, &body).1["choices"][0]["message"]["tool_calls"].as_array().map(Vec::len)
+    };
+    assert_eq!(count(json!({})), Some(1));
+    assert_eq!(count(json!({"parallel_tool_calls": true})), Some(2));
 }
