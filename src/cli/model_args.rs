@@ -45,7 +45,8 @@ pub(super) struct ModelOptions {
     /// What holds a turn to its form: our grammar, the same grammar run by llama.cpp, or nothing.
     #[arg(long, value_enum, default_value_t = ConstraintArg::Grammar)]
     constraint: ConstraintArg,
-    /// Tokens the model's context holds [default: 8192 or the model's own, whichever is less].
+    /// Tokens the model's context holds; 0 is as many as the model was trained for [default: 8192 or these, whichever is
+    /// less]. Agents such as Claude Code, Codex and qwen-code need 32768.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) context: Option<u32>,
     /// Move the decision between call and answer towards calling (above 0) or answering (below 0), in logarithms of
