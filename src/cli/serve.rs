@@ -64,7 +64,7 @@ pub(super) struct ServeArgs {
     /// Requests that may wait for their turn; further ones are told to come later (429).
     #[arg(long, default_value_t = 32, value_name = "N")]
     queue: u16,
-    /// Seconds a turn may take, its wait not counted.
+    /// Seconds a turn may take, its wait not counted; those of a streamed answer count once its prompt is evaluated.
     #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
     /// MiB the body of a request may have.

@@ -28,10 +28,13 @@ mod metrics;
 mod midway;
 mod names;
 mod parts;
+mod prefill;
 mod refusal;
 mod sampling;
 mod server;
 mod stream;
+mod time;
+mod told;
 mod turn;
 mod warning;
 
