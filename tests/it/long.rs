@@ -1,8 +1,12 @@
 //! Long prompts, as agents send them, with the program and a small model.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
 
 use crate::models::weights;
 
@@ -17,8 +21,11 @@ fn toolgate(home: &Path) -> Command {
 /// A server that runs as a process of its own; killed at the end, as by a power cut.
 struct Serving {
     child: Child,
-    /// What it said at its start.
-    said: Vec<String>,
+    base: String,
+    /// What it said of its contexts.
+    said: String,
+    /// Held open: it may say more.
+    _stderr: BufReader<ChildStderr>,
 }
 
 impl Drop for Serving {
@@ -37,15 +44,16 @@ impl Serving {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = Vec::new();
-        for line in BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok) {
-            let is_last = line.contains("context: ");
-            said.push(line);
-            if is_last {
-                break;
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let (mut base, mut said) = (String::new(), String::new());
+        while !said.contains("context: ") {
+            said.clear();
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended");
+            if let Some((_, address)) = said.split_once(" at http://") {
+                base = format!("http://{}", address.split('/').next().unwrap());
             }
         }
-        Self { child, said }
+        Self { child, base, said, _stderr: stderr }
     }
 }
 
@@ -70,10 +78,72 @@ fn a_run_names_the_context_that_takes_its_prompt() {
 fn a_server_says_at_its_start_what_its_conversations_hold() {
     let Some(model) = weights("smollm2-135m") else { return };
     let home = tempfile::tempdir().unwrap();
-    let said = |context| Serving::start(home.path(), &model, context).said.pop().unwrap();
+    let said = |context| Serving::start(home.path(), &model, context).said.clone();
     let line = said("2048");
     assert!(line.contains("context: 2048 tokens a slot, 1 slot, 90 MiB of keys and values"), "{line}");
     assert!(line.contains("do not fit: the model was trained for 8192"), "{line}");
     let line = said("0");
     assert!(line.contains("context: 8192 tokens a slot"), "as many as it was trained for: {line}");
+}
+
+/// A request with a system prompt that takes a small model some seconds.
+fn agent() -> Value {
+    let rules: String =
+        (0..60).map(|n| format!("Rule {n}: the answer to question {n} is {}. ", n * 7)).collect();
+    let messages = json!([{"role": "system", "content": rules}, {"role": "user", "content": "What is the answer to question 3?"}]);
+    json!({"model": "smollm2-135m", "messages": messages, "max_tokens": 4})
+}
+
+fn metric(served: &Serving, name: &str) -> usize {
+    let text =
+        ureq::get(format!("{}/metrics", served.base)).call().unwrap().body_mut().read_to_string().unwrap();
+    text.lines().find_map(|line| line.strip_prefix(&format!("{name} "))?.parse::<f64>().ok()).unwrap()
+        as usize
+}
+
+/// Of the tokens of the prompt, those that were in the cache.
+fn answered(served: &Serving) -> (usize, usize) {
+    let answer = ureq::post(format!("{}/v1/chat/completions", served.base))
+        .header("content-type", "application/json")
+        .send(agent().to_string());
+    let answer: Value = serde_json::from_str(&answer.unwrap().body_mut().read_to_string().unwrap()).unwrap();
+    let usage = &answer["usage"];
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{answer}")) as usize;
+    (number(&usage["prompt_tokens"]), number(&usage["prompt_tokens_details"]["cached_tokens"]))
+}
+
+/// A client gives up, and then the power does: the next start goes on from where that client left.
+#[test]
+fn a_server_that_was_killed_goes_on_from_what_a_client_that_gave_up_had_evaluated() {
+    let Some(model) = weights("smollm2-135m") else { return };
+    let home = tempfile::tempdir().unwrap();
+    let served = Serving::start(home.path(), &model, "8192");
+    let body = agent().to_string();
+    let mut client = TcpStream::connect(served.base.strip_prefix("http://").unwrap()).unwrap();
+    write!(
+        client,
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let wait = |what: &str, is_so: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < Duration::from_secs(120), "{what} did not happen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait("the prompt", &|| metric(&served, "toolgate_prefill_done_tokens") >= 256);
+    drop(client);
+    wait("the end of the turn", &|| metric(&served, "toolgate_turns_running") == 0);
+    let evaluated = metric(&served, "toolgate_prefill_evaluated_tokens_total");
+    drop(served);
+    let second = Serving::start(home.path(), &model, "8192");
+    let (prompt, cached) = answered(&second);
+    assert!(cached >= evaluated && evaluated >= 256, "{cached} of {prompt}, {evaluated} before");
+    assert!(cached < prompt - 256, "control: it was not all there: {cached} of {prompt}");
+    drop(second);
+    // By now the whole beginning is there: what is left is what the user says.
+    let (prompt, cached) = answered(&Serving::start(home.path(), &model, "8192"));
+    assert!(cached + 64 > prompt, "{cached} of {prompt}");
 }
