@@ -237,7 +237,7 @@ fn place(from: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
     use super::*;
 
     fn of(prefills: &Arc<Prefills>) -> (Prefilling, Arc<Progress>) {
@@ -293,5 +293,55 @@ mod tests {
         drop(one);
         assert_eq!((progress.get(), gauges()), (None, (0.0, 0.0)));
         assert!((value("toolgate_prefill_evaluated_tokens_total") - 350.0).abs() < 1e-9);
+    }
+
+    /// What is written to it, as one text.
+    #[cfg(feature = "cli")]
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    #[cfg(feature = "cli")]
+    impl std::io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn the_log_says_how_far_a_long_prompt_has_come() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        let logged = |pace: Duration| {
+            let mut prompt = Prefilling::new(Arc::default(), Arc::default(), "req_7".to_owned(), pace);
+            for done in [0, 300, 600, 1_000] {
+                prompt.see(done, 1_000);
+            }
+        };
+        tracing::subscriber::with_default(subscriber, || {
+            logged(Duration::MAX);
+            assert_eq!(log.0.lock().unwrap().len(), 0, "not more often than every so often");
+            logged(Duration::ZERO);
+        });
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "neither its beginning nor its end: {text}");
+        assert!(lines[1].contains("INFO") && lines[1].contains("prefill"), "{text}");
+        for part in [
+            "request_id=req_7",
+            "done_tokens=600",
+            "prompt_tokens=1000",
+            "tokens_per_second=",
+            "seconds_left=",
+        ] {
+            assert!(lines[1].contains(part), "{part} in {text}");
+        }
     }
 }

@@ -147,3 +147,19 @@ fn a_server_that_was_killed_goes_on_from_what_a_client_that_gave_up_had_evaluate
     let (prompt, cached) = answered(&Serving::start(home.path(), &model, "8192"));
     assert!(cached + 64 > prompt, "{cached} of {prompt}");
 }
+
+#[test]
+fn the_speed_of_prompts_is_measured_by_their_depth() {
+    let Some(model) = weights("smollm2-135m") else { return };
+    let home = tempfile::tempdir().unwrap();
+    let arguments = ["bench", "prefill", "--depths", "300,0", "--tokens", "64", "--json", "--model"];
+    let output = toolgate(home.path()).args(arguments).arg(model).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let measured: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&measured["numerics"], &measured["batch"]), (&json!("exact"), &json!(256)), "{measured}");
+    let rows = measured["rows"].as_array().unwrap();
+    let depths: Vec<_> = rows.iter().map(|row| row["depth"].as_u64().unwrap()).collect();
+    assert_eq!(depths, [0, 300], "{measured}");
+    assert!(rows.iter().all(|row| row["tokens"] == 64 && row["tokens_per_second"].as_f64().unwrap() > 1.0));
+}
