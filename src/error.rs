@@ -66,6 +66,11 @@ impl Error {
         self.kind
     }
 
+    /// The numbers of a prompt that does not fit, where inference said so.
+    pub(crate) fn overflow(&self) -> Option<toolgate_infer::Overflow> {
+        self.source.as_ref()?.downcast_ref::<toolgate_infer::Error>()?.overflow()
+    }
+
     fn caused(kind: Kind, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self { kind, message: source.to_string(), source: Some(Box::new(source)) }
     }

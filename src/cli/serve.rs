@@ -15,6 +15,7 @@ use super::model_args::{Load, ModelOptions, PROMPT_MEMORY};
 use super::tool::{self, Workspace};
 use super::{terminal, undo};
 use crate::agent::{self, Approval};
+use crate::engine::Room;
 use crate::memory::Memory;
 use crate::serve::{Execute, Options, Server, Workbench};
 use crate::tools::MEMORY_TOOLS;
@@ -63,7 +64,7 @@ pub(super) struct ServeArgs {
     /// Requests that may wait for their turn; further ones are told to come later (429).
     #[arg(long, default_value_t = 32, value_name = "N")]
     queue: u16,
-    /// Seconds a turn may take, its wait not counted.
+    /// Seconds a turn may take, its wait not counted; those of a streamed answer count once its prompt is evaluated.
     #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
     /// MiB the body of a request may have.
@@ -98,7 +99,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let model = args.model.resolve()?;
     let at_once = NonZeroUsize::new(usize::from(args.at_once)).unwrap_or(NonZeroUsize::MIN);
     let (engine, _) = args.model.load_for(&model, Load::for_clients(at_once, args.prompt_memory))?;
-    let name = engine.name().to_owned();
+    let (name, room) = (engine.name().to_owned(), engine.room());
     let options = Options {
         address: SocketAddr::new(args.host, args.port),
         key: args.api_key.clone(),
@@ -113,11 +114,38 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let server = Server::start(engine, execute, options)?;
     stop_on_signal(&server)?;
     terminal::note(&format!("{name} at http://{}/v1; Ctrl-C ends it", server.address()));
+    if let Some(room) = &room {
+        terminal::note(&told(room));
+    }
     if args.api_key.is_none() && !args.host.is_loopback() {
         terminal::note("anybody who reaches this address can use the model: --api-key asks for a key");
     }
     server.wait()?;
     Ok(Exit::Done)
+}
+
+/// Tokens that an agent's prompt has before anything is asked: Claude Code's, Codex' and qwen-code's have 10,000 to 20,000.
+const AGENT: usize = 18_000;
+/// The context that is proposed for agents: room for such a prompt, and for files and results behind it.
+const FOR_AGENTS: usize = 32_768;
+
+/// What the conversations have room for, in a line; and where an agent's prompt does not fit, what would take it.
+fn told(room: &Room) -> String {
+    let slots = if room.slots.get() == 1 { "1 slot".to_owned() } else { format!("{} slots", room.slots) };
+    let memory =
+        room.memory(room.tokens).map(|bytes| format!(", {} of keys and values", Room::in_words(bytes)));
+    let has = format!("context: {} tokens a slot, {slots}{}", room.tokens, memory.unwrap_or_default());
+    let more = match (room.that_holds(AGENT), room.trained) {
+        _ if room.tokens > AGENT => return has,
+        (None, Some(trained)) => {
+            format!("agents' prompts of {AGENT} tokens do not fit: the model was trained for {trained}")
+        }
+        (_, trained) => {
+            let tokens = trained.map_or(FOR_AGENTS, |trained| trained.min(FOR_AGENTS));
+            format!("agents' prompts of {AGENT} tokens need {}", room.option(tokens))
+        }
+    };
+    format!("{has}; {more}")
 }
 
 /// The tools of the workspace, for as many runs as are made at once, and how these go.
@@ -160,4 +188,32 @@ fn stop_on_signal(server: &Server) -> anyhow::Result<()> {
         stopper.stop();
     })
     .context("cannot listen for Ctrl-C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(tokens: usize, slots: usize, trained: usize) -> Room {
+        let slots = NonZeroUsize::new(slots).unwrap_or(NonZeroUsize::MIN);
+        Room { tokens, slots, token_bytes: Some(24 << 10), trained: Some(trained) }
+    }
+
+    #[test]
+    fn the_start_tells_what_a_slot_holds_and_what_agents_need() {
+        assert_eq!(
+            told(&room(8_192, 1, 32_768)),
+            "context: 8192 tokens a slot, 1 slot, 192 MiB of keys and values; agents' prompts of 18000 tokens need \
+             --context 32768 (keys and values then take 768 MiB)"
+        );
+        assert_eq!(
+            told(&room(32_768, 4, 32_768)),
+            "context: 32768 tokens a slot, 4 slots, 3.0 GiB of keys and values"
+        );
+        assert_eq!(
+            told(&room(8_192, 1, 8_192)),
+            "context: 8192 tokens a slot, 1 slot, 192 MiB of keys and values; agents' prompts of 18000 tokens do not \
+             fit: the model was trained for 8192"
+        );
+    }
 }

@@ -33,6 +33,7 @@ use super::prefill::Beginnings;
 use super::recover::recover;
 use super::repeats::{REPEATED, REQUIRED, drop_repeats, in_place_of, without_repeats};
 use super::results::{addition, instead};
+use super::room::Room;
 use super::shown::{Shown, ShownCalls};
 use super::underway::Underway;
 use super::{AnswerForm, Cancel, Constraint, Engine, Facts, Penalties, Turn, TurnEvent, TurnRequest};
@@ -81,6 +82,8 @@ pub struct LocalEngine<B> {
     /// llama.cpp's own grammar sampler, where the backend has it.
     reference: Option<Reference>,
     pub(super) conversations: Pool<State<B>>,
+    /// What each of them has room for.
+    room: Room,
     pub(super) learned: Learned,
     pub(super) underway: Underway,
     /// Where beginnings of prompts are kept from one process to the next.
@@ -183,7 +186,8 @@ impl<B: Backend + Send> LocalEngine<B> {
         let closes_by_token = close.is_some_and(|close| backend.vocabulary().special(close.trim()).is_some());
         let vocabulary = backend.vocabulary().clone();
         let states = States::new(options.prompt_memory);
-        let others = others.into_iter().map(|other| State::new(other, &states));
+        let others: Vec<_> = others.into_iter().map(|other| State::new(other, &states)).collect();
+        let room = Room::of(&backend, 1 + others.len());
         let conversations = Pool::new(State::new(backend, &states), others);
         Self {
             name: name.into(),
@@ -195,6 +199,7 @@ impl<B: Backend + Send> LocalEngine<B> {
             openings_beside_json,
             reference: None,
             conversations,
+            room,
             learned: Learned::default(),
             underway: Underway::default(),
             packs: None,
@@ -261,6 +266,10 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
         }
     }
 
+    fn room(&self) -> Option<Room> {
+        Some(self.room)
+    }
+
     fn text_of(&self, tokens: &[TokenId]) -> String {
         let vocabulary = &self.vocabulary;
         // A token that the vocabulary does not have can only come from a record of another model.
@@ -297,7 +306,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
         let mut making = Making::new(self, request, cancel, events);
         let turn = making.turn(&mut state);
         state.session.end_turn();
-        turn
+        turn.map_err(|error| self.room.explained(error))
     }
 }
 

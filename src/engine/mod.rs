@@ -29,6 +29,7 @@ mod recover;
 mod related;
 mod repeats;
 mod results;
+mod room;
 mod sampling;
 mod shown;
 mod suited;
@@ -55,6 +56,7 @@ pub(crate) use pool::lock;
 pub(crate) use recover::recover;
 pub(crate) use repeats::{REPEATED, REQUIRED, in_place_of, without_repeats};
 pub(crate) use results::{addition, instead};
+pub use room::Room;
 pub use sampling::{Penalties, Sampling};
 pub use tuning::{Tuning, Tunings};
 
@@ -112,6 +114,11 @@ pub trait Engine: Send + Sync {
     /// What its turns depend on beside the request, for a record of a run.
     fn facts(&self) -> Facts {
         Facts::default()
+    }
+
+    /// What its conversations have room for, where that is known.
+    fn room(&self) -> Option<Room> {
+        None
     }
 
     /// The text of tokens, as far as it is known.

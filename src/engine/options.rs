@@ -60,7 +60,7 @@ pub struct Options {
     /// How often a value that the grammar admits and [`TurnRequest::check`](super::TurnRequest::check) does not is written again, within a turn.
     /// Default 5. Where that does not help, the call is what the model wrote first.
     pub retries: usize,
-    /// Tokens the context holds; `None` is 8,192 or what the model was trained on, whichever is less.
+    /// Tokens the context holds; `None` is 8,192 or what the model was trained on, whichever is less, and 0 is the latter.
     pub context: Option<u32>,
     /// How this machine evaluates the model best, where that was measured.
     pub tuning: Tuning,

@@ -1,4 +1,4 @@
-//! Prompts, rendered and evaluated: what a session holds already is reused, and so are beginnings kept on disk.
+//! Prompts, rendered and evaluated: what a session holds already is reused, and so are beginnings kept on disk, or parts of them.
 //!
 //! Invariant: a prompt is evaluated up to the end of its beginning first, then on from there, whether the beginning
 //! came from a pack or not: so the first turn of a process reads the same with the pack of another one and without.
@@ -12,7 +12,7 @@ use toolgate_infer::{
 
 use super::changes::{KINDS, is_to_ask, listed, p_change};
 use super::local::{Making, State};
-use super::packs::{Packs, learned};
+use super::packs::{Extent, Packs, learned};
 use super::pool::lock;
 use super::recent::Recent;
 use super::{Cancel, TurnEvent};
@@ -20,10 +20,25 @@ use crate::Error;
 
 /// Tokens kept free after a prompt, so that there is room for an answer.
 const RESERVE: usize = 256;
+/// Tokens that are worth saving where a turn is given up: some seconds of evaluation.
+const WORTH_SAVING: usize = 256;
 /// Beginnings that are remembered.
 const KEPT: usize = 64;
 /// What a user says in two prompts, to see how far they are the same whatever is said.
 const ANYTHING: [&str; 2] = ["1", "x"];
+
+/// What was saved last of a beginning, and when.
+struct Saved {
+    tokens: usize,
+    at: Instant,
+}
+
+/// When a part of a beginning is saved.
+#[derive(Clone, Copy)]
+enum When {
+    Underway,
+    GivenUp,
+}
 
 /// Beginnings of prompts that any task has: how many messages are in it, and its tokens.
 pub(super) struct Beginnings(Recent<(usize, Vec<TokenId>), ()>);
@@ -162,8 +177,8 @@ impl<B: Backend + Send> Making<'_, B> {
             // An overflow is told of the whole prompt, below.
             let fits = total + RESERVE <= session.backend().context_len();
             if session.held(common) < beginning && !self.engine.restored(session, common)? && fits {
-                front = session.set_beginning(common, RESERVE, cancel, &mut show)?;
-                self.engine.saved(session)?;
+                front = self.engine.begin(session, common, cancel, &mut show)?;
+                self.engine.saved(session, Extent::Whole)?;
             }
             front.ms = started.elapsed().as_secs_f64() * 1e3;
         }
@@ -300,15 +315,78 @@ impl<B: Backend + Send> super::LocalEngine<B> {
     pub(super) fn keep_bias(&self, session: &Session<B>, probes: &[TokenId], bias: &[f64]) {
         if let (Some(packs), Some(key)) = (&self.packs, session.backend().state_key()) {
             let state: Vec<u8> = bias.iter().flat_map(|weight| weight.to_le_bytes()).collect();
-            packs.save(&learned(&key), probes, &state);
+            packs.save(&learned(&key), probes, &state, Extent::Whole);
         }
     }
 
+    /// Evaluates what prompts begin with. That may take minutes: what is there by then is saved every now and then, so that a
+    /// crash does not cost all of it, and when the turn is cancelled, so that the next process goes on from there. (This one does
+    /// in any case: the session holds it.) Parts end where batches do: what is evaluated behind them is the same.
+    fn begin(
+        &self,
+        session: &mut Session<B>,
+        beginning: &[TokenId],
+        cancel: &Cancel,
+        show: &mut dyn FnMut(Progress),
+    ) -> Result<Prefill, Error> {
+        let (mut whole, mut shown) = (None, None);
+        let mut saved = Saved { tokens: session.held(beginning), at: Instant::now() };
+        loop {
+            let batch = session.backend().batch_len().max(1);
+            let end = session.held(beginning).saturating_add(batch).min(beginning.len());
+            let part = beginning.get(..end).unwrap_or_default();
+            let evaluated = session.set_beginning(part, RESERVE, cancel, &mut |progress| {
+                let cached = whole.map_or(progress.cached, |whole: Prefill| whole.cached_tokens);
+                if shown.replace(progress.done) != Some(progress.done) {
+                    show(Progress { cached, ..progress });
+                }
+            });
+            let evaluated = match evaluated {
+                Ok(evaluated) => evaluated,
+                Err(error) => {
+                    self.saved_part(session, beginning, &mut saved, When::GivenUp)?;
+                    return Err(error.into());
+                }
+            };
+            let so_far = *whole.get_or_insert(Prefill { evaluated_tokens: 0, ..evaluated });
+            let evaluated_tokens = so_far.evaluated_tokens + evaluated.evaluated_tokens;
+            let so_far = Prefill { prompt_tokens: end, evaluated_tokens, ..so_far };
+            whole = Some(so_far);
+            if end == beginning.len() {
+                return Ok(so_far);
+            }
+            self.saved_part(session, beginning, &mut saved, When::Underway)?;
+        }
+    }
+
+    /// Saves what the session holds of a beginning, where that is due.
+    fn saved_part(
+        &self,
+        session: &mut Session<B>,
+        beginning: &[TokenId],
+        saved: &mut Saved,
+        when: When,
+    ) -> Result<(), Error> {
+        let Some(packs) = &self.packs else { return Ok(()) };
+        let tokens = session.tokens().len();
+        let is_due = match when {
+            When::Underway => {
+                saved.at.elapsed() >= packs.every() && tokens >= saved.tokens + saved.tokens / 4
+            }
+            When::GivenUp => tokens >= saved.tokens + WORTH_SAVING,
+        };
+        if is_due && beginning.starts_with(session.tokens()) {
+            self.saved(session, Extent::Part)?;
+            *saved = Saved { tokens, at: Instant::now() };
+        }
+        Ok(())
+    }
+
     /// Keeps what the session holds.
-    fn saved(&self, session: &mut Session<B>) -> Result<(), Error> {
+    fn saved(&self, session: &mut Session<B>, extent: Extent) -> Result<(), Error> {
         let (Some(packs), Some(key)) = (&self.packs, session.backend().state_key()) else { return Ok(()) };
         if let Some(state) = session.save()? {
-            packs.save(&key, session.tokens(), &state);
+            packs.save(&key, session.tokens(), &state, extent);
         }
         Ok(())
     }

@@ -200,6 +200,10 @@ impl Engine for Recorded {
         self.engine.facts()
     }
 
+    fn room(&self) -> Option<engine::Room> {
+        self.engine.room()
+    }
+
     fn text_of(&self, tokens: &[TokenId]) -> String {
         self.engine.text_of(tokens)
     }

@@ -30,8 +30,9 @@ use super::metrics::Ended;
 use super::openai::OpenAi;
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
+use super::time::Waited;
 use super::turn::{self, Finish, Making, Right};
-use crate::engine::{CallCheck, Cancel, Fault, Turn, lock};
+use crate::engine::{CallCheck, Cancel, Fault, Turn, TurnEvent, lock};
 use crate::exchange::{ANSWER, About, Answered, Asked, ENGINE, TURN, Told, Verdict};
 use crate::{Error, Kind};
 
@@ -108,7 +109,11 @@ fn make(
     let began = Instant::now();
     let asking = Asking { shared, told, cancel: &right.cancel, known: Mutex::default() };
     let check = asked.checked.then_some(&asking as &dyn CallCheck);
+    let mut watch = right.watch(shared, Waited::Streamed, id);
     let made = shared.engine.turn(&asked.request(tools, check), &right.cancel, &mut |event| {
+        if let TurnEvent::Prefill { done, tokens, .. } = event {
+            watch.see(done, tokens);
+        }
         if let Some(event) = Told::of(event) {
             // Whoever has gone away has cancelled the turn.
             let _ = told.send(event);
@@ -121,8 +126,8 @@ fn make(
         Err(error) => turn::note_failed(shared, id, seconds, error),
     }
     let made = match made {
-        Err(error) if error.kind() == Kind::Cancelled && right.is_late() => {
-            Err(Error::new(Kind::Engine, turn::too_late(shared)))
+        Err(error) if error.kind() == Kind::Cancelled && right.time.is_over() => {
+            Err(Error::new(Kind::Engine, right.time.too_late()))
         }
         made => made,
     };

@@ -187,17 +187,17 @@ async fn answer<A: Api>(
         Ok(asked) => asked,
         Err(refusal) => return refused(&refusal),
     };
-    let (is_stream, patience) = (ask.stream, shared.options.quiet_time);
+    let (is_stream, patience, pace) = (ask.stream, shared.options.quiet_time, shared.options.progress_time);
     let mut beginning = begin(shared, place, id.clone(), ask, A::CALL);
     let begun = match is_stream {
         true => match tokio::time::timeout(patience, &mut beginning).await {
             Ok(begun) => begun,
-            Err(_) => return stream::waiting(api, beginning),
+            Err(_) => return stream::waiting(api, beginning, pace),
         },
         false => beginning.await,
     };
     match begun {
-        Ok((making, first)) if is_stream => stream::begun(api, making, first),
+        Ok((making, first)) if is_stream => stream::begun(api, making, first, pace),
         Ok((making, first)) => whole(api, making, first, &id).await,
         Err(refusal) => refused(&refusal),
     }
@@ -403,7 +403,7 @@ async fn health(State(shared): State<Arc<Shared>>) -> Response {
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let (running, busy) = (shared.gate.running(), shared.gate.busy());
-    let text = shared.metrics.text(running, busy.saturating_sub(running));
+    let text = shared.metrics.text(running, busy.saturating_sub(running)) + &shared.prefills.text();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 

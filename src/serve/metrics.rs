@@ -110,16 +110,23 @@ impl Metrics {
     }
 }
 
+/// A text in the Prometheus form.
 #[derive(Default)]
-struct Text(String);
+pub(super) struct Text(String);
+
+impl From<Text> for String {
+    fn from(text: Text) -> Self {
+        text.0
+    }
+}
 
 impl Text {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string does not fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    fn value(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+    pub(super) fn value(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
         let _ = writeln!(self.0, "{name}{labels} {value}");
     }
 }

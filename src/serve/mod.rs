@@ -28,11 +28,14 @@ mod metrics;
 mod midway;
 mod names;
 mod parts;
+mod prefill;
 mod refusal;
 mod sampling;
 mod server;
 mod stream;
 mod superseded;
+mod time;
+mod told;
 mod turn;
 mod warning;
 

@@ -16,6 +16,7 @@ use super::engine::Questions;
 use super::gate::Gate;
 use super::http;
 use super::metrics::Metrics;
+use super::prefill::Prefills;
 use super::responses::Store;
 use crate::agent;
 use crate::engine::{Engine, Pool};
@@ -57,11 +58,14 @@ pub struct Options {
     pub at_once: u16,
     /// Requests that may wait beside them; further ones are refused with 429. Default 32; each holds its body.
     pub waiting: u16,
-    /// How long a turn may take, its wait not counted. Default 10 minutes.
+    /// How long a turn may take, its wait not counted; where its answer is streamed, not counted before its prompt is evaluated.
+    /// Default 10 minutes.
     pub turn_time: Duration,
     /// How long a stream's response may be held back until its turn begins. Default 60 seconds: clients give up on a server that is
     /// silent for some minutes.
     pub quiet_time: Duration,
+    /// How often it is told of a long prompt how far it has come, in the log and as a comment in its stream. Default 5 seconds.
+    pub progress_time: Duration,
     /// How long a client may take to send a request's head, and its body. Default 30 seconds each.
     pub read_time: Duration,
     /// Bytes a body may have. Default 8 MiB.
@@ -80,6 +84,7 @@ impl Default for Options {
             waiting: 32,
             turn_time: Duration::from_secs(600),
             quiet_time: Duration::from_secs(60),
+            progress_time: Duration::from_secs(5),
             read_time: Duration::from_secs(30),
             body: 8 << 20,
             max_tokens: 4096,
@@ -168,6 +173,8 @@ pub(super) struct Shared {
     /// What the Responses API keeps.
     pub(super) responses: Arc<Store>,
     pub(super) metrics: Arc<Metrics>,
+    /// The prompts being evaluated, and how fast that goes.
+    pub(super) prefills: Arc<Prefills>,
     /// When the server started, in seconds since 1970.
     pub(super) started: u64,
 }
@@ -234,6 +241,7 @@ impl Server {
             responses: Arc::default(),
             gate: Gate::new(options.at_once, options.waiting, metrics.clone()),
             metrics,
+            prefills: Arc::default(),
             started: now(),
             options,
         });

@@ -1,12 +1,14 @@
 //! An answer as a stream of events: a turn's steps in the words of an API, as they come.
 //!
 //! Why a response may begin before its turn does: a client that hears nothing for some minutes gives up and asks again, which makes the
-//! queue longer for all.
+//! queue longer for all. So that none hears nothing, one clock per stream says that it goes on: with how far a prompt has come, and
+//! with the API's own word for it where it has one.
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::time::Duration;
 
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
@@ -17,15 +19,18 @@ use super::turn::{Making, Step};
 /// A turn that waits for its first step.
 pub(super) type Beginning = Pin<Box<dyn Future<Output = Result<(Making, Step), Refusal>> + Send>>;
 
-/// The answer of a turn whose first step is there.
-pub(super) fn begun<A: Api>(api: A, making: Making, first: Step) -> Response {
-    streamed(Streaming::new(api, Turn::Made(making), Some(first)))
+/// How long a stream may be silent while no prompt is evaluated.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// The answer of a turn whose first step is there; how far its prompt has come is told every `pace`.
+pub(super) fn begun<A: Api>(api: A, making: Making, first: Step, pace: Duration) -> Response {
+    streamed(Streaming::new(api, Turn::Made(making), Some(first), pace))
 }
 
 /// The answer of a turn that has not begun: whatever keeps it from that is an event.
-pub(super) fn waiting<A: Api>(mut api: A, beginning: Beginning) -> Response {
+pub(super) fn waiting<A: Api>(mut api: A, beginning: Beginning, pace: Duration) -> Response {
     let frames = api.awaited().into_iter();
-    streamed(Streaming { frames, ..Streaming::new(api, Turn::Awaited(beginning), None) })
+    streamed(Streaming { frames, ..Streaming::new(api, Turn::Awaited(beginning), None, pace) })
 }
 
 /// A stream of what is being written.
@@ -36,6 +41,7 @@ struct Streaming<A> {
     next: Option<Step>,
     frames: std::vec::IntoIter<Frame>,
     is_over: bool,
+    pace: Duration,
 }
 
 enum Turn {
@@ -44,8 +50,26 @@ enum Turn {
 }
 
 impl<A: Api> Streaming<A> {
-    fn new(api: A, turn: Turn, next: Option<Step>) -> Self {
-        Self { api, turn, next, frames: Vec::new().into_iter(), is_over: false }
+    fn new(api: A, turn: Turn, next: Option<Step>, pace: Duration) -> Self {
+        Self { api, turn, next, frames: Vec::new().into_iter(), is_over: false, pace }
+    }
+
+    /// How far the prompt has come, while one is evaluated.
+    fn progress(&self) -> Option<(usize, usize)> {
+        match &self.turn {
+            Turn::Made(making) => making.progress.get(),
+            Turn::Awaited(_) => None,
+        }
+    }
+
+    /// What says that the stream goes on: a comment, which clients pass over and which keeps a connection open, and the API's own
+    /// word, for clients that count events.
+    fn sign_of_life(&self) -> Event {
+        let comment = match self.progress() {
+            Some((done, total)) => format!("prefill {done}/{total}"),
+            None => String::new(),
+        };
+        A::ping().map_or_else(Event::default, event).comment(comment)
     }
 
     async fn step(&mut self) -> Step {
@@ -72,7 +96,11 @@ impl<A: Api> Streaming<A> {
             if self.is_over {
                 return None;
             }
-            let step = self.step().await;
+            let patience = if self.progress().is_some() { self.pace } else { SILENCE };
+            // What is waited for is still there after that: a channel, or a turn that begins.
+            let Ok(step) = tokio::time::timeout(patience, self.step()).await else {
+                return Some(self.sign_of_life());
+            };
             self.is_over = matches!(step, Step::Done(_) | Step::Failed(_));
             self.frames = self.api.frames(step).into_iter();
         }
@@ -84,12 +112,7 @@ fn streamed<A: Api>(streaming: Streaming<A>) -> Response {
         let event = streaming.event().await?;
         Some((Ok::<_, Infallible>(event), streaming))
     });
-    let silent = KeepAlive::new();
-    let keep_alive = match A::ping() {
-        Some(frame) => silent.event(event(frame)),
-        None => silent,
-    };
-    Sse::new(events).keep_alive(keep_alive).into_response()
+    Sse::new(events).into_response()
 }
 
 fn event(frame: Frame) -> Event {

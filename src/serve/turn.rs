@@ -4,8 +4,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -17,14 +16,14 @@ use super::form::Form;
 use super::gate;
 use super::metrics::Ended;
 use super::midway::Midway;
-use super::names::Names;
+use super::prefill::{Prefilling, Progress};
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
 use super::superseded::without_superseded;
-use crate::agent::{self, Agent, Event};
-use crate::engine::{
-    CallCheck, Cancel, Sampling, TokenLikelihood, Turn, TurnEvent, TurnRequest, stands_whole,
-};
+use super::time::{Time, Waited, Watch};
+use super::told::Told;
+use crate::agent::{self, Agent};
+use crate::engine::{CallCheck, Cancel, Sampling, TokenLikelihood, Turn, TurnRequest, stands_whole};
 use crate::{Error, Kind};
 
 /// What happens in a turn.
@@ -123,6 +122,8 @@ pub(super) struct Usage {
 pub(super) struct Making<S = Step> {
     steps: UnboundedReceiver<S>,
     cancel: Cancel,
+    /// How far its prompt has come.
+    pub(super) progress: Arc<Progress>,
     timer: tokio::task::AbortHandle,
 }
 
@@ -158,17 +159,9 @@ pub(super) async fn begin(
 ) -> Result<Making, Refusal> {
     let (of, request) = (shared.clone(), request.to_owned());
     start(shared, place, move |right, steps| {
-        let told = Told {
-            prefix,
-            steps,
-            names: ask.tools.names.clone(),
-            ids: Vec::new(),
-            begun: false,
-            is_blank: true,
-            prompt: 0,
-            end: CallEnd::default(),
-            likelihoods: Vec::new(),
-        };
+        let waited = if ask.stream { Waited::Streamed } else { Waited::Silently };
+        let watch = right.watch(&of, waited, &request);
+        let told = Told::new(prefix, steps, ask.tools.names.clone(), watch);
         Worker { shared: of, request, ask, right, told }.run();
     })
     .await
@@ -182,24 +175,28 @@ pub(super) async fn start<S: Send + 'static>(
 ) -> Result<Making<S>, Refusal> {
     let turn = shared.gate.turn(&place).await?;
     let (sender, steps) = unbounded_channel();
-    let (cancel, late) = (Cancel::default(), Arc::new(AtomicBool::new(false)));
-    let timer = tokio::spawn(expire(shared.options.turn_time, cancel.clone(), late.clone())).abort_handle();
-    let right = Right { cancel: cancel.clone(), late, _held: (place, turn) };
+    let time = Time::new(shared.options.turn_time);
+    let timer = tokio::spawn(time.clone().expire()).abort_handle();
+    let (cancel, progress) = (time.cancel.clone(), Arc::<Progress>::default());
+    let right = Right { cancel: cancel.clone(), time, progress: progress.clone(), _held: (place, turn) };
     tokio::task::spawn_blocking(move || make(right, sender));
-    Ok(Making { steps, cancel, timer })
+    Ok(Making { steps, cancel, progress, timer })
 }
 
 /// The right to make a turn, until it is dropped.
 pub(super) struct Right {
     pub(super) cancel: Cancel,
-    late: Arc<AtomicBool>,
+    pub(super) time: Time,
+    progress: Arc<Progress>,
     _held: (gate::Place, gate::Turn),
 }
 
 impl Right {
-    /// Whether the turn's time is over.
-    pub(super) fn is_late(&self) -> bool {
-        self.late.load(Ordering::Relaxed)
+    /// What looks at the turn's prompts.
+    pub(super) fn watch(&self, shared: &Shared, waited: Waited, request: &str) -> Watch {
+        let pace = shared.options.progress_time;
+        let (of, progress) = (shared.prefills.clone(), self.progress.clone());
+        Watch::new(self.time.clone(), waited, Prefilling::new(of, progress, request.to_owned(), pace))
     }
 }
 
@@ -234,17 +231,6 @@ fn fits(tools: &Tools, calls: &[ToolCall]) -> Result<(), Error> {
         fault.why
     );
     Err(Error::new(Kind::Engine, message))
-}
-
-/// What is said of a turn that took too long.
-pub(super) fn too_late(shared: &Shared) -> String {
-    format!("the turn took longer than {} seconds", shared.options.turn_time.as_secs())
-}
-
-async fn expire(time: Duration, cancel: Cancel, late: Arc<AtomicBool>) {
-    tokio::time::sleep(time).await;
-    late.store(true, Ordering::Relaxed);
-    cancel.cancel();
 }
 
 /// What the thread of a turn holds.
@@ -391,9 +377,14 @@ impl Worker {
         })
     }
 
-    fn refusal(&self, error: &Error) -> Refusal {
-        if error.kind() == Kind::Cancelled && self.right.is_late() {
-            return Refusal::new(Why::Late, too_late(&self.shared));
+    fn refusal(&mut self, error: &Error) -> Refusal {
+        if error.kind() == Kind::Cancelled {
+            if let Some(refusal) = self.told.refused() {
+                return refusal;
+            }
+            if self.right.time.is_over() {
+                return Refusal::new(Why::Late, self.right.time.too_late());
+            }
         }
         Refusal::from(error)
     }
@@ -440,154 +431,4 @@ pub(super) fn note_failed(shared: &Shared, request: &str, seconds: f64, error: &
     let how = if error.kind() == Kind::Cancelled { "cancelled" } else { "error" };
     shared.metrics.turn(&Ended { how, seconds, ..Ended::default() });
     tracing::warn!(request_id = %request, error.type = how, duration_s = seconds, "{error}");
-}
-
-/// What was told of a turn so far.
-struct Told {
-    prefix: &'static str,
-    steps: UnboundedSender<Step>,
-    /// What the client calls its tools.
-    names: Names,
-    /// The ids of the calls that were told.
-    ids: Vec<String>,
-    begun: bool,
-    /// Whether the answer told so far is blank.
-    is_blank: bool,
-    /// Tokens of the prompt evaluated last.
-    prompt: usize,
-    /// The end of the call told last, kept back until it is known that the turn was not cut off in it.
-    end: CallEnd,
-    /// How likely the tokens of the text were that was written last.
-    likelihoods: Vec<TokenLikelihood>,
-}
-
-/// The end of a call.
-#[derive(Default)]
-struct CallEnd {
-    /// The last piece of its arguments.
-    arguments: String,
-    /// Whether that was all.
-    is_whole: bool,
-}
-
-impl Told {
-    /// Tells a step, and first that the turn has begun: an answer that no prompt was evaluated for begins too.
-    fn tell(&mut self, step: Step) {
-        if !self.begun && !matches!(step, Step::Begun(_) | Step::Failed(_)) {
-            self.begin(0, 0);
-        }
-        // Whoever has gone away has cancelled the turn.
-        let _ = self.steps.send(step);
-    }
-
-    fn see(&mut self, event: TurnEvent) {
-        match event {
-            TurnEvent::Prefill { tokens, cached, .. } => self.begin(tokens, cached),
-            TurnEvent::Text(text) => self.text(&text),
-            TurnEvent::Reasoning(text) => self.tell(Step::Reasoning(text)),
-            TurnEvent::CallStarted(name) => self.start_call(name),
-            TurnEvent::Arguments(text) => {
-                self.tell_end();
-                self.end.arguments = text;
-            }
-            TurnEvent::CallEnded => self.end.is_whole = true,
-            TurnEvent::Likelihoods(told) => self.likelihoods = told,
-            _ => {}
-        }
-    }
-
-    /// Another answer follows to the same request.
-    fn next(&mut self, outcome: &Outcome) {
-        self.tell(Step::Next(Box::new(outcome.clone())));
-        self.ids.clear();
-        self.end = CallEnd::default();
-    }
-
-    /// An event of the server's own loop.
-    fn follow(&mut self, event: Event) {
-        match event {
-            Event::Prefill { tokens, cached } => self.begin(tokens, cached),
-            Event::Text { delta } => self.text(&delta),
-            Event::Reasoning { delta } => self.tell(Step::Reasoning(delta)),
-            Event::ToolCall { .. }
-            | Event::ToolResult { .. }
-            | Event::Decision { .. }
-            | Event::Retry { .. } => {
-                self.tell(Step::Ran(serde_json::to_value(&event).unwrap_or_default()));
-            }
-            _ => {}
-        }
-    }
-
-    fn begin(&mut self, prompt: usize, cached: usize) {
-        self.prompt = prompt;
-        if !self.begun {
-            self.begun = true;
-            self.tell(Step::Begun(Usage { prompt, cached, completion: 0 }));
-        }
-    }
-
-    /// A piece of the answer, without the blanks that it begins with.
-    fn text(&mut self, text: &str) {
-        let text = if self.is_blank { text.trim_start() } else { text };
-        if !text.is_empty() {
-            self.is_blank = false;
-            self.tell(Step::Text(text.to_owned()));
-        }
-    }
-
-    /// Tells what was kept back.
-    fn tell_end(&mut self) {
-        let CallEnd { arguments, is_whole } = std::mem::take(&mut self.end);
-        if !arguments.is_empty() {
-            self.tell(Step::Arguments(arguments));
-        }
-        if is_whole {
-            self.tell(Step::CallEnded);
-        }
-    }
-
-    fn start_call(&mut self, name: String) {
-        self.tell_end();
-        let id = format!("{}{}", self.prefix, uuid::Uuid::new_v4().simple());
-        self.ids.push(id.clone());
-        let name = self.names.for_client(name);
-        self.tell(Step::CallStarted { id, name });
-    }
-
-    /// Leaves what was told of a call that was cut off, behind so many whole ones, without its end, so that it is no JSON.
-    fn leave_open(&mut self, whole: usize) {
-        if whole < self.ids.len() {
-            let arguments = std::mem::take(&mut self.end).arguments;
-            self.end.arguments =
-                arguments.trim_end_matches(|c: char| c == '}' || c.is_whitespace()).to_owned();
-        }
-    }
-
-    /// The calls under the ids that were told; those that were not are told now.
-    fn calls(&mut self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
-        self.tell_end();
-        let told = self.ids.len();
-        let mut named = Vec::with_capacity(calls.len());
-        for (i, call) in calls.into_iter().enumerate() {
-            if i >= told {
-                self.start_call(call.name.clone());
-                self.tell(Step::Arguments(Value::Object(call.arguments.clone()).to_string()));
-                self.tell(Step::CallEnded);
-            }
-            let id = self.ids.get(i).cloned().unwrap_or_default();
-            let name = self.names.for_client(call.name);
-            named.push(ToolCall { id, name, ..call });
-        }
-        named
-    }
-
-    fn usage(&self, stats: &toolgate_infer::Stats) -> Usage {
-        let evaluated = stats.prompt_tokens.saturating_sub(stats.cached_tokens);
-        Usage {
-            prompt: self.prompt,
-            cached: self.prompt.saturating_sub(evaluated),
-            completion: stats.written(),
-        }
-    }
 }

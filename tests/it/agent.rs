@@ -232,6 +232,7 @@ fn a_result_too_long_for_the_context_is_cut_and_a_task_too_long_is_an_error() {
     let error = agent.ask(&"word ".repeat(3_000)).err().unwrap();
     assert_eq!(error.kind(), Kind::Overflow);
     assert!(error.to_string().contains("context of 8000 tokens"), "{error}");
+    assert!(error.to_string().contains("load the model with --context "), "{error}");
 }
 
 /// Runs a future to its end on this thread: the least an executor can be.

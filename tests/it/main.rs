@@ -20,6 +20,7 @@ mod components;
 mod doubt;
 mod flight;
 mod forced;
+mod long;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod model_server;

@@ -240,6 +240,21 @@ pub(crate) fn editor() -> ModelServer {
 }
 
 #[test]
+fn ask_says_which_context_takes_a_task_that_is_too_long() {
+    let Some(weights) = crate::models::weights("smollm2-135m") else { return };
+    let field = Field::new();
+    let arguments = ["--no-cache", "--context", "512", "--model", weights.to_str().unwrap()];
+    let mut client = Client::start(&field.ws, &arguments);
+    let (text, is_error) = client.call("ask", &json!({"task": "lantern ".repeat(2_000)}));
+    assert!(is_error && text.starts_with("prompt is too long: "), "{text}");
+    assert!(
+        text.contains(" tokens > 256 maximum") && text.contains("load the model with --context "),
+        "{text}"
+    );
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
 fn ask_does_a_whole_task_and_tells_how_it_goes() {
     let (field, server) = (Field::new(), editor());
     let arguments = ["--mode", "edit", "--approve", "auto", "--engine", &server.url];

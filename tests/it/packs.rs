@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use toolgate::engine::{
@@ -124,4 +125,135 @@ fn a_real_model_says_the_same_after_a_pack() {
             after.stats.prompt_tokens
         );
     }
+}
+
+/// Letters of a system prompt that takes many batches.
+const LONG: usize = 6_000;
+const BATCH: usize = 250;
+
+/// An engine as a new process makes it, which evaluates prompts in small batches.
+fn in_batches(packs: Option<&Packs>) -> LocalEngine<Scripted> {
+    let model =
+        Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).batch(BATCH).on("", "Fine.");
+    let engine = LocalEngine::scripted(model, engine::Options::default()).unwrap();
+    match packs {
+        Some(packs) => engine.with_packs(packs.clone()),
+        None => engine,
+    }
+}
+
+/// A turn behind a long system prompt, and what was there of it before; `seen` hears how far it comes, and may cancel it.
+fn behind(
+    engine: &dyn Engine,
+    system: &str,
+    seen: &mut dyn FnMut(usize, &Cancel),
+) -> (Result<Turn, toolgate::Error>, usize) {
+    let asked = Message::User("How are you?".to_owned());
+    let transcript = Transcript::new().with(Message::System(system.to_owned())).with(asked);
+    let sampling = Sampling { max_tokens: 12, ..Sampling::default() };
+    let (cancel, mut first) = (Cancel::default(), None);
+    let turn = engine.turn(&TurnRequest::new(&transcript, &[], &sampling), &cancel, &mut |event| {
+        if let TurnEvent::Prefill { done, cached, .. } = event {
+            first.get_or_insert(cached);
+            seen(done, &cancel);
+        }
+    });
+    (turn, first.unwrap())
+}
+
+#[test]
+fn what_a_turn_evaluated_that_was_given_up_is_there_for_the_next_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let packs = Packs::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
+    let system = "s".repeat(LONG);
+    let first = in_batches(Some(&packs));
+    let mut leaves = |done, cancel: &Cancel| {
+        if done > 2_500 {
+            cancel.cancel();
+        }
+    };
+    let (given_up, nothing) = behind(&first, &system, &mut leaves);
+    assert_eq!((given_up.unwrap_err().kind(), nothing), (toolgate::Kind::Cancelled, 0));
+    let kept = packs.list();
+    let part = kept[0].tokens as usize;
+    assert!(
+        kept.len() == 1 && (2_500..2_500 + 2 * BATCH).contains(&part) && part.is_multiple_of(BATCH),
+        "{kept:?}"
+    );
+    #[cfg(unix)]
+    for (path, mode) in [(&kept[0].path, 0o600), (&dir.path().join("packs"), 0o700)] {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, mode, "its owner's alone");
+    }
+    // The same process goes on from there, and so does another one.
+    let (_, held) = behind(&first, &system, &mut |_, cancel| cancel.cancel());
+    assert_eq!(held, part);
+    let (second, cached) = behind(&in_batches(Some(&packs)), &system, &mut |_, _| ());
+    let (without, _) = behind(&in_batches(None), &system, &mut |_, _| ());
+    assert_eq!((second.unwrap().text, cached), (without.unwrap().text, part));
+    // The whole takes the place of its part.
+    let kept = packs.list();
+    assert!(kept.len() == 1 && kept[0].tokens as usize > LONG, "{kept:?}");
+    let (_, cached) = behind(&in_batches(Some(&packs)), &system, &mut |_, _| ());
+    assert!(cached > LONG, "{cached}");
+    // One that is given up at once leaves nothing.
+    let other = "o".repeat(LONG);
+    behind(&in_batches(Some(&packs)), &other, &mut |_, cancel| cancel.cancel()).0.unwrap_err();
+    assert_eq!(packs.list().len(), 1);
+}
+
+#[test]
+fn a_long_beginning_is_saved_on_its_way_so_that_a_crash_does_not_cost_all_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, at) = (model(dir.path()), dir.path().join("packs"));
+    let packs = Packs::of(&file, &at, DEFAULT_LIMIT).unwrap().saving_every(Duration::ZERO);
+    let system = "s".repeat(LONG);
+    // What is on the disk in the moment of the crash.
+    let crashed = dir.path().join("crashed");
+    fs::create_dir(&crashed).unwrap();
+    let (mut most, mut taken) = (0, 0);
+    let mut crashes = |done: usize, _: &Cancel| {
+        let kept = packs.list();
+        most = most.max(kept.len());
+        if done > 4_000 && taken == 0 {
+            taken = kept[0].tokens as usize;
+            fs::copy(&kept[0].path, crashed.join(kept[0].path.file_name().unwrap())).unwrap();
+        }
+    };
+    behind(&in_batches(Some(&packs)), &system, &mut crashes).0.unwrap();
+    assert_eq!(most, 1, "each part takes the place of the one before");
+    assert!(taken >= 3_000, "no more than a quarter is missing: {taken}");
+    let later = Packs::of(&file, &crashed, DEFAULT_LIMIT).unwrap();
+    let (turn, cached) = behind(&in_batches(Some(&later)), &system, &mut |_, _| ());
+    assert_eq!((turn.unwrap().text.as_str(), cached), ("Fine.", taken));
+    // Control: within half a minute nothing is saved on the way.
+    let patient = Packs::of(&file, dir.path().join("patient"), DEFAULT_LIMIT).unwrap();
+    behind(&in_batches(Some(&patient)), &system, &mut |done, _| {
+        assert!(done > LONG || patient.list().is_empty())
+    })
+    .0
+    .unwrap();
+}
+
+#[test]
+fn a_real_model_says_the_same_after_a_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let packs = Packs::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
+    let system: String =
+        (0..45).map(|n| format!("Rule {n}: the answer to question {n} is {}. ", n * 7)).collect();
+    let load = || crate::models::load("smollm2-135m", |_| {});
+    let Some(given_up) = load() else { return };
+    let mut leaves = |done, cancel: &Cancel| {
+        if done > 200 {
+            cancel.cancel();
+        }
+    };
+    behind(&given_up.with_packs(packs.clone()), &system, &mut leaves).0.unwrap_err();
+    let part = packs.list()[0].tokens as usize;
+    let (Some(again), Some(fresh)) = (load(), load()) else { return };
+    let (after, cached) = behind(&again.with_packs(packs.clone()), &system, &mut |_, _| ());
+    let (without, _) = behind(&fresh, &system, &mut |_, _| ());
+    let (after, without) = (after.unwrap(), without.unwrap());
+    assert_eq!((&after.text, cached), (&without.text, part));
+    assert!(part >= 200 && after.stats.prompt_tokens > part + 256, "{part} of {}", after.stats.prompt_tokens);
 }

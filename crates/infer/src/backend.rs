@@ -66,6 +66,21 @@ pub enum Numerics {
     Fast,
 }
 
+/// What a conversation's context takes, for people who choose its length. Nothing is known of most backends without weights.
+///
+/// ```
+/// use toolgate_infer::Footprint;
+/// let footprint = Footprint { token_bytes: Some(24 * 1024), trained: Some(32_768) };
+/// assert_eq!(footprint.token_bytes.map(|bytes| 8_192 * bytes >> 20), Some(192), "MiB for 8,192 tokens");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes of keys and values for each token of a conversation's context, in all of its sequences.
+    pub token_bytes: Option<u64>,
+    /// Tokens of context that the model was trained with.
+    pub trained: Option<usize>,
+}
+
 impl Rows {
     /// Whether the logits of a position are wanted, in a batch of `len` tokens.
     pub fn wants(self, position: usize, len: usize) -> bool {
@@ -130,6 +145,11 @@ pub trait Backend {
 
     /// Most tokens a sequence of it can hold.
     fn context_len(&self) -> usize;
+
+    /// What a conversation's context takes.
+    fn footprint(&self) -> Footprint {
+        Footprint::default()
+    }
 
     /// Most tokens one [`eval`](Self::eval) takes; at least 1.
     fn batch_len(&self) -> usize;
@@ -261,6 +281,9 @@ macro_rules! forward {
             }
             fn context_len(&self) -> usize {
                 (**self).context_len()
+            }
+            fn footprint(&self) -> Footprint {
+                (**self).footprint()
             }
             fn batch_len(&self) -> usize {
                 (**self).batch_len()

@@ -47,7 +47,7 @@ mod stats;
 mod stream;
 mod untrained;
 
-pub use backend::{Backend, Numerics, Rows, Specials};
+pub use backend::{Backend, Footprint, Numerics, Rows, Specials};
 pub use constraint::{Constraint, Follow, Forced, Free, Mask};
 pub use decision::{Openings, TurnDecision, log_probabilities, opening_mass};
 pub use decode::{

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 
-use crate::{Backend, Error, Kind, Rows, Specials};
+use crate::{Backend, Error, Footprint, Kind, Rows, Specials};
 
 /// Logit of the token the script wants. With [`NOISE`] on all others it has nearly all the probability.
 const WANTED: f32 = 24.0;
@@ -51,6 +51,7 @@ pub struct Scripted {
     queue: VecDeque<Vec<String>>,
     stray: Option<(usize, TokenId)>,
     context: usize,
+    footprint: Footprint,
     batch: usize,
     held: Vec<TokenId>,
     /// What its other sequences hold; the current one's place is empty.
@@ -83,6 +84,7 @@ impl Scripted {
             queue: VecDeque::new(),
             stray: None,
             context: 8_192,
+            footprint: Footprint::default(),
             batch: 512,
             held: Vec::new(),
             others: vec![Vec::new()],
@@ -143,6 +145,22 @@ impl Scripted {
     #[must_use]
     pub fn context(mut self, tokens: usize) -> Self {
         self.context = tokens;
+        self
+    }
+
+    /// Sets what its context is said to take.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_infer::{Backend, Footprint, Vocabulary, scripted::Scripted};
+    ///
+    /// let footprint = Footprint { token_bytes: Some(1_024), trained: None };
+    /// let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).taking(footprint);
+    /// assert_eq!(model.footprint(), footprint);
+    /// ```
+    #[must_use]
+    pub fn taking(mut self, footprint: Footprint) -> Self {
+        self.footprint = footprint;
         self
     }
 
@@ -263,6 +281,10 @@ impl Backend for Scripted {
 
     fn context_len(&self) -> usize {
         self.context
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.footprint
     }
 
     fn batch_len(&self) -> usize {

@@ -262,21 +262,26 @@ impl<B: Backend> Session<B> {
         if total.saturating_add(reserve) > context {
             return Err(Error::overflow_of(Overflow { prompt: total, reserve, context }));
         }
-        self.recall(prompt)?;
-        self.choose(prompt)?;
         let wanted = [prompt, ahead].concat();
         // The last token is evaluated again if need be: its logits are those the turn starts from.
         let most = if rows == Rows::None { wanted.len() } else { wanted.len() - 1 };
+        let known = self.held(prompt).min(most);
+        progress(Progress { cached: known, done: known, total });
+        // Whoever finds now that it takes too long has nothing given up for it.
+        if cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        self.recall(prompt)?;
+        self.choose(prompt)?;
         self.truncate(common_len(&self.tokens, &wanted).min(most))?;
         if self.tokens.len() < most {
             self.borrow(wanted.get(..most).unwrap_or_default())?;
         }
         let cached = self.tokens.len().min(total);
-        progress(Progress { cached, done: cached, total });
         let mut rest = wanted.get(self.tokens.len()..).unwrap_or_default();
         while !rest.is_empty() {
             if cancel.is_cancelled() {
-                return Err(Error::new(Kind::Cancelled, "cancelled while the prompt was evaluated"));
+                return Err(cancelled());
             }
             let (batch, after) = rest.split_at(rest.len().min(self.backend.batch_len().max(1)));
             self.eval_batch(batch, if after.is_empty() { rows } else { Rows::None })?;
@@ -618,6 +623,10 @@ impl<B: Backend> Session<B> {
         };
         Ok(())
     }
+}
+
+fn cancelled() -> Error {
+    Error::new(Kind::Cancelled, "cancelled while the prompt was evaluated")
 }
 
 /// Tokens whose evaluation a sequence of its own is worth: a fraction of a second on two cores.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use toolgate_grammar::{TokenId, Vocabulary};
-use toolgate_infer::{Backend, Rows, Specials};
+use toolgate_infer::{Backend, Footprint, Rows, Specials};
 
 use crate::context::{Context, Part, SEQUENCES, failed};
 use crate::lanes::{Lane, Lanes};
@@ -18,7 +18,7 @@ type Result<T> = std::result::Result<T, toolgate_infer::Error>;
 /// A conversation with a few sequences.
 ///
 /// ```no_run
-/// use toolgate_infer::{Backend, Rows, Specials};
+/// use toolgate_infer::{Backend, Footprint, Rows, Specials};
 /// use toolgate_llama::{ContextOptions, Model, ModelOptions};
 ///
 /// let model = Model::load("qwen2.5-coder-0.5b.gguf", ModelOptions::default())?;
@@ -163,6 +163,12 @@ impl Backend for LlamaBackend {
 
     fn context_len(&self) -> usize {
         self.facts.context_len
+    }
+
+    fn footprint(&self) -> Footprint {
+        let trained = Some(self.model.trained_context()).filter(|tokens| *tokens > 0);
+        let token_bytes = self.model.token_bytes().map(|bytes| bytes * SEQUENCES as u64);
+        Footprint { token_bytes, trained }
     }
 
     fn batch_len(&self) -> usize {

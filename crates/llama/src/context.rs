@@ -31,7 +31,7 @@ use crate::{Error, Kind, Model, state};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextOptions {
-    /// Tokens a conversation holds; `None` is what the model was trained with, at most 8,192. Each costs memory for its
+    /// Tokens a conversation holds; `None` is what the model was trained with, at most 8,192, and 0 all of that. Each costs memory for its
     /// keys and values (12 KiB with a 0.5 B model, 28 KiB with a 1.5 B one) in each of a conversation's two sequences.
     pub context: Option<u32>,
     /// Most tokens evaluated at once; between two batches, progress is reported and work can be cancelled.
@@ -48,6 +48,11 @@ pub struct ContextOptions {
     /// of 0.98.
     pub numerics: Numerics,
 }
+
+/// Tokens of a context where nothing else is said, at most.
+const USUAL: u32 = 8_192;
+/// The same where the model does not tell how many it was trained with.
+const UNTOLD: u32 = 4_096;
 
 /// Tokens of a batch up to which it is taken for one of a turn, in what batches cost.
 const WRITTEN: usize = 16;
@@ -102,7 +107,12 @@ impl Context {
     #[expect(unsafe_code, reason = "a context borrows its model; both are kept together here")]
     pub(crate) fn new(model: &Model, options: &ContextOptions, conversations: usize) -> Result<Self, Error> {
         let trained = u32::try_from(model.trained_context()).unwrap_or(0);
-        let len = options.context.unwrap_or(if trained == 0 { 4_096 } else { trained.min(8_192) }).max(1);
+        let len = match options.context {
+            Some(0) if trained > 0 => trained,
+            Some(0) | None if trained == 0 => UNTOLD,
+            Some(len) => len,
+            None => trained.min(USUAL),
+        };
         let sequences = SEQUENCES.saturating_mul(conversations.max(1));
         let count = u32::try_from(sequences).unwrap_or(u32::MAX);
         let batch_len = options.batch.clamp(1, len.max(1));

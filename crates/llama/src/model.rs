@@ -288,10 +288,28 @@ impl Model {
 
     /// Tokens of context it was trained with.
     pub fn trained_context(&self) -> usize {
-        self.metadata("general.architecture")
-            .and_then(|architecture| self.metadata(&format!("{architecture}.context_length")))
-            .and_then(|length| length.parse().ok())
-            .unwrap_or(0)
+        self.number("context_length").and_then(|length| usize::try_from(length).ok()).unwrap_or(0)
+    }
+
+    /// Bytes of keys and values that a token takes in a sequence; none where the model's memory is of another kind.
+    pub(crate) fn token_bytes(&self) -> Option<u64> {
+        // Both are kept in two bytes a number. With latent attention they are not what is kept.
+        const NUMBER: u64 = 2;
+        if !self.remembers_all() || self.number("attention.kv_lora_rank").is_some() {
+            return None;
+        }
+        let heads = self.number("attention.head_count")?;
+        let usual = self.number("embedding_length")?.checked_div(heads)?;
+        let length = |name: &str| self.number(name).unwrap_or(usual);
+        let head = length("attention.key_length").checked_add(length("attention.value_length"))?;
+        let shared = self.number("attention.head_count_kv").unwrap_or(heads);
+        [self.number("block_count")?, shared, head, NUMBER].into_iter().try_fold(1, u64::checked_mul)
+    }
+
+    /// A number of the metadata that belongs to the model's architecture.
+    fn number(&self, key: &str) -> Option<u64> {
+        let architecture = self.metadata("general.architecture")?;
+        self.metadata(&format!("{architecture}.{key}"))?.parse().ok()
     }
 
     /// Whether its memory holds keys and values of every token: neither a window of them nor a summary.

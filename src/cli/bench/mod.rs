@@ -7,6 +7,7 @@ mod mask;
 mod measure;
 mod ours;
 mod peer;
+mod prefill;
 mod requests;
 #[cfg(feature = "serve")]
 mod serve;
@@ -45,6 +46,9 @@ enum Measurement {
     #[cfg(feature = "serve")]
     #[command(after_help = serve::EXAMPLES)]
     Serve(Box<serve::ServeArgs>),
+    /// How fast prompts are evaluated, by how much of them is there already.
+    #[command(after_help = prefill::EXAMPLES)]
+    Prefill(prefill::PrefillArgs),
     /// How this machine evaluates a model best: measured, and kept for the commands that run it.
     #[command(after_help = tune::EXAMPLES)]
     Tune(Box<tune::TuneArgs>),
@@ -57,6 +61,7 @@ pub(super) fn run(args: BenchArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
         Measurement::Call(mut args) => call::run(&mut args, out),
         #[cfg(feature = "serve")]
         Measurement::Serve(mut args) => serve::run(&mut args, out),
+        Measurement::Prefill(args) => prefill::run(&args, out),
         Measurement::Tune(args) => tune::run(&args, out),
     }
 }

@@ -34,6 +34,9 @@ pub(super) struct Header {
     pub(super) tokens: u64,
     /// Bytes of state.
     pub(super) state: u64,
+    /// Whether it is the first part of a beginning that was not evaluated to its end.
+    #[serde(default)]
+    pub(super) part: bool,
 }
 
 /// A pack's header and tokens; the state is not read and nothing is verified.

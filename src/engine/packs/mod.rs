@@ -2,7 +2,9 @@
 //!
 //! A prompt begins with what any task has in common: system prompt, tools, primer. The state of that beginning is saved
 //! after its first evaluation and put back in front of the next one, in this process or another. What differs between two
-//! prompts costs its own evaluation: a new set of tools takes what it shares with a known one.
+//! prompts costs its own evaluation: a new set of tools takes what it shares with a known one. A long beginning takes minutes:
+//! its first part is saved every now and then, and when its turn is given up, so that the next one goes on from there. The whole
+//! takes the place of its parts.
 //!
 //! Invariants: a state is put back only behind the very tokens it was saved for, of the same model file, on a backend
 //! of the same key; a file that is not what was written is removed, told and ignored. A pack stands under its name only
@@ -26,8 +28,8 @@ use crate::models::Sha256Digest;
 use crate::{Error, Kind};
 use file::{Front, Header, Pack};
 
-/// Bytes of all packs in a directory, where nothing else is said.
-pub const DEFAULT_LIMIT: u64 = 1 << 30;
+/// Bytes of all packs in a directory, where nothing else is said: those of four agents with a model of 0.5 B weights.
+pub const DEFAULT_LIMIT: u64 = 2 << 30;
 /// Packs in a directory at most: each costs a look at its tokens when a prompt is new.
 const MOST_PACKS: usize = 64;
 /// Tokens that are worth a pack: a second of evaluation, and some milliseconds to read back.
@@ -37,6 +39,9 @@ const WORTH_READING: usize = 32;
 const ENDING: &str = "pack";
 /// How the key of a pack begins that holds no state, but what was learned about a model.
 const LEARNED: &str = "learned";
+/// How often the first part of a beginning is saved that is still being evaluated: what a crash costs at most, unless a quarter of
+/// what is there takes longer.
+const SAVED_EVERY: Duration = Duration::from_secs(30);
 /// After this time a temporary file is one that a process left behind when it was killed.
 const ABANDONED: Duration = Duration::from_secs(3_600);
 
@@ -77,8 +82,19 @@ pub struct Packs {
     /// The model's file, by [`fingerprint`].
     model: String,
     limit: u64,
+    /// How often parts are saved.
+    every: Duration,
     /// The pack that is read before anything asks for one.
     ahead: Arc<Mutex<Option<Ahead>>>,
+}
+
+/// How much of a beginning a state is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// All of it.
+    Whole,
+    /// The tokens that were evaluated by then.
+    Part,
 }
 
 /// A pack's file and who reads it.
@@ -112,7 +128,32 @@ impl Packs {
         let fingerprint = fingerprint(model).map_err(|error| {
             Error::new(Kind::Engine, format!("cannot read the model {}: {error}", model.display()))
         })?;
-        Ok(Self { directory: directory.into(), model: fingerprint.to_string(), limit, ahead: Arc::default() })
+        let (directory, model) = (directory.into(), fingerprint.to_string());
+        Ok(Self { directory, model, limit, every: SAVED_EVERY, ahead: Arc::default() })
+    }
+
+    /// Saves the first part of a long beginning so often while it is evaluated. Default: every 30 seconds, and not before there
+    /// is a quarter more than was saved last.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use toolgate::engine::{DEFAULT_LIMIT, Packs};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let model = directory.path().join("model.gguf");
+    /// # std::fs::write(&model, "weights")?;
+    /// let packs = Packs::of(&model, directory.path().join("packs"), DEFAULT_LIMIT)?;
+    /// // For a model that needs minutes for a second's work of others.
+    /// let packs = packs.saving_every(Duration::from_secs(300));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn saving_every(self, every: Duration) -> Self {
+        Self { every, ..self }
+    }
+
+    /// How often parts are saved.
+    pub(super) fn every(&self) -> Duration {
+        self.every
     }
 
     /// Begins to read the pack of this model that was used last, for the first prompt that wants it: to be called before
@@ -207,31 +248,46 @@ impl Packs {
         tokens >= WORTH_SAVING
     }
 
-    /// Saves the state of `tokens`; a failure is told and costs nothing but the time saved later.
-    pub(super) fn save(&self, key: &str, tokens: &[TokenId], state: &[u8]) {
+    /// Saves the state of `tokens` in place of those of their parts; a failure is told and costs nothing but the time saved later.
+    pub(super) fn save(&self, key: &str, tokens: &[TokenId], state: &[u8], extent: Extent) {
         if state.len() as u64 > self.limit / 2 {
-            tracing::debug!(bytes = state.len(), "a state is too large to be kept as a pack");
+            tracing::info!(bytes = state.len(), "a state is too large to be kept as a pack");
             return;
         }
-        if let Err(error) = self.write(key, tokens, state) {
-            tracing::warn!(directory = %self.directory.display(), %error, "a pack could not be saved");
+        match self.write(key, tokens, state, extent) {
+            Ok(path) => self.replace_parts(key, tokens, &path),
+            Err(error) => {
+                tracing::warn!(directory = %self.directory.display(), %error, "a pack could not be saved");
+            }
         }
         self.evict();
     }
 
-    fn write(&self, key: &str, tokens: &[TokenId], state: &[u8]) -> io::Result<()> {
+    /// Removes the parts that `tokens` go on from, which are in the file at `path` by now.
+    fn replace_parts(&self, key: &str, tokens: &[TokenId], path: &Path) {
+        for pack in listed(&self.directory).into_iter().filter(|pack| pack.path != path) {
+            let Ok(Front { header, tokens: part }) = file::front(&pack.path) else { continue };
+            if header.part && header.model == self.model && header.key == key && tokens.starts_with(&part) {
+                remove(&pack.path);
+            }
+        }
+    }
+
+    fn write(&self, key: &str, tokens: &[TokenId], state: &[u8], extent: Extent) -> io::Result<PathBuf> {
         let header = Header {
             model: self.model.clone(),
             key: key.to_owned(),
             tokens: tokens.len() as u64,
             state: state.len() as u64,
+            part: extent == Extent::Part,
         };
         make_private(&self.directory)?;
         // Readable by its user alone: it tells what a system prompt said.
         let mut temporary = tempfile::NamedTempFile::new_in(&self.directory)?;
         file::write(temporary.as_file_mut(), &header, tokens, state)?;
-        temporary.persist(self.path(key, tokens)).map_err(|error| error.error)?;
-        Ok(())
+        let path = self.path(key, tokens);
+        temporary.persist(&path).map_err(|error| error.error)?;
+        Ok(path)
     }
 
     fn path(&self, key: &str, tokens: &[TokenId]) -> PathBuf {

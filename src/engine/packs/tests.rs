@@ -32,8 +32,8 @@ const ROOM: usize = 1_000;
 fn a_state_comes_back_for_what_begins_like_its_tokens() {
     let disk = disk();
     let saved = packs(&disk, DEFAULT_LIMIT);
-    saved.save("key", &tokens(100), b"state of 100");
-    saved.save("key", &tokens(200), b"state of 200");
+    saved.save("key", &tokens(100), b"state of 100", Extent::Whole);
+    saved.save("key", &tokens(200), b"state of 200", Extent::Whole);
     let fresh = packs(&disk, DEFAULT_LIMIT);
     let find = |key: &str, prompt: &[TokenId], held| {
         fresh
@@ -63,12 +63,12 @@ fn a_pack_read_ahead_comes_back_once_and_for_itself() {
     let disk = disk();
     let saved = packs(&disk, DEFAULT_LIMIT);
     saved.read_ahead();
-    saved.save("key", &tokens(100), b"state of 100");
+    saved.save("key", &tokens(100), b"state of 100", Extent::Whole);
     let earlier = SystemTime::now() - Duration::from_secs(60);
     let first = saved.list().remove(0).path;
     File::options().append(true).open(&first).unwrap().set_modified(earlier).unwrap();
     let other: Vec<_> = (500..700).collect();
-    saved.save("key", &other, b"another state");
+    saved.save("key", &other, b"another state", Extent::Whole);
     let ahead = packs(&disk, DEFAULT_LIMIT);
     ahead.read_ahead();
     let waiting = || lock(&ahead.ahead).as_ref().map(|ahead| ahead.path.clone());
@@ -95,7 +95,7 @@ fn a_pack_read_ahead_comes_back_once_and_for_itself() {
 fn a_damaged_pack_is_ignored_and_removed() {
     let disk = disk();
     let packs = packs(&disk, DEFAULT_LIMIT);
-    packs.save("key", &tokens(100), &[5; 1_000]);
+    packs.save("key", &tokens(100), &[5; 1_000], Extent::Whole);
     let path = packs.list().remove(0).path;
     let whole = fs::read(&path).unwrap();
     let damages: Vec<Vec<u8>> = (0..whole.len())
@@ -122,7 +122,7 @@ fn a_damaged_pack_is_ignored_and_removed() {
 fn what_was_learned_comes_back_for_exactly_its_tokens() {
     let disk = disk();
     let packs = packs(&disk, DEFAULT_LIMIT);
-    packs.save(&learned("key"), &tokens(100), b"some weights");
+    packs.save(&learned("key"), &tokens(100), b"some weights", Extent::Whole);
     let found = |key: &str, len| packs.find_exactly(key, &tokens(len)).map(|(_, state)| state);
     assert_eq!(found(&learned("key"), 100).as_deref(), Some(&b"some weights"[..]));
     assert!(found(&learned("key"), 101).is_none() && found("key", 100).is_none());
@@ -133,7 +133,7 @@ fn what_was_learned_comes_back_for_exactly_its_tokens() {
 fn a_pack_of_another_version_stays_where_it_is() {
     let disk = disk();
     let packs = packs(&disk, DEFAULT_LIMIT);
-    packs.save("key", &tokens(100), &[5; 10]);
+    packs.save("key", &tokens(100), &[5; 10], Extent::Whole);
     let path = packs.list().remove(0).path;
     let mut other = fs::read(&path).unwrap();
     other[7] += 1;
@@ -150,7 +150,8 @@ fn the_pack_used_longest_ago_goes_first() {
         let time = SystemTime::now() - Duration::from_secs(seconds);
         File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
     };
-    let save = |first: TokenId| packs.save("key", &[vec![first], tokens(100)].concat(), &[1; 1_000]);
+    let save =
+        |first: TokenId| packs.save("key", &[vec![first], tokens(100)].concat(), &[1; 1_000], Extent::Whole);
     let is_there = |first: TokenId| packs.path("key", &[vec![first], tokens(100)].concat()).exists();
     save(1000);
     age(1000, 300);
@@ -160,7 +161,7 @@ fn the_pack_used_longest_ago_goes_first() {
     assert!(packs.find("key", &[vec![1000], tokens(100)].concat(), 0, ROOM).is_some());
     save(3000);
     assert!(is_there(1000) && !is_there(2000) && is_there(3000));
-    packs.save("key", &tokens(100), &[1; 3_000]);
+    packs.save("key", &tokens(100), &[1; 3_000], Extent::Whole);
     assert!(!packs.path("key", &tokens(100)).exists(), "one that would fill the directory is not kept");
 }
 
@@ -169,7 +170,7 @@ fn a_directory_that_cannot_be_written_costs_nothing_but_the_pack() {
     let disk = disk();
     fs::write(&disk.packs, "a file where the directory would be").unwrap();
     let packs = packs(&disk, DEFAULT_LIMIT);
-    packs.save("key", &tokens(100), b"state");
+    packs.save("key", &tokens(100), b"state", Extent::Whole);
     assert!(packs.find("key", &tokens(100), 0, ROOM).is_none() && packs.list().is_empty());
 }
 
@@ -179,7 +180,7 @@ fn packs_are_for_their_user_alone() {
     use std::os::unix::fs::PermissionsExt;
     let disk = disk();
     let packs = packs(&disk, DEFAULT_LIMIT);
-    packs.save("key", &tokens(100), b"state");
+    packs.save("key", &tokens(100), b"state", Extent::Whole);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o077;
     assert_eq!((mode(&disk.packs), mode(&packs.list()[0].path)), (0, 0));
 }
@@ -195,7 +196,7 @@ fn threads_that_save_and_find_at_once_see_whole_packs() {
                 for round in 0..25_u8 {
                     let first = TokenId::from((thread + round) % 6);
                     let prompt = [vec![1_000 + first], tokens(100)].concat();
-                    packs.save("key", &prompt, &vec![first as u8; 1_500]);
+                    packs.save("key", &prompt, &vec![first as u8; 1_500], Extent::Whole);
                     if let Some((tokens, state)) = packs.find("key", &prompt, 0, ROOM) {
                         assert_eq!((tokens, state), (prompt, vec![first as u8; 1_500]));
                     }
@@ -204,4 +205,28 @@ fn threads_that_save_and_find_at_once_see_whole_packs() {
         }
     });
     assert!(packs.list().len() <= 6);
+}
+
+#[test]
+fn a_part_gives_way_to_what_goes_on_from_it_and_to_nothing_else() {
+    let disk = disk();
+    let packs = packs(&disk, DEFAULT_LIMIT);
+    let lengths = || {
+        let mut lengths: Vec<u64> = packs.list().into_iter().map(|pack| pack.tokens).collect();
+        lengths.sort_unstable();
+        lengths
+    };
+    let other: Vec<_> = (500..650).collect();
+    packs.save("key", &tokens(100), b"whole", Extent::Whole);
+    packs.save("key", &tokens(200), b"part", Extent::Part);
+    packs.save("key", &other, b"part of another", Extent::Part);
+    packs.save("another key", &tokens(210), b"part on another backend", Extent::Part);
+    assert_eq!(lengths(), [100, 150, 200, 210]);
+    assert_eq!(packs.find("key", &tokens(400), 0, ROOM).unwrap(), (tokens(200), b"part".to_vec()));
+    packs.save("key", &tokens(300), b"more of it", Extent::Part);
+    assert_eq!(lengths(), [100, 150, 210, 300]);
+    packs.save("key", &tokens(300), b"that was all", Extent::Whole);
+    assert_eq!(lengths(), [100, 150, 210, 300]);
+    packs.save("key", &tokens(400), b"another that begins so", Extent::Whole);
+    assert_eq!(lengths(), [100, 150, 210, 300, 400], "a whole one stays beside what begins like it");
 }

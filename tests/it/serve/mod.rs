@@ -5,6 +5,7 @@ mod fields;
 mod forms;
 mod lenient;
 mod load;
+mod long;
 mod programs;
 mod responses;
 mod runs;

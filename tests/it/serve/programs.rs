@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolgate::engine;
 use toolgate::serve::Options;
-use toolgate_infer::Vocabulary;
 use toolgate_infer::scripted::Scripted;
+use toolgate_infer::{Footprint, Vocabulary};
 
 use super::*;
 
@@ -120,6 +120,45 @@ fn a_prompt_that_is_too_long_is_said_to_be_so_in_the_words_that_programs_know() 
         "{words}"
     );
     assert_eq!(rest.split_once(" maximum").unwrap().0, "16128", "{words}");
+}
+
+/// An agent's prompt against a context that is too short: each API says which one would do, and what it takes.
+#[test]
+fn a_prompt_that_is_too_long_names_the_context_that_takes_it() {
+    let footprint = |trained| Footprint { token_bytes: Some(24 << 10), trained: Some(trained) };
+    let serving = |trained| {
+        let model = model().context(4_096).taking(footprint(trained));
+        start(scripted(model, engine::Options::default()), None, Options::default())
+    };
+    let words = |served: &Served, path: &str| {
+        let body = match path {
+            RESPONSES => json!({"model": "scripted", "input": "x".repeat(18_000)}),
+            _ => message(&"x".repeat(18_000), json!({})),
+        };
+        let (status, error) = post(served, path, &body);
+        assert_eq!(status, 400, "{error}");
+        error["error"].clone()
+    };
+    let served = serving(32_768);
+    for path in [CHAT, MESSAGES, RESPONSES] {
+        let error = words(&served, path);
+        let told = error["message"].as_str().unwrap();
+        assert!(told.starts_with("prompt is too long: 18"), "{told}");
+        assert!(told.contains(" tokens > 3840 maximum (a context of 4096 tokens"), "{told}");
+        let (_, option) = told.split_once("--context ").unwrap();
+        let (tokens, rest) = option.split_once(' ').unwrap();
+        let tokens: usize = tokens.parse().unwrap();
+        assert!((18_256..20_480).contains(&tokens) && tokens.is_multiple_of(1_024), "{told}");
+        let mib = tokens * 24 / 1_024;
+        assert!(rest.starts_with(&format!("(keys and values then take {mib} MiB)")), "{told}");
+        assert_eq!(error["type"], "invalid_request_error", "{path}");
+        if path != MESSAGES {
+            assert_eq!(error["code"], "context_length_exceeded", "{path}");
+        }
+    }
+    let error = words(&serving(8_192), CHAT);
+    let told = error["message"].as_str().unwrap();
+    assert!(told.contains("the model was trained for 8192 tokens") && !told.contains("--context"), "{told}");
 }
 
 /// Claude Code names the tools of plug-ins so.
