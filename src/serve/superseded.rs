@@ -1,7 +1,9 @@
-//! Calls of a client's run that failed for want of another one which was made since: the model is not shown them again.
+//! Calls of a client's run that failed for want of another one which was made since: the model is shown what they were about, not the
+//! texts that they had.
 //!
 //! Why: a small model copies itself. Told "Read it first", it reads the file, and then writes the edit that it wrote before it had read it,
-//! with text that the file does not have. Shown the file alone, it writes what stands there.
+//! with text that the file does not have. Shown that an edit of the file was tried, and what stands in it, it writes what stands there.
+//! Shown the file alone, it goes on reading others.
 //!
 //! Both calls are about the same thing where they share a text among their arguments, such as a path.
 
@@ -25,55 +27,46 @@ pub(super) fn advised<'a>(
     })
 }
 
-/// A conversation without the failed calls of its run whose advice was taken.
+/// A conversation in which the failed calls of its run whose advice was taken have no more than what they share with the call that was
+/// made instead.
 pub(super) fn without_superseded<'a>(transcript: &'a Transcript, tools: &[ToolSpec]) -> Cow<'a, Transcript> {
     let calls = transcript.calls_of_run();
     let mut worked: HashSet<(&str, &str)> = HashSet::new();
-    let mut are_superseded: Vec<bool> = Vec::with_capacity(calls.len());
+    let mut superseded: Vec<Option<ToolCall>> = Vec::with_capacity(calls.len());
     for (call, reply) in calls.iter().rev() {
         let failure = reply.filter(|reply| reply.is_error);
-        are_superseded.push(failure.is_some_and(|failure| {
-            advised(failure, tools)
-                .any(|tool| texts(call).any(|text| worked.contains(&(tool.name.as_str(), text))))
+        superseded.push(failure.and_then(|failure| {
+            let mut advised = advised(failure, tools);
+            advised.find_map(|tool| about(call, |text| worked.contains(&(tool.name.as_str(), text))))
         }));
         if reply.is_some_and(|reply| !reply.is_error) {
             worked.extend(texts(call).map(|text| (call.name.as_str(), text)));
         }
     }
-    if !are_superseded.contains(&true) {
+    if superseded.iter().all(Option::is_none) {
         return Cow::Borrowed(transcript);
     }
-    let mut are_superseded = are_superseded.into_iter().rev();
+    let mut superseded = superseded.into_iter().rev();
     let start = transcript.iter().rposition(|message| matches!(message, Message::User(_))).unwrap_or(0);
-    let mut left_out: HashSet<&str> = HashSet::new();
-    let mut shown = Transcript::new();
-    for (at, message) in transcript.iter().enumerate() {
-        match message {
-            Message::Assistant { content, reasoning, calls } if at >= start => {
-                left_out.clear();
-                let mut kept = Vec::new();
-                for call in calls {
-                    match are_superseded.next() {
-                        Some(true) => _ = left_out.insert(call.id.as_str()),
-                        _ => kept.push(call.clone()),
-                    }
-                }
-                if !kept.is_empty() || content.is_some() {
-                    let (content, reasoning) = (content.clone(), reasoning.clone());
-                    shown.push(Message::Assistant { content, reasoning, calls: kept });
-                }
-            }
-            Message::Tool(replies) if !left_out.is_empty() => {
-                let kept = replies.iter().filter(|reply| !left_out.contains(reply.call_id.as_str()));
-                let kept: Vec<ToolReply> = kept.cloned().collect();
-                if !kept.is_empty() {
-                    shown.push(Message::Tool(kept));
-                }
-            }
-            other => shown.push(other.clone()),
-        }
-    }
-    Cow::Owned(shown)
+    let shown = transcript.iter().enumerate().map(|(at, message)| match message {
+        Message::Assistant { content, reasoning, calls } if at >= start => Message::Assistant {
+            content: content.clone(),
+            reasoning: reasoning.clone(),
+            calls: calls
+                .iter()
+                .map(|call| superseded.next().flatten().unwrap_or_else(|| call.clone()))
+                .collect(),
+        },
+        other => other.clone(),
+    });
+    Cow::Owned(shown.collect())
+}
+
+/// A call with those of its arguments alone that are shared texts; nothing where none is.
+fn about(call: &ToolCall, is_shared: impl Fn(&str) -> bool) -> Option<ToolCall> {
+    let mut shared = call.clone();
+    shared.arguments.retain(|_, value| value.as_str().is_some_and(&is_shared));
+    (!shared.arguments.is_empty()).then_some(shared)
 }
 
 /// The texts among a call's arguments.
@@ -91,16 +84,20 @@ mod tests {
 
     const FIRST: &str = "File has not been read yet. Read it first before writing to it.";
 
-    /// The calls that are left of turns of calls, each a tool, a path, and what came of it; nothing is a success.
-    fn left(turns: &[&[(&str, &str, &str)]]) -> Vec<String> {
+    /// The calls of a run as they are shown, each of a tool, a path, a text, and what came of it; nothing is a success.
+    fn shown(turns: &[&[(&str, &str, &str)]]) -> Vec<String> {
         let tools = ["Read", "Edit"].map(|name| ToolSpec::new(name, "", json!({"type": "object"})).unwrap());
         let mut transcript = Transcript::new().with(Message::User("Put 9 for 8 in a and b".into()));
         for turn in turns {
             let (mut calls, mut replies) = (Vec::new(), Vec::new());
             for (name, path, failure) in *turn {
-                let arguments = json!({"path": path}).as_object().cloned().unwrap();
+                let arguments = match *name {
+                    "Edit" => json!({"path": path, "old": "8", "all": false}),
+                    _ => json!({"path": path, "all": false}),
+                };
                 // Ids may come again in a later turn.
-                let call = ToolCall::new(*name, arguments).with_id(calls.len().to_string());
+                let call = ToolCall::new(*name, arguments.as_object().cloned().unwrap());
+                let call = call.with_id(calls.len().to_string());
                 let told = if failure.is_empty() { "done" } else { failure };
                 replies.push(ToolReply { is_error: !failure.is_empty(), ..ToolReply::ok(&call, told) });
                 calls.push(call);
@@ -110,29 +107,35 @@ mod tests {
         let shown = without_superseded(&transcript, &tools);
         let calls = shown.calls_of_run();
         assert!(calls.iter().all(|(_, reply)| reply.is_some()), "each has its result: {calls:?}");
-        calls.iter().map(|(call, _)| format!("{} {}", call.name, call.arguments["path"])).collect()
+        let words = |call: &ToolCall| format!("{} {}", call.name, texts(call).collect::<String>());
+        calls.iter().map(|(call, _)| words(call)).collect()
     }
 
     #[test]
-    fn a_failed_call_whose_advice_was_taken_is_left_out() {
+    fn of_a_failed_call_whose_advice_was_taken_what_it_was_about_is_left() {
         let (edit, read) = (("Edit", "a", FIRST), ("Read", "a", ""));
-        assert_eq!(left(&[&[edit]]), ["Edit \"a\""], "nothing was done about it");
-        assert_eq!(left(&[&[edit], &[read]]), ["Read \"a\""]);
+        assert_eq!(shown(&[&[edit]]), ["Edit a8"], "nothing was done about it");
+        assert_eq!(shown(&[&[edit], &[read]]), ["Edit a", "Read a"]);
+        assert_eq!(shown(&[&[edit, ("Edit", "b", FIRST)], &[read]]), ["Edit a", "Edit b8", "Read a"]);
+        assert_eq!(shown(&[&[edit], &[read], &[("Edit", "a", "")]]), ["Edit a", "Read a", "Edit a8"]);
+        assert_eq!(shown(&[&[edit, read]]), ["Edit a", "Read a"]);
+        assert_eq!(shown(&[&[edit], &[("Read", "b", "")]]), ["Edit a8", "Read b"], "another file was read");
         assert_eq!(
-            left(&[&[edit, ("Edit", "b", FIRST)], &[read], &[("Edit", "a", "")]]),
-            ["Read \"a\"", "Edit \"a\""]
+            shown(&[&[edit], &[("Read", "a", "no such file")]]),
+            ["Edit a8", "Read a"],
+            "nor was it read"
         );
-        assert_eq!(left(&[&[edit, read]]), ["Read \"a\""], "of one turn the failed call alone goes");
-        assert_eq!(left(&[&[edit], &[("Read", "b", "")]]).len(), 2, "another file was read");
-        assert_eq!(left(&[&[edit], &[("Read", "a", "no such file")]]).len(), 2, "the look failed, too");
-        assert_eq!(left(&[&[read], &[edit]]).len(), 2, "it was read before");
+        assert_eq!(shown(&[&[read], &[edit]]), ["Read a", "Edit a8"], "it was read before");
     }
 
     #[test]
     fn other_failures_stay() {
         let not_found = ("Edit", "a", "String to replace not found in file.");
-        assert_eq!(left(&[&[not_found], &[("Read", "a", "")]]).len(), 2);
-        assert_eq!(left(&[&[("Edit", "a", "nobody could read it")], &[("Read", "a", "")]]).len(), 2);
+        assert_eq!(shown(&[&[not_found], &[("Read", "a", "")]]), ["Edit a8", "Read a"]);
+        assert_eq!(
+            shown(&[&[("Edit", "a", "nobody could read it")], &[("Read", "a", "")]]),
+            ["Edit a8", "Read a"]
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Invariant: only the template and this crate write markup; nothing a user, a tool or a model said can.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -247,11 +248,7 @@ impl Dialogue {
         let question = transcript.question().unwrap_or_default();
         let mut text = question.to_owned();
         let current = Transcript::from_iter(current.iter().cloned());
-        let mut calls = current.calls_of_run();
-        // What a call gave nothing for tells nothing.
-        calls.retain(|(_, reply)| {
-            reply.as_ref().is_none_or(|reply| reply.is_error || !reply.content.trim().is_empty())
-        });
+        let calls = telling(current.calls_of_run());
         for (call, reply) in &calls {
             let arguments = json::spaced(&Value::Object(call.arguments.clone()));
             let (outcome, content) = match reply {
@@ -345,6 +342,32 @@ impl Dialogue {
             }
         }
     }
+}
+
+/// The calls of a run that tell something: not one that gave nothing, nor one that failed and was mended, which is one of the same tool
+/// with a text in common, such as a path.
+fn telling<'a>(
+    calls: Vec<(&'a ToolCall, Option<&'a ToolReply>)>,
+) -> Vec<(&'a ToolCall, Option<&'a ToolReply>)> {
+    let mut worked: HashSet<(&str, &str)> = HashSet::new();
+    let mut kept = Vec::with_capacity(calls.len());
+    for (call, reply) in calls.into_iter().rev() {
+        let mut about =
+            call.arguments.values().filter_map(Value::as_str).map(|text| (call.name.as_str(), text));
+        let tells = match reply {
+            None => true,
+            Some(reply) if reply.is_error => !about.any(|about| worked.contains(&about)),
+            Some(reply) => {
+                worked.extend(about);
+                !reply.content.trim().is_empty()
+            }
+        };
+        if tells {
+            kept.push((call, reply));
+        }
+    }
+    kept.reverse();
+    kept
 }
 
 /// The system message of [`Dialogue::answer_view`].

@@ -142,9 +142,9 @@ fn an_answer_view_is_the_question_and_its_results() {
     );
     assert!(text.contains("user\nWhat is in the notes?<|end|>") && text.contains("Milk and eggs."), "{text}");
     assert!(!text.contains("<tool_call>") && !text.contains("milk & eggs"), "{text}");
-    let again = read.with_id("again");
-    transcript.push(Message::calls([again.clone()]));
-    transcript.push(Message::Tool(vec![ToolReply::ok(&again, "rice")]));
+    let other = call("read_file", json!({"path": "c.txt"}));
+    transcript.push(Message::calls([other.clone()]));
+    transcript.push(Message::Tool(vec![ToolReply::ok(&other, "rice")]));
     let text = prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, RunEnd::default()), &[]).text();
     assert!(
         text.contains(
@@ -152,6 +152,11 @@ fn an_answer_view_is_the_question_and_its_results() {
         ),
         "{text}"
     );
+    let again = read.with_id("again");
+    transcript.push(Message::calls([again.clone()]));
+    transcript.push(Message::Tool(vec![ToolReply::ok(&again, "oats")]));
+    let text = prompt(TAGGED, &dialogue(TAGGED).answer_view(&transcript, RunEnd::default()), &[]).text();
+    assert!(text.contains("oats") && !text.contains("Failure of"), "it was mended: {text}");
     let think = call("think", json!({}));
     transcript.push(Message::calls([think.clone()]));
     transcript.push(Message::Tool(vec![ToolReply::ok(&think, "")]));
