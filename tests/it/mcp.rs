@@ -499,7 +499,7 @@ fn tools_of_a_server_are_listed_and_one_that_cannot_be_used_costs_nothing_else()
     let Some(policy) = with_server(&field, broken) else { return };
     let (code, listed, said) = field.run(&["tool", "list", "--policy", &policy]);
     assert_eq!(code, 0, "{said}");
-    for name in ["note ", "notes__read_file ", "steal ", "grow ", "read_file "] {
+    for name in ["note ", "notes__read_file ", "steal ", "grow ", "paint ", "read_file "] {
         assert!(listed.lines().any(|line| line.starts_with(name)), "{name}: {listed}");
     }
     assert!(
@@ -508,9 +508,10 @@ fn tools_of_a_server_are_listed_and_one_that_cannot_be_used_costs_nothing_else()
             && listed.contains("Says\\u{1b}[31m a note."),
         "{listed:?}"
     );
-    assert!(!listed.lines().any(|line| line.starts_with("lost")), "{listed}");
+    assert!(!listed.lines().any(|line| line.starts_with("lost") || line.starts_with("render")), "{listed}");
     for why in [
         "lost of the MCP server notes is not offered",
+        "render of the MCP server notes is not offered: it can only be called as a task",
         "broken is not offered",
         "no licence",
         "far is not offered",

@@ -21,6 +21,8 @@ use toolgate_sandbox::{Enforced, output};
 
 use super::super::runtime;
 use super::address::Address;
+#[cfg(unix)]
+use super::execution::Lines;
 use super::http;
 use super::key::Key;
 use crate::Error;
@@ -371,7 +373,7 @@ fn safe(said: &[u8]) -> String {
 }
 
 #[cfg(unix)]
-type Channel = (tokio::net::unix::pipe::Receiver, tokio::net::unix::pipe::Sender);
+type Channel = (Lines<tokio::net::unix::pipe::Receiver>, tokio::net::unix::pipe::Sender);
 
 /// A service's pipes, for messages.
 #[cfg(unix)]
@@ -381,7 +383,7 @@ fn channel(service: &mut Service, handle: &Handle) -> Result<Channel, Error> {
     let _inside = handle.enter();
     // They stop to block here: the server's ends are its own.
     let receiver = Receiver::from_owned_fd(output.into());
-    let made = receiver.and_then(|receiver| Ok((receiver, Sender::from_owned_fd(input.into())?)));
+    let made = receiver.and_then(|receiver| Ok((Lines::new(receiver), Sender::from_owned_fd(input.into())?)));
     made.map_err(|why| super::super::failed("cannot talk to the server", &why))
 }
 

@@ -6,6 +6,7 @@
 
 mod address;
 mod connection;
+mod execution;
 mod fetching;
 mod http;
 mod key;

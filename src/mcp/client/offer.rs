@@ -11,7 +11,7 @@ use toolgate_sandbox::policy::{McpServer, Mode, Policy};
 
 use super::connection::{Connection, MOST_TOOLS};
 use super::tool::{Bounds, ServerTool};
-use super::{Report, Unusable, schema};
+use super::{Report, Unusable, execution, schema};
 use crate::tools::{Effect, Source, Told, Tool};
 use crate::words::verbs;
 use crate::{Error, Kind};
@@ -57,6 +57,11 @@ impl Offer {
     /// A tool under a name that is free; the server's own name goes in front of one that is not.
     fn tool(&self, told: &Definition, taken: &dyn Fn(&str) -> bool) -> Result<ServerTool, Error> {
         let own = told.name.as_ref();
+        if execution::needs_a_task(told) {
+            let why = "it can only be called as a task (taskSupport: required), and calls are not made so here; ask for \
+                       another version of the server";
+            return Err(Error::input(why));
+        }
         let hint = |of: fn(&ToolAnnotations) -> Option<bool>| told.annotations.as_ref().and_then(of);
         let effect = match hint(|hints| hints.read_only_hint) {
             Some(true) => Effect::Reads,
