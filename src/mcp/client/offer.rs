@@ -25,6 +25,8 @@ pub(super) struct Offer {
     /// The tools that the policy names.
     wanted: Vec<String>,
     policy: Policy,
+    /// What the server is granted beyond what commands are.
+    powers: Vec<String>,
     /// Whether only tools are offered that say they change nothing: nothing else holds a server that runs elsewhere to that.
     only_reads: bool,
     connection: Arc<Connection>,
@@ -42,7 +44,8 @@ impl Offer {
     ) -> Self {
         let (name, wanted) = (name.to_owned(), server.tools.clone());
         let only_reads = mode == Mode::Intel && connection.is_elsewhere();
-        Self { name, wanted, policy: policy.clone(), only_reads, connection, report }
+        let powers = server.powers();
+        Self { name, wanted, policy: policy.clone(), powers, only_reads, connection, report }
     }
 
     fn is_wanted(&self, tool: &str) -> bool {
@@ -99,7 +102,16 @@ impl Offer {
         // What the sandbox allows, the hint can only lessen.
         let asks = self.policy.asks(&name) || self.policy.asks(own);
         let bounds = Bounds::of(&self.policy);
-        Ok(ServerTool::new(spec, &self.name, own, effect, asks, self.connection.clone(), bounds))
+        Ok(ServerTool {
+            spec,
+            server: self.name.clone(),
+            own: own.to_owned(),
+            powers: self.powers.clone(),
+            effect,
+            asks,
+            connection: self.connection.clone(),
+            bounds,
+        })
     }
 }
 
