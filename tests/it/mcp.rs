@@ -1,6 +1,8 @@
 //! The Model Context Protocol, both ways, as other programs meet it: lines of JSON over pipes, and HTTP.
 
+mod added;
 mod elsewhere;
+mod granted;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -472,7 +474,7 @@ fn the_servers_in_the_readme_are_those_of_a_whole_policy() {
     let blocks = readme.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let text = blocks.into_iter().find(|block| block.contains("[mcp.")).unwrap();
     let policy = toolgate_sandbox::policy::Policy::parse(text).unwrap();
-    assert_eq!(policy.mcp.keys().collect::<Vec<_>>(), ["notes", "tickets"]);
+    assert_eq!(policy.mcp.keys().collect::<Vec<_>>(), ["notes", "tickets", "weather"]);
     assert_eq!(policy.tier, toolgate_sandbox::policy::Tier::Exec, "else no server would start");
 }
 
