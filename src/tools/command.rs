@@ -89,6 +89,10 @@ impl Tool for CommandTool {
         self.commands.can_write()
     }
 
+    fn origin(&self) -> String {
+        self.commands.network().map(|hosts| format!("commands that can reach {hosts}")).unwrap_or_default()
+    }
+
     fn needs_approval(&self) -> bool {
         self.asks
     }

@@ -200,7 +200,7 @@ impl Shared {
             Place::Address(address) => vec![SocketAddr::new(*address, host.port)],
             Place::Name(name) => self.resolved(name, host.port, until, place)?,
         };
-        let mut failed = format!("{shown} is not found within {} seconds", CONNECT_TIME.as_secs());
+        let mut failed = format!("is not reached within {} seconds", CONNECT_TIME.as_secs());
         for address in addresses {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -208,10 +208,10 @@ impl Shared {
             }
             match TcpStream::connect_timeout(&address, left) {
                 Ok(server) => return Ok(server),
-                Err(why) => failed = format!("{shown} cannot be reached: {why}"),
+                Err(why) => failed = format!("cannot be reached: {why}"),
             }
         }
-        Err(Refusal::new("502 Bad Gateway", failed))
+        Err(Refusal::noted("502 Bad Gateway", &shown, &failed))
     }
 
     /// The public addresses that a name leads to.
@@ -223,7 +223,7 @@ impl Shared {
         place: &Arc<Counted>,
     ) -> Result<Vec<SocketAddr>, Refusal> {
         let shown = format!("{name}:{port}");
-        let unknown = |why: &str| Refusal::new("502 Bad Gateway", format!("{shown} is not found: {why}"));
+        let unknown = |why: &str| Refusal::noted("502 Bad Gateway", &shown, &format!("is not found: {why}"));
         let (send, found) = channel();
         // The system's own look-up cannot be stopped: it goes on by itself, and counts as open as long as it does.
         let (asked, place) = ((name.to_owned(), port), place.clone());
@@ -247,4 +247,60 @@ impl Shared {
 
 fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn shared(hosts: &[String], public: fn(IpAddr) -> bool) -> (Arc<Shared>, Arc<Counted>) {
+        let (life, _) = io::pipe().unwrap();
+        let hosts = Hosts::parse(hosts).unwrap();
+        let open = AtomicUsize::new(1);
+        let shared = Arc::new(Shared { hosts, denials: Arc::default(), life, open, public });
+        (shared.clone(), Arc::new(Counted(shared)))
+    }
+
+    #[test]
+    fn what_a_name_leads_to_is_looked_at_and_an_address_is_meant() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let [name, address] = ["localhost", "127.0.0.1"].map(|host| format!("{host}:{port}"));
+        let tried = |listed: &String, asked: &str, public| {
+            let (shared, place) = shared(std::slice::from_ref(listed), public);
+            let opened = shared.open(&Host::parse(asked).unwrap(), &place);
+            opened.map(|server| server.peer_addr().unwrap().port()).map_err(|why| why.why)
+        };
+        let why = tried(&name, &name, is_public).unwrap_err();
+        assert!(why.contains("leads to an address that is not public"), "{why}");
+        assert_eq!(tried(&name, &name, |_| true), Ok(port), "the control");
+        assert_eq!(tried(&address, &address, is_public), Ok(port));
+        // Each by the very spelling that is listed.
+        for (listed, asked) in [(&name, &address), (&address, &name)] {
+            let why = tried(listed, asked, |_| true).unwrap_err();
+            assert!(why.contains("is not on the list"), "{why}");
+        }
+        drop(listener);
+        let why = tried(&address, &address, is_public).unwrap_err();
+        assert!(why.contains("cannot be reached"), "{why}");
+        let nowhere = "nowhere.invalid:443".to_owned();
+        let why = tried(&nowhere, &nowhere, is_public).unwrap_err();
+        assert!(why.starts_with("nowhere.invalid:443 is not found"), "{why}");
+    }
+
+    #[test]
+    fn a_denial_is_told_once_and_not_without_end() {
+        let denials = Denials::default();
+        for number in 0..100 {
+            denials.note(&format!("host-{number}"));
+            denials.note("host-0");
+        }
+        assert_eq!(denials.since(0).len(), TOLD);
+        assert_eq!(denials.since(TOLD - 1), [format!("host-{}", TOLD - 1)]);
+        assert!(denials.since(TOLD + 1).is_empty());
+    }
 }

@@ -258,6 +258,7 @@ fn the_sample_policies_hold_what_they_expect() {
         ("read-only", include_str!("../../policies/read-only.toml"), Tier::Read),
         ("notes", include_str!("../../policies/notes.toml"), Tier::Edit),
         ("coding", include_str!("../../policies/coding.toml"), Tier::Exec),
+        ("online", include_str!("../../policies/online.toml"), Tier::ExecNet),
         ("locked-down", include_str!("../../policies/locked-down.toml"), Tier::Read),
         ("components", include_str!("../../policies/components.toml"), Tier::Read),
     ] {

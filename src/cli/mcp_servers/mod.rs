@@ -128,6 +128,11 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if let Some(what) = &startable.installed {
         terminal::note(&format!("{what} is installed in {}", folder.display()));
     }
+    if args.policy.is_some() && args.env.iter().any(|variable| variable.contains('=')) {
+        terminal::note(
+            "the policy holds the value of a variable now: keep the file to yourself; --env KEY passes one on",
+        );
+    }
     if policy.tier().is_some_and(|tier| tier < Tier::Exec) {
         terminal::note("the policy starts no servers yet: a policy with tier = \"exec\" does");
     }
