@@ -205,11 +205,15 @@ fn connecting(rules: &mut Rules) -> Result<(), seccompiler::Error> {
     rules.remove(&libc::SYS_connect);
     // A datagram socket of a pair could be connected to a service of this machine that listens in the workspace.
     rules.entry(libc::SYS_socketpair).or_default().extend(kinds(1)?);
-    // Of TCP's own options none that puts another protocol on top.
-    let level = [libc::SOL_SOCKET, libc::IPPROTO_TCP].map(|level| is(1, Op::Ne, level));
+    // Of TCP's own options none that puts another protocol on top. Of IP's own, Node sets the type of service, and ends where it
+    // cannot.
+    let level = [libc::SOL_SOCKET, libc::IPPROTO_TCP, libc::IPPROTO_IP].map(|level| is(1, Op::Ne, level));
     let levels = level.into_iter().collect::<Result<Vec<_>, _>>()?;
     let upper = vec![is(1, Op::Eq, libc::IPPROTO_TCP)?, is(2, Op::Eq, libc::TCP_ULP)?];
-    rules.insert(libc::SYS_setsockopt, vec![SeccompRule::new(levels)?, SeccompRule::new(upper)?]);
+    let other =
+        vec![is(1, Op::Eq, libc::IPPROTO_IP)?, is(2, Op::Ne, libc::IP_TOS)?, is(2, Op::Ne, libc::IP_TTL)?];
+    let options = [levels, upper, other].into_iter().map(SeccompRule::new).collect::<Result<_, _>>()?;
+    rules.insert(libc::SYS_setsockopt, options);
     Ok(())
 }
 
@@ -402,6 +406,7 @@ mod tests {
             (libc::SYS_setsockopt, [3, 1, 9], ALLOW),
             (libc::SYS_setsockopt, [3, TCP, 1], ALLOW),
             (libc::SYS_setsockopt, [3, TCP, 31], errno(libc::EPERM)),
+            (libc::SYS_setsockopt, [3, 0, 1], ALLOW),
             (libc::SYS_setsockopt, [3, 0, 64], errno(libc::EPERM)),
             (libc::SYS_setsockopt, [3, 41, 26], errno(libc::EPERM)),
         ] {
