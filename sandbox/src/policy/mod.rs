@@ -107,10 +107,10 @@ pub struct Policy {
     pub net: Net,
     /// Environment variables that commands see.
     pub env_pass: Vec<String>,
-    /// Variables with values of their own, for one server.
-    pub(crate) env_set: Vec<(String, Hidden)>,
-    /// What lies outside of the workspace and can be read, for one server.
-    pub(crate) outside: Vec<String>,
+    /// Variables with values of their own: those of one server, by [`for_server`](Self::for_server).
+    pub env_set: Vec<(String, Hidden)>,
+    /// Absolute paths outside of the workspace that can be read: those of one server.
+    pub outside: Vec<String>,
     /// How commands run, and when to ask.
     pub exec: Exec,
     /// Bounds of a command or a component.

@@ -27,7 +27,8 @@ Examples:
   toolgate mcp add notes -- node tools/notes.js
 
 npx, uvx and their like are not run: the package is installed once, in the version that is there now, and its scripts are
-not run. Without --policy the table for a policy file is printed.";
+not run. It lies below mcp in TOOLGATE_DATA, or in toolgate/mcp of the user's data directory. Without --policy the table for a policy file
+is printed.";
 
 /// What is done about a policy's servers.
 #[derive(Subcommand)]
