@@ -28,12 +28,17 @@ pub(super) fn tree(program: &Path) -> anyhow::Result<Vec<PathBuf>> {
     // By the path that it is called by, where it is only called so by a link, and by its own.
     for path in [program, &real] {
         let bin = path.parent().filter(|bin| bin.ends_with("bin"));
-        let tree = bin.and_then(Path::parent).unwrap_or(path).to_path_buf();
+        let tree = bin.and_then(Path::parent).filter(|tree| is_its_own(tree)).unwrap_or(path).to_path_buf();
         if !is_systems(path) && !trees.contains(&tree) {
             trees.push(tree);
         }
     }
     Ok(trees)
+}
+
+/// Whether a tree is one program's: a home directory and one right below the root hold others too.
+fn is_its_own(tree: &Path) -> bool {
+    tree.components().count() > 2 && std::env::home_dir().is_none_or(|home| !home.starts_with(tree))
 }
 
 /// A command whose program is found: one of the user's own is named by its path, and granted.
@@ -90,6 +95,11 @@ mod tests {
         }
         std::fs::write(base.join("alone"), "").unwrap();
         assert_eq!(tree(&base.join("alone")).unwrap(), [base.join("alone")]);
+        let home = std::env::home_dir().unwrap();
+        for (path, own) in [(home.as_path(), false), (&home.join(".nvm"), true)] {
+            assert_eq!(is_its_own(path), own, "{}", path.display());
+        }
+        assert!(!is_its_own(Path::new("/opt")) && is_its_own(Path::new("/opt/node")));
         #[cfg(target_os = "linux")]
         assert_eq!(tree(Path::new("/bin/sh")).unwrap(), Vec::<PathBuf>::new());
     }
