@@ -29,6 +29,8 @@ mod grants;
 mod limits;
 mod lists;
 mod names;
+mod net;
+
 pub mod output;
 mod patterns;
 pub mod policy;

@@ -17,7 +17,8 @@ pub struct Enforced {
     /// The file system: `capability:read`, `capability:read+write` or `none`; for a command `mounts:read`,
     /// `mounts:read+write`, in the reduced tier `landlock:read`, `landlock:read+write`.
     pub fs: String,
-    /// The network: `none`. A file operation opens no connection; a command has a network namespace with nothing in it; a
+    /// The network: `none`. A file operation opens no connection; a command has a network namespace with nothing in it, or with the
+    /// way to a proxy, which then names the hosts that it carries to (`proxy: api.example.org:443`); a
     /// component's sockets all refuse. For work done by a server elsewhere, that server's address, the only one that was
     /// spoken to from here.
     pub net: String,

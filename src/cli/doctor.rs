@@ -7,6 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use toolgate_llama::Instructions;
 use toolgate_sandbox::command::{Commands, LayerState, Setup};
+use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{Resolver, Root};
 
 use super::exit::Exit;
@@ -49,8 +50,18 @@ struct Sandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     closed: Option<String>,
     layers: Vec<LayerState>,
+    proxy: Proxy,
     reduced: Reduced,
     components: Components,
+}
+
+/// The network that a policy can grant to commands and servers: hosts of a list, through a proxy.
+#[derive(Serialize)]
+struct Proxy {
+    works: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
 }
 
 /// What commands could run under where a layer is missing, if the policy asks for it.
@@ -106,6 +117,7 @@ pub(super) fn run(args: DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
             commands,
             closed: root.check_open().err().map(|why| why.to_string()),
             layers,
+            proxy: proxy(&root),
             reduced: reduced(&root),
             components: components(&root),
         },
@@ -126,6 +138,16 @@ pub(super) fn run(args: DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
     Ok(if commands { Exit::Done } else { Exit::Refused })
 }
 
+/// One trial run with a host that nobody asks for.
+fn proxy(root: &Root) -> Proxy {
+    let policy = "version = 1\ntier = \"exec-net\"\n[fs]\nread = [\"@workspace\", \"@system\"]\n\
+                  [net]\nmode = \"proxy\"\nallow = [\"proxy.invalid:443\"]\n";
+    let tried =
+        Policy::parse(policy).and_then(|policy| Commands::new(root, &policy, Mode::Intel, &Setup::default()));
+    let why = tried.err().map(|why| why.to_string());
+    Proxy { works: why.is_none(), why }
+}
+
 fn print(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
     let sandbox = &report.sandbox;
     writeln!(out, "sandbox")?;
@@ -135,6 +157,12 @@ fn print(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
     };
     writeln!(out, "  file tools    works    {resolver}")?;
     writeln!(out, "  run_command   {}", if sandbox.commands { "works" } else { "refused" })?;
+    match &sandbox.proxy.why {
+        None => {
+            writeln!(out, "  net proxy     works    for the hosts of [net] allow and of [mcp.NAME] network")?
+        }
+        Some(why) => writeln!(out, "  net proxy     refused  {why}")?,
+    }
     if let Some(why) = &sandbox.closed {
         writeln!(out, "  workspace     closed   {why}")?;
     }

@@ -10,9 +10,9 @@ use toolgate_sandbox::policy::{Mode, ProcessLimits};
 use super::exit::Exit;
 use super::model_args::ModelOptions;
 use super::run::stop_on_interrupt;
-use super::terminal;
 use super::tool::{self, UnaskedArg, Workspace};
 use super::undo;
+use super::{mcp_servers, terminal};
 use crate::Error;
 use crate::agent::{Agent, Approval, Event, Final, Options};
 use crate::engine::{Cancel, Engine};
@@ -24,6 +24,8 @@ Examples:
   toolgate mcp --workspace ~/notes
   toolgate mcp --mode edit --policy policy.toml --approve auto --model qwen2.5-coder-1.5b
   toolgate mcp --http 127.0.0.1:8765
+  toolgate mcp add everything --policy policy.toml -- npx -y @modelcontextprotocol/server-everything
+  toolgate mcp list --policy policy.toml
 
 A client's configuration:
   {\"mcpServers\": {\"notes\": {\"command\": \"toolgate\", \"args\": [\"mcp\", \"--workspace\", \"/home/ada/notes\"]}}}
@@ -34,8 +36,10 @@ asked, unless --approve auto is given.";
 
 /// Arguments of `toolgate mcp`.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(super) struct McpArgs {
+    #[command(subcommand)]
+    servers: Option<mcp_servers::Command>,
     #[command(flatten)]
     workspace: Workspace,
     #[command(flatten)]
@@ -59,8 +63,11 @@ pub(super) struct McpArgs {
 
 /// Runs it.
 pub(super) fn run(args: McpArgs) -> anyhow::Result<Exit> {
+    if let Some(command) = args.servers {
+        return mcp_servers::run(command, &mut std::io::stdout().lock());
+    }
     anyhow::ensure!(args.max_iterations > 0, "--max-iterations must be at least 1");
-    let McpArgs { workspace, model, http, api_key, approve, max_iterations, no_ask } = args;
+    let McpArgs { workspace, model, http, api_key, approve, max_iterations, no_ask, .. } = args;
     let memory = Arc::new(workspace.memory()?);
     let journal = undo::journal(&workspace)?;
     if let Some(journal) = &journal {

@@ -14,6 +14,8 @@ mod grammar;
 mod jsonl;
 #[cfg(feature = "mcp")]
 mod mcp;
+#[cfg(feature = "mcp")]
+mod mcp_servers;
 mod model;
 mod model_args;
 mod parse;
@@ -70,7 +72,7 @@ enum Command {
     Model(model::ModelArgs),
     /// List the tools, run one under the policy, or serve them to another program.
     Tool(tool::ToolArgs),
-    /// Serve the tools, and the agent as a tool, over the Model Context Protocol.
+    /// Serve the tools, and the agent as a tool, over the Model Context Protocol; install servers for a policy.
     #[cfg(feature = "mcp")]
     Mcp(Box<mcp::McpArgs>),
     /// Run a record again (`run --record`) and say where it first differs.

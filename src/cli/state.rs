@@ -19,6 +19,19 @@ pub(super) fn directory() -> Option<PathBuf> {
     Some(base.state_dir().unwrap_or(base.data_local_dir()).join("toolgate"))
 }
 
+/// The environment variable that names the directory of what was installed.
+#[cfg(feature = "mcp")]
+const DATA_VARIABLE: &str = "TOOLGATE_DATA";
+
+/// Where servers are installed: `TOOLGATE_DATA`, else `toolgate` in the user's data directory; none for a user without a home.
+#[cfg(feature = "mcp")]
+pub(super) fn data() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(DATA_VARIABLE).filter(|named| !named.is_empty()) {
+        return std::path::absolute(named).ok();
+    }
+    Some(directories::BaseDirs::new()?.data_local_dir().join("toolgate"))
+}
+
 /// Makes a directory that only its owner can look into. One that is there already is refused where others could write in it.
 pub(super) fn make(directory: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();

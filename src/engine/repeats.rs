@@ -37,8 +37,7 @@ pub(crate) fn in_place_of(
 }
 
 /// The calls of a turn without those that are settled or [change a change](changes_own); none where an answer takes their place. Who
-/// requires a call gets one, be it
-/// one that was made already.
+/// requires a call gets one, be it one that was made already.
 pub(crate) fn without_repeats(calls: Vec<ToolCall>, request: &TurnRequest<'_>) -> Option<Vec<ToolCall>> {
     let mut kept = calls.clone();
     drop_repeats(&mut kept, request.settled, request.tools);

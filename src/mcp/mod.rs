@@ -26,7 +26,7 @@ mod told;
 
 pub use crate::tools::Unasked;
 pub use ask::{Ask, Asking};
-pub use client::{Report, Servers, Unusable};
+pub use client::{Fetch, Packages, Report, Servers, Unusable};
 pub use serve::{HttpOptions, serve_http, serve_stdio};
 pub use server::Server;
 

@@ -19,6 +19,14 @@ struct RunCommand {
     command: String,
 }
 
+/// The same where commands have a network.
+#[derive(Deserialize, JsonSchema)]
+struct RunCommandOnline {
+    /// The command line, for the shell. It runs in the workspace, without a terminal.
+    #[expect(dead_code, reason = "its schema is what counts")]
+    command: String,
+}
+
 /// The name of the tool.
 pub const RUN_COMMAND: &str = "run_command";
 
@@ -56,8 +64,14 @@ impl CommandTool {
         } else {
             "Run a shell command in the workspace, which it can read but not change, and return its output."
         };
-        let spec = ToolSpec::of::<RunCommand>(RUN_COMMAND, description)?
-            .with_example("Run the command delta", json!({"command": "delta"}));
+        let spec = match commands.network() {
+            None => ToolSpec::of::<RunCommand>(RUN_COMMAND, description)?,
+            Some(hosts) => {
+                let description = format!("{description} It can reach {hosts} over https, and nothing else.");
+                ToolSpec::of::<RunCommandOnline>(RUN_COMMAND, &description)?
+            }
+        };
+        let spec = spec.with_example("Run the command delta", json!({"command": "delta"}));
         Ok(Self { spec, commands, asks: policy.asks(RUN_COMMAND) })
     }
 }
@@ -73,6 +87,10 @@ impl Tool for CommandTool {
 
     fn defies_undo(&self) -> bool {
         self.commands.can_write()
+    }
+
+    fn origin(&self) -> String {
+        self.commands.network().map(|hosts| format!("commands that can reach {hosts}")).unwrap_or_default()
     }
 
     fn needs_approval(&self) -> bool {

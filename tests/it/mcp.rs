@@ -1,6 +1,8 @@
 //! The Model Context Protocol, both ways, as other programs meet it: lines of JSON over pipes, and HTTP.
 
+mod added;
 mod elsewhere;
+mod granted;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -487,7 +489,7 @@ fn the_servers_in_the_readme_are_those_of_a_whole_policy() {
     let blocks = readme.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let text = blocks.into_iter().find(|block| block.contains("[mcp.")).unwrap();
     let policy = toolgate_sandbox::policy::Policy::parse(text).unwrap();
-    assert_eq!(policy.mcp.keys().collect::<Vec<_>>(), ["notes", "tickets"]);
+    assert_eq!(policy.mcp.keys().collect::<Vec<_>>(), ["notes", "tickets", "weather"]);
     assert_eq!(policy.tier, toolgate_sandbox::policy::Tier::Exec, "else no server would start");
 }
 
@@ -514,7 +516,7 @@ fn tools_of_a_server_are_listed_and_one_that_cannot_be_used_costs_nothing_else()
     let Some(policy) = with_server(&field, broken) else { return };
     let (code, listed, said) = field.run(&["tool", "list", "--policy", &policy]);
     assert_eq!(code, 0, "{said}");
-    for name in ["note ", "notes__read_file ", "steal ", "grow ", "read_file "] {
+    for name in ["note ", "notes__read_file ", "steal ", "grow ", "paint ", "read_file "] {
         assert!(listed.lines().any(|line| line.starts_with(name)), "{name}: {listed}");
     }
     assert!(
@@ -523,9 +525,10 @@ fn tools_of_a_server_are_listed_and_one_that_cannot_be_used_costs_nothing_else()
             && listed.contains("Says\\u{1b}[31m a note."),
         "{listed:?}"
     );
-    assert!(!listed.lines().any(|line| line.starts_with("lost")), "{listed}");
+    assert!(!listed.lines().any(|line| line.starts_with("lost") || line.starts_with("render")), "{listed}");
     for why in [
         "lost of the MCP server notes is not offered",
+        "render of the MCP server notes is not offered: it can only be called as a task",
         "broken is not offered",
         "no licence",
         "far is not offered",

@@ -134,3 +134,31 @@ fn nobody_is_asked_about_arguments_that_a_tool_does_not_have() {
     assert!(!shown.contains("allow write_file?"));
     assert_eq!(world.text("a.txt").as_deref(), Some("one\n"));
 }
+
+#[test]
+fn a_question_about_a_server_s_tool_names_what_the_server_is_granted() {
+    let mut doctor = std::process::Command::new(assert_cmd::cargo::cargo_bin("toolgate"));
+    let report = doctor.args(["doctor", "--json"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    if report["sandbox"]["commands"] != true {
+        eprintln!("skipped: no command sandbox here");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let policy = directory.path().join("policy.toml");
+    let script = include_str!("fixtures/server.sh");
+    let text = format!(
+        "version = 1\ntier = \"exec\"\n[fs]\nread = [\"@workspace\", \"@system\"]\n[mcp.n]\n\
+         command = [\"/bin/sh\", \"-c\", \'\'\'{script}\'\'\']\ntools = [\"*\"]\nenv = {{ KEY = \"sk-123456789\" }}\n\
+         network = [\"a.example:443\"]\n[approve]\nask = [\"note\"]\n"
+    );
+    std::fs::write(&policy, text).unwrap();
+    let more = ["--policy", policy.to_str().unwrap()];
+    let mut world = World::new(vec![("note", json!({"text": "x"}))], &more);
+    let shown = world.terminal.expect("allow note?");
+    assert!(shown.contains("MCP server n, tool note"), "{shown}");
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("sees KEY; reaches a.example:443"), "{words}");
+    assert!(!shown.contains("sk-1234"), "{shown}");
+    world.terminal.press("n\r");
+}

@@ -23,6 +23,11 @@ impl Service {
     }
 
     /// Never called: there is no value of this type.
+    pub fn unreached(&self, _: usize) -> Vec<String> {
+        match self.0 {}
+    }
+
+    /// Never called: there is no value of this type.
     ///
     /// # Errors
     /// None.
@@ -51,6 +56,11 @@ impl Commands {
     pub fn reduced(root: &Root, setup: &Setup) -> Result<crate::report::Enforced, Error> {
         let policy = Policy::default_for(Mode::Intel);
         Self::new(root, &policy, Mode::Intel, setup).map(|none| match none.0 {})
+    }
+
+    /// Never called: there is no value of this type.
+    pub fn network(&self) -> Option<String> {
+        match self.0 {}
     }
 
     /// Never called: there is no value of this type.

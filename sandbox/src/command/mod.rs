@@ -33,9 +33,9 @@ pub use layer::{ALL as LAYERS, Layer};
 pub use limits::Limits;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::path_of;
-#[cfg(target_os = "linux")]
 pub use linux::{Commands, Service};
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{path_of, receive_descriptor};
 
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::{Commands, Service};
@@ -125,10 +125,12 @@ pub enum End {
 ///     truncated: false,
 ///     refused: Vec::new(),
 ///     taken_back: vec![".bashrc".to_owned()],
+///     unreached: vec!["example.org:443 is not on the list".to_owned()],
 ///     left: Vec::new(),
 ///     enforced: Enforced::nothing(),
 /// };
-/// let shown = b"no such file\n[.bashrc is protected: what the command did there was taken back]\n[exit code 2]";
+/// let shown = b"no such file\n[.bashrc is protected: what the command did there was taken back]\n\
+///     [no connection: example.org:443 is not on the list]\n[exit code 2]";
 /// assert_eq!(ran.content(), shown);
 /// ```
 #[derive(Clone, Debug, Serialize)]
@@ -146,6 +148,8 @@ pub struct Ran {
     pub refused: Vec<String>,
     /// Protected names that it made and that were taken away again.
     pub taken_back: Vec<String>,
+    /// What it was kept from reaching, where it has a network: host, port and why.
+    pub unreached: Vec<String>,
     /// Protected names that it made and that could not be taken away. The workspace is closed until a person has done so:
     /// [`Root::check_open`](crate::Root::check_open).
     pub left: Vec<String>,
@@ -167,6 +171,9 @@ impl Ran {
                 "[{} is protected: what the command did there was taken back]",
                 crate::output::name(name)
             ));
+        }
+        for unreached in &self.unreached {
+            line(&format!("[no connection: {}]", crate::output::name(unreached)));
         }
         for name in &self.left {
             line(&format!(

@@ -3,11 +3,13 @@
 //! Invariant: what the file does not grant is denied, a key nobody knows is an error, and the examples the
 //! file gives of itself hold or it is not used at all.
 
+mod server;
 mod wire;
 
 use std::collections::BTreeMap;
 
-pub use wire::{Decision, Dir, DirMode, Exec, ExecRule, McpServer, Net, NetMode, ProcessLimits, WasmTool};
+pub use server::{Hidden, McpServer};
+pub use wire::{Decision, Dir, DirMode, Exec, ExecRule, Net, NetMode, ProcessLimits, WasmTool};
 
 use crate::error::{Error, Kind};
 use crate::grants::{Grants, Scope};
@@ -105,6 +107,10 @@ pub struct Policy {
     pub net: Net,
     /// Environment variables that commands see.
     pub env_pass: Vec<String>,
+    /// Variables with values of their own: those of one server, by [`for_server`](Self::for_server).
+    pub env_set: Vec<(String, Hidden)>,
+    /// Absolute paths outside of the workspace that can be read: those of one server.
+    pub outside: Vec<String>,
     /// How commands run, and when to ask.
     pub exec: Exec,
     /// Bounds of a command or a component.
@@ -155,6 +161,8 @@ impl Policy {
             system_readable: true,
             net: Net::default(),
             env_pass: Vec::new(),
+            env_set: Vec::new(),
+            outside: Vec::new(),
             exec: Exec::default(),
             limits: ProcessLimits::default(),
             require_layers: Vec::new(),
@@ -220,6 +228,43 @@ impl Policy {
             mine.dedup();
         }
         narrowed
+    }
+
+    /// The policy that `server` runs under: this one, with what the server alone is granted, and without the network of
+    /// commands. A server's network needs no more of a tier than a command does.
+    ///
+    /// ```
+    /// use toolgate_sandbox::policy::{NetMode, Policy, Tier};
+    /// let policy = Policy::parse(r#"
+    ///     version = 1
+    ///     tier = "exec"
+    ///     [mcp.weather]
+    ///     command = ["node", "server.js"]
+    ///     pass = ["WEATHER_KEY"]
+    ///     network = ["api.example.org:443"]
+    /// "#)?;
+    /// let own = policy.for_server(&policy.mcp["weather"]);
+    /// assert_eq!((own.tier, own.net.mode), (Tier::ExecNet, NetMode::Proxy));
+    /// assert_eq!(own.env_pass, ["WEATHER_KEY"]);
+    /// // What a workspace says of servers grants none of them anything.
+    /// let bare = Policy::parse("version = 1\ntier = \"exec\"\n[mcp.weather]\ncommand = [\"node\", \"server.js\"]\n")?;
+    /// assert!(bare.narrow(&policy).mcp["weather"].powers().is_empty());
+    /// # Ok::<(), toolgate_sandbox::Error>(())
+    /// ```
+    #[must_use]
+    pub fn for_server(&self, server: &McpServer) -> Self {
+        let mut own = self.clone();
+        own.env_pass.extend(server.pass.iter().cloned());
+        own.env_set = server.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        own.outside = server.read.clone();
+        own.net = match server.network.as_slice() {
+            [] => Net::default(),
+            hosts => Net { mode: NetMode::Proxy, allow: hosts.to_vec() },
+        };
+        if self.tier >= Tier::Exec {
+            own.tier = if server.network.is_empty() { Tier::Exec } else { Tier::ExecNet };
+        }
+        own
     }
 
     /// The same policy under the tighter of its own bounds and `limits`.

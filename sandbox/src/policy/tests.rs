@@ -125,6 +125,34 @@ fn a_mistake_is_named_with_its_line_and_a_hint() {
             "unknown layer: \"landlok\" at line 4; layers are bubblewrap, userns, owner, mounts, processes, ipc, names, network, environment, descriptors, cgroup, limits, landlock, seccomp, broker; \"landlock>=6\" asks for a version",
         ),
         ("version = 1\n[mcp.x]\ncomand = []", "unknown key \"comand\" at line 3; did you mean \"command\"?"),
+        (
+            "version = 1\n[net]\nmode = \"proxy\"\nallow = [\"example.org\"]",
+            "this is no host and port: it names no port: \"example.org\" at line 4; write it like \"api.example.org:443\"",
+        ),
+        (
+            "version = 1\n[net]\nallow = [\"example.org:443\"]",
+            "[net] allow counts only with mode = \"proxy\"; add mode = \"proxy\" to [net], or take allow away",
+        ),
+        (
+            "version = 1\n[net]\nmode = \"proxy\"",
+            "[net] mode = \"proxy\" allows no host; add allow = [\"host:443\"] to [net], or use mode = \"none\"",
+        ),
+        (
+            "version = 1\n[mcp.x]\nurl = \"https://x.example\"\npass = [\"KEY\"]",
+            "[mcp.x] grants a server elsewhere what it cannot be given: \"https://x.example\" at line 2; env, pass, read and network are for servers that are started here, by a command",
+        ),
+        (
+            "version = 1\n[mcp.x]\ncommand = [\"x\"]\nenv = { \"A B\" = \"secret\" }",
+            "[mcp.x] names a variable that is none: \"A B\" at line 2; names have letters, digits and _",
+        ),
+        (
+            "version = 1\n[mcp.x]\ncommand = [\"x\"]\nread = [\"tools\"]",
+            "[mcp.x] grants a path that is none: \"tools\" at line 2; write an absolute path, without .. and without control characters",
+        ),
+        (
+            "version = 1\n[mcp.x]\ncommand = [\"x\"]\nnetwork = [\"*.example.org:443\"]",
+            "this is no host and port: names are exact: list each host by itself, without a *: \"*.example.org:443\" at line 4; write it like \"api.example.org:443\"",
+        ),
     ] {
         let error = Policy::parse(text).unwrap_err();
         assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Policy, message), "{text}");
@@ -197,11 +225,40 @@ fn a_workspace_file_only_takes_away() {
 }
 
 #[test]
+fn hosts_that_both_allow_are_left_and_servers_are_the_users_own() {
+    let file = |hosts: &str, server: &str| {
+        format!(
+            "version = 1\ntier = \"exec-net\"\n[net]\nmode = \"proxy\"\nallow = [{hosts}]\n[mcp.x]\ncommand = [\"x\"]\n{server}"
+        )
+    };
+    let mine = Policy::parse(&file("\"a.example:443\", \"b.example:443\"", "pass = [\"A\"]")).unwrap();
+    let greedy = "env = { B = \"b\" }\npass = [\"C\"]\nread = [\"/opt\"]\nnetwork = [\"c.example:443\"]";
+    let theirs = Policy::parse(&file("\"b.example:443\", \"c.example:443\"", greedy)).unwrap();
+    let both = mine.narrow(&theirs);
+    assert_eq!(both.net.allow, ["b.example:443"]);
+    let server = both.mcp.get("x").unwrap();
+    assert_eq!(server.powers(), ["sees A"]);
+    let own = both.for_server(server);
+    assert_eq!(
+        (own.tier, own.net.mode),
+        (Tier::Exec, NetMode::None),
+        "the commands' network is not the server's"
+    );
+    // No tier is raised where no server may start.
+    let low = Policy::parse(
+        "version = 1\ntier = \"read\"\n[mcp.x]\ncommand = [\"x\"]\nnetwork = [\"c.example:443\"]",
+    )
+    .unwrap();
+    assert_eq!(low.for_server(low.mcp.get("x").unwrap()).tier, Tier::Read);
+}
+
+#[test]
 fn the_sample_policies_hold_what_they_expect() {
     for (name, text, tier) in [
         ("read-only", include_str!("../../policies/read-only.toml"), Tier::Read),
         ("notes", include_str!("../../policies/notes.toml"), Tier::Edit),
         ("coding", include_str!("../../policies/coding.toml"), Tier::Exec),
+        ("online", include_str!("../../policies/online.toml"), Tier::ExecNet),
         ("locked-down", include_str!("../../policies/locked-down.toml"), Tier::Read),
         ("components", include_str!("../../policies/components.toml"), Tier::Read),
     ] {

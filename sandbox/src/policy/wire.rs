@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::server::McpServer;
 use super::{Confinement, Mode, Policy, Tier};
 use crate::command::{LAYERS, Layer};
 use crate::error::{Error, Kind};
 use crate::grants::{Grants, Scope};
 use crate::limits::FileLimits;
+use crate::net::Hosts;
 use crate::patterns::Patterns;
 
 #[derive(Debug, Deserialize)]
@@ -273,35 +275,6 @@ pub enum DirMode {
     Rw,
 }
 
-/// An MCP server that is started or connected to.
-///
-/// ```
-/// use toolgate_sandbox::policy::Policy;
-/// let policy = Policy::parse(r#"
-///     version = 1
-///     [mcp.tickets]
-///     command = ["tickets", "--stdio"]
-///     tools = ["list", "show"]
-/// "#)?;
-/// assert_eq!(policy.mcp["tickets"].command, ["tickets", "--stdio"]);
-/// assert_eq!(policy.mcp["tickets"].url, None);
-/// # Ok::<(), toolgate_sandbox::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct McpServer {
-    /// The command that starts it, in the sandbox.
-    #[serde(default)]
-    pub command: Vec<String>,
-    /// The address of one that runs already.
-    pub url: Option<String>,
-    /// The environment variable with the key that the server at `url` wants.
-    pub key_env: Option<String>,
-    /// Its tools that are offered; `*` stands for all.
-    #[serde(default)]
-    pub tools: Vec<String>,
-}
-
 /// Reads and verifies a policy file.
 pub(super) fn parse(text: &str) -> Result<Policy, Error> {
     let file: File = toml::from_str(text).map_err(|error| syntax(text, &error))?;
@@ -331,12 +304,19 @@ pub(super) fn parse(text: &str) -> Result<Policy, Error> {
     };
     check_rules(&file.exec.rule)?;
     let require_layers = layers(text, file.require.layers)?;
+    check_net(text, &file.net)?;
+    for (name, server) in &file.mcp {
+        server.check(name).map_err(|error| error.at_line(line_of(text, table(text, name))))?;
+        hosts(text, &server.network)?;
+    }
     let policy = Policy {
         tier: file.tier,
         workspace: file.workspace.root,
         system_readable,
         net: file.net,
         env_pass: file.env.pass,
+        env_set: Vec::new(),
+        outside: Vec::new(),
         exec: file.exec,
         limits: file.limits,
         require_layers,
@@ -387,6 +367,36 @@ fn patterns(text: &str, sources: &[toml::Spanned<String>]) -> Result<Patterns, E
             .map_err(|error| error.into_kind(Kind::Policy).at_line(line_of(text, source.span().start)))?;
     }
     Patterns::new(sources.iter().map(toml::Spanned::get_ref)).map_err(|error| error.into_kind(Kind::Policy))
+}
+
+/// Where the table of a server begins, as most write it.
+fn table(text: &str, server: &str) -> usize {
+    text.find(&format!("[mcp.{server}")).unwrap_or_default()
+}
+
+/// Whether what is said of the network is whole.
+fn check_net(text: &str, net: &Net) -> Result<(), Error> {
+    hosts(text, &net.allow)?;
+    match (net.mode, net.allow.is_empty()) {
+        (NetMode::None, false) => {
+            Err(Error::new(Kind::Policy, "[net] allow counts only with mode = \"proxy\"")
+                .hint("add mode = \"proxy\" to [net], or take allow away"))
+        }
+        (NetMode::Proxy, true) => Err(Error::new(Kind::Policy, "[net] mode = \"proxy\" allows no host")
+            .hint("add allow = [\"host:443\"] to [net], or use mode = \"none\"")),
+        _ => Ok(()),
+    }
+}
+
+fn hosts(text: &str, list: &[String]) -> Result<(), Error> {
+    let at_line = |error: Error| {
+        let line = error.place().and_then(|place| text.find(place)).map(|at| line_of(text, at));
+        match line {
+            Some(line) => error.at_line(line),
+            None => error,
+        }
+    };
+    Hosts::parse(list).map(drop).map_err(at_line)
 }
 
 /// The layers that are required, each known by name.

@@ -3,6 +3,7 @@
 //!
 //! Invariant: every request ends, by an answer, by its time limit or with the server.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,11 @@ use toolgate_sandbox::{Enforced, output};
 
 use super::super::runtime;
 use super::address::Address;
+#[cfg(unix)]
+use super::execution::Lines;
 use super::http;
 use super::key::Key;
+use super::secrets::Secrets;
 use crate::Error;
 use crate::engine::Cancel;
 use crate::tools::Told;
@@ -69,6 +73,9 @@ pub(super) struct Connection {
     place: Place,
     list: Arc<List>,
     enforced: Enforced,
+    secrets: Secrets,
+    /// How many of the hosts that it was kept from reaching were told of.
+    told_unreached: AtomicUsize,
     // After the session, whose messages it carries.
     threads: Arc<Threads>,
 }
@@ -130,6 +137,7 @@ impl Connection {
     pub(super) fn start(
         commands: &Commands,
         command: &[String],
+        secrets: Secrets,
         threads: &Arc<Threads>,
     ) -> Result<Self, Error> {
         let enforced = commands.enforced()?;
@@ -141,11 +149,19 @@ impl Connection {
         match greeted {
             Ok(session) => {
                 let place = Place::Here(Mutex::new(Some(service)));
-                Ok(Self { session: Some(session), place, list, enforced, threads: threads.clone() })
+                Ok(Self {
+                    session: Some(session),
+                    place,
+                    list,
+                    enforced,
+                    secrets,
+                    told_unreached: AtomicUsize::new(0),
+                    threads: threads.clone(),
+                })
             }
             Err(why) => Err(match service.stop() {
                 Err(refused) => refused.into(),
-                Ok(ran) => Error::input(format!("{why}; {}", ending(&ran.content()))),
+                Ok(ran) => Error::input(secrets.hide(format!("{why}; {}", ending(&ran.content())))),
             }),
         }
     }
@@ -170,7 +186,8 @@ impl Connection {
         };
         let session = greet(transport, &list, threads).map_err(Error::input)?;
         let (session, place) = (Some(session), Place::Elsewhere);
-        Ok(Self { session, place, list, enforced, threads: threads.clone() })
+        let (secrets, told_unreached) = (Secrets::default(), AtomicUsize::new(0));
+        Ok(Self { session, place, list, enforced, secrets, told_unreached, threads: threads.clone() })
     }
 
     /// Whether nothing here confines it.
@@ -181,6 +198,21 @@ impl Connection {
     /// What confines it.
     pub(super) fn enforced(&self) -> Enforced {
         self.enforced.clone()
+    }
+
+    /// What it was given that nobody else is to see.
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    /// What it was kept from reaching since this was asked last: host, port and why.
+    pub(super) fn unreached(&self) -> Vec<String> {
+        let Place::Here(process) = &self.place else { return Vec::new() };
+        let process = process.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.told_unreached.load(Ordering::Relaxed);
+        let unreached = process.as_ref().map(|process| process.unreached(told)).unwrap_or_default();
+        self.told_unreached.fetch_add(unreached.len(), Ordering::Relaxed);
+        unreached
     }
 
     /// Whether its list of tools may be another than when this was asked last.
@@ -285,13 +317,14 @@ impl Connection {
                 let process = process.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match process.map(Service::stop) {
                     Some(Ok(ran)) => {
-                        Error::input(format!("the server has ended; {}", ending(&ran.content())))
+                        let how = format!("the server has ended; {}", ending(&ran.content()));
+                        Error::input(self.secrets.hide(how))
                     }
                     Some(Err(why)) => why.into(),
                     None => Error::input("the server has ended"),
                 }
             }
-            (why, _) => Error::input(shown(&why.to_string())),
+            (why, _) => Error::input(self.secrets.hide(shown(&why.to_string()))),
         }
     }
 }
@@ -371,7 +404,7 @@ fn safe(said: &[u8]) -> String {
 }
 
 #[cfg(unix)]
-type Channel = (tokio::net::unix::pipe::Receiver, tokio::net::unix::pipe::Sender);
+type Channel = (Lines<tokio::net::unix::pipe::Receiver>, tokio::net::unix::pipe::Sender);
 
 /// A service's pipes, for messages.
 #[cfg(unix)]
@@ -381,7 +414,7 @@ fn channel(service: &mut Service, handle: &Handle) -> Result<Channel, Error> {
     let _inside = handle.enter();
     // They stop to block here: the server's ends are its own.
     let receiver = Receiver::from_owned_fd(output.into());
-    let made = receiver.and_then(|receiver| Ok((receiver, Sender::from_owned_fd(input.into())?)));
+    let made = receiver.and_then(|receiver| Ok((Lines::new(receiver), Sender::from_owned_fd(input.into())?)));
     made.map_err(|why| super::super::failed("cannot talk to the server", &why))
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: requests go to the policy's address and to none that an answer names, and what comes back is bounded in bytes
 //! and, but for the stream that a server may always say something on, in time.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::io;
@@ -31,6 +32,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::address::Address;
+use super::execution;
 use super::key::Key;
 
 /// Bytes of an answer, or of an event.
@@ -147,7 +149,17 @@ impl Answer {
 }
 
 fn parsed(pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Events {
-    SseStream::from_bytes_stream(pieces).boxed()
+    let told =
+        |event: Result<Sse, SseError>| event.map(|event| Sse { data: event.data.map(kept_of), ..event });
+    SseStream::from_bytes_stream(pieces).map(told).boxed()
+}
+
+/// The data of an event, with what `rmcp` does not read.
+fn kept_of(data: String) -> String {
+    match execution::kept(&data) {
+        Cow::Borrowed(_) => data,
+        Cow::Owned(kept) => kept,
+    }
 }
 
 /// How much there is of the event that is being read.
@@ -262,7 +274,7 @@ impl Http {
         }
         match self.read(answer, MOST, until).await? {
             (_, true) => Err(StreamableHttpError::Client(too_long())),
-            (body, false) => match serde_json::from_slice(&body) {
+            (body, false) => match serde_json::from_str(&execution::kept(&String::from_utf8_lossy(&body))) {
                 Ok(message) => Ok(StreamableHttpPostResponse::Json(message, given)),
                 Err(why) => Err(other(format!("its answer is no message of the protocol: {why}"))),
             },

@@ -6,13 +6,17 @@
 
 mod address;
 mod connection;
+mod execution;
 mod fetching;
 mod http;
 mod key;
 mod offer;
 mod result;
 mod schema;
+mod secrets;
 mod tool;
+
+pub use fetching::{Fetch, Packages};
 
 use std::sync::Arc;
 
@@ -24,6 +28,7 @@ use self::address::Address;
 use self::connection::{Connection, Threads};
 use self::key::Key;
 use self::offer::Offer;
+use self::secrets::Secrets;
 use self::tool::Bounds;
 use crate::tools::Source;
 use crate::{Error, Kind};
@@ -128,17 +133,18 @@ impl Ground<'_> {
                 return Err(Error::input("it has both a command and a url; leave one of them out"));
             }
             (_, None) if server.key_env.is_some() => {
-                let why = "key_env is for servers with a url; [env] pass lets one that is started here see a variable";
+                let why = "key_env is for servers with a url; pass = [\"VARIABLE\"] lets one that is started here see a variable";
                 return Err(Error::input(why));
             }
             (command, None) => {
-                if let Some(why) = fetching::refusal(command) {
+                if let Some(why) = fetching::refusal(name, command) {
                     return Err(why);
                 }
-                let mut policy = self.policy.clone();
+                let secrets = Secrets::of(server)?;
+                let mut policy = self.policy.for_server(server);
                 policy.limits.cpu_s = policy.limits.cpu_s.or(Some(CPU_SECONDS));
                 let commands = Commands::new(self.root, &policy, self.mode, &Setup::default())?;
-                Connection::start(&commands, command, threads)?
+                Connection::start(&commands, command, secrets, threads)?
             }
         };
         let connection = Arc::new(connection);

@@ -11,7 +11,7 @@ use toolgate_sandbox::policy::{McpServer, Mode, Policy};
 
 use super::connection::{Connection, MOST_TOOLS};
 use super::tool::{Bounds, ServerTool};
-use super::{Report, Unusable, schema};
+use super::{Report, Unusable, execution, schema};
 use crate::tools::{Effect, Source, Told, Tool};
 use crate::words::verbs;
 use crate::{Error, Kind};
@@ -25,6 +25,8 @@ pub(super) struct Offer {
     /// The tools that the policy names.
     wanted: Vec<String>,
     policy: Policy,
+    /// What the server is granted beyond what commands are.
+    powers: Vec<String>,
     /// Whether only tools are offered that say they change nothing: nothing else holds a server that runs elsewhere to that.
     only_reads: bool,
     connection: Arc<Connection>,
@@ -42,7 +44,8 @@ impl Offer {
     ) -> Self {
         let (name, wanted) = (name.to_owned(), server.tools.clone());
         let only_reads = mode == Mode::Intel && connection.is_elsewhere();
-        Self { name, wanted, policy: policy.clone(), only_reads, connection, report }
+        let powers = server.powers();
+        Self { name, wanted, policy: policy.clone(), powers, only_reads, connection, report }
     }
 
     fn is_wanted(&self, tool: &str) -> bool {
@@ -57,6 +60,11 @@ impl Offer {
     /// A tool under a name that is free; the server's own name goes in front of one that is not.
     fn tool(&self, told: &Definition, taken: &dyn Fn(&str) -> bool) -> Result<ServerTool, Error> {
         let own = told.name.as_ref();
+        if execution::needs_a_task(told) {
+            let why = "it can only be called as a task (taskSupport: required), and calls are not made so here; ask for \
+                       another version of the server";
+            return Err(Error::input(why));
+        }
         let hint = |of: fn(&ToolAnnotations) -> Option<bool>| told.annotations.as_ref().and_then(of);
         let effect = match hint(|hints| hints.read_only_hint) {
             Some(true) => Effect::Reads,
@@ -94,7 +102,16 @@ impl Offer {
         // What the sandbox allows, the hint can only lessen.
         let asks = self.policy.asks(&name) || self.policy.asks(own);
         let bounds = Bounds::of(&self.policy);
-        Ok(ServerTool::new(spec, &self.name, own, effect, asks, self.connection.clone(), bounds))
+        Ok(ServerTool {
+            spec,
+            server: self.name.clone(),
+            own: own.to_owned(),
+            powers: self.powers.clone(),
+            effect,
+            asks,
+            connection: self.connection.clone(),
+            bounds,
+        })
     }
 }
 

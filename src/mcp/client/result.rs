@@ -3,16 +3,17 @@
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use toolgate_sandbox::output;
 
+use super::secrets::Secrets;
 use crate::tools::{Status, ToolResult};
 
 /// A call's result.
-pub(super) fn of(told: CallToolResult, most: usize) -> ToolResult {
+pub(super) fn of(told: CallToolResult, secrets: &Secrets, most: usize) -> ToolResult {
     let mut texts: Vec<String> = told.content.iter().map(text).collect();
-    let data = told.structured_content;
+    let data = told.structured_content.map(|data| secrets.hide_json(data));
     if let (true, Some(data)) = (texts.is_empty(), &data) {
         texts.push(data.to_string());
     }
-    let cleaned = output::for_model(texts.join("\n").as_bytes(), most);
+    let cleaned = output::for_model(secrets.hide(texts.join("\n")).as_bytes(), most);
     let status = if told.is_error == Some(true) { Status::Failed } else { Status::Ok };
     let mut result = ToolResult::new(status, cleaned.text);
     if result.content.is_empty() {
@@ -56,7 +57,10 @@ mod tests {
 
     #[test]
     fn parts_become_text_that_is_safe_and_bounded() {
-        let told = |value: serde_json::Value| of(serde_json::from_value(value).unwrap_or_default(), 1_000);
+        let told = |value: serde_json::Value| {
+            let told = serde_json::from_value(value).unwrap_or_default();
+            of(told, &Secrets::default(), 1_000)
+        };
         let result = told(json!({"content": [
             {"type": "text", "text": "red \u{1b}[31m"},
             {"type": "image", "data": "AAAA", "mimeType": "image/png"},

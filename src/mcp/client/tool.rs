@@ -33,29 +33,17 @@ impl Bounds {
 
 /// A tool of a server.
 pub(super) struct ServerTool {
-    spec: ToolSpec,
+    pub(super) spec: ToolSpec,
     /// The server's name in the policy.
-    server: String,
+    pub(super) server: String,
     /// What the server calls it.
-    own: String,
-    effect: Effect,
-    asks: bool,
-    connection: Arc<Connection>,
-    bounds: Bounds,
-}
-
-impl ServerTool {
-    pub(super) fn new(
-        spec: ToolSpec,
-        server: &str,
-        own: &str,
-        effect: Effect,
-        asks: bool,
-        connection: Arc<Connection>,
-        bounds: Bounds,
-    ) -> Self {
-        Self { spec, server: server.to_owned(), own: own.to_owned(), effect, asks, connection, bounds }
-    }
+    pub(super) own: String,
+    /// What the server is granted beyond what commands are.
+    pub(super) powers: Vec<String>,
+    pub(super) effect: Effect,
+    pub(super) asks: bool,
+    pub(super) connection: Arc<Connection>,
+    pub(super) bounds: Bounds,
 }
 
 impl Tool for ServerTool {
@@ -72,7 +60,11 @@ impl Tool for ServerTool {
     }
 
     fn origin(&self) -> String {
-        format!("MCP server {}, tool {}", self.server, self.own)
+        let tool = format!("MCP server {}, tool {}", self.server, self.own);
+        match self.powers.as_slice() {
+            [] => tool,
+            powers => format!("{tool} (the server {})", powers.join("; ")),
+        }
     }
 
     fn defies_undo(&self) -> bool {
@@ -85,10 +77,11 @@ impl Tool for ServerTool {
 
     fn call_until(&self, args: &Args, cancel: &Cancel) -> ToolResult {
         let called = self.connection.call(&self.own, args.as_map().clone(), self.bounds.time, cancel);
+        let secrets = self.connection.secrets();
         let mut result = match called {
-            Ok(told) => result::of(told, self.bounds.bytes),
+            Ok(told) => result::of(told, secrets, self.bounds.bytes),
             Err(Failure::Refused(why)) => {
-                ToolResult::failed(output::for_model(why.as_bytes(), self.bounds.bytes).text)
+                ToolResult::failed(output::for_model(secrets.hide(why).as_bytes(), self.bounds.bytes).text)
             }
             Err(Failure::TimeLimit) => {
                 let seconds = self.bounds.time.as_secs_f64();
@@ -97,6 +90,10 @@ impl Tool for ServerTool {
             Err(Failure::Cancelled) => ToolResult::new(Status::Limit, "stopped: the run was cancelled"),
             Err(Failure::Ended(why)) => ToolResult::failed(why),
         };
+        // What it says of its own may be anything: that it was kept from a host explains it.
+        for unreached in self.connection.unreached() {
+            result.content.push_str(&format!("\n[no connection: {}]", output::name(&unreached)));
+        }
         result.enforced = self.connection.enforced();
         result
     }

@@ -245,6 +245,37 @@ fn a_tool_elsewhere_that_may_change_something_is_offered_in_edit_mode_alone() {
 }
 
 #[test]
+fn a_tool_elsewhere_that_is_only_called_as_a_task_is_left_out_and_told() {
+    let tools = json!([
+        {"name": "render", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}},
+        {"name": "paint", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "optional"}},
+    ]);
+    for streams in [false, true] {
+        let tools = tools.clone();
+        let far = Far::start(move |asked| {
+            let told = result(asked, &json!({"tools": tools}));
+            match (asked.method.as_str(), told) {
+                ("initialize", _) => initialized(asked),
+                ("tools/list", Does::Says(status, _, body)) if streams => {
+                    let head = "Content-Type: text/event-stream\r\n".to_owned();
+                    Does::Says(status, head, format!("data: {body}\n\n"))
+                }
+                ("tools/list", told) => told,
+                ("GET", _) => Does::Says("405 No", String::new(), String::new()),
+                _ => Does::Says("202 Taken", String::new(), String::new()),
+            }
+        });
+        let field = Field::new();
+        let policy = policy(&field, "exec", &[("far", &far.url)]);
+        let (code, listed, said) = field.run(&["tool", "list", "--mode", "edit", "--policy", &policy]);
+        assert!(code == 0 && listed.contains("\npaint ") && !listed.contains("\nrender "), "{listed}{said}");
+        assert!(
+            said.contains("render of the MCP server far is not offered: it can only be called as a task")
+        );
+    }
+}
+
+#[test]
 fn a_key_comes_from_the_environment_and_goes_only_where_nobody_can_read_it() {
     let field = Field::new();
     let locked = Far::start(|asked| match (asked.authorization.as_deref(), asked.method.as_str()) {

@@ -45,10 +45,14 @@ impl Inner {
             weaker.push("disk in total is watched, not bounded".to_owned());
         }
         let by = if reduced { "landlock" } else { "mounts" };
-        let net = if held.seccomp || (!reduced && self.wants(Layer::Network)) { "none" } else { "host" };
+        let net = match &self.network {
+            Some(hosts) => format!("proxy: {hosts}"),
+            None if held.seccomp || (!reduced && self.wants(Layer::Network)) => "none".to_owned(),
+            None => "host".to_owned(),
+        };
         Enforced {
             fs: format!("{by}:{}", if written { "read+write" } else { "read" }),
-            net: net.into(),
+            net,
             process: if reduced { "reduced" } else { "confined" }.into(),
             layers: ALL.iter().filter_map(|layer| self.name_if_held(*layer, held, grouped)).collect(),
             weaker,

@@ -5,14 +5,17 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
-    RestrictionStatus, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, RulesetStatus,
-    Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort, PathBeneath,
+    PathFd, RestrictionStatus, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError,
+    RulesetStatus, Scope,
 };
 use serde::{Deserialize, Serialize};
 
 /// The oldest interface that is of use: older ones refuse every rename between directories, or let truncation through.
 pub(super) const OLDEST: u32 = 3;
+
+/// The oldest interface that tells one port from others.
+pub(super) const CONNECTIONS: u32 = 4;
 
 /// What a command may do with files, by absolute path inside the sandbox. What is not there is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +28,8 @@ pub(super) struct Rules {
     pub(super) devices: Vec<String>,
     /// Trees whose names can be listed.
     pub(super) list: Vec<String>,
+    /// The port of the only connections that can be made, on kernels that tell.
+    pub(super) connect: Option<u16>,
     /// Trees and files of the workspace, by path below it and without a link on the way. With mounts around the command
     /// there are none.
     pub(super) workspace: Vec<(String, Access)>,
@@ -55,13 +60,16 @@ pub(super) fn confine(rules: &Rules, kernel: u32) -> Result<u32, RulesetError> {
     let all = AccessFs::from_all(abi);
     let mut ruleset =
         Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(all)?;
-    if number >= 4 {
+    if number >= CONNECTIONS {
         ruleset = ruleset.handle_access(AccessNet::from_all(abi))?;
     }
     if number >= 6 {
         ruleset = ruleset.scope(Scope::from_all(abi))?;
     }
     let mut created = ruleset.create()?;
+    if let Some(port) = rules.connect.filter(|_| number >= CONNECTIONS) {
+        created = created.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+    }
     let read = AccessFs::from_read(abi);
     let device = (AccessFs::ReadFile | AccessFs::WriteFile) & all;
     for (paths, access) in [

@@ -21,7 +21,11 @@ mod mounts;
 
 mod owner;
 
+mod outside;
+
 mod stage;
+
+mod door;
 
 mod broker;
 
@@ -58,6 +62,7 @@ use std::time::Duration;
 
 pub(crate) use host::path_of;
 pub use service::Service;
+pub(crate) use sys::receive_descriptor;
 
 use super::layer::{Held, Status, wanted};
 use super::rules::Decided;
@@ -69,11 +74,14 @@ use crate::fs::takeback::Made;
 use crate::fs::usage::Usage;
 use crate::grants::Grants;
 use crate::names::lossy;
+use crate::net::{Denials, Hosts, Proxy};
 use crate::policy::{Confinement, Exec, Mode, NetMode, Policy, Tier};
 use crate::report::Enforced;
 use machine::{Machine, Outer};
+use outside::Outside;
 use reduced::Scratch;
 use service::TalkPipes;
+use spawn::Environment;
 use supervise::{Ended, Stopped, Watch};
 use watch::Exceeded;
 
@@ -118,7 +126,11 @@ struct Inner {
     grants: Grants,
     exec: Exec,
     limits: Limits,
-    environment: Vec<(String, String)>,
+    environment: Environment,
+    /// The hosts that can be reached, where there are any.
+    network: Option<Hosts>,
+    /// What lies outside of the workspace and can be read.
+    outside: Vec<Outside>,
     machine: Machine,
     left_out: Vec<Layer>,
 }
@@ -137,10 +149,6 @@ impl Commands {
         if !policy.system_readable {
             return Err(Error::new(Kind::Denied, "the policy lets commands read no programs")
                 .hint("add \"@system\" to [fs] read"));
-        }
-        if policy.tier == Tier::ExecNet && policy.net.mode == NetMode::Proxy {
-            return Err(Error::new(Kind::Unavailable, "commands have no network in this version")
-                .hint("use tier = \"exec\" and [net] mode = \"none\""));
         }
         let tried = |machine| Self::tried(root, policy, mode, setup, machine);
         match Machine::find(setup).and_then(tried) {
@@ -167,12 +175,20 @@ impl Commands {
         machine: Machine,
     ) -> Result<Self, Error> {
         machine.check(policy, root)?;
+        let network = network(policy)?;
+        if network.is_some() && machine.is_reduced() {
+            return Err(missing(Layer::Network, "the reduced tier has no network namespace for the proxy"));
+        }
+        let grants = policy.grants(mode);
+        let outside = outside::open(&policy.outside, root, &grants)?;
         let commands = Self(Arc::new(Inner {
             root: root.clone(),
-            grants: policy.grants(mode),
+            grants,
+            network,
+            outside,
             exec: policy.exec.clone(),
             limits: Limits::from(&policy.limits),
-            environment: spawn::environment(policy, setup),
+            environment: Environment::of(policy, setup),
             machine,
             left_out: setup.left_out().to_vec(),
         }));
@@ -218,6 +234,20 @@ impl Commands {
         self.0.grants.can_write()
     }
 
+    /// The hosts that commands can reach through the proxy, where the policy grants any.
+    ///
+    /// ```no_run
+    /// # fn told(commands: &toolgate_sandbox::command::Commands) {
+    /// match commands.network() {
+    ///     None => println!("no network"),
+    ///     Some(hosts) => println!("nothing but {hosts}"),
+    /// }
+    /// # }
+    /// ```
+    pub fn network(&self) -> Option<String> {
+        self.0.network.as_ref().map(Hosts::to_string)
+    }
+
     /// The bounds of each command.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
@@ -255,11 +285,12 @@ impl Commands {
 
     /// Runs a command until it is to stop, and takes back what it did to protected names.
     fn carry_out(&self, command: &str, talk: Option<TalkPipes>, stop: Arc<AtomicBool>) -> Result<Ran, Error> {
+        let denials = talk.as_ref().map(|talk| talk.denials.clone()).unwrap_or_default();
         let inner = &*self.0;
         inner.root.check_open()?;
         let before = inner.root.marks(&inner.grants)?;
         let mode = inner.root.mode();
-        let ended = self.start(command, &before, talk, stop);
+        let ended = self.start(command, &before, talk, stop, &denials);
         inner.root.restore_mode(mode);
         let ended = ended?;
         let (made, refused) = ended.noted();
@@ -280,6 +311,7 @@ impl Commands {
             truncated: ended.ended.output.is_cut(),
             output: ended.ended.output.into_bytes(),
             refused: refused.iter().map(|path| lossy(path.as_os_str())).collect(),
+            unreached: denials.since(0),
             left: taken_back.left.iter().map(|left| lossy(left.path.as_os_str())).collect(),
             taken_back: taken_back.gone,
             enforced,
@@ -295,7 +327,7 @@ impl Commands {
             true => self.0.root.marks(&self.0.grants)?,
             false => Marks::default(),
         };
-        let ended = self.start(":", &marks, None, Arc::default())?;
+        let ended = self.start(":", &marks, None, Arc::default(), &Arc::default())?;
         self.0.held(&ended)
     }
 
@@ -306,6 +338,7 @@ impl Commands {
         marks: &Marks,
         talk: Option<TalkPipes>,
         stop: Arc<AtomicBool>,
+        denials: &Arc<Denials>,
     ) -> Result<Followed, Error> {
         let inner = &*self.0;
         let group = match &inner.machine.groups {
@@ -319,7 +352,12 @@ impl Commands {
             None => Duration::from_millis(inner.limits.wall_ms),
             Some(_) => service::WALL,
         };
-        let started = inner.spawn(command, marks, group.as_ref(), scratch.as_ref(), talk)?;
+        let (started, line) = inner.spawn(command, marks, group.as_ref(), scratch.as_ref(), talk)?;
+        // It ends with the command.
+        let _proxy = match (&inner.network, line) {
+            (Some(hosts), Some(line)) => Some(Proxy::start(line, hosts, denials).map_err(could_not_start)?),
+            _ => None,
+        };
         let workspace = inner.grants.can_write().then_some((&inner.root, marks.usage));
         let own = scratch.as_ref().map(|scratch| (&scratch.root, Usage::default()));
         let disks = workspace.into_iter().chain(own);
@@ -340,6 +378,15 @@ impl Inner {
     fn wants(&self, layer: Layer) -> bool {
         wanted(layer, &self.left_out)
     }
+}
+
+/// The hosts that commands under a policy can reach.
+fn network(policy: &Policy) -> Result<Option<Hosts>, Error> {
+    let net = &policy.net;
+    if policy.tier < Tier::ExecNet || net.mode != NetMode::Proxy || net.allow.is_empty() {
+        return Ok(None);
+    }
+    Hosts::parse(&net.allow).map(Some)
 }
 
 /// Longest command line; the kernel takes 128 KiB in one argument.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::expected::{Expected, What};
 use super::host::{self, System};
 use super::landlock;
+use super::outside::Outside;
 use crate::command::limits::Limits;
 use crate::error::{Error, Kind};
 use crate::fs::Root;
@@ -118,6 +119,20 @@ impl Plan {
         self.rules.devices.extend(host::DEVICES.iter().map(|path| (*path).to_owned()));
     }
 
+    /// What lies outside of the workspace and can be read, from `source`. It neither holds the workspace nor lies in it.
+    pub(super) fn outside(&mut self, outside: &Outside, source: &Path, around: bool) {
+        self.rules.read.extend(outside.real.to_str().map(str::to_owned));
+        if !around {
+            return;
+        }
+        self.tree(source.to_owned(), outside.real.clone(), false, outside.identity);
+        // Where a link led to it; one that lies in what is mounted already leads there by itself.
+        let mounted = |path: &Path| self.expected.iter().any(|other| path.starts_with(Path::new(&other.at)));
+        if let Some(alias) = outside.alias.clone().filter(|alias| !mounted(alias)) {
+            self.tree(source.to_owned(), alias, false, outside.identity);
+        }
+    }
+
     fn workspace(
         &mut self,
         at: &Path,
@@ -190,8 +205,9 @@ impl Plan {
         let covered: BTreeSet<&Path> = covers.iter().map(|mark| mark.path.as_path()).collect();
         let hidden = |path: &Path| path.ancestors().skip(1).any(|above| covered.contains(above));
         self.expected.retain(|expected| {
+            // What lies outside of the workspace has no cover.
             let path = Path::new(&expected.at).strip_prefix(at);
-            path.is_ok_and(|path| !hidden(path))
+            path.map_or(true, |path| !hidden(path))
         });
         for mark in covers.iter().filter(|mark| !hidden(&mark.path)) {
             let target = at.join(&mark.path);

@@ -30,6 +30,8 @@ const WORKSPACE_PATH: &std::ffi::CStr = c"/tmp/workspace";
 pub(super) struct Task {
     /// The workspace, by its descriptor.
     pub(super) workspace: RawFd,
+    /// What lies outside of the workspace and can be read, by its descriptors, and whether each is a directory.
+    pub(super) outside: Vec<(RawFd, bool)>,
     /// The stage's program, by its descriptor; the one that the commands' user can start takes its number.
     pub(super) stage: RawFd,
 }
@@ -60,17 +62,38 @@ fn prepare(task: &Task) -> Result<(), (Layer, &'static str, io::Error)> {
     let workspace = copy(task.workspace)
         .map_err(at("map the owners of the workspace (its file system may not be able to)"))?;
     let program = copy(task.stage).map_err(at("map the owners of the stage's program"))?;
+    let readable = |(outside, _): &(RawFd, bool)| {
+        // It is only read. Where its file system cannot map owners, what others may read of it can be.
+        copy(*outside).or_else(|_| sys::clone_mount(sys::borrow(*outside)?))
+    };
+    let outside: Result<Vec<_>, io::Error> = task.outside.iter().map(readable).collect();
+    let outside = outside.map_err(at("copy the mount of what [mcp.NAME] read names"))?;
     sys::unshare(libc::CLONE_NEWNS).map_err(at("make a mount namespace (this needs CAP_SYS_ADMIN)"))?;
     sys::make_mounts_private().map_err(at("keep mounts private"))?;
     // From here on nothing of the machine's /tmp is needed: what was in it is held by the two mounts.
     sys::mount_tmpfs(c"/tmp").map_err(at("mount a place to work in"))?;
     std::fs::create_dir(WORKSPACE).map_err(at("make a place for the workspace"))?;
     sys::attach_mount(workspace.as_fd(), WORKSPACE_PATH).map_err(at("mount the workspace"))?;
+    for (number, (mount, (_, directory))) in outside.iter().zip(&task.outside).enumerate() {
+        let place = outside_place(number);
+        let made = if *directory { std::fs::create_dir(&place) } else { std::fs::write(&place, "") };
+        made.map_err(at("make a place for what can be read"))?;
+        let place = std::ffi::CString::new(place).map_err(|why| at("name a place")(why.into()))?;
+        sys::attach_mount(mount.as_fd(), &place).map_err(at("mount what can be read"))?;
+    }
     // It is started from its mount, which is nowhere: a program that was replaced meanwhile has no place any more.
     sys::take_number(program.as_fd(), task.stage).map_err(at("pass the stage on"))?;
-    sys::close_on_exec(task.workspace).map_err(at("keep the workspace's descriptor"))?;
+    let passed = task.outside.iter().map(|(outside, _)| *outside).chain([task.workspace]);
+    for descriptor in passed {
+        sys::close_on_exec(descriptor).map_err(at("keep the workspace's descriptor"))?;
+    }
     std::env::set_current_dir("/").map_err(at("leave the directory it was started in"))?;
     sys::become_user(USER).map_err(at("become the user of commands"))
+}
+
+/// Where the outer stage puts what lies outside of the workspace and can be read.
+pub(super) fn outside_place(number: usize) -> String {
+    format!("/tmp/outside-{number}")
 }
 
 /// A user namespace in which root is the user of commands, and everybody else who they are.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::{Commands, could_not_start};
 use crate::command::Ran;
 use crate::error::{Error, Kind};
+use crate::net::Denials;
 
 /// A service has no end of its own; a year is as good as none.
 pub(super) const WALL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -23,6 +24,8 @@ const GRACE: Duration = Duration::from_millis(500);
 pub(super) struct TalkPipes {
     pub(super) input: PipeReader,
     pub(super) output: PipeWriter,
+    /// What it was kept from reaching.
+    pub(super) denials: Arc<Denials>,
 }
 
 /// A confined command that is talked to. Dropping it ends the command.
@@ -47,6 +50,7 @@ pub(super) struct TalkPipes {
 pub struct Service {
     pipes: Option<(PipeWriter, PipeReader)>,
     stop: Arc<AtomicBool>,
+    denials: Arc<Denials>,
     thread: Option<JoinHandle<Result<Ran, Error>>>,
 }
 
@@ -68,13 +72,14 @@ impl Commands {
         let (input, to_input) = std::io::pipe().map_err(could_not_start)?;
         let (from_output, output) = std::io::pipe().map_err(could_not_start)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (talk, stopped) = (TalkPipes { input, output }, stop.clone());
+        let denials = Arc::<Denials>::default();
+        let (talk, stopped) = (TalkPipes { input, output, denials: denials.clone() }, stop.clone());
         let commands = self.clone();
         let thread = std::thread::Builder::new()
             .name("toolgate-service".to_owned())
             .spawn(move || commands.carry_out(&line, Some(talk), stopped))
             .map_err(could_not_start)?;
-        Ok(Service { pipes: Some((to_input, from_output)), stop, thread: Some(thread) })
+        Ok(Service { pipes: Some((to_input, from_output)), stop, denials, thread: Some(thread) })
     }
 }
 
@@ -82,6 +87,19 @@ impl Service {
     /// The writing end of its standard input and the reading end of its standard output, once.
     pub fn take_pipes(&mut self) -> Option<(PipeWriter, PipeReader)> {
         self.pipes.take()
+    }
+
+    /// What it was kept from reaching, as host, port and reason: what came since the first `from` of them.
+    ///
+    /// ```no_run
+    /// # fn told(service: &toolgate_sandbox::command::Service) {
+    /// for denied in service.unreached(0) {
+    ///     eprintln!("{denied}");
+    /// }
+    /// # }
+    /// ```
+    pub fn unreached(&self, from: usize) -> Vec<String> {
+        self.denials.since(from)
     }
 
     /// Ends it and all it started, and says how it ended and what it wrote to standard error. Whoever has its pipes closes

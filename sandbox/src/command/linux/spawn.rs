@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::machine::Outer;
 use super::program::by_number;
@@ -18,6 +18,7 @@ use crate::command::{Layer, Setup};
 use crate::error::{Error, Kind};
 use crate::fs::marks::{Marked, Marks};
 use crate::grants::Scope;
+use crate::net::{self, PORT};
 use crate::policy::Policy;
 
 /// The user and group a command sees itself as.
@@ -32,17 +33,21 @@ struct Pipes {
     talk: Option<TalkPipes>,
     /// What the broker notes, where there is one.
     record: Option<OwnedFd>,
+    /// The command's own end of the line that the proxy's listener comes through.
+    door: Option<OwnedFd>,
 }
 
 impl Pipes {
     fn new(talk: Option<TalkPipes>, broker: bool) -> std::io::Result<Self> {
         let record = broker.then(host::record).transpose()?;
-        Ok(Self { output: std::io::pipe()?, status: std::io::pipe()?, info: std::io::pipe()?, talk, record })
+        let (output, status, info) = (std::io::pipe()?, std::io::pipe()?, std::io::pipe()?);
+        Ok(Self { output, status, info, talk, record, door: None })
     }
 }
 
 impl Inner {
-    /// Starts a command; `scratch` is where the reduced tier's temporary files go.
+    /// Starts a command; `scratch` is where the reduced tier's temporary files go. With the line that the proxy's listener
+    /// comes through, where there is to be one.
     pub(super) fn spawn(
         &self,
         command: &str,
@@ -50,21 +55,25 @@ impl Inner {
         group: Option<&cgroup::Group>,
         scratch: Option<&Scratch>,
         talk: Option<TalkPipes>,
-    ) -> Result<Started, Error> {
+    ) -> Result<(Started, Option<OwnedFd>), Error> {
         let broker = self.grants.can_write() && self.wants(Layer::Broker);
-        let pipes = Pipes::new(talk, broker).map_err(could_not_start)?;
+        let mut pipes = Pipes::new(talk, broker).map_err(could_not_start)?;
+        let line = self.network.is_some().then(sys::line).transpose().map_err(could_not_start)?;
+        let (ours, theirs) = line.unzip();
+        pipes.door = theirs;
         if self.machine.has_owner() {
             // So that a command can open its own output again, as by /dev/stderr. Where there is no such user, the owner's
             // stage says so.
             let user = rustix::fs::Uid::from_raw(owner::USER);
             let _ = rustix::fs::fchown(&pipes.output.1, Some(user), None);
         }
-        match (&self.machine.outer, scratch) {
+        let started = match (&self.machine.outer, scratch) {
             (Outer::Nothing { .. }, Some(scratch)) => {
                 self.spawn_reduced(command, marks, group, scratch, pipes)
             }
             _ => self.spawn_in_namespaces(command, marks, group, pipes),
-        }
+        };
+        Ok((started?, ours))
     }
 
     fn spawn_in_namespaces(
@@ -79,7 +88,13 @@ impl Inner {
         let owner = self.machine.has_owner();
         let source = if owner { Path::new(owner::WORKSPACE) } else { workspace.as_path() };
         let around = self.wants(Layer::Mounts);
-        let plan = mounts::plan(&workspace, source, &self.root, &self.grants, marks, &self.limits, around)?;
+        let mut plan =
+            mounts::plan(&workspace, source, &self.root, &self.grants, marks, &self.limits, around)?;
+        for (number, outside) in self.outside.iter().enumerate() {
+            let prepared = PathBuf::from(owner::outside_place(number));
+            plan.outside(outside, if owner { &prepared } else { &outside.real }, around);
+        }
+        plan.rules.connect = self.network.as_ref().map(|_| PORT);
         let people =
             host::memory_file("passwd", &format!("sandbox:x:{USER}:{USER}::{}:/bin/sh\n", mounts::HOME));
         let groups = host::memory_file("group", &format!("sandbox:x:{USER}:\n"));
@@ -91,7 +106,15 @@ impl Inner {
             rules: plan.rules.clone(),
             expected: plan.expected.clone(),
             outside: self.outside(),
-            owner: owner.then(|| owner::Task { workspace: directory.as_raw_fd(), stage: stage.as_raw_fd() }),
+            owner: owner.then(|| owner::Task {
+                workspace: directory.as_raw_fd(),
+                outside: self
+                    .outside
+                    .iter()
+                    .map(|outside| (outside.handle.as_raw_fd(), outside.directory))
+                    .collect(),
+                stage: stage.as_raw_fd(),
+            }),
             ..self.task(command, shown, mounts::PROBE.to_owned(), marks, group, &pipes)?
         };
         let Outer::Bubblewrap { program, .. } = &self.machine.outer else { return Err(unfit()) };
@@ -119,6 +142,7 @@ impl Inner {
         let mut kept = vec![&people, &groups, &stage];
         if owner {
             kept.extend([&directory, &bubblewrap]);
+            kept.extend(self.outside.iter().map(|outside| &outside.handle));
         }
         self.launch(process, &task, group, pipes, &kept)
     }
@@ -135,8 +159,10 @@ impl Inner {
         let shown = workspace.to_str().ok_or_else(unfit)?.to_owned();
         let (life, held) = std::io::pipe().map_err(could_not_start)?;
         let life = OwnedFd::from(life);
+        let mut rules = reduced::rules(&self.root, &self.grants, marks, scratch)?;
+        rules.read.extend(self.outside.iter().filter_map(|outside| outside.real.to_str().map(str::to_owned)));
         let mut task = stage::Task {
-            rules: reduced::rules(&self.root, &self.grants, marks, scratch)?,
+            rules,
             reduced: Some(stage::Reduced {
                 info: pipes.info.1.as_raw_fd(),
                 life: life.as_raw_fd(),
@@ -174,7 +200,7 @@ impl Inner {
             directory,
             probe,
             identity: if whole { Some(self.root.identity()?) } else { None },
-            environment: self.environment.clone(),
+            environment: self.environment.0.clone(),
             limits: self.limits.clone(),
             rules: Default::default(),
             expected: Vec::new(),
@@ -189,6 +215,7 @@ impl Inner {
                 led_to: marks.led_to.iter().map(|path| path.as_str().to_owned()).collect(),
                 links: marks.protected.iter().any(|mark| matches!(mark.what, Marked::Link(_))),
             }),
+            door: pipes.door.as_ref().map(|door| door.as_raw_fd()),
             group: group.is_some(),
             owner: None,
             reduced: None,
@@ -206,12 +233,13 @@ impl Inner {
     ) -> Result<Started, Error> {
         let task = serde_json::to_string(task).map_err(|why| could_not_start(why.into()))?;
         let task = host::memory_file("task", &task).map_err(could_not_start)?;
-        let Pipes { output, status, info, talk, record } = pipes;
+        let Pipes { output, status, info, talk, record, door } = pipes;
         let (input, answers) = talk.map(|talk| (talk.input, talk.output)).unzip();
         let kept: Vec<RawFd> = [status.1.as_raw_fd(), info.1.as_raw_fd()]
             .into_iter()
             .chain(input.as_ref().map(|input| input.as_raw_fd()))
             .chain(record.as_ref().map(|record| record.as_raw_fd()))
+            .chain(door.as_ref().map(|door| door.as_raw_fd()))
             .chain(kept.iter().map(|fd| fd.as_raw_fd()))
             .collect();
         let doors = group.map(cgroup::Group::doors).unwrap_or_default();
@@ -234,7 +262,7 @@ impl Inner {
         });
         let child = process.spawn().map_err(could_not_start)?;
         // The writing ends go here, those in the process's description too, so that the pipes end with their processes.
-        drop((process, status.1, info.1, input));
+        drop((process, status.1, info.1, input, door));
         Ok(Started { child, output: output.0, status: status.0, info: info.0, life: None, record })
     }
 
@@ -272,29 +300,51 @@ fn unfit() -> Error {
     Error::new(Kind::Denied, "commands cannot run in this workspace: its path is not Unicode, or gone")
 }
 
-/// The environment of commands: what is said here, and what the policy passes on.
-pub(super) fn environment(policy: &Policy, setup: &Setup) -> Vec<(String, String)> {
-    let own = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    if !wanted(Layer::Environment, setup.left_out()) {
-        return own.collect();
+/// The environment of commands: what is said here, and what the policy sets and passes on. Its values may be secrets.
+#[derive(Clone)]
+pub(super) struct Environment(Vec<(String, String)>);
+
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
     }
-    let fixed = [
-        ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"),
-        ("HOME", mounts::HOME),
-        ("TMPDIR", "/tmp"),
-        ("USER", "sandbox"),
-        ("LOGNAME", "sandbox"),
-        ("LANG", "C.UTF-8"),
-    ];
-    let mut environment: Vec<(String, String)> =
-        fixed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    for (name, value) in own.filter(|(name, _)| policy.env_pass.contains(name)) {
-        // Where these lead is the sandbox's to say.
-        if !["PATH", "HOME", "TMPDIR"].contains(&name.as_str()) {
-            environment.retain(|(other, _)| *other != name);
-            environment.push((name, value));
+}
+
+impl Environment {
+    pub(super) fn of(policy: &Policy, setup: &Setup) -> Self {
+        let own = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        if !wanted(Layer::Environment, setup.left_out()) {
+            return Self(own.collect());
         }
+        let mut environment = Self(Vec::new());
+        for (name, value) in [
+            ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"),
+            ("HOME", mounts::HOME),
+            ("TMPDIR", "/tmp"),
+            ("USER", "sandbox"),
+            ("LOGNAME", "sandbox"),
+            ("LANG", "C.UTF-8"),
+        ] {
+            environment.set(name, value.to_owned());
+        }
+        for (name, value) in own.filter(|(name, _)| policy.env_pass.contains(name)) {
+            // Where these lead is the sandbox's to say.
+            if !["PATH", "HOME", "TMPDIR"].contains(&name.as_str()) {
+                environment.set(&name, value);
+            }
+        }
+        for (name, value) in &policy.env_set {
+            environment.set(name, value.reveal().to_owned());
+        }
+        if matches!(super::network(policy), Ok(Some(_))) {
+            net::variables().for_each(|(name, value)| environment.set(name, value));
+        }
+        environment
     }
-    environment
+
+    fn set(&mut self, name: &str, value: String) {
+        self.0.retain(|(other, _)| other != name);
+        self.0.push((name.to_owned(), value));
+    }
 }

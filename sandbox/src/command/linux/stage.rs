@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::expected::Expected;
 use super::seccomp::Around;
-use super::{broker, landlock, owner, reaper, rlimits, seccomp, sys};
+use super::{broker, door, landlock, owner, reaper, rlimits, seccomp, sys};
 use crate::command::layer::{Held, Layer, Status, wanted};
 use crate::command::limits::Limits;
 
@@ -63,6 +63,8 @@ pub(super) struct Task {
     pub(super) input: Option<RawFd>,
     /// The broker beside the command, where it can write to the workspace.
     pub(super) broker: Option<broker::Task>,
+    /// Where the listener of the proxy goes, if there is one.
+    pub(super) door: Option<RawFd>,
     /// Whether a control group counts memory.
     pub(super) group: bool,
     /// What the outer stage does first, where there is one.
@@ -154,6 +156,9 @@ fn confine(task: &Task) -> Result<Held, Status> {
     for expected in &task.expected {
         expected.check().map_err(|why| refused(Layer::Mounts, &why))?;
     }
+    if let Some(door) = task.door {
+        door::open(door, &task.outside)?;
+    }
     sys::no_new_privs().map_err(refuse(Layer::Seccomp))?;
     let line = part(task)?;
     let mut held = Held { broker: line.is_some(), ..Held::default() };
@@ -162,7 +167,7 @@ fn confine(task: &Task) -> Result<Held, Status> {
         rlimits::set(&task.limits, others + u64::from(held.broker)).map_err(refuse(Layer::Limits))?;
         held.limits = true;
     }
-    let around = Around { reduced: task.reduced.is_some(), group: task.group };
+    let around = Around { reduced: task.reduced.is_some(), group: task.group, network: task.door.is_some() };
     let filters = seccomp::compile(around).map_err(|why| refused(Layer::Seccomp, &why.to_string()))?;
     if wanted(Layer::Landlock) {
         held.landlock = landlock::confine(&task.rules, task.landlock)
@@ -215,7 +220,7 @@ fn check_broker(probe: &str) -> Result<(), Status> {
     }
 }
 
-fn refused(layer: Layer, why: &str) -> Status {
+pub(super) fn refused(layer: Layer, why: &str) -> Status {
     Status::Refused { layer, why: why.to_owned() }
 }
 
@@ -253,9 +258,7 @@ fn check(task: &Task, held: &Held) -> Result<(), Status> {
     if held.seccomp && field("Seccomp") != "2" {
         return Err(refused(Layer::Seccomp, "no filter is in force"));
     }
-    if held.seccomp && sys::network_socket().is_ok() {
-        return Err(refused(Layer::Seccomp, "a network socket can be made"));
-    }
+    door::check(task.door.is_some(), held)?;
     if File::create("/toolgate-probe").is_ok() {
         return Err(refused(Layer::Mounts, "the root directory can be written"));
     }
@@ -267,7 +270,7 @@ fn check(task: &Task, held: &Held) -> Result<(), Status> {
 }
 
 /// None of the machine's own namespaces is this process's.
-fn check_namespaces(outside: &[(Layer, String)]) -> Result<(), Status> {
+pub(super) fn check_namespaces(outside: &[(Layer, String)]) -> Result<(), Status> {
     for (layer, theirs) in outside {
         let kind = theirs.split(':').next().unwrap_or_default();
         match Path::new("/proc/self/ns").join(kind).read_link() {

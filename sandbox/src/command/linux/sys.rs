@@ -488,7 +488,7 @@ pub(super) fn send_descriptor(line: BorrowedFd<'_>, sent: BorrowedFd<'_>) -> io:
 }
 
 /// The descriptor that is sent next; nothing if the other end is gone.
-pub(super) fn receive_descriptor(line: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn receive_descriptor(line: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut message = RecvAncillaryBuffer::new(&mut space);
@@ -578,10 +578,10 @@ fn code_of(status: libc::c_int) -> i32 {
     }
 }
 
-/// A socket for the network, for a stage to find out that there is none to be had.
-pub(super) fn network_socket() -> io::Result<OwnedFd> {
+/// A socket, for a stage to find out that there is none to be had.
+pub(super) fn socket(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: the call takes numbers only.
-    let fd = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) }.into())?;
+    let fd = check(unsafe { libc::socket(family, kind, 0) }.into())?;
     let fd = RawFd::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
     // SAFETY: the call made this descriptor and nothing else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })

@@ -26,6 +26,8 @@ pub(super) struct Around {
     pub(super) reduced: bool,
     /// There is a control group, which counts memory that belongs to no process.
     pub(super) group: bool,
+    /// There is a proxy to be connected to.
+    pub(super) network: bool,
 }
 
 /// Each of these bits in `clone`'s flags makes a namespace.
@@ -177,7 +179,42 @@ fn refused(around: Around) -> Result<Rules, seccompiler::Error> {
     if around.reduced {
         rules.extend(refused_without_namespaces()?);
     }
+    if around.network {
+        connecting(&mut rules)?;
+    }
     Ok(rules)
+}
+
+/// Lets connections by TCP be made, and nothing else of sockets: no datagrams, nobody is listened for, and a pair cannot be
+/// led to another place. Where they go is the network namespace's to say.
+fn connecting(rules: &mut Rules) -> Result<(), seccompiler::Error> {
+    let is = |argument: u8, op: Op, value: i32| {
+        SeccompCondition::new(argument, Width::Dword, op, u64::from(value.unsigned_abs()))
+    };
+    // The kind is the lower four bits, of which a stream has the first alone.
+    let kinds = |argument: u8| -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+        let bit =
+            |bit: i32| SeccompRule::new(vec![is(argument, Op::MaskedEq(bit.unsigned_abs().into()), bit)?]);
+        [2, 4, 8].into_iter().map(bit).collect()
+    };
+    let mut socket = kinds(1)?;
+    socket.push(SeccompRule::new(vec![is(0, Op::Ne, libc::AF_INET)?])?);
+    // Other protocols of streams are not held to a port by Landlock.
+    socket.push(SeccompRule::new(vec![is(2, Op::Ne, 0)?, is(2, Op::Ne, libc::IPPROTO_TCP)?])?);
+    rules.insert(libc::SYS_socket, socket);
+    rules.remove(&libc::SYS_connect);
+    // A datagram socket of a pair could be connected to a service of this machine that listens in the workspace.
+    rules.entry(libc::SYS_socketpair).or_default().extend(kinds(1)?);
+    // Of TCP's own options none that puts another protocol on top. Of IP's own, Node sets the type of service, and ends where it
+    // cannot.
+    let level = [libc::SOL_SOCKET, libc::IPPROTO_TCP, libc::IPPROTO_IP].map(|level| is(1, Op::Ne, level));
+    let levels = level.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let upper = vec![is(1, Op::Eq, libc::IPPROTO_TCP)?, is(2, Op::Eq, libc::TCP_ULP)?];
+    let other =
+        vec![is(1, Op::Eq, libc::IPPROTO_IP)?, is(2, Op::Ne, libc::IP_TOS)?, is(2, Op::Ne, libc::IP_TTL)?];
+    let options = [levels, upper, other].into_iter().map(SeccompRule::new).collect::<Result<_, _>>()?;
+    rules.insert(libc::SYS_setsockopt, options);
+    Ok(())
 }
 
 fn refused_without_namespaces() -> Result<Rules, seccompiler::Error> {
@@ -235,7 +272,7 @@ mod tests {
     use super::*;
 
     const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
-    const FULL: Around = Around { reduced: false, group: true };
+    const FULL: Around = Around { reduced: false, group: true, network: false };
 
     fn errno(errno: i32) -> u32 {
         libc::SECCOMP_RET_ERRNO | errno.unsigned_abs()
@@ -340,12 +377,58 @@ mod tests {
     }
 
     #[test]
+    fn with_a_proxy_connections_are_made_by_tcp_and_in_no_other_way() {
+        let with = Around { network: true, ..FULL };
+        const TCP: u64 = 6;
+        for (call, arguments, said) in [
+            (libc::SYS_socket, [2, 1, 0], ALLOW),
+            (libc::SYS_socket, [2, 0o2004001, TCP], ALLOW),
+            (libc::SYS_socket, [2, 2, 0], errno(libc::EPERM)),
+            (libc::SYS_socket, [2, 3, TCP], errno(libc::EPERM)),
+            (libc::SYS_socket, [2, 5, 132], errno(libc::EPERM)),
+            // MPTCP, and SCTP as a stream.
+            (libc::SYS_socket, [2, 1, 262], errno(libc::EPERM)),
+            (libc::SYS_socket, [2, 1, 132], errno(libc::EPERM)),
+            (libc::SYS_socket, [10, 1, 0], errno(libc::EPERM)),
+            (libc::SYS_socket, [1, 1, 0], errno(libc::EPERM)),
+            (libc::SYS_socket, [16, 3, 0], errno(libc::EPERM)),
+            (libc::SYS_socket, [40, 1, 0], errno(libc::EPERM)),
+            (libc::SYS_connect, [3, 0, 16], ALLOW),
+            (libc::SYS_bind, [3, 0, 16], errno(libc::EPERM)),
+            (libc::SYS_listen, [3, 1, 0], errno(libc::ENOSYS)),
+            (libc::SYS_sendmsg, [3, 0, 0], errno(libc::EPERM)),
+            (libc::SYS_socketpair, [1, 1, 0], ALLOW),
+            (libc::SYS_socketpair, [1, 0o2000001, 0], ALLOW),
+            (libc::SYS_socketpair, [1, 2, 0], errno(libc::EPERM)),
+            (libc::SYS_socketpair, [1, 3, 0], errno(libc::EPERM)),
+            (libc::SYS_socketpair, [1, 5, 0], errno(libc::EPERM)),
+            (libc::SYS_socketpair, [2, 1, 0], errno(libc::EPERM)),
+            (libc::SYS_setsockopt, [3, 1, 9], ALLOW),
+            (libc::SYS_setsockopt, [3, TCP, 1], ALLOW),
+            (libc::SYS_setsockopt, [3, TCP, 31], errno(libc::EPERM)),
+            (libc::SYS_setsockopt, [3, 0, 1], ALLOW),
+            (libc::SYS_setsockopt, [3, 0, 64], errno(libc::EPERM)),
+            (libc::SYS_setsockopt, [3, 41, 26], errno(libc::EPERM)),
+        ] {
+            let [a, b, c] = arguments;
+            assert_eq!(says(with, call, [a, b, c, 0, 0, 0]), said, "{call} {arguments:?}");
+        }
+        // The control: without one there are none.
+        for (call, arguments) in
+            [(libc::SYS_socket, [2, 1, 0, 0, 0, 0]), (libc::SYS_connect, [3, 0, 16, 0, 0, 0])]
+        {
+            assert_eq!(says(FULL, call, arguments), errno(libc::EPERM));
+        }
+        assert_eq!(says(with, libc::SYS_sendto, [3, 0, 0, 0, 1, 16]), errno(libc::EPERM));
+    }
+
+    #[test]
     fn what_nothing_counts_is_there_only_with_a_group() {
         for call in COUNTED_BY_GROUP {
-            let alone = says(Around { reduced: false, group: false }, *call, [0; 6]);
+            let alone = says(Around { group: false, ..FULL }, *call, [0; 6]);
             assert_eq!((alone, says(FULL, *call, [0; 6])), (errno(libc::ENOSYS), ALLOW), "{call}");
         }
-        let reduced = Around { reduced: true, group: true };
+        let reduced = Around { reduced: true, ..FULL };
         assert_eq!(says(reduced, libc::SYS_memfd_create, [0; 6]), ALLOW);
         assert_eq!(says(reduced, libc::SYS_shmget, [0; 6]), errno(libc::EPERM));
         assert_eq!(says(reduced, libc::SYS_prlimit64, [0; 6]), ALLOW);
