@@ -7,6 +7,7 @@ use serde_json::Value;
 use toolgate_chat::{EFFECT, LOOKUP, ToolCall, ToolChoice, ToolName, ToolSpec};
 use toolgate_grammar::{Contract, Options, Place, Schema, Undeclared, compile};
 
+use super::failures::with_refusals;
 use super::field::Field;
 use super::form::Form;
 use super::history::Conversation;
@@ -50,7 +51,8 @@ impl Ask {
     /// # Errors
     /// What contradicts itself.
     pub(super) fn settled(mut self, root: &Field<'_>) -> Result<Self, Refusal> {
-        self.conversation.transcript = self.tools.names.told(self.conversation.transcript);
+        let told = self.tools.names.told(self.conversation.transcript);
+        self.conversation.transcript = with_refusals(told, &self.tools.specs);
         if self.conversation.begun.is_some()
             && matches!(self.choice, ToolChoice::Required | ToolChoice::Only(_))
         {

@@ -12,10 +12,10 @@ use serde_json::json;
 use super::anthropic::{self, Anthropic};
 use super::api::Api;
 use super::ask::Ask;
+use super::failures::without_superseded;
 use super::http::{self, RequestId};
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
-use super::superseded::without_superseded;
 use super::turn;
 use crate::engine::{Sampling, TurnRequest};
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
-use super::superseded::advised;
+use super::failures::advised;
 use crate::agent::open::{self, Open};
 use crate::words::verbs;
 

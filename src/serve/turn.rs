@@ -12,6 +12,7 @@ use toolgate_chat::{ToolCall, ToolChoice};
 use toolgate_infer::{StopReason, TurnDecision};
 
 use super::ask::{Ask, Tools};
+use super::failures::without_superseded;
 use super::form::Form;
 use super::gate;
 use super::metrics::Ended;
@@ -19,7 +20,6 @@ use super::midway::Midway;
 use super::prefill::{Prefilling, Progress};
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
-use super::superseded::without_superseded;
 use super::time::{Time, Waited, Watch};
 use super::told::Told;
 use crate::agent::{self, Agent};

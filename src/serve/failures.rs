@@ -1,6 +1,6 @@
-//! Calls of a client's run that failed for want of another one which was made since: the model is shown what they were about, not the
-//! texts that they had.
+//! The failures of a client's run: which results are some, what they advise, and what is shown of those whose advice was taken.
 //!
+//! Of a call that failed for want of another one which was made since, the model is shown what it was about, not the texts that it had.
 //! Why: a small model copies itself. Told "Read it first", it reads the file, and then writes the edit that it wrote before it had read it,
 //! with text that the file does not have. Shown that an edit of the file was tried, and what stands in it, it writes what stands there.
 //! Shown the file alone, it goes on reading others.
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::Value;
-use toolgate_chat::{Message, ToolCall, ToolReply, ToolSpec, Transcript};
+use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
 use crate::words::{holds_word, name_parts};
 
@@ -26,6 +26,30 @@ pub(super) fn advised<'a>(
         name != failure.name && is_name(name) && holds_word(&failure.content, name)
     })
 }
+
+/// A conversation in which the changes that were refused are failures: not every API has a place for it, so the text has to tell. It
+/// names another tool as what to do first, in its first line; behind it may stand what is in a file.
+pub(super) fn with_refusals(transcript: Transcript, tools: &[ToolSpec]) -> Transcript {
+    let changes =
+        |name: &str| tools.iter().any(|tool| tool.name.as_str() == name && tool.effect == Effect::Changes);
+    let told = |mut reply: ToolReply| {
+        let line = reply.content.trim_start().lines().next().unwrap_or_default().to_owned();
+        let says_when = FIRST.iter().any(|word| holds_word(&line, word));
+        if !reply.is_error && changes(&reply.name) && says_when {
+            let said = ToolReply { content: line, ..reply.clone() };
+            reply.is_error = advised(&said, tools).next().is_some();
+        }
+        reply
+    };
+    let read = transcript.iter().cloned().map(|message| match message {
+        Message::Tool(replies) => Message::Tool(replies.into_iter().map(told).collect()),
+        other => other,
+    });
+    read.collect()
+}
+
+/// What a refusal says when to do what it names.
+const FIRST: [&str; 2] = ["first", "before"];
 
 /// A conversation in which the failed calls of its run whose advice was taken have no more than what they share with the call that was
 /// made instead.
@@ -82,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    const FIRST: &str = "File has not been read yet. Read it first before writing to it.";
+    const UNREAD: &str = "File has not been read yet. Read it first before writing to it.";
 
     /// The calls of a run as they are shown, each of a tool, a path, a text, and what came of it; nothing is a success.
     fn shown(turns: &[&[(&str, &str, &str)]]) -> Vec<String> {
@@ -113,10 +137,10 @@ mod tests {
 
     #[test]
     fn of_a_failed_call_whose_advice_was_taken_what_it_was_about_is_left() {
-        let (edit, read) = (("Edit", "a", FIRST), ("Read", "a", ""));
+        let (edit, read) = (("Edit", "a", UNREAD), ("Read", "a", ""));
         assert_eq!(shown(&[&[edit]]), ["Edit a8"], "nothing was done about it");
         assert_eq!(shown(&[&[edit], &[read]]), ["Edit a", "Read a"]);
-        assert_eq!(shown(&[&[edit, ("Edit", "b", FIRST)], &[read]]), ["Edit a", "Edit b8", "Read a"]);
+        assert_eq!(shown(&[&[edit, ("Edit", "b", UNREAD)], &[read]]), ["Edit a", "Edit b8", "Read a"]);
         assert_eq!(shown(&[&[edit], &[read], &[("Edit", "a", "")]]), ["Edit a", "Read a", "Edit a8"]);
         assert_eq!(shown(&[&[edit, read]]), ["Edit a", "Read a"]);
         assert_eq!(shown(&[&[edit], &[("Read", "b", "")]]), ["Edit a8", "Read b"], "another file was read");
@@ -144,10 +168,29 @@ mod tests {
         let earlier = Transcript::new()
             .with(Message::User("Edit a".into()))
             .with(Message::calls([call.clone()]))
-            .with(Message::Tool(vec![ToolReply::error(&call, FIRST)]))
+            .with(Message::Tool(vec![ToolReply::error(&call, UNREAD)]))
             .with(Message::answer("It was not read."))
             .with(Message::User("Read it then".into()));
         let tools = [ToolSpec::new("Read", "", json!({"type": "object"})).unwrap()];
         assert!(matches!(without_superseded(&earlier, &tools), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_change_that_was_refused_is_a_failure_though_only_its_text_says_so() {
+        let tool = |name: &str, effect| ToolSpec::new(name, "", json!({})).unwrap().with_effect(effect);
+        let tools = [tool("edit", Effect::Changes), tool("read_file", Effect::Reads)];
+        let is_failure = |name: &str, content: &str| {
+            let call = ToolCall::new(name, serde_json::Map::new());
+            let told = Transcript::new()
+                .with(Message::calls([call.clone()]))
+                .with(Message::Tool(vec![ToolReply::ok(&call, content)]));
+            let read = with_refusals(told, &tools);
+            read.calls_of_run().first().and_then(|(_, reply)| *reply).unwrap().is_error
+        };
+        assert!(is_failure("edit", "a.py has not been read. Use the read_file tool first to load it"));
+        assert!(is_failure("edit", "Call read_file before you edit a.py\nNothing was changed."));
+        assert!(!is_failure("edit", "a.py was changed; read_file shows it"));
+        assert!(!is_failure("edit", "a.py was changed:\n# call read_file first"), "so stands in the file");
+        assert!(!is_failure("read_file", "# call edit first, not read_file"));
     }
 }
