@@ -12,7 +12,7 @@ use toolgate_infer::{
 use super::automata::Side;
 use super::local::{Making, State};
 use super::narrow::Narrower;
-use super::repeats::is_among;
+use super::repeats::is_made;
 use super::{CallCheck, Fault, TurnEvent, place};
 use crate::Error;
 
@@ -122,7 +122,7 @@ impl<B: Backend + Send> Making<'_, B> {
     /// looks.
     fn repeated(&self, call: &ToolCall) -> Option<Fault> {
         let is_free = matches!(self.request.choice, ToolChoice::Auto | ToolChoice::Required);
-        let is_settled = || is_among(self.request.settled, call, self.request.tools);
+        let is_settled = || is_made(self.request.settled, call, self.request.tools);
         let reads = || {
             self.request
                 .tools

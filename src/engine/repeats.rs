@@ -9,10 +9,10 @@ use toolgate_chat::{Effect, ToolCall, ToolChoice, ToolName, ToolSpec};
 
 use super::TurnRequest;
 use super::changes::is_offered;
+use crate::words::{is_among, name_parts};
 
 /// What is said of a turn that is an answer for this reason.
-pub(crate) const REPEATED: &str =
-    "the model repeated a call whose result it already has, so this turn is an answer";
+pub(crate) const REPEATED: &str = "the model repeated a call whose result it already has, or would replace what it put in itself, so this turn is an answer";
 
 /// What is said of a turn whose call is another one for this reason.
 pub(crate) const REQUIRED: &str =
@@ -25,7 +25,7 @@ pub(crate) fn in_place_of(
     request: &TurnRequest<'_>,
     offered: &[ToolSpec],
 ) -> Option<ToolChoice> {
-    let is_settled = |call: &ToolCall| is_among(request.settled, call, request.tools);
+    let is_settled = |call: &ToolCall| is_made(request.settled, call, request.tools);
     let is_required = matches!(request.choice, ToolChoice::Required | ToolChoice::Only(_));
     if !is_required || calls.is_empty() || !calls.iter().all(is_settled) {
         return None;
@@ -78,13 +78,19 @@ fn is_at_same_place(made: &ToolCall, call: &ToolCall) -> bool {
     texts(made).any(|(name, text)| call.arguments.get(name).and_then(Value::as_str) == Some(text))
 }
 
-/// Whether a call takes for one argument the text that an earlier call had for another.
+/// Whether a call takes for what is to be replaced the text that an earlier call put in its place.
 fn puts_in(made: &ToolCall, call: &ToolCall) -> bool {
-    let is_new = |name: &str, text: &str| made.arguments.get(name).and_then(Value::as_str) != Some(text);
-    texts(call).any(|(name, text)| {
-        is_new(name, text) && texts(made).any(|(other, put_in)| other != name && put_in == text)
-    })
+    let named = |names: &'static str| {
+        move |(name, _): &(&str, &str)| name_parts(name).any(|part| is_among(&part, names))
+    };
+    let mut replaced = texts(call).filter(named(REPLACED));
+    replaced.any(|(_, text)| texts(made).filter(named(REPLACES)).any(|(_, put_in)| put_in == text))
 }
+
+/// How tools that replace a text name what they look for.
+const REPLACED: &str = "find old original pattern search";
+/// And what they put in its place.
+const REPLACES: &str = "new replace replacement updated";
 
 /// The arguments of a call that are texts, and say something.
 fn texts(call: &ToolCall) -> impl Iterator<Item = (&str, &str)> {
@@ -97,7 +103,7 @@ pub(super) fn drop_repeats(calls: &mut Vec<ToolCall>, settled: &[ToolCall], tool
     let mut kept: Vec<ToolCall> = Vec::with_capacity(calls.len());
     for call in calls.drain(..) {
         let is_again = kept.iter().any(|earlier| earlier.same_request(&call));
-        if !is_again && !is_among(settled, &call, tools) {
+        if !is_again && !is_made(settled, &call, tools) {
             kept.push(call);
         }
     }
@@ -105,7 +111,7 @@ pub(super) fn drop_repeats(calls: &mut Vec<ToolCall>, settled: &[ToolCall], tool
 }
 
 /// Whether one of the calls that were made asks the same as this one.
-pub(super) fn is_among(made: &[ToolCall], call: &ToolCall, tools: &[ToolSpec]) -> bool {
+pub(super) fn is_made(made: &[ToolCall], call: &ToolCall, tools: &[ToolSpec]) -> bool {
     let tool = tools.iter().find(|tool| tool.name.as_str() == call.name);
     made.iter().any(|made| match tool {
         Some(tool) => tool.same_request(made, call),
@@ -123,10 +129,11 @@ mod tests {
     use super::super::Sampling;
     use super::*;
 
-    /// A call of `edit` (path, old, new), of `read` (path) or of `run`.
+    /// A call of `edit` (path, old, new), of `move` (path, from, to), of `read` (path) or of `run`.
     fn call(words: &[&str]) -> ToolCall {
         let (name, rest) = words.split_first().unwrap();
-        let arguments = ["path", "old", "new"].iter().zip(rest);
+        let names = if *name == "move" { ["path", "from", "to"] } else { ["path", "old", "new"] };
+        let arguments = names.iter().zip(rest);
         ToolCall::new(*name, arguments.map(|(name, text)| ((*name).to_owned(), json!(text))).collect())
     }
 
@@ -140,7 +147,12 @@ mod tests {
             transcript = transcript.with(Message::calls([call])).with(Message::Tool(vec![reply]));
         }
         let tool = |name, effect| ToolSpec::new(name, "", json!({})).unwrap().with_effect(effect);
-        let tools = [("edit", Effect::Changes), ("read", Effect::Reads), ("run", Effect::Unknown)];
+        let tools = [
+            ("edit", Effect::Changes),
+            ("move", Effect::Changes),
+            ("read", Effect::Reads),
+            ("run", Effect::Unknown),
+        ];
         let (tools, sampling) = (tools.map(|(name, effect)| tool(name, effect)), Sampling::default());
         let request = TurnRequest::new(&transcript, &tools, &sampling);
         without_repeats(vec![call(next)], &request).is_some()
@@ -152,6 +164,10 @@ mod tests {
         assert!(is_left(&[], again));
         assert!(!is_left(&[set], again) && !is_left(&[set, &["edit", "b", "1", "2"]], again));
         assert!(!is_left(&[set], &["edit", "a", "2", "1"]), "nor does it take it back");
+        assert!(
+            is_left(&[&["move", "a", "1", "2"]], &["move", "a", "2", "1"]),
+            "there and back is no replacement"
+        );
         assert!(is_left(&[set], &["edit", "a", "5", "6"]) && is_left(&[set], &["edit", "b", "2", "3"]));
         assert!(is_left(&[&["!", "edit", "a", "1", "2"]], again), "it was not put in");
         assert!(!is_left(&[set, &["read", "a"]], again), "it reads what was put in");

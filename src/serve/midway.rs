@@ -31,7 +31,7 @@ pub(super) struct Midway {
 const MOST_CALLS: usize = 12;
 
 /// Times in a row that a call of which nobody knows what it does may have the same result: it may wait for something.
-const MOST_SAME: usize = 3;
+const MOST_SAME: usize = 5;
 
 impl Midway {
     /// Where the conversation stands, whose client offers these tools and, if a call is `required`, takes nothing else.
@@ -115,8 +115,8 @@ fn open_of(transcript: &Transcript, tools: &[ToolSpec], has_changed: bool) -> Op
     if has_changed { open.after_change() } else { open }
 }
 
-/// The calls that would say the same again: looks, until something may be another; changes, since the same once more changes nothing;
-/// and changes that failed, until a look or another change was made, which may have been what they failed for want of.
+/// The calls that would say the same again: looks, until something may be another; changes, since the same once more changes nothing,
+/// but for those that do more each time; and changes that failed, until a look or another change was made, which may have been what they failed for want of.
 fn settled(tools: &[ToolSpec], calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec<ToolCall> {
     let mut settled: Vec<(&ToolCall, bool)> = Vec::new();
     for (at, (call, reply)) in calls.iter().enumerate() {
@@ -128,8 +128,12 @@ fn settled(tools: &[ToolSpec], calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec
             Effect::Reads if !reply.is_error => settled.retain(|(_, is_failed_change)| !is_failed_change),
             Effect::Changes | Effect::Reads => {}
         }
-        let is_settled = effect == Effect::Changes || verbs::looks(&call.name);
-        if is_settled || is_stuck(calls.get(..=at).unwrap_or_default()) {
+        let is_settled = match effect {
+            Effect::Reads => verbs::looks(&call.name),
+            Effect::Changes if !verbs::steps(&call.name) || reply.is_error => true,
+            Effect::Changes | Effect::Unknown => is_stuck(calls.get(..=at).unwrap_or_default()),
+        };
+        if is_settled {
             settled.push((call, effect == Effect::Changes && reply.is_error));
         }
     }
@@ -198,9 +202,14 @@ mod tests {
         assert_eq!(settled(&[weather.clone(), call("bash", "x"), call("get_weather", "Rome")]), 1);
         // What it waits for may come, but not for ever.
         let waits = call("bash", "x");
-        assert_eq!(settled(&[waits.clone(), waits.clone()]), 0);
-        assert_eq!(settled(&[waits.clone(), waits.clone(), waits.clone()]), 1);
-        assert_eq!(settled(&[waits.clone(), waits.clone(), ("bash", json!({"city": "x"}), "other")]), 0);
+        let often = |times: usize| vec![waits.clone(); times];
+        assert_eq!(settled(&often(MOST_SAME - 1)), 0);
+        assert_eq!(settled(&often(MOST_SAME)), 1);
+        let last = ("bash", json!({"city": "x"}), "other");
+        assert_eq!(settled(&[often(MOST_SAME - 1), vec![last]].concat()), 0);
+        // It does more each time, and one that only passes on what time brings may be asked for long.
+        assert_eq!(settled(&[call("skip_song", "x")]), 0);
+        assert_eq!(settled(&vec![call("get_job_status", "x"); MOST_SAME]), 0);
         // A change was made, and may have made another of the weather.
         assert_eq!(settled(&[weather, call("write_file", "x")]), 1);
     }

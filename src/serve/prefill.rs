@@ -90,6 +90,11 @@ impl Prefilling {
         self.of.known().speed.seconds(done, total)
     }
 
+    /// Takes the next estimates for shorter: nothing is measured where turns are refused for one that may be wrong.
+    pub(super) fn doubt(&self) {
+        self.of.known().speed.doubt();
+    }
+
     fn log(&self, Seen { done, total, .. }: Seen) {
         let left = self.seconds_left().unwrap_or_default();
         tracing::info!(
@@ -186,6 +191,8 @@ const SPANS: usize = 32;
 const TELLING: usize = 64;
 /// Tokens of a span from which on older ones count half.
 const ENOUGH: f64 = 4_096.0;
+/// What an estimate is multiplied by after a refusal.
+const DOUBT: f64 = 0.8;
 
 /// How fast prompts were evaluated, by what stood in front.
 #[derive(Default)]
@@ -210,6 +217,11 @@ impl Speed {
             span.tokens += tokens as f64;
             span.seconds += seconds;
         }
+    }
+
+    /// What was measured may have been measured while others took the machine.
+    fn doubt(&mut self) {
+        self.0.iter_mut().for_each(|span| span.seconds *= DOUBT);
     }
 
     /// Seconds for the tokens from one place to another; `None` before anything was measured. A depth that was not is taken to
@@ -260,6 +272,11 @@ mod tests {
             assert!((told - seconds).abs() < 1e-9, "{from} to {to}: {told}");
         }
         assert!((speed.seconds(200_000, 200_100).unwrap() - 3.0).abs() < 1e-9, "behind the last span");
+        speed.doubt();
+        assert!(
+            (speed.seconds(200_000, 200_100).unwrap() - 2.4).abs() < 1e-9,
+            "who is refused is let in some time"
+        );
     }
 
     #[test]

@@ -120,6 +120,7 @@ impl Watch {
              answer that is not streamed may take {}: send \"stream\": true, or start the server with --timeout {enough}",
             self.time.limit.as_secs()
         );
+        self.prompts.doubt();
         self.refused = Some(Refusal::new(Why::Late, message));
         self.time.cancel.cancel();
     }

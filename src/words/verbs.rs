@@ -24,6 +24,12 @@ pub(crate) fn effect(tool: &str) -> Effect {
     }
 }
 
+/// Whether a call of a tool of that name does more each time, as one that adds or presses does; once more, others leave all as it is.
+#[cfg(feature = "serve")]
+pub(crate) fn steps(tool: &str) -> bool {
+    name_parts(tool).any(|part| is_among(&part, STEPS))
+}
+
 /// Whether a tool of that name looks into what is the user's own: files, notes, mail.
 pub(crate) fn looks_into_own(tool: &str) -> bool {
     let parts: Vec<String> = name_parts(tool).collect();
@@ -67,6 +73,10 @@ const CHANGES: &str = "add append apply approve archive assign book build buy ca
     publish purchase push put record register remember remove rename replace reply reserve reset restart resume run save \
     schedule send set share skip start stop store submit subscribe swap sync toggle transfer trigger turn undo uninstall \
     unlock update upgrade upload write";
+/// What does more each time.
+#[cfg(feature = "serve")]
+const STEPS: &str = "add append call click decrease draw increase log next play press previous print push roll run scroll skip step \
+    swap toggle turn type undo";
 /// Those of them that are things as well.
 const NOUNS: &str = "book build call draft export import invite log mark order patch play post press print purchase record \
     register schedule share turn";
