@@ -12,7 +12,8 @@ use super::changes::is_offered;
 use crate::words::{is_among, name_parts};
 
 /// What is said of a turn that is an answer for this reason.
-pub(crate) const REPEATED: &str = "the model repeated a call whose result it already has, or would replace what it put in itself, so this turn is an answer";
+pub(crate) const REPEATED: &str = "the model repeated a call whose result it already has, or would replace what it put in itself, \
+     so this turn is an answer";
 
 /// What is said of a turn whose call is another one for this reason.
 pub(crate) const REQUIRED: &str =

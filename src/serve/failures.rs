@@ -93,6 +93,11 @@ fn about(call: &ToolCall, is_shared: impl Fn(&str) -> bool) -> Option<ToolCall> 
     (!shared.arguments.is_empty()).then_some(shared)
 }
 
+/// Whether two calls are about the same thing.
+pub(super) fn is_at_same_place(one: &ToolCall, other: &ToolCall) -> bool {
+    texts(one).any(|text| texts(other).any(|other| text == other))
+}
+
 /// The texts among a call's arguments.
 fn texts(call: &ToolCall) -> impl Iterator<Item = &str> {
     call.arguments.values().filter_map(Value::as_str)

@@ -4,11 +4,11 @@
 //! Why: a small model that has one result answers, be it one of two things that it was asked for. Our own loop tells its engine
 //! what is open ([`crate::agent::open`]); without that no client's run would come to its second step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
-use super::failures::advised;
+use super::failures::{advised, is_at_same_place};
 use crate::agent::open::{self, Open};
 use crate::words::verbs;
 
@@ -29,6 +29,9 @@ pub(super) struct Midway {
 
 /// Calls of a run behind which nothing counts as open: a client may not bound its runs.
 const MOST_CALLS: usize = 12;
+
+/// Settled calls that are kept, the latest.
+const MOST_SETTLED: usize = 256;
 
 /// Times in a row that a call of which nobody knows what it does may have the same result: it may wait for something.
 const MOST_SAME: usize = 5;
@@ -115,29 +118,50 @@ fn open_of(transcript: &Transcript, tools: &[ToolSpec], has_changed: bool) -> Op
     if has_changed { open.after_change() } else { open }
 }
 
-/// The calls that would say the same again: looks, until something may be another; changes, since the same once more changes nothing,
-/// but for those that do more each time; and changes that failed, until a look or another change was made, which may have been what they failed for want of.
+/// The calls that would say the same again:
+///
+/// - looks, until something may be another;
+/// - changes, since the same once more changes nothing, until another one was made at the same place; but for those that do more each
+///   time;
+/// - changes that failed, until a look or another change was made, which may have been what they failed for want of.
 fn settled(tools: &[ToolSpec], calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec<ToolCall> {
-    let mut settled: Vec<(&ToolCall, bool)> = Vec::new();
+    let mut settled: VecDeque<(&ToolCall, Settled)> = VecDeque::new();
     for (at, (call, reply)) in calls.iter().enumerate() {
         let Some(reply) = reply else { continue };
         let effect = effect(tools, &call.name);
         match effect {
             Effect::Unknown => settled.clear(),
-            Effect::Changes if !reply.is_error => settled.clear(),
-            Effect::Reads if !reply.is_error => settled.retain(|(_, is_failed_change)| !is_failed_change),
+            Effect::Changes if !reply.is_error => {
+                settled.retain(|(made, kind)| *kind == Settled::Made && !is_at_same_place(made, call));
+            }
+            Effect::Reads if !reply.is_error => settled.retain(|(_, kind)| *kind != Settled::Failed),
             Effect::Changes | Effect::Reads => {}
         }
-        let is_settled = match effect {
-            Effect::Reads => verbs::looks(&call.name),
-            Effect::Changes if !verbs::steps(&call.name) || reply.is_error => true,
-            Effect::Changes | Effect::Unknown => is_stuck(calls.get(..=at).unwrap_or_default()),
+        let kind = match effect {
+            Effect::Changes if reply.is_error => Some(Settled::Failed),
+            Effect::Changes if !verbs::steps(&call.name) => Some(Settled::Made),
+            Effect::Reads => verbs::looks(&call.name).then_some(Settled::Seen),
+            Effect::Changes | Effect::Unknown => {
+                is_stuck(calls.get(..=at).unwrap_or_default()).then_some(Settled::Seen)
+            }
         };
-        if is_settled {
-            settled.push((call, effect == Effect::Changes && reply.is_error));
+        settled.extend(kind.map(|kind| (*call, kind)));
+        if settled.len() > MOST_SETTLED {
+            settled.pop_front();
         }
     }
     settled.into_iter().map(|(call, _)| call.clone()).collect()
+}
+
+/// Why a call is settled.
+#[derive(Clone, Copy, PartialEq)]
+enum Settled {
+    /// It said what there is.
+    Seen,
+    /// It changed something.
+    Made,
+    /// It was to change something, and failed.
+    Failed,
 }
 
 /// Whether the last call came as often in a row as is enough, with the same result each time: it would come for ever.
@@ -237,6 +261,8 @@ mod tests {
         assert_eq!(settled(&[failed, ("Read", "b.txt", false)]), ["Read \"b.txt\""], "it was read first");
         assert_eq!(settled(&[failed, ("Read", "b.txt", true)]).len(), 2, "a look that failed gave nothing");
         assert_eq!(settled(&[failed, edited]), ["Edit \"a.txt\""], "it may have been in the way");
+        let other = ("Edit", "c.txt", false);
+        assert_eq!(settled(&[edited, other]), ["Edit \"a.txt\"", "Edit \"c.txt\""], "they do not alternate");
     }
 
     #[test]
