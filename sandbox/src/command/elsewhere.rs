@@ -23,7 +23,7 @@ impl Service {
     }
 
     /// Never called: there is no value of this type.
-    pub fn unreached(&self, _: usize) -> Vec<String> {
+    pub fn unreached(&self) -> Vec<String> {
         match self.0 {}
     }
 

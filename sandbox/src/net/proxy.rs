@@ -32,10 +32,10 @@ const CONNECT_TIME: Duration = Duration::from_secs(15);
 const IDLE: Duration = Duration::from_secs(600);
 /// What is far off: a proxy has no end of its own.
 const LONG: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// Denials that are told of, each once.
+/// Denials that are told of at once, each once.
 const TOLD: usize = 32;
 
-/// What a proxy has refused: host, port and why, each once.
+/// What a proxy has refused since it was asked last: host, port and why, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Denials(Mutex<Vec<String>>);
 
@@ -47,10 +47,9 @@ impl Denials {
         }
     }
 
-    /// Those from the number `from` on.
-    pub(crate) fn since(&self, from: usize) -> Vec<String> {
-        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.get(from..).unwrap_or_default().to_vec()
+    /// Those since this was asked last.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -293,14 +292,17 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_is_told_once_and_not_without_end() {
+    fn a_denial_is_told_once_each_time_and_not_without_end() {
         let denials = Denials::default();
         for number in 0..100 {
             denials.note(&format!("host-{number}"));
             denials.note("host-0");
         }
-        assert_eq!(denials.since(0).len(), TOLD);
-        assert_eq!(denials.since(TOLD - 1), [format!("host-{}", TOLD - 1)]);
-        assert!(denials.since(TOLD + 1).is_empty());
+        assert_eq!(denials.take().len(), TOLD);
+        assert!(denials.take().is_empty());
+        // A later call is told of it, too.
+        denials.note("host-0");
+        denials.note("host-0");
+        assert_eq!(denials.take(), ["host-0"]);
     }
 }

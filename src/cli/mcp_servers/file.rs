@@ -49,6 +49,13 @@ impl PolicyFile {
         self.text.get("mcp").and_then(Item::as_table_like).is_some_and(|servers| servers.contains_key(name))
     }
 
+    /// What a server of it can read, outside of the workspace.
+    pub(super) fn reads(&self, name: &str) -> Vec<String> {
+        let server = self.text.get("mcp").and_then(|servers| servers.get(name));
+        let read = server.and_then(|server| server.get("read")).and_then(Item::as_array);
+        read.into_iter().flatten().filter_map(|path| path.as_str().map(str::to_owned)).collect()
+    }
+
     /// How much it allows, if it can be read.
     pub(super) fn tier(&self) -> Option<Tier> {
         Policy::parse(&self.text.to_string()).ok().map(|policy| policy.tier)
@@ -142,6 +149,7 @@ mod tests {
             assert!(written.contains(line), "{line}: {written}");
         }
         let mut file = PolicyFile::open(Some(&path)).unwrap();
+        assert_eq!((file.reads("new"), file.reads("old")), (vec!["/opt/node".to_owned()], Vec::new()));
         assert!(file.remove("new") && !file.remove("new"));
         file.write("new", &mut std::io::sink()).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);

@@ -74,7 +74,7 @@ pub(super) struct AddArgs {
     /// Fetch without asking.
     #[arg(long)]
     yes: bool,
-    /// Let Python packages be built that have no wheel: their code then runs outside of the sandbox.
+    /// Take packages that are built here, or that no registry has (git, URLs): their code then may run outside of the sandbox.
     #[arg(long)]
     allow_build: bool,
     /// The command that starts it, as its instructions have it.
@@ -100,32 +100,28 @@ pub(super) fn run(command: Command, out: &mut dyn Write) -> anyhow::Result<Exit>
 }
 
 fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    ensure!(
-        !args.name.is_empty() && args.name.bytes().all(fits),
-        "a server's name has letters, digits, - and _"
-    );
-    let mut policy = file::PolicyFile::open(args.policy.as_deref())?;
-    ensure!(
-        !policy.has(&args.name),
-        "the policy has a server {0} already: toolgate mcp remove {0}",
-        args.name
-    );
-    // Written before anything is fetched, so that what is wrong with it costs nothing.
-    policy.add(&args.name, &table(args, &Startable::plain(args.command.clone()))?)?;
+    let folder = installed(&args.name)?;
+    // Made before anything is fetched, so that what is wrong with it costs nothing.
+    with_server(args, &Startable::plain(args.command.clone()))?;
     let startable = match Fetch::of(&args.command)? {
         None => interpreter::located(&args.command)?,
         Some(fetch) => install(args, &fetch)?,
     };
-    let folder = installed(&args.name)?;
-    let written = table(args, &startable).and_then(|table| policy.add(&args.name, &table));
-    if let Err(why) = written.and_then(|()| policy.write(&args.name, out)) {
-        if startable.installed.is_some() {
-            std::fs::remove_dir_all(&folder)
-                .with_context(|| format!("{} stays, take it away", folder.display()))?;
+    // Read anew: asking and fetching take minutes, and somebody may have saved the policy meanwhile.
+    let written = with_server(args, &startable).and_then(|policy| {
+        policy.write(&args.name, out)?;
+        Ok(policy)
+    });
+    let policy = match written {
+        Ok(policy) => policy,
+        Err(why) => {
+            if startable.installed.is_some() {
+                std::fs::remove_dir_all(&folder)
+                    .with_context(|| format!("{} stays, take it away", folder.display()))?;
+            }
+            return Err(why);
         }
-        return Err(why);
-    }
+    };
     if let Some(what) = &startable.installed {
         terminal::note(&format!("{what} is installed in {}", folder.display()));
     }
@@ -144,6 +140,18 @@ impl Startable {
     fn plain(command: Vec<String>) -> Self {
         Self { command, read: Vec::new(), installed: None }
     }
+}
+
+/// The policy as it is now, with the server in it.
+fn with_server(args: &AddArgs, startable: &Startable) -> anyhow::Result<file::PolicyFile> {
+    let mut policy = file::PolicyFile::open(args.policy.as_deref())?;
+    ensure!(
+        !policy.has(&args.name),
+        "the policy has a server {0} already: toolgate mcp remove {0}",
+        args.name
+    );
+    policy.add(&args.name, &table(args, startable)?)?;
+    Ok(policy)
 }
 
 /// The server's table.
@@ -173,7 +181,12 @@ fn table(args: &AddArgs, startable: &Startable) -> anyhow::Result<file::Server> 
 }
 
 /// Where a server is installed.
+///
+/// # Errors
+/// Where the name could lead to another place.
 fn installed(name: &str) -> anyhow::Result<PathBuf> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    ensure!(!name.is_empty() && name.bytes().all(fits), "a server's name has letters, digits, - and _");
     let data = state::data().context("there is no home directory to install in: set TOOLGATE_DATA")?;
     Ok(data.join("mcp").join(name))
 }
@@ -191,6 +204,12 @@ fn install(args: &AddArgs, fetch: &Fetch) -> anyhow::Result<Startable> {
         Packages::Node => "npm",
         Packages::Python => "pip",
     };
+    if !args.allow_build {
+        match fetch.packages {
+            Packages::Node => node::check(&fetch.package)?,
+            Packages::Python => python::check(&fetch.package)?,
+        }
+    }
     terminal::note(&format!("{of} fetches {} into {}", fetch.package, folder.display()));
     if !args.yes {
         ensure!(std::io::stdin().is_terminal(), "nobody can be asked whether to fetch it: --yes says so");
@@ -202,7 +221,7 @@ fn install(args: &AddArgs, fetch: &Fetch) -> anyhow::Result<Startable> {
     state::make(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let folder = folder.canonicalize()?;
     let done = match fetch.packages {
-        Packages::Node => node::install(fetch, &folder),
+        Packages::Node => node::install(fetch, &folder, args.allow_build),
         Packages::Python => python::install(fetch, &folder, args.allow_build),
     };
     if done.is_err() {
@@ -231,21 +250,32 @@ fn run_installer(mut command: std::process::Command, missing: &str) -> anyhow::R
 }
 
 fn remove(name: &str, policy: Option<&Path>) -> anyhow::Result<Exit> {
+    let folder = installed(name)?;
     let mut done = false;
+    // A server of a policy may share its name with one that is installed for another policy.
+    let mut is_its_own = policy.is_none();
     if let Some(path) = policy {
         let mut file = file::PolicyFile::open(Some(path))?;
+        let real = folder.canonicalize().ok();
+        let reads = |read: &Path| read == folder || real.as_deref() == Some(read);
+        is_its_own = file.reads(name).iter().any(|read| reads(Path::new(read)));
         if file.remove(name) {
             file.write(name, &mut std::io::sink())?;
             terminal::note(&format!("{name} is taken out of {}", path.display()));
             done = true;
         }
     }
-    let plain = Path::new(name).components().count() == 1 && !name.starts_with('.');
-    let folder = installed(name)?;
-    if plain && folder.is_dir() {
+    // What a link leads to was not installed here.
+    let is_there = std::fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir());
+    if is_its_own && is_there {
         std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
         terminal::note(&format!("{} is removed", folder.display()));
         done = true;
+    } else if is_there {
+        terminal::note(&format!(
+            "{} stays: the policy has no server that reads it. Without --policy it is removed",
+            folder.display()
+        ));
     }
     ensure!(done, "there is no server {name}: toolgate mcp list says which there are");
     Ok(Exit::Done)

@@ -16,13 +16,18 @@ pub(super) fn program() -> anyhow::Result<PathBuf> {
 }
 
 /// Installs a package into `folder`.
-pub(super) fn install(fetch: &Fetch, folder: &Path) -> anyhow::Result<Startable> {
+pub(super) fn install(fetch: &Fetch, folder: &Path, allow_build: bool) -> anyhow::Result<Startable> {
     let node = program()?;
     // With one of its own npm looks no further up.
     std::fs::write(folder.join("package.json"), "{\"private\": true}\n")?;
     let mut npm = std::process::Command::new("npm");
     npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--save-exact", "--prefix"]);
-    npm.arg(folder).arg("--").arg(&fetch.package);
+    npm.arg(folder);
+    if !allow_build {
+        // What comes from git is prepared, whatever is said of scripts. npm before 11.10 does not know it, and goes on.
+        npm.arg("--allow-git=none");
+    }
+    npm.arg("--").arg(&fetch.package);
     run_installer(npm, MISSING)?;
     let own = read(&folder.join("package.json"))?;
     let name = own.get("dependencies").and_then(Value::as_object).and_then(|all| all.keys().next());
@@ -42,6 +47,38 @@ pub(super) fn install(fetch: &Fetch, folder: &Path) -> anyhow::Result<Startable>
     read.extend(interpreter::tree(&node)?);
     let version = about.get("version").and_then(Value::as_str).unwrap_or("of no version");
     Ok(Startable { command, read, installed: Some(format!("{name} {version}")) })
+}
+
+/// Refuses what npm would prepare, or fetch from elsewhere than its registry: git, a URL, a directory.
+///
+/// # Errors
+/// Where it is neither a name with a version nor the file of a packed package.
+pub(super) fn check(package: &str) -> anyhow::Result<()> {
+    let part = |text: &str| {
+        !text.is_empty()
+            && !text.starts_with('.')
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte))
+    };
+    let (scope, rest) = match package.strip_prefix('@').map(|scoped| scoped.split_once('/')) {
+        Some(Some((scope, rest))) => (Some(scope), rest),
+        Some(None) => (Some(""), package),
+        None => (None, package),
+    };
+    let (name, version) = rest.split_once('@').map_or((rest, None), |(name, version)| (name, Some(version)));
+    // A version or a range of them, or a tag.
+    let asked = |version: &str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.^~<>=*+| ".contains(&byte);
+        !version.starts_with('.') && version.bytes().all(plain)
+    };
+    let is_packed = |text: &str| [".tgz", ".tar.gz", ".tar"].iter().any(|end| text.ends_with(end));
+    let named = scope.is_none_or(part) && part(name) && version.is_none_or(asked) && !is_packed(package);
+    let packed = is_packed(package) && !package.contains(':') && Path::new(package).is_file();
+    ensure!(
+        named || packed,
+        "{package} is no package of the registry, and its code may run outside of the sandbox while it is installed: name one \
+         (NAME or NAME@VERSION) or the file that npm pack makes of it, or say --allow-build"
+    );
+    Ok(())
 }
 
 fn read(file: &Path) -> anyhow::Result<Value> {
@@ -82,6 +119,39 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_npm_would_prepare_is_refused_and_told_what_to_do() {
+        let here = tempfile::tempdir().unwrap();
+        let packed = here.path().join("notes-1.tgz");
+        std::fs::write(&packed, "").unwrap();
+        for fine in
+            ["notes", "@example/notes@1.2.3", "notes@latest", "notes@^1.2 || 3", packed.to_str().unwrap()]
+        {
+            assert!(check(fine).is_ok(), "{fine}");
+        }
+        for prepared in [
+            "git+https://example.org/notes.git",
+            "github:example/notes",
+            "example/notes",
+            "@example/notes@github:example/notes",
+            "notes@example/notes",
+            "notes@file:../notes",
+            "notes@npm:other",
+            "https://example.org/notes.tgz",
+            "git@example.org:notes.git",
+            "ssh://git@example.org/notes.tgz",
+            "./notes",
+            "..",
+            "/notes",
+            "missing.tgz",
+            "@notes",
+            "",
+        ] {
+            let why = check(prepared).unwrap_err().to_string();
+            assert!(why.contains("--allow-build") && why.contains("npm pack"), "{prepared}: {why}");
+        }
+    }
 
     #[test]
     fn the_program_is_the_one_that_npx_would_start() {

@@ -36,7 +36,12 @@ pub(super) fn install(fetch: &Fetch, folder: &Path, allow_build: bool) -> anyhow
     if !allow_build {
         pip.args(["--only-binary", ":all:"]);
     }
-    pip.arg("--").arg(requirement(&fetch.package));
+    let package = match is_wheel(&fetch.package) {
+        // By its absolute path it can be read as nothing else.
+        true => Path::new(&fetch.package).canonicalize()?.into_os_string(),
+        false => requirement(&fetch.package).into(),
+    };
+    pip.arg("--").arg(package);
     run_installer(pip, MISSING).context("a package without a wheel needs --allow-build")?;
     let new: Vec<Found> =
         packages(folder)?.into_iter().filter(|new| !before.iter().any(|old| old.name == new.name)).collect();
@@ -65,6 +70,35 @@ fn requirement(package: &str) -> String {
         }
         _ => package.to_owned(),
     }
+}
+
+/// Ends of files that pip takes for a package to build.
+const SOURCES: [&str; 6] = [".zip", ".tar", ".tgz", ".tbz", ".txz", ".tlz"];
+
+/// Refuses what pip would build whatever its options say: a directory, an archive of sources, what a URL leads to.
+///
+/// # Errors
+/// Where it is neither a name with a version nor a wheel.
+pub(super) fn check(package: &str) -> anyhow::Result<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.[],<>=!~*+ ".contains(&byte);
+    let asked = requirement(package);
+    let whole = asked.split('[').next().unwrap_or(&asked).trim_end();
+    let is_source = |text: &str| SOURCES.iter().any(|end| text.ends_with(end)) || text.contains(".tar.");
+    let is_plain = asked.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && asked.bytes().all(plain)
+        && !is_source(&whole.to_ascii_lowercase())
+        && !is_source(&asked.trim_end().to_ascii_lowercase());
+    ensure!(
+        is_plain && !asked.ends_with(".whl") || is_wheel(package),
+        "{package} may have to be built, and its code would then run outside of the sandbox: name a package of the index \
+         (NAME, NAME@VERSION, NAME[EXTRA]==VERSION) or a wheel's file, or say --allow-build"
+    );
+    Ok(())
+}
+
+/// Whether it is the file of a wheel, which holds what is ready to be used.
+fn is_wheel(package: &str) -> bool {
+    package.ends_with(".whl") && !package.contains([';', '[']) && Path::new(package).is_file()
 }
 
 fn is_name(name: &str) -> bool {
@@ -170,6 +204,41 @@ mod tests {
             ),
         ] {
             assert_eq!((requirement(given).as_str(), plain_name(given).as_str()), (requirement_, name));
+        }
+    }
+
+    #[test]
+    fn what_would_be_built_is_refused_and_told_what_to_do() {
+        let here = tempfile::tempdir().unwrap();
+        let wheel = here.path().join("a@b-1-py3-none-any.whl");
+        std::fs::write(&wheel, "").unwrap();
+        for fine in ["notes", "notes@1.2", "notes[http,x]==2", "notes>=2,<3", wheel.to_str().unwrap()] {
+            assert!(check(fine).is_ok(), "{fine}");
+        }
+        for built in [
+            "git+https://example.org/notes",
+            "git+https://example.org/notes#egg=a.whl",
+            "https://example.org/notes.tar.gz",
+            "notes @ https://example.org/notes.zip",
+            "notes@https://example.org/notes.zip",
+            "notes @ git+file:///notes.whl",
+            "notes@./notes",
+            "./notes",
+            ".",
+            "..",
+            "/notes",
+            "notes/",
+            "notes.tar.gz",
+            "notes-1.0.tar.gz[http]",
+            "notes==1.TAR.bz2",
+            "notes.zip",
+            "file:notes",
+            "missing.whl",
+            "notes; python_version > '3'",
+            "",
+        ] {
+            let why = check(built).unwrap_err().to_string();
+            assert!(why.contains("--allow-build") && why.contains("NAME@VERSION"), "{built}: {why}");
         }
     }
 

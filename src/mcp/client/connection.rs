@@ -3,7 +3,6 @@
 //!
 //! Invariant: every request ends, by an answer, by its time limit or with the server.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -74,8 +73,6 @@ pub(super) struct Connection {
     list: Arc<List>,
     enforced: Enforced,
     secrets: Secrets,
-    /// How many of the hosts that it was kept from reaching were told of.
-    told_unreached: AtomicUsize,
     // After the session, whose messages it carries.
     threads: Arc<Threads>,
 }
@@ -145,23 +142,15 @@ impl Connection {
         let list = List::new();
         let greeted = channel(&mut service, threads.handle()?)
             .map_err(|why| why.to_string())
-            .and_then(|pipes| greet(pipes, &list, threads));
+            .and_then(|pipes| greet(pipes, &list, &secrets, threads));
         match greeted {
             Ok(session) => {
                 let place = Place::Here(Mutex::new(Some(service)));
-                Ok(Self {
-                    session: Some(session),
-                    place,
-                    list,
-                    enforced,
-                    secrets,
-                    told_unreached: AtomicUsize::new(0),
-                    threads: threads.clone(),
-                })
+                Ok(Self { session: Some(session), place, list, enforced, secrets, threads: threads.clone() })
             }
             Err(why) => Err(match service.stop() {
                 Err(refused) => refused.into(),
-                Ok(ran) => Error::input(secrets.hide(format!("{why}; {}", ending(&ran.content())))),
+                Ok(ran) => Error::input(format!("{why}; {}", ending(&ran.content(), &secrets))),
             }),
         }
     }
@@ -184,10 +173,10 @@ impl Connection {
             let _inside = threads.handle()?.enter();
             http::transport(address, key, patience)
         };
-        let session = greet(transport, &list, threads).map_err(Error::input)?;
+        let secrets = Secrets::default();
+        let session = greet(transport, &list, &secrets, threads).map_err(Error::input)?;
         let (session, place) = (Some(session), Place::Elsewhere);
-        let (secrets, told_unreached) = (Secrets::default(), AtomicUsize::new(0));
-        Ok(Self { session, place, list, enforced, secrets, told_unreached, threads: threads.clone() })
+        Ok(Self { session, place, list, enforced, secrets, threads: threads.clone() })
     }
 
     /// Whether nothing here confines it.
@@ -209,10 +198,7 @@ impl Connection {
     pub(super) fn unreached(&self) -> Vec<String> {
         let Place::Here(process) = &self.place else { return Vec::new() };
         let process = process.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = self.told_unreached.load(Ordering::Relaxed);
-        let unreached = process.as_ref().map(|process| process.unreached(told)).unwrap_or_default();
-        self.told_unreached.fetch_add(unreached.len(), Ordering::Relaxed);
-        unreached
+        process.as_ref().map(Service::unreached).unwrap_or_default()
     }
 
     /// Whether its list of tools may be another than when this was asked last.
@@ -309,7 +295,9 @@ impl Connection {
     /// Why a request failed; of a server that has ended, how.
     fn told(&self, why: ServiceError) -> Error {
         match (why, &self.place) {
-            (ServiceError::TransportSend(why), Place::Elsewhere) => Error::input(shown(&http::reason(&why))),
+            (ServiceError::TransportSend(why), Place::Elsewhere) => {
+                Error::input(shown(http::reason(&why), &self.secrets))
+            }
             (ServiceError::TransportClosed, Place::Elsewhere) => {
                 Error::input("the server broke off before it answered")
             }
@@ -317,14 +305,14 @@ impl Connection {
                 let process = process.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match process.map(Service::stop) {
                     Some(Ok(ran)) => {
-                        let how = format!("the server has ended; {}", ending(&ran.content()));
-                        Error::input(self.secrets.hide(how))
+                        let how = ending(&ran.content(), &self.secrets);
+                        Error::input(format!("the server has ended; {how}"))
                     }
                     Some(Err(why)) => why.into(),
                     None => Error::input("the server has ended"),
                 }
             }
-            (why, _) => Error::input(self.secrets.hide(shown(&why.to_string()))),
+            (why, _) => Error::input(shown(why.to_string(), &self.secrets)),
         }
     }
 }
@@ -350,6 +338,7 @@ impl Drop for Connection {
 fn greet<T, E, A>(
     carrier: T,
     list: &Arc<List>,
+    secrets: &Secrets,
     threads: &Threads,
 ) -> Result<RunningService<RoleClient, Hears>, String>
 where
@@ -361,8 +350,10 @@ where
     let greeting = async { tokio::time::timeout(START, hears.serve(carrier)).await };
     match handle.block_on(greeting) {
         Ok(Ok(session)) => Ok(session),
-        Ok(Err(ClientInitializeError::TransportError { error, .. })) => Err(shown(&http::reason(&error))),
-        Ok(Err(why)) => Err(shown(&why.to_string())),
+        Ok(Err(ClientInitializeError::TransportError { error, .. })) => {
+            Err(shown(http::reason(&error), secrets))
+        }
+        Ok(Err(why)) => Err(shown(why.to_string(), secrets)),
         Err(_) => Err(format!("it does not answer within {} seconds", START.as_secs())),
     }
 }
@@ -386,15 +377,18 @@ pub(super) enum Failure {
     Ended(String),
 }
 
-/// The end of what a server wrote to its standard error, which tells why it ended.
-fn ending(said: &[u8]) -> String {
+/// The end of what a server wrote to its standard error, which tells why it ended. What is secret is hidden before anything is
+/// cut: of a value that the cut goes through a part would be left.
+fn ending(said: &[u8], secrets: &Secrets) -> String {
+    let said = secrets.hide(String::from_utf8_lossy(said).into_owned()).into_bytes();
     let from = said.len().saturating_sub(SHOWN);
     format!("it last said: {}", safe(said.get(from..).unwrap_or_default()))
 }
 
 /// The beginning of a message that may hold what a server said.
-fn shown(message: &str) -> String {
-    safe(message.as_bytes().get(..SHOWN).unwrap_or(message.as_bytes()))
+fn shown(message: String, secrets: &Secrets) -> String {
+    let message = secrets.hide(message).into_bytes();
+    safe(message.get(..SHOWN).unwrap_or(&message))
 }
 
 /// What a server said, on one line.
@@ -421,4 +415,24 @@ fn channel(service: &mut Service, handle: &Handle) -> Result<Channel, Error> {
 #[cfg(not(unix))]
 fn channel(_: &mut Service, _: &Handle) -> Result<(tokio::io::Empty, tokio::io::Sink), Error> {
     Err(Error::input("servers cannot be started on this system"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_hidden_before_what_is_said_is_cut_and_put_on_one_line() {
+        let secrets = Secrets::for_tests(&[("KEY", "sk-1234567890"), ("LINES", "first line\nsecond line")]);
+        for place in (SHOWN - 12)..=SHOWN {
+            let said = format!("{}sk-1234567890", "x".repeat(place));
+            assert!(!shown(said, &secrets).contains("sk"), "{place}");
+            let said = format!("sk-1234567890{}", "x".repeat(place));
+            let told = ending(said.as_bytes(), &secrets);
+            assert!(!told.contains('0') && !told.contains('8'), "{told}");
+        }
+        let lines = "bad: first line\nsecond line";
+        assert_eq!(shown(lines.to_owned(), &secrets), "bad: [LINES]");
+        assert_eq!(ending(lines.as_bytes(), &secrets), "it last said: bad: [LINES]");
+    }
 }

@@ -28,9 +28,28 @@ impl Secrets {
                 _ => return Err(Error::input(format!("it needs the variable {name}: set it (pass)"))),
             }
         }
+        Ok(Self::from_values(values))
+    }
+
+    fn from_values(mut values: Vec<(String, String)>) -> Self {
         values.retain(|(_, value)| value.len() >= TELLING);
+        // As JSON has it: a server's words are often a text of JSON.
+        let escaped: Vec<_> = values
+            .iter()
+            .map(|(name, value)| (name.clone(), serde_json::Value::from(value.as_str()).to_string()))
+            .filter_map(|(name, text)| Some((name, text.strip_prefix('"')?.strip_suffix('"')?.to_owned())))
+            .filter(|(_, text)| values.iter().all(|(_, value)| value != text))
+            .collect();
+        values.extend(escaped);
         values.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
-        Ok(Self(values))
+        Self(values)
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_tests(values: &[(&str, &str)]) -> Self {
+        Self::from_values(
+            values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        )
     }
 
     /// The text without them.
@@ -74,6 +93,8 @@ mod tests {
         assert_eq!(secrets.hide(said), "bad key [KEY], [LONG]: metric");
         let data = json!({"sk-12345678": ["x sk-12345678", 1]});
         assert_eq!(secrets.hide_json(data), json!({"[KEY]": ["x [KEY]", 1]}));
+        let secrets = Secrets::for_tests(&[("KEY", "a \"quoted\"\nkey")]);
+        assert_eq!(secrets.hide(r#"{"k":"a \"quoted\"\nkey"}"#.to_owned()), r#"{"k":"[KEY]"}"#);
         let missing = "version = 1\n[mcp.a]\ncommand = [\"a\"]\npass = [\"TOOLGATE_NO_SUCH_VARIABLE\"]\n";
         let policy = Policy::parse(missing).unwrap();
         let why = Secrets::of(policy.mcp.get("a").unwrap()).err().unwrap().to_string();

@@ -201,7 +201,82 @@ fn a_command_that_fetches_nothing_is_only_added_and_what_is_wrong_costs_nothing(
     if has("npm", "--version") {
         let missing = field.base.path().join("missing.tgz").to_string_lossy().into_owned();
         let (code, _, said) = field.with_data(&["mcp", "add", "a", "--yes", "--", "npx", &missing]);
+        assert!(code == 2 && said.contains("npm pack"), "{said}");
+        let broken = field.base.path().join("broken.tgz");
+        std::fs::write(&broken, "none").unwrap();
+        let (code, _, said) =
+            field.with_data(&["mcp", "add", "a", "--yes", "--", "npx", broken.to_str().unwrap()]);
         assert!(code == 2 && said.contains("npm could not install it"), "{said}");
         assert!(!field.installed("a").exists(), "nothing half-done is left");
+    }
+}
+
+#[test]
+fn removing_takes_nothing_away_but_what_was_installed_under_that_name() {
+    let field = Field::new();
+    let data = field.base.path().join("data");
+    for kept in ["mcp/a/b", "mcp/other", "kept"] {
+        std::fs::create_dir_all(data.join(kept)).unwrap();
+    }
+    for name in ["/", "//", "/.", "..", ".", "a/", "a/b", "a/.", "", "../kept", "a\\b"] {
+        let (code, _, said) = field.with_data(&["mcp", "remove", "--", name]);
+        assert!(code == 2 && said.contains("letters, digits"), "{name:?}: {said}");
+    }
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(data.join("kept"), data.join("mcp/link")).unwrap();
+        for name in ["link", "link/"] {
+            let (code, _, said) = field.with_data(&["mcp", "remove", name]);
+            assert!(code == 2, "{name}: {said}");
+        }
+    }
+    // Of that name, but installed for another policy.
+    let own = "version = 1\n[mcp.a]\ncommand = [\"sh\"]\n[mcp.other]\ncommand = [\"sh\"]\n";
+    let read = format!("read = [{:?}]\n", data.join("mcp/other"));
+    let policy = field.policy(&format!("{own}{read}"));
+    let (code, _, said) = field.with_data(&["mcp", "remove", "a", "--policy", &policy]);
+    assert!(code == 0 && said.contains("stays"), "{said}");
+    for kept in ["mcp/a/b", "mcp/other", "kept"] {
+        assert!(data.join(kept).is_dir(), "{kept}");
+    }
+    let (code, _, said) = field.with_data(&["mcp", "remove", "other", "--policy", &policy]);
+    assert!(code == 0 && !data.join("mcp/other").exists(), "{said}");
+    let (code, _, said) = field.with_data(&["mcp", "remove", "a"]);
+    assert!(code == 0 && !data.join("mcp/a").exists(), "{said}");
+}
+
+/// An `npm` in front of the real one: it notes its arguments, and somebody saves the policy meanwhile.
+#[cfg(unix)]
+#[test]
+fn what_somebody_saves_while_a_package_is_fetched_stays_and_git_is_not_asked() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let field = Field::new();
+    let policy = field.policy("version = 1\ntier = \"exec\"\n");
+    let bin = field.base.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let npm = format!(
+        "#!/bin/sh\nprintf '%s\\n' \"$@\" > '{0}/arguments'\nprintf '# saved meanwhile\\n' >> '{1}'\n\
+         while [ \"$1\" != --prefix ]; do shift; done\nmkdir -p \"$2/node_modules/notes\"\n\
+         printf '{{\"dependencies\": {{\"notes\": \"1.0.0\"}}}}' > \"$2/package.json\"\n\
+         printf '{{\"version\": \"1.0.0\", \"bin\": \"notes.js\"}}' > \"$2/node_modules/notes/package.json\"\n\
+         : > \"$2/node_modules/notes/notes.js\"\n",
+        field.base.path().display(),
+        policy
+    );
+    for (name, text) in [("npm", npm), ("node", "#!/bin/sh\nprintf /bin/sh\n".to_owned())] {
+        std::fs::write(bin.join(name), text).unwrap();
+        std::fs::set_permissions(bin.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = toolgate();
+    command.args(["mcp", "add", "notes", "--yes", "--policy", &policy, "--", "npx", "notes"]);
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    command.env("TOOLGATE_DATA", field.base.path().join("data")).current_dir(&field.ws);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let written = std::fs::read_to_string(&policy).unwrap();
+    assert!(written.contains("[mcp.notes]") && written.contains("# saved meanwhile"), "{written}");
+    let arguments = std::fs::read_to_string(field.base.path().join("arguments")).unwrap();
+    for wanted in ["--allow-git=none", "--ignore-scripts"] {
+        assert!(arguments.lines().any(|argument| argument == wanted), "{arguments}");
     }
 }

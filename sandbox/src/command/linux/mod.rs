@@ -311,7 +311,7 @@ impl Commands {
             truncated: ended.ended.output.is_cut(),
             output: ended.ended.output.into_bytes(),
             refused: refused.iter().map(|path| lossy(path.as_os_str())).collect(),
-            unreached: denials.since(0),
+            unreached: denials.take(),
             left: taken_back.left.iter().map(|left| lossy(left.path.as_os_str())).collect(),
             taken_back: taken_back.gone,
             enforced,
@@ -352,12 +352,15 @@ impl Commands {
             None => Duration::from_millis(inner.limits.wall_ms),
             Some(_) => service::WALL,
         };
-        let (started, line) = inner.spawn(command, marks, group.as_ref(), scratch.as_ref(), talk)?;
-        // It ends with the command.
-        let _proxy = match (&inner.network, line) {
-            (Some(hosts), Some(line)) => Some(Proxy::start(line, hosts, denials).map_err(could_not_start)?),
-            _ => None,
+        // Before the command: one that has started is followed to its end, whatever else fails. It ends with the command.
+        let (door, _proxy) = match &inner.network {
+            None => (None, None),
+            Some(hosts) => {
+                let (ours, theirs) = sys::line().map_err(could_not_start)?;
+                (Some(theirs), Some(Proxy::start(ours, hosts, denials).map_err(could_not_start)?))
+            }
         };
+        let started = inner.spawn(command, marks, group.as_ref(), scratch.as_ref(), talk, door)?;
         let workspace = inner.grants.can_write().then_some((&inner.root, marks.usage));
         let own = scratch.as_ref().map(|scratch| (&scratch.root, Usage::default()));
         let disks = workspace.into_iter().chain(own);

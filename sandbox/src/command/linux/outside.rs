@@ -64,7 +64,7 @@ pub(super) struct Outside {
 /// # Errors
 /// [`Kind::Denied`] with the path and the reason.
 pub(super) fn open(paths: &[String], root: &Root, grants: &Grants) -> Result<Vec<Outside>, Error> {
-    let home = std::env::home_dir().filter(|home| home.is_absolute());
+    let homes = homes();
     let workspace = root.present_path();
     let mut opened = Vec::new();
     for path in paths {
@@ -79,7 +79,7 @@ pub(super) fn open(paths: &[String], root: &Root, grants: &Grants) -> Result<Vec
             continue;
         }
         for place in [&given, &real] {
-            check(place, home.as_deref(), workspace.as_deref(), grants).map_err(refuse)?;
+            check(place, &homes, workspace.as_deref(), grants).map_err(refuse)?;
         }
         let failed = |why: rustix::io::Errno| refuse(format!("it cannot be opened ({why})"));
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -98,8 +98,20 @@ pub(super) fn open(paths: &[String], root: &Root, grants: &Grants) -> Result<Vec
     Ok(opened)
 }
 
+/// The home directories of the machine, each by all the names that it is known by here: this user's first.
+fn homes() -> Vec<PathBuf> {
+    let own = std::env::home_dir().filter(|home| home.is_absolute());
+    let others = std::fs::read_dir("/home").into_iter().flatten().flatten().map(|entry| entry.path());
+    both(own.into_iter().chain(["/root".into()]).chain(others))
+}
+
+/// Paths, and what they lead to.
+fn both(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    paths.flat_map(|path| [path.canonicalize().ok(), Some(path)]).flatten().collect()
+}
+
 /// Whether a path may be granted; why not.
-fn check(path: &Path, home: Option<&Path>, workspace: Option<&Path>, grants: &Grants) -> Result<(), String> {
+fn check(path: &Path, homes: &[PathBuf], workspace: Option<&Path>, grants: &Grants) -> Result<(), String> {
     let holds = |inner: &Path| inner.starts_with(path);
     if path.to_str().is_none() {
         return Err("its path is not Unicode".to_owned());
@@ -118,13 +130,17 @@ fn check(path: &Path, home: Option<&Path>, workspace: Option<&Path>, grants: &Gr
             return Err("it lies in the workspace: [fs] read says what of that can be read".to_owned());
         }
     }
-    if let Some(home) = home {
+    // Also a home directory that cannot be listed.
+    let below = path.strip_prefix("/home").ok().and_then(|rest| rest.iter().next());
+    let listed = below.map(|name| Path::new("/home").join(name));
+    for home in homes.iter().chain(&listed) {
         if holds(home) {
             return Err("it is the home directory, or holds it".to_owned());
         }
         let private = PRIVATE.iter().find(|private| {
             let private = home.join(private);
-            path.starts_with(&private) || holds(&private)
+            let real = private.canonicalize().ok();
+            [Some(private), real].iter().flatten().any(|place| path.starts_with(place) || holds(place))
         });
         if let Some(private) = private {
             return Err(format!("it would open ~/{private}, which is private"));
@@ -148,9 +164,9 @@ mod tests {
 
     #[test]
     fn what_would_open_more_than_an_interpreter_is_refused() {
-        let (home, workspace) = (Path::new("/home/ada"), Path::new("/home/ada/work/notes"));
-        let said =
-            |path: &str| check(Path::new(path), Some(home), Some(workspace), &Grants::read_only()).err();
+        let (homes, workspace) =
+            (["/home/ada", "/root"].map(PathBuf::from), Path::new("/home/ada/work/notes"));
+        let said = |path: &str| check(Path::new(path), &homes, Some(workspace), &Grants::read_only()).err();
         for fine in [
             "/home/ada/.nvm/versions/node/v22.1.0",
             "/home/ada/.pyenv",
@@ -177,6 +193,8 @@ mod tests {
             ("/home/ada/work/notes/tools", "lies in the workspace"),
             ("/home/ada/.ssh", "~/.ssh"),
             ("/home/ada/.ssh/config", "~/.ssh"),
+            ("/home/bob/.ssh", "~/.ssh"),
+            ("/root/.aws/credentials", "~/.aws"),
             ("/home/ada/.config/gh", "~/.config"),
             ("/home/ada/.cargo", "~/.cargo/credentials"),
             ("/home/ada/.local", "~/.local/share/keyrings"),
@@ -187,5 +205,24 @@ mod tests {
             let told = said(path).unwrap_or_default();
             assert!(told.contains(why), "{path}: {told:?}");
         }
+    }
+
+    #[test]
+    fn a_home_directory_is_closed_by_the_name_of_its_link_and_by_its_own() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().canonicalize().unwrap();
+        let (real, link) = (base.join("data/ada"), base.join("ada"));
+        std::fs::create_dir_all(real.join("tools")).unwrap();
+        std::fs::create_dir_all(base.join("keys")).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        std::os::unix::fs::symlink(base.join("keys"), real.join(".ssh")).unwrap();
+        let homes = both([link.clone()].into_iter());
+        let said = |path: &Path| check(path, &homes, None, &Grants::read_only()).err();
+        assert_eq!(said(&real.join("tools")), None);
+        for home in [&real, &link] {
+            assert!(said(home).unwrap().contains("home directory"), "{}", home.display());
+            assert!(said(&home.join(".aws")).unwrap().contains("~/.aws"), "{}", home.display());
+        }
+        assert!(said(&base.join("keys")).unwrap().contains("~/.ssh"));
     }
 }

@@ -89,17 +89,17 @@ impl Service {
         self.pipes.take()
     }
 
-    /// What it was kept from reaching, as host, port and reason: what came since the first `from` of them.
+    /// What it was kept from reaching, as host, port and reason: what came since this was asked last.
     ///
     /// ```no_run
     /// # fn told(service: &toolgate_sandbox::command::Service) {
-    /// for denied in service.unreached(0) {
+    /// for denied in service.unreached() {
     ///     eprintln!("{denied}");
     /// }
     /// # }
     /// ```
-    pub fn unreached(&self, from: usize) -> Vec<String> {
-        self.denials.since(from)
+    pub fn unreached(&self) -> Vec<String> {
+        self.denials.take()
     }
 
     /// Ends it and all it started, and says how it ended and what it wrote to standard error. Whoever has its pipes closes

@@ -55,25 +55,23 @@ impl Inner {
         group: Option<&cgroup::Group>,
         scratch: Option<&Scratch>,
         talk: Option<TalkPipes>,
-    ) -> Result<(Started, Option<OwnedFd>), Error> {
+        door: Option<OwnedFd>,
+    ) -> Result<Started, Error> {
         let broker = self.grants.can_write() && self.wants(Layer::Broker);
         let mut pipes = Pipes::new(talk, broker).map_err(could_not_start)?;
-        let line = self.network.is_some().then(sys::line).transpose().map_err(could_not_start)?;
-        let (ours, theirs) = line.unzip();
-        pipes.door = theirs;
+        pipes.door = door;
         if self.machine.has_owner() {
             // So that a command can open its own output again, as by /dev/stderr. Where there is no such user, the owner's
             // stage says so.
             let user = rustix::fs::Uid::from_raw(owner::USER);
             let _ = rustix::fs::fchown(&pipes.output.1, Some(user), None);
         }
-        let started = match (&self.machine.outer, scratch) {
+        match (&self.machine.outer, scratch) {
             (Outer::Nothing { .. }, Some(scratch)) => {
                 self.spawn_reduced(command, marks, group, scratch, pipes)
             }
             _ => self.spawn_in_namespaces(command, marks, group, pipes),
-        };
-        Ok((started?, ours))
+        }
     }
 
     fn spawn_in_namespaces(
