@@ -36,9 +36,19 @@ pub(super) fn tree(program: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(trees)
 }
 
-/// Whether a tree is one program's: a home directory and one right below the root hold others too.
+/// What a home directory has for many programs, and what in it is private: no tree that holds it is one program's.
+const COMMON: [&str; 6] =
+    [".local/bin", ".local/share/keyrings", ".local/state", ".cargo/bin", ".config", ".ssh"];
+
+/// Whether a tree is one program's: a home directory and one right below the root hold others too, and so do the places where
+/// many programs of a user are.
 fn is_its_own(tree: &Path) -> bool {
-    tree.components().count() > 2 && std::env::home_dir().is_none_or(|home| !home.starts_with(tree))
+    let home = std::env::home_dir();
+    let homes = home.iter().cloned().chain(home.iter().filter_map(|home| home.canonicalize().ok()));
+    let holds_others = |home: PathBuf| {
+        home.starts_with(tree) || COMMON.iter().any(|common| home.join(common).starts_with(tree))
+    };
+    tree.components().count() > 2 && !homes.into_iter().any(holds_others)
 }
 
 /// A command whose program is found: one of the user's own is named by its path, and granted.
@@ -96,7 +106,13 @@ mod tests {
         std::fs::write(base.join("alone"), "").unwrap();
         assert_eq!(tree(&base.join("alone")).unwrap(), [base.join("alone")]);
         let home = std::env::home_dir().unwrap();
-        for (path, own) in [(home.as_path(), false), (&home.join(".nvm"), true)] {
+        for (path, own) in [
+            (home.as_path(), false),
+            (&home.join(".nvm"), true),
+            (&home.join(".local"), false),
+            (&home.join(".cargo"), false),
+            (&home.join(".local/share/uv/python"), true),
+        ] {
             assert_eq!(is_its_own(path), own, "{}", path.display());
         }
         assert!(!is_its_own(Path::new("/opt")) && is_its_own(Path::new("/opt/node")));

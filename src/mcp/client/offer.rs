@@ -85,12 +85,14 @@ impl Offer {
         if taken(&name) {
             return Err(Error::input(format!("two tools are called \"{}\"", output::name(&name))));
         }
-        let mut schema = Value::Object((*told.input_schema).clone());
+        let secrets = self.connection.secrets();
+        let mut schema = secrets.hide_json(Value::Object((*told.input_schema).clone()));
         if schema.to_string().len() > SCHEMA_BYTES {
             return Err(Error::input(format!("its schema has more than {SCHEMA_BYTES} bytes")));
         }
         schema::safe(&mut schema)?;
-        let description = schema::text(told.description.as_deref().unwrap_or_default());
+        let description = told.description.as_deref().unwrap_or_default().to_owned();
+        let description = schema::text(&secrets.hide(description));
         let mut spec =
             ToolSpec::from_mcp(&json!({"name": name, "description": description, "inputSchema": schema}))?;
         spec.lookup = match hint(|hints| hints.open_world_hint) {

@@ -44,6 +44,13 @@ fn a_server_sees_its_variables_and_reaches_its_hosts_and_tells_neither_on() {
     let (revealed, _) = call("reveal", &policy);
     assert_eq!(revealed["content"], "key [KEY], token [TOOLGATE_TEST_KEY]");
     assert_eq!(revealed["enforced"]["net"], format!("proxy: 127.0.0.1:{listed}"));
+    // Nor does what it says of its tools.
+    let mut list = toolgate();
+    list.args(["tool", "list", "--json", "--policy", &policy]).current_dir(&field.ws);
+    let listed_tools = list.env("TOOLGATE_TEST_KEY", "token-987654321").output().unwrap();
+    let listed_tools = String::from_utf8(listed_tools.stdout).unwrap();
+    assert!(listed_tools.contains("Knows [KEY].") && listed_tools.contains("by [KEY]"), "{listed_tools}");
+    assert!(!listed_tools.contains("sk-1234"), "{listed_tools}");
     if std::path::Path::new("/usr/bin/curl").exists() {
         let (fetched, _) = call("fetch", &policy);
         assert_eq!(fetched["content"], "fetched hello", "{fetched}");
