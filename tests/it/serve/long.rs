@@ -160,7 +160,8 @@ fn what_a_client_that_gave_up_had_evaluated_is_not_evaluated_again() {
 #[test]
 fn an_answer_that_outlives_its_time_is_refused_before_its_work_and_streamed_it_comes() {
     let options = Options { turn_time: Duration::from_secs(1), ..Options::default() };
-    let (served, evaluated) = paced(30, options);
+    // Three seconds for a prompt: each refusal takes a fifth of the estimate away, and three are to come.
+    let (served, evaluated) = paced(60, options);
     let count = || evaluated.load(Ordering::SeqCst);
     // Nothing is known of this machine yet: the first turn goes on until its time is over, and what it evaluated stays.
     let (status, late) = post(&served, CHAT, &agent(CHAT, "a", json!({})));
