@@ -15,15 +15,17 @@ use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
 use crate::words::{holds_word, name_parts};
 
-/// The other tools that a failure names as what to do first: by a name that is no word of its own, or is written as the name is.
+/// The other tools that a failure of a tool names as what to do first: by a name that is no word of its own, or is written as the name
+/// is.
 pub(super) fn advised<'a>(
-    failure: &'a ToolReply,
+    tool: &'a str,
+    told: &'a str,
     tools: &'a [ToolSpec],
 ) -> impl Iterator<Item = &'a ToolSpec> + use<'a> {
     let is_name = |name: &str| name_parts(name).count() > 1 || name.starts_with(char::is_uppercase);
-    tools.iter().filter(move |tool| {
-        let name = tool.name.as_str();
-        name != failure.name && is_name(name) && holds_word(&failure.content, name)
+    tools.iter().filter(move |other| {
+        let name = other.name.as_str();
+        name != tool && is_name(name) && holds_word(told, name)
     })
 }
 
@@ -32,13 +34,14 @@ pub(super) fn advised<'a>(
 pub(super) fn with_refusals(transcript: Transcript, tools: &[ToolSpec]) -> Transcript {
     let changes =
         |name: &str| tools.iter().any(|tool| tool.name.as_str() == name && tool.effect == Effect::Changes);
+    let is_refusal = |reply: &ToolReply| {
+        let line = reply.content.trim_start().lines().next().unwrap_or_default();
+        changes(&reply.name)
+            && FIRST.iter().any(|word| holds_word(line, word))
+            && advised(&reply.name, line, tools).next().is_some()
+    };
     let told = |mut reply: ToolReply| {
-        let line = reply.content.trim_start().lines().next().unwrap_or_default().to_owned();
-        let says_when = FIRST.iter().any(|word| holds_word(&line, word));
-        if !reply.is_error && changes(&reply.name) && says_when {
-            let said = ToolReply { content: line, ..reply.clone() };
-            reply.is_error = advised(&said, tools).next().is_some();
-        }
+        reply.is_error = reply.is_error || is_refusal(&reply);
         reply
     };
     let read = transcript.iter().cloned().map(|message| match message {
@@ -60,7 +63,7 @@ pub(super) fn without_superseded<'a>(transcript: &'a Transcript, tools: &[ToolSp
     for (call, reply) in calls.iter().rev() {
         let failure = reply.filter(|reply| reply.is_error);
         superseded.push(failure.and_then(|failure| {
-            let mut advised = advised(failure, tools);
+            let mut advised = advised(&failure.name, &failure.content, tools);
             advised.find_map(|tool| about(call, |text| worked.contains(&(tool.name.as_str(), text))))
         }));
         if reply.is_some_and(|reply| !reply.is_error) {
@@ -94,7 +97,7 @@ fn about(call: &ToolCall, is_shared: impl Fn(&str) -> bool) -> Option<ToolCall> 
 }
 
 /// Whether two calls are about the same thing.
-pub(super) fn is_at_same_place(one: &ToolCall, other: &ToolCall) -> bool {
+pub(super) fn share_a_text(one: &ToolCall, other: &ToolCall) -> bool {
     texts(one).any(|text| texts(other).any(|other| text == other))
 }
 

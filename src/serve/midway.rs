@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
-use super::failures::{advised, is_at_same_place};
+use super::failures::{advised, share_a_text};
 use crate::agent::open::{self, Open};
 use crate::words::verbs;
 
@@ -92,7 +92,8 @@ fn effect(tools: &[ToolSpec], name: &str) -> Effect {
 
 /// Whether a failure tells what to do instead: another tool ("Read it first"), or another value.
 fn tells_how(failure: &ToolReply, tools: &[ToolSpec]) -> bool {
-    failure.content.to_lowercase().contains("did you mean") || advised(failure, tools).next().is_some()
+    failure.content.to_lowercase().contains("did you mean")
+        || advised(&failure.name, &failure.content, tools).next().is_some()
 }
 
 /// The calls of the run that have a result and would give no other one: where nothing but calls are taken, a model makes them again.
@@ -132,7 +133,7 @@ fn settled(tools: &[ToolSpec], calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec
         match effect {
             Effect::Unknown => settled.clear(),
             Effect::Changes if !reply.is_error => {
-                settled.retain(|(made, kind)| *kind == Settled::Made && !is_at_same_place(made, call));
+                settled.retain(|(made, kind)| *kind == Settled::Made && !share_a_text(made, call));
             }
             Effect::Reads if !reply.is_error => settled.retain(|(_, kind)| *kind != Settled::Failed),
             Effect::Changes | Effect::Reads => {}
