@@ -4,12 +4,12 @@ use serde_json::Map;
 
 use super::calls::{self, Known};
 use super::json::{Dialect, Reader};
+use super::names;
 use super::payload;
-use super::pythonic;
 use super::scan::{Found, Item};
 use super::source::{Cursor, Source};
-use super::typing;
 use super::{Pattern, Span};
+use super::{gemma, pythonic};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -60,7 +60,7 @@ fn json(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let end = if next.place() > after.place() && next.sees("{") { next } else { end };
     let pattern = if stands_alone { Pattern::Json } else { Pattern::JsonInText };
     let span = Span { start: cursor.place(), end: end.place() };
-    Found::Item(Item { span, calls, pattern: Some(pattern), repairs: reader.repairs })
+    Found::Item(Item::calls(span, calls, Some(pattern), reader.repairs))
 }
 
 /// `[f(a=1)]` at the end of a line: in prose such brackets are links and notes, so the tools must be known or the line
@@ -73,7 +73,7 @@ fn python(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     }
     let mut at = cursor;
     let Some((calls, repairs)) = pythonic::list(&mut at) else { return Found::Text };
-    let are_known = calls.iter().all(|call| typing::tool(tools, &call.name).is_some());
+    let are_known = calls.iter().all(|call| names::tool(tools, &call.name).is_some());
     if !sets_off && !are_known {
         return Found::Text;
     }
@@ -86,7 +86,7 @@ fn python(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         return Found::Text;
     }
     let span = Span { start: cursor.place(), end: at.place() };
-    Found::Item(Item { span, calls, pattern: Some(Pattern::Pythonic), repairs })
+    Found::Item(Item::calls(span, calls, Some(Pattern::Pythonic), repairs))
 }
 
 /// `functools[{…}]`.
@@ -129,12 +129,7 @@ fn code(start: usize, cursor: Cursor<'_, '_>) -> Option<Item> {
 /// A call of Python itself.
 pub(crate) fn python_call(program: &str, span: Span) -> Item {
     let arguments = Map::from_iter([("code".to_owned(), program.trim().into())]);
-    Item {
-        span,
-        calls: vec![ToolCall::new("python", arguments)],
-        pattern: Some(Pattern::Code),
-        repairs: Vec::new(),
-    }
+    Item::calls(span, vec![ToolCall::new("python", arguments)], Some(Pattern::Code), Vec::new())
 }
 
 /// Whether a text may begin with the bare name of a tool.
@@ -155,7 +150,7 @@ pub(crate) fn named_at_start(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Opti
         item.calls.extend(next.calls);
         item.repairs.extend(next.repairs);
     }
-    let is_known = item.calls.iter().all(|call| typing::tool(tools, &call.name).is_some());
+    let is_known = item.calls.iter().all(|call| names::tool(tools, &call.name).is_some());
     // A tool that nobody knows is one only if nothing else is said.
     let is_all = tools.is_empty() && after.is_end() && item.calls.iter().all(|call| call.name.contains('_'));
     (is_known || is_all).then_some(item)
@@ -167,7 +162,7 @@ pub(crate) fn named_on_a_line(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Fou
     at.next();
     at.take_while(|c| c == ' ' || c == '\t');
     match named(at.place(), at) {
-        Some(item) if item.calls.iter().all(|call| typing::tool(tools, &call.name).is_some()) => {
+        Some(item) if item.calls.iter().all(|call| names::tool(tools, &call.name).is_some()) => {
             Found::Item(item)
         }
         _ => Found::Text,
@@ -176,6 +171,12 @@ pub(crate) fn named_on_a_line(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Fou
 
 fn named(start: usize, cursor: Cursor<'_, '_>) -> Option<Item> {
     let mut at = cursor;
+    let mut repairs = Vec::new();
+    if at.sees("call:") {
+        let call = gemma::call(&mut at, &mut repairs)?;
+        let span = Span { start, end: at.place() };
+        return Some(Item::calls(span, vec![call], Some(Pattern::Gemma), repairs));
+    }
     // Agents of another school: `Action: f\nAction Input: {…}`.
     let is_action = at.eat("Action:");
     at.take_while(|c| is_action && c == ' ');
@@ -184,9 +185,8 @@ fn named(start: usize, cursor: Cursor<'_, '_>) -> Option<Item> {
     if !at.eat("\n") || (is_action && !at.eat("Action Input:")) {
         return None;
     }
-    let mut repairs = Vec::new();
     let arguments = payload::object(&mut at, &mut repairs)?;
     let call = ToolCall::new(name, arguments);
     let span = Span { start, end: at.place() };
-    Some(Item { span, calls: vec![call], pattern: Some(Pattern::NamedJson), repairs })
+    Some(Item::calls(span, vec![call], Some(Pattern::NamedJson), repairs))
 }

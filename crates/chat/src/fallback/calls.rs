@@ -4,11 +4,21 @@
 
 use serde_json::{Map, Value};
 
-use super::typing;
+use super::{names, payload, typing};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
-const NAMES: [&str; 6] = ["name", "tool", "function", "tool_name", "function_name", "recipient_name"];
+const NAMES: [&str; 9] = [
+    "name",
+    "tool",
+    "function",
+    "tool_name",
+    "function_name",
+    "recipient_name",
+    "call",
+    "tool_call",
+    "function_call",
+];
 const ARGUMENTS: [&str; 13] = [
     "arguments",
     "parameters",
@@ -110,13 +120,13 @@ fn call_of(object: &Map<String, Value>, known: Known<'_>) -> Option<ToolCall> {
             let others = object
                 .keys()
                 .any(|key| !NAMES.contains(&key.as_str()) && !IDS.contains(&key.as_str()) && key != "type");
-            if !known.is_marked || others || typing::tool(known.tools, name).is_none() {
+            if !known.is_marked || others || names::tool(known.tools, name).is_none() {
                 return None;
             }
             Map::new()
         }
     };
-    let call = ToolCall::new(name.strip_prefix("functions.").unwrap_or(name), arguments);
+    let call = payload::named_call(name, arguments);
     Some(match id_of(object) {
         Some(id) => call.with_id(id),
         None => call,
@@ -136,7 +146,7 @@ fn is_schema(arguments: &Map<String, Value>) -> bool {
 /// The calls inside a call of a made-up tool that makes several (`agent__batch`, `multi_tool_use.parallel`).
 fn batch_in(call: &ToolCall, known: Known<'_>) -> Option<Vec<ToolCall>> {
     let stands_for_many = ["batch", "parallel", "multi_call"].iter().any(|word| call.name.ends_with(word));
-    if !stands_for_many || typing::tool(known.tools, &call.name).is_some() {
+    if !stands_for_many || names::tool(known.tools, &call.name).is_some() {
         return None;
     }
     let (key, inner) = call.arguments.iter().next().filter(|_| call.arguments.len() == 1)?;

@@ -46,7 +46,10 @@ fn object(
         let key = key(cursor)?;
         cursor.skip_blank();
         if !cursor.eat(":") {
-            return None;
+            if !cursor.eat("=") {
+                return None;
+            }
+            repairs.push(Repair { kind: RepairKind::WrongSeparator, offset: cursor.place() });
         }
         object.insert(key, value(cursor, repairs, depth)?);
         cursor.skip_blank();
@@ -75,24 +78,24 @@ fn list(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>, depth: usize) ->
 
 fn key(cursor: &mut Cursor<'_, '_>) -> Option<String> {
     if let Some(quote) = cursor.eat_any(&QUOTES) {
-        return cursor.take_until(quote).map(str::to_owned);
+        return quoted(cursor, quote).map(str::to_owned);
     }
     if cursor.sees("\"") {
-        return json_string(cursor);
+        return json_string(cursor, &mut Vec::new());
     }
-    let key = cursor.take_while(|c| !matches!(c, ':' | ',' | '{' | '}' | '[' | ']' | '<' | '\n'));
+    let key = cursor.take_while(|c| !matches!(c, ':' | '=' | ',' | '{' | '}' | '[' | ']' | '<' | '\n'));
     (!key.is_empty()).then(|| key.trim().to_owned())
 }
 
 fn value(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>, depth: usize) -> Option<Value> {
     cursor.skip_blank();
     if let Some(quote) = cursor.eat_any(&QUOTES) {
-        return cursor.take_until(quote).map(Value::from);
+        return quoted(cursor, quote).map(Value::from);
     }
     match cursor.peek()? {
         '{' => object(cursor, repairs, depth).map(Value::Object),
         '[' => list(cursor, repairs, depth).map(Value::Array),
-        '"' => json_string(cursor).map(Value::from),
+        '"' | '\'' => json_string(cursor, repairs).map(Value::from),
         _ => {
             let start = cursor.place();
             let bare = cursor.take_while(|c| !matches!(c, ',' | '}' | ']' | '<'));
@@ -108,9 +111,23 @@ fn value(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>, depth: usize) -
     }
 }
 
-fn json_string(cursor: &mut Cursor<'_, '_>) -> Option<String> {
+/// The text up to a closing quote: one that what ends a value follows.
+fn quoted<'a>(cursor: &mut Cursor<'_, 'a>, quote: &str) -> Option<&'a str> {
+    let start = cursor.place();
+    loop {
+        cursor.take_until(quote)?;
+        let mut after = *cursor;
+        after.skip_blank();
+        if after.peek().is_none_or(|c| matches!(c, ',' | '}' | ']' | ':' | '=')) {
+            return Some(cursor.source().slice(start, cursor.place() - quote.len()));
+        }
+    }
+}
+
+fn json_string(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>) -> Option<String> {
     let mut reader = Reader::new(*cursor, Dialect::Json);
     let Some(Value::String(text)) = reader.value() else { return None };
     *cursor = reader.cursor;
+    repairs.append(&mut reader.repairs);
     Some(text)
 }

@@ -1,13 +1,15 @@
 //! Messages with a header, as gpt-oss writes them: `<|channel|>commentary to=functions.f<|message|>{…}<|call|>`.
 
 use super::payload::{self, Around};
-use super::scan::{Found, Item, Mode};
+use super::scan::{Closing, Found, Item, Mode};
 use super::source::Cursor;
 use super::tag::Tag;
 use super::{Pattern, Span};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
+/// What ends a message.
+const END: &str = "<|end|>";
 /// Bytes of the longest header that is read.
 const HEADER: usize = 512;
 /// Who is written to that is no tool.
@@ -21,9 +23,16 @@ pub(crate) fn message(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         return call(cursor.place(), at, &name, tools);
     }
     if header.contains("analysis") {
-        return Found::Enter(Mode::Reasoning("<|end|>".to_owned()), at.place());
+        return Found::Enter(Mode::Reasoning(Closing::Mark(END.to_owned())), at.place());
     }
-    Found::Skip(at.place())
+    Found::Item(Item::mark(cursor.place(), at.place()))
+}
+
+/// Where a message ends without its mark: another one begins here, or the turn is over.
+pub(crate) fn end_of_message(cursor: Cursor<'_, '_>, closings: &[&str]) -> Option<usize> {
+    let begins = ["<|start|>", "<|channel|>"].iter().any(|mark| cursor.sees(mark));
+    let ends = ["<|return|>", "<|call|>"].iter().any(|mark| cursor.sees(mark));
+    (closings == [END] && (begins || ends)).then(|| cursor.place())
 }
 
 /// A message whose first token is part of the prompt: `to=functions.f<|channel|>…`.
@@ -34,8 +43,11 @@ pub(crate) fn recipient(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         return Found::Text;
     }
     let mut at = cursor;
-    let Some(name) = header(&mut at).and_then(addressee) else { return Found::Text };
-    call(cursor.place(), at, &name, tools)
+    let Some(header) = header(&mut at) else { return Found::Text };
+    match addressee(header) {
+        Some(name) => call(cursor.place(), at, &name, tools),
+        None => Found::Item(Item::mark(cursor.place(), at.place())),
+    }
 }
 
 /// The header up to its `<|message|>`, which is stepped past.
@@ -81,7 +93,7 @@ fn call(start: usize, inside: Cursor<'_, '_>, name: &str, tools: &[ToolSpec]) ->
         end_of(&mut at);
         let span = Span { start, end: at.place() };
         let calls = vec![ToolCall::new(name, arguments)];
-        return Found::Item(Item { span, calls, pattern: Some(Pattern::NamedJson), repairs });
+        return Found::Item(Item::calls(span, calls, Some(Pattern::NamedJson), repairs));
     }
     let mut at = inside;
     if let Some(payload) = payload::sequence(&mut at, Around::fence(tools, false)) {
@@ -92,12 +104,7 @@ fn call(start: usize, inside: Cursor<'_, '_>, name: &str, tools: &[ToolSpec]) ->
         }
         end_of(&mut at);
         let span = Span { start, end: at.place() };
-        return Found::Item(Item {
-            span,
-            calls: payload.calls,
-            pattern: payload.pattern,
-            repairs: payload.repairs,
-        });
+        return Found::Item(Item::calls(span, payload.calls, payload.pattern, payload.repairs));
     }
-    Found::Skip(inside.place())
+    Found::Item(Item::mark(start, inside.place()))
 }

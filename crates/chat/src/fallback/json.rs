@@ -27,11 +27,13 @@ pub(crate) struct Reader<'s, 'a> {
     pub(crate) repairs: Vec<Repair>,
     /// Closing brackets that were missing where the text ended; set once, then every open value ends.
     ended: bool,
+    /// Whether nesting was too deep to read on.
+    too_deep: bool,
 }
 
 impl<'s, 'a> Reader<'s, 'a> {
     pub(crate) fn new(cursor: Cursor<'s, 'a>, dialect: Dialect) -> Self {
-        Self { cursor, dialect, repairs: Vec::new(), ended: false }
+        Self { cursor, dialect, repairs: Vec::new(), ended: false, too_deep: false }
     }
 
     /// Whether brackets were missing at the end of what was read.
@@ -45,17 +47,38 @@ impl<'s, 'a> Reader<'s, 'a> {
     }
 
     fn value_at(&mut self, depth: usize) -> Option<Value> {
-        let depth = depth.checked_sub(1)?;
+        let Some(depth) = depth.checked_sub(1) else {
+            self.too_deep = true;
+            return None;
+        };
         self.skip_blank();
         match self.cursor.peek()? {
+            '{' | '[' if self.dialect == Dialect::Json => self.bracketed(depth),
             '{' => self.braces(depth),
             '[' => self.list('[', ']', depth).map(Value::Array),
             '(' if self.dialect == Dialect::Python => self.list('(', ')', depth).map(Value::Array),
             '"' | '\'' => self.string().map(Value::String),
-            '-' | '+' | '.' | '0'..='9' => self.number(),
+            '-' | '+' | '.' | '0'..='9' => self.number(depth),
             c if c.is_ascii_alphabetic() => self.word(),
             _ => None,
         }
+    }
+
+    /// An object or a list of JSON. One that cannot be read is remembered: every bracket before it that is still open would
+    /// have it read again.
+    fn bracketed(&mut self, depth: usize) -> Option<Value> {
+        let start = self.cursor;
+        if start.source().is_hopeless(start.place()) {
+            return None;
+        }
+        let value = match start.sees("{") {
+            true => self.object(depth).map(Value::Object),
+            false => self.list('[', ']', depth).map(Value::Array),
+        };
+        if value.is_none() && (!self.too_deep || depth >= DEPTH / 8) {
+            start.source().note_hopeless(start.place());
+        }
+        value
     }
 
     fn note(&mut self, kind: RepairKind) {
@@ -86,20 +109,17 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
     }
 
-    /// An object; in Python a set as well.
+    /// An object of Python, or a set.
     fn braces(&mut self, depth: usize) -> Option<Value> {
         let start = self.cursor;
         let noted = self.repairs.len();
         if let Some(object) = self.object(depth) {
             return Some(Value::Object(object));
         }
-        if self.dialect == Dialect::Python {
-            self.cursor = start;
-            self.repairs.truncate(noted);
-            self.ended = false;
-            return self.list('{', '}', depth).map(Value::Array);
-        }
-        None
+        self.cursor = start;
+        self.repairs.truncate(noted);
+        self.ended = false;
+        self.list('{', '}', depth).map(Value::Array)
     }
 
     fn object(&mut self, depth: usize) -> Option<Map<String, Value>> {
@@ -143,7 +163,7 @@ impl<'s, 'a> Reader<'s, 'a> {
 
     /// `{{"a": 1}}`: a template's doubled braces, taken at their word.
     fn doubled(&mut self, depth: usize) -> Option<Map<String, Value>> {
-        let object = self.object(depth.checked_sub(1)?)?;
+        let Some(Value::Object(object)) = self.bracketed(depth.checked_sub(1)?) else { return None };
         self.note(RepairKind::ExtraBracket);
         self.skip_blank();
         self.cursor.eat("}");
@@ -201,7 +221,19 @@ impl<'s, 'a> Reader<'s, 'a> {
 
     fn key(&mut self) -> Option<String> {
         match self.cursor.peek()? {
-            '"' | '\'' => self.string(),
+            quote @ ('"' | '\'') => {
+                // No key holds its own quote: what does is no object.
+                let mut end = self.cursor;
+                end.next();
+                end.take_while(|c| c != quote && c != '\\');
+                if end.eat("\"") || end.eat("'") {
+                    end.skip_blank();
+                    if !end.sees(":") {
+                        return None;
+                    }
+                }
+                self.string()
+            }
             c if c.is_alphabetic() || c == '_' || c == '$' => {
                 self.note(RepairKind::UnquotedKey);
                 let key =
@@ -212,24 +244,46 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
     }
 
-    fn number(&mut self) -> Option<Value> {
+    /// A number. At the very end of a text, inside brackets, more of its digits may be missing: it is none then.
+    fn number(&mut self, depth: usize) -> Option<Value> {
         let text =
             self.cursor.take_while(|c| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E' | '_'));
         if text == "-" && self.cursor.eat("Infinity") {
             self.note_in_json(RepairKind::PythonLiteral);
             return Some(Value::Null);
         }
-        number(text).or_else(|| {
-            let python = text.replace('_', "");
-            let python = python.strip_prefix('+').unwrap_or(&python);
-            let (sign, digits) = python.strip_prefix('-').map_or(("", python), |digits| ("-", digits));
-            let plain = digits.trim_start_matches('0');
-            let zero = if plain.starts_with(|c: char| c.is_ascii_digit()) { "" } else { "0" };
-            let python = &format!("{sign}{zero}{plain}");
-            let python = if python.ends_with('.') { format!("{python}0") } else { python.to_owned() };
+        let is_inside = depth + 1 < DEPTH;
+        if is_inside && self.cursor.is_end() {
+            return None;
+        }
+        if let Some(value) = number(text) {
+            return Some(self.exact(value, text));
+        }
+        let python = text.replace('_', "");
+        let python = python.strip_prefix('+').unwrap_or(&python);
+        let (sign, digits) = python.strip_prefix('-').map_or(("", python), |digits| ("-", digits));
+        let plain = digits.trim_start_matches('0');
+        let zero = if plain.starts_with(|c: char| c.is_ascii_digit()) { "" } else { "0" };
+        let python = &format!("{sign}{zero}{plain}");
+        let python = if python.ends_with('.') { format!("{python}0") } else { python.to_owned() };
+        if let Some(value) = number(&python) {
             self.note_in_json(RepairKind::PythonLiteral);
-            number(&python)
-        })
+            return Some(self.exact(value, &python));
+        }
+        is_number(&python).then(|| self.as_text(text))
+    }
+
+    /// The number, or its digits as a text where no number of JSON's readers holds all of them.
+    fn exact(&mut self, value: Value, text: &str) -> Value {
+        let is_whole = text.trim_start_matches('-').chars().all(|c| c.is_ascii_digit());
+        let is_exact =
+            !is_whole || !value.is_f64() || value.as_f64().is_some_and(|float| format!("{float}") == text);
+        if is_exact { value } else { self.as_text(text) }
+    }
+
+    fn as_text(&mut self, number: &str) -> Value {
+        self.note(RepairKind::NumberOutOfRange);
+        Value::from(number)
     }
 
     fn word(&mut self) -> Option<Value> {
@@ -265,11 +319,18 @@ impl<'s, 'a> Reader<'s, 'a> {
             self.cursor = cursor;
             return self.triple_quoted(triple);
         }
+        if start.source().never_closes(quote, start.place()) {
+            return None;
+        }
         let mut out = String::new();
         loop {
             let run = self.cursor.take_while(|c| c != quote && c != '\\' && c >= ' ');
             out.push_str(run);
-            match self.cursor.next()? {
+            let Some(next) = self.cursor.next() else {
+                start.source().note_unclosed(quote, start.place());
+                return None;
+            };
+            match next {
                 '\\' => self.escape(&mut out)?,
                 c if c == quote => {
                     if self.may_close() {
@@ -379,6 +440,18 @@ fn opens_member(mut cursor: Cursor<'_, '_>) -> bool {
     let is_key = !key.is_empty() && cursor.eat("\"");
     cursor.skip_blank();
     is_key && cursor.sees(":")
+}
+
+/// Whether a text is spelled as a number of JSON, however large.
+fn is_number(text: &str) -> bool {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let mantissa = mantissa.strip_prefix('-').unwrap_or(mantissa);
+    let is_mantissa = match mantissa.split_once('.') {
+        Some((whole, fraction)) => digits(whole) && digits(fraction),
+        None => digits(mantissa),
+    };
+    is_mantissa && digits(exponent.strip_prefix(['-', '+']).unwrap_or(exponent))
 }
 
 /// The number a text is in JSON, whole numbers beyond 64 bits as the nearest float.

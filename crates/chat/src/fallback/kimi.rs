@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::scan::{Found, Item, Mode};
+use super::scan::{Closing, Found, Item, Mode};
 use super::source::Cursor;
 use super::tag::Tag;
 use super::{Pattern, Span};
@@ -17,7 +17,7 @@ pub(crate) fn tools(cursor: Cursor<'_, '_>) -> Found {
     let mut at = cursor;
     let Some(header) = header(&mut at) else { return Found::Text };
     if header.starts_with("think") {
-        return Found::Enter(Mode::Reasoning(format!("{CLOSE}think{SEPARATOR}")), at.place());
+        return Found::Enter(Mode::Reasoning(Closing::Mark(format!("{CLOSE}think{SEPARATOR}"))), at.place());
     }
     let mut calls = Vec::new();
     if header == "tools" {
@@ -36,12 +36,12 @@ pub(crate) fn tools(cursor: Cursor<'_, '_>) -> Found {
         at = whole;
     }
     if calls.is_empty() {
-        return Found::Skip(cursor.place() + OPEN.len());
+        return Found::Text;
     }
     at.skip_blank();
     at.eat("<|close|>message<|sep|>");
     let span = Span { start: cursor.place(), end: at.place() };
-    Found::Item(Item { span, calls, pattern: Some(Pattern::Elements), repairs: Vec::new() })
+    Found::Item(Item::calls(span, calls, Some(Pattern::Elements), Vec::new()))
 }
 
 /// What stands between `<|open|>` and its `<|sep|>`.

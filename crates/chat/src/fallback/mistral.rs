@@ -7,9 +7,9 @@ use super::json::{Dialect, Reader};
 use super::payload::{self, Around};
 use super::pythonic::identifier;
 use super::repair::Repair;
-use super::scan::{Found, Item, Mode};
+use super::scan::{Closing, Found, Item, Mode};
 use super::source::Cursor;
-use super::{Pattern, Span, typing};
+use super::{Pattern, Span, names};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -17,7 +17,7 @@ use crate::spec::ToolSpec;
 pub(crate) fn found(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let mut at = cursor;
     if at.eat("[THINK]") {
-        return Found::Enter(Mode::Reasoning("[/THINK]".to_owned()), at.place());
+        return Found::Enter(Mode::Reasoning(Closing::Mark("[/THINK]".to_owned())), at.place());
     }
     if at.eat("[/THINK]") {
         return Found::Reasoned(at.place());
@@ -29,12 +29,7 @@ pub(crate) fn found(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         at.skip_blank();
         at.eat("[END_TOOL_REQUEST]");
         let span = Span { start: cursor.place(), end: at.place() };
-        return Found::Item(Item {
-            span,
-            calls: payload.calls,
-            pattern: Some(Pattern::Tag),
-            repairs: payload.repairs,
-        });
+        return Found::Item(Item::calls(span, payload.calls, Some(Pattern::Tag), payload.repairs));
     }
     if !at.eat("[TOOL_CALLS]") {
         return Found::Text;
@@ -44,7 +39,7 @@ pub(crate) fn found(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let Some(calls) = calls else { return Found::Text };
     at.eat("[/TOOL_CALLS]");
     let span = Span { start: cursor.place(), end: at.place() };
-    Found::Item(Item { span, calls, pattern: Some(Pattern::Mistral), repairs })
+    Found::Item(Item::calls(span, calls, Some(Pattern::Mistral), repairs))
 }
 
 /// `[{…}, {…}]`, or the objects without their brackets.
@@ -93,9 +88,9 @@ fn named(
     at.skip_blank();
     at.eat("[ARGS]");
     at.skip_blank();
-    let arguments = if at.sees("{") {
+    let arguments = if at.sees("{") || at.sees("\"{") {
         payload::object(&mut at, repairs)?
-    } else if typing::tool(tools, name).is_some() || (tools.is_empty() && at.is_end()) {
+    } else if names::tool(tools, name).is_some() || (tools.is_empty() && at.is_end()) {
         Map::new()
     } else {
         return None;

@@ -16,13 +16,17 @@
 
 mod bare;
 mod calls;
+mod delimited;
 pub(crate) mod gemma;
 mod harmony;
 pub(crate) mod json;
 mod kimi;
+mod marks;
 mod mistral;
+pub(crate) mod names;
 mod payload;
 pub(crate) mod pythonic;
+mod quoted;
 mod repair;
 mod scan;
 pub(crate) mod source;
@@ -44,7 +48,7 @@ pub(crate) use xml::NOISE;
 
 pub(crate) use scan::{Item, item_at};
 
-use scan::Scan;
+use scan::{Kind, Scan};
 use source::Source;
 
 /// What was found in a text.
@@ -59,8 +63,11 @@ use source::Source;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Extraction {
-    /// The text itself if nothing was found; else what remains, trimmed, or nothing.
+    /// The text itself if nothing was found; else what remains, trimmed, or nothing. Reasoning and control tokens are no part
+    /// of it.
     pub content: Option<String>,
+    /// What the model thought, without its marks; nothing where there is no such text.
+    pub reasoning: Option<String>,
     /// The calls, in order.
     pub calls: Vec<ToolCall>,
     /// How the first call was written.
@@ -142,9 +149,23 @@ pub fn extract(text: &str) -> Extraction {
 /// # Ok::<(), toolgate_chat::Error>(())
 /// ```
 pub fn extract_typed(text: &str, tools: &[ToolSpec]) -> Extraction {
-    let source = Source::new(text, true);
-    let mut scan = Scan::default();
-    scan.run(&source, tools);
+    extracted(text, tools, Scan::default())
+}
+
+/// As [`extract_typed`], for a text that begins inside reasoning, since the prompt had opened it.
+///
+/// ```
+/// # use toolgate_chat::fallback::extract_inside_reasoning;
+/// let found = extract_inside_reasoning("Noon, I think.</think>It is noon.", &[]);
+/// assert_eq!((found.reasoning.as_deref(), found.content.as_deref()), (Some("Noon, I think."), Some("It is noon.")));
+/// assert_eq!(extract_inside_reasoning("Noon, I", &[]).content, None);
+/// ```
+pub fn extract_inside_reasoning(text: &str, tools: &[ToolSpec]) -> Extraction {
+    extracted(text, tools, Scan::inside_reasoning())
+}
+
+fn extracted(text: &str, tools: &[ToolSpec], mut scan: Scan) -> Extraction {
+    scan.run(&Source::new(text, true), tools);
     finished(text, scan)
 }
 
@@ -155,19 +176,22 @@ fn finished(text: &str, scan: Scan) -> Extraction {
     let mut extraction = Extraction::default();
     let mut content = String::new();
     let mut at = 0;
+    let mut reasoning = String::new();
     for item in scan.items {
         content.push_str(text.get(at..item.span.start).unwrap_or_default());
         at = item.span.end;
-        if item.calls.is_empty() {
-            extraction.dropped.push(item.span);
-        } else {
-            extraction.pattern = extraction.pattern.or(item.pattern);
+        match item.kind {
+            Kind::Mark => {}
+            Kind::Thought => reasoning.push_str(text.get(item.span.start..at).unwrap_or_default()),
+            Kind::Calls if item.calls.is_empty() => extraction.dropped.push(item.span),
+            Kind::Calls => extraction.pattern = extraction.pattern.or(item.pattern),
         }
         extraction.calls.extend(item.calls);
         extraction.repairs.extend(item.repairs);
     }
     content.push_str(text.get(at..).unwrap_or_default());
-    let content = content.trim();
-    extraction.content = (!content.is_empty()).then(|| content.to_owned());
+    let trimmed = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    extraction.content = trimmed(&content);
+    extraction.reasoning = trimmed(&reasoning);
     extraction
 }

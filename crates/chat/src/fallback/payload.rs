@@ -7,10 +7,9 @@ use super::calls::{self, Known};
 use super::json::{Dialect, Reader};
 use super::repair::{Repair, RepairKind};
 use super::source::Cursor;
-use super::tag::Tag;
-use super::typing;
+use super::tag::{self, Tag};
 use super::xml::{self, Values};
-use super::{gemma, pythonic};
+use super::{gemma, names, pythonic, typing};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -87,6 +86,7 @@ fn one(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload) -
         Some('{') => json(cursor, around, payload),
         Some('[') => list(cursor, around, payload),
         Some('<') => tagged(cursor, around, payload),
+        Some(_) if tag::follows_noise(cursor) => tagged(cursor, around, payload),
         Some('`') => fenced(cursor, around, payload),
         Some(c) if c.is_alphabetic() || matches!(c, '_' | ':') => named(cursor, around, payload),
         _ => None,
@@ -186,7 +186,7 @@ fn tagged(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload
 
 /// `<f><key>value</key></f>` of a known tool, from after its opening on.
 pub(crate) fn own_tag(cursor: &mut Cursor<'_, '_>, tag: &Tag<'_>, tools: &[ToolSpec]) -> Option<ToolCall> {
-    let tool = typing::tool(tools, tag.name).filter(|_| tag.attributes.is_empty() && !tag.is_special)?;
+    let tool = names::tool(tools, tag.name).filter(|_| tag.attributes.is_empty() && !tag.is_special)?;
     let mut at = *cursor;
     let arguments = members(&mut at, Some(tool))?;
     let are_known = arguments.keys().all(|key| typing::property(Some(tool), key).is_known());
@@ -197,7 +197,7 @@ pub(crate) fn own_tag(cursor: &mut Cursor<'_, '_>, tag: &Tag<'_>, tools: &[ToolS
     Some(ToolCall::new(tag.name, arguments))
 }
 
-/// `<name>f</name><arguments>{…}</arguments>`, from after the first tag on.
+/// `<name>f</name><arguments>{…}</arguments>`, or with the object alone, from after the first tag on.
 fn spelled_out(cursor: &mut Cursor<'_, '_>, tag: &Tag<'_>, around: Around<'_>) -> Option<ToolCall> {
     if !["name", "tool_name", "function_name", "tool", "function"].contains(&tag.name) {
         return None;
@@ -208,11 +208,16 @@ fn spelled_out(cursor: &mut Cursor<'_, '_>, tag: &Tag<'_>, around: Around<'_>) -
         return None;
     }
     skip(&mut at);
+    if at.sees("{") {
+        let arguments = object(&mut at, &mut Vec::new())?;
+        *cursor = at;
+        return Some(ToolCall::new(name, arguments));
+    }
     let inner = Tag::read(&mut at).filter(|tag| !tag.is_closing)?;
     if !["arguments", "parameters", "params", "args", "input"].contains(&inner.name) {
         return None;
     }
-    let arguments = members(&mut at, typing::tool(around.tools, name))?;
+    let arguments = members(&mut at, names::tool(around.tools, name))?;
     if !at.eat(&format!("</{}>", inner.name)) {
         return None;
     }
@@ -277,7 +282,7 @@ pub(crate) fn function(
     let is_function = matches!(base.as_str(), "function" | "invoke" | "tool" | "call")
         || (base.starts_with("function") && base.ends_with("name"));
     let name = tag.value().filter(|_| is_function)?;
-    let tool = typing::tool(around.tools, &name);
+    let tool = names::tool(around.tools, &name);
     let by_attribute = !tag.attributes.starts_with('=') || base.ends_with("name");
     let values = Values { keeps_breaks: around.values.keeps_breaks || by_attribute };
     let mut at = *cursor;
@@ -319,7 +324,7 @@ fn named(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload)
     if let Some(call) = gemma::call(cursor, &mut payload.repairs) {
         return add(payload, vec![call], Pattern::Gemma);
     }
-    if cursor.sees("call:") {
+    if cursor.eat("call:") && !around.takes_python {
         return None;
     }
     if around.takes_python {
@@ -343,27 +348,34 @@ fn named(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload)
         return None;
     }
     // DeepSeek and Step-3: `function<sep>NAME`, or `NAME<sep>{…}`.
-    if eat_separator(cursor) && name == "function" {
+    let mut is_separated = eat_separator(cursor);
+    if is_separated && name == "function" {
         skip(cursor);
         if cursor.sees("<") {
             let tag = Tag::read(cursor).filter(|tag| !tag.is_closing)?;
             let call = function(cursor, &tag, around, &mut payload.repairs)?;
             return add(payload, vec![call], Pattern::Elements);
         }
-        name = cursor.take_while(|c| !matches!(c, '\n' | '`' | '{' | '<')).trim();
+        name = cursor.take_while(|c| !matches!(c, '\n' | '`' | '{' | '<' | '"')).trim();
     }
+    is_separated |= eat_separator(cursor);
     cursor.skip_blank();
     if let Some(prefix) = arg_key_prefix(cursor) {
-        let tool = typing::tool(around.tools, name);
+        let tool = names::tool(around.tools, name);
         let arguments = xml::pairs(cursor, tool, prefix, &mut payload.repairs)?;
         return add(payload, vec![ToolCall::new(name, arguments)], Pattern::Pairs);
     }
-    if cursor.sees("{") || cursor.sees("```") {
-        let arguments = object(cursor, &mut payload.repairs)?;
+    if cursor.sees("{") || cursor.sees("```") || is_separated && cursor.sees("\"") || cursor.sees("\"{") {
+        let mut at = *cursor;
+        let arguments = object(&mut at, &mut payload.repairs).or_else(|| {
+            at = *cursor;
+            gemma::arguments(&mut at)
+        })?;
+        *cursor = at;
         return add(payload, vec![named_call(name, arguments)], Pattern::NamedJson);
     }
     // A name alone.
-    let is_known = typing::tool(around.tools, name).is_some();
+    let is_known = names::tool(around.tools, name).is_some();
     let looks_like_one =
         name.contains('_') && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
     let is_name = is_known || (around.tools.is_empty() && looks_like_one);
@@ -371,9 +383,14 @@ fn named(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload)
         return None;
     }
     let mut closing = *cursor;
-    let ends = Tag::read(&mut closing).is_some_and(|tag| tag.is_closing);
-    if !ends || cursor.place() == start {
+    let ends = Tag::read(&mut closing).filter(|tag| tag.is_closing);
+    if cursor.place() == start {
         return None;
+    }
+    // The closing of a value that was never opened.
+    if ends?.name.ends_with("arg_value") {
+        payload.repairs.push(Repair { kind: RepairKind::WrongClosingTag, offset: cursor.place() });
+        *cursor = closing;
     }
     add(payload, vec![ToolCall::new(name, Map::new())], Pattern::Pairs)
 }
@@ -414,7 +431,7 @@ fn arg_key_prefix<'a>(cursor: &Cursor<'_, 'a>) -> Option<&'a str> {
     Tag::read(&mut at).filter(|tag| !tag.is_closing && !tag.is_special)?.name.strip_suffix("arg_key")
 }
 
-/// The arguments of a call as an object of JSON, in a fence or not.
+/// The arguments of a call as an object of JSON, in a fence or not; the object may be the text of a JSON string.
 pub(crate) fn object(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>) -> Option<Map<String, Value>> {
     cursor.skip_blank();
     let is_fenced = cursor.eat("```");
@@ -422,7 +439,13 @@ pub(crate) fn object(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>) -> 
         cursor.take_while(|c| c != '\n' && c != '{');
     }
     let mut reader = Reader::new(*cursor, Dialect::Json);
-    let Some(Value::Object(object)) = reader.value() else { return None };
+    let object = match reader.value()? {
+        Value::Object(object) => object,
+        // The object as the text of a JSON string.
+        Value::String(text) if text.trim().is_empty() => Map::new(),
+        Value::String(text) => typing::mended(text.trim())?.as_object()?.clone(),
+        _ => return None,
+    };
     *cursor = reader.cursor;
     repairs.append(&mut reader.repairs);
     if is_fenced {
@@ -485,6 +508,10 @@ pub(crate) fn is_closing_of_calls(tag: &Tag<'_>) -> bool {
     if !tag.is_closing {
         return (tag.is_special || name == "end_function_call") && ends.contains(&name.as_str());
     }
-    let names = ["function", "invoke", "response", "xml", "json", "action"];
-    tag.is_closing && (is_wrapper(&name) || ends.contains(&name.as_str()) || names.contains(&name.as_str()))
+    let names = ["response", "xml", "json", "action"];
+    let begins = ["function", "invoke", "invocation"];
+    is_wrapper(&name)
+        || ends.contains(&name.as_str())
+        || names.contains(&name.as_str())
+        || begins.iter().any(|word| name.starts_with(word))
 }

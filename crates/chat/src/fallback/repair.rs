@@ -36,12 +36,16 @@ pub enum RepairKind {
     SingleQuotes,
     /// `True`, `False`, `None`, or a number as only Python writes it.
     PythonLiteral,
+    /// A number that is too large to be kept as one: it is a text of its digits.
+    NumberOutOfRange,
     /// A comma before a closing bracket.
     TrailingComma,
     /// No comma between two members.
     MissingComma,
     /// A comment.
     Comment,
+    /// `=` between a key and its value, where the format has `:`.
+    WrongSeparator,
     /// A key without quotes.
     UnquotedKey,
     /// A string without quotes.
@@ -68,9 +72,11 @@ impl RepairKind {
         match self {
             Self::SingleQuotes => "single_quotes",
             Self::PythonLiteral => "python_literal",
+            Self::NumberOutOfRange => "number_out_of_range",
             Self::TrailingComma => "trailing_comma",
             Self::MissingComma => "missing_comma",
             Self::Comment => "comment",
+            Self::WrongSeparator => "wrong_separator",
             Self::UnquotedKey => "unquoted_key",
             Self::UnquotedString => "unquoted_string",
             Self::ControlCharacter => "control_character",

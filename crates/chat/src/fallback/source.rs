@@ -4,11 +4,14 @@
 //! goes through a [`Cursor`], and every byte looked at costs fuel, so that reading is linear whatever the text.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 
-/// Looks that are paid for each byte of text: ordinary texts take two or three.
-const FUEL_PER_BYTE: u64 = 16;
+/// Looks that are paid for each byte of text: ordinary texts take two or three, floods of marks some twenty.
+const FUEL_PER_BYTE: u64 = 48;
 /// Needles whose next place is remembered.
 const REMEMBERED: usize = 48;
+/// Bytes of a line that are looked back at.
+const LINE: usize = 1024;
 
 /// A text, or the part of it that has arrived.
 #[derive(Debug)]
@@ -19,6 +22,15 @@ pub(crate) struct Source<'a> {
     looked_past: Cell<bool>,
     fuel: Cell<u64>,
     places: RefCell<Vec<Place>>,
+    /// Where the last part ended that is no content; a line begins there as well.
+    edge: Cell<usize>,
+    /// Brackets that are known to open nothing that can be read.
+    /// With each, whether more text could change that.
+    hopeless: RefCell<HashMap<usize, bool>>,
+    /// The first place from which on no string closes, for either quote.
+    unclosed: [Cell<usize>; 2],
+    /// Up to where line breaks were looked for, and where the line of that place begins.
+    line: Cell<(usize, usize)>,
 }
 
 /// Where a needle was found when looked for from `from` on.
@@ -32,7 +44,17 @@ struct Place {
 impl<'a> Source<'a> {
     pub(crate) fn new(text: &'a str, whole: bool) -> Self {
         let fuel = (text.len() as u64 + 1024).saturating_mul(FUEL_PER_BYTE);
-        Self { text, whole, looked_past: Cell::new(false), fuel: Cell::new(fuel), places: RefCell::default() }
+        Self {
+            text,
+            whole,
+            looked_past: Cell::new(false),
+            fuel: Cell::new(fuel),
+            places: RefCell::default(),
+            edge: Cell::new(0),
+            hopeless: RefCell::default(),
+            unclosed: [Cell::new(usize::MAX), Cell::new(usize::MAX)],
+            line: Cell::default(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -84,6 +106,47 @@ impl<'a> Source<'a> {
         let rest = self.slice(from, self.text.len());
         let partial = (1..mark.len()).rev().find(|&n| mark.get(..n).is_some_and(|head| rest.ends_with(head)));
         self.text.len() - partial.unwrap_or(0)
+    }
+
+    /// Where the last part ended that is no content.
+    pub(crate) fn edge(&self) -> usize {
+        self.edge.get()
+    }
+
+    /// Notes that a part that is no content ends here.
+    pub(crate) fn set_edge(&self, at: usize) {
+        self.edge.set(at);
+    }
+
+    /// Whether the bracket here was read before, in vain.
+    pub(crate) fn is_hopeless(&self, at: usize) -> bool {
+        let Some(looked_past) = self.hopeless.borrow().get(&at).copied() else { return false };
+        if looked_past {
+            self.looked_past.set(true);
+        }
+        true
+    }
+
+    /// Notes that nothing can be read from the bracket here, whatever stands around it.
+    pub(crate) fn note_hopeless(&self, at: usize) {
+        self.hopeless.borrow_mut().insert(at, self.looked_past.get());
+    }
+
+    /// Whether a string that begins here is known to have no end.
+    pub(crate) fn never_closes(&self, quote: char, at: usize) -> bool {
+        let never = self.unclosed.get(usize::from(quote == '"')).is_some_and(|from| from.get() <= at);
+        // What may still come could close it.
+        if never {
+            self.looked_past.set(true);
+        }
+        never
+    }
+
+    /// Notes that a string that begins here has no end.
+    pub(crate) fn note_unclosed(&self, quote: char, at: usize) {
+        if let Some(from) = self.unclosed.get(usize::from(quote == '"')) {
+            from.set(from.get().min(at));
+        }
     }
 
     fn spend(&self, bytes: usize) {
@@ -151,12 +214,41 @@ impl<'s, 'a> Cursor<'s, 'a> {
         }
     }
 
-    /// Whether nothing but blanks stands before this place on its line.
+    /// Whether nothing but blanks stands before this place on its line, or since the last part that is no content.
     pub(crate) fn begins_line(&self) -> bool {
-        let before = self.source.slice(0, self.at);
+        let edge = self.source.edge().min(self.at);
+        let before = self.source.slice(edge, self.at);
         let blanks = before.len() - before.trim_end_matches(|c: char| c != '\n' && c.is_whitespace()).len();
         self.source.spend(blanks + 1);
         before.get(..before.len() - blanks).is_some_and(|before| before.is_empty() || before.ends_with('\n'))
+    }
+
+    /// Whether nothing but blanks follows on this line, or a tag does.
+    pub(crate) fn ends_line(&self) -> bool {
+        let mut after = *self;
+        after.take_while(|c| c != '\n' && c.is_whitespace());
+        after.is_end() || after.sees("\n") || after.sees("<")
+    }
+
+    /// What stands on this line before this place, since the last part that is no content; the end of it, where it is long.
+    pub(crate) fn line_so_far(&self) -> &'a str {
+        let edge = self.source.edge().min(self.at);
+        let from = self.source.text.floor_char_boundary(edge.max(self.at.saturating_sub(LINE)));
+        let before = self.source.slice(from, self.at);
+        self.source.spend(before.len() / 8 + 1);
+        before.rsplit('\n').next().unwrap_or_default()
+    }
+
+    /// The first characters of the line that this place is on, blanks left out.
+    pub(crate) fn line_begin(&self) -> &'a str {
+        let (seen, start) = self.source.line.get();
+        let (seen, start) = if seen <= self.at { (seen, start) } else { (0, 0) };
+        let new = self.source.slice(seen, self.at);
+        self.source.spend(new.len() / 8 + 1);
+        let start = new.rfind('\n').map_or(start, |at| seen + at + 1);
+        self.source.line.set((self.at, start));
+        let line = self.source.slice(start, self.at);
+        line.get(..line.floor_char_boundary(LINE)).unwrap_or_default().trim_start()
     }
 
     /// Whether `literal` stands here.

@@ -2,14 +2,13 @@
 //!
 //! Invariant: the events add up to what [`extract_typed`](super::extract_typed) makes of the whole text, wherever it is cut.
 
-use super::scan::{Item, Scan};
+use super::scan::{Item, Kind, Scan};
 use super::{Extraction, finished};
 use crate::event::Event;
 use crate::pieces::Pieces;
 use crate::spec::ToolSpec;
 
-/// A reader of pieces. It tells of a call once all of it is there, and of reasoning as text, its marks included: where
-/// nothing is known of the model, what remains of its text is content.
+/// A reader of pieces. It tells of a call once all of it is there.
 ///
 /// ```
 /// # use toolgate_chat::Event; use toolgate_chat::fallback::Stream;
@@ -44,6 +43,11 @@ impl Stream {
         }
     }
 
+    /// As [`new`](Self::new), for a text that begins inside reasoning, since the prompt had opened it.
+    pub fn inside_reasoning(tools: &[ToolSpec]) -> Self {
+        Self { scan: Scan::inside_reasoning(), ..Self::new(tools) }
+    }
+
     /// Takes the next bytes and tells what they made certain. Bytes that are no UTF-8 become U+FFFD.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
         if self.pieces.push(bytes) { self.read(false) } else { Vec::new() }
@@ -74,9 +78,10 @@ impl Stream {
         let mut events = Vec::new();
         let text = self.pieces.text();
         if std::mem::take(&mut self.scan.reasoned) {
-            // Calls after the reasoning, in the same piece, are told below.
-            self.told = self.scan.items.first().map_or(self.scan.at.min(text.len()), |item| item.span.start);
-            self.told_items = 0;
+            // The thought is the first item, where there is any; what comes after it, in the same piece, is told below.
+            let thought = self.scan.items.first().filter(|item| item.kind == Kind::Thought);
+            self.told_items = usize::from(thought.is_some());
+            self.told = thought.map_or(0, |thought| thought.span.end);
             events.push(Event::Reasoned(text.get(..self.told).unwrap_or_default().to_owned()));
         }
         let items: Vec<Item> = self.scan.items.get(self.told_items..).unwrap_or_default().to_vec();
@@ -84,6 +89,10 @@ impl Stream {
             self.tell_text(item.span.start, &mut events);
             self.told = item.span.end;
             self.told_items += 1;
+            if item.kind == Kind::Thought {
+                let thought = self.pieces.text().get(item.span.start..item.span.end).unwrap_or_default();
+                events.push(Event::Reasoning(thought.to_owned()));
+            }
             events.extend(item.calls.into_iter().flat_map(Event::whole_call));
         }
         let end = if is_over { self.pieces.text().len() } else { self.scan.at };

@@ -1,6 +1,7 @@
 //! Tags: `<name>`, `</name>`, `<name=value>`, `<name key="value">`, `<|name|>` and their kin.
 
 use super::source::Cursor;
+use super::xml::NOISE;
 
 /// Characters of the longest tag that is taken for one.
 const LENGTH: usize = 256;
@@ -20,11 +21,17 @@ pub(crate) struct Tag<'a> {
     body: &'a str,
 }
 
+/// Whether what stands before each tag of one family stands before this place.
+pub(crate) fn follows_noise(cursor: &Cursor<'_, '_>) -> bool {
+    let place = cursor.place();
+    cursor.source().slice(place.saturating_sub(NOISE.len()), place) == NOISE
+}
+
 impl<'a> Tag<'a> {
-    /// Reads the tag here and steps past it.
+    /// Reads the tag here and steps past it. Behind a mark that only stands before tags, the angle may be missing.
     pub(crate) fn read(cursor: &mut Cursor<'_, 'a>) -> Option<Self> {
         let mut at = *cursor;
-        if !at.eat("<") {
+        if !at.eat("<") && !follows_noise(cursor) {
             return None;
         }
         let is_closing = at.eat("/");

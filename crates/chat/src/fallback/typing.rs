@@ -12,11 +12,6 @@ use crate::spec::ToolSpec;
 /// Steps along references, and into unions, that are followed.
 const DEPTH: usize = 16;
 
-/// The tool of a name, if it is offered.
-pub(crate) fn tool<'t>(tools: &'t [ToolSpec], name: &str) -> Option<&'t ToolSpec> {
-    tools.iter().find(|tool| tool.name.as_str() == name)
-}
-
 /// The schema of one parameter.
 pub(crate) fn property<'t>(tool: Option<&'t ToolSpec>, name: &str) -> Schema<'t> {
     parameters(tool).member(name)
@@ -198,6 +193,16 @@ impl<'t> Schema<'t> {
         let plain = ["type", "items", "title", "description"];
         let items = own.get("items").filter(|_| own.keys().all(|key| plain.contains(&key.as_str())))?;
         Some(Self { root: self.root, own: Some(items) })
+    }
+
+    /// The value that the text between two tags stands for; `None` where an empty one can stand for nothing, and the
+    /// parameter counts as left out.
+    pub(crate) fn value_between(self, raw: &str) -> Option<Value> {
+        let kinds = self.kinds();
+        if !raw.trim().is_empty() || self.own.is_none() || kinds.string {
+            return Some(self.value(raw));
+        }
+        kinds.null.then_some(Value::Null)
     }
 
     /// What an element that holds nothing stands for, where only a list or only an object can be.

@@ -5,7 +5,9 @@
 
 use serde_json::{Map, Value};
 
+use super::delimited::{self, End, Tags};
 use super::json::{Dialect, Reader};
+use super::payload;
 use super::repair::{Repair, RepairKind};
 use super::source::Cursor;
 use super::tag::Tag;
@@ -32,16 +34,12 @@ pub(crate) fn arguments(
     repairs: &mut Vec<Repair>,
 ) -> Option<Map<String, Value>> {
     skip(cursor);
-    if cursor.sees("{") {
-        let mut reader = Reader::new(*cursor, Dialect::Json);
-        if let Some(Value::Object(object)) = reader.value() {
-            repairs.append(&mut reader.repairs);
-            *cursor = reader.cursor;
-            skip(cursor);
-            return Some(object);
-        }
-        return None;
+    if cursor.sees("{") || cursor.sees("\"") {
+        let object = payload::object(cursor, repairs)?;
+        skip(cursor);
+        return Some(object);
     }
+    let noted = repairs.len();
     let mut arguments = Map::new();
     loop {
         skip(cursor);
@@ -56,15 +54,21 @@ pub(crate) fn arguments(
             arguments.insert(parameter.name, value);
             continue;
         }
-        let raw = raw_value(cursor, &tag, values, repairs)?;
+        let raw = raw_value(cursor, &tag, tool, values, repairs)?;
         let value = match parameter.is_text {
-            Some(true) => Value::String(typing::text(raw)),
+            Some(true) => Some(Value::String(typing::text(raw))),
             Some(false) if !schema.is_known() => {
-                serde_json::from_str(raw.trim()).unwrap_or_else(|_| Value::String(raw.to_owned()))
+                Some(serde_json::from_str(raw.trim()).unwrap_or_else(|_| Value::String(raw.to_owned())))
             }
-            _ => schema.value(raw),
+            _ => schema.value_between(raw),
         };
-        arguments.insert(parameter.name, value);
+        let Some(value) = value else { continue };
+        let is_second = arguments.insert(parameter.name, value).is_some();
+        let is_mended = repairs.get(noted..).is_some_and(|repairs| !repairs.is_empty());
+        if is_second && is_mended {
+            // Closed here, a value gives a parameter twice; closed later, it holds what looks like one. Nobody knows.
+            return None;
+        }
     }
     Some(typing::unwrapped(arguments, tool))
 }
@@ -113,14 +117,35 @@ fn element(cursor: &mut Cursor<'_, '_>, name: &str, schema: Schema<'_>, depth: u
             return Some(value);
         }
     }
-    let raw = cursor.take_until(&closing)?;
-    let raw = raw.strip_suffix(NOISE).unwrap_or(raw);
+    let raw = text_of_element(cursor, &closing)?;
     if raw.is_empty()
         && let Some(nothing) = schema.value_of_nothing()
     {
         return Some(nothing);
     }
     Some(schema.value(raw))
+}
+
+/// The text of an element, its closing included: one that text follows belongs to the value.
+fn text_of_element<'a>(cursor: &mut Cursor<'_, 'a>, closing: &str) -> Option<&'a str> {
+    let marked = format!("{NOISE}{closing}");
+    if let Some(end) = cursor.find(&marked) {
+        let raw = cursor.source().slice(cursor.place(), end);
+        *cursor = cursor.moved_to(end + marked.len());
+        return Some(raw);
+    }
+    let start = cursor.place();
+    let mut at = *cursor;
+    loop {
+        at.take_until(closing)?;
+        let mut after = at;
+        after.skip_blank();
+        if after.is_end() || after.sees("<") {
+            let raw = cursor.source().slice(start, at.place() - closing.len());
+            *cursor = at;
+            return Some(raw);
+        }
+    }
 }
 
 fn items(cursor: &mut Cursor<'_, '_>, schema: Schema<'_>, depth: usize) -> Option<Vec<Value>> {
@@ -134,45 +159,52 @@ fn items(cursor: &mut Cursor<'_, '_>, schema: Schema<'_>, depth: usize) -> Optio
     }
 }
 
-/// Reads `<arg_key>k</arg_key><arg_value>v</arg_value>` pairs; `prefix` stands before the names of the tags.
+/// Reads `<arg_key>k</arg_key><arg_value>v</arg_value>` pairs; `prefix` stands before the names of the tags. One opening or
+/// closing may be missing, and a closing too many is passed over.
 pub(crate) fn pairs(
     cursor: &mut Cursor<'_, '_>,
     tool: Option<&ToolSpec>,
     prefix: &str,
     repairs: &mut Vec<Repair>,
 ) -> Option<Map<String, Value>> {
-    let [key_open, key_close] = [format!("<{prefix}arg_key>"), format!("</{prefix}arg_key>")];
-    let [open, close] = [format!("<{prefix}arg_value>"), format!("</{prefix}arg_value>")];
+    let [key_name, value_name] = [format!("{prefix}arg_key"), format!("{prefix}arg_value")];
+    let [key_open, key_close] = [format!("<{key_name}>"), format!("</{key_name}>")];
+    let [open, close] = [format!("<{value_name}>"), format!("</{value_name}>")];
+    let is_parameter = |_: &Tag<'_>| true;
+    let tags = Tags { value: &value_name, next: &key_name, is_parameter: &is_parameter };
     let mut arguments = Map::new();
     loop {
         skip(cursor);
+        while cursor.eat(&close) {
+            repairs.push(Repair { kind: RepairKind::WrongClosingTag, offset: cursor.place() });
+            skip(cursor);
+        }
         if !cursor.eat(&key_open) {
             return Some(arguments);
         }
-        let key = cursor.take_until(&key_close)?.trim();
-        skip(cursor);
-        if !cursor.eat(&open) {
+        let key = cursor.take_while(|c| c != '<' && c != '\n').trim();
+        if key.is_empty() {
             return None;
         }
-        let schema = typing::property(tool, key);
-        if let Some(value) = structured(cursor, schema, &close) {
-            arguments.insert(key.to_owned(), value);
-            continue;
+        let (closes_key, place) = (cursor.eat(&key_close), cursor.place());
+        skip(cursor);
+        let opens_value = cursor.eat(&open);
+        if !opens_value && (!closes_key || cursor.sees("<")) {
+            return None;
         }
-        let start = *cursor;
-        let closed = cursor.find(&close);
-        let next = cursor.find(&key_open);
-        let raw = match (closed, next) {
-            (Some(closed), next) if next.is_none_or(|next| closed < next) => cursor.take_until(&close)?,
-            (_, Some(next)) if cursor.find("<tool_call>").is_none_or(|another| next < another) => {
-                // The value was never closed, but the next one opens.
-                repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: next });
-                *cursor = cursor.moved_to(next);
-                start.source().slice(start.place(), next).trim_end()
+        if !closes_key || !opens_value {
+            repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: place });
+        }
+        let schema = typing::property(tool, key);
+        let value = match structured(cursor, schema, &close) {
+            Some(value) => Some(value),
+            None => {
+                let end = delimited::end(*cursor, &tags)?;
+                let raw = taken(cursor, end, repairs);
+                schema.value_between(if end.is_closed { raw } else { raw.trim_end() })
             }
-            _ => return None,
         };
-        arguments.insert(key.to_owned(), schema.value(raw));
+        arguments.extend(value.map(|value| (key.to_owned(), value)));
     }
 }
 
@@ -233,22 +265,36 @@ impl Parameter {
     }
 }
 
+/// The text up to an end, where reading goes on.
+fn taken<'a>(cursor: &mut Cursor<'_, 'a>, end: End, repairs: &mut Vec<Repair>) -> &'a str {
+    let raw = cursor.source().slice(cursor.place(), end.value);
+    if !end.is_closed {
+        repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: end.value });
+    }
+    *cursor = cursor.moved_to(end.next);
+    raw
+}
+
 /// The text up to the closing of a parameter's tag; without one, up to the next parameter or the end of the call.
 fn raw_value<'a>(
     cursor: &mut Cursor<'_, 'a>,
     tag: &Tag<'_>,
+    tool: Option<&ToolSpec>,
     values: Values,
     repairs: &mut Vec<Repair>,
 ) -> Option<&'a str> {
     let mut data = *cursor;
     data.skip_blank();
     if data.eat("<![CDATA[") {
-        let raw = data.take_until("]]>")?;
-        data.skip_blank();
-        let mut closing = data;
-        if Tag::read(&mut closing).is_some_and(|tag| tag.is_closing) {
-            *cursor = closing;
-            return Some(raw);
+        let start = data.place();
+        while data.take_until("]]>").is_some() {
+            let end = data.place() - "]]>".len();
+            let mut closing = data;
+            closing.skip_blank();
+            if Tag::read(&mut closing).is_some_and(|tag| tag.is_closing) {
+                *cursor = closing;
+                return Some(cursor.source().slice(start, end));
+            }
         }
     }
     let name = match tag.base() {
@@ -257,24 +303,12 @@ fn raw_value<'a>(
         }
         _ => tag.full_name(),
     };
-    let closing = format!("</{name}>");
-    let start = *cursor;
-    let closed = cursor.find(&closing);
-    let next = cursor.find(&format!("<{name}="));
-    let over = cursor.find("</function>");
-    let another = cursor.find("<function=");
-    let missing = [next, over].into_iter().flatten().min();
-    let raw = match (closed, missing) {
-        (Some(closed), missing) if missing.is_none_or(|missing| closed < missing) => {
-            cursor.take_until(&closing)?
-        }
-        (_, Some(missing)) if another.is_none_or(|another| missing < another) => {
-            repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: missing });
-            *cursor = cursor.moved_to(missing);
-            start.source().slice(start.place(), missing)
-        }
-        _ => return None,
+    let is_parameter = |tag: &Tag<'_>| {
+        tool.is_none() || tag.value().is_some_and(|name| typing::property(tool, &name).is_known())
     };
+    let end =
+        delimited::end(*cursor, &Tags { value: name, next: tag.full_name(), is_parameter: &is_parameter })?;
+    let raw = taken(cursor, end, repairs);
     if values.keeps_breaks {
         return Some(raw);
     }

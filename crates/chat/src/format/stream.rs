@@ -11,7 +11,7 @@ use super::parts::{Slots, eat};
 use super::syntax::{Arguments, Syntax};
 use crate::event::Event;
 use crate::fallback::source::{Cursor, Source};
-use crate::fallback::{Item, RepairKind, typing};
+use crate::fallback::{Item, RepairKind, names};
 use crate::json;
 use crate::model::{Defect, DefectKind, ParsedTurn, ToolCall};
 use crate::pieces::Pieces;
@@ -479,7 +479,7 @@ impl TurnReader {
         let Arguments::Elements(elements) = &syntax.arguments else {
             return Read::Done(syntax.arguments(at));
         };
-        let tool = open.slots.name.as_deref().and_then(|name| typing::tool(tools, name));
+        let tool = open.slots.name.as_deref().and_then(|name| names::tool(tools, name));
         match elements.read(at, tool) {
             Some(None) => Read::Done(Some(open.elements.clone())),
             _ if source.looked_past() => Read::Wait,

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::fallback::names;
 use crate::fallback::typing::{self, Schema};
 use crate::json;
 use crate::model::ToolCall;
@@ -237,7 +238,7 @@ impl Syntax {
     }
 
     fn push_arguments(&self, call: &ToolCall, tools: &[ToolSpec], out: &mut String) {
-        let tool = typing::tool(tools, &call.name);
+        let tool = names::tool(tools, &call.name);
         if let (Some(tool), false) = (tool, matches!(self.arguments, Arguments::Json(_)))
             && self.fields(tool).is_none()
         {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use toolgate_chat::ToolSpec;
 use toolgate_chat::fallback::{Extraction, RepairKind, Stream, extract, extract_typed};
 
-use crate::targets::extracted;
+use crate::targets::{Read, extracted};
 
 fn calls(found: &Extraction) -> Vec<Value> {
     found.calls.iter().map(|call| json!([call.name, call.arguments])).collect()
@@ -18,14 +18,9 @@ fn check(text: &str, tools: &[ToolSpec], expected: Value, content: Option<&str>)
     assert_eq!(Value::from(calls(&found)), expected, "{text}");
     assert_eq!(found.content.as_deref(), content, "{text}");
     for size in [1, 7] {
-        assert_eq!(extracted(text, tools, &[size]), same_ids(&found), "{text} in pieces of {size}");
+        assert_eq!(extracted(text, tools, &[size]), Read::of(&found), "{text} in pieces of {size}");
     }
     found
-}
-
-/// Without ids, which are random.
-fn same_ids(found: &Extraction) -> (Vec<Value>, Option<String>) {
-    (calls(found), found.content.clone())
 }
 
 #[test]
@@ -85,9 +80,11 @@ fn reads_a_call_in_every_wrapper() {
         "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"find_notes\">]<]minimax[>[<query>tea]<]minimax[>[</query>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>".to_owned(),
     ] {
         check(&text, &[], one.clone(), None);
-        // The same after some words, unless it is only a call as a whole text.
+        // The same after some words, unless it is only a call as a whole text; without any mark, on a line of its own.
         if !text.starts_with("find_notes") && !text.starts_with("[find") {
-            check(&format!("I look it up. {text}"), &[], one.clone(), Some("I look it up."));
+            let separator = if text.starts_with(['{', '[']) && !text.starts_with("[TOOL") { "\n" } else { " " };
+            let said = format!("I look it up.{separator}{text}");
+            check(&said, &[], one.clone(), Some("I look it up."));
         }
     }
 }
@@ -141,7 +138,6 @@ fn leaves_ordinary_text_alone() {
         "```json\n{\"name\": \"app\", \"port\": 80}\n```",
         "```python\nprint('<tool_call>{\"name\": \"x\", \"arguments\": {}}</tool_call>')\n```",
         "```\ncurl -d '{\"name\": \"x\", \"arguments\": {}}' host\n```",
-        "<think>I could call <tool_call>{\"name\": \"x\", \"arguments\": {}}</tool_call> here.</think>But no.",
         "[a link](https://example.org) and [another one]",
         "[f(x)] is not in the image.",
         "for { x[0] } and f(a=1), {\"parameters\": {}}",
@@ -199,22 +195,20 @@ fn mends_what_can_be_read_one_way_only() {
 fn reasoning_is_not_searched() {
     let call = "<tool_call>{\"name\": \"clock\", \"arguments\": {}}</tool_call>";
     let other = "<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>";
+    let thought = format!("maybe {other}?");
     for (open, close) in [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>")]
     {
-        let text = format!("{open}maybe {other}?{close}\n{call}");
-        check(&text, &[], json!([["clock", {}]]), Some(&format!("{open}maybe {other}?{close}")));
+        let found = check(&format!("{open}{thought}{close}\n{call}"), &[], json!([["clock", {}]]), None);
+        assert_eq!(found.reasoning.as_deref(), Some(thought.as_str()));
     }
     // The prompt had opened it.
-    check(
-        &format!("maybe {other}?</think>{call}"),
-        &[],
-        json!([["clock", {}]]),
-        Some(&format!("maybe {other}?</think>")),
-    );
+    let found = check(&format!("{thought}</think>{call}"), &[], json!([["clock", {}]]), None);
+    assert_eq!(found.reasoning.as_deref(), Some(thought.as_str()));
     // Never closed: a call at the very end was meant, one in the middle was not.
-    check(&format!("<think>I call it. {call}"), &[], json!([["clock", {}]]), Some("<think>I call it."));
-    let text = format!("<think>I could {call} but hm");
-    check(&text, &[], json!([]), Some(&text));
+    let found = check(&format!("<think>I call it. {call}"), &[], json!([["clock", {}]]), None);
+    assert_eq!(found.reasoning.as_deref(), Some("I call it."));
+    let found = check(&format!("<think>I could {call} but hm"), &[], json!([]), None);
+    assert_eq!(found.reasoning, Some(format!("I could {call} but hm")));
 }
 
 #[test]
@@ -334,8 +328,8 @@ proptest! {
         for repair in &found.repairs {
             prop_assert!(repair.offset <= text.len());
         }
-        if found.calls.is_empty() && found.dropped.is_empty() {
-            prop_assert_eq!(found.content.as_deref(), Some(text.as_str()));
+        if let Some(content) = &found.content {
+            prop_assert!(crate::targets::is_within(content, &text), "{:?}", content);
         }
         if let Some(content) = &found.content {
             prop_assert!(content.len() <= text.len());
@@ -344,7 +338,7 @@ proptest! {
 
     #[test]
     fn cutting_a_text_changes_nothing(text in hostile(), size in 1..9_usize) {
-        prop_assert_eq!(extracted(&text, &[], &[size]), same_ids(&extract(&text)), "{:?}", text);
+        prop_assert_eq!(extracted(&text, &[], &[size]), Read::of(&extract(&text)), "{:?}", text);
     }
 }
 

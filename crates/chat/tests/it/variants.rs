@@ -7,7 +7,7 @@ use toolgate_chat::format::Family;
 use toolgate_chat::{ToolCall, ToolFormat, ToolSpec};
 
 use crate::support::call;
-use crate::targets::extracted;
+use crate::targets::{Read, extracted};
 
 /// Wrappers of JSON: what stands before and after it, and whether they hold a list.
 const WRAPPERS: &[(&str, &str, bool)] = &[
@@ -102,7 +102,7 @@ impl Failures {
         }
         for size in [1, 5] {
             let streamed = extracted(text, tools, &[size]);
-            if streamed != (calls_of(&found).as_array().unwrap().clone(), found.content.clone()) {
+            if streamed != Read::of(&found) {
                 self.0.push(format!("{what}: {text:?} streamed by {size}\n    {streamed:?}"));
             }
         }
@@ -129,7 +129,8 @@ fn every_wrapper_with_text_around_it() {
             let what = format!("{wrapper:?} x{n}");
             failures.check(&what, &said, &tools, &calls[..n], None);
             failures.check(&what, &format!("I look.\n\n{said}"), &tools, &calls[..n], Some("I look."));
-            failures.check(&what, &format!("Ü: {said}"), &tools, &calls[..n], Some("Ü:"));
+            let separator = if wrapper.0.is_empty() { "\n" } else { " " };
+            failures.check(&what, &format!("Ü:{separator}{said}"), &tools, &calls[..n], Some("Ü:"));
             failures.check(&what, &said.replace('\n', "\r\n"), &tools, &calls[..n], None);
             // What follows an unclosed wrapper is part of it.
             failures.check(&what, &format!("{said}\nThat is it."), &tools, &calls[..n], Some("That is it."));
@@ -295,7 +296,7 @@ fn every_slip_of_json() {
         ("```json\n", "\n```", false),
         ("```tool\n", "\n```", false),
         ("", "", false),
-        ("I do it: ", "", false),
+        ("I do it:\n", "", false),
     ];
     let one = |arguments: Value| call("f_x", arguments);
     for (said, expected) in [
@@ -395,8 +396,8 @@ fn every_family_with_text_around_it() {
             }
             check(format!("I look.\n\n{said}"), Some("I look."));
             check(format!("{said}\nThat is it."), Some("That is it."));
-            check(format!("<think>Perhaps a call.</think>\n{said}"), Some("<think>Perhaps a call.</think>"));
-            check(format!("I think of it.</think>\n\n{said}"), Some("I think of it.</think>"));
+            check(format!("<think>Perhaps a call.</think>\n{said}"), None);
+            check(format!("I think of it.</think>\n\n{said}"), None);
             check(format!("{said}<|im_end|>"), None);
             check(format!("Well.\n{said}</s>\n"), Some("Well."));
         }
@@ -461,8 +462,8 @@ fn what_is_no_call_stays_text() {
         "<b>bold</b> and <tool>hammer</tool> and <function>sin</function>",
         "<html><body><tools><a/></tools></body></html>",
         "The marker [TOOL_CALLS] starts calls in some models.",
-        "Some models write <|python_tag|> first, others <tool_call>.",
-        "<|tool_call|> and <|tool_call_start|> are tokens.",
+        "Some models write `<|python_tag|>` first, others <tool_call>.",
+        "`<|tool_call|>` and `<|tool_call_start|>` are tokens.",
         "functools[cache] is a decorator; functools.reduce too.",
         ">>> print(1)\n1\n>>> x = {\"a\": 1}",
         ">>>f\nis how it begins.",
@@ -472,7 +473,7 @@ fn what_is_no_call_stays_text() {
         "call:me{maybe}",
         "key: <arg_key> and <arg_value> are the tags.",
         "<function=NAME> opens, <parameter=KEY> follows.",
-        "Text with <|channel|> alone.",
+        "Text with `<|channel|>` alone.",
         "<invoke name=\"x\"> is not closed here",
         "1 < 2 [3] {4} `5` ```6``` 't' f",
         "Résumé: {« name »: 1}",

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
-use toolgate_chat::fallback::{Stream, extract_typed};
+use toolgate_chat::fallback::{Extraction, Stream, extract_typed};
 use toolgate_chat::format::{Family, Start, TurnStream};
 use toolgate_chat::{Event, ParsedTurn, ToolCall, ToolFormat, ToolSpec};
 
@@ -80,7 +80,7 @@ pub(crate) fn parser(data: &[u8]) -> u64 {
     let cuts = [usize::from(cut % 16) + 1, usize::from(cut / 16) + 1];
     spans_lie_in_the_text(&text, tools);
     let whole = extract_typed(&text, tools);
-    assert_eq!(extracted(&text, tools, &cuts), (without_ids(&whole.calls), whole.content), "{text:?}");
+    assert_eq!(extracted(&text, tools, &cuts), Read::of(&whole), "{text:?}");
     let family = &FAMILIES[usize::from(*family) % FAMILIES.len()];
     if let Err(wrong) = turn_in_pieces(family, &text, tools, &cuts) {
         panic!("{wrong}");
@@ -101,9 +101,14 @@ fn spans_lie_in_the_text(text: &str, tools: &[ToolSpec]) {
         at = span.end;
     }
     assert!(found.repairs.iter().all(|repair| repair.offset <= text.len()), "{text:?}");
-    if found.calls.is_empty() && found.dropped.is_empty() {
-        assert_eq!(found.content.as_deref(), Some(text));
-    }
+    let parts = [found.content.as_deref(), found.reasoning.as_deref()];
+    assert!(parts.into_iter().flatten().all(|part| is_within(part, text)), "{text:?}: {parts:?}");
+}
+
+/// Whether a text is another one with parts left out.
+pub(crate) fn is_within(part: &str, whole: &str) -> bool {
+    let mut whole = whole.chars();
+    part.chars().all(|c| whole.any(|other| other == c))
 }
 
 /// What events say, put together by someone who knows nothing else.
@@ -218,31 +223,32 @@ pub(crate) fn turn_in_pieces(
 }
 
 /// What the events add up to.
-pub(crate) fn extracted(text: &str, tools: &[ToolSpec], cuts: &[usize]) -> (Vec<Value>, Option<String>) {
+pub(crate) fn extracted(text: &str, tools: &[ToolSpec], cuts: &[usize]) -> Read {
     let mut stream = Stream::new(tools);
-    let mut events = Vec::new();
+    let mut seen = Seen::default();
     for piece in pieces(text, cuts) {
-        events.extend(stream.push(piece));
+        stream.push(piece).into_iter().for_each(|event| seen.add(event));
     }
     let (last, whole) = stream.finish();
-    events.extend(last);
-    let (mut shown, mut called): (String, Vec<ToolCall>) = Default::default();
-    for event in events {
-        match event {
-            Event::Text(text) => shown.push_str(&text),
-            Event::CallStarted(_) | Event::Arguments(_) => {}
-            Event::Call(call) => called.push(call),
-            Event::Reasoned(text) => {
-                shown = text;
-                called.clear();
-            }
-            other => panic!("{other:?}"),
-        }
+    last.into_iter().for_each(|event| seen.add(event));
+    let trimmed = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    let content = if seen.text == text { Some(seen.text) } else { trimmed(&seen.text) };
+    let told = Read { calls: without_ids(&seen.calls), content, reasoning: trimmed(&seen.reasoning) };
+    assert_eq!(told, Read::of(&whole), "{text:?}");
+    told
+}
+
+/// What was read of a text, without ids, which are random.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Read {
+    pub(crate) calls: Vec<Value>,
+    pub(crate) content: Option<String>,
+    pub(crate) reasoning: Option<String>,
+}
+
+impl Read {
+    pub(crate) fn of(found: &Extraction) -> Self {
+        let (content, reasoning) = (found.content.clone(), found.reasoning.clone());
+        Self { calls: without_ids(&found.calls), content, reasoning }
     }
-    let content = if called.is_empty() && whole.dropped.is_empty() {
-        Some(shown)
-    } else {
-        Some(shown.trim().to_owned()).filter(|text| !text.is_empty())
-    };
-    (called.iter().map(|call| json!([call.name, call.arguments])).collect(), content)
 }

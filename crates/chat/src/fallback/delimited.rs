@@ -1,0 +1,214 @@
+//! Where a value ends that stands as bare text between tags, and may hold such tags itself.
+//!
+//! A closing tag ends the value where what follows it goes on as a call does: with the next parameter, the end of the call
+//! and of what wraps it, or the end of the text. One that text follows belongs to the value, as does one that closes what the
+//! value itself has opened. Invariant: a value is never cut at a tag behind which its own text goes on.
+
+use super::payload;
+use super::source::Cursor;
+use super::tag::Tag;
+use super::xml::NOISE;
+
+/// Openings inside a value that are followed.
+const DEPTH: usize = 64;
+
+/// The tags of one way to write parameters.
+#[derive(Clone, Copy)]
+pub(crate) struct Tags<'m> {
+    /// The name of the tag around a value: `parameter`, `arg_value`.
+    pub(crate) value: &'m str,
+    /// The name of the tag that the next parameter begins with: `parameter`, `arg_key`.
+    pub(crate) next: &'m str,
+    /// Whether the tool is known, and has a parameter of this name.
+    pub(crate) is_parameter: &'m dyn Fn(&Tag<'_>) -> bool,
+}
+
+/// Where a value ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// After its last byte.
+    pub(crate) value: usize,
+    /// Where reading goes on.
+    pub(crate) next: usize,
+    /// Whether its own closing tag is there.
+    pub(crate) is_closed: bool,
+}
+
+/// What a tag is to a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Value,
+    Next,
+    /// A call, or what wraps calls.
+    Call,
+}
+
+/// What follows a closing tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    /// The value's own text: the tag is a part of it.
+    Text,
+    /// The rest of the call, from a place on.
+    Call(usize),
+    /// What can be read in two ways.
+    Unclear,
+}
+
+/// The end of the value that begins here.
+pub(crate) fn end(cursor: Cursor<'_, '_>, tags: &Tags<'_>) -> Option<End> {
+    // Who sets the value off from its tags by line breaks does so at its end as well.
+    let mut first = cursor;
+    first.take_while(|c| c == ' ' || c == '\r');
+    if first.sees("\n")
+        && let Some(end) = search(cursor, tags, true).filter(|end| end.is_closed)
+    {
+        return Some(end);
+    }
+    search(cursor, tags, false)
+}
+
+fn search(cursor: Cursor<'_, '_>, tags: &Tags<'_>, by_line: bool) -> Option<End> {
+    let mut open: Vec<String> = Vec::new();
+    let mut unclosed = None;
+    let mut at = cursor;
+    loop {
+        at.take_while(|c| c != '<');
+        let start = at;
+        if at.is_end() {
+            return unclosed;
+        }
+        let Some(tag) = Tag::read(&mut at) else {
+            at.next();
+            continue;
+        };
+        let Some(part) = tags.part(&tag) else { continue };
+        if tag.is_closing {
+            if let Some(depth) = open.iter().rposition(|name| *name == tag.plain()) {
+                open.truncate(depth);
+                continue;
+            }
+            if by_line && !(start.begins_line() && at.ends_line()) {
+                continue;
+            }
+            if part == Part::Value {
+                match tags.after_value(at) {
+                    After::Call(next) => return Some(End { value: value_end(start), next, is_closed: true }),
+                    After::Unclear => return None,
+                    After::Text => {}
+                }
+            }
+            if part == Part::Call && open.is_empty() && unclosed.is_none() && tags.may_end(start) {
+                unclosed = Some(End { value: start.place(), next: start.place(), is_closed: false });
+            }
+        } else if opens(start, at, by_line) {
+            let is_parameter = part != Part::Call && (tags.is_parameter)(&tag);
+            if is_parameter && tag.full_name() == tags.next && open.is_empty() && unclosed.is_none() {
+                unclosed = Some(End { value: start.place(), next: start.place(), is_closed: false });
+            }
+            let is_call = part == Part::Call && !tag.is_special;
+            if open.len() < DEPTH && (is_call || part == Part::Value && (is_parameter || !open.is_empty())) {
+                open.push(tag.plain());
+            }
+        }
+    }
+}
+
+/// Whether an opening tag opens something, rather than being spoken of: it begins a line, or follows without a blank.
+fn opens(start: Cursor<'_, '_>, after: Cursor<'_, '_>, by_line: bool) -> bool {
+    if by_line {
+        return start.begins_line() && after.ends_line();
+    }
+    let before = start.line_so_far();
+    before.trim().is_empty() || !before.ends_with(char::is_whitespace)
+}
+
+/// The end of the value before a closing tag: what marks the tag is no part of it.
+fn value_end(closing: Cursor<'_, '_>) -> usize {
+    let before = closing.source().slice(closing.place().saturating_sub(NOISE.len()), closing.place());
+    if before == NOISE { closing.place() - NOISE.len() } else { closing.place() }
+}
+
+impl Tags<'_> {
+    fn part(&self, tag: &Tag<'_>) -> Option<Part> {
+        let name = tag.full_name();
+        if name == self.value {
+            return Some(Part::Value);
+        }
+        if name == self.next {
+            return Some(Part::Next);
+        }
+        is_of_call(tag).then_some(Part::Call)
+    }
+
+    /// What follows the closing tag of a value.
+    fn after_value(&self, cursor: Cursor<'_, '_>) -> After {
+        let mut at = cursor;
+        loop {
+            let before = at.place();
+            skip(&mut at);
+            if at.is_end() || at.sees("```") {
+                return After::Call(before);
+            }
+            let mut after = at;
+            let Some(tag) = Tag::read(&mut after) else { return After::Text };
+            let goes_on = match self.part(&tag) {
+                Some(Part::Value) if tag.is_closing => {
+                    // Written twice in one line, it is a slip; on two lines, the first may be the value's own.
+                    if at.source().slice(before, at.place()).contains('\n') {
+                        return After::Unclear;
+                    }
+                    at = after;
+                    continue;
+                }
+                Some(Part::Value | Part::Next) => !tag.is_closing,
+                Some(Part::Call) if tag.is_closing => self.may_end(at),
+                Some(Part::Call) => true,
+                None => tag.is_special,
+            };
+            return if goes_on { After::Call(before) } else { After::Text };
+        }
+    }
+
+    /// Whether the call ends here, with the closing tags that follow: not where another closing tag of a value comes, behind
+    /// text, that would close this one.
+    fn may_end(&self, cursor: Cursor<'_, '_>) -> bool {
+        let mut at = cursor;
+        loop {
+            skip(&mut at);
+            let mut after = at;
+            match Tag::read(&mut after) {
+                Some(tag) if is_of_call(&tag) && tag.is_closing => at = after,
+                Some(_) => return true,
+                None => break,
+            }
+        }
+        if at.is_end() || at.sees("```") {
+            return true;
+        }
+        let closing = format!("</{}>", self.value);
+        let Some(stray) = at.find(&closing) else { return true };
+        let opening = [format!("<{}", self.value), format!("<{}", self.next)];
+        if opening.iter().any(|opening| at.find(opening).is_some_and(|opened| opened < stray)) {
+            return true;
+        }
+        let mut after = at.moved_to(stray + closing.len());
+        skip(&mut after);
+        !(after.is_end() || Tag::read(&mut after).is_some_and(|tag| self.part(&tag).is_some()))
+    }
+}
+
+/// Whether a tag opens or closes a call, or what wraps calls.
+fn is_of_call(tag: &Tag<'_>) -> bool {
+    let name = tag.plain();
+    ["function", "invoke", "invocation"].iter().any(|word| name.starts_with(word))
+        || payload::is_wrapper(&name)
+}
+
+fn skip(cursor: &mut Cursor<'_, '_>) {
+    loop {
+        cursor.skip_blank();
+        if !cursor.eat(NOISE) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Which offered tool a written name means: models put namespaces before it, numbers behind it, or write it twice.
+//!
+//! Invariant: a name that is offered means itself; any other means an offered tool only by leaving parts out.
+
+use crate::model::ToolCall;
+use crate::spec::ToolSpec;
+
+/// What stands between a namespace and a name.
+const SEPARATORS: [&str; 4] = [".", ":", "/", "__"];
+/// The namespace that templates put before every tool.
+const NAMESPACE: &str = "functions";
+
+/// The offered tool that a written name means.
+pub(crate) fn tool<'t>(tools: &'t [ToolSpec], written: &str) -> Option<&'t ToolSpec> {
+    let exactly = |name: &str| tools.iter().find(|tool| tool.name.as_str() == name);
+    if let Some(tool) = exactly(written) {
+        return Some(tool);
+    }
+    let unnumbered = without_number(written);
+    [Some(written), unnumbered].into_iter().flatten().find_map(|name| {
+        exactly(name)
+            .or_else(|| exactly(without_namespace(name)?))
+            .or_else(|| SEPARATORS.iter().find_map(|separator| exactly(name.rsplit_once(separator)?.1)))
+            .or_else(|| exactly(half(name)?))
+    })
+}
+
+/// The call under the name of the tool it means. A name with a number is the call's id, as the formats that number calls
+/// have it.
+pub(crate) fn settle(mut call: ToolCall, tools: &[ToolSpec]) -> ToolCall {
+    if let Some(tool) = tool(tools, &call.name).filter(|tool| tool.name.as_str() != call.name) {
+        call.name = tool.name.as_str().to_owned();
+    }
+    call
+}
+
+/// `f` of `functions_f`, which other separators make as well.
+fn without_namespace(name: &str) -> Option<&str> {
+    name.strip_prefix(NAMESPACE)?.strip_prefix('_')
+}
+
+/// `f` of `f:1` and `f_1`.
+fn without_number(name: &str) -> Option<&str> {
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let plain =
+        if plain.len() < name.len() { plain.strip_suffix([':', '_', '-', '.'])? } else { return None };
+    (!plain.is_empty()).then_some(plain)
+}
+
+/// `f` of `f_f` and `f:f`.
+fn half(name: &str) -> Option<&str> {
+    let middle = name.len().checked_sub(1)? / 2;
+    let (left, right) = (name.get(..middle)?, name.get(middle + 1..)?);
+    let between = name.get(middle..=middle)?;
+    (left == right && matches!(between, "_" | ":" | "." | "-" | "/")).then_some(left)
+}
