@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::Value;
 use toolgate_chat::ToolSpec;
-use toolgate_chat::fallback::extract_typed;
+use toolgate_chat::fallback::{extract_inside_reasoning, extract_typed};
 
 use super::exit::Exit;
 
@@ -23,6 +23,9 @@ pub(super) struct ParseArgs {
     /// Tool definitions, a JSON list, that tell the types of values written as bare text.
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
+    /// The text begins inside reasoning, which the prompt had opened.
+    #[arg(long)]
+    inside_reasoning: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -30,8 +33,8 @@ Examples:
   toolgate parse reply.txt
   echo \"<tool_call>{'tool': 'now', 'parameters': {}}</tool_call>\" | toolgate parse
 
-Prints {\"content\", \"calls\", \"pattern\", \"repairs\", \"dropped\"}: what remains of the text, the calls in it, how the first
-was written, what was mended, and the bytes of wrappers that hold no call.
+Prints {\"content\", \"reasoning\", \"calls\", \"pattern\", \"repairs\", \"dropped\"}: what remains of the text, what was thought,
+the calls, how the first was written, what was mended, and the bytes of wrappers that hold no call.
 
 Exit codes: 0 read, whatever was found; 2 no text.";
 
@@ -39,7 +42,8 @@ Exit codes: 0 read, whatever was found; 2 no text.";
 pub(super) fn run(args: &ParseArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let text = read(args.file.as_deref().unwrap_or(Path::new("-")))?;
     let tools = args.tools.as_deref().map(definitions).transpose()?.unwrap_or_default();
-    let found = extract_typed(&text, &tools);
+    let read = if args.inside_reasoning { extract_inside_reasoning } else { extract_typed };
+    let found = read(&text, &tools);
     writeln!(out, "{}", serde_json::to_string(&found)?)?;
     Ok(Exit::Done)
 }

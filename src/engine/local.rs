@@ -781,11 +781,14 @@ impl<B: Backend + Send> Making<'_, B> {
     }
 }
 
-/// Shows the text among what a stream made certain.
+/// Shows the text and the thoughts among what a stream made certain. What was shown as text stays shown, also where it turns
+/// out to have been thought: the turn itself says so.
 pub(crate) fn show(found: Vec<fallback::Event>, events: &mut dyn FnMut(TurnEvent)) {
     for event in found {
-        if let fallback::Event::Text(text) = event {
-            events(TurnEvent::Text(text));
+        match event {
+            fallback::Event::Text(text) => events(TurnEvent::Text(text)),
+            fallback::Event::Reasoning(text) => events(TurnEvent::Reasoning(text)),
+            _ => {}
         }
     }
 }

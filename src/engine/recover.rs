@@ -3,7 +3,8 @@
 use toolgate_chat::fallback::{Extraction, extract_typed};
 use toolgate_chat::{ParsedTurn, ToolSpec};
 
-/// The turn with the calls that its text turned out to hold, in whatever dialect; `tools` only tell types.
+/// The turn with the calls and the thoughts that its text turned out to hold, in whatever dialect; `tools` tell types, and
+/// which tool a name means.
 ///
 /// What remains of the text is the content from here on, so a turn of calls alone has none.
 pub(crate) fn recover(mut turn: ParsedTurn, tools: &[ToolSpec]) -> ParsedTurn {
@@ -12,6 +13,8 @@ pub(crate) fn recover(mut turn: ParsedTurn, tools: &[ToolSpec]) -> ParsedTurn {
     }
     let Some(text) = turn.content.as_deref() else { return turn };
     let found: Extraction = extract_typed(text, tools);
+    turn.reasoning = turn.reasoning.or(found.reasoning);
+    turn.content = found.content;
     if found.calls.is_empty() && found.dropped.is_empty() {
         return turn;
     }
@@ -24,6 +27,5 @@ pub(crate) fn recover(mut turn: ParsedTurn, tools: &[ToolSpec]) -> ParsedTurn {
         "calls were found in a turn that was only text"
     );
     turn.calls = found.calls;
-    turn.content = found.content;
     turn
 }

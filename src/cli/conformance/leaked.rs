@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use toolgate_chat::ToolSpec;
-use toolgate_chat::fallback::{Extraction, extract_typed};
+use toolgate_chat::fallback::{Extraction, extract_inside_reasoning, extract_typed};
 
 use super::{CorpusArgs, Outcome};
 use crate::cli::jsonl::Row;
@@ -16,7 +16,7 @@ Example:
 
 A row is {\"id\", \"format\", \"text\", \"tools\", \"expected_calls\", \"arguments_match\", \"expected_content\", \"content_match\",
 \"flags\"}. Its tools, where it has any, tell the types of bare text. Calls are exact if name, arguments and order are; numbers
-compare by value. Content is the text that remains, reasoning included.
+compare by value. Content is the text that remains. Where the flags say that a text starts inside reasoning, the parser is told so.
 Verdicts: ok, content (the calls are exact, the content is not), calls.";
 
 /// Arguments of `toolgate conformance leaked`.
@@ -77,7 +77,12 @@ impl Counts {
         // A definition that is none only costs its types.
         let tools: Vec<ToolSpec> =
             row.list("tools")?.iter().filter_map(|tool| ToolSpec::from_any(tool).ok()).collect();
-        let found = extract_typed(row.text("text")?, &tools);
+        let flags = row.texts("flags")?;
+        let read = match flags.contains(&"text_starts_inside_reasoning") {
+            true => extract_inside_reasoning,
+            false => extract_typed,
+        };
+        let found = read(row.text("text")?, &tools);
         let subset = row.get("arguments_match").is_some_and(|kind| kind == "subset");
         let calls = calls_match(row.list("expected_calls")?, &found, subset);
         let content = content_matches(row, &found);
@@ -85,7 +90,6 @@ impl Counts {
         self.calls_exact += usize::from(calls);
         self.content_rows += usize::from(content.is_some());
         self.content_exact += usize::from(content == Some(true));
-        let flags = row.texts("flags")?;
         if flags.is_empty() {
             self.unflagged.add(calls);
         }

@@ -9,8 +9,8 @@ use super::source::Cursor;
 use super::tag::Tag;
 use super::xml::NOISE;
 
-/// Openings inside a value that are followed.
-const DEPTH: usize = 64;
+/// Openings inside a value that are followed; behind more of them nobody looks for its end.
+const DEPTH: usize = 8;
 
 /// The tags of one way to write parameters.
 #[derive(Clone, Copy)]
@@ -70,8 +70,9 @@ pub(crate) fn end(cursor: Cursor<'_, '_>, tags: &Tags<'_>) -> Option<End> {
 fn search(cursor: Cursor<'_, '_>, tags: &Tags<'_>, by_line: bool) -> Option<End> {
     let mut open: Vec<String> = Vec::new();
     let mut unclosed = None;
+    let is_ever_closed = cursor.find(&format!("</{}>", tags.value)).is_some();
     let mut at = cursor;
-    loop {
+    while is_ever_closed || unclosed.is_none() {
         at.take_while(|c| c != '<');
         let start = at;
         if at.is_end() {
@@ -106,11 +107,15 @@ fn search(cursor: Cursor<'_, '_>, tags: &Tags<'_>, by_line: bool) -> Option<End>
                 unclosed = Some(End { value: start.place(), next: start.place(), is_closed: false });
             }
             let is_call = part == Part::Call && !tag.is_special;
-            if open.len() < DEPTH && (is_call || part == Part::Value && (is_parameter || !open.is_empty())) {
+            if is_call || part == Part::Value && (is_parameter || !open.is_empty()) {
+                if open.len() == DEPTH {
+                    return unclosed;
+                }
                 open.push(tag.plain());
             }
         }
     }
+    unclosed
 }
 
 /// Whether an opening tag opens something, rather than being spoken of: it begins a line, or follows without a blank.

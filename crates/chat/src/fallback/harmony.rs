@@ -1,7 +1,8 @@
 //! Messages with a header, as gpt-oss writes them: `<|channel|>commentary to=functions.f<|message|>{…}<|call|>`.
 
 use super::payload::{self, Around};
-use super::scan::{Closing, Found, Item, Mode};
+use super::reasoning::Closing;
+use super::scan::{Found, Item, Mode};
 use super::source::Cursor;
 use super::tag::Tag;
 use super::{Pattern, Span};

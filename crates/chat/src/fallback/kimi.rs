@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::scan::{Closing, Found, Item, Mode};
+use super::reasoning::Closing;
+use super::scan::{Found, Item, Mode};
 use super::source::Cursor;
 use super::tag::Tag;
 use super::{Pattern, Span};

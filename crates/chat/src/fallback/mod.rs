@@ -27,6 +27,7 @@ pub(crate) mod names;
 mod payload;
 pub(crate) mod pythonic;
 mod quoted;
+mod reasoning;
 mod repair;
 mod scan;
 pub(crate) mod source;

@@ -3,6 +3,7 @@
 //! Invariant: items lie in order and do not overlap; what no item covers is content, byte for byte.
 
 use super::payload::{self, Around, Payload};
+use super::reasoning::{self, Closing};
 use super::repair::Repair;
 use super::source::{Cursor, Source};
 use super::tag::Tag;
@@ -73,36 +74,6 @@ pub(crate) enum Mode {
     Reasoning(Closing),
 }
 
-/// What closes reasoning.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Closing {
-    Mark(String),
-    /// Whatever closes it in any format: its opening was not seen.
-    Any,
-}
-
-/// What closes reasoning in one format or another.
-const CLOSINGS: [&str; 9] = [
-    "</think>",
-    "</thinking>",
-    "</thought>",
-    "</reasoning>",
-    "</seed:think>",
-    "</mm:think>",
-    "[/THINK]",
-    "<|END_THINKING|>",
-    "<channel|>",
-];
-
-impl Closing {
-    fn marks(&self) -> Vec<&str> {
-        match self {
-            Self::Mark(mark) => vec![mark],
-            Self::Any => CLOSINGS.to_vec(),
-        }
-    }
-}
-
 /// A scan that can be taken up where it stopped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scan {
@@ -110,11 +81,11 @@ pub(crate) struct Scan {
     pub(crate) items: Vec<Item>,
     pub(crate) mode: Mode,
     /// Reasoning was seen to begin or end; a further end of it is text.
-    has_reasoned: bool,
+    pub(super) has_reasoned: bool,
     /// Set when everything before `at` turned out to be reasoning.
     pub(crate) reasoned: bool,
     /// Whether anything was said yet.
-    has_spoken: bool,
+    pub(super) has_spoken: bool,
 }
 
 impl Scan {
@@ -196,28 +167,7 @@ impl Scan {
         false
     }
 
-    /// The end of reasoning whose beginning was not seen: all of it, the first time; a word of the text, after that.
-    fn reasoned(&mut self, end: usize, source: &Source<'_>, tools: &[ToolSpec]) -> bool {
-        if self.has_reasoned {
-            // A token that closes nothing is a mark all the same.
-            match marks::after(source.at(self.at)) {
-                Some(_) => self.push(Item::mark(self.at, end), source, tools),
-                None => (self.at, self.has_spoken) = (end, true),
-            }
-            return false;
-        }
-        let after = after_blanks(source.at(end));
-        if source.looked_past() {
-            return true;
-        }
-        (self.has_reasoned, self.reasoned, self.has_spoken) = (true, true, false);
-        self.items.clear();
-        self.thought(0, source, tools);
-        self.push(Item::mark(self.at, after), source, tools);
-        false
-    }
-
-    fn push(&mut self, mut item: Item, source: &Source<'_>, tools: &[ToolSpec]) {
+    pub(super) fn push(&mut self, mut item: Item, source: &Source<'_>, tools: &[ToolSpec]) {
         item.calls = item.calls.into_iter().map(|call| names::settle(call, tools)).collect();
         self.at = item.span.end;
         // Where a thought is told in pieces, a piece of it ends nothing.
@@ -228,7 +178,7 @@ impl Scan {
     }
 
     /// What was thought from a place on up to here.
-    fn thought(&mut self, start: usize, source: &Source<'_>, tools: &[ToolSpec]) {
+    pub(super) fn thought(&mut self, start: usize, source: &Source<'_>, tools: &[ToolSpec]) {
         if start < self.at {
             let span = Span { start, end: self.at };
             self.push(Item { span, kind: Kind::Thought, ..Item::default() }, source, tools);
@@ -249,85 +199,9 @@ impl Scan {
             }
         }
     }
-
-    /// Reads reasoning on to its end, as far as the text has arrived.
-    fn reasoning(&mut self, source: &Source<'_>, tools: &[ToolSpec], closing: &Closing) -> bool {
-        let start = self.at;
-        let held = loop {
-            if self.at >= source.len() || source.is_exhausted() {
-                break false;
-            }
-            source.reset();
-            match self.reasoning_step(source, tools, closing) {
-                Step::On => {}
-                Step::Held => break true,
-                Step::Over(items) => {
-                    self.thought(start, source, tools);
-                    self.mode = Mode::Text;
-                    for item in items {
-                        self.push(item, source, tools);
-                    }
-                    return false;
-                }
-            }
-        };
-        self.thought(start, source, tools);
-        held
-    }
-
-    /// One step on: to the end of the reasoning; without one, to calls that end the text.
-    fn reasoning_step(&mut self, source: &Source<'_>, tools: &[ToolSpec], closing: &Closing) -> Step {
-        let closings = closing.marks();
-        let mut cursor = source.at(self.at);
-        cursor.take_while(|c| c != '<' && c != '[' && !closings.iter().any(|closing| closing.starts_with(c)));
-        self.at = cursor.place();
-        source.reset();
-        if self.at >= source.len() {
-            return Step::On;
-        }
-        if let Some(end) = harmony::end_of_message(cursor, &closings) {
-            return Step::Over(vec![Item::mark(self.at, end)]);
-        }
-        let mut end = cursor;
-        if end.eat_any(&closings).is_some() {
-            let end = if self.has_spoken { end.place() } else { after_blanks(end) };
-            return if source.looked_past() {
-                Step::Held
-            } else {
-                Step::Over(vec![Item::mark(self.at, end)])
-            };
-        }
-        if source.looked_past() {
-            return Step::Held;
-        }
-        let closes = closings.iter().any(|closing| cursor.find(closing).is_some());
-        source.reset();
-        let items = if closes { None } else { ending_calls(cursor, tools) };
-        // The closing may still come.
-        let waits = items.is_some() && !source.is_whole();
-        if waits || source.looked_past() {
-            return Step::Held;
-        }
-        match items {
-            Some(items) => Step::Over(items),
-            None => {
-                self.at += cursor.peek().map_or(1, char::len_utf8);
-                Step::On
-            }
-        }
-    }
 }
 
-/// How far reasoning was read.
-enum Step {
-    On,
-    /// More must arrive first.
-    Held,
-    /// It is over, with what follows it.
-    Over(Vec<Item>),
-}
-
-fn after_blanks(cursor: Cursor<'_, '_>) -> usize {
+pub(super) fn after_blanks(cursor: Cursor<'_, '_>) -> usize {
     let mut at = cursor;
     at.skip_blank();
     at.place()
@@ -335,33 +209,6 @@ fn after_blanks(cursor: Cursor<'_, '_>) -> usize {
 
 fn is_mark(c: char) -> bool {
     matches!(c, '<' | '[' | '{' | '`' | ']' | '>' | 'f' | 't')
-}
-
-/// Marked calls from here to the end of the text, with nothing but blanks between and after them. What tokens mark is no
-/// thought even where text follows.
-fn ending_calls(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Vec<Item>> {
-    let is_token = cursor.sees("<|") || cursor.sees("<｜");
-    let mut items: Vec<Item> = Vec::new();
-    let mut at = cursor;
-    loop {
-        at.skip_blank();
-        if at.is_end() {
-            return (!items.is_empty()).then_some(items);
-        }
-        let found = match at.peek()? {
-            '<' => tagged(at, tools),
-            '[' => mistral::found(at, tools),
-            _ => Found::Text,
-        };
-        match found {
-            Found::Item(mut item) if !item.calls.is_empty() => {
-                item.span.end = marks::after_end_of_turn(at.moved_to(item.span.end));
-                at = at.moved_to(item.span.end);
-                items.push(item);
-            }
-            _ => return (is_token && !items.is_empty()).then_some(items),
-        }
-    }
 }
 
 /// The calls here, or a wrapper that holds none.
@@ -428,7 +275,7 @@ fn angled<'t>(cursor: Cursor<'_, '_>, tools: &'t [ToolSpec]) -> Found {
 }
 
 /// Anything in angles.
-fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+pub(super) fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let start = cursor.place();
     if cursor.sees("<|start|>") || cursor.sees("<|channel|>") {
         return harmony::message(cursor, tools);
@@ -439,7 +286,7 @@ fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let mut at = cursor;
     let Some(tag) = Tag::read(&mut at) else { return Found::Text };
     let name = tag.plain();
-    if let Some(found) = reasoning(cursor, &tag, &name, at) {
+    if let Some(found) = reasoning::found(cursor, &tag, &name, at) {
         return found;
     }
     if tag.is_closing {
@@ -482,41 +329,6 @@ fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         return wrapped(start, at, &tag, &name, tools);
     }
     Found::Text
-}
-
-/// The beginning or the end of reasoning. Words that a sentence goes on around are spoken of.
-fn reasoning(cursor: Cursor<'_, '_>, tag: &Tag<'_>, name: &str, after: Cursor<'_, '_>) -> Option<Found> {
-    let closing = match name {
-        "think" | "thinking" | "thought" | "reasoning" | "thoughts" => format!("</{}>", tag.full_name()),
-        "start_thinking" => "<|END_THINKING|>".to_owned(),
-        "end_thinking" => return Some(Found::Reasoned(after.place())),
-        "channel" if tag.is_special && !tag.is_closing => "<channel|>".to_owned(),
-        "channel" if tag.is_special => return Some(Found::Reasoned(after.place())),
-        "inner_prefix" => "<|inner_suffix|>".to_owned(),
-        _ => return None,
-    };
-    let end = after.place();
-    if tag.is_closing {
-        let is_spoken_of = !tag.is_special && quoted::is_within_sentence(cursor, after);
-        return Some(if is_spoken_of { Found::Skip(end) } else { Found::Reasoned(end) });
-    }
-    if !tag.is_special && !cursor.begins_line() {
-        // In the middle of a line it opens something only if that ends on a later one.
-        let Some(closed) = after.find(&closing) else { return Some(Found::Skip(end)) };
-        if !cursor.source().slice(end, closed).contains('\n') {
-            return Some(Found::Skip(closed + closing.len()));
-        }
-    }
-    let end = if name == "channel" { after_channel(after) } else { end };
-    Some(Found::Enter(Mode::Reasoning(Closing::Mark(closing)), end))
-}
-
-/// Past the name of a channel, which a line of its own holds.
-fn after_channel(cursor: Cursor<'_, '_>) -> usize {
-    let mut at = cursor;
-    let name = at.take_while(|c| c.is_ascii_lowercase());
-    let is_name = !name.is_empty() && (at.sees("\n") || at.sees("<channel|>"));
-    if is_name { at.place() } else { cursor.place() }
 }
 
 /// What a wrapper holds, from after its opening on.

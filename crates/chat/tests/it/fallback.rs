@@ -13,7 +13,7 @@ fn calls(found: &Extraction) -> Vec<Value> {
 }
 
 /// Checks calls and content; what streams, in pieces of one and of seven bytes, must be the same.
-fn check(text: &str, tools: &[ToolSpec], expected: Value, content: Option<&str>) -> Extraction {
+pub(crate) fn check(text: &str, tools: &[ToolSpec], expected: Value, content: Option<&str>) -> Extraction {
     let found = extract_typed(text, tools);
     assert_eq!(Value::from(calls(&found)), expected, "{text}");
     assert_eq!(found.content.as_deref(), content, "{text}");

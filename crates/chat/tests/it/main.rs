@@ -19,9 +19,12 @@ mod leaked;
 mod prompt;
 mod random;
 mod spec;
+mod spoken;
 mod streams;
 mod support;
 #[allow(dead_code, reason = "the fuzz target itself is run by its own test")]
 #[path = "../fuzz/targets/mod.rs"]
 mod targets;
+mod thoughts;
+mod values;
 mod variants;

@@ -1,0 +1,107 @@
+//! Reasoning and control tokens: never content, in whatever format, wherever a text is cut.
+
+use serde_json::json;
+use toolgate_chat::fallback::{Stream, extract, extract_inside_reasoning};
+
+use crate::fallback::check;
+
+#[test]
+fn thoughts_are_apart() {
+    for (text, thought, content) in [
+        ("<think>Hm.</think>Yes.", Some("Hm."), Some("Yes.")),
+        ("<think>\nHm.\n</think>\n\n  Yes.", Some("Hm."), Some("Yes.")),
+        ("Well.\n<thinking>\nHm.\n</thinking>\nYes.", Some("Hm."), Some("Well.\n\nYes.")),
+        ("Well. <think>Hm.\nSo.</think> Yes.", Some("Hm.\nSo."), Some("Well.  Yes.")),
+        ("Hm.</think>Yes.", Some("Hm."), Some("Yes.")),
+        ("</think>\n\nYes.", None, Some("Yes.")),
+        ("<think></think>Yes.", None, Some("Yes.")),
+        ("<think>Hm.", Some("Hm."), None),
+        ("<think>One.</think>Two.</think>Three.", Some("One."), Some("Two.</think>Three.")),
+        ("[THINK]Hm.[/THINK]Yes.", Some("Hm."), Some("Yes.")),
+        ("Hm.[/THINK] Yes.", Some("Hm."), Some("Yes.")),
+        (
+            "<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Yes.<|END_RESPONSE|>",
+            Some("Hm."),
+            Some("Yes."),
+        ),
+        ("<|channel>thought\nHm.<channel|>Yes.", Some("Hm."), Some("Yes.")),
+        (
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>",
+            Some("Hm."),
+            Some("Yes."),
+        ),
+        (
+            "<|channel|>analysis<|message|>Hm.<|start|>assistant<|channel|>final<|message|>Yes.",
+            Some("Hm."),
+            Some("Yes."),
+        ),
+        (
+            "<|open|>think<|sep|>Hm.<|close|>think<|sep|><|open|>response<|sep|>Yes.<|close|>response<|sep|>",
+            Some("Hm."),
+            Some("Yes."),
+        ),
+        ("<mm:think>Hm.</mm:think>Yes.", Some("Hm."), Some("Yes.")),
+    ] {
+        let found = check(text, &[], json!([]), content);
+        assert_eq!(found.reasoning.as_deref(), thought, "{text}");
+    }
+}
+
+#[test]
+fn tags_that_a_sentence_speaks_of_are_text() {
+    for text in [
+        "It writes <think> first and </think> last.",
+        "Thoughts end with </think>.",
+        "`<think>` opens, `</think>` closes.",
+        "```xml\n<think>Hm.</think>\n```",
+        "a <s>struck</s> word",
+    ] {
+        let found = check(text, &[], json!([]), Some(text));
+        assert_eq!(found.reasoning, None, "{text}");
+    }
+}
+
+#[test]
+fn control_tokens_go() {
+    for text in [
+        "Yes.<|im_end|>",
+        "Yes.<|role_end|>",
+        "Yes.<|eot|>\n",
+        "Yes.<|END_OF_TURN_TOKEN|>",
+        "Yes.</s>",
+        "Yes.<end_of_turn>",
+        "<|im_start|>assistant\nYes.<|im_end|>\n",
+        "<|start_header_id|>assistant<|end_header_id|>\n\nYes.<|eot_id|>",
+        "<start_of_turn>model\nYes.<end_of_turn>",
+        "<|START_RESPONSE|>Yes.<|END_RESPONSE|>",
+        " to=user<|message|>Yes.<|eot|>",
+        "<｜Assistant｜>Yes.<｜end▁of▁sentence｜>",
+        "<|some_new_token|>Yes.",
+    ] {
+        check(text, &[], json!([]), Some("Yes."));
+    }
+    // In code they are said, not meant.
+    let code = "It ends with `<|im_end|>`.\n```\n<|im_start|>user\n```";
+    check(code, &[], json!([]), Some(code));
+}
+
+#[test]
+fn a_text_that_begins_inside() {
+    for (text, thought, content) in [
+        ("Hm.", Some("Hm."), None),
+        ("Hm.</think>Yes.", Some("Hm."), Some("Yes.")),
+        ("Hm.[/THINK]Yes.", Some("Hm."), Some("Yes.")),
+        ("Hm. <think>So.</think>Yes.", Some("Hm. <think>So."), Some("Yes.")),
+    ] {
+        let found = extract_inside_reasoning(text, &[]);
+        assert_eq!((found.reasoning.as_deref(), found.content.as_deref()), (thought, content), "{text}");
+        let mut stream = Stream::inside_reasoning(&[]);
+        text.as_bytes().iter().for_each(|byte| drop(stream.push(&[*byte])));
+        assert_eq!(stream.finish().1, found, "{text}");
+    }
+    let call = "<tool_call>{\"name\": \"clock\", \"arguments\": {}}</tool_call>";
+    let found = extract_inside_reasoning(&format!("I look.\n{call}"), &[]);
+    assert_eq!((found.calls.len(), found.reasoning.as_deref(), found.content), (1, Some("I look."), None));
+    // Without being told, nobody can know.
+    assert_eq!(extract("Hm.").content.as_deref(), Some("Hm."));
+}

@@ -1,0 +1,287 @@
+//! Values that hold what ends values: they come back whole, in each way of writing them, or nothing does.
+
+use serde_json::{Value, json};
+use toolgate_chat::ToolSpec;
+use toolgate_chat::fallback::{RepairKind, extract, extract_typed};
+
+use crate::fallback::check;
+
+fn tools() -> Vec<ToolSpec> {
+    let text = json!({"type": "string"});
+    let save = json!({"type": "object", "properties": {"text": text, "file": text}});
+    vec![ToolSpec::new("save", "", save).unwrap(), ToolSpec::new("clock", "", json!({})).unwrap()]
+}
+
+type Way = (&'static str, fn(&str) -> String);
+
+/// One call of `save` with a text in it, in each way that writes values bare.
+const WAYS: [Way; 5] = [
+    ("function", |text| {
+        format!(
+            "<tool_call>\n<function=save>\n<parameter=text>\n{text}\n</parameter>\n<parameter=file>\nx.md\n</parameter>\n</function>\n</tool_call>"
+        )
+    }),
+    ("invoke", |text| {
+        format!(
+            "<invoke name=\"save\"><parameter name=\"text\">{text}</parameter><parameter name=\"file\">x.md</parameter></invoke>"
+        )
+    }),
+    ("pairs", |text| {
+        format!(
+            "<tool_call>save\n<arg_key>text</arg_key>\n<arg_value>{text}</arg_value>\n<arg_key>file</arg_key>\n<arg_value>x.md</arg_value>\n</tool_call>"
+        )
+    }),
+    ("gemma", |text| {
+        format!("<|tool_call>call:save{{text:<|\"|>{text}<|\"|>,file:<|\"|>x.md<|\"|>}}<tool_call|>")
+    }),
+    ("minimax", |text| {
+        let n = "]<]minimax[>[";
+        format!(
+            "{n}<tool_call>{n}<invoke name=\"save\">{n}<text>{text}{n}</text>{n}<file>x.md{n}</file>{n}</invoke>{n}</tool_call>"
+        )
+    }),
+];
+
+fn texts() -> Vec<String> {
+    let mut texts: Vec<String> = [
+        "A value ends with </parameter> in this format.",
+        "First </function>, then </invoke>, then </tool_call>.",
+        "<parameter=width> sets how wide it is",
+        "see <parameter=file> for the place",
+        "In the other format </arg_value> does it, after <arg_key>.",
+        "<arg_key>a</arg_key><arg_value>b</arg_value>",
+        "</parameter>\n</function>\n</tool_call>\nand on",
+        "one\n</parameter>\ntwo",
+        "<parameter=file>\ninner\n</parameter>",
+        "quotes <|\"|> here",
+        "</text> and <text>",
+        "it closes with ]]> there",
+        "</think> is no end here, nor is <think>",
+        "{\"a\": \"</tool_call>\"}",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    // Whole calls, of this way and of the others, with and without words around them.
+    for (_, way) in WAYS {
+        texts.push(way("inner"));
+        texts.push(format!("As in:\n{}\nso it is.", way("inner")));
+    }
+    texts
+}
+
+#[test]
+fn values_are_whole_that_hold_their_own_delimiter() {
+    for (name, way) in WAYS {
+        for text in texts() {
+            // The quote of this way is a token, which no text of it holds beside a comma.
+            if name == "gemma" && text.contains("<|\"|>,")
+                || name == "minimax" && text.contains("]<]minimax[>[</text>")
+            {
+                continue;
+            }
+            let expected = json!([["save", {"text": text, "file": "x.md"}]]);
+            check(&way(&text), &tools(), expected.clone(), None);
+            check(
+                &format!("I save it.\n{}\nDone.", way(&text)),
+                &tools(),
+                expected,
+                Some("I save it.\n\nDone."),
+            );
+        }
+    }
+}
+
+#[test]
+fn no_value_is_cut_where_nobody_knows_its_end() {
+    let unclear = [
+        // The second parameter, or a line of the first one's text?
+        WAYS[0].1("one\n<parameter=file>\ntwo"),
+        // Closed twice on two lines: the first may be the text's own.
+        "<tool_call>\n<function=save>\n<parameter=text>\none\n</parameter>\n</parameter>\n</function>\n</tool_call>".to_owned(),
+    ];
+    for text in unclear {
+        let found = extract_typed(&text, &tools());
+        assert!(found.calls.is_empty(), "{text}: {:?}", found.calls);
+        assert_eq!(found.dropped.len(), 1, "{text}");
+    }
+    // A closing that is missing is mended where it can only be one thing.
+    let missing = "<tool_call>\n<function=save>\n<parameter=text>\none\n<parameter=file>\nx.md\n</parameter>\n</function>\n</tool_call>";
+    let found = check(missing, &tools(), json!([["save", {"text": "one", "file": "x.md"}]]), None);
+    assert!(found.repairs.iter().any(|repair| repair.kind == RepairKind::MissingClosingTag));
+}
+
+#[test]
+fn tags_that_are_missing_or_too_many() {
+    let tea = json!([["save", {"text": "tea"}]]);
+    let noise = "]<]minimax[>[";
+    for text in [
+        "<tool_call>save<arg_key>text</arg_key>tea</arg_value></tool_call>".to_owned(),
+        "<tool_call>save<arg_key>text<arg_value>tea</arg_value></tool_call>".to_owned(),
+        "<tool_call>save<arg_key>text</arg_key><arg_value>tea</tool_call>".to_owned(),
+        "<tool_call>save<arg_key>text</arg_key><arg_value>tea</arg_value></arg_value></tool_call>".to_owned(),
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.save:0{\"text\": \"tea\"}<|tool_call_end|>".to_owned(),
+        "<|tool_call_section_begin|><|tool_call_begin|>save<|tool_call_argument_begin|>{\"text\": \"tea\"}<|tool_call_end|><|tool_call_section_end|>".to_owned(),
+        "<|tool_call>call:save{text='tea'}<tool_call|>".to_owned(),
+        "<|tool_call>save{text:<|\"|>tea<|\"|>}<tool_call|>".to_owned(),
+        "<|tool_call>call:save{text:<|\"|>tea<|\"|>}".to_owned(),
+        format!("{noise}<tool_call>{noise}invoke name=\"save\">{noise}<text>tea{noise}</text>{noise}</invoke>{noise}</tool_call>"),
+        "<tool_call>\n<function=save>\n<parameter=text>\ntea\n</parameter>\n</function>\n</function>\n</function_call_end>\n</tool_call>".to_owned(),
+        "<tool_call>\n<function>save</function>\n{\"text\": \"tea\"}\n</tool_call>".to_owned(),
+        "```tool_code\nprint(save(text=\"tea\"))\n```".to_owned(),
+        "```tool_code\nanswer = save(text=\"tea\")\nprint(answer)\n```".to_owned(),
+    ] {
+        check(&text, &tools(), tea.clone(), None);
+    }
+    check("<tool_call>clock</arg_value></tool_call>", &tools(), json!([["clock", {}]]), None);
+}
+
+#[test]
+fn arguments_may_be_the_text_of_a_string() {
+    let tea = json!([["save", {"text": "tea"}]]);
+    let string = r#""{\"text\": \"tea\"}""#;
+    for text in [
+        format!("<tool_call>{{\"name\": \"save\", \"arguments\": {string}}}</tool_call>"),
+        format!("<tool_call>save\n{string}\n</tool_call>"),
+        format!("<function=save>{string}</function>"),
+        format!("[TOOL_CALLS]save[ARGS]{string}"),
+        format!("<|channel|>commentary to=functions.save<|message|>{string}<|call|>"),
+        format!("<|tool_call_begin|>functions.save:0<|tool_call_argument_begin|>{string}<|tool_call_end|>"),
+        format!("<｜tool▁call▁begin｜>save<｜tool▁sep｜>{string}<｜tool▁call▁end｜>"),
+        format!("<｜tool▁call▁begin｜>function<｜tool▁sep｜>save\n```json\n{string}\n```<｜tool▁call▁end｜>"),
+        format!("save\n{string}"),
+    ] {
+        check(&text, &tools(), tea.clone(), None);
+    }
+}
+
+#[test]
+fn names_mean_the_tools_that_are_offered() {
+    let tools = |names: &[&str]| -> Vec<ToolSpec> {
+        names.iter().map(|name| ToolSpec::new(name, "", json!({})).unwrap()).collect()
+    };
+    let called = |written: &str, offered: &[&str]| {
+        let text = format!("<tool_call>{{\"name\": \"{written}\", \"arguments\": {{}}}}</tool_call>");
+        extract_typed(&text, &tools(offered)).calls[0].name.clone()
+    };
+    for written in [
+        "get_rain",
+        "functions.get_rain",
+        "functions.get_rain:1",
+        "functions_get_rain",
+        "functions_get_rain_1",
+        "get_rain:0",
+        "sky:get_rain",
+        "sky/get_rain",
+        "mcp__sky__get_rain",
+        "get_rain:get_rain",
+        "get_rain_get_rain",
+    ] {
+        assert_eq!(called(written, &["get_rain", "other"]), "get_rain", "{written}");
+    }
+    // What is offered means itself, and what means nothing stays as it was written.
+    assert_eq!(called("get_rain_1", &["get_rain", "get_rain_1"]), "get_rain_1");
+    assert_eq!(called("functions_get_rain_1", &["get_rain", "get_rain_1"]), "get_rain_1");
+    assert_eq!(called("get_snow", &["get_rain"]), "get_snow");
+    assert_eq!(called("get_rain2day", &["get_rain"]), "get_rain2day");
+    // The parameters are typed by the tool that is meant.
+    let set = ToolSpec::new("set", "", json!({"properties": {"n": {"type": "integer"}}})).unwrap();
+    let text = "<tool_call>\n<function=home:set>\n<parameter=n>\n3\n</parameter>\n</function>\n</tool_call>";
+    check(text, &[set], json!([["set", {"n": 3}]]), None);
+}
+
+#[test]
+fn empty_values_are_what_their_schema_takes() {
+    let schema = json!({"properties": {"n": {"type": "integer"}, "o": {"type": "object"}, "l": {"type": "array"},
+        "s": {"type": "string"}, "z": {"type": ["string", "null"]}, "q": {"anyOf": [{"type": "number"}, {"type": "null"}]}}});
+    let tool = ToolSpec::new("set", "", schema).unwrap();
+    for (name, expected) in [
+        ("n", json!({})),
+        ("o", json!({})),
+        ("l", json!({})),
+        ("s", json!({"s": ""})),
+        ("z", json!({"z": ""})),
+        ("q", json!({"q": null})),
+    ] {
+        for text in [
+            format!(
+                "<tool_call>\n<function=set>\n<parameter={name}>\n</parameter>\n</function>\n</tool_call>"
+            ),
+            format!("<tool_call>set\n<arg_key>{name}</arg_key>\n<arg_value></arg_value>\n</tool_call>"),
+        ] {
+            check(&text, std::slice::from_ref(&tool), json!([["set", expected]]), None);
+        }
+    }
+}
+
+#[test]
+fn numbers_that_no_number_holds() {
+    let call = |number: &str| {
+        format!("<tool_call>{{\"name\": \"set\", \"arguments\": {{\"n\": {number}}}}}</tool_call>")
+    };
+    for (number, expected) in [
+        ("1e999", json!("1e999")),
+        ("-1e999", json!("-1e999")),
+        ("123456789012345678901234567890", json!("123456789012345678901234567890")),
+    ] {
+        let found = check(&call(number), &[], json!([["set", {"n": expected}]]), None);
+        assert!(found.repairs.iter().any(|repair| repair.kind == RepairKind::NumberOutOfRange), "{number}");
+    }
+    for (number, expected) in
+        [("18446744073709551615", json!(u64::MAX)), ("1e300", json!(1e300)), ("-0.5", json!(-0.5))]
+    {
+        assert!(
+            check(&call(number), &[], json!([["set", {"n": expected}]]), None).repairs.is_empty(),
+            "{number}"
+        );
+    }
+    // At the end of a text, digits may be missing.
+    for cut in [
+        "<tool_call>{\"name\": \"set\", \"arguments\": {\"n\": 12",
+        "{\"name\": \"set\", \"arguments\": {\"n\": [1, 2",
+        "[TOOL_CALLS]set[ARGS]{\"n\": 1.",
+        "[set(n=12",
+    ] {
+        check(cut, &[], json!([]), Some(cut));
+    }
+    let closed = "<tool_call>{\"name\": \"set\", \"arguments\": {\"n\": 12}";
+    check(closed, &[], json!([["set", {"n": 12}]]), None);
+}
+
+#[test]
+fn a_flood_costs_no_call_behind_it() {
+    let call = "<tool_call>\n{\"name\": \"clock\", \"arguments\": {}}\n</tool_call>";
+    let expected: Vec<Value> = vec![json!(["clock", {}])];
+    for unit in [
+        "{",
+        "[",
+        "<",
+        "{ ",
+        "[[{",
+        "{\"a\":",
+        "[{\"a\":",
+        "{\"a\":[1,{\"b\":",
+        "{\"a\" ",
+        "\"{",
+        "{\"x\": \"",
+        "{'a': ",
+        "{\"name\": \"clock\", \"arguments\": {",
+        "<tool_call>",
+        "<tool_call>{\"name\": ",
+        "<function=f>",
+        "<think",
+        "<|",
+        "<parameter=a>",
+        "<arg_key>",
+        "[TOOL_CALLS]",
+        "f(",
+        "print(",
+        "[clock(a=",
+        "`",
+        "<tool_call>clock<arg_key>a</arg_key><arg_value>",
+    ] {
+        let text = format!("{}\n{call}", unit.repeat(30_000 / unit.len()));
+        let found = extract(&text);
+        let calls: Vec<Value> = found.calls.iter().map(|call| json!([call.name, call.arguments])).collect();
+        assert_eq!(calls, expected, "{unit:?}");
+    }
+}
