@@ -139,7 +139,7 @@ pub(crate) fn may_open_text(source: &Source<'_>) -> bool {
 
 /// A text that is a tool's name, a line break and an object, and nothing else, or several of them with `>>>` between.
 pub(crate) fn named_at_start(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
-    let mut item = named(cursor.place(), cursor)?;
+    let Some(mut item) = named(cursor.place(), cursor) else { return python_alone(cursor, tools) };
     let mut after = cursor.moved_to(item.span.end);
     after.skip_blank();
     while after.eat(">>>") {
@@ -154,6 +154,21 @@ pub(crate) fn named_at_start(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Opti
     // A tool that nobody knows is one only if nothing else is said.
     let is_all = tools.is_empty() && after.is_end() && item.calls.iter().all(|call| call.name.contains('_'));
     (is_known || is_all).then_some(item)
+}
+
+/// A text that is calls of offered tools in Python, and nothing else.
+fn python_alone(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
+    let mut at = cursor;
+    let first = pythonic::identifier(&mut at)?;
+    if !at.sees("(") || names::tool(tools, first).is_none() {
+        return None;
+    }
+    at = cursor;
+    let (calls, repairs) = pythonic::sequence(&mut at)?;
+    let span = Span { start: cursor.place(), end: at.place() };
+    at.skip_blank();
+    let is_all = at.is_end() && calls.iter().all(|call| names::tool(tools, &call.name).is_some());
+    is_all.then(|| Item::calls(span, calls, Some(Pattern::Pythonic), repairs))
 }
 
 /// The name of a known tool on a line, and an object on the next ones.

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{names, payload, typing};
+use super::{headed, names, typing};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -39,7 +39,7 @@ const ACTION: (&str, &str) = ("action", "action_input");
 const BATCHES: [&str; 5] = ["tool_calls", "calls", "function_calls", "tool_uses", "invocations"];
 const IDS: [&str; 3] = ["id", "tool_call_id", "call_id"];
 /// Objects that hold one call and nothing else of meaning.
-const ENVELOPES: [&str; 3] = ["function", "tool_call", "function_call"];
+const ENVELOPES: [&str; 4] = ["function", "tool_call", "function_call", "call"];
 
 /// What is known where a call is read.
 #[derive(Clone, Copy, Debug)]
@@ -93,8 +93,10 @@ fn of_object(object: &Map<String, Value>, known: Known<'_>) -> Option<Vec<ToolCa
         };
         return Some(batch_in(&call, known).unwrap_or_else(|| vec![call]));
     }
-    let batch = BATCHES.iter().find_map(|key| object.get(*key))?;
-    calls_of(batch, known)
+    match BATCHES.iter().find_map(|key| object.get(*key)) {
+        Some(batch) => calls_of(batch, known),
+        None => under_its_name(object, known).map(|call| vec![call]),
+    }
 }
 
 fn call_of(object: &Map<String, Value>, known: Known<'_>) -> Option<ToolCall> {
@@ -116,21 +118,43 @@ fn call_of(object: &Map<String, Value>, known: Known<'_>) -> Option<ToolCall> {
         Some((_, Value::String(text))) => typing::mended(text)?.as_object()?.clone(),
         Some((_, Value::Null)) => Map::new(),
         Some(_) => return None,
-        None => {
-            let others = object
-                .keys()
-                .any(|key| !NAMES.contains(&key.as_str()) && !IDS.contains(&key.as_str()) && key != "type");
-            if !known.is_marked || others || names::tool(known.tools, name).is_none() {
-                return None;
-            }
-            Map::new()
-        }
+        None => beside_the_name(object, names::tool(known.tools, name)?, known)?,
     };
-    let call = payload::named_call(name, arguments);
+    let call = headed::named_call(name, arguments);
     Some(match id_of(object) {
         Some(id) => call.with_id(id),
         None => call,
     })
+}
+
+/// The arguments of a call of an offered tool that stand beside its name, or none at all where the text is marked as a call.
+fn beside_the_name(
+    object: &Map<String, Value>,
+    tool: &ToolSpec,
+    known: Known<'_>,
+) -> Option<Map<String, Value>> {
+    let is_own = |key: &str| NAMES.contains(&key) || IDS.contains(&key) || key == "type";
+    let arguments: Map<String, Value> = object
+        .iter()
+        .filter(|(key, _)| !is_own(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    if arguments.is_empty() {
+        return known.is_marked.then_some(arguments);
+    }
+    has_only_parameters(&arguments, tool).then_some(arguments)
+}
+
+fn has_only_parameters(arguments: &Map<String, Value>, tool: &ToolSpec) -> bool {
+    arguments.keys().all(|key| typing::property(Some(tool), key).is_known())
+}
+
+/// `{"f": {…}}`, where `f` is an offered tool and all else are parameters of it.
+fn under_its_name(object: &Map<String, Value>, known: Known<'_>) -> Option<ToolCall> {
+    let (name, arguments) = object.iter().next().filter(|_| object.len() == 1)?;
+    let tool = known.tools.iter().find(|tool| tool.name.as_str() == name)?;
+    let arguments = arguments.as_object()?;
+    has_only_parameters(arguments, tool).then(|| ToolCall::new(name, arguments.clone()))
 }
 
 fn id_of(object: &Map<String, Value>) -> Option<String> {

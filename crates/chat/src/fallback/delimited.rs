@@ -157,7 +157,7 @@ impl Tags<'_> {
             let mut after = at;
             let Some(tag) = Tag::read(&mut after) else { return After::Text };
             let goes_on = match self.part(&tag) {
-                Some(Part::Value) if tag.is_closing => {
+                Some(Part::Value | Part::Next) if tag.is_closing => {
                     // Written twice in one line, it is a slip; on two lines, the first may be the value's own.
                     if at.source().slice(before, at.place()).contains('\n') {
                         return After::Unclear;
@@ -165,7 +165,7 @@ impl Tags<'_> {
                     at = after;
                     continue;
                 }
-                Some(Part::Value | Part::Next) => !tag.is_closing,
+                Some(Part::Value | Part::Next) => true,
                 Some(Part::Call) if tag.is_closing => self.may_end(at),
                 Some(Part::Call) => true,
                 None => tag.is_special,

@@ -16,6 +16,47 @@ const HEADER: usize = 512;
 /// Who is written to that is no tool.
 const PEOPLE: [&str; 5] = ["user", "assistant", "all", "system", "developer"];
 
+/// Channels, as headers name them.
+const CHANNELS: [&str; 3] = ["analysis", "commentary", "final"];
+/// What a server that leaves the tokens out makes of the headers of later messages.
+pub(crate) const STRIPPED: [&str; 3] = ["assistantfinal", "assistantcommentary", "assistantanalysis"];
+
+/// A text that begins within a message: its first token was part of the prompt, or the server left the tokens out.
+pub(crate) fn opened(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+    let mut at = cursor;
+    if let Some(channel) = at.eat_any(&STRIPPED) {
+        return stripped(cursor.place(), at, channel, tools);
+    }
+    let Some(channel) = at.eat_any(&CHANNELS) else { return Found::Text };
+    let mut whole = cursor;
+    if header(&mut whole).is_some() {
+        return message(cursor, tools);
+    }
+    // Without its tokens, the first word of the thought follows the channel's name at once.
+    if channel == "analysis" && at.peek().is_some_and(|c| c.is_alphabetic() && !c.is_lowercase()) {
+        return Found::Enter(Mode::Reasoning(Closing::Stripped), at.place());
+    }
+    Found::Text
+}
+
+/// A message behind a header whose tokens are gone: `assistantcommentary to=functions.f json{…}`.
+pub(crate) fn stripped(start: usize, inside: Cursor<'_, '_>, header: &str, tools: &[ToolSpec]) -> Found {
+    let mut at = inside;
+    if header.ends_with("analysis") {
+        return Found::Enter(Mode::Reasoning(Closing::Stripped), at.place());
+    }
+    if header.ends_with("commentary") && at.eat(" to=") {
+        let name = at.take_while(|c| !c.is_whitespace() && c != '{');
+        at.skip_blank();
+        at.eat_any(&["json", "code"]);
+        let name = name.strip_prefix("functions.").unwrap_or(name);
+        if !name.is_empty() && !PEOPLE.contains(&name) {
+            return call(start, at, name, tools);
+        }
+    }
+    Found::Item(Item::mark(start, inside.place()))
+}
+
 /// A message from its first token on.
 pub(crate) fn message(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let mut at = cursor;
@@ -92,6 +133,11 @@ fn call(start: usize, inside: Cursor<'_, '_>, name: &str, tools: &[ToolSpec]) ->
     };
     if let Some(arguments) = payload::object(&mut at, &mut repairs) {
         end_of(&mut at);
+        // The name of the channel once more, and nothing after it, is a slip that models make.
+        let mut again = at;
+        if again.eat("commentary") && again.is_end() {
+            at = again;
+        }
         let span = Span { start, end: at.place() };
         let calls = vec![ToolCall::new(name, arguments)];
         return Found::Item(Item::calls(span, calls, Some(Pattern::NamedJson), repairs));

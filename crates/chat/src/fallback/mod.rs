@@ -19,6 +19,7 @@ mod calls;
 mod delimited;
 pub(crate) mod gemma;
 mod harmony;
+mod headed;
 pub(crate) mod json;
 mod kimi;
 mod marks;

@@ -2,6 +2,9 @@
 //!
 //! Invariant: a name that is offered means itself; any other means an offered tool only by leaving parts out.
 
+use serde_json::Value;
+
+use super::typing;
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -13,6 +16,9 @@ const NAMESPACE: &str = "functions";
 /// The offered tool that a written name means.
 pub(crate) fn tool<'t>(tools: &'t [ToolSpec], written: &str) -> Option<&'t ToolSpec> {
     let exactly = |name: &str| tools.iter().find(|tool| tool.name.as_str() == name);
+    if tools.is_empty() {
+        return None;
+    }
     if let Some(tool) = exactly(written) {
         return Some(tool);
     }
@@ -25,11 +31,19 @@ pub(crate) fn tool<'t>(tools: &'t [ToolSpec], written: &str) -> Option<&'t ToolS
     })
 }
 
-/// The call under the name of the tool it means. A name with a number is the call's id, as the formats that number calls
-/// have it.
+/// The call under the name of the tool it means, lists and objects that were written as texts of JSON read.
 pub(crate) fn settle(mut call: ToolCall, tools: &[ToolSpec]) -> ToolCall {
-    if let Some(tool) = tool(tools, &call.name).filter(|tool| tool.name.as_str() != call.name) {
+    let Some(tool) = tool(tools, &call.name) else { return call };
+    if tool.name.as_str() != call.name {
         call.name = tool.name.as_str().to_owned();
+    }
+    for (name, value) in &mut call.arguments {
+        let Value::String(text) = value else { continue };
+        let schema = typing::property(Some(tool), name);
+        let kinds = schema.kinds();
+        if !kinds.string && text.trim_start().starts_with(['[', '{']) {
+            *value = schema.value(text);
+        }
     }
     call
 }

@@ -14,6 +14,8 @@ pub(crate) enum Closing {
     Mark(String),
     /// Whatever closes it in any format: its opening was not seen.
     Any,
+    /// The header of the next message, its tokens left out.
+    Stripped,
 }
 
 /// What closes reasoning in one format or another.
@@ -34,6 +36,7 @@ impl Closing {
         match self {
             Self::Mark(mark) => vec![mark],
             Self::Any => CLOSINGS.to_vec(),
+            Self::Stripped => harmony::STRIPPED.to_vec(),
         }
     }
 }
@@ -99,7 +102,19 @@ impl Scan {
             return Step::Over(vec![Item::mark(self.at, end)]);
         }
         let mut end = cursor;
-        if end.eat_any(&closings).is_some() {
+        let closed = end.eat_any(&closings);
+        if let Some(header) = closed.filter(|_| *closing == Closing::Stripped) {
+            let found = harmony::stripped(self.at, end, header, tools);
+            return match found {
+                _ if source.looked_past() => Step::Held,
+                Found::Item(item) => Step::Over(vec![item]),
+                Found::Enter(..) | Found::Text | Found::Skip(_) | Found::Reasoned(_) => {
+                    self.at = end.place();
+                    Step::On
+                }
+            };
+        }
+        if closed.is_some() {
             let end = if self.has_spoken { end.place() } else { after_blanks(end) };
             return if source.looked_past() {
                 Step::Held

@@ -7,7 +7,7 @@ use super::reasoning::{self, Closing};
 use super::repair::Repair;
 use super::source::{Cursor, Source};
 use super::tag::Tag;
-use super::{Pattern, Span, bare, harmony, marks, mistral, names, quoted};
+use super::{Pattern, Span, bare, harmony, headed, marks, mistral, names, quoted};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -224,10 +224,14 @@ pub(crate) fn item_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item
 
 fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let Some(mark) = cursor.peek() else { return Found::Text };
-    if cursor.place() == 0
-        && let Some(item) = bare::named_at_start(cursor, tools)
-    {
-        return Found::Item(item);
+    if cursor.place() == 0 {
+        if let Some(item) = bare::named_at_start(cursor, tools) {
+            return Found::Item(item);
+        }
+        match harmony::opened(cursor, tools) {
+            Found::Text => {}
+            found => return found,
+        }
     }
     let found = match mark {
         '<' => angled(cursor, tools),
@@ -264,7 +268,7 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
 }
 
 /// Calls in tags; a mark that is no content; or text.
-fn angled<'t>(cursor: Cursor<'_, '_>, tools: &'t [ToolSpec]) -> Found {
+fn angled(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     match tagged(cursor, tools) {
         Found::Text => match marks::after(cursor) {
             Some(end) => Found::Item(Item::mark(cursor.place(), end)),
@@ -307,7 +311,7 @@ pub(super) fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     if tag.name == "tool_call:begin" {
         let mut end = at;
         let mut repairs = Vec::new();
-        let Some(call) = payload::solar(&mut end, &mut repairs) else { return Found::Text };
+        let Some(call) = headed::solar(&mut end, &mut repairs) else { return Found::Text };
         let span = Span { start, end: end.place() };
         return Found::Item(Item::calls(span, vec![call], Some(Pattern::NamedJson), repairs));
     }

@@ -45,7 +45,16 @@ pub(crate) fn arguments(
         skip(cursor);
         let mut at = *cursor;
         let Some(tag) = Tag::read(&mut at).filter(|tag| !tag.is_closing) else { break };
-        let Some(parameter) = Parameter::of(&tag) else { break };
+        let Some(parameter) = Parameter::of(&tag) else {
+            // The tag may be named after the parameter.
+            let schema = typing::property(tool, tag.name);
+            if !schema.is_known() || !tag.attributes.is_empty() {
+                break;
+            }
+            *cursor = at;
+            arguments.insert(tag.name.to_owned(), element(cursor, tag.name, schema, DEPTH)?);
+            continue;
+        };
         *cursor = at;
         let schema = typing::property(tool, &parameter.name);
         if parameter.is_text != Some(true)
@@ -126,15 +135,21 @@ fn element(cursor: &mut Cursor<'_, '_>, name: &str, schema: Schema<'_>, depth: u
     Some(schema.value(raw))
 }
 
-/// The text of an element, its closing included: one that text follows belongs to the value.
+/// The text of an element, its closing included: one that text follows belongs to the value. Where each tag has a mark before
+/// it, a closing may be missing.
 fn text_of_element<'a>(cursor: &mut Cursor<'_, 'a>, closing: &str) -> Option<&'a str> {
     let marked = format!("{NOISE}{closing}");
-    if let Some(end) = cursor.find(&marked) {
-        let raw = cursor.source().slice(cursor.place(), end);
-        *cursor = cursor.moved_to(end + marked.len());
-        return Some(raw);
-    }
     let start = cursor.place();
+    if let Some(end) = cursor.find(&marked) {
+        *cursor = cursor.moved_to(end + marked.len());
+        return Some(cursor.source().slice(start, end));
+    }
+    if let Some(end) = cursor.find(NOISE) {
+        let mut after = cursor.moved_to(end + NOISE.len());
+        Tag::read(&mut after).filter(|tag| tag.is_closing)?;
+        *cursor = cursor.moved_to(end);
+        return Some(cursor.source().slice(start, end)).filter(|raw| !raw.is_empty());
+    }
     let mut at = *cursor;
     loop {
         at.take_until(closing)?;
@@ -175,7 +190,7 @@ pub(crate) fn pairs(
     let mut arguments = Map::new();
     loop {
         skip(cursor);
-        while cursor.eat(&close) {
+        while cursor.eat(&close) || cursor.eat(&key_close) {
             repairs.push(Repair { kind: RepairKind::WrongClosingTag, offset: cursor.place() });
             skip(cursor);
         }

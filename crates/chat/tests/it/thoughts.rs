@@ -41,6 +41,15 @@ fn thoughts_are_apart() {
             Some("Yes."),
         ),
         ("<mm:think>Hm.</mm:think>Yes.", Some("Hm."), Some("Yes.")),
+        // The first token of a message was part of the prompt.
+        (
+            "analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.",
+            Some("Hm."),
+            Some("Yes."),
+        ),
+        ("final<|message|>Yes.<|return|>", None, Some("Yes.")),
+        // The server left the tokens out.
+        ("analysisHm.assistantfinalYes.", Some("Hm."), Some("Yes.")),
     ] {
         let found = check(text, &[], json!([]), content);
         assert_eq!(found.reasoning.as_deref(), thought, "{text}");
@@ -55,6 +64,9 @@ fn tags_that_a_sentence_speaks_of_are_text() {
         "`<think>` opens, `</think>` closes.",
         "```xml\n<think>Hm.</think>\n```",
         "a <s>struck</s> word",
+        "analysis of the data: 3 rows",
+        "analysis\nfollows",
+        "final answer: 3",
     ] {
         let found = check(text, &[], json!([]), Some(text));
         assert_eq!(found.reasoning, None, "{text}");

@@ -126,6 +126,16 @@ fn tags_that_are_missing_or_too_many() {
         "<|tool_call>call:save{text:<|\"|>tea<|\"|>}".to_owned(),
         format!("{noise}<tool_call>{noise}invoke name=\"save\">{noise}<text>tea{noise}</text>{noise}</invoke>{noise}</tool_call>"),
         "<tool_call>\n<function=save>\n<parameter=text>\ntea\n</parameter>\n</function>\n</function>\n</function_call_end>\n</tool_call>".to_owned(),
+        "<tool_call>save</arg_value><arg_key>text</arg_key><arg_value>tea</arg_value></arg_key></tool_call>".to_owned(),
+        format!("{noise}<tool_call>{noise}<invoke name=\"save\">{noise}<text>tea{noise}</invoke>{noise}</tool_call>"),
+        "<tool_call><invoke name=\"save\"><text>tea</text></invoke></tool_call>".to_owned(),
+        "commentary to=functions.save <|constrain|>json<|message|>{\"text\": \"tea\"}<|call|>".to_owned(),
+        "<|channel|>commentary to=functions.save<|message|>{\"text\": \"tea\"}<|call|>commentary".to_owned(),
+        "analysisTea it is.assistantcommentary to=functions.save json{\"text\": \"tea\"}".to_owned(),
+        "{\"call\": \"save\", \"text\": \"tea\"}".to_owned(),
+        "{\"call\": {\"name\": \"save\", \"arguments\": {\"text\": \"tea\"}}}".to_owned(),
+        "{\"save\": {\"text\": \"tea\"}}".to_owned(),
+        "save(text=\"tea\")".to_owned(),
         "<tool_call>\n<function>save</function>\n{\"text\": \"tea\"}\n</tool_call>".to_owned(),
         "```tool_code\nprint(save(text=\"tea\"))\n```".to_owned(),
         "```tool_code\nanswer = save(text=\"tea\")\nprint(answer)\n```".to_owned(),
@@ -133,6 +143,26 @@ fn tags_that_are_missing_or_too_many() {
         check(&text, &tools(), tea.clone(), None);
     }
     check("<tool_call>clock</arg_value></tool_call>", &tools(), json!([["clock", {}]]), None);
+    // Nothing of this is a call where the tool, or a parameter, is not offered.
+    for text in [
+        "{\"call\": \"save\", \"width\": 3}",
+        "{\"call\": \"911\", \"text\": \"tea\"}",
+        "{\"save\": {\"width\": 3}}",
+        "{\"save\": \"tea\"}",
+        "store(text=\"tea\")",
+        "save(text=\"tea\") is how it is called.",
+    ] {
+        check(text, &tools(), json!([]), Some(text));
+    }
+}
+
+#[test]
+fn lists_and_objects_may_be_texts_of_json() {
+    let schema = json!({"properties": {"l": {"type": "array"}, "s": {"type": "string"}}});
+    let tool = ToolSpec::new("set", "", schema).unwrap();
+    let text =
+        "<tool_call>{\"name\": \"set\", \"arguments\": {\"l\": \"[1, 2]\", \"s\": \"[1, 2]\"}}</tool_call>";
+    check(text, &[tool], json!([["set", {"l": [1, 2], "s": "[1, 2]"}]]), None);
 }
 
 #[test]
