@@ -11,6 +11,10 @@ use toolgate_chat::format::{Family, Start};
 const SIZE: usize = 1 << 20;
 
 const TEXTS: &[(&str, &str)] = &[
+    (
+        "plain",
+        "The port is 8443 now; it was 80 before, so the service has to be restarted, and its clients told.\n",
+    ),
     ("prose", "The port is 8443 (see `config`); it was 80 before [1], so a <b>restart</b> is needed.\n"),
     (
         "calls",

@@ -13,6 +13,8 @@ use crate::spec::ToolSpec;
 const END: &str = "<|end|>";
 /// Bytes of the longest header that is read.
 const HEADER: usize = 512;
+/// Tokens within a header.
+const TOKENS: usize = 4;
 /// Who is written to that is no tool.
 const PEOPLE: [&str; 5] = ["user", "assistant", "all", "system", "developer"];
 
@@ -96,7 +98,7 @@ pub(crate) fn recipient(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
 fn header<'a>(cursor: &mut Cursor<'_, 'a>) -> Option<&'a str> {
     let mut left = HEADER;
     let mut at = *cursor;
-    loop {
+    for _ in 0..=TOKENS {
         at.take_while(|c| {
             left = left.saturating_sub(1);
             left > 0 && c != '<' && c != '\n'
@@ -111,6 +113,7 @@ fn header<'a>(cursor: &mut Cursor<'_, 'a>) -> Option<&'a str> {
             return None;
         }
     }
+    None
 }
 
 /// The tool a header names.

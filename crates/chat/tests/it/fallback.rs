@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use toolgate_chat::ToolSpec;
 use toolgate_chat::fallback::{Extraction, RepairKind, Stream, extract, extract_typed};
 
-use crate::targets::{Read, extracted};
+use crate::targets::{PIECES, Read, extracted};
 
 fn calls(found: &Extraction) -> Vec<Value> {
     found.calls.iter().map(|call| json!([call.name, call.arguments])).collect()
@@ -365,6 +365,17 @@ fn work_grows_with_the_text_and_no_faster() {
     }
 }
 
+#[test]
+fn no_piece_of_the_fuzz_corpus_costs_more_than_forty_looks_a_byte() {
+    for unit in PIECES.iter() {
+        for size in [1 << 15, 1 << 17] {
+            for looks in work(unit, size) {
+                assert!(looks <= 40 * size as u64, "{unit:?}: {looks} looks for {size} bytes");
+            }
+        }
+    }
+}
+
 /// Texts that, repeated, ask much of a careless reader.
 mod hostile_units {
     pub(super) const UNITS: &[&str] = &[
@@ -399,5 +410,24 @@ mod hostile_units {
         "a plain sentence, with nothing in it. ",
         "f t > ] ",
         "<tool_response>",
+        "{ ",
+        "[[{",
+        "{\"a\" ",
+        "\"{",
+        "{\"x\": \"",
+        "{'a': ",
+        "{\"a\":[1,{\"b\":",
+        "<tool_call>{\"name\": ",
+        "<function=f>\n<parameter=a>\n",
+        "<function=f>\n<parameter=a>\nx\n</parameter>\n",
+        "<parameter=a>x</parameter>",
+        "</parameter>\n",
+        "<tool_call>f<arg_key>a</arg_key><arg_value>x</arg_value>",
+        "print(",
+        "[f(a=",
+        "| {\"name\": \"f\", \"arguments\": {}} ",
+        "> ",
+        "analysis",
+        "<|x|>",
     ];
 }

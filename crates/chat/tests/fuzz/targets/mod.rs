@@ -18,7 +18,7 @@ static TOOLS: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| {
 });
 
 /// Texts of calls, whole and in pieces: what the bytes choose from.
-static PIECES: LazyLock<Vec<String>> = LazyLock::new(|| {
+pub(crate) static PIECES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let call = |name: &str, arguments: Value| {
         ToolCall::new(name, arguments.as_object().unwrap().clone()).with_id("c1")
     };
