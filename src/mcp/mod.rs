@@ -19,6 +19,7 @@
 
 mod ask;
 mod client;
+mod content;
 mod given_up;
 mod serve;
 mod server;

@@ -3,6 +3,7 @@
 mod added;
 mod elsewhere;
 mod granted;
+mod typed;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
