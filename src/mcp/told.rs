@@ -18,7 +18,7 @@ const SHOWN: usize = 120;
 pub(super) fn tool(spec: &ToolSpec, effect: Effect) -> Tool {
     let reads = effect == Effect::Reads;
     let annotations = ToolAnnotations::new().read_only(reads).destructive(!reads).open_world(false);
-    let schema = match ToolSpec::shown_parameters(spec) {
+    let schema = match spec.told_parameters() {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
