@@ -2,6 +2,7 @@
 
 mod added;
 mod elsewhere;
+mod everything;
 mod granted;
 mod typed;
 

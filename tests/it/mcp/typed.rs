@@ -1,8 +1,12 @@
-//! What is more than text, through the program: from a server's tool to a client, and to a model as words.
+//! What is more than tools and text: pictures of a server's tools through the program, and the resources, prompts and completions of
+//! an embedder's server.
 
-use serde_json::json;
+use std::time::Duration;
 
-use super::{Client, Field, with_server};
+use serde_json::{Value, json};
+
+use super::everything::Everything;
+use super::{Client, Field, Http, PATIENCE, hello, with_server};
 
 #[test]
 fn a_picture_of_a_server_reaches_clients_as_one_and_models_as_its_name() {
@@ -14,7 +18,87 @@ fn a_picture_of_a_server_reaches_clients_as_one_and_models_as_its_name() {
     assert_eq!(answer["result"]["content"], json!([{"type": "text", "text": "a dot"}, image]), "{answer}");
     assert_eq!(client.end(), 0);
     let (_, result, _) = field.run(&["tool", "call", "paint", "{}", "--policy", &policy]);
-    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+    let result: Value = serde_json::from_str(&result).unwrap();
     assert_eq!(result["content"], "a dot\n[image image/png, 3 bytes, not shown]");
     assert!(result.get("parts").is_none(), "{result}");
+}
+
+/// A session at the library's server, greeted.
+fn greeted(url: &str) -> (Http, Value) {
+    let mut client = Http { url: url.to_owned(), key: "none", session: None };
+    let (status, events) =
+        client.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello()}), None);
+    assert_eq!(status, 200, "{events:?}");
+    client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}), None);
+    let hello = events.into_iter().find(|event| event["id"] == 1).unwrap();
+    (client, hello["result"].clone())
+}
+
+fn ask(client: &mut Http, method: &str, params: Value) -> Value {
+    let (_, events) =
+        client.post(&json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params}), None);
+    events.into_iter().find(|event| event["id"] == 2).unwrap()
+}
+
+#[test]
+fn what_is_there_is_declared_and_what_is_not_is_unknown() {
+    let everything = Everything::start();
+    let (mut client, hello) = greeted(&everything.url);
+    let declared = json!({"completions": {}, "prompts": {}, "resources": {"subscribe": true}, "tools": {}});
+    assert_eq!(hello["capabilities"], declared);
+    let listed = ask(&mut client, "resources/templates/list", json!({}));
+    assert_eq!(listed["result"]["resourceTemplates"][0]["uriTemplate"], "test://template/{id}/data");
+    let missing = ask(&mut client, "resources/read", json!({"uri": "test://none"}));
+    assert_eq!(missing["error"]["code"], -32002, "{missing}");
+    let missing = ask(&mut client, "prompts/get", json!({"name": "test_prompt_with_arguments"}));
+    assert_eq!(missing["error"]["message"], "the prompt test_prompt_with_arguments needs: arg1, arg2");
+    // The program itself has tools alone.
+    let field = Field::new();
+    let mut client = Client::start(&field.ws, &["--no-ask"]);
+    assert_eq!(client.hello["capabilities"], json!({"tools": {}}));
+    for method in ["resources/list", "resources/templates/list", "prompts/list"] {
+        assert_eq!(client.ask(method, &json!({}))["error"]["code"], -32601, "{method}");
+    }
+    for (method, params) in [
+        ("resources/read", json!({"uri": "a:b"})),
+        ("resources/subscribe", json!({"uri": "a:b"})),
+        ("prompts/get", json!({"name": "a"})),
+        (
+            "completion/complete",
+            json!({"ref": {"type": "ref/prompt", "name": "a"}, "argument": {"name": "b", "value": ""}}),
+        ),
+    ] {
+        assert_eq!(client.ask(method, &params)["error"]["code"], -32601, "{method}");
+    }
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
+fn a_session_is_told_of_the_resources_that_it_asked_for_and_no_other_is() {
+    let everything = Everything::start();
+    let (mut asks, _) = greeted(&everything.url);
+    let (mut other, _) = greeted(&everything.url);
+    let (words, nothing) = (asks.words(), other.words());
+    let watched = json!({"uri": "test://watched-resource"});
+    assert_eq!(ask(&mut asks, "resources/subscribe", watched.clone())["result"], json!({}));
+    assert_eq!(
+        ask(&mut other, "resources/subscribe", json!({"uri": "test://static-text"}))["result"],
+        json!({})
+    );
+    let touch = |client: &mut Http| {
+        let touched = ask(client, "tools/call", json!({"name": "touch", "arguments": {}}));
+        assert_eq!(touched["result"]["content"][0]["text"], "touched", "{touched}");
+    };
+    touch(&mut other);
+    let word = words.recv_timeout(PATIENCE).expect("no word");
+    assert_eq!(word["method"], "notifications/resources/updated");
+    assert_eq!(word["params"], watched);
+    // Whoever wants no more is told no more, until they ask again.
+    ask(&mut asks, "resources/unsubscribe", watched.clone());
+    touch(&mut asks);
+    assert!(words.recv_timeout(Duration::from_millis(300)).is_err(), "told after it asked for no more");
+    ask(&mut asks, "resources/subscribe", watched.clone());
+    touch(&mut asks);
+    assert_eq!(words.recv_timeout(PATIENCE).expect("no word")["params"], watched);
+    assert!(nothing.try_recv().is_err(), "told what it did not ask for");
 }
