@@ -1,6 +1,7 @@
 //! The Model Context Protocol, both ways, as other programs meet it: lines of JSON over pipes, and HTTP.
 
 mod added;
+mod conformance;
 mod elsewhere;
 mod everything;
 mod granted;
