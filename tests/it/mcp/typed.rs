@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::everything::Everything;
-use super::{Client, Field, Http, PATIENCE, hello, with_server};
+use super::{Client, Field, Http, PATIENCE, hello, with_server, words_of};
 
 #[test]
 fn a_picture_of_a_server_reaches_clients_as_one_and_models_as_its_name() {
@@ -38,6 +38,12 @@ fn ask(client: &mut Http, method: &str, params: Value) -> Value {
     let (_, events) =
         client.post(&json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params}), None);
     events.into_iter().find(|event| event["id"] == 2).unwrap()
+}
+
+/// Changes the resource that is watched.
+fn touch(client: &mut Http) {
+    let touched = ask(client, "tools/call", json!({"name": "touch", "arguments": {}}));
+    assert_eq!(touched["result"]["content"][0]["text"], "touched", "{touched}");
 }
 
 #[test]
@@ -85,10 +91,6 @@ fn a_session_is_told_of_the_resources_that_it_asked_for_and_no_other_is() {
         ask(&mut other, "resources/subscribe", json!({"uri": "test://static-text"}))["result"],
         json!({})
     );
-    let touch = |client: &mut Http| {
-        let touched = ask(client, "tools/call", json!({"name": "touch", "arguments": {}}));
-        assert_eq!(touched["result"]["content"][0]["text"], "touched", "{touched}");
-    };
     touch(&mut other);
     let word = words.recv_timeout(PATIENCE).expect("no word");
     assert_eq!(word["method"], "notifications/resources/updated");
@@ -100,5 +102,41 @@ fn a_session_is_told_of_the_resources_that_it_asked_for_and_no_other_is() {
     ask(&mut asks, "resources/subscribe", watched.clone());
     touch(&mut asks);
     assert_eq!(words.recv_timeout(PATIENCE).expect("no word")["params"], watched);
+    assert!(nothing.try_recv().is_err(), "told what it did not ask for");
+}
+
+#[test]
+fn a_request_that_listens_is_told_of_the_resources_that_it_names() {
+    let everything = Everything::start();
+    let (mut client, _) = greeted(&everything.url);
+    let listen = |uri: &str| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({"_meta": meta, "notifications": {"resourceSubscriptions": [uri]}});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params});
+        let response = ureq::post(&everything.url)
+            .header("Content-Type", "application/json")
+            .header("Accept", "application/json, text/event-stream")
+            .header("MCP-Protocol-Version", "2026-07-28")
+            .header("Mcp-Method", "subscriptions/listen")
+            .send(body.to_string())
+            .unwrap();
+        let words = words_of(response.into_body());
+        let word = words.recv_timeout(PATIENCE).expect("no word");
+        assert_eq!(word["method"], "notifications/subscriptions/acknowledged", "{word}");
+        words
+    };
+    let (words, nothing) = (listen("test://watched-resource"), listen("test://static-text"));
+    // It is heard a moment after it is acknowledged.
+    let told = (0..10).find_map(|_| {
+        touch(&mut client);
+        words.recv_timeout(Duration::from_secs(2)).ok()
+    });
+    let word = told.expect("no word");
+    assert_eq!(word["method"], "notifications/resources/updated");
+    assert_eq!(word["params"]["uri"], "test://watched-resource");
     assert!(nothing.try_recv().is_err(), "told what it did not ask for");
 }
