@@ -1,5 +1,5 @@
 //! The Model Context Protocol, through `rmcp`: this program's tools for other programs ([`Server`]), and other programs'
-//! tools for this one ([`Servers`]).
+//! tools for this one ([`Servers`]). An embedder's server may have [`Resources`], [`Prompts`] and [`Completions`], too.
 //!
 //! Invariant: a call that comes over the protocol goes through the same [`Registry`](crate::tools::Registry) and policy as
 //! any other, and what comes back over it is made safe like any output. Types of `rmcp` stay in this module.
@@ -19,14 +19,23 @@
 
 mod ask;
 mod client;
+mod content;
 mod given_up;
+mod page;
+mod prompts;
+mod resources;
 mod serve;
 mod server;
+mod subscriptions;
 mod told;
 
 pub use crate::tools::Unasked;
 pub use ask::{Ask, Asking};
 pub use client::{Fetch, Packages, Report, Servers, Unusable};
+pub use prompts::{
+    Completing, Completions, Prompt, PromptArgument, PromptMessage, Prompts, Speaker, Subject,
+};
+pub use resources::{Changed, Resource, ResourceTemplate, Resources};
 pub use serve::{HttpOptions, serve_http, serve_stdio};
 pub use server::Server;
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use toolgate_chat::ToolSpec;
 use toolgate_sandbox::output;
 
+use super::content;
 use crate::agent::{Event, Final};
 use crate::tools::{Effect, Status, ToolResult};
 
@@ -17,17 +18,20 @@ const SHOWN: usize = 120;
 pub(super) fn tool(spec: &ToolSpec, effect: Effect) -> Tool {
     let reads = effect == Effect::Reads;
     let annotations = ToolAnnotations::new().read_only(reads).destructive(!reads).open_world(false);
-    let schema = match ToolSpec::shown_parameters(spec) {
+    let schema = match spec.told_parameters() {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
     Tool::new(spec.name.to_string(), spec.description.clone(), Arc::new(schema)).with_annotations(annotations)
 }
 
-/// A call's result: the text as the model would see it. Its data is left out: clients that find structured content show their
+/// A call's result: the text as the model would see it, or its parts where it has some. Its data is left out: clients that find structured content show their
 /// model nothing else, and it is neither bounded nor made safe as the text is.
 pub(super) fn result(result: ToolResult) -> CallToolResult {
-    let content = vec![ContentBlock::text(result.content)];
+    let content = match result.parts.is_empty() {
+        true => vec![ContentBlock::text(result.content)],
+        false => result.parts.into_iter().map(content::block).collect(),
+    };
     match result.status {
         Status::Ok => CallToolResult::success(content),
         _ => CallToolResult::error(content),

@@ -11,6 +11,7 @@ mod files;
 #[cfg(feature = "memory")]
 mod memory;
 mod narrow;
+mod part;
 mod prepared;
 mod preview;
 mod registry;
@@ -28,6 +29,7 @@ pub use files::{FileTool, file_tools};
 pub use memory::{MEMORY_TOOLS, memory_tools};
 pub(crate) use narrow::is_no_name;
 pub use narrow::{CHOICES, Choices, Fit, Named, Narrowed, Offered, Said};
+pub use part::{Body, Contents, Part};
 pub use prepared::{Pending, PreparedCall};
 pub use preview::Preview;
 #[cfg(feature = "cli")]

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolgate_sandbox::Enforced;
 
+use super::Part;
+
 /// How a call ended. Everything but `Ok` is shown to the model as an error, with what to do instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -52,6 +54,10 @@ pub struct ToolResult {
     /// The same, structured, where the tool has a structure to offer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
+    /// All of it in its parts, where some of them are more than text; empty else. For clients that show pictures and the like:
+    /// JSON and models have `content` alone.
+    #[serde(skip)]
+    pub parts: Vec<Part>,
     /// Whether `content` was cut; it then says how to read on.
     pub truncated: bool,
     /// What confined the call.
@@ -67,6 +73,7 @@ impl ToolResult {
             status,
             content: content.into(),
             data: None,
+            parts: Vec::new(),
             truncated: false,
             enforced: Enforced::nothing(),
             ms: 0,
@@ -78,6 +85,25 @@ impl ToolResult {
         Self::new(Status::Ok, content)
     }
 
+    /// It worked; this is what there is, of which a model reads the text.
+    ///
+    /// ```
+    /// use toolgate::tools::{Part, ToolResult};
+    ///
+    /// let chart = Part::Image { mime_type: "image/png".into(), bytes: vec![0; 300] };
+    /// let result = ToolResult::of(vec![Part::Text("Sales by month:".into()), chart]);
+    /// assert_eq!(result.content, "Sales by month:\n[image image/png, 300 bytes, not shown]");
+    /// assert_eq!(result.parts.len(), 2);
+    /// ```
+    pub fn of(parts: Vec<Part>) -> Self {
+        let shown: Vec<_> = parts.iter().map(Part::shown).collect();
+        let mut result = Self::ok(shown.join("\n"));
+        if !parts.iter().all(Part::is_text) {
+            result.parts = parts;
+        }
+        result
+    }
+
     /// It could not be done; the text says what to do instead.
     pub fn failed(content: impl Into<String>) -> Self {
         Self::new(Status::Failed, content)
@@ -86,6 +112,16 @@ impl ToolResult {
     /// It was refused.
     pub fn denied(content: impl Into<String>) -> Self {
         Self::new(Status::Denied, content)
+    }
+
+    /// Adds a line, to the text and to the parts.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn note(&mut self, line: String) {
+        self.content.push('\n');
+        self.content.push_str(&line);
+        if !self.parts.is_empty() {
+            self.parts.push(Part::Text(line));
+        }
     }
 
     /// Adds the structured form.

@@ -1,8 +1,11 @@
 //! The Model Context Protocol, both ways, as other programs meet it: lines of JSON over pipes, and HTTP.
 
 mod added;
+mod conformance;
 mod elsewhere;
+mod everything;
 mod granted;
+mod typed;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -407,14 +410,19 @@ impl Http {
             .header("MCP-Protocol-Version", "2025-06-18")
             .call()
             .unwrap();
-        let (send, words) = channel();
-        std::thread::spawn(move || {
-            let lines = BufReader::new(response.into_body().into_reader()).lines().map_while(Result::ok);
-            let data = lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data:")?.trim()).ok());
-            data.for_each(|word| drop(send.send(word)));
-        });
-        words
+        words_of(response.into_body())
     }
+}
+
+/// The events of a stream, as they come.
+fn words_of(body: ureq::Body) -> Receiver<Value> {
+    let (send, words) = channel();
+    std::thread::spawn(move || {
+        let lines = BufReader::new(body.into_reader()).lines().map_while(Result::ok);
+        let data = lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data:")?.trim()).ok());
+        data.for_each(|word| drop(send.send(word)));
+    });
+    words
 }
 
 /// A program that ends with the test.

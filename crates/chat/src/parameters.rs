@@ -11,6 +11,13 @@ pub(crate) fn shown(parameters: &Value) -> Value {
     shown
 }
 
+/// The schema as other programs are told it: with whole lists of values, and objects that take no other properties.
+pub(crate) fn told(parameters: &Value) -> Value {
+    let mut told = parameters.clone();
+    visit(&mut told, &mut |schema, _| tidy(schema));
+    told
+}
+
 /// Entries of a list of values that a prompt shows. What a model writes is held to all of them; to read a thousand takes a small one a
 /// minute and more, each time that the prompt is new.
 const SHOWN_VALUES: usize = 64;
@@ -282,6 +289,17 @@ fn walk(
 }
 
 fn tidy_shown(schema: &mut Map<String, Value>) {
+    tidy(schema);
+    for noise in ["$schema", "$id", "$comment", "additionalProperties"] {
+        if !schema.get(noise).is_some_and(Value::is_object) {
+            schema.shift_remove(noise);
+        }
+    }
+    shorten(schema);
+}
+
+/// Leaves out what is for the grammar or for nobody.
+fn tidy(schema: &mut Map<String, Value>) {
     let required: Vec<String> = schema
         .get("required")
         .and_then(Value::as_array)
@@ -293,12 +311,9 @@ fn tidy_shown(schema: &mut Map<String, Value>) {
         // What may be left out need not be null as well: it is said by leaving it out.
         properties.iter_mut().filter(|(name, _)| !required.contains(name)).for_each(|(_, p)| without_null(p));
     }
-    for noise in ["$schema", "$id", "$comment", "additionalProperties", "x-advanced"] {
-        if !schema.get(noise).is_some_and(Value::is_object) {
-            schema.shift_remove(noise);
-        }
+    if !schema.get("x-advanced").is_some_and(Value::is_object) {
+        schema.shift_remove("x-advanced");
     }
-    shorten(schema);
     // For the grammar alone.
     schema.shift_remove("x-grammar");
     if schema.get("title").is_some_and(Value::is_string) {

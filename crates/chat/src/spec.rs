@@ -278,6 +278,22 @@ impl ToolSpec {
         parameters::shown(&self.parameters)
     }
 
+    /// The parameters as other programs are told them, which may check calls against them: without what is for grammars alone.
+    ///
+    /// ```
+    /// # use toolgate_chat::ToolSpec; use serde_json::json;
+    /// let days: Vec<u32> = (1..=366).collect();
+    /// let schema = json!({
+    ///     "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
+    ///     "properties": {"day": {"enum": days}}, "additionalProperties": false
+    /// });
+    /// assert_eq!(ToolSpec::new("plan", "", schema.clone())?.told_parameters(), schema);
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    pub fn told_parameters(&self) -> Value {
+        parameters::told(&self.parameters)
+    }
+
     /// The parameters as a turn's grammar enforces them: an object that lists its properties takes no others.
     ///
     /// JSON Schema lets undeclared properties through unless told otherwise. In a call they are always invented, so

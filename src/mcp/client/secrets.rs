@@ -60,6 +60,12 @@ impl Secrets {
         })
     }
 
+    /// The variable whose value is among these bytes.
+    pub(super) fn named_in(&self, bytes: &[u8]) -> Option<&str> {
+        let holds = |value: &str| bytes.windows(value.len()).any(|window| window == value.as_bytes());
+        self.0.iter().find(|(_, value)| holds(value)).map(|(name, _)| name.as_str())
+    }
+
     /// The JSON text without them: there, quotation marks and the like have another form.
     pub(super) fn hide_json(&self, value: serde_json::Value) -> serde_json::Value {
         use serde_json::Value;

@@ -92,7 +92,7 @@ impl Tool for ServerTool {
         };
         // What it says of its own may be anything: that it was kept from a host explains it.
         for unreached in self.connection.unreached() {
-            result.content.push_str(&format!("\n[no connection: {}]", output::name(&unreached)));
+            result.note(format!("[no connection: {}]", output::name(&unreached)));
         }
         result.enforced = self.connection.enforced();
         result
