@@ -120,7 +120,7 @@ fn call_of(object: &Map<String, Value>, known: Known<'_>) -> Option<ToolCall> {
         Some(_) => return None,
         None => beside_the_name(object, names::tool(known.tools, name)?, known)?,
     };
-    let call = headed::named_call(name, arguments);
+    let call = headed::named_call(name, arguments, known.tools);
     Some(match id_of(object) {
         Some(id) => call.with_id(id),
         None => call,

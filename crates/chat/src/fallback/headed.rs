@@ -8,6 +8,7 @@ use super::source::Cursor;
 use super::tag::Tag;
 use super::{Pattern, gemma, names, pythonic, xml};
 use crate::model::ToolCall;
+use crate::spec::ToolSpec;
 
 /// A call that begins with its name.
 pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload) -> Option<()> {
@@ -67,7 +68,7 @@ pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mu
             gemma::arguments(&mut at)
         })?;
         *cursor = at;
-        return add(payload, vec![named_call(name, arguments)], Pattern::NamedJson);
+        return add(payload, vec![named_call(name, arguments, around.tools)], Pattern::NamedJson);
     }
     // A name alone.
     let is_known = names::tool(around.tools, name).is_some();
@@ -92,8 +93,11 @@ pub(crate) fn without_call_suffix(call: &mut ToolCall) {
     }
 }
 
-/// A call whose name may carry its namespace and its number: `functions.f:0`, whose id that is then.
-pub(crate) fn named_call(name: &str, arguments: Map<String, Value>) -> ToolCall {
+/// A call whose name, unless it is offered so, may carry its namespace and its number: `functions.f:0`, whose id that is then.
+pub(crate) fn named_call(name: &str, arguments: Map<String, Value>, tools: &[ToolSpec]) -> ToolCall {
+    if tools.iter().any(|tool| tool.name.as_str() == name) {
+        return ToolCall::new(name, arguments);
+    }
     let plain = name.strip_prefix("functions.").unwrap_or(name);
     match plain.rsplit_once(':') {
         Some((short, number)) if !number.is_empty() && number.chars().all(|c| c.is_ascii_digit()) => {

@@ -211,6 +211,7 @@ fn names_mean_the_tools_that_are_offered() {
     // What is offered means itself, and what means nothing stays as it was written.
     assert_eq!(called("get_rain_1", &["get_rain", "get_rain_1"]), "get_rain_1");
     assert_eq!(called("functions_get_rain_1", &["get_rain", "get_rain_1"]), "get_rain_1");
+    assert_eq!(called("functions.get_rain", &["functions.get_rain"]), "functions.get_rain");
     assert_eq!(called("get_snow", &["get_rain"]), "get_snow");
     assert_eq!(called("get_rain2day", &["get_rain"]), "get_rain2day");
     // The parameters are typed by the tool that is meant.
