@@ -34,7 +34,7 @@ pub(crate) fn list(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     match inside.peek() {
         // What a list of other things holds is no call either.
         Some('{' | '"' | '-' | '0'..='9') => json(cursor, tools),
-        Some(c) if c.is_alphabetic() || c == '_' => python(cursor, tools),
+        Some(c) if c.is_alphabetic() || c == '_' => python(cursor),
         _ => Found::Text,
     }
 }
@@ -63,26 +63,19 @@ fn json(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     Found::Item(Item::calls(span, calls, Some(pattern), reader.repairs))
 }
 
-/// `[f(a=1)]` at the end of a line: in prose such brackets are links and notes, so the tools must be known or the line
-/// hold nothing else.
-fn python(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+/// `[f(a=1)]` on a line of its own: in prose such brackets are links and notes.
+fn python(cursor: Cursor<'_, '_>) -> Found {
     let before = cursor.source().slice(0, cursor.place());
-    let sets_off = cursor.begins_line() || before.ends_with('>');
-    if !sets_off && tools.is_empty() {
+    if !cursor.begins_line() && !before.ends_with('>') {
         return Found::Text;
     }
     let mut at = cursor;
     let Some((calls, repairs)) = pythonic::list(&mut at) else { return Found::Text };
-    let are_known = calls.iter().all(|call| names::tool(tools, &call.name).is_some());
-    if !sets_off && !are_known {
-        return Found::Text;
-    }
     let mut after = at;
-    after.take_while(|c| c != '\n' && c.is_whitespace());
+    after.skip_blank();
     let is_all = before.trim_end().is_empty() && after.is_end();
-    let ends_line = after.is_end() || after.sees("\n") || after.sees("<");
     let has_arguments = calls.iter().any(|call| !call.arguments.is_empty());
-    if !ends_line || !(has_arguments || is_all) {
+    if !at.ends_line() || !(has_arguments || is_all) {
         return Found::Text;
     }
     let span = Span { start: cursor.place(), end: at.place() };

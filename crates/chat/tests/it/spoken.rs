@@ -1,6 +1,7 @@
 //! What a text only speaks of is no call; what is set off from prose is. Both directions, by signs and line breaks alone.
 
 use serde_json::json;
+use toolgate_chat::ToolSpec;
 
 use crate::fallback::check;
 
@@ -29,6 +30,11 @@ fn what_is_spoken_of_is_no_call() {
         format!("```text\n{tag}\n```"),
     ] {
         check(&text, &[], json!([]), Some(&text));
+    }
+    let tools = [ToolSpec::new("burn", "", json!({})).unwrap()];
+    for text in ["Never run [burn(disc=\"b\")]", "It is burn(disc=\"b\") that does it.", "burn\nis its name"]
+    {
+        check(text, &tools, json!([]), Some(text));
     }
 }
 
