@@ -34,6 +34,10 @@ impl<B: Backend + Send> Making<'_, B> {
     pub(super) fn reason(&mut self, state: &mut State<B>) -> Result<(), Error> {
         let engine = self.engine;
         let Some(close) = engine.closing() else { return Ok(()) };
+        if self.begun().is_some() {
+            // Whoever has begun to answer has done with thinking.
+            return Ok(());
+        }
         let text = Grammar::parse("root ::= .*")?;
         let automaton = Automaton::new(&text, self.engine.vocabulary.clone(), &Limits::default())?;
         let options = self.decode_options();

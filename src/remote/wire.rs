@@ -102,6 +102,14 @@ pub(super) fn chat_body(model: &str, sampling: &Sampling) -> Map<String, Value> 
     body
 }
 
+/// The fields that say of a chat completion whose last message is the model's own that it goes on from there: as vLLM, SGLang and others
+/// have them.
+pub(super) fn going_on() -> impl Iterator<Item = (String, Value)> {
+    [("continue_final_message", true), ("add_generation_prompt", false)]
+        .into_iter()
+        .map(|(field, value)| (field.to_owned(), value.into()))
+}
+
 /// What a word of a chat completion about its end means.
 pub(super) fn stop_of(finish: &str) -> StopReason {
     match finish {

@@ -32,7 +32,7 @@ pub(super) fn read(body: &Value) -> Result<Ask, Refusal> {
 /// Reads a request to count the tokens of a prompt, which says nothing of the turn behind it.
 pub(in crate::serve) fn read_counted(body: &Value) -> Result<Ask, Refusal> {
     let root = Field::root(body);
-    let conversation = Conversation { transcript: history(&root)?.counted(), begun: None };
+    let conversation = Conversation { transcript: history(&root)?.counted(), begun: None, at: String::new() };
     asked(&root, conversation, Sampling::default())
 }
 
