@@ -58,6 +58,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         self.thought = Some(decoded.text.trim().to_owned());
         self.spent = decoded.tokens.len();
+        self.stats.reasoning_tokens += self.spent;
         // The last tokens were not evaluated yet; where the model did not write the closing mark it is added.
         let held = state.session.tokens().len().saturating_sub(decoded.start);
         let mut rest: Vec<_> = decoded.tokens.iter().skip(held).map(|token| token.token).collect();

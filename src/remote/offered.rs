@@ -237,7 +237,10 @@ fn finished(
     request: &TurnRequest<'_>,
     events: &mut dyn FnMut(TurnEvent),
 ) -> Turn {
-    let usage = written.usage;
+    let mut usage = written.usage;
+    if usage.reasoning_tokens.is_none_or(|tokens| tokens == 0) {
+        usage.reasoning_tokens = Some(share_of_thoughts(&written, &calls));
+    }
     let (done, cached) = (usage.prompt_tokens, usage.cached_tokens);
     events(TurnEvent::Prefill { done, tokens: done, cached });
     let text = if request.trims_front() { written.text.trim() } else { written.text.trim_end() };
@@ -257,6 +260,14 @@ fn finished(
     };
     let budget = request.sampling.max_tokens;
     Turn { parsed, text: written.text, stop, budget, decision: None, looped: false, stats: usage.into() }
+}
+
+/// How many of the tokens written are of thoughts, where the server counts them together: as many as is their share of the text.
+fn share_of_thoughts(written: &Written, calls: &Calls) -> usize {
+    let calls: usize = calls.0.iter().map(|call| call.name.len() + call.arguments.len()).sum();
+    let thoughts = written.reasoning.len();
+    let all = (thoughts + written.text.len() + calls).max(1);
+    written.usage.written_tokens.saturating_mul(thoughts).div_ceil(all)
 }
 
 /// What was begun of an answer, as long as a server may be saying it again: some do before they go on.
