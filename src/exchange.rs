@@ -55,6 +55,8 @@ pub(crate) struct Asked {
     pub(crate) quotes: bool,
     #[serde(default)]
     pub(crate) handed_on: bool,
+    #[serde(default)]
+    begun: Option<String>,
     pub(crate) sampling: Sampling,
 }
 
@@ -75,6 +77,7 @@ impl Asked {
             closing: request.closing,
             quotes: request.quotes,
             handed_on: request.handed_on,
+            begun: request.begun.map(str::to_owned),
             sampling: request.sampling.clone(),
         }
     }
@@ -106,6 +109,7 @@ impl Asked {
             closing: self.closing,
             quotes: self.quotes,
             handed_on: self.handed_on,
+            begun: self.begun.as_deref(),
             ..TurnRequest::new(&self.transcript, tools, &self.sampling)
         }
     }

@@ -105,8 +105,13 @@ impl<B: Backend + Send> Making<'_, B> {
             return Err(Error::input("an answer is gone on with under toolgate's own grammar alone"));
         }
         let mut run = side.automaton.matcher();
-        // The first character of a text tells it from a call; of one that was begun as an answer nothing is to be told.
-        let first = if self.request.answer == AnswerForm::Text { "x" } else { "" };
+        // The first character of a text tells it from a call, or its header does; of one that was begun as an answer nothing is to be
+        // told.
+        let first = match (self.request.answer, self.engine.dialogue.format().answer_head()) {
+            (AnswerForm::Text, "") => "x",
+            (AnswerForm::Text, head) => head,
+            _ => "",
+        };
         let taken = run.accept_bytes(first.as_bytes()).and_then(|()| run.accept_bytes(begun.as_bytes()));
         taken.map_err(|why| {
             Error::input(format!(
@@ -116,9 +121,9 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(Box::new(Budgeted::new(run)))
     }
 
-    /// What was begun of the answer, without the blanks at its end: models write those in front of words.
+    /// What was begun of the answer.
     pub(super) fn begun(&self) -> Option<&str> {
-        self.request.begun.map(str::trim_end).filter(|begun| !begun.is_empty())
+        self.request.goes_on_from()
     }
 
     /// An answer's text without the blanks around it, but for those that its form or what was begun has a use for.

@@ -121,6 +121,12 @@ pub trait Engine: Send + Sync {
         None
     }
 
+    /// Whether its answers go on from [what was begun](TurnRequest::begun). Of others that is hoped: a server that does not say how it
+    /// is told to may begin an answer of its own.
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     /// The text of tokens, as far as it is known.
     fn text_of(&self, tokens: &[TokenId]) -> String {
         let _ = tokens;
@@ -302,6 +308,11 @@ impl<'a> TurnRequest<'a> {
     /// How the run came to this turn, if it is an answer.
     pub(crate) fn end(&self) -> RunEnd {
         RunEnd { closing: self.closing, changed: self.changed }
+    }
+
+    /// What was begun of the answer, without the blanks at its end: models write those in front of words.
+    pub(crate) fn goes_on_from(&self) -> Option<&'a str> {
+        self.begun.map(str::trim_end).filter(|begun| !begun.is_empty())
     }
 
     /// Whether the blanks that an answer begins with are no part of it.

@@ -87,11 +87,10 @@ impl<B: Backend + Send> Making<'_, B> {
         reasoning: bool,
         ahead: &[TokenId],
     ) -> Result<(), Error> {
-        let opened = if reasoning { Opened::Keep } else { Opened::Close };
-        let mut tokens = self.prompt(&state.session, transcript, tools, opened)?;
-        if let Some(begun) = self.begun() {
-            tokens.extend(state.session.backend().tokenize(begun, Specials::Plain)?);
-        }
+        let begun = self.begun().map(str::to_owned);
+        let opened = if reasoning && begun.is_none() { Opened::Keep } else { Opened::Close };
+        let options = PromptOptions { reasoning: opened, begun, ..PromptOptions::default() };
+        let tokens = self.rendered(&state.session, transcript, tools, &options)?;
         let prefill = self.evaluate(state, transcript, tools, opened, (&tokens, ahead), true)?;
         self.ahead = ahead.len();
         self.stats.prompt_tokens += prefill.prompt_tokens;
@@ -140,7 +139,17 @@ impl<B: Backend + Send> Making<'_, B> {
         reasoning: Opened,
     ) -> Result<Vec<TokenId>, Error> {
         let options = PromptOptions { reasoning, ..PromptOptions::default() };
-        let prompt = self.engine.dialogue.prompt(transcript, tools, &options)?;
+        self.rendered(session, transcript, tools, &options)
+    }
+
+    fn rendered(
+        &self,
+        session: &Session<B>,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+        options: &PromptOptions,
+    ) -> Result<Vec<TokenId>, Error> {
+        let prompt = self.engine.dialogue.prompt(transcript, tools, options)?;
         let mut tokens = Vec::new();
         for piece in &prompt.pieces {
             tokens.extend(session.backend().tokenize(piece, Specials::Parse)?);

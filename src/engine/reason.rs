@@ -34,6 +34,10 @@ impl<B: Backend + Send> Making<'_, B> {
     pub(super) fn reason(&mut self, state: &mut State<B>) -> Result<(), Error> {
         let engine = self.engine;
         let Some(close) = engine.closing() else { return Ok(()) };
+        if self.begun().is_some() {
+            // Whoever has begun to answer has done with thinking.
+            return Ok(());
+        }
         let text = Grammar::parse("root ::= .*")?;
         let automaton = Automaton::new(&text, self.engine.vocabulary.clone(), &Limits::default())?;
         let options = self.decode_options();
@@ -54,6 +58,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         self.thought = Some(decoded.text.trim().to_owned());
         self.spent = decoded.tokens.len();
+        self.stats.reasoning_tokens += self.spent;
         // The last tokens were not evaluated yet; where the model did not write the closing mark it is added.
         let held = state.session.tokens().len().saturating_sub(decoded.start);
         let mut rest: Vec<_> = decoded.tokens.iter().skip(held).map(|token| token.token).collect();

@@ -204,6 +204,10 @@ impl Engine for Recorded {
         self.engine.room()
     }
 
+    fn goes_on(&self) -> bool {
+        self.engine.goes_on()
+    }
+
     fn text_of(&self, tokens: &[TokenId]) -> String {
         self.engine.text_of(tokens)
     }

@@ -15,8 +15,9 @@ use super::answers;
 use crate::engine::lock;
 use crate::words::holds_word;
 
-/// What turns can do without: how tokens are drawn, and what is asked of the answer's form.
-const SPARE: [&str; 11] = [
+/// What turns can do without: how tokens are drawn, what is asked of the answer's form, and that an answer goes on: of a server which does
+/// not say that it takes those, its callers are told that it may not.
+const SPARE: [&str; 13] = [
     "temperature",
     "top_p",
     "top_k",
@@ -28,6 +29,8 @@ const SPARE: [&str; 11] = [
     "logit_bias",
     "parallel_tool_calls",
     "stream_options",
+    "continue_final_message",
+    "add_generation_prompt",
 ];
 /// What bounds a turn, and the later name for it.
 const BOUND: [&str; 2] = ["max_tokens", "max_completion_tokens"];

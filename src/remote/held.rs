@@ -8,10 +8,10 @@ use std::sync::Mutex;
 
 use serde_json::json;
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, Primer, Prompt, PromptOptions, RunEnd, ToolCall, ToolChoice, ToolName,
-    ToolSpec, Transcript, TurnGrammar,
+    Dialogue, Message, ParsedTurn, Primer, Prompt, PromptOptions, RunEnd, ToolCall, ToolChoice, ToolFormat,
+    ToolName, ToolSpec, Transcript, TurnGrammar,
 };
-use toolgate_grammar::{Grammar, TokenId, TokenKind};
+use toolgate_grammar::{Grammar, Limits, TokenId, TokenKind};
 use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 
 use super::choice::{Ahead, Tokens};
@@ -37,6 +37,17 @@ pub(super) trait Server: Send + Sync {
 
     /// The likeliest tokens behind a text that is no conversation, in the same form.
     fn next_tokens(&self, text: &str, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error>;
+
+    /// The prompt for the next turn; that of an answer which was begun ends with what there is of it.
+    fn prompt(
+        &self,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+        begun: Option<&str>,
+    ) -> Result<Prompt, Error> {
+        let options = PromptOptions { begun: begun.map(str::to_owned), ..PromptOptions::default() };
+        Ok(self.dialogue().prompt(transcript, tools, &options)?)
+    }
 
     /// How it is looked at token by token, where it can be.
     fn tokens(&self) -> Option<&dyn Tokens> {
@@ -117,6 +128,10 @@ struct Making<'a> {
 impl Making<'_> {
     fn turn(mut self) -> Result<Turn, Error> {
         let request = self.request;
+        if let Some(begun) = request.begun {
+            let rest = rest_of(self.server.dialogue().format().as_ref(), begun)?;
+            return self.answer(Some(&rest), None);
+        }
         let offered = if request.choice == ToolChoice::None { &[] } else { request.tools };
         let grammars = self.grammars(offered, &request.choice, None)?;
         let Some(call) = &grammars.call else { return self.answer(grammars.answer.as_ref(), None) };
@@ -309,7 +324,8 @@ impl Making<'_> {
 
     /// A turn that is an answer.
     fn answered(self, written: Written, text: &str, decision: Option<TurnDecision>) -> Turn {
-        let content = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let text = if self.request.trims_front() { text.trim() } else { text.trim_end() };
+        let content = Some(text.to_owned()).filter(|text| !text.is_empty());
         self.finish(written, ParsedTurn { content, ..ParsedTurn::default() }, decision)
     }
 
@@ -432,7 +448,7 @@ impl Making<'_> {
     }
 
     fn prompt(&self, transcript: &Transcript, tools: &[ToolSpec]) -> Result<Prompt, Error> {
-        Ok(self.server.dialogue().prompt(transcript, tools, &PromptOptions::default())?)
+        self.server.prompt(transcript, tools, self.request.goes_on_from())
     }
 
     /// What the model writes under a grammar; `shown` shows it as far as it may be.
@@ -476,6 +492,15 @@ impl Making<'_> {
         let stop = written.stop.unwrap_or(StopReason::End);
         let budget = self.request.sampling.max_tokens;
         Turn { parsed, text: written.text, stop, budget, decision, looped: false, stats }
+    }
+}
+
+/// The grammar of what may follow an answer that was begun so.
+fn rest_of(format: &dyn ToolFormat, begun: &str) -> Result<Grammar, Error> {
+    let rest = format.answer_rest()?;
+    match rest.match_text(begun, &Limits::default())?.matched {
+        true => Ok(rest),
+        false => Err(Error::input("no answer goes on from the one begun: it holds what begins a call")),
     }
 }
 

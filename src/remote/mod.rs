@@ -195,16 +195,18 @@ impl Engine for RemoteEngine {
         }
     }
 
+    fn goes_on(&self) -> bool {
+        !matches!(self.way, Way::Offered(_))
+    }
+
     fn turn(
         &self,
         request: &TurnRequest<'_>,
         cancel: &Cancel,
         events: &mut dyn FnMut(TurnEvent),
     ) -> Result<Turn, Error> {
-        if request.answer != AnswerForm::Text || !request.sampling.stop.is_empty() || request.begun.is_some()
-        {
-            let message =
-                "a model behind a server is not held to forms of answers, begun ones or stop texts from here";
+        if request.answer != AnswerForm::Text || !request.sampling.stop.is_empty() {
+            let message = "a model behind a server is not held to forms of answers or stop texts from here";
             return Err(Error::input(message));
         }
         let own = &self.options.engine;

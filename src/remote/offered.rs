@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use toolgate_chat::fallback::{Stream, extract};
 use toolgate_chat::format::Family;
 use toolgate_chat::{Defect, DefectKind, ParsedTurn, Primer, ToolCall, ToolChoice, ToolSpec};
@@ -44,7 +44,11 @@ impl Offered {
     ) -> Result<Turn, Error> {
         let transcript =
             options.introduced(request.transcript, request.tools, &Family::generic(), Primer::None);
-        let asking = Asking { server: self, request, cancel, messages: transcript.to_openai() };
+        let mut asking = Asking { server: self, request, cancel, messages: transcript.to_openai() };
+        if let Some(begun) = request.goes_on_from() {
+            asking.messages.push(json!({"role": "assistant", "content": begun}));
+            return asking.ask(&ToolChoice::None, &mut Doubted::never(), events);
+        }
         let is_sure = options.thresholds.is_sure_of_call(request) && !self.is_free.load(Ordering::Relaxed);
         let sure = if is_sure { asking.required(events)? } else { None };
         let mut turn = match sure {
@@ -92,6 +96,9 @@ impl Asking<'_> {
         let mut body = wire::chat_body(&self.server.model, self.request.sampling);
         body.insert("messages".to_owned(), Value::Array(self.messages.clone()));
         offer(&mut body, self.request, choice);
+        if self.request.begun.is_some() {
+            body.extend(wire::going_on());
+        }
         answer(&self.server.client, &body.into(), self.request, self.cancel, (doubted, events))
     }
 
@@ -182,6 +189,7 @@ fn answer(
     let mut calls = Calls::default();
     // The text may hold a call in any dialect: only what is none is shown.
     let mut leaks = Stream::new(request.tools);
+    let mut again = Again::of(request.goes_on_from().unwrap_or_default());
     client.chat_stream(body, cancel, &mut |event| {
         written.usage.note(event);
         let Some(choice) = event.pointer("/choices/0") else { return Ok(()) };
@@ -194,7 +202,8 @@ fn answer(
             events(TurnEvent::Reasoning(text.to_owned()));
         }
         if let Some(text) = text("content") {
-            written.text.push_str(text);
+            let text = again.after(text);
+            written.text.push_str(&text);
             show(leaks.push(text.as_bytes()), &mut |event| doubted.take(event, events));
         }
         let finish = choice.get("finish_reason").and_then(Value::as_str);
@@ -205,6 +214,9 @@ fn answer(
         written.stop = finish.map(wire::stop_of).or(written.stop.take());
         Ok(())
     })?;
+    let held = again.held();
+    written.text.push_str(&held);
+    show(leaks.push(held.as_bytes()), &mut |event| doubted.take(event, events));
     show(leaks.finish().0, &mut |event| doubted.take(event, events));
     doubted.finish(events);
     let Some(stop) = written.stop.take() else {
@@ -225,10 +237,14 @@ fn finished(
     request: &TurnRequest<'_>,
     events: &mut dyn FnMut(TurnEvent),
 ) -> Turn {
-    let usage = written.usage;
+    let mut usage = written.usage;
+    if usage.reasoning_tokens.is_none_or(|tokens| tokens == 0) {
+        usage.reasoning_tokens = Some(share_of_thoughts(&written, &calls));
+    }
     let (done, cached) = (usage.prompt_tokens, usage.cached_tokens);
     events(TurnEvent::Prefill { done, tokens: done, cached });
-    let content = Some(written.text.trim().to_owned()).filter(|text| !text.is_empty());
+    let text = if request.trims_front() { written.text.trim() } else { written.text.trim_end() };
+    let content = Some(text.to_owned()).filter(|text| !text.is_empty());
     let reasoning = Some(written.reasoning).filter(|text| !text.is_empty());
     let mut parsed = ParsedTurn { content, reasoning, ..ParsedTurn::default() };
     calls.read(&mut parsed, !stop.is_whole());
@@ -244,6 +260,42 @@ fn finished(
     };
     let budget = request.sampling.max_tokens;
     Turn { parsed, text: written.text, stop, budget, decision: None, looped: false, stats: usage.into() }
+}
+
+/// How many of the tokens written are of thoughts, where the server counts them together: as many as is their share of the text.
+fn share_of_thoughts(written: &Written, calls: &Calls) -> usize {
+    let calls: usize = calls.0.iter().map(|call| call.name.len() + call.arguments.len()).sum();
+    let thoughts = written.reasoning.len();
+    let all = (thoughts + written.text.len() + calls).max(1);
+    written.usage.written_tokens.saturating_mul(thoughts).div_ceil(all)
+}
+
+/// What was begun of an answer, as long as a server may be saying it again: some do before they go on.
+struct Again<'a> {
+    begun: &'a str,
+    said: String,
+}
+
+impl<'a> Again<'a> {
+    fn of(begun: &'a str) -> Self {
+        Self { begun, said: String::new() }
+    }
+
+    /// What of the next text is new.
+    fn after(&mut self, text: &str) -> String {
+        self.said.push_str(text);
+        if self.begun.len() > self.said.len() && self.begun.starts_with(&self.said) {
+            return String::new();
+        }
+        let said = std::mem::take(&mut self.said);
+        let begun = std::mem::take(&mut self.begun);
+        said.strip_prefix(begun).map(str::to_owned).unwrap_or(said)
+    }
+
+    /// What was kept back, where the text ended in it: that is no repetition.
+    fn held(self) -> String {
+        self.said
+    }
 }
 
 /// The calls of a stream, put together from their pieces.
@@ -344,8 +396,6 @@ impl Piecemeal {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
-
-    use serde_json::json;
 
     use super::*;
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate_chat::format::Family;
-use toolgate_chat::{Dialogue, Prompt, Template, TemplateTokens};
+use toolgate_chat::{
+    Dialogue, Message, Prompt, PromptOptions, Template, TemplateTokens, ToolSpec, Transcript,
+};
 use toolgate_grammar::Grammar;
 
 use super::held::Server;
@@ -64,6 +66,18 @@ impl Server for Vllm {
         &self.dialogue
     }
 
+    /// An answer that was begun is the last message.
+    fn prompt(
+        &self,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+        begun: Option<&str>,
+    ) -> Result<Prompt, Error> {
+        let begun = begun.map(|begun| Message::answer(begun.to_owned()));
+        let shown: Transcript = transcript.iter().cloned().chain(begun).collect();
+        Ok(self.dialogue.prompt(&shown, tools, &PromptOptions::default())?)
+    }
+
     fn first_tokens(&self, prompt: &Prompt, cancel: &Cancel) -> Result<(Vec<(String, f64)>, Usage), Error> {
         let body = json!({
             "model": self.model,
@@ -103,7 +117,11 @@ impl Server for Vllm {
         piece: &mut dyn FnMut(&str),
     ) -> Result<Written, Error> {
         let mut body = wire::chat_body(&self.model, sampling);
-        body.insert("messages".to_owned(), Self::messages(prompt)?);
+        let messages = Self::messages(prompt)?;
+        if ends_with_answer(&messages) {
+            body.extend(wire::going_on());
+        }
+        body.insert("messages".to_owned(), messages);
         body.insert("structured_outputs".to_owned(), json!({"grammar": rooted(grammar)}));
         let mut written = Written::default();
         self.client.chat_stream(&body.into(), cancel, &mut |event| {
@@ -122,4 +140,10 @@ impl Server for Vllm {
         })?;
         Ok(written)
     }
+}
+
+/// Whether the last message is the model's own: one that is to be gone on from.
+fn ends_with_answer(messages: &Value) -> bool {
+    let last = messages.as_array().and_then(|messages| messages.last());
+    last.is_some_and(|last| last.get("role").is_some_and(|role| role == "assistant"))
 }

@@ -21,6 +21,8 @@ pub(super) struct Usage {
     pub(super) prompt_tokens: usize,
     pub(super) cached_tokens: usize,
     pub(super) written_tokens: usize,
+    /// Of these, tokens of what the model thought; `None` where the server does not say.
+    pub(super) reasoning_tokens: Option<usize>,
     pub(super) prefill_ms: f64,
     pub(super) decode_ms: f64,
 }
@@ -32,6 +34,7 @@ impl From<Usage> for Stats {
             cached_tokens: usage.cached_tokens,
             sampled_tokens: usage.written_tokens,
             decode_calls: usage.written_tokens,
+            reasoning_tokens: usage.reasoning_tokens.unwrap_or_default(),
             ..Self::default()
         };
         (stats.ms.prefill, stats.ms.decode) = (usage.prefill_ms, usage.decode_ms);
@@ -47,6 +50,8 @@ impl Usage {
         take(&mut self.prompt_tokens, "/usage/prompt_tokens");
         take(&mut self.cached_tokens, "/usage/prompt_tokens_details/cached_tokens");
         take(&mut self.written_tokens, "/usage/completion_tokens");
+        self.reasoning_tokens =
+            count("/usage/completion_tokens_details/reasoning_tokens").or(self.reasoning_tokens);
         self.note_timings(event);
     }
 
@@ -100,6 +105,14 @@ pub(super) fn chat_body(model: &str, sampling: &Sampling) -> Map<String, Value> 
         body.insert("logit_bias".to_owned(), bias.collect::<Map<_, _>>().into());
     }
     body
+}
+
+/// The fields that say of a chat completion whose last message is the model's own that it goes on from there: as vLLM, SGLang and others
+/// have them.
+pub(super) fn going_on() -> impl Iterator<Item = (String, Value)> {
+    [("continue_final_message", true), ("add_generation_prompt", false)]
+        .into_iter()
+        .map(|(field, value)| (field.to_owned(), value.into()))
 }
 
 /// What a word of a chat completion about its end means.

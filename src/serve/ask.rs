@@ -57,7 +57,9 @@ impl Ask {
             && matches!(self.choice, ToolChoice::Required | ToolChoice::Only(_))
         {
             let message = "the last message begins an answer, and a call is required: one of both";
-            return Err(root.at("tool_choice").wrong(message));
+            let field = ["function_call", "tool_choice"].map(|name| root.at(name));
+            let [old, field] = &field;
+            return Err(if old.is_there() { old } else { field }.wrong(message));
         }
         if self.choice == ToolChoice::None {
             // Whoever is told of tools would rather call them.

@@ -61,6 +61,8 @@ pub(super) struct Conversation {
     pub(super) transcript: Transcript,
     /// What the answer begins with, where the model's own message is the last one.
     pub(super) begun: Option<String>,
+    /// Where the messages stand.
+    pub(super) at: String,
 }
 
 impl<'a> History<'a> {
@@ -252,7 +254,7 @@ impl<'a> History<'a> {
             return Err(at.wrong("there is no message of the user's to answer"));
         }
         let begun = (!begun.is_empty()).then(|| begun.join("\n\n"));
-        Ok(Conversation { transcript: self.together(), begun })
+        Ok(Conversation { transcript: self.together(), begun, at: at.pointer().to_owned() })
     }
 }
 

@@ -279,6 +279,12 @@ pub(super) fn fits(shared: &Shared, ask: &mut Ask) -> Result<(), Refusal> {
         };
         ask.warnings.push(Warning { pointer: "/model".to_owned(), message });
     }
+    if ask.conversation.begun.is_some() && !shared.engine.goes_on() {
+        let message = "the model is behind a server that does not say whether it goes on from an answer: it was asked to, and may have \
+                       begun anew";
+        let pointer = ask.conversation.at.clone();
+        ask.warnings.push(Warning { pointer, message: message.to_owned() });
+    }
     if shared.execute.is_some() {
         if !ask.tools.specs.is_empty() {
             return Err(Refusal::at("/tools", "this server runs its own tools (--execute): leave these out"));

@@ -129,7 +129,7 @@ impl Told {
         self.prompt = prompt;
         if !self.begun {
             self.begun = true;
-            self.tell(Step::Begun(Usage { prompt, cached, completion: 0 }));
+            self.tell(Step::Begun(Usage { prompt, cached, ..Usage::default() }));
         }
     }
 
@@ -194,6 +194,7 @@ impl Told {
             prompt: self.prompt,
             cached: self.prompt.saturating_sub(evaluated),
             completion: stats.written(),
+            reasoning: stats.reasoning_tokens.min(stats.written()),
         }
     }
 }

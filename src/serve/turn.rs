@@ -116,6 +116,8 @@ pub(super) struct Usage {
     pub(super) cached: usize,
     /// Written.
     pub(super) completion: usize,
+    /// Of these, tokens of what the model thought.
+    pub(super) reasoning: usize,
 }
 
 /// A turn being made; dropping it cancels it.
@@ -369,6 +371,7 @@ impl Worker {
                 prompt: run.stats.prompt_tokens,
                 cached: run.stats.cached_tokens,
                 completion: run.stats.written(),
+                reasoning: run.stats.reasoning_tokens.min(run.stats.written()),
             },
             decision: None,
             likelihoods: Vec::new(),

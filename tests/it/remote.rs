@@ -90,6 +90,28 @@ fn calls_of_a_server_are_run_here_and_their_results_sent_back() {
 }
 
 #[test]
+fn what_a_server_s_model_thought_is_counted_apart() {
+    let usage = |details: Value| json!({"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 40, "completion_tokens_details": details}});
+    for (details, tokens) in [
+        (json!({"reasoning_tokens": 7}), 7),
+        // As many as is their share of the text.
+        (Value::Null, 30),
+        (json!({"reasoning_tokens": 0}), 30),
+    ] {
+        let told = usage(details);
+        let server = offered(move || {
+            let pieces = [json!({"reasoning_content": "x".repeat(30)}), json!({"content": "y".repeat(10)})];
+            let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+            Reply::Events(pieces.into_iter().map(delta).chain([end, told.clone()]).collect())
+        });
+        let stats = run(&server).outcome.unwrap().stats;
+        assert_eq!((stats.written(), stats.reasoning_tokens), (40, tokens));
+    }
+    let silent = run(&offered(|| says("It rains."))).outcome.unwrap().stats;
+    assert_eq!(silent.reasoning_tokens, 0, "control: it thought nothing");
+}
+
+#[test]
 fn a_call_that_leaks_as_text_is_run_and_not_shown() {
     for leaked in [
         "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>",

@@ -56,6 +56,9 @@ pub struct PromptOptions {
     pub extra: Value,
     /// What becomes of reasoning that the template opens at the end of a prompt.
     pub reasoning: Opened,
+    /// What the model has said of its answer already: the prompt ends with it, behind what the family writes in front of an answer, and
+    /// reasoning is over.
+    pub begun: Option<String>,
 }
 
 /// What becomes of reasoning that the template opens.
@@ -83,7 +86,8 @@ pub enum Opened {
 
 impl Default for PromptOptions {
     fn default() -> Self {
-        Self { ending: Ending::Generation, now: None, extra: Value::Null, reasoning: Opened::Close }
+        let ending = Ending::Generation;
+        Self { ending, now: None, extra: Value::Null, reasoning: Opened::Close, begun: None }
     }
 }
 
@@ -180,6 +184,7 @@ impl Dialogue {
             json::spaced(&serde_json::to_value(transcript).unwrap_or_default()),
             json::spaced(&Value::Array(shown.clone())),
             json::spaced(&options.extra),
+            options.begun.clone().unwrap_or_default(),
         ];
         let guard =
             Guard::new(&self.guarded, inputs.iter().map(String::as_str).chain([self.template.source()]));
@@ -216,10 +221,15 @@ impl Dialogue {
             tools => render(&tools.iter().map(described).collect::<Vec<_>>()).map_err(|_| error),
         })?;
         let mut prompt = Prompt { pieces: guard.pieces(&rendered) };
-        if let (Some(close), Ending::Generation, Opened::Close) =
-            (&self.derived.opens_reasoning, options.ending, options.reasoning)
+        let closes = options.reasoning == Opened::Close || options.begun.is_some();
+        if let (Some(close), Ending::Generation, true) =
+            (&self.derived.opens_reasoning, options.ending, closes)
         {
             prompt.pieces.push(format!("\n{close}\n\n"));
+        }
+        if let Some(begun) = &options.begun {
+            let head = self.derived.format.answer_head();
+            prompt.pieces.extend(guard.pieces(&format!("{head}{}", guard.text(begun))));
         }
         Ok(prompt)
     }

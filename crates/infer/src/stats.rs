@@ -32,6 +32,9 @@ pub struct Stats {
     pub accepted_tokens: usize,
     /// Evaluations of the model after the prompts.
     pub decode_calls: usize,
+    /// Of the tokens written, those of what the model thought.
+    #[serde(default)]
+    pub reasoning_tokens: usize,
     /// Values written again because they did not fit what is checked when they are whole.
     #[serde(default)]
     pub retries: usize,
@@ -123,6 +126,7 @@ impl AddAssign<&Self> for Stats {
         self.drafted_tokens += other.drafted_tokens;
         self.accepted_tokens += other.accepted_tokens;
         self.decode_calls += other.decode_calls;
+        self.reasoning_tokens += other.reasoning_tokens;
         self.retries += other.retries;
         self.ms += other.ms;
         self.constraint_pressure += other.constraint_pressure;

@@ -253,6 +253,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::net::TcpListener;
+    use std::os::unix::net::UnixStream;
 
     use super::*;
 
@@ -289,6 +290,56 @@ mod tests {
         let nowhere = "nowhere.invalid:443".to_owned();
         let why = tried(&nowhere, &nowhere, is_public).unwrap_err();
         assert!(why.starts_with("nowhere.invalid:443 is not found"), "{why}");
+    }
+
+    /// Set in the process of its own that a test of missing descriptors has.
+    const OWN_PROCESS: &str = "TOOLGATE_TEST_WITHOUT_DESCRIPTORS";
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        reason = "the test in a process of its own"
+    )]
+    fn a_proxy_that_cannot_start_says_so_and_lets_go_of_its_line() {
+        if std::env::var_os(OWN_PROCESS).is_some() {
+            return without_descriptors();
+        }
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        let name = "net::proxy::tests::a_proxy_that_cannot_start_says_so_and_lets_go_of_its_line";
+        let child = command.args(["--exact", name, "--nocapture"]).env(OWN_PROCESS, "1");
+        let output = child.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "descriptors that are in the way")]
+    fn without_descriptors() {
+        let limited = rustix::process::Resource::Nofile;
+        let limit = rustix::process::Rlimit { current: Some(64), ..rustix::process::getrlimit(limited) };
+        rustix::process::setrlimit(limited, limit).unwrap();
+        let hosts = Hosts::parse(&["127.0.0.1:9".to_owned()]).unwrap();
+        let start = |line| Proxy::start(line, &hosts, &Arc::default());
+        let line = || {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            theirs.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            (OwnedFd::from(ours), theirs)
+        };
+        // Whoever holds the other end of the line is not left waiting.
+        let is_closed = |mut line: UnixStream| line.read(&mut [0]).is_ok_and(|read| read == 0);
+        let ((ours, theirs), (others, kept)) = (line(), line());
+        let mut taken = Vec::new();
+        while let Ok(file) = std::fs::File::open("/dev/null") {
+            taken.push(file);
+        }
+        assert!(taken.len() > 8, "there were some");
+        let why = start(ours).unwrap_err();
+        assert_eq!(why.raw_os_error(), Some(libc::EMFILE), "{why}");
+        drop(taken);
+        assert!(is_closed(theirs));
+        let proxy = start(others).unwrap();
+        drop(proxy);
+        assert!(is_closed(kept), "one that started ends when it is dropped");
     }
 
     #[test]

@@ -281,6 +281,9 @@ fn remove(name: &str, policy: Option<&Path>) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// What leads from an empty list to one with a server.
+const HOW_TO_ADD: &str = "add one: toolgate mcp add NAME --policy policy.toml -- npx -y PACKAGE";
+
 fn list(policy: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let mut named = Vec::new();
     if let Some(path) = policy {
@@ -296,10 +299,13 @@ fn list(policy: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let mut folders: Vec<_> =
         folders.into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
     folders.sort();
-    for name in
-        folders.iter().map(|name| name.to_string_lossy()).filter(|name| !named.iter().any(|n| n == name))
-    {
+    folders.retain(|name| !named.iter().any(|named| *named == name.to_string_lossy()));
+    for name in folders.iter().map(|name| name.to_string_lossy()) {
         writeln!(out, "{name}  installed, in no policy that was named (--policy)")?;
+    }
+    if named.is_empty() && folders.is_empty() {
+        let place = policy.map_or_else(String::new, |path| format!(" in {}", path.display()));
+        terminal::note(&format!("no server{place}, and none is installed; {HOW_TO_ADD}"));
     }
     Ok(Exit::Done)
 }

@@ -1,5 +1,6 @@
 //! The Anthropic API's messages: requests read, answers and streams written.
 
+mod management;
 mod request;
 mod response;
 

@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use serde_json::{Value, json};
 use toolgate_chat::{ToolCall, ToolChoice};
 
+use super::management;
 use crate::engine::Sampling;
 use crate::serve::ask::{Ask, Defined, PARALLEL, Tools};
 use crate::serve::field::Field;
@@ -20,7 +21,8 @@ use crate::serve::sampling::{self, Bounds};
 pub(super) fn read(body: &Value) -> Result<Ask, Refusal> {
     let root = Field::root(body);
     refuse_unsupported(&root)?;
-    let conversation = history(&root)?.finish(&root.at("messages"))?;
+    let mut conversation = history(&root)?.finish(&root.at("messages"))?;
+    management::apply(&root, body, &mut conversation.transcript)?;
     let bounds = Bounds { max_tokens: &["max_tokens"], stop: "stop_sequences" };
     if !root.at("max_tokens").is_there() {
         root.at("max_tokens").warn("max_tokens is missing: the server's own bound counts");
@@ -32,8 +34,9 @@ pub(super) fn read(body: &Value) -> Result<Ask, Refusal> {
 /// Reads a request to count the tokens of a prompt, which says nothing of the turn behind it.
 pub(in crate::serve) fn read_counted(body: &Value) -> Result<Ask, Refusal> {
     let root = Field::root(body);
-    let conversation = Conversation { transcript: history(&root)?.counted(), begun: None };
-    asked(&root, conversation, Sampling::default())
+    let mut transcript = history(&root)?.counted();
+    management::apply(&root, body, &mut transcript)?;
+    asked(&root, Conversation { transcript, begun: None, at: String::new() }, Sampling::default())
 }
 
 /// What would change the answer and is not done here; and what is left out without a word of it in the answer.
@@ -52,7 +55,6 @@ fn refuse_unsupported(root: &Field<'_>) -> Result<(), Refusal> {
     for (name, message) in [
         ("mcp_servers", "servers of tools are not called from here: their tools are left out"),
         ("container", "nothing is run in containers here"),
-        ("context_management", "the conversation is used as it is sent: nothing in it is cleared"),
     ] {
         let field = root.at(name);
         if field.value().is_some_and(|value| *value != json!([])) {

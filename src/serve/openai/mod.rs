@@ -3,5 +3,5 @@
 mod request;
 mod response;
 
-pub(super) use request::{alternatives, choice, left_out, parallel};
+pub(super) use request::{alternatives, choice, left_out, several};
 pub(super) use response::{OpenAi, likelihoods};

@@ -21,6 +21,8 @@ pub(super) struct Extras {
     pub(super) usage: bool,
     /// How likely the tokens were, and how the turn was decided between call and answer.
     pub(super) logprobs: bool,
+    /// Calls in the form that the API had before tools.
+    pub(super) functions: bool,
 }
 
 /// Answers to one request at most, as the API has it.
@@ -30,8 +32,8 @@ const MOST_CHOICES: usize = 128;
 pub(super) fn read(body: &Value) -> Result<(Ask, Extras), Refusal> {
     let root = Field::root(body);
     refuse_unsupported(&root)?;
-    let mut tools = tools(&root)?;
-    let choice = choice(&root.at("tool_choice"), &mut tools)?;
+    let (mut tools, functions) = offered(&root)?;
+    let choice = chosen(&root, &mut tools)?;
     let conversation = conversation(&root.at("messages"))?;
     let logprobs = root.at("logprobs").boolean()?.unwrap_or(false);
     let alternatives = alternatives(&root.at("top_logprobs"), logprobs)?;
@@ -41,7 +43,7 @@ pub(super) fn read(body: &Value) -> Result<(Ask, Extras), Refusal> {
         conversation,
         tools,
         choice,
-        parallel: parallel(&root)?,
+        parallel: parallel(&root, functions)?,
         form: form::read(&root, form::response_format(&root.at("response_format"))?)?,
         sampling: sampling::read(&root, &bounds)?,
         choices: choices(&root.at("n"))?,
@@ -49,8 +51,8 @@ pub(super) fn read(body: &Value) -> Result<(Ask, Extras), Refusal> {
         stream: root.at("stream").boolean()?.unwrap_or(false),
         warnings: root.warnings(),
     };
-    let extras =
-        Extras { usage: root.at("stream_options").at("include_usage").boolean()?.unwrap_or(false), logprobs };
+    let usage = root.at("stream_options").at("include_usage").boolean()?.unwrap_or(false);
+    let extras = Extras { usage, logprobs, functions };
     Ok((ask.settled(&root)?, extras))
 }
 
@@ -58,11 +60,6 @@ pub(super) fn read(body: &Value) -> Result<(Ask, Extras), Refusal> {
 fn refuse_unsupported(root: &Field<'_>) -> Result<(), Refusal> {
     root.at("audio").not_supported(&[])?;
     root.at("modalities").not_supported(&[json!([]), json!(["text"])])?;
-    for (old, new) in [("functions", "tools"), ("function_call", "tool_choice")] {
-        if root.at(old).is_there() {
-            return Err(root.at(old).wrong(format!("this form is long deprecated: send \"{new}\"")));
-        }
-    }
     for (name, message) in [
         ("web_search_options", "nothing searches the web here: the model answers from what it knows"),
         ("moderation", "nothing is moderated here"),
@@ -100,6 +97,43 @@ pub(in crate::serve) fn alternatives(field: &Field<'_>, logprobs: bool) -> Resul
     }
 }
 
+/// The tools, and whether they came as `functions`, the form before tools: the answer has its call in the same.
+fn offered(root: &Field<'_>) -> Result<(Tools, bool), Refusal> {
+    let functions = root.at("functions").list()?;
+    if functions.is_empty() {
+        return Ok((tools(root)?, false));
+    }
+    if !root.at("tools").list()?.is_empty() {
+        let message = "calls are answered as they were asked for: send \"functions\" or \"tools\"";
+        return Err(root.at("functions").wrong(message));
+    }
+    let defined: Vec<_> = functions.into_iter().map(|at| Defined { definition: at.clone(), at }).collect();
+    Ok((Tools::read(&defined), true))
+}
+
+/// The choice of tools, under the name it has or the one that it had.
+fn chosen(root: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice, Refusal> {
+    let (field, old) = (root.at("tool_choice"), root.at("function_call"));
+    match old.value() {
+        None => choice(&field, tools),
+        Some(_) if field.is_there() => Err(old.wrong("\"tool_choice\" says the same: send one of both")),
+        Some(Value::String(_)) => choice(&old, tools),
+        Some(_) => Ok(ToolChoice::Only(vec![tools.name(&old.at("name"))?])),
+    }
+}
+
+/// The most calls of a turn. The form before tools has room for one.
+fn parallel(root: &Field<'_>, functions: bool) -> Result<Option<NonZeroUsize>, Refusal> {
+    let wanted = several(root)?;
+    match wanted {
+        Some(PARALLEL) if functions => {
+            root.at("parallel_tool_calls").warn("an answer to \"functions\" has room for one call");
+            Ok(Some(NonZeroUsize::MIN))
+        }
+        wanted => Ok(wanted),
+    }
+}
+
 /// Function tools; clients of other APIs send them without the envelope. Those of other kinds are left out.
 fn tools(root: &Field<'_>) -> Result<Tools, Refusal> {
     let mut defined = Vec::new();
@@ -120,7 +154,7 @@ fn tools(root: &Field<'_>) -> Result<Tools, Refusal> {
 }
 
 /// The most calls of a turn, where the request says whether there may be several.
-pub(in crate::serve) fn parallel(root: &Field<'_>) -> Result<Option<NonZeroUsize>, Refusal> {
+pub(in crate::serve) fn several(root: &Field<'_>) -> Result<Option<NonZeroUsize>, Refusal> {
     let several = root.at("parallel_tool_calls").boolean()?;
     Ok(several.map(|several| if several { PARALLEL } else { NonZeroUsize::MIN }))
 }

@@ -9,7 +9,7 @@ use crate::engine::TokenLikelihood;
 use crate::serve::api::{Api, Frame, Reply};
 use crate::serve::ask::Ask;
 use crate::serve::refusal::{Refusal, Why};
-use crate::serve::turn::{Outcome, Step};
+use crate::serve::turn::{Finish, Outcome, Step};
 use crate::serve::warning::{self, Warning};
 
 /// The writer of one answer.
@@ -49,8 +49,8 @@ impl Api for OpenAi {
         let mut body = self.envelope("chat.completion");
         let choice = |(index, outcome): (usize, &Outcome)| {
             let mut choice = json!({
-                "index": index, "message": message(outcome), "logprobs": self.logprobs(outcome),
-                "finish_reason": outcome.finish.openai(),
+                "index": index, "message": self.message(outcome), "logprobs": self.logprobs(outcome),
+                "finish_reason": self.finish(outcome),
             });
             add(&mut choice, "toolgate", outcome.run.clone());
             choice
@@ -77,10 +77,9 @@ impl Api for OpenAi {
             Step::Text(text) => vec![self.delta(json!({"content": text}))],
             Step::CallStarted { id, name } => {
                 self.calls += 1;
-                let function = json!({"name": name, "arguments": ""});
-                vec![self.call(json!({"id": id, "type": "function", "function": function}))]
+                self.call(json!({"id": id, "type": "function"}), json!({"name": name, "arguments": ""}))
             }
-            Step::Arguments(text) => vec![self.call(json!({"function": {"arguments": text}}))],
+            Step::Arguments(text) => self.call(json!({}), json!({"arguments": text})),
             Step::CallEnded => Vec::new(),
             Step::Ran(event) => vec![self.chunk(json!({
                 "index": self.index, "delta": {}, "logprobs": null, "finish_reason": null, "toolgate": event,
@@ -121,18 +120,46 @@ impl OpenAi {
         json!({"index": self.index, "delta": delta, "logprobs": null, "finish_reason": null})
     }
 
-    /// A piece of the call that was begun last.
-    fn call(&self, mut piece: Value) -> Frame {
-        add(&mut piece, "index", Some(self.calls.saturating_sub(1).into()));
-        self.delta(json!({"tool_calls": [piece]}))
+    /// A piece of the call that was begun last, and what says which one that is. The form before tools has one.
+    fn call(&self, mut piece: Value, function: Value) -> Vec<Frame> {
+        let delta = match (self.extras.functions, self.calls) {
+            (true, 2..) => return Vec::new(),
+            (true, _) => json!({"function_call": function}),
+            (false, calls) => {
+                add(&mut piece, "function", Some(function));
+                add(&mut piece, "index", Some(calls.saturating_sub(1).into()));
+                json!({"tool_calls": [piece]})
+            }
+        };
+        vec![self.delta(delta)]
+    }
+
+    fn message(&self, outcome: &Outcome) -> Value {
+        let mut message = json!({"role": "assistant", "content": outcome.content, "refusal": null});
+        add(&mut message, "reasoning_content", outcome.reasoning.clone().map(Value::String));
+        let mut calls = outcome.calls.iter().map(ToolCall::to_openai);
+        if self.extras.functions {
+            let function = calls.next().and_then(|mut call| call.get_mut("function").map(Value::take));
+            add(&mut message, "function_call", function);
+        } else if !outcome.calls.is_empty() {
+            add(&mut message, "tool_calls", Some(calls.collect()));
+        }
+        message
+    }
+
+    fn finish(&self, outcome: &Outcome) -> &'static str {
+        match outcome.finish {
+            Finish::Calls if self.extras.functions => "function_call",
+            _ => outcome.finish.openai(),
+        }
     }
 
     /// The chunk that tells why an answer ended, with the whole message beside its empty delta: who joins no pieces finds the
     /// calls there.
     fn ended(&self, outcome: &Outcome) -> Frame {
         let mut choice = json!({
-            "index": self.index, "delta": {}, "message": message(outcome), "logprobs": self.logprobs(outcome),
-            "finish_reason": outcome.finish.openai(),
+            "index": self.index, "delta": {}, "message": self.message(outcome), "logprobs": self.logprobs(outcome),
+            "finish_reason": self.finish(outcome),
         });
         add(&mut choice, "toolgate", outcome.run.clone());
         self.chunk(choice, None)
@@ -198,22 +225,16 @@ fn call_decision(decision: &TurnDecision) -> Value {
     })
 }
 
-fn message(outcome: &Outcome) -> Value {
-    let mut message = json!({"role": "assistant", "content": outcome.content, "refusal": null});
-    add(&mut message, "reasoning_content", outcome.reasoning.clone().map(Value::String));
-    let calls = (!outcome.calls.is_empty()).then(|| outcome.calls.iter().map(ToolCall::to_openai).collect());
-    add(&mut message, "tool_calls", calls);
-    message
-}
-
 /// The prompt counts once, whatever number of answers it has.
 fn usage(outcome: &Outcome) -> Value {
     let first = all(outcome).next().map_or(outcome.usage, |first| first.usage);
     let completion: usize = all(outcome).map(|outcome| outcome.usage.completion).sum();
+    let reasoning: usize = all(outcome).map(|outcome| outcome.usage.reasoning).sum();
     json!({
         "prompt_tokens": first.prompt, "completion_tokens": completion,
         "total_tokens": first.prompt + completion,
         "prompt_tokens_details": {"cached_tokens": first.cached},
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
     })
 }
 

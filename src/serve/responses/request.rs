@@ -50,7 +50,7 @@ pub(super) fn read(body: &Value, store: &Store) -> Result<Asked, Refusal> {
         conversation,
         tools,
         choice,
-        parallel: openai::parallel(&root)?,
+        parallel: openai::several(&root)?,
         form: form::read(&root, form::response_format(&root.at("text").at("format"))?)?,
         sampling: sampling::read(&root, &bounds)?,
         choices: NonZeroUsize::MIN,

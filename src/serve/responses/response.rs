@@ -161,13 +161,12 @@ fn add(response: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// Tokens of thoughts are not counted apart from those of the answer.
 fn usage(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.prompt,
         "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
         "output_tokens": usage.completion,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.prompt + usage.completion,
     })
 }

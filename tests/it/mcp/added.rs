@@ -124,6 +124,8 @@ fn a_package_of_npm_is_installed_once_and_started_in_the_sandbox() {
     }
     let (code, listed, _) = field.with_data(&["mcp", "list", "--policy", &policy]);
     assert!(code == 0 && listed.contains("packed  ") && listed.contains("    reads /"), "{listed}");
+    let (_, listed, said) = field.with_data(&["mcp", "list"]);
+    assert!(listed.contains("packed  installed") && !said.contains("mcp add"), "{listed} {said}");
     let (code, _, said) = field.with_data(&[&add[..], &["--yes"], &fetch].concat());
     assert!(code == 2 && said.contains("already: toolgate mcp remove packed"), "{said}");
     let (code, _, said) = field.with_data(&["mcp", "remove", "packed", "--policy", &policy]);
@@ -278,5 +280,21 @@ fn what_somebody_saves_while_a_package_is_fetched_stays_and_git_is_not_asked() {
     let arguments = std::fs::read_to_string(field.base.path().join("arguments")).unwrap();
     for wanted in ["--allow-git=none", "--ignore-scripts"] {
         assert!(arguments.lines().any(|argument| argument == wanted), "{arguments}");
+    }
+}
+
+#[test]
+fn an_empty_list_says_so_and_how_a_server_is_added() {
+    let field = Field::new();
+    let policy = field.policy("version = 1\n");
+    for (arguments, place) in
+        [(vec!["mcp", "list"], ""), (vec!["mcp", "list", "--policy", &policy], policy.as_str())]
+    {
+        let (code, listed, said) = field.with_data(&arguments);
+        assert!(code == 0 && listed.is_empty(), "{code} {listed}");
+        assert!(
+            said.contains("no server") && said.contains(place) && said.contains("toolgate mcp add"),
+            "{said}"
+        );
     }
 }

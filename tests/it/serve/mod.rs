@@ -1,5 +1,6 @@
 //! The server over the scripted model, in this process: what the tests of its shapes, of faults and of load share.
 
+mod begun;
 mod faults;
 mod fields;
 mod forms;

@@ -86,6 +86,57 @@ fn tools_become_calls_and_a_stream_adds_up_to_them() {
 }
 
 #[test]
+fn who_sends_functions_gets_a_function_call() {
+    let served = served();
+    let functions: Vec<Value> =
+        openai_tools().as_array().unwrap().iter().map(|tool| tool["function"].clone()).collect();
+    let body = chat("Both cities", json!({"functions": functions, "parallel_tool_calls": true}));
+    let (status, whole) = post(&served, CHAT, &body);
+    assert_eq!(status, 200, "{whole}");
+    let choice = &whole["choices"][0];
+    let call = json!({"name": "get_weather", "arguments": "{\"city\":\"Oslo\"}"});
+    assert_eq!(
+        (&choice["finish_reason"], &choice["message"]["function_call"]),
+        (&json!("function_call"), &call)
+    );
+    assert!(choice["message"].get("tool_calls").is_none() && choice["message"]["content"].is_null());
+    assert!(
+        whole["warnings"].to_string().contains("/parallel_tool_calls"),
+        "one call is what there is room for"
+    );
+
+    let chunks = chunks(&served, body);
+    let pieces: Vec<&Value> = chunks
+        .iter()
+        .map(|chunk| &chunk["choices"][0]["delta"]["function_call"])
+        .filter(|piece| !piece.is_null())
+        .collect();
+    assert_eq!(*pieces[0], json!({"name": "get_weather", "arguments": ""}));
+    let joined: String = pieces.iter().filter_map(|piece| piece["arguments"].as_str()).collect();
+    assert_eq!(serde_json::from_str::<Value>(&joined).unwrap(), json!({"city": "Oslo"}));
+    let last = &chunks.last().unwrap()["choices"][0];
+    assert_eq!((&last["finish_reason"], &last["message"]["function_call"]), (&json!("function_call"), &call));
+    assert!(!json!(chunks).to_string().contains("\"tool_calls\""));
+
+    // The call and its result go back in the same form.
+    let messages = json!([
+        {"role": "user", "content": "Weather"},
+        {"role": "assistant", "content": null, "function_call": call},
+        {"role": "function", "name": "get_weather", "content": "rain in Oslo"},
+    ]);
+    let (_, told) =
+        post(&served, CHAT, &json!({"model": "scripted", "messages": messages, "functions": functions}));
+    assert_eq!(told["choices"][0]["message"]["content"], "It rains in Oslo.", "{told}");
+    assert!(told.get("warnings").is_none(), "{told}");
+    let chosen = chat("Hello", json!({"functions": functions, "function_call": {"name": "book"}}));
+    assert_eq!(post(&served, CHAT, &chosen).1["choices"][0]["message"]["function_call"]["name"], "book");
+    let none = chat("Weather", json!({"functions": functions, "function_call": "none"}));
+    assert_ne!(post(&served, CHAT, &none).1["choices"][0]["finish_reason"], "function_call");
+    let answer = chat("Hello", json!({"functions": functions}));
+    assert_eq!(post(&served, CHAT, &answer).1["choices"][0]["finish_reason"], "stop");
+}
+
+#[test]
 fn parallel_calls_are_as_many_as_asked_for_and_none_twice() {
     let served = served();
     let cities = |body: &Value| -> Vec<String> {
@@ -335,7 +386,10 @@ fn what_cannot_be_used_is_named_by_its_pointer() {
         (json!({"n": 129}), "/n"),
         (json!({"logprobs": true, "top_logprobs": 21}), "/top_logprobs"),
         (json!({"logit_bias": {"1": 200}}), "/logit_bias/1"),
-        (json!({"functions": []}), "/functions"),
+        (json!({"functions": [{"name": "f"}], "tools": openai_tools()}), "/functions"),
+        (json!({"functions": [{"name": "f"}], "function_call": {"name": "g"}}), "/function_call/name"),
+        (json!({"functions": [{"name": "f"}], "function_call": "always"}), "/function_call"),
+        (json!({"function_call": "auto", "tool_choice": "auto"}), "/function_call"),
         (json!({"grammar": "root ::= missing"}), "/grammar"),
         (json!({"guided_regex": "a(?!b)"}), "/guided_regex"),
         (

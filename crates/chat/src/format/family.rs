@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use toolgate_grammar::Grammar;
+
 use super::stream::{Start, TurnStream};
 use super::syntax::Syntax;
 use super::{ToolFormat, TurnGrammar, TurnRequest, dialects, families, instructions};
@@ -112,6 +114,14 @@ impl ToolFormat for Family {
 
     fn turn(&self, tools: &[ToolSpec], request: &TurnRequest) -> Result<TurnGrammar, Error> {
         self.syntax.turn(tools, request)
+    }
+
+    fn answer_head(&self) -> &str {
+        &self.syntax.answer
+    }
+
+    fn answer_rest(&self) -> Result<Grammar, Error> {
+        self.syntax.answer_rest()
     }
 
     fn stream(&self, tools: &[ToolSpec], start: Start) -> TurnStream {

@@ -63,6 +63,15 @@ pub trait ToolFormat: Send + Sync + std::fmt::Debug {
     /// [`Kind::Request`](crate::Kind::Request) for a choice that leaves nothing to say.
     fn turn(&self, tools: &[ToolSpec], request: &TurnRequest) -> Result<TurnGrammar, Error>;
 
+    /// What an answer begins with in front of its text, where the prompt for a turn does not write it: the header of a channel, ….
+    fn answer_head(&self) -> &str;
+
+    /// The grammar of what may follow the beginning of an answer: any text without the marks of calls, also none.
+    ///
+    /// # Errors
+    /// None that a family known here has: the grammar is built of texts alone.
+    fn answer_rest(&self) -> Result<Grammar, Error>;
+
     /// Reads a turn that arrives in pieces; `start` says whether the prompt opened the reasoning.
     fn stream(&self, tools: &[ToolSpec], start: Start) -> TurnStream;
 

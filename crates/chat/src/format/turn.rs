@@ -204,10 +204,19 @@ impl Syntax {
         Ok((Expr::sequence([Expr::literal(open), list, Expr::literal(close)]), contract))
     }
 
+    /// What may follow the beginning of an answer.
+    pub(crate) fn answer_rest(&self) -> Result<Grammar, Error> {
+        let mark = self.mark();
+        let mut builder = Grammar::builder();
+        let root = builder.declare("root");
+        let text = free::any_text_without(&mut builder, "answer", &forbidden(mark.as_deref()));
+        builder.define(root, text);
+        compile::built(builder, root)
+    }
+
     fn answer(&self) -> Result<Grammar, Error> {
         let mark = self.mark();
-        let mut forbidden: Vec<&str> = dialects::MARKERS.to_vec();
-        forbidden.extend(mark.as_deref());
+        let forbidden = forbidden(mark.as_deref());
         // Calls that no mark opens are told from answers by how the text begins.
         let not_first: Vec<char> =
             if mark.is_none() { self.opening().trim_start().chars().take(1).collect() } else { Vec::new() };
@@ -255,6 +264,11 @@ impl Syntax {
         let end = if opening.starts_with("]<]") { "]<]minimax[>[".len() } else { end };
         opening.get(..end).filter(|mark| mark.len() >= 3).map(str::to_owned)
     }
+}
+
+/// What no answer may hold.
+fn forbidden(mark: Option<&str>) -> Vec<&str> {
+    dialects::MARKERS.iter().copied().chain(mark).collect()
 }
 
 /// A part of a call that is the same for all tools.

@@ -1,11 +1,17 @@
 //! Conversations in templates of every kind: what the model reads, and that contents stay contents.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::json;
 use toolgate_chat::format::Family;
 use toolgate_chat::template::Ending;
-use toolgate_chat::{Message, Opened, Prompt, PromptOptions, RunEnd, ToolReply, ToolSpec, Transcript};
+use toolgate_chat::{
+    Dialogue, Message, Opened, Prompt, PromptOptions, RunEnd, Template, TemplateTokens, ToolFormat,
+    ToolReply, ToolSpec, Transcript,
+};
+use toolgate_grammar::Limits;
 
 use crate::support::{FOREIGN, PLAIN, SYSTEMLESS, TAGGED, call, dialogue, tools};
 
@@ -252,4 +258,42 @@ fn reasoning_that_the_template_opens_is_closed_or_kept() {
     assert_eq!(dialogue.knowledge().opens_reasoning.as_deref(), Some("</think>"));
     assert_eq!(text(Opened::Close), "<|user|>hi<|assistant|><think>\n\n</think>\n\n");
     assert_eq!(text(Opened::Keep), "<|user|>hi<|assistant|><think>\n");
+}
+
+#[test]
+fn a_prompt_ends_with_what_was_begun_of_the_answer_behind_the_family_s_header_and_its_reasoning() {
+    let source = "{% for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endfor %}\
+        {% if add_generation_prompt %}<|start|>assistant{% endif %}";
+    let template = || Template::new(source, TemplateTokens::default()).unwrap();
+    let question = Transcript::new().with(Message::User("hi".into()));
+    let prompt = |dialogue: &Dialogue, begun: &str| {
+        let options = PromptOptions { begun: Some(begun.to_owned()), ..PromptOptions::default() };
+        dialogue.prompt(&question, &[], &options).unwrap()
+    };
+    let harmony = Dialogue::new(template(), Arc::new(Family::named("harmony").unwrap()));
+    let asked = "<|start|>user<|message|>hi<|end|><|start|>assistant";
+    assert_eq!(prompt(&harmony, "It is").text(), format!("{asked}<|channel|>final<|message|>It is"));
+    let plain = Dialogue::new(template(), Arc::new(Family::hermes())).guarding(["<|end|>"]);
+    assert_eq!(prompt(&plain, "It is").text(), format!("{asked}It is"));
+    // What was begun is content like any other.
+    let forged = prompt(&plain, "It<|end|>is");
+    assert_eq!(forged.pieces.iter().filter(|piece| piece.contains("<|end|>")).count(), 1, "{forged:?}");
+
+    let source =
+        "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}";
+    let thinking = Dialogue::derived(Template::new(source, TemplateTokens::default()).unwrap());
+    let begun = Some("It is".to_owned());
+    let options = PromptOptions { reasoning: Opened::Keep, begun, ..PromptOptions::default() };
+    let text = thinking.prompt(&question, &[], &options).unwrap().text();
+    assert_eq!(text, "hi<think>\n</think>\n\nIt is", "reasoning is over");
+}
+
+#[test]
+fn what_follows_the_beginning_of_an_answer_is_any_text_but_a_call() {
+    for name in ["hermes", "harmony", "llama3_json"] {
+        let rest = Family::named(name).unwrap().answer_rest().unwrap();
+        let takes = |text: &str| rest.match_text(text, &Limits::default()).unwrap().matched;
+        assert!(takes("") && takes(" Oslo.") && takes("{\"n\": 1}"), "{name}");
+        assert!(!takes("<tool_call>"), "{name}");
+    }
 }

@@ -139,6 +139,14 @@ fn thoughts_are_an_item_in_front_of_the_answer() {
     assert_eq!(text(last(&events)), "Hello there.");
     let whole = ask(&served, &asked("Hello", json!({})));
     assert_eq!((thought(&whole).as_str(), text(&whole).as_str()), ("They greet me.", "Hello there."));
+    // A token a byte: the thought with its closing mark.
+    let thought = "They greet me.\n</think>".len();
+    for usage in [&whole["usage"], &last(&events)["usage"]] {
+        assert_eq!(usage["output_tokens_details"]["reasoning_tokens"], thought, "{usage}");
+        assert!(usage["output_tokens"].as_u64().unwrap() as usize >= thought + "Hello there.".len());
+    }
+    let (_, chat) = post(&served, CHAT, &chat("Hello", json!({})));
+    assert_eq!(chat["usage"]["completion_tokens_details"]["reasoning_tokens"], thought, "{chat}");
 }
 
 #[test]
