@@ -31,6 +31,9 @@ struct ReadFile {
     /// Only for a part of a long file: the first line, counted from 1. Leave it out otherwise.
     #[schemars(extend("x-advanced" = true))]
     start_line: Option<u64>,
+    /// Only for a part of a long line: its first character, counted from 1. Leave it out otherwise.
+    #[schemars(extend("x-advanced" = true))]
+    start_column: Option<u64>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -516,8 +519,9 @@ fn look<T>(path: &str, operation: impl Fn(&str) -> Result<T, sandbox::Error>) ->
 }
 
 fn read_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
-    let ReadFile { path, max_lines, start_line } = parse(args)?;
-    let file = look(&path, |path| root.read_file(grants, path, &ReadOptions { start_line, max_lines }))?;
+    let ReadFile { path, max_lines, start_line, start_column } = parse(args)?;
+    let options = ReadOptions { start_line, max_lines, start_column };
+    let file = look(&path, |path| root.read_file(grants, path, &options))?;
     done(file.content(), &file, file.truncated)
 }
 

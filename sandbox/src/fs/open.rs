@@ -113,11 +113,6 @@ pub(super) fn holds(mut file: &File, bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether the bytes look like something other than text: a NUL among the first 8 KiB, as in git and grep.
-pub(super) fn is_binary(bytes: &[u8]) -> bool {
-    memchr::memchr(0, bytes.get(..8192).unwrap_or(bytes)).is_some()
-}
-
 /// The error for a directory where a file was asked for.
 pub(super) fn is_a_directory(path: &str) -> Error {
     Error::new(Kind::Failed, "this is a directory, not a file")
