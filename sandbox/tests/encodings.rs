@@ -101,7 +101,7 @@ fn a_file_that_is_given_back_keeps_its_ends_and_its_mark() {
         (b"a\nb", "a", "x", b"x\nb"),
         (b"caf\xe9", "caf", "kaf", b"kaf\xe9"),
         (b"\xc3\xa9\xc3\xa8 \xff\nb\n", "\nb\n", "\nc\n", b"\xc3\xa9\xc3\xa8 \xff\nc\n"),
-        (b"\x1b[1m\nb\n", "b", "c", b"\x1b[1m\nc\n"),
+        (b"\x1b[1m\nb\n", "\nb", "\nc", b"\x1b[1m\nc\n"),
     ] {
         assert_eq!(given_back(bytes, from, to), then, "{bytes:?}");
     }

@@ -97,7 +97,11 @@ fn a_wrong_name_is_answered_with_the_near_ones() {
     for (path, hint) in [
         ("src/mian.rs", "did you mean \"src/main.rs\"?"),
         ("main.rs", "did you mean \"src/main.rs\"?"),
-        ("SRC/main.rs", "did you mean \"src\"?"),
+        ("SRC/main.rs", "did you mean \"src/main.rs\"?"),
+        ("Src/Main.RS", "did you mean \"src/main.rs\"?"),
+        ("source/main.rs", "did you mean \"src/main.rs\"?"),
+        ("srcs/main.rs", "did you mean \"src/main.rs\"?"),
+        ("srcs/other.rs", "did you mean \"src\"?"),
         ("notes/meeting-2026-11-3.txt", "did you mean \"notes/meeting-2026-11-03.txt\"?"),
         ("notes/unlike-anything.md", "there is \"notes/meeting-2026-11-03.txt\""),
     ] {

@@ -31,7 +31,7 @@ struct ReadFile {
     /// Only for a part of a long file: the first line, counted from 1. Leave it out otherwise.
     #[schemars(extend("x-advanced" = true))]
     start_line: Option<u64>,
-    /// Only for a part of a long line: its first character, counted from 1. Leave it out otherwise.
+    /// Only for a part of a long line: the first character, counted from 1.
     #[schemars(extend("x-advanced" = true))]
     start_column: Option<u64>,
 }
@@ -364,7 +364,12 @@ impl Tool for FileTool {
             // With no file there and none named, every path is as wrong as any other.
             let paths = paths.concat();
             let is_known = !(paths.is_empty() && open.is_empty() && named.missing.is_empty());
-            is_known.then(|| ("path", said.with_paths(paths, open))).into_iter().collect()
+            // Nothing comes of a look at what is not there.
+            let choices = match self.effect {
+                Effect::Reads => said.with_named_paths(paths, open),
+                _ => said.with_paths(paths, open),
+            };
+            is_known.then_some(("path", choices)).into_iter().collect()
         };
         let writable =
             || view.writable.get_or_init(|| self.root.outline(&self.grants, true, &OutlineLimits::default()));

@@ -79,7 +79,7 @@ impl<T> PreparedChange<T> {
             .at(asked)
             .hint("leave it as it is, or ask the user to move it away"));
         }
-        let inside = resolved.inside().as_str().to_owned();
+        let inside = resolved.inside().spelled().to_owned();
         let (asked, grants) = (asked.to_owned(), grants.clone());
         Ok(Self { resolved, asked, inside, name, grants, seen, after, report })
     }

@@ -143,7 +143,7 @@ impl Root {
         let edited = text.replaced(&piece, new_text).map_err(|why| write::unwritable(why, path))?;
         write::check_length(grants, path, edited.len())?;
         let report = Edited {
-            path: resolved.inside().as_str().to_owned(),
+            path: resolved.inside().spelled().to_owned(),
             line: piece.line,
             old_lines: old_text.lines().count(),
             new_lines: new_text.lines().count(),

@@ -14,6 +14,7 @@ use super::resolve::{self, Found};
 use super::{Root, guard, nearest};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
+use crate::output;
 
 /// A file that is open for reading.
 #[derive(Debug)]
@@ -117,7 +118,7 @@ pub(super) fn holds(mut file: &File, bytes: &[u8]) -> bool {
 pub(super) fn is_a_directory(path: &str) -> Error {
     Error::new(Kind::Failed, "this is a directory, not a file")
         .at(path)
-        .hint("use list_directory to see what is in it")
+        .hint(format!("use list_directory on \"{}\" to see what is in it", output::name(path)))
 }
 
 /// The error for a thing that is neither file nor directory.

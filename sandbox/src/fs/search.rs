@@ -14,7 +14,7 @@ use super::walk::{self, Go, ItemKind, Start};
 use super::{Root, guard, list, open};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
-use crate::names::{Inside, lossy};
+use crate::names::Inside;
 use crate::output;
 use crate::text::{self, Form, Text, normal};
 
@@ -282,7 +282,7 @@ impl Root {
         for (dir, name) in resolved.levels() {
             if let Some(name) = name {
                 above.push((dir, at.clone()));
-                at.push(&lossy(name));
+                at.push_name(name);
             }
         }
         let start = Start { dir: &dir, inside, above };
@@ -430,13 +430,13 @@ impl Search<'_> {
 
     fn hit(&mut self, inside: &Inside, line: usize, bytes: &[u8], at: usize) -> Go {
         let text = excerpt(bytes, at, self.grants.limits.max_line_bytes);
-        let cost = inside.as_str().len() + text.len() + 16;
+        let cost = inside.spelled().len() + text.len() + 16;
         if self.result.hits.len() >= self.max_hits || cost > self.output_left {
             self.result.truncated = true;
             return Go::Stop;
         }
         self.output_left -= cost;
-        self.result.hits.push(Hit { path: inside.as_str().to_owned(), line, text });
+        self.result.hits.push(Hit { path: inside.spelled().to_owned(), line, text });
         Go::On
     }
 }

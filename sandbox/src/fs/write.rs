@@ -216,7 +216,7 @@ pub(super) fn unwritable(why: Unwritable, path: &str) -> Error {
 
 fn written(resolved: &Resolved, created: bool, bytes: &[u8], content: &str) -> Written {
     Written {
-        path: resolved.inside().as_str().to_owned(),
+        path: resolved.inside().spelled().to_owned(),
         created,
         bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
         lines: content.lines().count(),
