@@ -158,3 +158,54 @@ fn of_many_places_some_lines_are_named_and_the_rest_counted() {
     assert!(error.contains("occurs 25 times") && error.contains("at lines 1, 3, 5, "), "{error}");
     assert!(error.contains(", 19 and 15 more: add text around the right one"), "{error}");
 }
+
+#[test]
+fn a_file_that_is_too_large_to_be_held_is_read_in_parts() {
+    let mut field = Field::new();
+    field.grants.limits =
+        FileLimits { max_file_bytes: 1_000, max_output_bytes: 2_000, max_lines: 40, ..FileLimits::default() };
+    let read = |path: &str, start_line: u64, start_column: u64| {
+        let options = ReadOptions {
+            start_line: Some(start_line),
+            start_column: Some(start_column),
+            ..ReadOptions::default()
+        };
+        field.root.read_file(&field.grants, path, &options)
+    };
+    // All of it, as each part says how to go on.
+    let line: String = (0..2_000).map(|i| format!("é{i},")).collect();
+    let many: String = (1..=200).map(|i| format!("line {i}\r\n")).collect();
+    for (name, text) in
+        [("many.txt", many), ("long.txt", format!("first\n{line}\nlast")), ("cr.txt", "a\r".repeat(900))]
+    {
+        fs::write(field.ws.join(name), &text).unwrap();
+        let (mut all, mut at) = (String::new(), (1, 1));
+        for _ in 0..100 {
+            let part = read(name, at.0, at.1).unwrap();
+            assert!(part.content().len() <= 2_000 && part.total_bytes == text.len() as u64);
+            all.push_str(&part.text);
+            let Some(note) = part.note else { break };
+            let number = |of: &str| {
+                let digits = note.rsplit_once(of)?.1.split(|c: char| !c.is_ascii_digit()).next()?;
+                digits.parse().ok()
+            };
+            at = (number("start_line ").unwrap(), number("start_column ").unwrap_or(1));
+        }
+        assert_eq!(all, text, "{name}");
+    }
+    let part = read("many.txt", 100, 1).unwrap();
+    assert!(part.content().starts_with("line 100\nline 101\n"), "{}", part.content());
+    let note = "[lines 100-139 of a file of 1892 bytes; to read on: start_line 140]";
+    assert_eq!(part.note.as_deref(), Some(note));
+    for (path, line) in [("many.txt", 201), ("long.txt", 4)] {
+        let error = read(path, line, 1).unwrap_err();
+        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+        assert!(error.to_string().contains(&format!("the file has {} lines", line - 1)), "{error}");
+    }
+    let latin = WINDOWS_1252.encode(&"Größe\n".repeat(300)).0.into_owned();
+    fs::write(field.ws.join("latin.txt"), latin).unwrap();
+    let part = read("latin.txt", 299, 1).unwrap();
+    assert_eq!(part.content(), "Größe\nGröße\n[encoding: windows-1252]");
+    fs::write(field.ws.join("binary"), [0; 2_000]).unwrap();
+    assert!(read("binary", 1, 1).unwrap_err().to_string().starts_with("this is a binary file"));
+}

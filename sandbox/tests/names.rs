@@ -47,7 +47,8 @@ fn names_that_differ_are_shown_differently_and_lead_to_their_files() {
     let listed = field.root.list_directory(&field.grants, "d\\xff", None).unwrap();
     let mut paths: Vec<String> = listed.entries.iter().map(|entry| entry.path.clone()).collect();
     let mut names: Vec<String> = NAMES.iter().map(|(_, shown)| data(shown)).collect();
-    (paths.sort(), names.sort());
+    paths.sort();
+    names.sort();
     assert_eq!(paths, names);
     let found = field.root.search_codebase(&field.grants, "I am", &SearchOptions::default()).unwrap();
     let outline = field.root.outline(&field.grants, false, &OutlineLimits::default());

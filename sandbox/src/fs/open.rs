@@ -23,6 +23,13 @@ pub(super) struct Opened {
     pub(super) metadata: Metadata,
 }
 
+impl Opened {
+    /// The handle.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
 /// Opens the file at `path`.
 pub(super) fn open(root: &Root, grants: &Grants, path: &str) -> Result<Opened, Error> {
     root.check_open()?;
@@ -66,7 +73,7 @@ pub(super) fn read_all(opened: &Opened, path: &str, max_bytes: u64) -> Result<Ve
     let too_large = |bytes: u64| {
         Error::new(Kind::Limit, format!("the file is larger than {max_bytes} bytes ({bytes} or more)"))
             .at(path)
-            .hint("search it with search_codebase instead")
+            .hint("read it in parts, with start_line and max_lines")
     };
     let said = opened.metadata.len();
     if said > max_bytes {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Root, open};
+use super::{Root, open, part};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
 use crate::output;
@@ -54,7 +54,8 @@ pub struct FileText {
     pub first_line: usize,
     /// Number of the last line in `text`.
     pub last_line: usize,
-    /// Lines in the whole file.
+    /// Lines in the whole file; of one that is larger than [`FileLimits`](crate::FileLimits) allow to be held, those up to
+    /// where it was read.
     pub total_lines: usize,
     /// Size of the whole file in bytes.
     pub total_bytes: u64,
@@ -92,7 +93,7 @@ impl Root {
     ///
     /// # Errors
     /// [`Kind::Denied`] outside the workspace or the grants, [`Kind::NotFound`] with the names that are near,
-    /// [`Kind::Limit`] for a file that is too large, [`Kind::Failed`] for a directory, a binary file, a pipe
+    /// [`Kind::Limit`] for lines that are too far behind in a large file, [`Kind::Failed`] for a directory, a binary file, a pipe
     /// or a device, [`Kind::Invalid`] for a first line beyond the end.
     ///
     /// ```
@@ -107,6 +108,10 @@ impl Root {
     /// ```
     pub fn read_file(&self, grants: &Grants, path: &str, options: &ReadOptions) -> Result<FileText, Error> {
         let opened = open::open(self, grants, path)?;
+        let asked = Asked::of(options, grants);
+        if opened.metadata.len() > grants.limits.max_file_bytes {
+            return part::read(&opened, path, &asked, grants);
+        }
         let bytes = open::read_all(&opened, path, grants.limits.max_file_bytes)?;
         let total_bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let text = Text::of(&bytes).ok_or_else(|| {
@@ -116,12 +121,12 @@ impl Root {
         })?;
         let (decoded, spelled) = text.decoded();
         let total_lines = text::ended(&decoded).count();
-        let selected = select(&decoded, total_lines, path, options, grants)?;
+        let selected = select(&decoded, total_lines, path, &asked, grants)?;
         let said = selected.note.into_iter().chain(note_of(text.encoding(), spelled));
         let note = said.collect::<Vec<_>>().join("\n");
         Ok(FileText {
             text: selected.text,
-            first_line: selected.first,
+            first_line: if total_lines == 0 { 0 } else { asked.start },
             last_line: selected.last,
             total_lines,
             total_bytes,
@@ -143,30 +148,47 @@ pub(super) fn note_of(encoding: Option<&str>, spelled: usize) -> Option<String> 
     }
 }
 
-/// Lines of a text, and what is said of the rest.
-struct Selected {
-    text: String,
-    first: usize,
-    last: usize,
-    truncated: bool,
-    note: Option<String>,
+/// Which lines were asked for.
+pub(super) struct Asked {
+    pub(super) start: usize,
+    pub(super) column: usize,
+    pub(super) max_lines: usize,
 }
 
-fn select(
-    text: &str,
-    total: usize,
-    path: &str,
-    options: &ReadOptions,
-    grants: &Grants,
-) -> Result<Selected, Error> {
-    let asked = |value: Option<u64>, otherwise: usize| match value {
-        None | Some(0) => otherwise,
-        Some(n) => usize::try_from(n).unwrap_or(usize::MAX),
-    };
-    let (start, column) = (asked(options.start_line, 1), asked(options.start_column, 1));
+impl Asked {
+    fn of(options: &ReadOptions, grants: &Grants) -> Self {
+        let or = |value: Option<u64>, otherwise: usize| match value {
+            None | Some(0) => otherwise,
+            Some(n) => usize::try_from(n).unwrap_or(usize::MAX),
+        };
+        let max_lines = or(options.max_lines, usize::MAX).min(grants.limits.max_lines).max(1);
+        Self { start: or(options.start_line, 1), column: or(options.start_column, 1), max_lines }
+    }
+}
+
+/// Lines of a text, and what is said of the rest.
+pub(super) struct Selected {
+    pub(super) text: String,
+    pub(super) last: usize,
+    pub(super) truncated: bool,
+    /// Whether it ends within a line.
+    pub(super) is_cut: bool,
+    pub(super) note: Option<String>,
+}
+
+/// What a part is a part of.
+pub(super) enum Of {
+    /// So many lines, the first of the part with so many characters.
+    Lines { total: usize, characters: usize },
+    /// So many bytes; whether the part is all there is from its begin on.
+    Bytes { size: u64, is_all: bool },
+}
+
+fn select(text: &str, total: usize, path: &str, asked: &Asked, grants: &Grants) -> Result<Selected, Error> {
+    let Asked { start, column, .. } = *asked;
     if total == 0 {
         let note = Some("[the file is empty]".to_owned());
-        return Ok(Selected { text: String::new(), first: 0, last: 0, truncated: false, note });
+        return Ok(Selected { text: String::new(), last: 0, truncated: false, is_cut: false, note });
     }
     let invalid = |why: String, hint: &str| Err(Error::new(Kind::Invalid, why).at(path).hint(hint));
     if start > total {
@@ -178,38 +200,59 @@ fn select(
     let before: usize = text::ended(text).take(start - 1).map(str::len).sum();
     let rest = text.get(before..).unwrap_or_default();
     let line = text::ended(rest).next().unwrap_or_default().trim_end_matches(['\r', '\n']);
+    let characters = line.chars().count();
     let Some(skipped) = line.char_indices().map(|(at, _)| at).chain([line.len()]).nth(column - 1) else {
         return invalid(
-            format!("line {start} has {} characters, there is no column {column}", line.chars().count()),
+            format!("line {start} has {characters} characters, there is no column {column}"),
             "use a smaller start_column",
         );
     };
     let rest = rest.get(skipped..).unwrap_or_default();
-    let max_lines = asked(options.max_lines, usize::MAX).min(grants.limits.max_lines).max(1);
+    Ok(fit(rest, asked, &Of::Lines { total, characters }, grants))
+}
+
+/// As much of a text as a result holds; it begins at the line and the column that were asked for.
+pub(super) fn fit(text: &str, asked: &Asked, of: &Of, grants: &Grants) -> Selected {
+    let Asked { start, column, max_lines } = *asked;
     let max_bytes = grants.limits.max_output_bytes;
     let room = if max_bytes > 4 * NOTE_BYTES { max_bytes - NOTE_BYTES } else { max_bytes };
     let (mut lines, mut end, mut left) = (0, 0, room);
-    for line in text::ended(rest).take(max_lines) {
+    for line in text::ended(text).take(max_lines) {
         let Some(after) = left.checked_sub(shown_len(line)) else { break };
         (lines, end, left) = (lines + 1, end + line.len(), after);
     }
-    if lines == 0 {
+    let is_cut = lines == 0 && !text.is_empty();
+    if is_cut {
         // One line longer than the whole result: its beginning is better than nothing.
-        end = beginning(rest, room);
-        let shown = rest.get(..end).unwrap_or_default();
-        let (last, of) = (column + shown.chars().count() - 1, line.chars().count());
-        let note = format!(
-            "[line {start} of {total}: characters {column}-{last} of {of}; to read on: start_line {start}, start_column {}]",
-            last + 1
-        );
-        let (text, note) = (shown.to_owned(), Some(note));
-        return Ok(Selected { text, first: start, last: start, truncated: true, note });
+        end = beginning(text, room);
     }
-    let last = start + lines - 1;
-    let note = (last < total)
-        .then(|| format!("[lines {start}-{last} of {total}; to read on: start_line {}]", last + 1));
-    let text = rest.get(..end).unwrap_or_default().to_owned();
-    Ok(Selected { text, first: start, last, truncated: note.is_some(), note })
+    let shown = text.get(..end).unwrap_or_default().to_owned();
+    let last = start + lines.max(1) - 1;
+    let note = match of {
+        Of::Lines { total, characters } if is_cut => {
+            let until = column + shown.chars().count();
+            Some(format!(
+                "[line {start} of {total}: characters {column}-{} of {characters}; to read on: start_line {start}, start_column {until}]",
+                until - 1
+            ))
+        }
+        Of::Bytes { size, .. } if is_cut => {
+            let until = column + shown.chars().count();
+            Some(format!(
+                "[line {start} of a file of {size} bytes: characters {column}-{}; to read on: start_line {start}, start_column {until}]",
+                until - 1
+            ))
+        }
+        Of::Lines { total, .. } if last < *total => {
+            Some(format!("[lines {start}-{last} of {total}; to read on: start_line {}]", last + 1))
+        }
+        Of::Bytes { size, is_all } if !is_all || end < text.len() => {
+            let next = last + 1;
+            Some(format!("[lines {start}-{last} of a file of {size} bytes; to read on: start_line {next}]"))
+        }
+        _ => None,
+    };
+    Selected { text: shown, last, truncated: note.is_some(), is_cut, note }
 }
 
 /// Bytes of a text as a model is shown it.

@@ -46,6 +46,21 @@ impl<'b> Text<'b> {
         Some(Self { bytes, encoding, mark })
     }
 
+    /// Other bytes of the same file.
+    pub(crate) fn other<'o>(&self, bytes: &'o [u8]) -> Text<'o> {
+        Text { bytes, encoding: self.encoding, mark: 0 }
+    }
+
+    /// Length of the byte order mark.
+    pub(crate) fn mark_len(&self) -> usize {
+        self.mark
+    }
+
+    /// Whether ASCII takes more than a byte.
+    pub(crate) fn is_wide(&self) -> bool {
+        matches!(self.encoding, Encoding::Utf16Le | Encoding::Utf16Be)
+    }
+
     /// Its encoding; nothing for UTF-8.
     pub(crate) fn encoding(&self) -> Option<&'static str> {
         (self.encoding != Encoding::Utf8).then(|| self.encoding.name())
