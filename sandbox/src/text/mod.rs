@@ -51,6 +51,11 @@ impl<'b> Text<'b> {
         Text { bytes, encoding: self.encoding, mark: 0 }
     }
 
+    /// A file in place of this one.
+    pub(crate) fn instead<'o>(&self, bytes: &'o [u8]) -> Text<'o> {
+        Text { bytes, ..*self }
+    }
+
     /// Length of the byte order mark.
     pub(crate) fn mark_len(&self) -> usize {
         self.mark

@@ -44,7 +44,7 @@ impl Text<'_> {
         let old = self.shown(piece.form);
         let around = (old.get(..piece.shown.start), old.get(piece.shown.end..));
         let (Some(before), Some(after)) = around else { return false };
-        let now = Text { bytes: file, ..*self };
+        let now = self.instead(file);
         let meant = match piece.form {
             Form::Spelled => [before, &spelled(new), after].concat(),
             _ => [before, new, after].concat(),
