@@ -151,6 +151,29 @@ fn a_line_that_is_cut_is_read_on_in_its_middle() {
 }
 
 #[test]
+fn a_line_that_a_search_cuts_is_read_on_from_there() {
+    let field = Field::new();
+    let line: String = (0..2_000).map(|i| format!("é{i},")).collect();
+    fs::write(field.ws.join("min.js"), format!("first\n{line}\n")).unwrap();
+    let found = field.root.search_codebase(&field.grants, "é1500,", &SearchOptions::default()).unwrap();
+    let column = found.hits[0].column.unwrap();
+    let note = format!(
+        "[long lines are cut: read_file with start_line 2, start_column {column} shows more of \"min.js\"]"
+    );
+    assert!(found.content().ends_with(&note), "{}", found.content());
+    let options = ReadOptions {
+        start_line: Some(2),
+        start_column: Some(u64::try_from(column).unwrap()),
+        ..ReadOptions::default()
+    };
+    let read = field.root.read_file(&field.grants, "min.js", &options).unwrap().text;
+    assert!(found.hits[0].text.starts_with(&format!("…{}", read.chars().take(50).collect::<String>())));
+    assert!(read.contains("é1500,") && read.len() < line.len());
+    let short = field.root.search_codebase(&field.grants, "first", &SearchOptions::default()).unwrap();
+    assert_eq!((short.hits[0].column, short.content().as_str()), (None, "min.js:1: first\n"));
+}
+
+#[test]
 fn of_many_places_some_lines_are_named_and_the_rest_counted() {
     let field = Field::new();
     fs::write(field.ws.join("a.txt"), "x\ny\n".repeat(25)).unwrap();

@@ -273,7 +273,8 @@ fn a_search_is_bounded_in_hits_bytes_and_depth() {
     let found = field.root.search_codebase(&field.grants, "needle", &few).unwrap();
     assert!(found.truncated && found.hits.len() == 3 && found.content().contains("[stopped after 3 hits"));
     let wide = SearchOptions { path: Some("a/wide.txt".into()), ..SearchOptions::default() };
-    let line = search(&field, "needle", &wide);
+    let found = search(&field, "needle", &wide);
+    let line = found.lines().next().unwrap();
     assert!(line.len() < 500 && line.contains("NEEDLE") && line.contains('…'), "{line}");
     field.grants.limits.max_search_bytes = 4_000;
     assert!(

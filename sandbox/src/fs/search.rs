@@ -108,6 +108,9 @@ pub struct Hit {
     pub line: usize,
     /// The line without its end; a long one is cut around what was found.
     pub text: String,
+    /// Of a line that is cut the character at which `text` begins, counted from one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
 }
 
 /// What a search found.
@@ -149,6 +152,15 @@ impl SearchResult {
                 Query::AllWords => "[no line holds this text; these hold all of its words]",
                 Query::AnyWord => "[no line holds this text; these hold some of its words]",
             });
+        }
+        if let Some(Hit { path, line, column: Some(column), .. }) =
+            self.hits.iter().find(|hit| hit.column.is_some())
+        {
+            let path = output::name(path);
+            let _ = write!(
+                text,
+                "[long lines are cut: read_file with start_line {line}, start_column {column} shows more of \"{path}\"]"
+            );
         }
         if self.truncated {
             let _ = write!(
@@ -429,26 +441,27 @@ impl Search<'_> {
     }
 
     fn hit(&mut self, inside: &Inside, line: usize, bytes: &[u8], at: usize) -> Go {
-        let text = excerpt(bytes, at, self.grants.limits.max_line_bytes);
+        let (text, column) = excerpt(bytes, at, self.grants.limits.max_line_bytes);
         let cost = inside.spelled().len() + text.len() + 16;
         if self.result.hits.len() >= self.max_hits || cost > self.output_left {
             self.result.truncated = true;
             return Go::Stop;
         }
         self.output_left -= cost;
-        self.result.hits.push(Hit { path: inside.spelled().to_owned(), line, text });
+        self.result.hits.push(Hit { path: inside.spelled().to_owned(), line, text, column });
         Go::On
     }
 }
 
-/// The line, or the part of a long one around byte `at`.
-fn excerpt(line: &[u8], at: usize, max_bytes: usize) -> String {
+/// The line, or the part of a long one around byte `at` and the character at which that begins, counted from one.
+fn excerpt(line: &[u8], at: usize, max_bytes: usize) -> (String, Option<usize>) {
+    let whole = String::from_utf8_lossy(line);
     if line.len() <= max_bytes {
-        return String::from_utf8_lossy(line).into_owned();
+        return (whole.into_owned(), None);
     }
-    let start = at.saturating_sub(max_bytes / 4);
-    let end = start.saturating_add(max_bytes).min(line.len());
-    let text = String::from_utf8_lossy(line.get(start..end).unwrap_or_default());
-    let text = text.trim_matches(char::REPLACEMENT_CHARACTER);
-    format!("{}{text}{}", if start > 0 { "…" } else { "" }, if end < line.len() { "…" } else { "" })
+    let start = whole.floor_char_boundary(at.saturating_sub(max_bytes / 4));
+    let end = whole.floor_char_boundary(start.saturating_add(max_bytes));
+    let (before, text) = (whole.get(..start).unwrap_or_default(), whole.get(start..end).unwrap_or_default());
+    let (begin, rest) = (if start > 0 { "…" } else { "" }, if end < whole.len() { "…" } else { "" });
+    (format!("{begin}{text}{rest}"), Some(before.chars().count() + 1))
 }

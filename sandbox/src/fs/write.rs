@@ -86,17 +86,19 @@ impl Root {
         let resolved = self.place_to_write(grants, path, content)?;
         let seen = change::look(&resolved, path, grants.limits.max_file_bytes)?;
         let there = seen.as_ref().and_then(|seen| Text::of(seen.bytes.as_deref().ok()?));
-        let (bytes, encoding) = match there {
-            None => (content.as_bytes().to_vec(), None),
+        let is_new = seen.is_none();
+        let (bytes, report) = match there {
+            None => (content.as_bytes().to_vec(), written(&resolved, is_new, content.as_bytes(), content)),
             Some(text) => {
+                let content = without_note(&text, content);
                 let bytes = in_place_of(&text, content).map_err(|why| unwritable(why, path))?;
-                (bytes, text.encoding())
+                let kept_line_ends =
+                    !content.contains('\r') && text.instead(&bytes).decoded().0.contains('\r');
+                let report = written(&resolved, is_new, &bytes, content);
+                (bytes, Written { encoding: text.encoding(), kept_line_ends, ..report })
             }
         };
         check_length(grants, path, bytes.len())?;
-        let kept_line_ends = bytes.contains(&b'\r') && !content.contains('\r');
-        let report = written(&resolved, seen.is_none(), &bytes, content);
-        let report = Written { encoding, kept_line_ends, ..report };
         PreparedChange::new(resolved, path, grants, seen, bytes, report)
     }
 
@@ -164,7 +166,6 @@ pub(super) fn check_length(grants: &Grants, path: &str, bytes: usize) -> Result<
 
 /// A text that takes the place of all of another.
 fn in_place_of(there: &Text<'_>, content: &str) -> Result<Vec<u8>, Unwritable> {
-    let content = without_note(there, content);
     let form = match () {
         () if content.contains('\r') => Form::Own,
         () if there.has_spelled(content) => Form::Spelled,
