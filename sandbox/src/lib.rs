@@ -36,6 +36,8 @@ mod patterns;
 pub mod policy;
 mod protect;
 mod report;
+mod spelling;
+mod text;
 #[cfg(feature = "wasm")]
 pub mod wasm;
 

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileLimits {
-    /// Largest file that is read, searched, edited or written. Default 10 MiB; it is held in memory once.
+    /// Largest file that is searched, edited or written, and read as a whole; of a larger one some lines are read at a
+    /// time. Default 10 MiB; it is held in memory once.
     pub max_file_bytes: u64,
     /// Bytes of one result. Default 256 KiB: far more than a small model's context holds.
     pub max_output_bytes: usize,

@@ -8,6 +8,8 @@ use std::ffi::OsStr;
 
 use unicode_normalization::UnicodeNormalization;
 
+use crate::spelling;
+
 /// One component, folded: NFKC, invisible characters dropped, case folded, a separator that comes of it dropped, trailing
 /// dots and spaces dropped (some file systems ignore them).
 pub(crate) fn fold(name: &str) -> String {
@@ -114,53 +116,81 @@ fn is_ignorable(c: char) -> bool {
 
 /// A path below the workspace, resolved: no `.`, no `..`, no link in it. The root itself is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Inside(String);
+pub(crate) struct Inside {
+    /// As rules see it; what is not Unicode is U+FFFD.
+    text: String,
+    /// As it is shown, where that differs.
+    spelled: Option<String>,
+}
 
 impl Inside {
     /// From resolved components, outermost first.
     pub(crate) fn from_names<'a>(names: impl IntoIterator<Item = &'a OsStr>) -> Self {
         let mut path = Self::default();
         for name in names {
-            path.push(&lossy(name));
+            path.push_name(name);
         }
         path
     }
 
-    /// Goes one level down.
+    /// Goes one level down, or several.
     pub(crate) fn push(&mut self, name: &str) {
-        if !self.0.is_empty() {
-            self.0.push('/');
+        self.push_name(OsStr::new(name));
+    }
+
+    /// Goes down to a name that need be no text.
+    pub(crate) fn push_name(&mut self, name: &OsStr) {
+        let text = name.to_string_lossy();
+        let shown = spelling::spelled(name);
+        if self.spelled.is_some() || text != shown {
+            let above = self.spelled.get_or_insert_with(|| self.text.clone());
+            push_below(above, &shown);
         }
-        self.0.push_str(name);
+        push_below(&mut self.text, &text);
     }
 
     /// The path one level down.
-    pub(crate) fn join(&self, name: &str) -> Self {
+    pub(crate) fn join(&self, name: &OsStr) -> Self {
         let mut path = self.clone();
-        path.push(name);
+        path.push_name(name);
         path
     }
 
-    /// The path as text, with `/` between components; empty for the root.
+    /// The path as text for rules, with `/` between components; empty for the root.
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// The path as it is shown, so that it can be given back; empty for the root.
+    pub(crate) fn spelled(&self) -> &str {
+        self.spelled.as_deref().unwrap_or(&self.text)
     }
 
     /// Its names, outermost first.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.split('/').filter(|name| !name.is_empty())
+        self.text.split('/').filter(|name| !name.is_empty())
     }
 
     /// The path as it is shown: `.` for the root.
     pub(crate) fn shown(&self) -> &str {
-        if self.0.is_empty() { "." } else { &self.0 }
+        if self.text.is_empty() { "." } else { self.spelled() }
     }
 
     /// Whether this is `other` or below it.
     pub(crate) fn is_under(&self, other: &Self) -> bool {
-        other.0.is_empty()
-            || self.0.strip_prefix(&other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        other.text.is_empty()
+            || self
+                .text
+                .strip_prefix(&other.text)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
+}
+
+fn push_below(path: &mut String, name: &str) {
+    if !path.is_empty() {
+        path.push('/');
+    }
+    path.push_str(name);
 }
 
 /// A path below the workspace as rules are compared with it: in each form that a file system or a program could take it for.
@@ -285,8 +315,9 @@ mod tests {
 
     #[test]
     fn a_sibling_with_the_same_start_is_not_under_a_directory() {
-        let dir = Inside("notes".into());
-        assert!(Inside("notes/a".into()).is_under(&dir) && dir.is_under(&dir));
-        assert!(!Inside("notes2/a".into()).is_under(&dir) && !Inside::default().is_under(&dir));
+        let inside = |path: &str| Inside::from_names([OsStr::new(path)]);
+        let dir = inside("notes");
+        assert!(inside("notes/a").is_under(&dir) && dir.is_under(&dir));
+        assert!(!inside("notes2/a").is_under(&dir) && !Inside::default().is_under(&dir));
     }
 }

@@ -134,7 +134,7 @@ fn cut(mut text: String, fits: (usize, usize), total: usize, max_bytes: usize) -
     Cleaned { text, truncated: true }
 }
 
-fn push_escaped(out: &mut String, c: char) {
+pub(crate) fn push_escaped(out: &mut String, c: char) {
     if must_escape(c) {
         push_code(out, c);
     } else {

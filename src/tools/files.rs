@@ -31,6 +31,9 @@ struct ReadFile {
     /// Only for a part of a long file: the first line, counted from 1. Leave it out otherwise.
     #[schemars(extend("x-advanced" = true))]
     start_line: Option<u64>,
+    /// Only for a part of a long line: the first character, counted from 1.
+    #[schemars(extend("x-advanced" = true))]
+    start_column: Option<u64>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -361,7 +364,12 @@ impl Tool for FileTool {
             // With no file there and none named, every path is as wrong as any other.
             let paths = paths.concat();
             let is_known = !(paths.is_empty() && open.is_empty() && named.missing.is_empty());
-            is_known.then(|| ("path", said.with_paths(paths, open))).into_iter().collect()
+            // Nothing comes of a look at what is not there.
+            let choices = match self.effect {
+                Effect::Reads => said.with_named_paths(paths, open),
+                _ => said.with_paths(paths, open),
+            };
+            is_known.then_some(("path", choices)).into_iter().collect()
         };
         let writable =
             || view.writable.get_or_init(|| self.root.outline(&self.grants, true, &OutlineLimits::default()));
@@ -516,8 +524,9 @@ fn look<T>(path: &str, operation: impl Fn(&str) -> Result<T, sandbox::Error>) ->
 }
 
 fn read_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
-    let ReadFile { path, max_lines, start_line } = parse(args)?;
-    let file = look(&path, |path| root.read_file(grants, path, &ReadOptions { start_line, max_lines }))?;
+    let ReadFile { path, max_lines, start_line, start_column } = parse(args)?;
+    let options = ReadOptions { start_line, max_lines, start_column };
+    let file = look(&path, |path| root.read_file(grants, path, &options))?;
     done(file.content(), &file, file.truncated)
 }
 

@@ -11,8 +11,8 @@ use toolgate_chat::{Message, ToolSpec, Transcript};
 
 use crate::words::results::{hits, is_note, is_partial};
 use crate::words::{
-    asks_how_many, asks_which_file, files_of, is_among, is_identifier, is_pathlike, plain, wants_addition,
-    wants_change, wants_look, wants_made, wants_search, wants_whole, words,
+    asks_how_many, asks_which_file, enclosed, files_of, is_among, is_identifier, is_pathlike, plain,
+    wants_addition, wants_change, wants_look, wants_made, wants_search, wants_whole, words,
 };
 
 /// The keyword of a grammar's schema that says which texts a string may be.
@@ -417,6 +417,42 @@ impl Said {
     /// assert_eq!(paths("Read b.txt"), among(&["./a.txt", "a.txt", "b.txt"]));
     /// ```
     pub fn with_paths(&self, paths: Vec<String>, open: &[String]) -> Choices {
+        let names_paths = self.names_paths(&paths);
+        self.among(paths, open, |word| is_pathlike(word) || !(names_paths || is_no_name(word)))
+    }
+
+    /// The same for a tool that only looks: of what is not there, only what a user wrote as a path, which has a slash or an
+    /// ending or is quoted. Another word is none, though it could be a name.
+    ///
+    /// ```
+    /// use toolgate::tools::{Choices, Said};
+    /// use toolgate_chat::{Message, Transcript};
+    ///
+    /// let paths = |asked: &str| {
+    ///     let said = Said::of(&Transcript::new().with(Message::User(asked.into())));
+    ///     said.with_named_paths(vec!["a.txt".into()], &[])
+    /// };
+    /// let among = |texts: &[&str]| {
+    ///     let texts = texts.iter().map(|text| (*text).to_owned()).collect();
+    ///     Choices::Among { texts, beginnings: Vec::new() }
+    /// };
+    /// assert_eq!(paths("What is the default port of the server?"), among(&["./a.txt", "a.txt"]));
+    /// assert_eq!(paths("What is the port in `server`?"), among(&["./a.txt", "a.txt", "server"]));
+    /// ```
+    pub fn with_named_paths(&self, paths: Vec<String>, open: &[String]) -> Choices {
+        let names_paths = self.names_paths(&paths);
+        let quoted: HashSet<&str> = self.texts.iter().flat_map(|text| enclosed(text)).collect();
+        self.among(paths, open, |word| is_pathlike(word) || !names_paths && quoted.contains(word))
+    }
+
+    /// Whether the newest request has a path: who names one does not mean another word by it.
+    fn names_paths(&self, paths: &[String]) -> bool {
+        let known: HashSet<&str> = paths.iter().map(String::as_str).collect();
+        words(self.request()).any(|word| is_pathlike(&word) || known.contains(plain(&word)))
+    }
+
+    /// Paths that are there and, of what was said, those that are not and may be said.
+    fn among(&self, paths: Vec<String>, open: &[String], may_be_said: impl Fn(&str) -> bool) -> Choices {
         let mut names: BTreeMap<String, usize> = BTreeMap::new();
         for path in &paths {
             let last = path.rsplit('/').next().unwrap_or(path).to_lowercase();
@@ -425,15 +461,8 @@ impl Said {
                 *names.entry(name).or_default() += 1;
             }
         }
-        // Who names a path does not mean another word by it.
-        let request = self.request();
-        let known: HashSet<&str> = paths.iter().map(String::as_str).collect();
-        let is_path = |word: &str| is_pathlike(word) || known.contains(plain(word));
-        let names_paths = words(request).any(|word| is_path(&word));
-        let missing = self.words.iter().filter(|word| {
-            names.get(&word.to_lowercase()) != Some(&1)
-                && (is_pathlike(word) || !(names_paths || is_no_name(word)))
-        });
+        let is_other = |word: &&String| names.get(&word.to_lowercase()) != Some(&1);
+        let missing = self.words.iter().filter(is_other).filter(|word| may_be_said(word));
         let missing: Vec<String> = missing.cloned().collect();
         // Some models begin every path so.
         let dotted = paths.iter().filter(|path| *path != ".").map(|path| format!("./{path}"));
@@ -528,6 +557,44 @@ mod tests {
             assert!(choices.iter().any(|text| text == word), "{message}: {choices:?}");
             assert!(choices.iter().any(|text| text == "a.txt"), "{message}");
         }
+    }
+
+    #[test]
+    fn a_look_is_at_what_is_there_or_was_written_as_a_path() {
+        let there = || vec!["config/app.toml".to_owned(), "src/main.rs".to_owned()];
+        let looks = |message: &str| texts(said(message).with_named_paths(there(), &[]));
+        for (message, word) in [
+            ("What is the default port?", "port"),
+            ("What is the default port of the server?", "server"),
+            ("Open the file todo", "todo"),
+            ("How does Server start, and what's the user's default?", "Server"),
+            ("Wie startet der Server?", "Server"),
+        ] {
+            let choices = looks(message);
+            assert_eq!(choices.len(), 4, "{message}: {choices:?}");
+            let writes = texts(said(message).with_paths(there(), &[]));
+            assert!(writes.iter().any(|text| text == word), "a tool that changes may name it: {message}");
+        }
+        for (message, word) in [
+            ("Read server.toml", "server.toml"),
+            ("What is in server/?", "server/"),
+            ("Is there a file `server`?", "server"),
+            ("Is there a file \"server\"?", "server"),
+            ("Is there a file 'server'?", "server"),
+            ("Gibt es „server“?", "server"),
+            ("Read “my notes”, please", "my notes"),
+        ] {
+            let choices = looks(message);
+            assert!(choices.iter().any(|text| text == word), "{message}: {choices:?}");
+        }
+        // A word of an earlier request is none either.
+        let earlier = Transcript::new()
+            .with(Message::User("How does the server start?".into()))
+            .with(Message::User("What is the default port?".into()));
+        assert_eq!(texts(Said::of(&earlier).with_named_paths(there(), &[])).len(), 4);
+        let two = vec!["a/server.rs".to_owned(), "b/server.rs".to_owned()];
+        let choices = texts(said("What is the port of the server?").with_named_paths(two, &[]));
+        assert!(!choices.contains(&"server".to_owned()), "{choices:?}");
     }
 
     #[test]

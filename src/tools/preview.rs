@@ -25,25 +25,18 @@ impl Preview {
     /// The preview of a change that is made ready; `covers` names the arguments that hold its text.
     pub(super) fn of<T>(change: &PreparedChange<T>, covers: &'static [&'static str]) -> Self {
         let (path, after) = (spelled(change.path().as_bytes()), change.after());
+        let texts = change.texts();
         let (known, is_text) = match change.before() {
             _ if change.creates() => (Some(&[][..]), true),
-            Some(before) => (Some(before), !before.contains(&0)),
+            Some(before) => (Some(before), texts.is_some() || !before.contains(&0)),
             None => (None, true),
         };
         let comes = size(after);
-        let summary = match (known, change.unread()) {
-            _ if change.creates() => format!("makes the new file \"{path}\": {comes}"),
-            (Some(before), _) if is_text => format!("\"{path}\" has {} and gets {comes}", size(before)),
-            (Some(before), _) => {
-                format!("replaces \"{path}\", {} bytes that are no text and not shown: {comes}", before.len())
-            }
-            (None, Some((bytes, why))) => {
-                format!(
-                    "replaces \"{path}\", {bytes} bytes that are not shown ({}): {comes}",
-                    spelled(why.as_bytes())
-                )
-            }
-            (None, None) => format!("replaces \"{path}\", which is not shown: {comes}"),
+        let summary = if let Some((encoding, old, new)) = &texts {
+            let (has, gets) = (size(old.as_bytes()), size(new.as_bytes()));
+            format!("\"{path}\", which is in {encoding}, has {has} and gets {gets}, counted in UTF-8")
+        } else {
+            Self::summary(change, &path, known.filter(|_| is_text), &comes)
         };
         let mut hash = Sha256::new();
         for part in [change.path().as_bytes(), known.unwrap_or_default(), after] {
@@ -52,8 +45,27 @@ impl Preview {
             hash.update(part);
         }
         hash.update([u8::from(change.creates()), u8::from(known.is_some())]);
-        let diff = diff(known.filter(|_| is_text).unwrap_or_default(), after);
+        let diff = match &texts {
+            Some((_, old, new)) => diff(old.as_bytes(), new.as_bytes()),
+            None => diff(known.filter(|_| is_text).unwrap_or_default(), after),
+        };
         Self { summary, diff, covers, digest: hash.finalize().into() }
+    }
+
+    /// What becomes of a file in UTF-8, or in none; `text` is what is shown of it.
+    fn summary<T>(change: &PreparedChange<T>, path: &str, text: Option<&[u8]>, comes: &str) -> String {
+        match (text, change.before(), change.unread()) {
+            _ if change.creates() => format!("makes the new file \"{path}\": {comes}"),
+            (Some(text), ..) => format!("\"{path}\" has {} and gets {comes}", size(text)),
+            (None, Some(before), _) => {
+                format!("replaces \"{path}\", {} bytes that are no text and not shown: {comes}", before.len())
+            }
+            (None, None, Some((bytes, why))) => {
+                let why = spelled(why.as_bytes());
+                format!("replaces \"{path}\", {bytes} bytes that are not shown ({why}): {comes}")
+            }
+            (None, None, None) => format!("replaces \"{path}\", which is not shown: {comes}"),
+        }
     }
 }
 
@@ -139,6 +151,23 @@ mod tests {
             assert_eq!(diff(old.as_bytes(), new.as_bytes()), shown, "{old:?} {new:?}");
         }
         assert_eq!(diff(b"\xe9\n", b"x\n"), "-\\xe9\n+x");
+    }
+
+    #[test]
+    fn a_change_in_another_encoding_is_shown_in_its_characters() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::open(dir.path(), ambient_authority()).unwrap();
+        let wide: Vec<u8> = [0xff, 0xfe]
+            .into_iter()
+            .chain("é = 1\r\nb\r\n".encode_utf16().flat_map(u16::to_le_bytes))
+            .collect();
+        for (bytes, encoding) in [(&b"\xe9 = 1\r\nb\r\n"[..], "windows-1252"), (&wide, "UTF-16LE")] {
+            std::fs::write(dir.path().join("a"), bytes).unwrap();
+            let change = root.prepare_edit(&Grants::read_write(), "a", "1", "2").unwrap();
+            let preview = Preview::of(&change, &["old_text", "new_text"]);
+            assert_eq!(preview.diff, "-é = 1\\u{d}\n+é = 2\\u{d}\n b\\u{d}");
+            assert!(preview.summary.contains(encoding), "{}", preview.summary);
+        }
     }
 
     #[test]

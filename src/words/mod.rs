@@ -102,11 +102,33 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     let spaced = text.split(separates).map(|word| word.trim_end_matches(['.', ':', '!', '?', '。', '，']));
     let in_name = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     let runs = text.split(move |c| !in_name(c)).map(|run| run.trim_end_matches('.'));
-    let quoted = ['"', '`'].into_iter().flat_map(|quote| text.split(quote).skip(1).step_by(2));
+    let quoted = enclosed(text);
     let is_name = |word: &&str| {
         !word.is_empty() && word.len() <= WORD_BYTES && !word.contains(|c: char| c.is_control())
     };
     spaced.chain(runs).chain(quoted).filter(is_name).map(str::to_owned)
+}
+
+/// What stands between quotation marks of any kind. One that is an apostrophe, too, counts where no word goes on behind it.
+pub(crate) fn enclosed(text: &str) -> impl Iterator<Item = &str> {
+    let alike = ['"', '`'].into_iter().flat_map(|quote| text.split(quote).skip(1).step_by(2));
+    let pairs = [('\'', '\''), ('“', '”'), ('„', '“'), ('‘', '’'), ('«', '»')];
+    alike.chain(pairs.into_iter().flat_map(move |(first, last)| {
+        let begins = text.match_indices(first).filter(move |(at, _)| {
+            let before = text.get(..*at).and_then(|before| before.chars().next_back());
+            before.is_none_or(|c| !c.is_alphanumeric())
+        });
+        begins.filter_map(move |(at, mark)| {
+            let rest = text.get(at + mark.len()..)?;
+            let rest = rest.get(..rest.floor_char_boundary(WORD_BYTES + 4))?;
+            let ends = |(end, mark): &(usize, &str)| {
+                let after = rest.get(end + mark.len()..).and_then(|after| after.chars().next());
+                after.is_none_or(|c| !c.is_alphanumeric())
+            };
+            let (end, _) = rest.match_indices(last).find(ends)?;
+            rest.get(..end)
+        })
+    }))
 }
 
 /// The words of a request that name something: paths, identifiers, numbers, names within a sentence, what is quoted.

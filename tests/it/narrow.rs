@@ -215,8 +215,9 @@ fn a_path_that_is_not_there_cannot_be_written() {
         ("list_directory", "config/", "config"),
         ("list_directory", ".", "."),
     ] {
+        // What a model goes on with behind another path than it wanted is nobody's business here.
         let run = run("What is on my list?", name, json!({"path": wanted}));
-        assert_eq!(run.first("path"), (there.to_owned(), Status::Ok), "{name} {wanted}");
+        assert_eq!(run.first("path").0, there, "{name} {wanted}");
     }
     let policy = Policy::default_for(Mode::Edit);
     let plain =
@@ -226,6 +227,21 @@ fn a_path_that_is_not_there_cannot_be_written() {
         ("notes/todo.md".to_owned(), Status::Failed),
         "the control: off by option"
     );
+}
+
+#[test]
+fn a_word_that_is_no_path_is_not_looked_at() {
+    for (prompt, wanted) in [
+        ("What is the default port of the server?", "server"),
+        ("What does Server do?", "Server"),
+        ("Open the list backlog", "backlog"),
+    ] {
+        let (path, _) = run(prompt, "read_file", json!({"path": wanted})).first("path");
+        assert!(FILES.iter().any(|(file, _)| path.ends_with(file)), "{prompt}: {path}");
+        let quoted = format!("Read `{wanted}`");
+        let named = run(&quoted, "read_file", json!({"path": wanted})).first("path");
+        assert_eq!(named, (wanted.to_owned(), Status::Failed), "who quotes it names it");
+    }
 }
 
 #[test]
@@ -274,9 +290,9 @@ fn writes_go_where_they_are_granted() {
     let write = |prompt: &str, path: &str| {
         run_with(&policy, prompt, "write_file", json!({"path": path, "content": "c"}), true).first("path")
     };
-    let (path, status) = write("Note it.", "config/new.txt");
+    let (path, status) = write("Put it in.", "config/new.txt");
     assert!(path.starts_with("notes/") && status == Status::Ok, "{path} {status:?}");
-    assert_eq!(write("Note it.", "notes/new/a.txt"), ("notes/new/a.txt".to_owned(), Status::Ok));
+    assert_eq!(write("Put it in.", "notes/new/a.txt"), ("notes/new/a.txt".to_owned(), Status::Ok));
     let asked = write("Write c to config/new.txt", "config/new.txt");
     assert_eq!(
         asked,

@@ -57,6 +57,32 @@ fn intel_reads_and_edit_writes() {
 }
 
 #[test]
+fn what_a_file_tool_showed_can_be_given_back() {
+    let (dir, edit) = workspace(Mode::Edit);
+    let file = dir.path().join("old.c");
+    std::fs::write(&file, b"// caf\xe9\r\nint port = 80;\nint x;\r\n").unwrap();
+    let read = edit.call_json("read_file", r#"{"path": "old.c"}"#);
+    assert_eq!(read.content, "// café\nint port = 80;\nint x;\n[encoding: windows-1252]");
+    assert_eq!(read.data.unwrap()["encoding"], "windows-1252");
+    let (old, new) = ("// café\nint port = 80;\n", "// café\nint port = 90;\nint y;\n");
+    let call = json!({"path": "old.c", "old_text": old, "new_text": new});
+    check(&edit, "edit_file", call, Status::Ok, "still in windows-1252");
+    let now = b"// caf\xe9\r\nint port = 90;\nint y;\nint x;\r\n";
+    assert_eq!(std::fs::read(&file).unwrap(), now);
+    let shown = edit.call_json("read_file", r#"{"path": "old.c"}"#).content;
+    let back = json!({"path": "old.c", "content": shown.replace("int x;", "int z;")});
+    check(&edit, "write_file", back, Status::Ok, "replaced \"old.c\" (4 lines");
+    assert_eq!(std::fs::read(&file).unwrap(), b"// caf\xe9\r\nint port = 90;\nint y;\nint z;\r\n");
+    let lacking = json!({"path": "old.c", "old_text": "int z;", "new_text": "int z; // 日"});
+    check(&edit, "edit_file", lacking, Status::Failed, "windows-1252, which has no \"日\" (U+65E5)");
+    std::fs::write(dir.path().join("long.js"), "x".repeat(300_000)).unwrap();
+    let cut = "characters 1-261888 of 300000; to read on: start_line 1, start_column 261889]";
+    check(&edit, "read_file", json!({"path": "long.js"}), Status::Ok, cut);
+    let rest = edit.call_json("read_file", r#"{"path": "long.js", "start_column": 261889}"#);
+    assert_eq!(rest.content, "x".repeat(300_000 - 261_888));
+}
+
+#[test]
 fn every_mistake_of_a_call_is_a_result() {
     let (_dir, registry) = workspace(Mode::Intel);
     check(&registry, "open_file", json!({"path": "a.txt"}), Status::Failed, "read_file, list_directory");

@@ -15,6 +15,7 @@ use super::resolve::{self, Found, Resolved};
 use super::{guard, open};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
+use crate::text::Text;
 
 /// A change of a file that is ready to be made and was not made yet; [`make`](Self::make) gives back a `T`.
 ///
@@ -79,7 +80,7 @@ impl<T> PreparedChange<T> {
             .at(asked)
             .hint("leave it as it is, or ask the user to move it away"));
         }
-        let inside = resolved.inside().as_str().to_owned();
+        let inside = resolved.inside().spelled().to_owned();
         let (asked, grants) = (asked.to_owned(), grants.clone());
         Ok(Self { resolved, asked, inside, name, grants, seen, after, report })
     }
@@ -108,6 +109,27 @@ impl<T> PreparedChange<T> {
     /// The bytes that come.
     pub fn after(&self) -> &[u8] {
         &self.after
+    }
+
+    /// The encoding of the file with what goes and what comes as text, where it is not UTF-8 and both differ as text.
+    ///
+    /// ```
+    /// # use toolgate_sandbox::{Grants, Root, ambient_authority};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let (root, grants) = (Root::open(dir.path(), ambient_authority())?, Grants::read_write());
+    /// std::fs::write(dir.path().join("a.txt"), b"caf\xe9 = 1\n")?;
+    /// let change = root.prepare_edit(&grants, "a.txt", "1", "2")?;
+    /// assert_eq!(change.after(), b"caf\xe9 = 2\n");
+    /// let texts = change.texts().map(|(encoding, _, after)| (encoding, after));
+    /// assert_eq!(texts, Some(("windows-1252", "café = 2\n".to_owned())));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn texts(&self) -> Option<(&'static str, String, String)> {
+        let text = Text::of(self.before()?)?;
+        let encoding = text.encoding()?;
+        let (before, after) = (text.decoded().0, text.instead(&self.after));
+        let after = after.decoded().0;
+        (before != after).then(|| (encoding, before.into_owned(), after.into_owned()))
     }
 
     /// What [`make`](Self::make) will give back.

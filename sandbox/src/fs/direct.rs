@@ -15,6 +15,7 @@ use super::{Root, resolve};
 use crate::grants::Grants;
 use crate::names::Inside;
 use crate::report::Resolver;
+use crate::spelling;
 
 /// Links that are looked up here for one path.
 const MAX_LINKS: usize = 8;
@@ -26,7 +27,8 @@ const HELD: ResolveFlags =
 
 /// The file at `path`, which may be of any kind, or nothing where the walk has to find out.
 pub(super) fn open(root: &Root, grants: &Grants, path: &str) -> Option<File> {
-    if root.resolver() != Resolver::Openat2 || resolve::ends_in_directory(path) {
+    let is_plain = !resolve::ends_in_directory(path) && !spelling::may_be_spelled(path);
+    if root.resolver() != Resolver::Openat2 || !is_plain {
         return None;
     }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -34,7 +36,7 @@ pub(super) fn open(root: &Root, grants: &Grants, path: &str) -> Option<File> {
     for _ in 0..=MAX_LINKS {
         // Every name on the way is checked, a link's too; what is refused, the walk says with its reason.
         grants.check_read(&inside).ok()?;
-        match openat2(root.dir(), inside.shown(), flags, Mode::empty(), HELD) {
+        match openat2(root.dir(), inside.as_str(), flags, Mode::empty(), HELD) {
             Ok(fd) => {
                 #[expect(
                     clippy::disallowed_types,

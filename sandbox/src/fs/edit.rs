@@ -1,6 +1,6 @@
 //! `edit_file`: one piece of text in a file is replaced by another.
 //!
-//! Invariant: the piece occurs exactly once, bytes outside it stay as they are, and a file that changed
+//! Invariant: the piece occurs exactly once as it is shown, bytes outside it stay as they are, and a file that changed
 //! meanwhile is not overwritten.
 
 use std::collections::HashSet;
@@ -10,10 +10,11 @@ use serde::Serialize;
 use super::change::{self, PreparedChange};
 use super::commit::Seen;
 use super::resolve::{self, Found};
-use super::{Root, guard, nearest, open, write};
+use super::{Root, guard, nearest, write};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
 use crate::output;
+use crate::text::{Form, Missed, Text};
 
 /// Lines compared when the text is not found.
 const COMPARED_LINES: usize = 20_000;
@@ -45,6 +46,9 @@ pub struct Edited {
     pub new_lines: usize,
     /// Size of the file now, in bytes.
     pub bytes: u64,
+    /// Its encoding, which stays; none for UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<&'static str>,
 }
 
 impl Edited {
@@ -53,10 +57,11 @@ impl Edited {
         let Self { path, line, old_lines, new_lines, .. } = self;
         let lines = |n: usize| if n == 1 { "1 line".to_owned() } else { format!("{n} lines") };
         format!(
-            "edited \"{}\" at line {line}: {} became {}",
+            "edited \"{}\" at line {line}: {} became {}{}",
             output::name(path),
             lines(*old_lines),
-            lines(*new_lines)
+            lines(*new_lines),
+            write::in_encoding(self.encoding)
         )
     }
 }
@@ -64,12 +69,15 @@ impl Edited {
 impl Root {
     /// Replaces `old_text`, which must occur exactly once in the file at `path`, by `new_text`.
     ///
-    /// Where the file ends its lines with `\r\n` and `old_text` is written with `\n`, both texts are taken to
-    /// mean the file's line ends.
+    /// Both are texts as [`read_file`](Self::read_file) shows them. Every `\n` of `old_text` stands for the end of a line,
+    /// whatever that is in the file; lines that are in both texts keep their bytes and their ends, and new ones end as
+    /// their neighbours do. `\u{1b}` and `\xff` of what was shown stand for what they were shown for. The file keeps its
+    /// encoding.
     ///
     /// # Errors
     /// [`Kind::Failed`] if the text does not occur (naming the line most like it) or occurs more often (naming
-    /// the lines), and as [`write_file`](Self::write_file) and [`read_file`](Self::read_file).
+    /// the lines), or the new text has a character that the file's encoding lacks; and as
+    /// [`write_file`](Self::write_file) and [`read_file`](Self::read_file).
     ///
     /// ```
     /// # use toolgate_sandbox::{Grants, Kind, Root, ambient_authority};
@@ -126,86 +134,56 @@ impl Root {
             .at(path));
         }
         let bytes = bytes?;
-        if open::is_binary(&bytes) {
+        let Some(text) = Text::of(&bytes) else {
             return Err(Error::new(Kind::Failed, "this is a binary file, not text")
                 .at(path)
                 .hint("do not edit it"));
-        }
-        let (at, old, new) = find_once(&bytes, old_text, new_text, path)?;
-        let after = at + old.len();
-        let (before, rest) = (bytes.get(..at).unwrap_or_default(), bytes.get(after..).unwrap_or_default());
-        let edited = [before, new.as_bytes(), rest].concat();
+        };
+        let piece = text.find(old_text, NAMED).map_err(|missed| not_once(&text, old_text, missed, path))?;
+        let edited = text.replaced(&piece, new_text).map_err(|why| write::unwritable(why, path))?;
         write::check_length(grants, path, edited.len())?;
         let report = Edited {
-            path: resolved.inside().as_str().to_owned(),
-            line: line_of(&bytes, at),
-            old_lines: old.lines().count(),
-            new_lines: new.lines().count(),
+            path: resolved.inside().spelled().to_owned(),
+            line: piece.line,
+            old_lines: old_text.lines().count(),
+            new_lines: new_text.lines().count(),
             bytes: u64::try_from(edited.len()).unwrap_or(u64::MAX),
+            encoding: text.encoding(),
         };
         let seen = Seen { metadata, bytes: Ok(bytes) };
         PreparedChange::new(resolved, path, grants, Some(seen), edited, report)
     }
 }
 
-/// Where the piece is, and both texts with the line ends of the file.
-fn find_once(bytes: &[u8], old: &str, new: &str, path: &str) -> Result<(usize, String, String), Error> {
-    let mut pairs = vec![(old.to_owned(), new.to_owned())];
-    if bytes.windows(2).any(|pair| pair == b"\r\n")
-        && !old.contains('\r')
-        && (old.contains('\n') || new.contains('\n'))
-    {
-        pairs = vec![(old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n"))];
-    }
-    for (old, new) in pairs {
-        let places = occurrences(bytes, &old);
-        match places.as_slice() {
-            [] => {}
-            [at] => return Ok((*at, old, new)),
-            places => {
-                let lines: Vec<String> =
-                    places.iter().take(NAMED).map(|at| line_of(bytes, *at).to_string()).collect();
-                let (times, more) = match places.len() > NAMED {
-                    true => (format!("more than {NAMED}"), " and more"),
-                    false => (places.len().to_string(), ""),
-                };
-                return Err(Error::new(Kind::Failed, format!("old_text occurs {times} times"))
-                    .at(path)
-                    .hint(format!(
-                        "it is at lines {}{more}: add text around the right one until it is unique",
-                        lines.join(", ")
-                    )));
+/// The error for a text that is not found, or more than once.
+fn not_once(text: &Text<'_>, old: &str, missed: Missed, path: &str) -> Error {
+    match missed {
+        Missed::Several { lines, times } => {
+            let more = match times.saturating_sub(lines.len()) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let lines: Vec<String> = lines.iter().map(usize::to_string).collect();
+            Error::new(Kind::Failed, format!("old_text occurs {times} times")).at(path).hint(format!(
+                "it is at lines {}{more}: add text around the right one until it is unique",
+                lines.join(", ")
+            ))
+        }
+        Missed::Within(piece) => {
+            let why = format!("old_text begins or ends within \"{piece}\", which is one thing in the file");
+            Error::new(Kind::Failed, why).at(path).hint("take in all of it, or nothing")
+        }
+        Missed::Nowhere => {
+            let error = Error::new(Kind::Failed, "old_text does not occur in the file").at(path);
+            match nearest_line(&text.shown(Form::Spelled), old) {
+                Some((line, text)) => error.hint(format!(
+                    "nearest is line {line}: \"{}\"; copy the text exactly as the file has it",
+                    output::name(&text)
+                )),
+                None => error.hint("read the file and copy the text exactly"),
             }
         }
     }
-    let error = Error::new(Kind::Failed, "old_text does not occur in the file").at(path);
-    Err(match nearest_line(&String::from_utf8_lossy(bytes), old) {
-        Some((line, text)) => error.hint(format!(
-            "nearest is line {line}: \"{}\"; copy the text exactly as the file has it",
-            output::name(&text)
-        )),
-        None => error.hint("read the file and copy the text exactly"),
-    })
-}
-
-/// The first places of `piece`, at most one more than are named; overlapping ones too: two that overlap are no less ambiguous.
-fn occurrences(bytes: &[u8], piece: &str) -> Vec<usize> {
-    // Linear in the file, whatever the piece is.
-    let finder = memchr::memmem::Finder::new(piece);
-    let mut places = Vec::new();
-    let mut from = 0;
-    while let Some(found) = bytes.get(from..).and_then(|rest| finder.find(rest)) {
-        places.push(from + found);
-        from += found + 1;
-        if places.len() > NAMED {
-            break;
-        }
-    }
-    places
-}
-
-fn line_of(bytes: &[u8], at: usize) -> usize {
-    1 + bytes.iter().take(at).filter(|byte| **byte == b'\n').count()
 }
 
 /// The line of `text` most like the first line of `wanted` that says anything, if one is like it at all.

@@ -9,8 +9,9 @@ use super::walk::{self, ItemKind};
 use super::{Root, guard, nearest, open};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
-use crate::names::{Inside, lossy};
+use crate::names::Inside;
 use crate::output;
+use crate::spelling::spelled;
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
 
@@ -36,7 +37,7 @@ pub enum EntryKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Entry {
-    /// Its path relative to the directory that was listed, with `/` between names.
+    /// Its path relative to the directory that was listed, with `/` between names; what is no text is spelled out.
     pub path: String,
     /// What it is.
     pub kind: EntryKind,
@@ -181,7 +182,7 @@ pub(super) fn directory(root: &Root, grants: &Grants, resolved: &Resolved, path:
         Found::Directory => resolved.open_directory(path),
         Found::File(_) => Err(Error::new(Kind::NotADirectory, "this is a file, not a directory")
             .at(path)
-            .hint("use read_file to see what is in it")),
+            .hint(format!("use read_file on \"{}\" to see what is in it", output::name(path)))),
         Found::Special(what) => Err(open::not_a_file(path, what)),
         Found::Missing { .. } => Err(nearest::not_found(root, grants, resolved, path)),
     }
@@ -205,16 +206,15 @@ impl List<'_> {
                 self.listing.truncated = true;
                 return Ok(());
             }
-            let text = lossy(&name);
-            let below = inside.join(&text);
-            let path = shown.join(&text);
+            let below = inside.join(&name);
+            let path = shown.join(&name);
             let (kind, bytes, target) = match kind {
                 ItemKind::Directory => (EntryKind::Directory, None, None),
                 ItemKind::File => (EntryKind::File, dir.symlink_metadata(&name).ok().map(|m| m.len()), None),
                 ItemKind::Link => (EntryKind::Link, None, self.target(dir, &name, inside)),
                 ItemKind::Special => (EntryKind::Special, None, None),
             };
-            self.listing.entries.push(Entry { path: path.as_str().to_owned(), kind, bytes, target });
+            self.listing.entries.push(Entry { path: path.spelled().to_owned(), kind, bytes, target });
             let goes_down = kind == EntryKind::Directory
                 && depth < self.max_depth
                 && !walk::is_vcs(&name)
@@ -242,7 +242,6 @@ impl List<'_> {
                 _ => {}
             }
         }
-        let shown = if relative.as_os_str().is_empty() { "." } else { &relative.to_string_lossy() };
-        Some(shown.to_owned())
+        Some(if relative.as_os_str().is_empty() { ".".to_owned() } else { spelled(relative.as_os_str()) })
     }
 }

@@ -12,6 +12,8 @@ mod direct;
 
 mod read;
 
+mod part;
+
 mod list;
 
 mod walk;

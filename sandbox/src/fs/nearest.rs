@@ -2,8 +2,9 @@
 //!
 //! Invariant: it names nothing that the grants would not let the caller list.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
+use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
 
 use super::Root;
@@ -25,18 +26,25 @@ const SHOWN: usize = 12;
 /// No such file or directory, and what is there instead.
 pub(super) fn not_found(root: &Root, grants: &Grants, resolved: &Resolved, path: &str) -> Error {
     let error = Error::new(Kind::NotFound, "no such file or directory").at(path);
-    let wanted = resolved.missing.first().or(resolved.last.as_ref());
-    let Some(wanted) = wanted.map(|name| lossy(name)) else {
+    let wanted: Vec<&OsStr> =
+        resolved.missing.iter().chain(&resolved.last).map(OsString::as_os_str).collect();
+    let Some((first, below)) = wanted.split_first() else {
         return error;
     };
-    let mut directory = Inside::default();
-    resolved.levels().filter_map(|(_, name)| name).for_each(|name| directory.push(&lossy(name)));
-    let above = directory.as_str().rsplit_once('/').map_or("", |(above, _)| above);
-    let mut directory = Inside::default();
-    above.split('/').filter(|name| !name.is_empty()).for_each(|name| directory.push(name));
+    let above: Vec<&OsStr> = resolved.levels().filter_map(|(_, name)| name).collect();
+    let above = above.split_last().map(|(_, above)| above.iter().copied());
+    let directory = Inside::from_names(above.into_iter().flatten());
 
     let names = readable_names(resolved.dir(), grants, &directory);
-    let near = nearest(&wanted, &names);
+    let near = nearest(&lossy(first), &names);
+    // Where all of the path is there in other letters, it is that.
+    let whole = |name: &OsString| same_below(resolved.dir(), grants, &directory, name, below);
+    let is_same = |name: &&OsString| fold(&lossy(name)) == fold(&lossy(first));
+    let same: Vec<Inside> = near.iter().filter(is_same).filter_map(whole).collect();
+    let all: Vec<Inside> = near.iter().filter_map(whole).collect();
+    if let Some(meant) = [same, all].into_iter().find(|meant| !meant.is_empty()) {
+        return error.hint(format!("did you mean {}?", quoted(meant.into_iter())));
+    }
     if !near.is_empty() {
         return error.hint(format!("did you mean {}?", quoted(near.iter().map(|name| directory.join(name)))));
     }
@@ -59,28 +67,45 @@ pub(super) fn not_found(root: &Root, grants: &Grants, resolved: &Resolved, path:
 }
 
 fn quoted(paths: impl Iterator<Item = Inside>) -> String {
-    paths.map(|path| format!("\"{}\"", output::name(path.as_str()))).collect::<Vec<_>>().join(", ")
+    paths.map(|path| format!("\"{}\"", output::name(path.spelled()))).collect::<Vec<_>>().join(", ")
 }
 
-fn readable_names(dir: &Dir, grants: &Grants, directory: &Inside) -> Vec<String> {
+fn readable_names(dir: &Dir, grants: &Grants, directory: &Inside) -> Vec<OsString> {
     let Ok(entries) = dir.entries() else { return Vec::new() };
-    let mut names: Vec<String> = entries
+    let mut names: Vec<OsString> = entries
         .take(LOOKED_AT)
         .flatten()
-        .map(|entry| lossy(&entry.file_name()))
+        .map(|entry| entry.file_name())
         .filter(|name| grants.check_read(&directory.join(name)).is_ok())
         .collect();
     names.sort();
     names
 }
 
+/// What is at `name` of a directory and, below it, at these names in letters of any case.
+fn same_below(
+    dir: &Dir,
+    grants: &Grants,
+    directory: &Inside,
+    name: &OsStr,
+    below: &[&OsStr],
+) -> Option<Inside> {
+    let inside = directory.join(name);
+    let Some((next, below)) = below.split_first() else { return Some(inside) };
+    let dir = dir.open_dir_nofollow(name).ok()?;
+    let wanted = fold(&lossy(next));
+    let names = readable_names(&dir, grants, &inside);
+    let mut names = names.iter().filter(|name| fold(&lossy(name)) == wanted);
+    names.find_map(|name| same_below(&dir, grants, &inside, name, below))
+}
+
 /// The names most like `wanted`, best first; none if nothing is like it.
-fn nearest(wanted: &str, names: &[String]) -> Vec<String> {
+fn nearest(wanted: &str, names: &[OsString]) -> Vec<OsString> {
     let wanted = fold(wanted);
-    let mut scored: Vec<(usize, &String)> = names
+    let mut scored: Vec<(usize, &OsString)> = names
         .iter()
         .filter_map(|name| {
-            let folded = fold(name);
+            let folded = fold(&lossy(name));
             let distance = distance(&wanted, &folded);
             let contained = wanted.len() >= 3 && folded.contains(&wanted)
                 || folded.len() >= 3 && wanted.contains(&folded);
@@ -122,7 +147,7 @@ mod tests {
 
     #[test]
     fn near_names_are_offered_and_far_ones_are_not() {
-        let names: Vec<String> =
+        let names: Vec<OsString> =
             ["main.rs", "lib.rs", "README.md", "meeting-2026-11-03.txt"].map(Into::into).into();
         for (wanted, near) in [
             ("mian.rs", Some("main.rs")),
@@ -131,7 +156,7 @@ mod tests {
             ("meeting-2026-11-3.txt", Some("meeting-2026-11-03.txt")),
             ("quite-different.py", None),
         ] {
-            assert_eq!(nearest(wanted, &names).first().map(String::as_str), near, "{wanted}");
+            assert_eq!(nearest(wanted, &names).first().and_then(|name| name.to_str()), near, "{wanted}");
         }
     }
 }

@@ -14,12 +14,20 @@ use super::resolve::{self, Found};
 use super::{Root, guard, nearest};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
+use crate::output;
 
 /// A file that is open for reading.
 #[derive(Debug)]
 pub(super) struct Opened {
     file: File,
     pub(super) metadata: Metadata,
+}
+
+impl Opened {
+    /// The handle.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
 }
 
 /// Opens the file at `path`.
@@ -65,7 +73,7 @@ pub(super) fn read_all(opened: &Opened, path: &str, max_bytes: u64) -> Result<Ve
     let too_large = |bytes: u64| {
         Error::new(Kind::Limit, format!("the file is larger than {max_bytes} bytes ({bytes} or more)"))
             .at(path)
-            .hint("search it with search_codebase instead")
+            .hint("read it in parts, with start_line and max_lines")
     };
     let said = opened.metadata.len();
     if said > max_bytes {
@@ -113,16 +121,11 @@ pub(super) fn holds(mut file: &File, bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether the bytes look like something other than text: a NUL among the first 8 KiB, as in git and grep.
-pub(super) fn is_binary(bytes: &[u8]) -> bool {
-    memchr::memchr(0, bytes.get(..8192).unwrap_or(bytes)).is_some()
-}
-
 /// The error for a directory where a file was asked for.
 pub(super) fn is_a_directory(path: &str) -> Error {
     Error::new(Kind::Failed, "this is a directory, not a file")
         .at(path)
-        .hint("use list_directory to see what is in it")
+        .hint(format!("use list_directory on \"{}\" to see what is in it", output::name(path)))
 }
 
 /// The error for a thing that is neither file nor directory.

@@ -4,6 +4,7 @@
 //! bytes, depth and time are bounded. What a bound leaves out is told as a directory that may hold anything.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use super::Root;
 use super::walk::{self, ItemKind};
 use crate::grants::{Grants, Scope};
 use crate::names::Inside;
+use crate::spelling;
 
 /// What an outline may cost.
 ///
@@ -135,11 +137,11 @@ impl Walk<'_> {
         let found = open(root, &parent).and_then(|dir| dir.symlink_metadata(Path::new(name)).ok());
         match found {
             Some(found) if found.is_dir() => self.enter(inside, 0),
-            Some(_) => self.outline.files.push(inside.as_str().to_owned()),
+            Some(_) => self.outline.files.push(inside.spelled().to_owned()),
             // A file or a directory may be made there.
             None => {
-                self.outline.files.push(inside.as_str().to_owned());
-                self.outline.open.push(inside.as_str().to_owned());
+                self.outline.files.push(inside.spelled().to_owned());
+                self.outline.open.push(inside.spelled().to_owned());
             }
         }
     }
@@ -158,22 +160,21 @@ impl Walk<'_> {
         let Ok((entries, true)) = walk::entries(&dir, self.entries) else { return left_open(self) };
         let named: Vec<(Inside, ItemKind)> = entries
             .iter()
-            // A name that is no text cannot be said.
-            .filter_map(|(name, kind)| Some((inside.join(name.to_str()?), *kind)))
+            .map(|(name, kind)| (inside.join(name), *kind))
             .filter(|(path, kind)| *kind != ItemKind::Special && self.is_granted(path))
             .collect();
-        let bytes = named.iter().map(|(path, _)| path.as_str().len()).sum::<usize>();
+        let bytes = named.iter().map(|(path, _)| path.spelled().len()).sum::<usize>();
         let Some(left) = self.bytes.checked_sub(bytes) else { return left_open(self) };
         self.bytes = left;
         self.entries = self.entries.saturating_sub(named.len());
         for (path, kind) in named {
             match kind {
-                ItemKind::File => self.outline.files.push(path.as_str().to_owned()),
+                ItemKind::File => self.outline.files.push(path.spelled().to_owned()),
                 ItemKind::Link => {
                     for list in
                         [&mut self.outline.files, &mut self.outline.directories, &mut self.outline.open]
                     {
-                        list.push(path.as_str().to_owned());
+                        list.push(path.spelled().to_owned());
                     }
                 }
                 _ => self.enter(path, depth + 1),
@@ -189,8 +190,10 @@ impl Walk<'_> {
 /// A directory, by its real names.
 fn open(root: &Root, inside: &Inside) -> Option<Dir> {
     let mut dir = root.dir().try_clone().ok()?;
-    for name in inside.as_str().split('/').filter(|name| !name.is_empty()) {
-        dir = dir.open_dir_nofollow(Path::new(name)).ok()?;
+    for name in inside.spelled().split('/').filter(|name| !name.is_empty()) {
+        let name = OsStr::new(name);
+        let name = spelling::real(name).unwrap_or_else(|| name.to_owned());
+        dir = dir.open_dir_nofollow(&name).ok()?;
     }
     Some(dir)
 }

@@ -21,7 +21,9 @@ use crate::error::{Error, Kind};
 #[cfg(feature = "wasm")]
 use crate::grants::Grants;
 use crate::names::{Inside, lossy};
+use crate::output;
 use crate::report::Resolver;
+use crate::spelling;
 
 /// As in Linux; a chain of links longer than that is a loop.
 const MAX_LINKS: usize = 40;
@@ -102,7 +104,7 @@ impl Place {
         if Path::new(path).has_root() {
             return Err(Error::outside(path));
         }
-        let walk = Walk {
+        let mut walk = Walk {
             root: &self.root,
             path,
             above: self.above.clone(),
@@ -112,7 +114,9 @@ impl Place {
             floor: Some(self.above.len()),
             follow_last: follow,
         };
-        walk.start()
+        // A guest names things by their own names.
+        walk.push_front(Path::new(path))?;
+        walk.run()
     }
 }
 
@@ -290,11 +294,18 @@ struct Walk<'r, 'p> {
 enum Step {
     Up,
     Down(OsString),
+    /// As somebody wrote it, who may have been shown it.
+    Said(OsString),
 }
 
 impl Walk<'_, '_> {
     fn start(mut self) -> Result<Resolved, Error> {
         self.push_front(Path::new(self.path))?;
+        for step in &mut self.todo {
+            if let Step::Down(name) = step {
+                *step = Step::Said(std::mem::take(name));
+            }
+        }
         self.run()
     }
 
@@ -310,6 +321,7 @@ impl Walk<'_, '_> {
                 }
                 Step::Up => return Err(Error::outside(self.path)),
                 Step::Down(name) => name,
+                Step::Said(name) => self.real(name),
             };
             let dir = self.above.last().map_or(self.root.dir(), |(_, dir)| dir);
             if self.todo.is_empty() {
@@ -331,16 +343,23 @@ impl Walk<'_, '_> {
                     Ok(metadata) if metadata.is_symlink() => self.follow(&name)?,
                     Ok(metadata) if !metadata.is_dir() => {
                         let file = Inside::from_names(self.above.iter().map(|(name, _)| name.as_os_str()))
-                            .join(&name.to_string_lossy());
+                            .join(&name);
                         return Err(Error::new(Kind::NotADirectory, "this is a file, not a directory")
                             .at(file.shown())
-                            .hint("nothing can be below it"));
+                            .hint("nothing is below it; use read_file on it"));
                     }
                     _ => return Err(Error::io(self.path, "open the directory", source)),
                 },
             }
         }
         Err(Error::new(Kind::Invalid, "the path has too many parts").at(self.path))
+    }
+
+    /// The name that is there and shown so, or else this very one.
+    fn real(&self, name: OsString) -> OsString {
+        let dir = self.above.last().map_or(self.root.dir(), |(_, dir)| dir);
+        let shown = spelling::real(&name);
+        shown.filter(|real| dir.symlink_metadata(real).is_ok()).unwrap_or(name)
     }
 
     /// Puts the target of the link `name` in front of what is still to do.
@@ -350,7 +369,7 @@ impl Walk<'_, '_> {
             return Err(Error::new(Kind::Failed, "the path goes through too many links").at(self.path));
         }
         let above = Inside::from_names(self.above.iter().map(|(name, _)| name.as_os_str()));
-        self.links.push(above.join(&lossy(name)));
+        self.links.push(above.join(name));
         let dir = self.above.last().map_or(self.root.dir(), |(_, dir)| dir);
         let target =
             dir.read_link_contents(name).map_err(|source| Error::io(self.path, "follow the link", source))?;
@@ -386,9 +405,11 @@ impl Walk<'_, '_> {
         let found = if metadata.is_dir() {
             Found::Directory
         } else if self.wants_directory {
+            let above = Inside::from_names(self.above.iter().map(|(name, _)| name.as_os_str()));
+            let file = output::name(above.join(&name).spelled());
             return Err(Error::new(Kind::NotADirectory, "this is a file, not a directory")
                 .at(self.path)
-                .hint("leave the final slash off"));
+                .hint(format!("its path is \"{file}\", for read_file and edit_file")));
         } else if metadata.is_file() {
             Found::File(metadata)
         } else {
@@ -402,7 +423,7 @@ impl Walk<'_, '_> {
         let mut missing = vec![name];
         for step in std::mem::take(&mut self.todo) {
             match step {
-                Step::Down(name) => missing.push(name),
+                Step::Down(name) | Step::Said(name) => missing.push(name),
                 Step::Up => {
                     return Err(Error::new(Kind::NotFound, "no such directory on the way")
                         .at(self.path)

@@ -14,8 +14,9 @@ use super::walk::{self, Go, ItemKind, Start};
 use super::{Root, guard, list, open};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
-use crate::names::{Inside, lossy};
+use crate::names::Inside;
 use crate::output;
+use crate::text::{self, Form, Text, normal};
 
 /// How a query is read.
 ///
@@ -107,6 +108,9 @@ pub struct Hit {
     pub line: usize,
     /// The line without its end; a long one is cut around what was found.
     pub text: String,
+    /// Of a line that is cut the character at which `text` begins, counted from one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
 }
 
 /// What a search found.
@@ -148,6 +152,15 @@ impl SearchResult {
                 Query::AllWords => "[no line holds this text; these hold all of its words]",
                 Query::AnyWord => "[no line holds this text; these hold some of its words]",
             });
+        }
+        if let Some(Hit { path, line, column: Some(column), .. }) =
+            self.hits.iter().find(|hit| hit.column.is_some())
+        {
+            let path = output::name(path);
+            let _ = write!(
+                text,
+                "[long lines are cut: read_file with start_line {line}, start_column {column} shows more of \"{path}\"]"
+            );
         }
         if self.truncated {
             let _ = write!(
@@ -252,7 +265,7 @@ impl Root {
             grants,
             regex: compile(query, read_as, options.case)?,
             read_as,
-            spans_lines: read_as == Query::Literal && query.contains('\n'),
+            spans_lines: read_as == Query::Literal && query.contains(['\n', '\r']),
             words: if read_as == Query::AllWords { each(query, options.case)? } else { Vec::new() },
             max_hits: asked.min(grants.limits.max_hits).min(if read_as == Query::AnyWord {
                 GUESSES
@@ -281,7 +294,7 @@ impl Root {
         for (dir, name) in resolved.levels() {
             if let Some(name) = name {
                 above.push((dir, at.clone()));
-                at.push(&lossy(name));
+                at.push_name(name);
             }
         }
         let start = Start { dir: &dir, inside, above };
@@ -305,7 +318,7 @@ const MAX_TIME: Duration = Duration::from_secs(10);
 fn compile(query: &str, read_as: Query, case: CaseOf) -> Result<Regex, Error> {
     let source = match read_as {
         Query::Regex => query.to_owned(),
-        Query::Auto | Query::Literal => regex::escape(query),
+        Query::Auto | Query::Literal => regex::escape(&normal(query)),
         Query::AllWords | Query::AnyWord => words(query).join("|"),
     };
     RegexBuilder::new(&source)
@@ -371,7 +384,7 @@ impl Search<'_> {
                 open::read_all(&opened, inside.shown(), limits.max_file_bytes.min(self.bytes_left))
             });
         let bytes = match read {
-            Ok(bytes) if !open::is_binary(&bytes) => bytes,
+            Ok(bytes) => bytes,
             Err(error) if error.kind() == Kind::Limit && self.bytes_left < limits.max_file_bytes => {
                 self.result.truncated = true;
                 return Go::Stop;
@@ -381,33 +394,41 @@ impl Search<'_> {
                 return Go::On;
             }
         };
+        let Some(text) = Text::of(&bytes) else {
+            self.result.skipped += 1;
+            return Go::On;
+        };
         self.result.files += 1;
         self.bytes_left = self.bytes_left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        let text = if self.spans_lines { text.shown(Form::Lines) } else { text.decoded().0 };
         // A text is looked for in the whole file first: most files do not hold it, and that is quickly seen.
-        if self.read_as != Query::Regex && !self.regex.is_match(&bytes) {
+        if self.read_as != Query::Regex && !self.regex.is_match(text.as_bytes()) {
             return Go::On;
         }
-        if self.spans_lines {
-            let places: Vec<usize> = self
-                .regex
-                .find_iter(&bytes)
-                .map(|m| m.start())
-                .take(self.max_hits.saturating_add(1))
-                .collect();
-            for at in places {
-                let before = bytes.get(..at).unwrap_or_default();
-                let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-                let begin = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-                let rest = bytes.get(begin..).unwrap_or_default();
-                let text = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
-                if self.hit(inside, line, text, at - begin) == Go::Stop {
-                    return Go::Stop;
-                }
+        if self.spans_lines { self.spans(inside, text.as_bytes()) } else { self.lines(inside, &text) }
+    }
+
+    /// The places in a text whose lines end in `\n`.
+    fn spans(&mut self, inside: &Inside, text: &[u8]) -> Go {
+        let found = self.regex.find_iter(text).map(|found| found.start());
+        let places: Vec<usize> = found.take(self.max_hits.saturating_add(1)).collect();
+        for at in places {
+            let before = text.get(..at).unwrap_or_default();
+            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+            let begin = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let rest = text.get(begin..).unwrap_or_default();
+            let text = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            if self.hit(inside, line, text, at - begin) == Go::Stop {
+                return Go::Stop;
             }
-            return Go::On;
         }
-        for (i, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
+        Go::On
+    }
+
+    /// The lines of a text, by their numbers as they are read.
+    fn lines(&mut self, inside: &Inside, text: &str) -> Go {
+        for (i, line) in text::ended(text).enumerate() {
+            let line = line.trim_end_matches(['\r', '\n']).as_bytes();
             let Some(found) = self.regex.find(line) else { continue };
             if !self.words.iter().all(|word| word.is_match(line)) {
                 continue;
@@ -420,27 +441,27 @@ impl Search<'_> {
     }
 
     fn hit(&mut self, inside: &Inside, line: usize, bytes: &[u8], at: usize) -> Go {
-        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        let text = excerpt(bytes, at, self.grants.limits.max_line_bytes);
-        let cost = inside.as_str().len() + text.len() + 16;
+        let (text, column) = excerpt(bytes, at, self.grants.limits.max_line_bytes);
+        let cost = inside.spelled().len() + text.len() + 16;
         if self.result.hits.len() >= self.max_hits || cost > self.output_left {
             self.result.truncated = true;
             return Go::Stop;
         }
         self.output_left -= cost;
-        self.result.hits.push(Hit { path: inside.as_str().to_owned(), line, text });
+        self.result.hits.push(Hit { path: inside.spelled().to_owned(), line, text, column });
         Go::On
     }
 }
 
-/// The line, or the part of a long one around byte `at`.
-fn excerpt(line: &[u8], at: usize, max_bytes: usize) -> String {
+/// The line, or the part of a long one around byte `at` and the character at which that begins, counted from one.
+fn excerpt(line: &[u8], at: usize, max_bytes: usize) -> (String, Option<usize>) {
+    let whole = String::from_utf8_lossy(line);
     if line.len() <= max_bytes {
-        return String::from_utf8_lossy(line).into_owned();
+        return (whole.into_owned(), None);
     }
-    let start = at.saturating_sub(max_bytes / 4);
-    let end = start.saturating_add(max_bytes).min(line.len());
-    let text = String::from_utf8_lossy(line.get(start..end).unwrap_or_default());
-    let text = text.trim_matches(char::REPLACEMENT_CHARACTER);
-    format!("{}{text}{}", if start > 0 { "…" } else { "" }, if end < line.len() { "…" } else { "" })
+    let start = whole.floor_char_boundary(at.saturating_sub(max_bytes / 4));
+    let end = whole.floor_char_boundary(start.saturating_add(max_bytes));
+    let (before, text) = (whole.get(..start).unwrap_or_default(), whole.get(start..end).unwrap_or_default());
+    let (begin, rest) = (if start > 0 { "…" } else { "" }, if end < whole.len() { "…" } else { "" });
+    (format!("{begin}{text}{rest}"), Some(before.chars().count() + 1))
 }

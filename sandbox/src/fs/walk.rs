@@ -151,7 +151,7 @@ impl Walk<'_> {
         }
         let mut go = Go::On;
         for (name, kind) in &entries {
-            let inside = inside.join(&lossy(name));
+            let inside = inside.join(name);
             let is_dir = *kind == ItemKind::Directory;
             if is_dir && is_vcs(name) || self.grants.check_read(&inside).is_err() {
                 continue;

@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use super::change::{self, PreparedChange};
 use super::resolve::{self, Found, Resolved};
-use super::{Root, guard};
+use super::{Root, guard, read};
 use crate::error::{Error, Kind};
 use crate::grants::Grants;
 use crate::output;
+use crate::text::{Form, Text, Unwritable};
 
 /// What a write did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,6 +25,12 @@ pub struct Written {
     pub bytes: u64,
     /// Its number of lines now.
     pub lines: usize,
+    /// Its encoding, which stays; none for UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<&'static str>,
+    /// Whether its lines end otherwise than in the text that was given, as they did before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub kept_line_ends: bool,
 }
 
 impl Written {
@@ -32,9 +39,11 @@ impl Written {
         let verb = if self.created { "created" } else { "replaced" };
         let (path, lines) = (output::name(&self.path), self.lines);
         format!(
-            "{verb} \"{path}\" ({lines} {}, {} bytes)",
+            "{verb} \"{path}\" ({lines} {}, {} bytes){}{}",
             if lines == 1 { "line" } else { "lines" },
-            self.bytes
+            self.bytes,
+            in_encoding(self.encoding),
+            if self.kept_line_ends { ", with its own line ends (\\r)" } else { "" }
         )
     }
 }
@@ -43,10 +52,11 @@ impl Root {
     /// Makes `content` the content of the file at `path`; missing directories are made.
     ///
     /// An existing file keeps its ordinary permission bits, and its owner where this user may give it away;
-    /// set-user-id bits are dropped.
+    /// set-user-id bits are dropped. It keeps its encoding with its byte order mark, too, and the ends of its lines where
+    /// `content` has none but `\n`: so a file that was read can be given back with a change. A new file is UTF-8.
     ///
     /// # Errors
-    /// [`Kind::Denied`] outside the workspace or the grants, for protected paths, and for a file marked
+    /// [`Kind::Failed`] for a character that the encoding of the file lacks; [`Kind::Denied`] outside the workspace or the grants, for protected paths, and for a file marked
     /// read-only; [`Kind::Limit`] for content that is too long; [`Kind::Failed`] for a directory or a device.
     ///
     /// ```
@@ -75,8 +85,21 @@ impl Root {
     ) -> Result<PreparedChange<Written>, Error> {
         let resolved = self.place_to_write(grants, path, content)?;
         let seen = change::look(&resolved, path, grants.limits.max_file_bytes)?;
-        let report = written(&resolved, seen.is_none(), content);
-        PreparedChange::new(resolved, path, grants, seen, content.as_bytes().to_vec(), report)
+        let there = seen.as_ref().and_then(|seen| Text::of(seen.bytes.as_deref().ok()?));
+        let is_new = seen.is_none();
+        let (bytes, report) = match there {
+            None => (content.as_bytes().to_vec(), written(&resolved, is_new, content.as_bytes(), content)),
+            Some(text) => {
+                let content = without_note(&text, content);
+                let bytes = in_place_of(&text, content).map_err(|why| unwritable(why, path))?;
+                let kept_line_ends =
+                    !content.contains('\r') && text.instead(&bytes).decoded().0.contains('\r');
+                let report = written(&resolved, is_new, &bytes, content);
+                (bytes, Written { encoding: text.encoding(), kept_line_ends, ..report })
+            }
+        };
+        check_length(grants, path, bytes.len())?;
+        PreparedChange::new(resolved, path, grants, seen, bytes, report)
     }
 
     /// Makes a new file with `content` at `path`; missing directories are made.
@@ -116,8 +139,9 @@ impl Root {
             Found::File(_) | Found::Special(_) => return Err(exists(path)),
         }
         let seen = change::look(&resolved, path, grants.limits.max_file_bytes)?;
-        let report = written(&resolved, true, content);
-        PreparedChange::new(resolved, path, grants, seen, content.as_bytes().to_vec(), report)
+        let bytes = content.as_bytes().to_vec();
+        let report = written(&resolved, true, &bytes, content);
+        PreparedChange::new(resolved, path, grants, seen, bytes, report)
     }
 
     /// Where a whole file may be written, of this content.
@@ -140,12 +164,65 @@ pub(super) fn check_length(grants: &Grants, path: &str, bytes: usize) -> Result<
         .hint("write less"))
 }
 
-fn written(resolved: &Resolved, created: bool, content: &str) -> Written {
+/// A text that takes the place of all of another.
+fn in_place_of(there: &Text<'_>, content: &str) -> Result<Vec<u8>, Unwritable> {
+    let form = match () {
+        () if content.contains('\r') => Form::Own,
+        () if there.has_spelled(content) => Form::Spelled,
+        () => Form::Lines,
+    };
+    there.replaced(&there.all(form), content)
+}
+
+/// A text without what was said of the file below it, which who was shown it may give back, too.
+fn without_note<'t>(there: &Text<'_>, content: &'t str) -> &'t str {
+    let said = read::note_of(there.encoding(), there.decoded().1);
+    let text = said.and_then(|said| content.trim_end().strip_suffix(said.as_str()));
+    match text.filter(|text| text.is_empty() || text.ends_with('\n')) {
+        None => content,
+        Some(text) if there.shown(Form::Lines).ends_with('\n') => text,
+        // It was put on a line of its own.
+        Some(text) => text.strip_suffix('\n').unwrap_or(text),
+    }
+}
+
+/// In which encoding a file was written, where it is not UTF-8.
+pub(super) fn in_encoding(encoding: Option<&str>) -> String {
+    encoding.map_or_else(String::new, |name| format!(", still in {name}"))
+}
+
+/// The error for a text that cannot stand in a file.
+pub(super) fn unwritable(why: Unwritable, path: &str) -> Error {
+    let (message, hint) = match why {
+        Unwritable::Lacks(c, encoding) => (
+            format!(
+                "the file is in {}, which has no \"{}\" (U+{:04X})",
+                encoding.name(),
+                output::name(c.encode_utf8(&mut [0; 4])),
+                u32::from(c)
+            ),
+            "write it in other characters, or make a new file with create_file, which is UTF-8",
+        ),
+        Unwritable::Ambiguous(text) => (
+            format!("\"{text}\" stands for different bytes in this text"),
+            "change a smaller piece, and leave lines that have it as they are",
+        ),
+        Unwritable::Otherwise => (
+            "the file would not read as this text does".to_owned(),
+            "change whole lines, or a smaller piece with edit_file",
+        ),
+    };
+    Error::new(Kind::Failed, message).at(path).hint(hint)
+}
+
+fn written(resolved: &Resolved, created: bool, bytes: &[u8], content: &str) -> Written {
     Written {
-        path: resolved.inside().as_str().to_owned(),
+        path: resolved.inside().spelled().to_owned(),
         created,
-        bytes: u64::try_from(content.len()).unwrap_or(u64::MAX),
+        bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
         lines: content.lines().count(),
+        encoding: None,
+        kept_line_ends: false,
     }
 }
 
