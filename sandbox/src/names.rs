@@ -141,10 +141,11 @@ impl Inside {
     /// Goes down to a name that need be no text.
     pub(crate) fn push_name(&mut self, name: &OsStr) {
         let text = name.to_string_lossy();
-        let shown = spelling::spelled(name);
-        if self.spelled.is_some() || text != shown {
+        // Most names are shown as they are.
+        let is_plain = self.spelled.is_none() && name.to_str().is_some_and(|name| !name.contains('\\'));
+        if !is_plain {
             let above = self.spelled.get_or_insert_with(|| self.text.clone());
-            push_below(above, &shown);
+            push_below(above, &spelling::spelled(name));
         }
         push_below(&mut self.text, &text);
     }

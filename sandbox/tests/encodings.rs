@@ -105,6 +105,11 @@ fn a_file_that_is_given_back_keeps_its_ends_and_its_mark() {
     ] {
         assert_eq!(given_back(bytes, from, to), then, "{bytes:?}");
     }
+    // A mark that is there is not written twice.
+    fs::write(field.ws.join("a.txt"), b"\xef\xbb\xbfa\nb\n").unwrap();
+    field.root.write_file(&field.grants, "a.txt", "\u{feff}a\nc\n").unwrap();
+    field.root.edit_file(&field.grants, "a.txt", "\u{feff}a\n", "\u{feff}x\n").unwrap();
+    assert_eq!(fs::read(field.ws.join("a.txt")).unwrap(), b"\xef\xbb\xbfx\nc\n");
     // Who writes the ends of lines means them.
     fs::write(field.ws.join("a.txt"), "a\nb\n").unwrap();
     field.root.write_file(&field.grants, "a.txt", "a\r\nb\r\n").unwrap();

@@ -107,6 +107,9 @@ fn a_spelling_opens_nothing_that_is_closed() {
         assert!(matches!(error.kind(), Kind::Denied | Kind::NotFound), "{path}: {error}");
         assert!(!error.to_string().contains("SECRET"), "{error}");
     }
+    for name in [&b".env\xff"[..], b"\xff.key", b"out\xff"] {
+        assert!(fs::read(field.ws.join(OsStr::from_bytes(name))).is_ok(), "the control: it is there");
+    }
     for path in [".env\\xff", "\\xff.key", "out\\xff"] {
         let error = field.root.read_file(&field.grants, path, &ReadOptions::default()).unwrap_err();
         assert_eq!(error.kind(), Kind::Denied, "{path}: {error}");

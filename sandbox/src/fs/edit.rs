@@ -139,8 +139,9 @@ impl Root {
                 .at(path)
                 .hint("do not edit it"));
         };
-        let piece = text.find(old_text, NAMED).map_err(|missed| not_once(&text, old_text, missed, path))?;
-        let edited = text.replaced(&piece, new_text).map_err(|why| write::unwritable(why, path))?;
+        let (old, new) = (text.unmarked(old_text), text.unmarked(new_text));
+        let piece = text.find(old, NAMED).map_err(|missed| not_once(&text, old, missed, path))?;
+        let edited = text.replaced(&piece, new).map_err(|why| write::unwritable(why, path))?;
         write::check_length(grants, path, edited.len())?;
         let report = Edited {
             path: resolved.inside().spelled().to_owned(),

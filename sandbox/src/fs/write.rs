@@ -90,7 +90,7 @@ impl Root {
         let (bytes, report) = match there {
             None => (content.as_bytes().to_vec(), written(&resolved, is_new, content.as_bytes(), content)),
             Some(text) => {
-                let content = without_note(&text, content);
+                let content = without_note(&text, text.unmarked(content));
                 let bytes = in_place_of(&text, content).map_err(|why| unwritable(why, path))?;
                 let kept_line_ends =
                     !content.contains('\r') && text.instead(&bytes).decoded().0.contains('\r');

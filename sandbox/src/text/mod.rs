@@ -61,6 +61,11 @@ impl<'b> Text<'b> {
         self.mark
     }
 
+    /// A text for this file without the byte order mark that the file has already.
+    pub(crate) fn unmarked<'t>(&self, text: &'t str) -> &'t str {
+        text.strip_prefix('\u{feff}').filter(|_| self.mark > 0).unwrap_or(text)
+    }
+
     /// Whether ASCII takes more than a byte.
     pub(crate) fn is_wide(&self) -> bool {
         matches!(self.encoding, Encoding::Utf16Le | Encoding::Utf16Be)
