@@ -136,7 +136,7 @@ pub enum End {
         /// Whether it only repeats what is settled.
         looped: bool,
         /// What it cost.
-        stats: Stats,
+        stats: Box<Stats>,
     },
     /// None, for this reason.
     Failed {
@@ -179,7 +179,7 @@ impl End {
                 stop: Stop::of(&turn.stop),
                 budget: turn.budget,
                 looped: turn.looped,
-                stats: turn.stats.clone(),
+                stats: Box::new(turn.stats.clone()),
             },
             Err(error) => {
                 Self::Failed { kind: kind_text(error.kind()).to_owned(), message: error.to_string() }
@@ -198,7 +198,7 @@ impl End {
                 budget,
                 looped,
                 decision: None,
-                stats,
+                stats: *stats,
             }),
         }
     }
@@ -345,15 +345,11 @@ pub(crate) enum Heard {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Verdict {
     pub(crate) fault: Option<Fault>,
-    /// See [`CallCheck::narrower`].
-    pub(crate) narrower: Option<(String, Value)>,
 }
 
 impl Verdict {
     pub(crate) fn of(check: &dyn CallCheck, call: &ToolCall) -> Self {
-        let fault = check.fault(call);
-        let narrower = fault.as_ref().and_then(|_| check.narrower(call));
-        Self { fault, narrower }
+        Self { fault: check.fault(call) }
     }
 }
 
@@ -378,10 +374,6 @@ mod tests {
         fn fault(&self, call: &ToolCall) -> Option<Fault> {
             let is_known = call.arguments.get("city") == Some(&json!("Oslo"));
             (!is_known).then(|| Fault { pointer: "/city".into(), why: "not known".into() })
-        }
-
-        fn narrower(&self, _: &ToolCall) -> Option<(String, Value)> {
-            Some(("city".into(), json!({"enum": ["Oslo"]})))
         }
     }
 
@@ -472,9 +464,9 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_tells_the_narrower_choices_of_what_is_wrong() {
+    fn a_verdict_tells_what_is_wrong() {
         assert_eq!(Verdict::of(&Known, &call("Oslo")), Verdict::default());
         let verdict = Verdict::of(&Known, &call("Atlantis"));
-        assert!(verdict.fault.is_some() && verdict.narrower == Known.narrower(&call("Atlantis")));
+        assert!(verdict.fault.is_some() && verdict.fault == Known.fault(&call("Atlantis")));
     }
 }

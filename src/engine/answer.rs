@@ -1,12 +1,47 @@
-//! Answers that are values of a JSON Schema: what the model is told of it, and which beginnings still mean a call.
+//! What an answer may be. Of those that are values of a JSON Schema: what the model is told of it, and which beginnings still mean a call.
 
 use serde_json::Value;
 use toolgate_chat::{Message, Transcript, shortened};
 use toolgate_grammar::Vocabulary;
 use toolgate_infer::{Backend, Openings};
 
-use super::AnswerForm;
 use super::local::Making;
+
+/// What an answer is.
+///
+/// ```
+/// use toolgate::engine::{AnswerForm, Cancel, Engine, TurnRequest};
+/// # use std::sync::Arc;
+/// # use toolgate::engine::{LocalEngine, Options, Sampling};
+/// # use toolgate_chat::{Message, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("weather", "{\"rain\": true}");
+/// # let engine = LocalEngine::scripted(model, Options::default())?;
+/// # let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+/// # let sampling = Sampling::default();
+///
+/// let schema = serde_json::json!({
+///     "type": "object", "properties": {"rain": {"type": "boolean"}}, "required": ["rain"],
+///     "additionalProperties": false
+/// });
+/// let answer = AnswerForm::Json(&schema);
+/// let request = TurnRequest { answer, ..TurnRequest::new(&transcript, &[], &sampling) };
+/// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
+/// assert_eq!(turn.parsed.content.as_deref(), Some(r#"{"rain": true}"#));
+/// # Ok::<(), toolgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum AnswerForm<'a> {
+    /// Text that holds no call.
+    #[default]
+    Text,
+    /// A value of this JSON Schema, under its grammar. Keys that the schema neither declares nor speaks of are not
+    /// written. What a grammar cannot hold (see [`Contract::checked`](toolgate_grammar::Contract::checked)) is
+    /// [`TurnRequest::answer_check`](super::TurnRequest::answer_check)'s to say.
+    Json(&'a Value),
+    /// A text of this grammar, in GBNF.
+    Grammar(&'a str),
+}
 
 /// The openings of calls that no JSON value begins with. Where a family opens its calls in no other way, all of them: a
 /// brace then still means a call.

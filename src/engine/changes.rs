@@ -11,7 +11,7 @@ use toolgate_chat::{Effect, Message, ToolChoice, ToolName, ToolReply, ToolSpec, 
 use super::TurnRequest;
 use super::policy::Thresholds;
 use super::recent::Recent;
-use crate::words::without_notes;
+use crate::words::{verbs, without_notes};
 
 /// Calls of a run that were to change something and failed, after which no other is invited.
 const MOST_FAILURES: usize = 3;
@@ -107,6 +107,12 @@ pub(crate) fn is_offered(choice: &ToolChoice, tool: &ToolSpec) -> bool {
     }
 }
 
+/// What a call of a tool does: as its definition says or, where the tool is not offered, as far as its name tells.
+pub(crate) fn effect_of(tools: &[ToolSpec], name: &str) -> Effect {
+    let offered = tools.iter().find(|tool| tool.name.as_str() == name);
+    offered.map_or_else(|| verbs::effect(name), |tool| tool.effect)
+}
+
 /// Whether it has to be known if the request asks for a change: there is a tool that would make one, and a call is likely or may
 /// still be wanted.
 pub(crate) fn is_to_ask(request: &TurnRequest<'_>, call: bool) -> bool {
@@ -118,9 +124,7 @@ pub(crate) fn is_to_ask(request: &TurnRequest<'_>, call: bool) -> bool {
 /// one was made and something else is open. After a failure alone, which may be a refusal, it is not.
 pub(crate) fn is_invited(request: &TurnRequest<'_>) -> bool {
     let calls = request.transcript.calls_of_run();
-    let changes = |name: &str| {
-        request.tools.iter().any(|tool| tool.name.as_str() == name && tool.effect == Effect::Changes)
-    };
+    let changes = |name: &str| effect_of(request.tools, name) == Effect::Changes;
     let worked = |reply: &Option<&ToolReply>| reply.is_some_and(|reply| !reply.is_error);
     let tried = calls.iter().rposition(|(call, _)| changes(&call.name));
     let Some((before, since)) = tried.and_then(|at| calls.split_at_checked(at + 1)) else {

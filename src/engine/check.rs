@@ -50,13 +50,6 @@ use toolgate_chat::ToolCall;
 pub trait CallCheck: Sync {
     /// The first thing that is wrong with a call's arguments.
     fn fault(&self, call: &ToolCall) -> Option<Fault>;
-
-    /// What the wrong value of a call could be, as the keywords of its parameter's `"x-grammar"`, where that can be
-    /// said: the value is then written again under them, and not only in another way.
-    fn narrower(&self, call: &ToolCall) -> Option<(String, Value)> {
-        let _ = call;
-        None
-    }
 }
 
 impl fmt::Debug for dyn CallCheck + '_ {

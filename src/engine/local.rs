@@ -731,9 +731,7 @@ impl<B: Backend + Send> Making<'_, B> {
             top_p: sampling.top_p,
             min_p: sampling.min_p,
             seed: sampling.seed,
-            frequency_penalty: penalties.frequency,
-            presence_penalty: penalties.presence,
-            repeat_penalty: penalties.repeat,
+            penalties,
             bias: sampling.bias.clone(),
         })?)
     }

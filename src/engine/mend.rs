@@ -10,8 +10,8 @@ use toolgate_infer::{
 };
 
 use super::automata::Side;
+use super::changes::effect_of;
 use super::local::{Making, State};
-use super::narrow::Narrower;
 use super::repeats::is_made;
 use super::{CallCheck, Fault, TurnEvent, place};
 use crate::Error;
@@ -20,7 +20,6 @@ use crate::Error;
 struct Wrong {
     why: String,
     place: Option<Range<usize>>,
-    narrower: Option<Narrower>,
 }
 
 /// What is carried from one try to the next.
@@ -70,9 +69,6 @@ impl<B: Backend + Send> Making<'_, B> {
         wrong: Wrong,
     ) -> Result<Option<Decoded>, Error> {
         let Some(place) = wrong.place else { return Ok(None) };
-        if let Some(narrower) = wrong.narrower {
-            return self.narrowed(state, &mut writer.sampler, before, place.start, &narrower, &wrong.why);
-        }
         writer.tried.add(before.text.get(..place.end).unwrap_or_default());
         let options = self.call_options();
         let (tried, stats) = (&writer.tried, &mut self.stats);
@@ -108,8 +104,7 @@ impl<B: Backend + Send> Making<'_, B> {
                     Some(at) => place::of_value(text, at.start, &fault.pointer),
                     None => place::of_spelled(text, from, &call.arguments, &fault.pointer),
                 };
-                let narrower = Narrower::of(check, call, calls);
-                return Some(Wrong { why: format!("{}: {}", call.name, fault.why), place, narrower });
+                return Some(Wrong { why: format!("{}: {}", call.name, fault.why), place });
             }
             // The next call stands behind this one: behind its arguments, or where its last value is.
             let last = || place::of_spelled(text, from, &call.arguments, "");
@@ -123,12 +118,7 @@ impl<B: Backend + Send> Making<'_, B> {
     fn repeated(&self, call: &ToolCall) -> Option<Fault> {
         let is_free = matches!(self.request.choice, ToolChoice::Auto | ToolChoice::Required);
         let is_settled = || is_made(self.request.settled, call, self.request.tools);
-        let reads = || {
-            self.request
-                .tools
-                .iter()
-                .any(|tool| tool.name.as_str() == call.name && tool.effect == Effect::Reads)
-        };
+        let reads = || effect_of(self.request.tools, &call.name) == Effect::Reads;
         let repeats = is_free && (self.request.open || self.request.retry) && reads() && is_settled();
         let (first, _) = call.arguments.iter().find(|_| repeats)?;
         let pointer = format!("/{}", place::step(first));

@@ -16,7 +16,6 @@ mod invented;
 mod load;
 mod local;
 mod mend;
-mod narrow;
 mod options;
 mod packs;
 mod place;
@@ -36,6 +35,9 @@ mod suited;
 mod tuning;
 mod underway;
 
+pub use answer::AnswerForm;
+#[cfg(feature = "serve")]
+pub(crate) use changes::effect_of;
 pub(crate) use changes::{KINDS, May, Wishes, is_to_ask, listed, p_change, unled};
 pub use check::{AnswerCheck, CallCheck, Fault};
 pub(crate) use choose::{Biases, Look, best, empty, held_to, is_weighed, mean, openings_of, weights};
@@ -64,7 +66,6 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use toolgate_chat::{ParsedTurn, RunEnd, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_grammar::Grammar;
 pub use toolgate_infer::{Cancel, Drafting, Forcing, Numerics, Untrained};
@@ -325,42 +326,6 @@ impl<'a> TurnRequest<'a> {
     pub(crate) fn looks_up(&self) -> bool {
         self.tools.iter().any(|tool| tool.lookup)
     }
-}
-
-/// What an answer is.
-///
-/// ```
-/// use toolgate::engine::{AnswerForm, Cancel, Engine, TurnRequest};
-/// # use std::sync::Arc;
-/// # use toolgate::engine::{LocalEngine, Options, Sampling};
-/// # use toolgate_chat::{Message, Transcript};
-/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
-/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("weather", "{\"rain\": true}");
-/// # let engine = LocalEngine::scripted(model, Options::default())?;
-/// # let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
-/// # let sampling = Sampling::default();
-///
-/// let schema = serde_json::json!({
-///     "type": "object", "properties": {"rain": {"type": "boolean"}}, "required": ["rain"],
-///     "additionalProperties": false
-/// });
-/// let answer = AnswerForm::Json(&schema);
-/// let request = TurnRequest { answer, ..TurnRequest::new(&transcript, &[], &sampling) };
-/// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
-/// assert_eq!(turn.parsed.content.as_deref(), Some(r#"{"rain": true}"#));
-/// # Ok::<(), toolgate::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum AnswerForm<'a> {
-    /// Text that holds no call.
-    #[default]
-    Text,
-    /// A value of this JSON Schema, under its grammar. Keys that the schema neither declares nor speaks of are not
-    /// written. What a grammar cannot hold (see [`Contract::checked`](toolgate_grammar::Contract::checked)) is
-    /// [`TurnRequest::answer_check`]'s to say.
-    Json(&'a Value),
-    /// A text of this grammar, in GBNF.
-    Grammar(&'a str),
 }
 
 /// What holds a turn to its form.

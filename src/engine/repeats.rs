@@ -8,7 +8,7 @@ use serde_json::Value;
 use toolgate_chat::{Effect, ToolCall, ToolChoice, ToolName, ToolSpec};
 
 use super::TurnRequest;
-use super::changes::is_offered;
+use super::changes::{effect_of, is_offered};
 use crate::words::{is_among, name_parts};
 
 /// What is said of a turn that is an answer for this reason.
@@ -59,10 +59,7 @@ pub(crate) fn without_repeats(calls: Vec<ToolCall>, request: &TurnRequest<'_>) -
 /// Whether a call would change what an earlier one of the run has made, and nothing was tried with it since: it replaces the very text
 /// that the other one put in, at the same place.
 fn changes_own(call: &ToolCall, request: &TurnRequest<'_>) -> bool {
-    let effect = |name: &str| {
-        let tool = request.tools.iter().find(|tool| tool.name.as_str() == name);
-        tool.map_or(Effect::Unknown, |tool| tool.effect)
-    };
+    let effect = |name: &str| effect_of(request.tools, name);
     if effect(&call.name) != Effect::Changes {
         return false;
     }
@@ -173,5 +170,8 @@ mod tests {
         assert!(is_left(&[&["!", "edit", "a", "1", "2"]], again), "it was not put in");
         assert!(!is_left(&[set, &["read", "a"]], again), "it reads what was put in");
         assert!(is_left(&[set, &["run"]], again), "a test may have failed");
+        // What is offered no more is told by its name.
+        assert!(!is_left(&[set, &["read_file", "a"]], again), "it reads what was put in");
+        assert!(is_left(&[set, &["bash"]], again), "nobody knows what that does");
     }
 }

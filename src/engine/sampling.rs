@@ -1,6 +1,7 @@
 //! How the tokens of a turn are drawn and bounded, in the words of its request.
 
 use serde::{Deserialize, Serialize};
+pub use toolgate_infer::Penalties;
 use toolgate_infer::TokenId;
 
 /// How tokens are drawn, and where an answer ends.
@@ -46,48 +47,6 @@ pub struct Sampling {
     /// What is added to the logits of single tokens. Default none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bias: Vec<(TokenId, f32)>,
-}
-
-/// What the tokens that an answer holds already are held back by. What stands in the prompt does not count.
-///
-/// ```
-/// use toolgate::engine::{Cancel, Engine, Penalties, Sampling, TurnRequest};
-/// # use std::sync::Arc;
-/// # use toolgate::engine::{LocalEngine, Options};
-/// # use toolgate_chat::{Message, Transcript};
-/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
-/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("laugh", "ha ha ha");
-/// # let engine = LocalEngine::scripted(model, Options::default())?;
-/// # let transcript = Transcript::new().with(Message::User("How do you laugh?".into()));
-///
-/// let penalties = Penalties { presence: 100.0, ..Penalties::default() };
-/// let sampling = Sampling { max_tokens: 8, penalties, ..Sampling::default() };
-/// let turn = engine.turn(&TurnRequest::new(&transcript, &[], &sampling), &Cancel::default(), &mut |_| {})?;
-/// let answer = turn.parsed.content.unwrap_or_default();
-/// assert!(answer.starts_with("ha") && answer.matches('h').count() == 1, "no token comes twice: {answer}");
-/// # Ok::<(), toolgate::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Penalties {
-    /// Taken off a token's logit for each time that it is there. Default 0.
-    pub frequency: f32,
-    /// Taken off the logit of a token that is there. Default 0.
-    pub presence: f32,
-    /// What the logit of a token that is there is divided by where it is positive, else multiplied. Default 1.
-    pub repeat: f32,
-}
-
-impl Default for Penalties {
-    fn default() -> Self {
-        Self { frequency: 0.0, presence: 0.0, repeat: 1.0 }
-    }
-}
-
-impl Penalties {
-    /// Whether they change nothing.
-    pub(crate) fn are_off(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 impl Default for Sampling {

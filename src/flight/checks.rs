@@ -20,9 +20,6 @@ pub struct Found {
     pub pointer: String,
     /// What was wrong with it.
     pub why: String,
-    /// The parameter that was written again, and the keywords that its grammar got for that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub narrower: Option<(String, Value)>,
 }
 
 impl Found {
@@ -57,14 +54,9 @@ impl CallCheck for Noting<'_> {
                 arguments: call.arguments.clone(),
                 pointer: fault.pointer.clone(),
                 why: fault.why.clone(),
-                narrower: self.check.narrower(call),
             });
         }
         Some(fault)
-    }
-
-    fn narrower(&self, call: &ToolCall) -> Option<(String, Value)> {
-        self.check.narrower(call)
     }
 }
 
@@ -80,10 +72,6 @@ impl Answering<'_> {
 impl CallCheck for Answering<'_> {
     fn fault(&self, call: &ToolCall) -> Option<Fault> {
         self.found(call).map(|found| Fault { pointer: found.pointer.clone(), why: found.why.clone() })
-    }
-
-    fn narrower(&self, call: &ToolCall) -> Option<(String, Value)> {
-        self.found(call)?.narrower.clone()
     }
 }
 
@@ -101,10 +89,6 @@ mod tests {
             let is_missing = call.arguments.get("path") == Some(&json!("none.txt"));
             is_missing.then(|| Fault { pointer: "/path".into(), why: "there is none".into() })
         }
-
-        fn narrower(&self, _: &ToolCall) -> Option<(String, Value)> {
-            Some(("path".into(), json!({"enum": ["a.txt"]})))
-        }
     }
 
     #[test]
@@ -121,7 +105,6 @@ mod tests {
         let found: Vec<Found> = serde_json::from_str(&text).unwrap();
         let answering = Answering(&found);
         assert_eq!(answering.fault(&wrong), first);
-        assert_eq!(answering.narrower(&wrong), Missing.narrower(&wrong));
         assert_eq!(answering.fault(&right), None);
     }
 }

@@ -6,10 +6,9 @@
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
-use serde_json::json;
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, Primer, Prompt, PromptOptions, RunEnd, ToolCall, ToolChoice, ToolFormat,
-    ToolName, ToolSpec, Transcript, TurnGrammar,
+    Dialogue, Message, ParsedTurn, Primer, Prompt, PromptOptions, RunEnd, ToolChoice, ToolFormat, ToolName,
+    ToolSpec, Transcript, TurnGrammar,
 };
 use toolgate_grammar::{Grammar, Limits, TokenId, TokenKind};
 use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
@@ -17,10 +16,10 @@ use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::engine::{
-    self, AnswerView, Biases, CallCheck, Cancel, Doubted, ECHOED, EXCUSED, KINDS, Known, May, Penalties,
-    REPEATED, REQUIRED, Sampling, Turn, TurnEvent, TurnRequest, Wishes, addition, best, empty, held_to,
-    in_place_of, instead, is_doubted, is_echo, is_to_ask, is_weighed, listed, lock, mean, openings_of,
-    p_change, unled, weights, without_repeats,
+    self, AnswerView, Biases, Cancel, Doubted, ECHOED, EXCUSED, KINDS, Known, May, Penalties, REPEATED,
+    REQUIRED, Sampling, Turn, TurnEvent, TurnRequest, Wishes, addition, best, empty, held_to, in_place_of,
+    instead, is_doubted, is_echo, is_to_ask, is_weighed, listed, lock, mean, openings_of, p_change, unled,
+    weights, without_repeats,
 };
 use crate::{Error, Kind};
 
@@ -182,8 +181,8 @@ impl Making<'_> {
             None if choice != request.choice => self.grammars(offered, &choice, None)?.call,
             None => None,
         };
-        let written = self.write(&prompt, held.as_ref().unwrap_or(call), None)?;
-        let (mut written, mut parsed) = self.mended(&prompt, offered, written)?;
+        let mut written = self.write(&prompt, held.as_ref().unwrap_or(call), None)?;
+        let mut parsed = self.read(&written);
         if let Some(others) = in_place_of(&parsed.calls, request, offered) {
             (self.events)(TurnEvent::Retry(REQUIRED.to_owned()));
             if let Some(grammar) = self.grammars(offered, &others, None)?.call {
@@ -209,51 +208,8 @@ impl Making<'_> {
         Ok(self.finish(written, parsed, decision))
     }
 
-    /// What was written, read. A single call with a value that is checked to be wrong is written again where it is known what
-    /// may stand there instead: what is in front of it stays, as it does with a local model (`engine::narrow`). A call that
-    /// is no better then stays as it was.
-    fn mended(
-        &mut self,
-        prompt: &Prompt,
-        offered: &[ToolSpec],
-        written: Written,
-    ) -> Result<(Written, ParsedTurn), Error> {
-        let parsed = self.read(&written);
-        let Some((grammar, why)) = self.narrower(offered, &written, &parsed) else {
-            return Ok((written, parsed));
-        };
-        (self.events)(TurnEvent::Retry(format!("{why}; that value is written again as one that is")));
-        let again = self.write(prompt, &grammar, None)?;
-        let read = self.read(&again);
-        let is_right =
-            |check: &dyn CallCheck| single(&again, &read).is_some_and(|call| check.fault(call).is_none());
-        let is_better = self.request.check.is_some_and(is_right);
-        Ok(if is_better { (again, read) } else { (written, parsed) })
-    }
-
     fn read(&self, written: &Written) -> ParsedTurn {
         self.server.dialogue().format().parse(&written.text, self.request.tools)
-    }
-
-    /// The grammar of the call that was written, but for a value that may be another; and what is wrong with that one.
-    fn narrower(
-        &self,
-        offered: &[ToolSpec],
-        written: &Written,
-        parsed: &ParsedTurn,
-    ) -> Option<(Grammar, String)> {
-        let (call, check) = (single(written, parsed)?, self.request.check?);
-        let fault = check.fault(call)?;
-        let (parameter, choices) = check.narrower(call)?;
-        let front = call.arguments.iter().take_while(|(name, _)| **name != parameter);
-        let tool = offered.iter().find(|tool| tool.name.as_str() == call.name)?;
-        let tool = front.fold(tool.with_grammar(&parameter, choices), |tool, (name, value)| {
-            tool.with_grammar(name, json!({"const": value}))
-        });
-        let choice = ToolChoice::Only(vec![tool.name.clone()]);
-        // Where no grammar comes of the choices, the call stays as it was written.
-        let grammar = self.grammars(&[tool], &choice, None).ok()?.call?;
-        Some((grammar, format!("{}: {}", call.name, fault.why)))
     }
 
     /// The answer, after calls from a view that holds the question and the results alone.
@@ -502,13 +458,6 @@ fn rest_of(format: &dyn ToolFormat, begun: &str) -> Result<Grammar, Error> {
         true => Ok(rest),
         false => Err(Error::input("no answer goes on from the one begun: it holds what begins a call")),
     }
-}
-
-/// The call of a turn that has one, and was not cut off.
-fn single<'c>(written: &Written, parsed: &'c ParsedTurn) -> Option<&'c ToolCall> {
-    let is_ended = matches!(written.stop, Some(StopReason::End | StopReason::Finished));
-    let [call] = parsed.calls.as_slice() else { return None };
-    is_ended.then_some(call)
 }
 
 /// Decides on the likeliest tokens alone: what is left of the probability counts as no call.

@@ -233,8 +233,4 @@ impl CallCheck for Asking<'_> {
     fn fault(&self, call: &ToolCall) -> Option<Fault> {
         self.verdict(call).fault
     }
-
-    fn narrower(&self, call: &ToolCall) -> Option<(String, serde_json::Value)> {
-        self.verdict(call).narrower
-    }
 }

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
+use crate::engine::effect_of;
 use crate::words::{holds_word, name_parts};
 
 /// The other tools that a failure of a tool names as what to do first: by a name that is no word of its own, or is written as the name
@@ -32,8 +33,7 @@ pub(super) fn advised<'a>(
 /// A conversation in which the changes that were refused are failures: not every API has a place for it, so the text has to tell. It
 /// names another tool as what to do first, in its first line; behind it may stand what is in a file.
 pub(super) fn with_refusals(transcript: Transcript, tools: &[ToolSpec]) -> Transcript {
-    let changes =
-        |name: &str| tools.iter().any(|tool| tool.name.as_str() == name && tool.effect == Effect::Changes);
+    let changes = |name: &str| effect_of(tools, name) == Effect::Changes;
     let is_refusal = |reply: &ToolReply| {
         let line = reply.content.trim_start().lines().next().unwrap_or_default();
         changes(&reply.name)
@@ -200,5 +200,8 @@ mod tests {
         assert!(!is_failure("edit", "a.py was changed; read_file shows it"));
         assert!(!is_failure("edit", "a.py was changed:\n# call read_file first"), "so stands in the file");
         assert!(!is_failure("read_file", "# call edit first, not read_file"));
+        // One that is offered no more is told by its name.
+        assert!(is_failure("write_file", "a.py has not been read. Use the read_file tool first to load it"));
+        assert!(!is_failure("list_files", "# call read_file first"));
     }
 }

@@ -10,6 +10,7 @@ use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
 use super::failures::{advised, share_a_text};
 use crate::agent::open::{self, Open};
+use crate::engine::effect_of;
 use crate::words::verbs;
 
 /// Where a conversation stands.
@@ -81,13 +82,7 @@ impl Midway {
 
 /// Whether a call of a tool changes something.
 fn changes(tools: &[ToolSpec], name: &str) -> bool {
-    effect(tools, name) == Effect::Changes
-}
-
-/// What a call of a tool does, as its definition or, where it is offered no more, its name tells.
-fn effect(tools: &[ToolSpec], name: &str) -> Effect {
-    let offered = tools.iter().find(|tool| tool.name.as_str() == name);
-    offered.map_or_else(|| verbs::effect(name), |tool| tool.effect)
+    effect_of(tools, name) == Effect::Changes
 }
 
 /// Whether a failure tells what to do instead: another tool ("Read it first"), or another value.
@@ -129,7 +124,7 @@ fn settled(tools: &[ToolSpec], calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec
     let mut settled: VecDeque<(&ToolCall, Settled)> = VecDeque::new();
     for (at, (call, reply)) in calls.iter().enumerate() {
         let Some(reply) = reply else { continue };
-        let effect = effect(tools, &call.name);
+        let effect = effect_of(tools, &call.name);
         match effect {
             Effect::Unknown => settled.clear(),
             Effect::Changes if !reply.is_error => {

@@ -4,7 +4,6 @@ pub(crate) mod excuse;
 mod notes;
 pub(crate) mod particular;
 pub(crate) mod results;
-#[cfg(any(feature = "serve", feature = "mcp"))]
 pub(crate) mod verbs;
 
 pub(crate) use notes::without_notes;

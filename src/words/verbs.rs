@@ -31,6 +31,7 @@ pub(crate) fn steps(tool: &str) -> bool {
 }
 
 /// Whether a tool of that name looks into what is the user's own: files, notes, mail.
+#[cfg(any(feature = "serve", feature = "mcp"))]
 pub(crate) fn looks_into_own(tool: &str) -> bool {
     let parts: Vec<String> = name_parts(tool).collect();
     match parts.as_slice() {
@@ -86,6 +87,7 @@ const FOUND: &str = "details history info lookup price search status";
 #[cfg(feature = "serve")]
 const PASSES: &str =
     "clock current elapsed log logs next now poll progress random recent state status tail time";
+#[cfg(any(feature = "serve", feature = "mcp"))]
 const OWN: &str = "calendar codebase contacts diary dir directories directory doc docs document documents email emails \
     file files folder folders inbox journal mail memories memory messages note notes project repo repository todo todos \
     workspace";

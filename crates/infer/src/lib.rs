@@ -58,7 +58,7 @@ pub use error::{Error, Kind, Overflow};
 pub use forced::canonical;
 pub use likelihood::Likelihood;
 pub use retry::{Other, Tried, decode_from, likeliest_other};
-pub use sampler::{Draw, Sampler, SamplerOptions};
+pub use sampler::{Draw, Penalties, Sampler, SamplerOptions};
 pub use session::{Cancel, Prefill, Progress, Session};
 pub use shelf::common_len;
 pub use states::States;

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
+use serde::{Deserialize, Serialize};
 use toolgate_grammar::TokenId;
 
 use crate::constraint::{Constraint, Mask};
@@ -46,12 +47,8 @@ pub struct SamplerOptions {
     pub min_p: f32,
     /// Where the random draws start.
     pub seed: u64,
-    /// Taken off a token's logit for each time that it stands in the turn already; negative values favour it. 0 is off.
-    pub frequency_penalty: f32,
-    /// Taken off the logit of a token that stands in the turn already. 0 is off.
-    pub presence_penalty: f32,
-    /// The logit of a token that stands in the turn already is divided by it where it is positive, else multiplied. 1 is off.
-    pub repeat_penalty: f32,
+    /// What tokens that stand in the turn already are made less likely by.
+    pub penalties: Penalties,
     /// Added to the logits of these tokens.
     pub bias: Vec<(TokenId, f32)>,
 }
@@ -64,11 +61,51 @@ impl Default for SamplerOptions {
             top_p: 1.0,
             min_p: 0.0,
             seed: 0,
-            frequency_penalty: 0.0,
-            presence_penalty: 0.0,
-            repeat_penalty: 1.0,
+            penalties: Penalties::default(),
             bias: Vec::new(),
         }
+    }
+}
+
+/// What tokens that stand in the turn already are made less likely by. What stands in the prompt does not count.
+///
+/// ```
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use toolgate_infer::{
+///     DecodeOptions, Free, Penalties, Sampler, SamplerOptions, Session, Vocabulary, decode, scripted::Scripted,
+/// };
+///
+/// let vocabulary = Arc::new(Vocabulary::bytes_only());
+/// let mut session = Session::new(Scripted::new(vocabulary.clone()).say("ha ha ha").holding(2));
+/// session.set_prompt_text("Laugh!")?;
+/// let penalties = Penalties { presence: 100.0, ..Penalties::default() };
+/// assert!(!penalties.are_off() && Penalties::default().are_off());
+/// let mut sampler = Sampler::new(&SamplerOptions { penalties, ..SamplerOptions::default() })?;
+/// let (mut free, options) = (Free::new(vocabulary), DecodeOptions { max_tokens: 8, ..DecodeOptions::default() });
+/// let turn = decode(&mut session, &mut free, &mut sampler, &options, &mut |_| ControlFlow::Continue(()))?;
+/// assert_eq!(turn.text.matches('h').count(), 1, "no token comes twice: {}", turn.text);
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Penalties {
+    /// Taken off a token's logit for each time that it is there; negative values favour it. Default 0.
+    pub frequency: f32,
+    /// Taken off the logit of a token that is there. Default 0.
+    pub presence: f32,
+    /// What the logit of a token that is there is divided by where it is positive, else multiplied. Default 1.
+    pub repeat: f32,
+}
+
+impl Default for Penalties {
+    fn default() -> Self {
+        Self { frequency: 0.0, presence: 0.0, repeat: 1.0 }
+    }
+}
+
+impl Penalties {
+    /// Whether they change nothing.
+    pub fn are_off(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -133,19 +170,20 @@ impl Sampler {
     ///
     /// # Errors
     /// [`Kind::Options`] for a negative or non-finite temperature, a `top_p` or `min_p` outside 0 to 1, or a penalty or bias that is
-    /// no number (a `repeat_penalty` has to be more than 0).
+    /// no number ([`Penalties::repeat`] has to be more than 0).
     pub fn new(options: &SamplerOptions) -> Result<Self, Error> {
         let fraction = |x: f32| (0.0..=1.0).contains(&x);
-        let numbers = [options.frequency_penalty, options.presence_penalty, options.repeat_penalty];
-        let mut numbers = numbers.into_iter().chain(options.bias.iter().map(|&(_, bias)| bias));
+        let Penalties { frequency, presence, repeat } = options.penalties;
+        let mut numbers =
+            [frequency, presence, repeat].into_iter().chain(options.bias.iter().map(|&(_, bias)| bias));
         let refused = if !options.temperature.is_finite() || options.temperature < 0.0 {
             Some(format!("temperature {}: it must be 0 or more", options.temperature))
         } else if !fraction(options.top_p) {
             Some(format!("top_p {}: it must be between 0 and 1", options.top_p))
         } else if !fraction(options.min_p) {
             Some(format!("min_p {}: it must be between 0 and 1", options.min_p))
-        } else if !numbers.all(f32::is_finite) || options.repeat_penalty <= 0.0 {
-            Some("penalties and biases must be numbers, and repeat_penalty more than 0".to_owned())
+        } else if !numbers.all(f32::is_finite) || repeat <= 0.0 {
+            Some("penalties and biases must be numbers, and the one for repetition more than 0".to_owned())
         } else {
             None
         };
@@ -177,8 +215,8 @@ impl Sampler {
 
     /// The logits to draw from behind a text of a turn: with the penalties of what it holds, and the biases.
     pub(crate) fn weighed<'a>(&mut self, logits: &'a [f32], text: &[DecodedToken]) -> Cow<'a, [f32]> {
-        let SamplerOptions { frequency_penalty, presence_penalty, repeat_penalty, bias, .. } = &self.options;
-        let penalizes = *frequency_penalty != 0.0 || *presence_penalty != 0.0 || *repeat_penalty != 1.0;
+        let SamplerOptions { penalties, bias, .. } = &self.options;
+        let penalizes = !penalties.are_off();
         if !penalizes && bias.is_empty() {
             return Cow::Borrowed(logits);
         }
@@ -195,8 +233,9 @@ impl Sampler {
             self.counted = text.len();
             for (&token, &times) in &self.seen {
                 let Some(logit) = logits.get_mut(token as usize) else { continue };
-                *logit = if *logit > 0.0 { *logit / repeat_penalty } else { *logit * repeat_penalty };
-                *logit -= frequency_penalty * times as f32 + presence_penalty;
+                let Penalties { frequency, presence, repeat } = penalties;
+                *logit = if *logit > 0.0 { *logit / repeat } else { *logit * repeat };
+                *logit -= frequency * times as f32 + presence;
             }
         }
         for &(token, bias) in bias {

@@ -43,17 +43,20 @@ pub struct LlamaBackend {
 struct Facts {
     context_len: usize,
     batch_len: usize,
+    /// Most tokens of a batch while others evaluate in the same context.
+    share_len: usize,
     exact_len: usize,
     noise: Option<f32>,
     state_key: Option<String>,
 }
 
 impl Facts {
-    fn of(context: &Context, batch_len: usize) -> Self {
+    fn of(context: &Context, share_len: usize) -> Self {
         Self {
             context_len: context.len,
-            batch_len,
-            exact_len: context.exact_len.min(batch_len),
+            batch_len: context.batch_len,
+            share_len,
+            exact_len: context.exact_len.min(share_len),
             noise: context.noise,
             state_key: context.state_key.clone(),
         }
@@ -79,8 +82,7 @@ impl LlamaBackend {
     /// A conversation with a context to itself.
     pub(crate) fn alone(model: &Model, options: &ContextOptions) -> std::result::Result<Self, Error> {
         let context = Context::new(model, options, 1)?;
-        let batch_len = context.batch_len;
-        let facts = Facts::of(&context, batch_len);
+        let facts = Facts::of(&context, context.batch_len);
         Ok(Self::at(Place::Alone(Box::new(context), Vec::new()), model, facts))
     }
 
@@ -95,7 +97,8 @@ impl LlamaBackend {
             return Err(Error::new(Kind::Context, message));
         }
         let context = Context::new(model, options, conversations)?;
-        // A part of a prompt leaves room in the batch for what others decode, and does not hold them up for long.
+        // A part of a prompt leaves room in the batch for what others decode, and does not hold them up for long. Where there are no
+        // others, it has the batch to itself.
         let facts = Facts::of(&context, (context.batch_len / SHARE).max(1));
         let further = context.costs.further(1);
         let lanes = Lanes::start(context, conversations).map_err(|error| {
@@ -172,7 +175,10 @@ impl Backend for LlamaBackend {
     }
 
     fn batch_len(&self) -> usize {
-        self.facts.batch_len
+        match &self.place {
+            Place::Beside { lane, .. } if !lane.is_alone() => self.facts.share_len,
+            _ => self.facts.batch_len,
+        }
     }
 
     fn exact_batch_len(&self) -> usize {

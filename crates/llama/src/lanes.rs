@@ -49,6 +49,13 @@ struct Job {
     logits: Vec<f32>,
 }
 
+impl Desk {
+    /// Whether no other conversation is in the middle of a turn.
+    fn is_alone(&self, lane: usize) -> bool {
+        self.busy.iter().all(|busy| *busy == lane)
+    }
+}
+
 impl Job {
     fn part(&self) -> Part<'_> {
         Part { sequence: self.sequence, after: self.after, tokens: &self.tokens, rows: self.rows }
@@ -231,6 +238,11 @@ impl Lane {
         }
     }
 
+    /// Whether nobody else evaluates in the context: no other conversation is in the middle of a turn.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.lanes.desk().is_alone(self.number)
+    }
+
     /// Takes back that something is to be waited for.
     pub(crate) fn rest(&self) {
         self.lanes.desk().busy.remove(&self.number);
@@ -247,5 +259,20 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         self.rest();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_is_alone_until_another_is_in_the_middle_of_a_turn() {
+        let alone = |busy: &[usize]| {
+            let busy = busy.iter().copied().collect();
+            Desk { busy, ..Desk::default() }.is_alone(1)
+        };
+        assert!(alone(&[]) && alone(&[1]));
+        assert!(!alone(&[0]) && !alone(&[1, 2]));
     }
 }

@@ -296,11 +296,7 @@ mod tests {
     const OWN_PROCESS: &str = "TOOLGATE_TEST_WITHOUT_DESCRIPTORS";
 
     #[test]
-    #[expect(
-        clippy::disallowed_methods,
-        clippy::disallowed_types,
-        reason = "the test in a process of its own"
-    )]
+    #[expect(clippy::disallowed_types, reason = "the test in a process of its own")]
     fn a_proxy_that_cannot_start_says_so_and_lets_go_of_its_line() {
         if std::env::var_os(OWN_PROCESS).is_some() {
             return without_descriptors();
@@ -313,7 +309,7 @@ mod tests {
         assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
     }
 
-    #[expect(clippy::disallowed_methods, reason = "descriptors that are in the way")]
+    #[expect(clippy::disallowed_types, reason = "descriptors that are in the way")]
     fn without_descriptors() {
         let limited = rustix::process::Resource::Nofile;
         let limit = rustix::process::Rlimit { current: Some(64), ..rustix::process::getrlimit(limited) };

@@ -119,13 +119,16 @@ fn who_sends_functions_gets_a_function_call() {
     assert!(!json!(chunks).to_string().contains("\"tool_calls\""));
 
     // The call and its result go back in the same form.
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384);
+    let telling = model.on("rain in Oslo", "It rains in Oslo.").on("Weather", "I do not know.");
+    let telling = start(scripted(telling, engine::Options::default()), None, Options::default());
     let messages = json!([
         {"role": "user", "content": "Weather"},
         {"role": "assistant", "content": null, "function_call": call},
         {"role": "function", "name": "get_weather", "content": "rain in Oslo"},
     ]);
-    let (_, told) =
-        post(&served, CHAT, &json!({"model": "scripted", "messages": messages, "functions": functions}));
+    let body = json!({"model": "scripted", "messages": messages, "functions": functions});
+    let (_, told) = post(&telling, CHAT, &body);
     assert_eq!(told["choices"][0]["message"]["content"], "It rains in Oslo.", "{told}");
     assert!(told.get("warnings").is_none(), "{told}");
     let chosen = chat("Hello", json!({"functions": functions, "function_call": {"name": "book"}}));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use toolgate_infer::scripted::Scripted;
 use toolgate_infer::{
-    DecodeOptions, Decoded, Drafting, Forcing, Free, Sampler, SamplerOptions, Session, TokenId, Vocabulary,
-    decode,
+    DecodeOptions, Decoded, Drafting, Forcing, Free, Penalties, Sampler, SamplerOptions, Session, TokenId,
+    Vocabulary, decode,
 };
 
 fn turn(script: &str, sampling: &SamplerOptions, options: &DecodeOptions) -> Decoded {
@@ -32,10 +32,11 @@ fn a_penalty_holds_back_what_the_turn_holds_and_not_what_the_prompt_does() {
     let plain = turn("abababab", &SamplerOptions::default(), &options);
     assert_eq!(plain.text, "abababab", "control");
     for sampling in [
-        SamplerOptions { presence_penalty: 100.0, ..SamplerOptions::default() },
-        SamplerOptions { frequency_penalty: 100.0, ..SamplerOptions::default() },
-        SamplerOptions { repeat_penalty: 1e6, ..SamplerOptions::default() },
+        Penalties { presence: 100.0, ..Penalties::default() },
+        Penalties { frequency: 100.0, ..Penalties::default() },
+        Penalties { repeat: 1e6, ..Penalties::default() },
     ] {
+        let sampling = SamplerOptions { penalties: sampling, ..SamplerOptions::default() };
         let decoded = turn("abababab", &sampling, &options);
         assert!(decoded.text.starts_with("ab"), "both stand in the prompt: {:?}", decoded.text);
         assert!(times(&decoded).into_values().max() < Some(3), "{:?}", decoded.text);
@@ -52,9 +53,9 @@ fn a_bias_bans_a_token() {
 
 #[test]
 fn penalized_turns_are_the_same_however_they_are_evaluated() {
-    for (frequency_penalty, temperature) in [(3.0, 0.0), (30.0, 0.0), (3.0, 0.9)] {
-        let sampling =
-            SamplerOptions { frequency_penalty, temperature, seed: 5, ..SamplerOptions::default() };
+    for (frequency, temperature) in [(3.0, 0.0), (30.0, 0.0), (3.0, 0.9)] {
+        let penalties = Penalties { frequency, ..Penalties::default() };
+        let sampling = SamplerOptions { penalties, temperature, seed: 5, ..SamplerOptions::default() };
         let with = |drafting, forcing| {
             turn(
                 "the cat and the hat",

@@ -164,3 +164,29 @@ fn every_sequence_of_every_conversation_has_the_whole_context() {
         }
     }
 }
+
+#[test]
+fn a_lone_prompt_takes_whole_batches_and_a_share_of_them_beside_others() {
+    let Some(model) = model("smollm2-135m", Load::All) else { return };
+    let prompt = tokens(&model, &TEXTS.join(" ").repeat(4));
+    let mut sessions = lanes(&model, 4);
+    let [one, other, ..] = sessions.as_mut_slice() else { panic!("four conversations") };
+    let longest = |session: &mut Session<LlamaBackend>| {
+        session.truncate(0).unwrap();
+        let (mut before, mut longest) = (0, 0);
+        session
+            .set_prompt(&prompt, 0, &Cancel::default(), &mut |progress| {
+                longest = longest.max(progress.done - before);
+                before = progress.done;
+            })
+            .unwrap();
+        longest
+    };
+    assert!(prompt.len() > 128, "more than two batches");
+    assert_eq!(longest(one), 64);
+    one.end_turn();
+    other.eval(&prompt[..3], Rows::Last).unwrap();
+    assert_eq!(longest(one), 16, "another conversation is in the middle of a turn");
+    other.end_turn();
+    assert_eq!(longest(one), 64, "its turn has ended");
+}
