@@ -9,7 +9,7 @@ use super::payload;
 use super::scan::{Found, Item};
 use super::source::{Cursor, Source};
 use super::{Pattern, Span};
-use super::{gemma, pythonic};
+use super::{gemma, pythonic, xml};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -105,7 +105,7 @@ pub(crate) fn functionary(cursor: Cursor<'_, '_>) -> Found {
     if !at.eat(">>>") {
         return Found::Text;
     }
-    named(cursor.place(), at).or_else(|| code(cursor.place(), at)).map_or(Found::Text, Found::Item)
+    named(cursor.place(), at, &[]).or_else(|| code(cursor.place(), at)).map_or(Found::Text, Found::Item)
 }
 
 /// `>>>python\n` and a program: the one tool whose argument is written raw.
@@ -132,11 +132,11 @@ pub(crate) fn may_open_text(source: &Source<'_>) -> bool {
 
 /// A text that is a tool's name, a line break and an object, and nothing else, or several of them with `>>>` between.
 pub(crate) fn named_at_start(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
-    let Some(mut item) = named(cursor.place(), cursor) else { return python_alone(cursor, tools) };
+    let Some(mut item) = named(cursor.place(), cursor, tools) else { return python_alone(cursor, tools) };
     let mut after = cursor.moved_to(item.span.end);
     after.skip_blank();
     while after.eat(">>>") {
-        let next = named(item.span.start, after)?;
+        let next = named(item.span.start, after, tools)?;
         after = after.moved_to(next.span.end);
         after.skip_blank();
         item.span = next.span;
@@ -169,7 +169,7 @@ pub(crate) fn named_on_a_line(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Fou
     let mut at = cursor;
     at.next();
     at.take_while(|c| c == ' ' || c == '\t');
-    match named(at.place(), at) {
+    match named(at.place(), at, tools) {
         Some(item) if item.calls.iter().all(|call| names::tool(tools, &call.name).is_some()) => {
             Found::Item(item)
         }
@@ -177,11 +177,11 @@ pub(crate) fn named_on_a_line(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Fou
     }
 }
 
-fn named(start: usize, cursor: Cursor<'_, '_>) -> Option<Item> {
+fn named(start: usize, cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
     let mut at = cursor;
     let mut repairs = Vec::new();
     if at.sees("call:") {
-        let call = gemma::call(&mut at, &mut repairs)?;
+        let call = gemma::call(&mut at, &mut repairs).filter(|_| at.ends_line())?;
         let span = Span { start, end: at.place() };
         return Some(Item::calls(span, vec![call], Some(Pattern::Gemma), repairs));
     }
@@ -189,6 +189,13 @@ fn named(start: usize, cursor: Cursor<'_, '_>) -> Option<Item> {
     let is_action = at.eat("Action:");
     at.take_while(|c| is_action && c == ' ');
     let name = pythonic::identifier(&mut at)?;
+    if at.sees("<arg_key>") {
+        let arguments = xml::pairs(&mut at, names::tool(tools, name), "", &mut repairs)?;
+        at.eat("</tool_call>");
+        let span = Span { start, end: at.place() };
+        let calls = vec![ToolCall::new(name, arguments)];
+        return Some(Item::calls(span, calls, Some(Pattern::Pairs), repairs));
+    }
     at.take_while(|c| c == ' ' || c == '\r');
     if !at.eat("\n") || (is_action && !at.eat("Action Input:")) {
         return None;

@@ -8,13 +8,15 @@ use super::{headed, names, typing};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 11] = [
     "name",
     "tool",
     "function",
     "tool_name",
     "function_name",
     "recipient_name",
+    "toolName",
+    "functionName",
     "call",
     "tool_call",
     "function_call",

@@ -10,7 +10,7 @@ use super::tag::Tag;
 use super::xml::NOISE;
 
 /// Openings inside a value that are followed; behind more of them nobody looks for its end.
-const DEPTH: usize = 8;
+const DEPTH: usize = 4;
 
 /// The tags of one way to write parameters.
 #[derive(Clone, Copy)]
@@ -59,15 +59,16 @@ pub(crate) fn end(cursor: Cursor<'_, '_>, tags: &Tags<'_>) -> Option<End> {
     // Who sets the value off from its tags by line breaks does so at its end as well.
     let mut first = cursor;
     first.take_while(|c| c == ' ' || c == '\r');
-    if first.sees("\n")
-        && let Some(end) = search(cursor, tags, true).filter(|end| end.is_closed)
-    {
-        return Some(end);
-    }
-    search(cursor, tags, false)
+    let is_ever_closed = cursor.find(&format!("</{}>", tags.value)).is_some();
+    let by_line = is_ever_closed && first.sees("\n");
+    let lines = by_line.then(|| search(cursor, tags, true, true)).flatten().filter(|end| end.is_closed);
+    let all = || search(cursor, tags, false, true).filter(|end| end.is_closed);
+    lines.or_else(|| is_ever_closed.then(all).flatten()).or_else(|| search(cursor, tags, false, false))
 }
 
-fn search(cursor: Cursor<'_, '_>, tags: &Tags<'_>, by_line: bool) -> Option<End> {
+/// Looks for the end: by tags on lines of their own, or by all; with `nests`, any tag of a value opens something, else only
+/// that of a parameter the tool has.
+fn search(cursor: Cursor<'_, '_>, tags: &Tags<'_>, by_line: bool, nests: bool) -> Option<End> {
     let mut open: Vec<String> = Vec::new();
     let mut unclosed = None;
     let is_ever_closed = cursor.find(&format!("</{}>", tags.value)).is_some();
@@ -107,7 +108,7 @@ fn search(cursor: Cursor<'_, '_>, tags: &Tags<'_>, by_line: bool) -> Option<End>
                 unclosed = Some(End { value: start.place(), next: start.place(), is_closed: false });
             }
             let is_call = part == Part::Call && !tag.is_special;
-            if is_call || part == Part::Value && (is_parameter || !open.is_empty()) {
+            if is_call || part == Part::Value && (nests || is_parameter || !open.is_empty()) {
                 if open.len() == DEPTH {
                     return unclosed;
                 }
@@ -151,7 +152,7 @@ impl Tags<'_> {
         loop {
             let before = at.place();
             skip(&mut at);
-            if at.is_end() || at.sees("```") {
+            if is_over(at) {
                 return After::Call(before);
             }
             let mut after = at;
@@ -168,7 +169,7 @@ impl Tags<'_> {
                 Some(Part::Value | Part::Next) => true,
                 Some(Part::Call) if tag.is_closing => self.may_end(at),
                 Some(Part::Call) => true,
-                None => tag.is_special,
+                None => tag.is_special && self.may_end(at),
             };
             return if goes_on { After::Call(before) } else { After::Text };
         }
@@ -183,11 +184,11 @@ impl Tags<'_> {
             let mut after = at;
             match Tag::read(&mut after) {
                 Some(tag) if is_of_call(&tag) && tag.is_closing => at = after,
-                Some(_) => return true,
-                None => break,
+                Some(tag) if is_of_call(&tag) => return true,
+                _ => break,
             }
         }
-        if at.is_end() || at.sees("```") {
+        if is_over(at) {
             return true;
         }
         let closing = format!("</{}>", self.value);
@@ -207,6 +208,14 @@ fn is_of_call(tag: &Tag<'_>) -> bool {
     let name = tag.plain();
     ["function", "invoke", "invocation"].iter().any(|word| name.starts_with(word))
         || payload::is_wrapper(&name)
+}
+
+/// Whether nothing follows but the end of the fence that may be around it all.
+fn is_over(cursor: Cursor<'_, '_>) -> bool {
+    let mut at = cursor;
+    at.eat("```");
+    at.skip_blank();
+    at.is_end()
 }
 
 fn skip(cursor: &mut Cursor<'_, '_>) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::json::{Dialect, Reader};
+use super::json::{self, Dialect, Reader};
 use super::pythonic::identifier;
 use super::repair::{Repair, RepairKind};
 use super::source::Cursor;
@@ -22,7 +22,7 @@ pub(crate) fn call(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>) -> Op
     if !at.eat("call:") && !at.eat(":") {
         return None;
     }
-    let name = identifier(&mut at)?;
+    let name = identifier(&mut at)?.trim_end_matches(':');
     let arguments = object(&mut at, repairs, DEPTH)?;
     *cursor = at;
     Some(ToolCall::new(name, arguments))
@@ -103,7 +103,9 @@ fn value(cursor: &mut Cursor<'_, '_>, repairs: &mut Vec<Repair>, depth: usize) -
             if cursor.sees("<") || bare.trim().is_empty() {
                 return None;
             }
-            Some(serde_json::from_str(bare.trim()).unwrap_or_else(|_| {
+            let value =
+                serde_json::from_str(bare.trim()).ok().filter(|value| json::is_exact(value, bare.trim()));
+            Some(value.unwrap_or_else(|| {
                 repairs.push(Repair { kind: RepairKind::UnquotedString, offset: start });
                 Value::from(bare.trim())
             }))

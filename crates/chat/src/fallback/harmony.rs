@@ -76,7 +76,7 @@ pub(crate) fn message(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
 pub(crate) fn end_of_message(cursor: Cursor<'_, '_>, closings: &[&str]) -> Option<usize> {
     let begins = ["<|start|>", "<|channel|>"].iter().any(|mark| cursor.sees(mark));
     let ends = ["<|return|>", "<|call|>"].iter().any(|mark| cursor.sees(mark));
-    (closings == [END] && (begins || ends)).then(|| cursor.place())
+    (closings.contains(&END) && (begins || ends)).then(|| cursor.place())
 }
 
 /// A message whose first token is part of the prompt: `to=functions.f<|channel|>…`.

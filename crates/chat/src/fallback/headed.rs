@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::payload::{Around, Payload, add, function, object, skip};
+use super::payload::{Around, Payload, add, function, is_wrapper, object, skip};
 use super::repair::{Repair, RepairKind};
 use super::source::Cursor;
 use super::tag::Tag;
@@ -33,8 +33,8 @@ pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mu
         return None;
     }
     let start = cursor.place();
-    let head = cursor.take_while(|c| !matches!(c, '<' | '{' | '[' | '\n' | '(' | '`'));
-    let mut name = head.trim();
+    let head = cursor.take_while(|c| !matches!(c, '<' | '{' | '[' | '\n' | '(' | '`' | '"'));
+    let mut name = head.trim().trim_end_matches(':');
     if name.is_empty() || name.len() > 256 {
         return None;
     }
@@ -79,7 +79,8 @@ pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mu
         return None;
     }
     let mut closing = *cursor;
-    let ends = Tag::read(&mut closing).is_some_and(|tag| tag.is_closing);
+    // The next call may begin where this one was not closed.
+    let ends = Tag::read(&mut closing).is_some_and(|tag| tag.is_closing || is_wrapper(&tag.plain()));
     if !ends || cursor.place() == start {
         return None;
     }

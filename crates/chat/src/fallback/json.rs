@@ -124,8 +124,9 @@ impl<'s, 'a> Reader<'s, 'a> {
 
     fn object(&mut self, depth: usize) -> Option<Map<String, Value>> {
         self.cursor.next()?;
+        let is_doubled = self.dialect == Dialect::Json && self.cursor.sees("{") && !self.cursor.sees("{{");
         self.skip_blank();
-        if self.cursor.sees("{") && !self.cursor.sees("{{") && self.dialect == Dialect::Json {
+        if is_doubled {
             return self.doubled(depth);
         }
         let mut object = Map::new();
@@ -275,10 +276,7 @@ impl<'s, 'a> Reader<'s, 'a> {
 
     /// The number, or its digits as a text where no number of JSON's readers holds all of them.
     fn exact(&mut self, value: Value, text: &str) -> Value {
-        let is_whole = text.trim_start_matches('-').chars().all(|c| c.is_ascii_digit());
-        let is_exact =
-            !is_whole || !value.is_f64() || value.as_f64().is_some_and(|float| format!("{float}") == text);
-        if is_exact { value } else { self.as_text(text) }
+        if is_exact(&value, text) { value } else { self.as_text(text) }
     }
 
     fn as_text(&mut self, number: &str) -> Value {
@@ -366,7 +364,9 @@ impl<'s, 'a> Reader<'s, 'a> {
         after.skip_blank();
         match after.peek() {
             None | Some(',' | ':' | '}' | ']' | '<') => true,
-            Some(')') => self.dialect == Dialect::Python,
+            // Other strings that it is put together with are none of ours, and the whole is no value.
+            Some(')' | '+' | '%' | '"' | '\'') if self.dialect == Dialect::Python => true,
+            Some(')') => false,
             Some('#') => self.dialect == Dialect::Json,
             Some('"') => self.dialect == Dialect::Json && opens_member(after),
             Some(_) => ["//", "/*", "```", "[/"].iter().any(|literal| after.sees(literal)),
@@ -440,6 +440,12 @@ fn opens_member(mut cursor: Cursor<'_, '_>) -> bool {
     let is_key = !key.is_empty() && cursor.eat("\"");
     cursor.skip_blank();
     is_key && cursor.sees(":")
+}
+
+/// Whether a value holds all digits of the whole number that a text is.
+pub(crate) fn is_exact(value: &Value, text: &str) -> bool {
+    let is_whole = text.trim_start_matches('-').chars().all(|c| c.is_ascii_digit());
+    !is_whole || !value.is_f64() || value.as_f64().is_some_and(|float| format!("{float}") == text)
 }
 
 /// Whether a text is spelled as a number of JSON, however large.

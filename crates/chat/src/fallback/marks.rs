@@ -36,7 +36,20 @@ const ONE_BAR: [&str; 10] = [
     "end_of_turn",
 ];
 /// Marks without bars that no prose holds.
-const PLAIN: [&str; 6] = ["start_of_turn", "end_of_turn", "eos", "bos", "eot", "pad"];
+const PLAIN: [&str; 10] = [
+    "start_of_turn",
+    "end_of_turn",
+    "start_function_response",
+    "eos",
+    "bos",
+    "eot",
+    "pad",
+    "sop",
+    "seed:eos",
+    "seed:bos",
+];
+/// Marks in brackets that no prose holds.
+const BRACKETS: [&str; 4] = ["[gMASK]", "[e~[", "]~b]ai", "]~!b["];
 /// Marks that a role follows.
 const ROLES: [&str; 4] = ["im_start", "start", "turn", "start_of_turn"];
 /// Longest name of a mark, in bytes.
@@ -60,6 +73,9 @@ pub(crate) fn after(cursor: Cursor<'_, '_>) -> Option<usize> {
         return edge_of_text(cursor);
     }
     let mut at = cursor;
+    if at.eat_any(&BRACKETS).is_some() {
+        return Some(at.place());
+    }
     let tag = Tag::read(&mut at)?;
     let body = cursor.source().slice(cursor.place() + 1, at.place().saturating_sub(1));
     if !is_mark(&tag, body) {
@@ -67,6 +83,8 @@ pub(crate) fn after(cursor: Cursor<'_, '_>) -> Option<usize> {
     }
     match tag.name {
         "start_header_id" => after_role(at, "<|end_header_id|>"),
+        "header_start" => after_role(at, "<|header_end|>"),
+        "start_of_role" => after_role(at, "<|end_of_role|>"),
         "open" | "close" => after_role(at, "<|sep|>"),
         name if ROLES.contains(&name) && !tag.is_closing => after_role(at, "\n"),
         _ => None,

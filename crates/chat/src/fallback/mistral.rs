@@ -71,12 +71,25 @@ fn listed(
     (!calls.is_empty()).then_some(calls)
 }
 
-/// `f[ARGS]{…}`, `f[CALL_ID]id[ARGS]{…}`, `f{…}`, or `f` alone at the end.
+/// `f[ARGS]{…}`, `f[CALL_ID]id[ARGS]{…}`, `f{…}`, or `f` alone at the end; further ones where they have their mark.
 fn named(
     cursor: &mut Cursor<'_, '_>,
     tools: &[ToolSpec],
     repairs: &mut Vec<Repair>,
 ) -> Option<Vec<ToolCall>> {
+    let mut calls = vec![one(cursor, tools, repairs)?];
+    loop {
+        let mut at = *cursor;
+        at.skip_blank();
+        if identifier(&mut at).is_none() || !(at.sees("[ARGS]") || at.sees("[CALL_ID]")) {
+            return Some(calls);
+        }
+        let Some(call) = one(cursor, tools, repairs) else { return Some(calls) };
+        calls.push(call);
+    }
+}
+
+fn one(cursor: &mut Cursor<'_, '_>, tools: &[ToolSpec], repairs: &mut Vec<Repair>) -> Option<ToolCall> {
     let mut at = *cursor;
     at.skip_blank();
     let name = identifier(&mut at)?;
@@ -98,8 +111,8 @@ fn named(
     };
     *cursor = at;
     let call = ToolCall::new(name, arguments);
-    Some(vec![match id.filter(|id| !id.is_empty()) {
+    Some(match id.filter(|id| !id.is_empty()) {
         Some(id) => call.with_id(id),
         None => call,
-    }])
+    })
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a name that is offered means itself; any other means an offered tool only by leaving parts out.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::typing;
 use crate::model::ToolCall;
@@ -33,19 +33,39 @@ pub(crate) fn tool<'t>(tools: &'t [ToolSpec], written: &str) -> Option<&'t ToolS
 
 /// The call under the name of the tool it means, lists and objects that were written as texts of JSON read.
 pub(crate) fn settle(mut call: ToolCall, tools: &[ToolSpec]) -> ToolCall {
+    call.arguments = without_itself(call.arguments, &call.name);
     let Some(tool) = tool(tools, &call.name) else { return call };
     if tool.name.as_str() != call.name {
         call.name = tool.name.as_str().to_owned();
     }
-    for (name, value) in &mut call.arguments {
-        let Value::String(text) = value else { continue };
+    call.arguments.retain(|name, value| {
+        let Value::String(text) = value else { return true };
         let schema = typing::property(Some(tool), name);
-        let kinds = schema.kinds();
-        if !kinds.string && text.trim_start().starts_with(['[', '{']) {
-            *value = schema.value(text);
+        if schema.kinds().string {
+            return true;
         }
-    }
+        if text.trim_start().starts_with(['[', '{']) {
+            *value = schema.value(text);
+        } else if text.is_empty() {
+            match schema.value_between(text) {
+                Some(nothing) => *value = nothing,
+                None => return false,
+            }
+        }
+        true
+    });
     call
+}
+
+/// The arguments of a call that was written once more where they belong: `{"name": "f", "arguments": {…}}` within a call of `f`.
+fn without_itself(mut arguments: Map<String, Value>, name: &str) -> Map<String, Value> {
+    let is_itself = arguments.len() == 2 && arguments.get("name").is_some_and(|own| own == name);
+    let key =
+        ["arguments", "parameters"].into_iter().find(|key| arguments.get(*key).is_some_and(Value::is_object));
+    match key.filter(|_| is_itself).and_then(|key| arguments.remove(key)) {
+        Some(Value::Object(inner)) => inner,
+        _ => arguments,
+    }
 }
 
 /// `f` of `functions_f`, which other separators make as well.

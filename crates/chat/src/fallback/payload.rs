@@ -246,6 +246,7 @@ pub(crate) fn is_wrapper(name: &str) -> bool {
         "functions",
         "python_tag",
         "python_start",
+        "tool_code",
         "tools_prefix",
         "start_action",
         "action_start",
@@ -256,6 +257,16 @@ pub(crate) fn is_wrapper(name: &str) -> bool {
         || (holds.iter().any(|word| name.contains(word)) && !inner.iter().any(|word| name.contains(word)))
 }
 
+/// The tool that a tag opens a call of.
+pub(crate) fn function_name(tag: &Tag<'_>) -> Option<String> {
+    let base = tag.plain();
+    let is_function = matches!(base.as_str(), "function" | "invoke" | "tool" | "call")
+        || (base.starts_with("function") && base.ends_with("name"))
+        || (base == "tool_call" && tag.attribute("name").is_some());
+    let is_name = |name: &String| !name.contains(['(', ')', '"']);
+    tag.value().filter(|_| is_function).filter(is_name)
+}
+
 /// The call of an opened `<function=f>` or `<invoke name="f">`, its closing included.
 pub(crate) fn function(
     cursor: &mut Cursor<'_, '_>,
@@ -264,9 +275,7 @@ pub(crate) fn function(
     repairs: &mut Vec<Repair>,
 ) -> Option<ToolCall> {
     let base = tag.plain();
-    let is_function = matches!(base.as_str(), "function" | "invoke" | "tool" | "call")
-        || (base.starts_with("function") && base.ends_with("name"));
-    let name = tag.value().filter(|_| is_function)?;
+    let name = function_name(tag)?;
     let tool = names::tool(around.tools, &name);
     let by_attribute = !tag.attributes.starts_with('=') || base.ends_with("name");
     let values = Values { keeps_breaks: around.values.keeps_breaks || by_attribute };

@@ -17,7 +17,7 @@ pub(crate) fn or_call(cursor: Cursor<'_, '_>, item: Item) -> Found {
         _ if is_token => false,
         _ if is_in_table_or_quote(cursor) => true,
         Some(Pattern::Json | Pattern::JsonInText) => !is_set_off(cursor, after),
-        _ => cursor.sees("<") && is_within_sentence(cursor, after),
+        _ => (cursor.sees("<") || cursor.sees("functools")) && is_within_sentence(cursor, after),
     };
     if is_spoken_of { Found::Skip(item.span.end) } else { Found::Item(item) }
 }
@@ -25,9 +25,15 @@ pub(crate) fn or_call(cursor: Cursor<'_, '_>, item: Item) -> Found {
 /// Whether JSON stands on lines of its own, or in a row with other calls.
 fn is_set_off(cursor: Cursor<'_, '_>, after: Cursor<'_, '_>) -> bool {
     let source = cursor.source();
-    let follows_another = source.edge() > 0 && source.edge() == cursor.place();
-    let precedes_another = after.sees("{");
-    follows_another || precedes_another || (cursor.begins_line() && after.ends_line())
+    let edge = source.edge();
+    let follows_another = edge > 0 && source.slice(edge, cursor.place()).trim().is_empty();
+    let is_separated = source.slice(cursor.place(), after.place()).trim_end().ends_with([',', ';']);
+    let mut next = after;
+    next.take_while(|c| c == ' ');
+    let precedes_another = next.sees("{");
+    follows_another
+        || (is_separated && precedes_another)
+        || (cursor.begins_line() && (precedes_another || after.ends_line()))
 }
 
 fn is_in_table_or_quote(cursor: Cursor<'_, '_>) -> bool {
@@ -35,17 +41,26 @@ fn is_in_table_or_quote(cursor: Cursor<'_, '_>) -> bool {
     before.starts_with('|') || (before.starts_with('>') && !before.starts_with(">>>"))
 }
 
-/// Whether a sentence goes on around what stands here: a word or a quote before it on its line, and behind it a small letter,
-/// the quote, or what ends a sentence or a part of it.
+/// Whether a sentence goes on around what stands here: it is in quotes or brackets; or a stop follows it that is not its own; or
+/// words stand on both sides, and the second ones begin no sentence.
 pub(crate) fn is_within_sentence(cursor: Cursor<'_, '_>, after: Cursor<'_, '_>) -> bool {
     let Some(before) = cursor.line_so_far().trim_end().chars().next_back() else { return false };
+    if OPENING.contains(before) {
+        return true;
+    }
     let mut behind = after;
     behind.take_while(|c| c == ' ' || c == '\t');
-    let Some(next) = behind.peek() else { return false };
-    let is_quote = |c: char| matches!(c, '"' | '\'' | '“' | '”' | '«' | '»' | '(' | ')');
-    if is_quote(before) {
-        return is_quote(next);
+    let Some(next) = behind.peek().filter(|c| *c != '\n' && *c != '\r') else { return false };
+    if CLOSING.contains(next) {
+        return true;
     }
-    let goes_on = next.is_lowercase() || matches!(next, '.' | ',' | ';' | ':' | '?' | '!' | ')');
-    (before.is_alphanumeric() || before == ',') && goes_on
+    let has_stop = STOPS.contains(before);
+    !has_stop && next.is_alphanumeric() && !next.is_uppercase()
 }
+
+/// What opens a quotation or a bracket.
+const OPENING: &str = "\"'“„”‘‚«»‹›「『（(";
+/// What a sentence has behind its words.
+const CLOSING: &str = ".,;:!?…)]\"'”“’»«›」』）】。、，；：！？—–-";
+/// What ends a sentence, or announces something.
+const STOPS: &str = ".:!?…。：！？";

@@ -19,7 +19,7 @@ pub(crate) enum Closing {
 }
 
 /// What closes reasoning in one format or another.
-const CLOSINGS: [&str; 9] = [
+const CLOSINGS: [&str; 13] = [
     "</think>",
     "</thinking>",
     "</thought>",
@@ -29,6 +29,10 @@ const CLOSINGS: [&str; 9] = [
     "[/THINK]",
     "<|END_THINKING|>",
     "<channel|>",
+    "<|end|>",
+    "<|inner_suffix|>",
+    "<|end_of_thought|>",
+    "</thoughts>",
 ];
 
 impl Closing {
@@ -165,12 +169,15 @@ pub(crate) fn found(
         "end_thinking" => return Some(Found::Reasoned(after.place())),
         "channel" if tag.is_special && !tag.is_closing => "<channel|>".to_owned(),
         "channel" if tag.is_special => return Some(Found::Reasoned(after.place())),
+        "begin_of_thought" => "<|end_of_thought|>".to_owned(),
         "inner_prefix" => "<|inner_suffix|>".to_owned(),
         _ => return None,
     };
     let end = after.place();
     if tag.is_closing {
-        let is_spoken_of = !tag.is_special && quoted::is_within_sentence(cursor, after);
+        let is_spoken_of = !tag.is_special
+            && cursor.line_so_far().ends_with(char::is_whitespace)
+            && quoted::is_within_sentence(cursor, after);
         return Some(if is_spoken_of { Found::Skip(end) } else { Found::Reasoned(end) });
     }
     if !tag.is_special && !cursor.begins_line() {

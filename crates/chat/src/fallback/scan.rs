@@ -86,6 +86,10 @@ pub(crate) struct Scan {
     pub(crate) reasoned: bool,
     /// Whether anything was said yet.
     pub(super) has_spoken: bool,
+    /// Where the last part ended that is no content.
+    edge: usize,
+    /// Whether the answer was opened by a tag, which has to be closed.
+    is_wrapped: bool,
 }
 
 impl Scan {
@@ -96,8 +100,7 @@ impl Scan {
 
     /// Goes on as far as the text that has arrived decides.
     pub(crate) fn run(&mut self, source: &Source<'_>, tools: &[ToolSpec]) {
-        let edge = self.items.iter().rfind(|item| item.kind != Kind::Thought);
-        source.set_edge(edge.map_or(0, |item| item.span.end));
+        source.set_edge(self.edge);
         while self.at < source.len() && !source.is_exhausted() {
             source.reset();
             let held = match self.mode.clone() {
@@ -126,7 +129,7 @@ impl Scan {
         if self.at >= source.len() {
             return false;
         }
-        let found = found_at(cursor, tools);
+        let found = self.answer_tag(cursor).unwrap_or_else(|| found_at(cursor, tools));
         if source.looked_past() {
             return true;
         }
@@ -167,12 +170,25 @@ impl Scan {
         false
     }
 
+    /// The tag around an answer that follows reasoning, or its end.
+    fn answer_tag(&mut self, cursor: Cursor<'_, '_>) -> Option<Found> {
+        let opens = self.has_reasoned && !self.has_spoken && cursor.sees("<response>");
+        let closes = self.is_wrapped && cursor.sees("</response>");
+        if !opens && !closes {
+            return None;
+        }
+        self.is_wrapped = opens;
+        let length = if opens { "<response>".len() } else { "</response>".len() };
+        Some(Found::Item(Item::mark(cursor.place(), cursor.place() + length)))
+    }
+
     pub(super) fn push(&mut self, mut item: Item, source: &Source<'_>, tools: &[ToolSpec]) {
         item.calls = item.calls.into_iter().map(|call| names::settle(call, tools)).collect();
         self.at = item.span.end;
         // Where a thought is told in pieces, a piece of it ends nothing.
         if item.kind != Kind::Thought {
-            source.set_edge(self.at);
+            self.edge = self.at;
+            source.set_edge(self.edge);
         }
         self.items.push(item);
     }
@@ -208,7 +224,7 @@ pub(super) fn after_blanks(cursor: Cursor<'_, '_>) -> usize {
 }
 
 fn is_mark(c: char) -> bool {
-    matches!(c, '<' | '[' | '{' | '`' | ']' | '>' | 'f' | 't')
+    matches!(c, '<' | '[' | '{' | '`' | '~' | ']' | '>' | 'f' | 't')
 }
 
 /// The calls here, or a wrapper that holds none.
@@ -240,7 +256,8 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
             found => found,
         },
         '{' => bare::object(cursor, tools),
-        '`' => backticks(cursor, tools),
+        '`' => ticks(cursor, '`', tools),
+        '~' if cursor.sees("~~~") => ticks(cursor, '~', tools),
         ']' if cursor.sees(super::xml::NOISE) => {
             let mut inner = cursor;
             inner.eat(super::xml::NOISE);
@@ -263,6 +280,10 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         Found::Item(item) if item.kind == Kind::Calls && !item.calls.is_empty() => {
             quoted::or_call(cursor, item)
         }
+        Found::Text if matches!(mark, '[' | ']') => match marks::after(cursor) {
+            Some(end) => Found::Item(Item::mark(cursor.place(), end)),
+            None => Found::Text,
+        },
         found => found,
     }
 }
@@ -332,6 +353,9 @@ pub(super) fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     {
         return wrapped(start, at, &tag, &name, tools);
     }
+    if payload::function_name(&tag).is_some() {
+        return unusable(start, at, &tag);
+    }
     Found::Text
 }
 
@@ -366,11 +390,13 @@ fn unusable(start: usize, inside: Cursor<'_, '_>, tag: &Tag<'_>) -> Found {
     content.skip_blank();
     let is_json = content.sees("{") || content.sees("[");
     let mut end = inside;
-    let closing = format!("</{}>", tag.name);
+    // `<|name>` is closed by `<name|>`.
+    let source = inside.source();
+    let is_half = tag.is_special && !source.slice(start, inside.place()).ends_with("|>");
+    let closing = if is_half { format!("<{}|>", tag.name) } else { format!("</{}>", tag.name) };
     if end.take_until(&closing).is_none() {
         return Found::Text;
     }
-    let source = inside.source();
     // Another one that opens before it is closed is read by itself.
     if let Some(next) = inside.find(&format!("<{}>", tag.name)).filter(|next| *next < end.place()) {
         let is_meant = is_json && source.at(start).begins_line();
@@ -384,7 +410,7 @@ fn unusable(start: usize, inside: Cursor<'_, '_>, tag: &Tag<'_>) -> Found {
     let is_meant = match (begins_line, ends_line) {
         (true, true) => true,
         (false, false) => false,
-        _ => is_json && !holds_no_text,
+        _ => (is_json && !holds_no_text) || is_half,
     };
     if !is_meant {
         return Found::Text;
@@ -397,9 +423,9 @@ fn dropped(start: usize, end: usize) -> Item {
 }
 
 /// A fence or inline code.
-fn backticks(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+fn ticks(cursor: Cursor<'_, '_>, tick: char, tools: &[ToolSpec]) -> Found {
     let mut at = cursor;
-    let ticks = at.take_while(|c| c == '`');
+    let ticks = at.take_while(|c| c == tick);
     if ticks.len() < 3 {
         // Code within a line: what it mentions is not said.
         let mut inner = at;

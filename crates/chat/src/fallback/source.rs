@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 /// Looks that are paid for each byte of text: ordinary texts take two or three, floods of marks some twenty.
-const FUEL_PER_BYTE: u64 = 48;
+const FUEL_PER_BYTE: u64 = 64;
 /// Needles whose next place is remembered.
 const REMEMBERED: usize = 48;
 /// Bytes of a line that are looked back at.

@@ -108,7 +108,11 @@ impl<'a> Tag<'a> {
             let stands_alone = before.chars().next_back().is_none_or(|c| !c.is_alphanumeric() && c != '_');
             let Some(value) = rest.trim_start().strip_prefix('=').filter(|_| stands_alone) else { continue };
             let value = value.trim_start();
-            let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+            let Some(quote) = value.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
+                // Without quotes, it goes on to the next blank.
+                let bare = value.split(char::is_whitespace).next().filter(|bare| !bare.is_empty());
+                return bare.map(str::to_owned);
+            };
             let inner = value.get(1..)?;
             return inner.split(quote).next().map(str::to_owned);
         }

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::json::{Dialect, Reader};
+use super::json::{self, Dialect, Reader};
 use super::source::Source;
 use crate::parameters::resolve;
 use crate::spec::ToolSpec;
@@ -232,6 +232,7 @@ impl<'t> Schema<'t> {
         let trimmed = raw.trim();
         if let Ok(value) = serde_json::from_str::<Value>(trimmed)
             && kinds.admits(&value)
+            && json::is_exact(&value, trimmed)
         {
             return value;
         }

@@ -63,7 +63,7 @@ pub(crate) fn arguments(
             arguments.insert(parameter.name, value);
             continue;
         }
-        let raw = raw_value(cursor, &tag, tool, values, repairs)?;
+        let raw = raw_value(cursor, &tag, (tool, schema), values, repairs)?;
         let value = match parameter.is_text {
             Some(true) => Some(Value::String(typing::text(raw))),
             Some(false) if !schema.is_known() => {
@@ -215,8 +215,7 @@ pub(crate) fn pairs(
             Some(value) => Some(value),
             None => {
                 let end = delimited::end(*cursor, &tags)?;
-                let raw = taken(cursor, end, repairs);
-                schema.value_between(if end.is_closed { raw } else { raw.trim_end() })
+                schema.value_between(taken(cursor, end, &close, (tool, schema), repairs)?)
             }
         };
         arguments.extend(value.map(|value| (key.to_owned(), value)));
@@ -280,21 +279,33 @@ impl Parameter {
     }
 }
 
-/// The text up to an end, where reading goes on.
-fn taken<'a>(cursor: &mut Cursor<'_, 'a>, end: End, repairs: &mut Vec<Repair>) -> &'a str {
+/// The text up to an end, where reading goes on. None where it holds a closing tag of values, and the parameter takes no text
+/// or is none of the tool's: the tag is rather that of another value.
+fn taken<'a>(
+    cursor: &mut Cursor<'_, 'a>,
+    end: End,
+    closing: &str,
+    (tool, schema): (Option<&ToolSpec>, Schema<'_>),
+    repairs: &mut Vec<Repair>,
+) -> Option<&'a str> {
     let raw = cursor.source().slice(cursor.place(), end.value);
-    if !end.is_closed {
-        repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: end.value });
+    let is_text = tool.is_none() || (schema.is_known() && schema.kinds().string);
+    if !is_text && raw.contains(closing) {
+        return None;
     }
     *cursor = cursor.moved_to(end.next);
-    raw
+    if end.is_closed {
+        return Some(raw);
+    }
+    repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: end.value });
+    Some(raw.trim_end())
 }
 
 /// The text up to the closing of a parameter's tag; without one, up to the next parameter or the end of the call.
 fn raw_value<'a>(
     cursor: &mut Cursor<'_, 'a>,
     tag: &Tag<'_>,
-    tool: Option<&ToolSpec>,
+    (tool, schema): (Option<&ToolSpec>, Schema<'_>),
     values: Values,
     repairs: &mut Vec<Repair>,
 ) -> Option<&'a str> {
@@ -323,7 +334,7 @@ fn raw_value<'a>(
     };
     let end =
         delimited::end(*cursor, &Tags { value: name, next: tag.full_name(), is_parameter: &is_parameter })?;
-    let raw = taken(cursor, end, repairs);
+    let raw = taken(cursor, end, &format!("</{name}>"), (tool, schema), repairs)?;
     if values.keeps_breaks {
         return Some(raw);
     }

@@ -48,6 +48,13 @@ fn thoughts_are_apart() {
             Some("Yes."),
         ),
         ("final<|message|>Yes.<|return|>", None, Some("Yes.")),
+        ("We greet them</think>hello there", Some("We greet them"), Some("hello there")),
+        ("<think>Hm.</think><response>Yes.</response>", Some("Hm."), Some("Yes.")),
+        (
+            "<|begin_of_thought|>Hm.<|end_of_thought|><|begin_of_solution|>Yes.<|end_of_solution|>",
+            Some("Hm."),
+            Some("Yes."),
+        ),
         // The server left the tokens out.
         ("analysisHm.assistantfinalYes.", Some("Hm."), Some("Yes.")),
     ] {
@@ -89,6 +96,11 @@ fn control_tokens_go() {
         " to=user<|message|>Yes.<|eot|>",
         "<｜Assistant｜>Yes.<｜end▁of▁sentence｜>",
         "<|some_new_token|>Yes.",
+        "<|start_of_role|>assistant<|end_of_role|>Yes.<|end_of_text|>",
+        "<|header_start|>assistant<|header_end|>\n\nYes.<|eot|>",
+        "[gMASK]<sop>Yes.",
+        "Yes.[e~[",
+        "Yes.<seed:eos>",
     ] {
         check(text, &[], json!([]), Some("Yes."));
     }
@@ -104,6 +116,7 @@ fn a_text_that_begins_inside() {
         ("Hm.</think>Yes.", Some("Hm."), Some("Yes.")),
         ("Hm.[/THINK]Yes.", Some("Hm."), Some("Yes.")),
         ("Hm. <think>So.</think>Yes.", Some("Hm. <think>So."), Some("Yes.")),
+        ("Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>", Some("Hm."), Some("Yes.")),
     ] {
         let found = extract_inside_reasoning(text, &[]);
         assert_eq!((found.reasoning.as_deref(), found.content.as_deref()), (thought, content), "{text}");

@@ -58,6 +58,10 @@ fn texts() -> Vec<String> {
         "it closes with ]]> there",
         "</think> is no end here, nor is <think>",
         "{\"a\": \"</tool_call>\"}",
+        "```\n<parameter=q>\nv\n</parameter>\n```\nend",
+        "```xml\nx</parameter>\n```\nand y</arg_value>\n```\nend",
+        "a\n</parameter>\n</function>\n<p>x</p>",
+        "</arg_value></tool_call><br>more",
     ]
     .map(str::to_owned)
     .to_vec();
@@ -96,6 +100,10 @@ fn no_value_is_cut_where_nobody_knows_its_end() {
     let unclear = [
         // The second parameter, or a line of the first one's text?
         WAYS[0].1("one\n<parameter=file>\ntwo"),
+        // A parameter that takes no text, or another part of the first one's text?
+        "<tool_call>\n<function=save>\n<parameter=text>\nSo:\n</parameter>\n<parameter=width>\n1\n</parameter>\nis it\n</parameter>\n<parameter=file>\nx.md\n</parameter>\n</function>\n</tool_call>".to_owned(),
+        // The same without a wrapper.
+        "<function=save>\n<parameter=text>\none\n</parameter>\n</parameter>\n</function>".to_owned(),
         // Closed twice on two lines: the first may be the text's own.
         "<tool_call>\n<function=save>\n<parameter=text>\none\n</parameter>\n</parameter>\n</function>\n</tool_call>".to_owned(),
     ];
@@ -136,6 +144,13 @@ fn tags_that_are_missing_or_too_many() {
         "{\"call\": {\"name\": \"save\", \"arguments\": {\"text\": \"tea\"}}}".to_owned(),
         "{\"save\": {\"text\": \"tea\"}}".to_owned(),
         "save(text=\"tea\")".to_owned(),
+        "<|tool_call>call:save\"{\\\"text\\\": \\\"tea\\\"}\"<tool_call|>".to_owned(),
+        "<|tool_call>call:save:{text:<|\"|>tea<|\"|>}<tool_call|>".to_owned(),
+        "<function=save>{\"name\": \"save\", \"arguments\": {\"text\": \"tea\"}}</function>".to_owned(),
+        "<function=save>\n<parameter=text>\ntea\n</function>".to_owned(),
+        "<invoke name=save><parameter name=text>tea</parameter></invoke>".to_owned(),
+        "<tool_call name=\"save\">{\"text\": \"tea\"}</tool_call>".to_owned(),
+        "save<arg_key>text</arg_key><arg_value>tea</arg_value></tool_call>".to_owned(),
         "<tool_call>\n<function>save</function>\n{\"text\": \"tea\"}\n</tool_call>".to_owned(),
         "```tool_code\nprint(save(text=\"tea\"))\n```".to_owned(),
         "```tool_code\nanswer = save(text=\"tea\")\nprint(answer)\n```".to_owned(),
@@ -143,8 +158,17 @@ fn tags_that_are_missing_or_too_many() {
         check(&text, &tools(), tea.clone(), None);
     }
     check("<tool_call>clock</arg_value></tool_call>", &tools(), json!([["clock", {}]]), None);
+    let two = json!([["clock", {}], ["save", {"text": "tea"}]]);
+    for text in [
+        "<tool_call>clock\n<tool_call>save<arg_key>text</arg_key><arg_value>tea</arg_value></tool_call>",
+        "[TOOL_CALLS]clock[ARGS]{}save[ARGS]{\"text\": \"tea\"}",
+        "{\"name\": \"clock\", \"arguments\": {}} {\"name\": \"save\", \"arguments\": {\"text\": \"tea\"}}",
+    ] {
+        check(text, &tools(), two.clone(), None);
+    }
     // Nothing of this is a call where the tool, or a parameter, is not offered.
     for text in [
+        "[save(text=\"te\" + \"a\")]",
         "{\"call\": \"save\", \"width\": 3}",
         "{\"call\": \"911\", \"text\": \"tea\"}",
         "{\"save\": {\"width\": 3}}",
@@ -264,6 +288,15 @@ fn numbers_that_no_number_holds() {
             check(&call(number), &[], json!([["set", {"n": expected}]]), None).repairs.is_empty(),
             "{number}"
         );
+    }
+    let long = "12345678901234567890123";
+    for text in [
+        format!("<function=set>\n<parameter=n>\n{long}\n</parameter>\n</function>"),
+        format!("<tool_call>set\n<arg_key>n</arg_key>\n<arg_value>{long}</arg_value>\n</tool_call>"),
+        format!("<|tool_call>call:set{{n:{long}}}<tool_call|>"),
+    ] {
+        let set = ToolSpec::new("set", "", json!({"properties": {"n": {"type": "integer"}}})).unwrap();
+        check(&text, &[set], json!([["set", {"n": long}]]), None);
     }
     // At the end of a text, digits may be missing.
     for cut in [
