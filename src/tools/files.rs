@@ -364,9 +364,9 @@ impl Tool for FileTool {
             // With no file there and none named, every path is as wrong as any other.
             let paths = paths.concat();
             let is_known = !(paths.is_empty() && open.is_empty() && named.missing.is_empty());
-            // Nothing comes of a look at what is not there.
-            let choices = match self.effect {
-                Effect::Reads => said.with_named_paths(paths, open),
+            // Nothing comes of a file that is not there; a directory has no ending that would tell its name from a word.
+            let choices = match self.paths {
+                Paths::Files => said.with_named_paths(paths, open),
                 _ => said.with_paths(paths, open),
             };
             is_known.then_some(("path", choices)).into_iter().collect()

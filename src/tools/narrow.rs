@@ -421,7 +421,7 @@ impl Said {
         self.among(paths, open, |word| is_pathlike(word) || !(names_paths || is_no_name(word)))
     }
 
-    /// The same for a tool that only looks: of what is not there, only what a user wrote as a path, which has a slash or an
+    /// The same for a tool that reads files: of what is not there, only what a user wrote as a path, which has a slash or an
     /// ending or is quoted. Another word is none, though it could be a name.
     ///
     /// ```

@@ -183,6 +183,10 @@ impl<'t> Cursor<'t> {
             // Ours alone: texts that <text> cannot write, such as [TOOL_CALLS]. llama.cpp looks for a token of
             // this very spelling, finds none and refuses the grammar, so that it is never read as something else.
             let text = self.literal()?;
+            if text.is_empty() {
+                let error = self.syntax(open, "a token without a text is none");
+                return Err(error.hint("write the token's text between the quotes, or leave it out"));
+            }
             return match self.eat(">") {
                 true => Ok(TokenMatch { negated, name: TokenName::Text(text) }),
                 false => Err(self.syntax(open, "token is never closed").hint("it ends with \">")),
