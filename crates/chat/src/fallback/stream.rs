@@ -44,6 +44,13 @@ impl Stream {
     }
 
     /// As [`new`](Self::new), for a text that begins inside reasoning, since the prompt had opened it.
+    ///
+    /// ```
+    /// # use toolgate_chat::{Event, fallback::Stream};
+    /// let mut stream = Stream::inside_reasoning(&[]);
+    /// assert_eq!(stream.push(b"Noon, I think."), [Event::Reasoning("Noon, I think.".to_owned())]);
+    /// assert_eq!(stream.finish().1.content, None);
+    /// ```
     pub fn inside_reasoning(tools: &[ToolSpec]) -> Self {
         Self { scan: Scan::inside_reasoning(), ..Self::new(tools) }
     }

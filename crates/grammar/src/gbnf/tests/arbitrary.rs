@@ -33,7 +33,7 @@ fn ranges() -> impl Strategy<Value = Vec<(char, char)>> {
 fn token() -> impl Strategy<Value = Expr> {
     let name = prop_oneof![
         any::<u32>().prop_map(TokenName::Id),
-        text().prop_map(TokenName::Text),
+        text().prop_filter("a token has a text", |text| !text.is_empty()).prop_map(TokenName::Text),
         "<[a-z|]{0,5}>".prop_map(TokenName::Text),
     ];
     (any::<bool>(), name).prop_map(|(negated, name)| Expr::Token(TokenMatch { negated, name }))
