@@ -7,7 +7,7 @@
 use super::payload;
 use super::source::Cursor;
 use super::tag::Tag;
-use super::xml::NOISE;
+use super::xml::{NOISE, skip};
 
 /// Openings inside a value that are followed; behind more of them nobody looks for its end.
 const DEPTH: usize = 4;
@@ -216,13 +216,4 @@ fn is_over(cursor: Cursor<'_, '_>) -> bool {
     at.eat("```");
     at.skip_blank();
     at.is_end()
-}
-
-fn skip(cursor: &mut Cursor<'_, '_>) {
-    loop {
-        cursor.skip_blank();
-        if !cursor.eat(NOISE) {
-            return;
-        }
-    }
 }

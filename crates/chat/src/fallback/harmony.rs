@@ -51,8 +51,7 @@ pub(crate) fn stripped(start: usize, inside: Cursor<'_, '_>, header: &str, tools
         let name = at.take_while(|c| !c.is_whitespace() && c != '{');
         at.skip_blank();
         at.eat_any(&["json", "code"]);
-        let name = name.strip_prefix("functions.").unwrap_or(name);
-        if !name.is_empty() && !PEOPLE.contains(&name) {
+        if let Some(name) = tool_of(name) {
             return call(start, at, name, tools);
         }
     }
@@ -64,7 +63,7 @@ pub(crate) fn message(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let mut at = cursor;
     let Some(header) = header(&mut at) else { return Found::Text };
     if let Some(name) = addressee(header) {
-        return call(cursor.place(), at, &name, tools);
+        return call(cursor.place(), at, name, tools);
     }
     if header.contains("analysis") {
         return Found::Enter(Mode::Reasoning(Closing::Mark(END.to_owned())), at.place());
@@ -89,7 +88,7 @@ pub(crate) fn recipient(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     let mut at = cursor;
     let Some(header) = header(&mut at) else { return Found::Text };
     match addressee(header) {
-        Some(name) => call(cursor.place(), at, &name, tools),
+        Some(name) => call(cursor.place(), at, name, tools),
         None => Found::Item(Item::mark(cursor.place(), at.place())),
     }
 }
@@ -117,11 +116,15 @@ fn header<'a>(cursor: &mut Cursor<'_, 'a>) -> Option<&'a str> {
 }
 
 /// The tool a header names.
-fn addressee(header: &str) -> Option<String> {
+fn addressee(header: &str) -> Option<&str> {
     let (_, to) = header.rsplit_once("to=")?;
-    let name = to.split(|c: char| c.is_whitespace() || c == '<').next()?;
-    let name = name.strip_prefix("functions.").unwrap_or(name);
-    (!name.is_empty() && !PEOPLE.contains(&name)).then(|| name.to_owned())
+    tool_of(to.split(|c: char| c.is_whitespace() || c == '<').next()?)
+}
+
+/// The tool that is written to, unless somebody else is.
+fn tool_of(to: &str) -> Option<&str> {
+    let name = to.strip_prefix("functions.").unwrap_or(to);
+    (!name.is_empty() && !PEOPLE.contains(&name)).then_some(name)
 }
 
 fn call(start: usize, inside: Cursor<'_, '_>, name: &str, tools: &[ToolSpec]) -> Found {

@@ -227,7 +227,7 @@ impl<'s, 'a> Reader<'s, 'a> {
                 let mut end = self.cursor;
                 end.next();
                 end.take_while(|c| c != quote && c != '\\');
-                if end.eat("\"") || end.eat("'") {
+                if end.next() == Some(quote) {
                     end.skip_blank();
                     if !end.sees(":") {
                         return None;

@@ -98,8 +98,7 @@ fn is_mark(tag: &Tag<'_>, body: &str) -> bool {
     if body.len() > NAME || !body.chars().all(is_name) {
         return false;
     }
-    let bars = |end: bool| if end { body.ends_with(['|', '｜']) } else { body.starts_with(['|', '｜']) };
-    match (bars(false), bars(true)) {
+    match (body.starts_with(['|', '｜']), body.ends_with(['|', '｜'])) {
         (true, true) => body.len() > 2,
         (false, false) => PLAIN.contains(&tag.name),
         _ => ONE_BAR.contains(&tag.name),

@@ -70,12 +70,13 @@ impl Scan {
     /// Reads reasoning on to its end, as far as the text has arrived.
     pub(super) fn reasoning(&mut self, source: &Source<'_>, tools: &[ToolSpec], closing: &Closing) -> bool {
         let start = self.at;
+        let closings = closing.marks();
         let held = loop {
             if self.at >= source.len() || source.is_exhausted() {
                 break false;
             }
             source.reset();
-            match self.reasoning_step(source, tools, closing) {
+            match self.reasoning_step(source, tools, closing, &closings) {
                 Step::On => {}
                 Step::Held => break true,
                 Step::Over(items) => {
@@ -93,8 +94,13 @@ impl Scan {
     }
 
     /// One step on: to the end of the reasoning; without one, to calls that end the text.
-    fn reasoning_step(&mut self, source: &Source<'_>, tools: &[ToolSpec], closing: &Closing) -> Step {
-        let closings = closing.marks();
+    fn reasoning_step(
+        &mut self,
+        source: &Source<'_>,
+        tools: &[ToolSpec],
+        closing: &Closing,
+        closings: &[&str],
+    ) -> Step {
         let mut cursor = source.at(self.at);
         cursor.take_while(|c| c != '<' && c != '[' && !closings.iter().any(|closing| closing.starts_with(c)));
         self.at = cursor.place();
@@ -102,11 +108,11 @@ impl Scan {
         if self.at >= source.len() {
             return Step::On;
         }
-        if let Some(end) = harmony::end_of_message(cursor, &closings) {
+        if let Some(end) = harmony::end_of_message(cursor, closings) {
             return Step::Over(vec![Item::mark(self.at, end)]);
         }
         let mut end = cursor;
-        let closed = end.eat_any(&closings);
+        let closed = end.eat_any(closings);
         if let Some(header) = closed.filter(|_| *closing == Closing::Stripped) {
             let found = harmony::stripped(self.at, end, header, tools);
             return match found {

@@ -44,6 +44,12 @@ impl Item {
         Self { span, kind: Kind::Calls, calls, pattern, repairs }
     }
 
+    /// The same, its calls under the names of the tools they mean.
+    fn settled(mut self, tools: &[ToolSpec]) -> Self {
+        self.calls = self.calls.into_iter().map(|call| names::settle(call, tools)).collect();
+        self
+    }
+
     pub(crate) fn mark(start: usize, end: usize) -> Self {
         Self { span: Span { start, end }, kind: Kind::Mark, ..Self::default() }
     }
@@ -182,8 +188,8 @@ impl Scan {
         Some(Found::Item(Item::mark(cursor.place(), cursor.place() + length)))
     }
 
-    pub(super) fn push(&mut self, mut item: Item, source: &Source<'_>, tools: &[ToolSpec]) {
-        item.calls = item.calls.into_iter().map(|call| names::settle(call, tools)).collect();
+    pub(super) fn push(&mut self, item: Item, source: &Source<'_>, tools: &[ToolSpec]) {
+        let item = item.settled(tools);
         self.at = item.span.end;
         // Where a thought is told in pieces, a piece of it ends nothing.
         if item.kind != Kind::Thought {
@@ -230,10 +236,7 @@ fn is_mark(c: char) -> bool {
 /// The calls here, or a wrapper that holds none.
 pub(crate) fn item_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
     match found_at(cursor, tools) {
-        Found::Item(mut item) if item.kind == Kind::Calls => {
-            item.calls = item.calls.into_iter().map(|call| names::settle(call, tools)).collect();
-            Some(item)
-        }
+        Found::Item(item) if item.kind == Kind::Calls => Some(item.settled(tools)),
         _ => None,
     }
 }
@@ -250,7 +253,7 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         }
     }
     let found = match mark {
-        '<' => angled(cursor, tools),
+        '<' => tagged(cursor, tools),
         '[' => match mistral::found(cursor, tools) {
             Found::Text => bare::list(cursor, tools),
             found => found,
@@ -280,18 +283,7 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         Found::Item(item) if item.kind == Kind::Calls && !item.calls.is_empty() => {
             quoted::or_call(cursor, item)
         }
-        Found::Text if matches!(mark, '[' | ']') => match marks::after(cursor) {
-            Some(end) => Found::Item(Item::mark(cursor.place(), end)),
-            None => Found::Text,
-        },
-        found => found,
-    }
-}
-
-/// Calls in tags; a mark that is no content; or text.
-fn angled(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
-    match tagged(cursor, tools) {
-        Found::Text => match marks::after(cursor) {
+        Found::Text if matches!(mark, '<' | '[' | ']') => match marks::after(cursor) {
             Some(end) => Found::Item(Item::mark(cursor.place(), end)),
             None => Found::Text,
         },

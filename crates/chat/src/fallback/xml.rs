@@ -344,7 +344,8 @@ fn raw_value<'a>(
     Some(breaks.iter().find_map(|line| inner.strip_suffix(line)).unwrap_or(inner))
 }
 
-fn skip(cursor: &mut Cursor<'_, '_>) {
+/// Past blanks, and past what one family writes before each of its tags.
+pub(crate) fn skip(cursor: &mut Cursor<'_, '_>) {
     loop {
         cursor.skip_blank();
         if !cursor.eat(NOISE) {
