@@ -3,14 +3,16 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use crate::Error;
 
 /// How long a process waits for another one that is writing.
 const BUSY: Duration = Duration::from_secs(10);
+/// How long between two tries to make a file a shared one.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Who may look into a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,9 @@ pub(crate) fn open(file: &Path, readers: Readers) -> Result<Connection, Error> {
         }
         tighten(&file).map_err(|why| failed("keep others from reading it", why))?;
     }
-    Ok(Connection::open(&file)?)
+    let connection = Connection::open(&file)?;
+    connection.busy_timeout(BUSY)?;
+    Ok(connection)
 }
 
 /// Takes the permissions of all but the owner from a database and the files beside it, as far as they are there. Those
@@ -69,7 +73,14 @@ pub(crate) fn tighten(file: &Path) -> io::Result<()> {
 
 /// Makes a file one that others read while it is written, and whose commits are on the disk.
 pub(crate) fn share(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "journal_mode", "wal")?;
+    // Of two that change the mode at once SQLite lets one fail at once, since both waiting would be a deadlock.
+    let begun = Instant::now();
+    while let Err(why) = connection.pragma_update(None, "journal_mode", "wal") {
+        if why.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) || begun.elapsed() >= BUSY {
+            return Err(why);
+        }
+        std::thread::sleep(PAUSE);
+    }
     connection.pragma_update(None, "synchronous", "full")
 }
 
@@ -78,7 +89,6 @@ pub(crate) fn share(connection: &Connection) -> rusqlite::Result<()> {
 /// # Errors
 /// A database that a newer version made, or that cannot be written.
 pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(), Error> {
-    connection.busy_timeout(BUSY)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let taken: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let taken = usize::try_from(taken).unwrap_or(usize::MAX);
@@ -90,4 +100,32 @@ pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
     }
     transaction.pragma_update(None, "user_version", steps.len() as i64)?;
     Ok(transaction.commit()?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn many_open_a_new_file_at_once() {
+        // One try rarely shows it.
+        for _ in 0..10 {
+            let state = tempfile::tempdir().unwrap();
+            let file = state.path().join("new.db");
+            let barrier = std::sync::Barrier::new(16);
+            std::thread::scope(|scope| {
+                for _ in 0..16 {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        let mut connection = open(&file, Readers::Owner).unwrap();
+                        connection.pragma_update(None, "auto_vacuum", "full").unwrap();
+                        share(&connection).unwrap();
+                        migrate(&mut connection, &["CREATE TABLE one (number INTEGER)"]).unwrap();
+                    });
+                }
+            });
+        }
+    }
 }

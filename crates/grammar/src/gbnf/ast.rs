@@ -1,5 +1,6 @@
 //! The grammar as a value: rules over code points and tokens. Printed by `print`, read by `parse`.
 
+use super::analysis;
 use crate::work::ForeignMap;
 use crate::{Error, Kind};
 
@@ -327,7 +328,7 @@ impl GrammarBuilder {
     /// The finished grammar.
     ///
     /// # Errors
-    /// [`Kind::Undefined`] if a declared rule has no body.
+    /// [`Kind::Undefined`] if a declared rule has no body, [`Kind::Syntax`] for a token whose name is empty.
     pub fn build(self, root: RuleId) -> Result<Grammar, Error> {
         let mut rules = Vec::with_capacity(self.rules.len());
         for (name, body) in self.rules {
@@ -336,6 +337,13 @@ impl GrammarBuilder {
                 None => return Err(Error::new(Kind::Undefined, format!("rule \"{name}\" is never defined"))),
             }
         }
-        Ok(Grammar { rules, root })
+        let grammar = Grammar { rules, root };
+        let nameless = |expr: &&Expr| matches!(expr, Expr::Token(TokenMatch { name: TokenName::Text(text), .. }) if text.is_empty());
+        if analysis::Flat::new(&grammar).exprs.iter().any(nameless) {
+            return Err(
+                Error::new(Kind::Syntax, "a token's name is empty").hint("name the token by its text")
+            );
+        }
+        Ok(grammar)
     }
 }

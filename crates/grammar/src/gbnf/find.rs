@@ -1,9 +1,10 @@
-//! Which of several names a text has at a place. Used by `matching`.
+//! Which of several names a text has at a place. Used by `matching` and `sample`.
 //!
 //! Invariant: one pass over the text, and time linear in it and in all names together (Aho and Corasick 1975), however
 //! many they are and however much they have in common.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// For each place of the text the longest name that stands there, by its number.
 pub(super) fn longest_at(names: &[&str], text: &str) -> Vec<Option<u32>> {
@@ -17,6 +18,22 @@ pub(super) fn longest_at(names: &[&str], text: &str) -> Vec<Option<u32>> {
     for (byte, slot) in text.bytes().zip(&mut found).rev() {
         at = states.step(at, byte);
         *slot = states.longest.get(at as usize).copied().flatten();
+    }
+    found
+}
+
+/// Where names stand in a text that is read from its beginning, the longest at each place, as a tokenizer does it.
+pub(super) fn read(names: &[&str], text: &str) -> Vec<Range<usize>> {
+    let at_each = longest_at(names, text);
+    let len = |at: usize| Some(names.get(at_each.get(at).copied()?? as usize)?.len());
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let end = at + len(at).unwrap_or(0);
+        if end > at {
+            found.push(at..end);
+        }
+        at = end.max(at + 1);
     }
     found
 }
@@ -99,5 +116,12 @@ mod tests {
                 assert_eq!(named, longest, "{text} at {at}");
             }
         }
+    }
+
+    #[test]
+    fn names_are_read_from_the_beginning() {
+        assert_eq!(read(&["<a>", "a>b", "<a>b<"], "é<a>b<a>b"), [2..7, 7..10]);
+        assert_eq!(read(&["", "<a>"], "b<a<a><a>"), [3..6, 6..9]);
+        assert!(read(&[], "<a>").is_empty());
     }
 }

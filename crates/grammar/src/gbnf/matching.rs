@@ -66,7 +66,8 @@ impl std::fmt::Display for Match {
 }
 
 impl Grammar {
-    /// Whether the whole of `text` matches. Tokens that the grammar names by text are recognized in it.
+    /// Whether the whole of `text` matches. Tokens that the grammar names by text are recognized in it: the longest at each
+    /// place, as a tokenizer takes it. A grammar that allows both a token and its characters at a place gets the token.
     ///
     /// ```
     /// use toolgate_grammar::{Grammar, Limits};

@@ -1,17 +1,21 @@
 //! Random texts of a grammar, to show what it allows and to test what reads them.
 //! Invariant: always ends, within the asked length, without recursion, and what it returns matches the grammar.
 
+use std::ops::Range;
+
 use rand::{Rng, RngExt, SeedableRng};
 use rustc_hash::FxHashMap;
 
 use super::analysis::{self, Classes, Cost, Flat};
-use super::{CharClass, Expr, Grammar, TokenMatch, TokenName};
+use super::{CharClass, Expr, Grammar, TokenMatch, TokenName, find};
 use crate::{Error, Kind};
 
 /// Expansions after which a text is given up; reached by grammars that spell long texts through very long chains.
 const MOST_STEPS: u64 = 50_000_000;
 /// Alternatives, or ranges of a class, that are looked at in one step.
 const CHEAP: u64 = 8;
+/// Texts that are drawn until one reads as the tokens it was drawn as.
+const DRAWS: u32 = 16;
 
 /// How to draw.
 ///
@@ -51,6 +55,8 @@ impl Default for SampleOptions {
 /// ```
 pub struct Sampler<'g> {
     flat: Flat<'g>,
+    /// The texts of all tokens that the grammar names by text.
+    tokens: Vec<&'g str>,
     costs: Vec<Option<Cost>>,
     classes: FxHashMap<u32, Vec<(u32, u32)>>,
     root: u32,
@@ -111,7 +117,12 @@ impl<'g> Sampler<'g> {
             _ => None,
         };
         let classes = flat.exprs.iter().enumerate().filter_map(class).collect();
-        Ok(Self { flat, costs, classes, root, options })
+        let token = |expr: &&'g Expr| match expr {
+            Expr::Token(TokenMatch { name: TokenName::Text(text), .. }) => Some(text.as_str()),
+            _ => None,
+        };
+        let tokens = flat.exprs.iter().filter_map(token).collect();
+        Ok(Self { flat, tokens, costs, classes, root, options })
     }
 
     /// One text from a generator started with `seed`: the same for the same grammar, options and seed.
@@ -122,13 +133,28 @@ impl<'g> Sampler<'g> {
         self.sample(&mut rand::rngs::StdRng::seed_from_u64(seed))
     }
 
-    /// One random text. Token terminals are written as the token's text.
+    /// One random text. Token terminals are written as the token's text, and each reads as a token again: a text that would
+    /// have a token where characters were drawn is drawn anew.
     ///
     /// # Errors
-    /// [`Kind::Unsupported`] for a token terminal without a text (by number, or negated), [`Kind::Limit`] for a
-    /// grammar that takes an absurd number of steps to its shortest text.
+    /// [`Kind::Unsupported`] for a token terminal without a text (by number, or negated), and for a grammar that hardly has
+    /// a text in which tokens and characters can be told apart; [`Kind::Limit`] for a grammar that takes an absurd number of
+    /// steps to its shortest text.
     pub fn sample(&self, rng: &mut impl Rng) -> Result<String, Error> {
+        for _ in 0..DRAWS {
+            let (text, tokens) = self.draw_text(rng)?;
+            if self.tokens.is_empty() || find::read(&self.tokens, &text) == tokens {
+                return Ok(text);
+            }
+        }
+        let message = "the grammar's texts spell its tokens out in characters, which reads as the tokens";
+        Err(Error::new(Kind::Unsupported, message).hint("name tokens that no text of the grammar has"))
+    }
+
+    /// One random text, and where its tokens stand.
+    fn draw_text(&self, rng: &mut impl Rng) -> Result<(String, Vec<Range<usize>>), Error> {
         let mut out = String::new();
+        let mut tokens = Vec::new();
         let mut len: u64 = 0;
         // The length that what is on the stack adds at least. `len + owed` never exceeds the bound.
         let mut owed = self.cost(self.root).chars;
@@ -180,7 +206,9 @@ impl<'g> Sampler<'g> {
                             len += 1;
                         }
                         Some(Expr::Token(token)) => {
+                            let begin = out.len();
                             out.push_str(token_text(token)?);
+                            tokens.push(begin..out.len());
                             len += 1;
                         }
                         Some(Expr::Rule(rule)) => {
@@ -210,7 +238,7 @@ impl<'g> Sampler<'g> {
                 }
             }
         }
-        Ok(out)
+        Ok((out, tokens))
     }
 
     /// More and more often true as the text fills up, so that it does not end in a rush of shortest ways.

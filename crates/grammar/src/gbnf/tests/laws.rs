@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 
 use super::arbitrary::{any_grammar, small_grammar};
-use crate::gbnf::{Grammar, Lint, ParseOptions, SampleOptions, Sampler, Severity};
+use crate::gbnf::{
+    Expr, Grammar, Lint, ParseOptions, SampleOptions, Sampler, Severity, TokenMatch, TokenName,
+};
 use crate::{Kind, Limits};
 
 fn reread(grammar: &Grammar) -> Grammar {
@@ -140,4 +142,32 @@ fn samples_that_cannot_be_drawn_are_refused() {
     assert_eq!(kind("root ::= \"a\"{10}").unwrap(), "aaaaaaaaaa");
     assert_eq!(kind("root ::= <[7]>"), Err(Kind::Unsupported));
     assert_eq!(kind("root ::= <think>").unwrap(), "<think>");
+}
+
+#[test]
+fn samples_read_as_the_tokens_they_were_drawn_as() {
+    // The token is also how a string begins: text matching takes the token there.
+    let grammar = Grammar::parse(r#"root ::= <"{"> "true" | "{z}" | [{y]{2}"#).unwrap();
+    let sampler = Sampler::new(&grammar, &SampleOptions::default()).unwrap();
+    for seed in 0..60 {
+        let text = sampler.seeded(seed).unwrap();
+        assert!(["{true", "yy"].contains(&text.as_str()), "{text}");
+        assert!(grammar.match_text(&text, &Limits::default()).unwrap().matched, "{text}");
+    }
+    assert!(!grammar.match_text("{z}", &Limits::default()).unwrap().matched);
+    let hopeless = Grammar::parse(r#"root ::= "<a>" | "b" <a> "<a>""#).unwrap();
+    let drawn = Sampler::new(&hopeless, &SampleOptions::default()).unwrap().seeded(1);
+    assert_eq!(drawn.map_err(|error| error.kind()), Err(Kind::Unsupported));
+}
+
+#[test]
+fn a_token_without_a_name_is_refused() {
+    let token = |name: &str| TokenMatch { negated: false, name: TokenName::Text(name.to_owned()) };
+    let built = |name: &str| {
+        let mut builder = Grammar::builder();
+        let root = builder.rule("root", Expr::sequence([Expr::literal("a"), Expr::Token(token(name))]));
+        builder.build(root).map(|grammar| grammar.to_gbnf()).map_err(|error| error.kind())
+    };
+    assert_eq!(built(""), Err(Kind::Syntax));
+    assert_eq!(built("x").as_deref(), Ok("root ::= \"a\" <\"x\">\n"));
 }
