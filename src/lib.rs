@@ -27,33 +27,19 @@
 //! # Ok::<(), toolgate::Error>(())
 //! ```
 
-pub mod agent;
 #[cfg(feature = "cli")]
 pub mod cli;
-#[cfg(feature = "memory")]
-mod database;
-pub mod engine;
-mod error;
-#[cfg(feature = "memory")]
-pub mod eval;
-mod exchange;
-pub mod flight;
-#[cfg(any(feature = "mcp", feature = "serve"))]
-mod keys;
-#[cfg(feature = "mcp")]
-pub mod mcp;
-#[cfg(feature = "memory")]
-pub mod memory;
-pub mod models;
-pub mod remote;
-#[cfg(feature = "serve")]
-pub mod serve;
-pub mod tools;
-#[cfg(feature = "memory")]
-pub mod undo;
-mod words;
 
-pub use error::{Error, Kind};
+pub use toolgate_agent::{self as agent, Error, Kind, flight};
+pub use toolgate_engine::{self as engine, models};
+#[cfg(feature = "mcp")]
+pub use toolgate_mcp as mcp;
+pub use toolgate_remote as remote;
+#[cfg(feature = "serve")]
+pub use toolgate_server as serve;
+pub use toolgate_tools as tools;
+#[cfg(feature = "memory")]
+pub use toolgate_tools::{memory, undo};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -10,8 +10,7 @@ use toolgate_sandbox::wasm::{Components, ENGINE, Limits, MAX_MODULE_BYTES, Setup
 use toolgate_sandbox::{Root, ambient_authority};
 
 use super::terminal;
-use crate::Error;
-use crate::tools::{ComponentTool, ProgramTool, Registry, Tool as _};
+use crate::tools::{ComponentTool, Error, ProgramTool, Registry, Tool as _};
 
 /// What a run's components have in common.
 struct Ground<'a> {

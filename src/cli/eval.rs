@@ -18,8 +18,8 @@ use super::run::stop_on_interrupt;
 use super::terminal::{self, Unit};
 use super::tool::{self, Workspace};
 use crate::engine::Cancel;
-use crate::eval::{self, Case, Record, Summary};
 use crate::{Error, Kind};
+use toolgate_lab::{self as eval, Case, Record, Summary};
 
 const EXAMPLES: &str = "\
 Examples:

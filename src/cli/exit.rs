@@ -1,6 +1,6 @@
 //! Exit codes (SPEC §1) and which error leads to which.
 
-use crate::{Error, Kind};
+use crate::{Error, Kind, engine, models, tools};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,14 +32,25 @@ impl Exit {
 
 /// The exit code of an error that ended a subcommand.
 pub(super) fn of(error: &anyhow::Error) -> Exit {
-    let kind = error
-        .downcast_ref::<Error>()
-        .map(Error::kind)
-        .or_else(|| error.downcast_ref::<crate::models::Error>().map(|error| error.kind().into()));
-    match kind {
+    match kind(error) {
         Some(Kind::Denied) => Exit::Refused,
         Some(Kind::Engine) => Exit::Unavailable,
         Some(Kind::Cancelled) => Exit::Failed,
-        Some(Kind::Input | Kind::Overflow) | None => Exit::Usage,
+        _ => Exit::Usage,
     }
+}
+
+/// What kind of error it is, whichever package it comes from.
+fn kind(error: &anyhow::Error) -> Option<Kind> {
+    if let Some(error) = error.downcast_ref::<Error>() {
+        return Some(error.kind());
+    }
+    if let Some(error) = error.downcast_ref::<engine::Error>() {
+        return Some(error.kind().into());
+    }
+    if let Some(error) = error.downcast_ref::<tools::Error>() {
+        return Some(error.kind().into());
+    }
+    let error = error.downcast_ref::<models::Error>()?;
+    Some(engine::Kind::from(error.kind()).into())
 }

@@ -146,7 +146,11 @@ fn pull(
 ) -> anyhow::Result<()> {
     let report = Report::new(model);
     let tell = |event: &Event<'_>| report.event(event);
-    let options = Pull { progress: Some(&tell), cancel: Some(cancel), only, existing, ..Pull::default() };
+    let mut options = Pull::default();
+    options.progress = Some(&tell);
+    options.cancel = Some(cancel);
+    options.only = only;
+    options.existing = existing;
     let result = store.pull(model, &options);
     report.end();
     writeln!(out, "{}", result?.path.display())?;
@@ -264,7 +268,7 @@ fn words(presence: Presence) -> (&'static str, u64) {
         Presence::Present { bytes } => ("yes", bytes),
         Presence::Partial { bytes } => ("partly", bytes),
         Presence::Damaged { bytes } => ("damaged", bytes),
-        Presence::Absent => ("no", 0),
+        _ => ("no", 0),
     }
 }
 
@@ -343,6 +347,7 @@ impl Report {
             Event::Failed { source, why } => self.note(&format!("{source}: {why}")),
             Event::Progress { bytes, total } => self.progress(*bytes, *total),
             Event::Verifying => self.bar.set_message("checking"),
+            _ => {}
         }
     }
 

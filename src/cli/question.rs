@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     fn request(arguments: Value) -> Request {
-        Request::for_tests("run_command", arguments.as_object().unwrap().clone())
+        Request::of("run_command", arguments.as_object().unwrap().clone())
     }
 
     fn text(arguments: Value, columns: usize) -> Vec<String> {

@@ -5,7 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::database;
+use toolgate_tools::database;
 
 /// The environment variable that names the directory.
 pub(super) const STATE_VARIABLE: &str = "TOOLGATE_STATE";

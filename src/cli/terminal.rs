@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use toolgate_sandbox::output;
 
 use crate::agent::{Final, StopReason};
-use crate::eval::Summary;
 use crate::tools::Status;
+use toolgate_lab::Summary;
 
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
@@ -201,7 +201,7 @@ pub(super) fn summary(outcome: &Final) {
         StopReason::Loop => "stopped: the same call again and again",
         StopReason::Budget => "stopped at the token budget",
         StopReason::Cancelled => "cancelled",
-        StopReason::Error => "stopped by an error",
+        _ => "stopped by an error",
     };
     note(&format!(
         "{how} · {} {} · {} prompt tokens ({} cached) · {} sampled, {} guessed, {} forced, {} evaluations · {:.1} s",

@@ -94,12 +94,12 @@ impl Workspace {
     }
 
     /// What is remembered: in its file, or until the program ends.
-    pub(super) fn memory(&self) -> Result<Memory, crate::Error> {
+    pub(super) fn memory(&self) -> Result<Memory, crate::tools::Error> {
         match &self.db {
             None => Memory::in_process(),
             Some(file) => {
                 state::keep_private(file)
-                    .map_err(|why| crate::Error::input(why.to_string()).context(file.display()))?;
+                    .map_err(|why| crate::tools::Error::input(why.to_string()).context(file.display()))?;
                 Memory::open(file)
             }
         }

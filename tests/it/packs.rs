@@ -147,7 +147,7 @@ fn behind(
     engine: &dyn Engine,
     system: &str,
     seen: &mut dyn FnMut(usize, &Cancel),
-) -> (Result<Turn, toolgate::Error>, usize) {
+) -> (Result<Turn, toolgate::engine::Error>, usize) {
     let asked = Message::User("How are you?".to_owned());
     let transcript = Transcript::new().with(Message::System(system.to_owned())).with(asked);
     let sampling = Sampling { max_tokens: 12, ..Sampling::default() };
@@ -173,7 +173,7 @@ fn what_a_turn_evaluated_that_was_given_up_is_there_for_the_next_process() {
         }
     };
     let (given_up, nothing) = behind(&first, &system, &mut leaves);
-    assert_eq!((given_up.unwrap_err().kind(), nothing), (toolgate::Kind::Cancelled, 0));
+    assert_eq!((given_up.unwrap_err().kind(), nothing), (toolgate::engine::Kind::Cancelled, 0));
     let kept = packs.list();
     let part = kept[0].tokens as usize;
     assert!(

@@ -353,8 +353,14 @@ fn the_key_goes_to_the_server_alone() {
 
     let refusing = ModelServer::start(|_| Reply::Refusal(401, json!({"error": {"message": "no"}})));
     let error = RemoteEngine::connect(options(&refusing.url)).err().unwrap();
-    assert!(error.kind() == Kind::Engine && error.to_string().contains("TOOLGATE_ENGINE_KEY"), "{error}");
-    assert_eq!(RemoteEngine::connect(options("localhost:1")).err().unwrap().kind(), Kind::Input);
+    assert!(
+        error.kind() == toolgate::engine::Kind::Engine && error.to_string().contains("TOOLGATE_ENGINE_KEY"),
+        "{error}"
+    );
+    assert_eq!(
+        RemoteEngine::connect(options("localhost:1")).err().unwrap().kind(),
+        toolgate::engine::Kind::Input
+    );
 }
 
 #[test]

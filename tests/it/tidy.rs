@@ -1,18 +1,8 @@
-//! The tree itself: layers between root modules, and a first line in every file that says where it sits.
+//! The tree itself: a first line in every file that says where it sits, links that lead somewhere, examples of all that is public.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Root modules, low to high; one may use those before it and itself.
-const LAYERS: [&str; 17] = [
-    "models", "error", "database", "memory", "undo", "words", "tools", "engine", "exchange", "remote",
-    "agent", "flight", "eval", "keys", "serve", "mcp", "cli",
-];
-
-/// What may not be used although it lies below.
-const FORBIDDEN: [(&str, &str); 4] =
-    [("engine", "tools"), ("remote", "tools"), ("tools", "models"), ("mcp", "serve")];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -29,46 +19,6 @@ fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
             found.push(path);
         }
     }
-}
-
-fn violations(module: &str, text: &str) -> Vec<String> {
-    let rank = LAYERS.iter().position(|layer| *layer == module).unwrap();
-    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let mut found = Vec::new();
-    for line in code {
-        for (i, layer) in LAYERS.iter().enumerate() {
-            let used = line.contains(&format!("crate::{layer}::"));
-            if used && (i > rank || FORBIDDEN.contains(&(module, *layer))) {
-                found.push(format!("{module} uses {layer}: {}", line.trim()));
-            }
-        }
-    }
-    found
-}
-
-#[test]
-fn root_modules_import_downwards_only() {
-    let mut found = Vec::new();
-    for module in LAYERS {
-        let mut files = Vec::new();
-        let dir = root().join("src").join(module);
-        if dir.is_dir() {
-            rust_files(&dir, &mut files);
-        } else {
-            files.push(root().join("src").join(format!("{module}.rs")));
-        }
-        for file in files {
-            found.extend(violations(module, &fs::read_to_string(&file).unwrap()));
-        }
-    }
-    assert!(found.is_empty(), "{}", found.join("\n"));
-}
-
-#[test]
-fn an_upward_import_would_be_found() {
-    assert_eq!(violations("tools", "use crate::agent::Agent;").len(), 1);
-    assert_eq!(violations("engine", "use crate::tools::Tool;").len(), 1);
-    assert_eq!(violations("agent", "use crate::tools::Tool;"), Vec::<String>::new());
 }
 
 #[test]
@@ -115,11 +65,18 @@ fn example_lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// The names of a file's public functions, tests left out.
+/// What a file's head says, or that of its package, whose functions are public for other packages of ours alone.
+const INTERNAL: &str = "//! For the packages of this workspace alone";
+
+/// The names of a file's public functions, tests and hidden ones left out.
 fn public_functions(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
-    code.lines().filter_map(|line| {
+    let before = std::iter::once("").chain(code.lines());
+    before.zip(code.lines()).filter_map(|(before, line)| {
         let declared = line.trim_start().strip_prefix("pub ")?;
+        if before.trim_start() == "#[doc(hidden)]" {
+            return None;
+        }
         let declared = declared.strip_prefix("const ").unwrap_or(declared);
         let name = declared.strip_prefix("async ").unwrap_or(declared).strip_prefix("fn ")?;
         name.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()
@@ -137,8 +94,18 @@ fn every_public_function_stands_in_an_example_that_runs() {
         let is_source = path.starts_with("src/") || path.split('/').any(|part| part == "src");
         is_source && !path.starts_with("src/cli/") && !path.contains("tests")
     };
-    let texts: Vec<String> =
-        files.iter().filter(|path| is_library(path)).map(|path| fs::read_to_string(path).unwrap()).collect();
+    let is_internal = |path: &PathBuf, text: &str| {
+        let root = path.ancestors().find(|dir| dir.ends_with("src")).map(|src| src.join("lib.rs"));
+        let root = root.and_then(|root| fs::read_to_string(root).ok()).unwrap_or_default();
+        text.contains(INTERNAL) || root.contains(INTERNAL)
+    };
+    let texts: Vec<String> = files
+        .iter()
+        .filter(|path| is_library(path))
+        .map(|path| (path, fs::read_to_string(path).unwrap()))
+        .filter(|(path, text)| !is_internal(path, text))
+        .map(|(_, text)| text)
+        .collect();
     let shown: HashSet<&str> = texts
         .iter()
         .flat_map(|text| example_lines(text))

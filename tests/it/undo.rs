@@ -367,7 +367,7 @@ fn old_journal(file: &Path, path: &Path, began: i64) {
     };
     let old = rusqlite::Connection::open(file).unwrap();
     old.pragma_update(None, "auto_vacuum", "full").unwrap();
-    old.execute_batch(include_str!("../../src/undo/migrations/1.sql")).unwrap();
+    old.execute_batch(include_str!("../../crates/tools/src/undo/migrations/1.sql")).unwrap();
     old.pragma_update(None, "user_version", 1).unwrap();
     // A run that was taken back: its number is used up.
     old.execute("INSERT INTO run (id, workspace, task, began) VALUES (40, '/gone', 'gone', 1)", []).unwrap();

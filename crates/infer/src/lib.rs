@@ -65,3 +65,7 @@ pub use states::States;
 pub use stats::{Milliseconds, Pressure, Stats};
 pub use toolgate_grammar::{TokenId, TokenKind, TokenSet, Vocabulary};
 pub use untrained::Untrained;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

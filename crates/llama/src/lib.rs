@@ -46,3 +46,7 @@ pub use model::{Load, Model, ModelOptions};
 pub use processor::{Instructions, instructions, machine};
 pub use threads::physical_cores;
 pub use toolgate_infer::Numerics;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

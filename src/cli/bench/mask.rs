@@ -84,7 +84,7 @@ pub(super) fn run(args: &MaskArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
     let resolved = models::resolve(&args.model)?;
     let options = ModelOptions { load: Load::Vocabulary, ..ModelOptions::default() };
     let model = Model::load(&resolved.path, options)
-        .map_err(crate::Error::from)
+        .map_err(crate::engine::Error::from)
         .with_context(|| format!("cannot load the vocabulary of {}", args.model))?;
     let format = format_of(&model, &resolved)?;
     let vocabulary = Arc::clone(model.vocabulary());

@@ -31,7 +31,7 @@ impl Engine for Endless {
         _: &TurnRequest<'_>,
         cancel: &Cancel,
         events: &mut dyn FnMut(TurnEvent),
-    ) -> Result<Turn, toolgate::Error> {
+    ) -> Result<Turn, toolgate::engine::Error> {
         self.began.fetch_add(1, Ordering::SeqCst);
         let mut stop = StopReason::End;
         for _ in 0..self.pieces {

@@ -39,7 +39,7 @@ impl Engine for Noting {
         request: &TurnRequest<'_>,
         _: &Cancel,
         events: &mut dyn FnMut(TurnEvent),
-    ) -> Result<Turn, toolgate::Error> {
+    ) -> Result<Turn, toolgate::engine::Error> {
         self.0.lock().unwrap().push(format!("{request:?}"));
         let text = "Hi.".to_owned();
         events(TurnEvent::Text(text.clone()));

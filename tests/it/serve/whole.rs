@@ -77,7 +77,7 @@ fn a_server_that_runs_its_own_tools_makes_no_turns_for_others() {
     let served = start(editing(), Some(execute), Options::default());
     assert_eq!(remote(&served, GrammarSupport::Auto).grammar(), "none");
     let wanted = remote::Options { grammar: GrammarSupport::Toolgate, ..remote::Options::new(&served.base) };
-    assert_eq!(RemoteEngine::connect(wanted).err().unwrap().kind(), toolgate::Kind::Engine);
+    assert_eq!(RemoteEngine::connect(wanted).err().unwrap().kind(), toolgate::engine::Kind::Engine);
 }
 
 #[test]
@@ -89,20 +89,20 @@ fn what_goes_wrong_there_goes_wrong_here_in_the_same_way() {
     let sampling = Sampling::default();
     let request = TurnRequest::new(&transcript, &[], &sampling);
     let error = engine.turn(&request, &Cancel::default(), &mut |_| ()).unwrap_err();
-    assert_eq!(error.kind(), toolgate::Kind::Overflow, "{error}");
+    assert_eq!(error.kind(), toolgate::engine::Kind::Overflow, "{error}");
 
     let late = Options { turn_time: Duration::from_millis(100), ..Options::default() };
     let (served, counts) = endless(usize::MAX, late);
     let error =
         remote(&served, GrammarSupport::Auto).turn(&request, &Cancel::default(), &mut |_| ()).unwrap_err();
-    assert_eq!(error.kind(), toolgate::Kind::Engine);
+    assert_eq!(error.kind(), toolgate::engine::Kind::Engine);
     assert!(error.to_string().contains("longer than"), "{error}");
     assert_eq!(counts.cancelled.load(Ordering::SeqCst), 1);
 
     let (served, counts) = endless(usize::MAX, Options::default());
     let cancel = Cancel::default();
     let ended = remote(&served, GrammarSupport::Auto).turn(&request, &cancel, &mut |_| cancel.cancel());
-    assert_eq!(ended.unwrap_err().kind(), toolgate::Kind::Cancelled);
+    assert_eq!(ended.unwrap_err().kind(), toolgate::engine::Kind::Cancelled);
     wait_for("the end of the turn there", || counts.cancelled.load(Ordering::SeqCst) == 1);
 }
 

@@ -1,0 +1,597 @@
+//! The loop: ask the engine for a turn, run its calls, put the results back, until there is an answer.
+//!
+//! Invariant: a run ends. It has at most [`Options::max_iterations`] turns, the last of which can only be an
+//! answer, as is the first after its [`RunBudget`] is spent, and no call is made whose result is already there and
+//! would be the same again. A call that was cut short at the token budget is never run: it is not what the model
+//! wanted to do.
+
+mod approval;
+mod background;
+mod context;
+mod error;
+mod event;
+mod execute;
+pub mod flight;
+#[doc(hidden)]
+pub mod keys;
+#[doc(hidden)]
+pub mod open;
+mod settled;
+
+pub use approval::{Approval, Asked, Request};
+pub use background::{Finished, Running};
+pub use error::{Error, Kind};
+pub use event::{CallRecord, Event, Final, StopReason};
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, ToolSpec, Transcript};
+use toolgate_infer::Stats;
+
+use open::Open;
+use settled::Settled;
+use toolgate_engine::{
+    self as engine, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest,
+};
+use toolgate_tools::{Effect, Fit, Offered, Registry, Said, Status, ToolResult};
+
+/// How a run goes.
+///
+/// ```
+/// use toolgate_agent::Options;
+/// use toolgate_chat::{ToolChoice, ToolName};
+///
+/// // The first turn calls `search`, whatever is asked; at most three more come to the answer.
+/// let choice = ToolChoice::Only(vec![ToolName::new("search")?]);
+/// let options = Options { choice, max_iterations: 4, ..Options::default() };
+/// assert_eq!(options.parallel.map(|most| most.get()), Some(1));
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Options {
+    /// Turns at most; the last one can only be an answer. Default 12.
+    pub max_iterations: usize,
+    /// Whether the first turn may, must or must not call. Default auto.
+    pub choice: ToolChoice,
+    /// Calls a turn at most; `None` leaves it to the engine's model. Default 1: the next turn can make the next call, and
+    /// knows what came of the one before.
+    pub parallel: Option<NonZeroUsize>,
+    /// How tokens are drawn.
+    pub sampling: Sampling,
+    /// What the run may take before its next turn has to be the answer. Default: nothing bounds it.
+    pub budget: RunBudget,
+    /// Who is asked before changes.
+    pub approval: Approval,
+    /// Whether the grammar of a call holds its arguments to what the state at hand leaves of them
+    /// ([`Registry::narrowed`]): paths to those that are there. Default true.
+    pub narrow: bool,
+    /// Whether an answer may quote, as such, what calls gave back and it says nothing of
+    /// ([`TurnRequest::quotes`]). Default true; for programs that take an answer for the model's own text it is
+    /// not.
+    pub quotes: bool,
+}
+
+/// What a run may take before it has to come to its answer.
+///
+/// ```
+/// use toolgate_agent::{Agent, Options, RunBudget, StopReason};
+/// # use std::sync::Arc;
+/// # use toolgate_engine::{self as engine, LocalEngine};
+/// # use toolgate_tools::{CannedTool, Registry};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+/// # let parameters = serde_json::json!({
+/// #     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
+/// # });
+/// # let function = serde_json::json!({
+/// #     "name": "get_weather", "description": "The weather in a city.", "parameters": parameters
+/// # });
+/// # let tool = serde_json::json!({"type": "function", "function": function, "result": "rain in Oslo"});
+/// # let mut tools = Registry::new();
+/// # tools.add(CannedTool::from_json(&tool)?)?;
+///
+/// let budget = RunBudget { tokens: Some(1), ..RunBudget::default() };
+/// let agent = Agent::new(engine, tools, Options { budget, ..Options::default() });
+/// let outcome = agent.ask("How is the weather in Oslo?")?;
+/// // A turn that has begun is finished: the first one was a call, and the next had to be the answer.
+/// assert_eq!((outcome.calls.len(), outcome.answer.as_str()), (1, "It rains in Oslo."));
+/// assert_eq!(outcome.stop_reason, StopReason::Budget);
+/// # Ok::<(), toolgate_agent::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunBudget {
+    /// Tokens written in all turns together; a turn alone is bounded by [`Sampling::max_tokens`].
+    pub tokens: Option<usize>,
+    /// Time, tools included. A turn or a call that has begun is not broken off: calls have limits of their own.
+    pub time: Option<Duration>,
+}
+
+impl RunBudget {
+    fn is_spent(&self, stats: &Stats, start: Instant) -> bool {
+        self.tokens.is_some_and(|most| stats.written() >= most)
+            || self.time.is_some_and(|most| start.elapsed() >= most)
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_iterations: 12,
+            choice: ToolChoice::Auto,
+            parallel: Some(NonZeroUsize::MIN),
+            sampling: Sampling::default(),
+            budget: RunBudget::default(),
+            approval: Approval::Auto,
+            narrow: true,
+            quotes: true,
+        }
+    }
+}
+
+/// A model, its tools and how they are run together.
+///
+/// [`ask`](Self::ask) and [`run`](Self::run) block; [`start`](Self::start) is for async programs. Clones share model and tools.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_agent::{Agent, Options};
+/// use toolgate_tools::{Registry, typed};
+/// # use toolgate_engine::{self as engine, LocalEngine};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Place {
+///     city: String,
+/// }
+///
+/// let weather = typed("get_weather", "The weather in a city.", |place: Place| {
+///     Ok::<_, String>(format!("rain in {}", place.city))
+/// })?;
+/// let mut tools = Registry::new();
+/// tools.add(weather.read_only())?;
+/// let agent = Agent::new(engine, tools, Options::default());
+/// let outcome = agent.ask("How is the weather in Oslo?")?;
+/// assert_eq!(outcome.calls[0].arguments["city"], "Oslo");
+/// assert_eq!((outcome.iterations, outcome.answer.as_str()), (2, "It rains in Oslo."));
+/// # Ok::<(), toolgate_agent::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Agent {
+    engine: Arc<dyn Engine>,
+    registry: Arc<Registry>,
+    options: Options,
+}
+
+impl Agent {
+    /// An agent that asks `engine` and calls the tools of `registry`.
+    pub fn new(engine: Arc<dyn Engine>, registry: impl Into<Arc<Registry>>, options: Options) -> Self {
+        Self { engine, registry: registry.into(), options }
+    }
+
+    /// The tools.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Does one task and gives back its outcome.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn ask(&self, prompt: &str) -> Result<Final, Error> {
+        let mut transcript = Transcript::new();
+        transcript.push(Message::User(prompt.to_owned()));
+        self.run(&mut transcript, &Cancel::default(), &mut |_| {})
+    }
+
+    /// Goes on from `transcript`, whose last message is the user's, to an answer; what happens is appended to it.
+    ///
+    /// A cancelled run is no error: its outcome says so, and the transcript holds all that was done.
+    ///
+    /// # Errors
+    /// [`Kind::Engine`] if the model cannot be run, [`Kind::Overflow`] if the task itself does not fit its context,
+    /// [`Kind::Input`] for options that contradict each other.
+    ///
+    /// ```
+    /// use toolgate_agent::{Agent, Event, StopReason};
+    /// use toolgate_engine::Cancel;
+    /// use toolgate_chat::{Message, Transcript};
+    /// # use std::sync::Arc;
+    /// # use toolgate_agent::Options;
+    /// # use toolgate_engine::{self as engine, LocalEngine};
+    /// # use toolgate_tools::{CannedTool, Registry};
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+    /// #     .on("rain in Oslo", "It rains in Oslo.")
+    /// #     .on("weather", call);
+    /// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+    /// # let parameters = serde_json::json!({
+    /// #     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
+    /// # });
+    /// # let function = serde_json::json!({
+    /// #     "name": "get_weather", "description": "The weather in a city.", "parameters": parameters
+    /// # });
+    /// # let tool = serde_json::json!({"type": "function", "function": function, "result": "rain in Oslo"});
+    /// # let mut tools = Registry::new();
+    /// # tools.add(CannedTool::from_json(&tool)?)?;
+    /// # let agent = Agent::new(engine, tools, Options::default());
+    ///
+    /// let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+    /// let (cancel, mut shown) = (Cancel::default(), String::new());
+    /// agent.run(&mut transcript, &cancel, &mut |event| {
+    ///     if let Event::Text { delta } = event {
+    ///         shown.push_str(&delta);
+    ///     }
+    /// })?;
+    /// assert_eq!(shown, "It rains in Oslo.");
+    /// // The question, the call, its result and the answer: the next question goes on from there.
+    /// assert_eq!(transcript.len(), 4);
+    /// transcript.push(Message::User("And tomorrow?".into()));
+    /// cancel.cancel();
+    /// assert_eq!(agent.run(&mut transcript, &cancel, &mut |_| {})?.stop_reason, StopReason::Cancelled);
+    /// # Ok::<(), toolgate_agent::Error>(())
+    /// ```
+    pub fn run(
+        &self,
+        transcript: &mut Transcript,
+        cancel: &Cancel,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<Final, Error> {
+        let mut run = Run {
+            agent: self,
+            transcript,
+            cancel,
+            events,
+            calls: Vec::new(),
+            settled: Settled::default(),
+            stats: Stats::default(),
+            began: Instant::now(),
+            changed: false,
+            open: Open::default(),
+            directories: BTreeSet::new(),
+        };
+        run.start()?;
+        let start = run.began;
+        let (answer, stop_reason, iterations) = run.turns()?;
+        run.stats.ms.total = start.elapsed().as_secs_f64() * 1e3;
+        let outcome = Final { answer, stop_reason, iterations, calls: run.calls, stats: run.stats };
+        events(Event::Final(outcome.clone()));
+        Ok(outcome)
+    }
+}
+
+/// One run: the agent's shared parts and what it has done so far.
+struct Run<'a> {
+    agent: &'a Agent,
+    transcript: &'a mut Transcript,
+    cancel: &'a Cancel,
+    events: &'a mut dyn FnMut(Event),
+    calls: Vec<CallRecord>,
+    settled: Settled,
+    stats: Stats,
+    began: Instant,
+    /// Whether the last calls changed something.
+    changed: bool,
+    /// What the request named and no call had taken up before the last turn.
+    open: Open,
+    /// The directories that the request named.
+    directories: BTreeSet<String>,
+}
+
+impl Run<'_> {
+    fn start(&mut self) -> Result<(), Error> {
+        let options = &self.agent.options;
+        let must_call = matches!(options.choice, ToolChoice::Required | ToolChoice::Only(_));
+        if must_call && options.max_iterations < 2 {
+            return Err(Error::input(
+                "a required call needs at least 2 iterations: one to call, one to answer",
+            ));
+        }
+        if must_call && self.agent.registry.is_empty() {
+            return Err(Error::input("a call is required, but no tool is offered"));
+        }
+        (self.events)(Event::Started {
+            model: self.agent.engine.name().to_owned(),
+            tools: self.agent.registry.names(),
+        });
+        Ok(())
+    }
+
+    /// Turn after turn; the answer, why it ended, and how many turns there were.
+    fn turns(&mut self) -> Result<(String, StopReason, usize), Error> {
+        let options = &self.agent.options;
+        let mut choice = options.choice.clone();
+        let mut was_cut = false;
+        for iteration in 1..=options.max_iterations {
+            let last = iteration == options.max_iterations;
+            let spent = options.budget.is_spent(&self.stats, self.began);
+            let closing = last || spent;
+            if closing {
+                choice = ToolChoice::None;
+            }
+            let turn = match self.turn(&choice, closing) {
+                Ok(turn) => turn,
+                Err(error) if error.kind() == Kind::Cancelled => {
+                    return Ok((String::new(), StopReason::Cancelled, iteration));
+                }
+                // The call that was cut, and what was said about it, fill the context.
+                Err(error) if error.kind() == Kind::Overflow && was_cut => {
+                    return Ok((String::new(), StopReason::Budget, iteration));
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let stopped = turn.stop.clone();
+            let budget = turn.budget;
+            let calls = turn.parsed.calls.clone();
+            self.transcript.push(Message::Assistant {
+                content: turn.parsed.content.clone(),
+                reasoning: turn.parsed.reasoning,
+                calls: turn.parsed.calls,
+            });
+            if stopped == toolgate_infer::StopReason::Cancelled {
+                return Ok((turn.parsed.content.unwrap_or_default(), StopReason::Cancelled, iteration));
+            }
+            if calls.is_empty() {
+                let reason = match stopped {
+                    toolgate_infer::StopReason::MaxTokens
+                    | toolgate_infer::StopReason::ContextFull
+                    | toolgate_infer::StopReason::Budget => StopReason::Budget,
+                    _ if turn.looped => StopReason::Loop,
+                    _ if spent => StopReason::Budget,
+                    _ if last && options.max_iterations > 1 => StopReason::MaxIterations,
+                    _ => StopReason::Final,
+                };
+                return Ok((turn.parsed.content.unwrap_or_default(), reason, iteration));
+            }
+            // Calls of a text that breaks off may have been read with what they lack filled in.
+            let is_cut = stopped == toolgate_infer::StopReason::Budget || !stopped.is_whole();
+            self.execute(&calls, is_cut.then_some(budget));
+            if self.cancel.is_cancelled() {
+                return Ok((String::new(), StopReason::Cancelled, iteration));
+            }
+            if is_cut && was_cut {
+                // Told once, the model still wants to write more than it can.
+                return Ok((String::new(), StopReason::Budget, iteration));
+            }
+            was_cut = is_cut;
+            if !is_cut {
+                // A call was required of the first turn; from here on the model decides.
+                choice = ToolChoice::Auto;
+            }
+        }
+        Ok((String::new(), StopReason::MaxIterations, options.max_iterations))
+    }
+
+    /// One turn of the engine; a prompt too long for the context is tried again with less of what came before.
+    fn turn(&mut self, choice: &ToolChoice, closing: bool) -> Result<Turn, Error> {
+        let registry = &self.agent.registry;
+        // Looking at what is there would be for nothing where no call can be made.
+        let narrows = self.agent.options.narrow && *choice != ToolChoice::None;
+        let names = registry.names();
+        let open = open::of(self.transcript, names.iter().map(String::as_str), &self.directories);
+        let mut open = if self.changed { open.after_change() } else { open };
+        let left = |open: &Open| (!self.calls.is_empty()).then(|| open.named.iter().cloned().collect());
+        let mut said = narrows.then(|| Said::of(self.transcript).with_open(left(&open)));
+        let mut offered = match &said {
+            Some(said) => registry.narrowed(said),
+            None => Offered { specs: registry.specs(), ..Offered::default() },
+        };
+        if let Some(lead) = offered.lead.take() {
+            open.named.insert(lead);
+            said = said.map(|said| said.with_open(left(&open)));
+            offered = said.as_ref().map_or(offered, |said| registry.narrowed(said));
+        }
+        // What stays open whatever is called is no reason for a further call.
+        let advances = open != std::mem::replace(&mut self.open, open.clone());
+        let Offered { specs, mut fits, directories, .. } = offered;
+        if self.calls.is_empty() {
+            // Later only what is still open is looked at.
+            self.directories = directories;
+        }
+        self.weigh(&specs, &mut fits, &open);
+        let fits: Vec<f64> = fits.into_iter().map(Fit::sign).collect();
+        let mut shorter: Option<Transcript> = None;
+        loop {
+            let transcript = shorter.as_ref().unwrap_or(self.transcript);
+            let request = TurnRequest {
+                choice: choice.clone(),
+                parallel: self.agent.options.parallel,
+                settled: self.settled.calls(),
+                check: Some(&Checked(registry)),
+                changed: self.changed,
+                open: advances && !open.is_empty(),
+                retry: false,
+                fits: &fits,
+                closing,
+                quotes: self.agent.options.quotes,
+                ..TurnRequest::new(transcript, &specs, &self.agent.options.sampling)
+            };
+            let events = &mut *self.events;
+            let result = self.agent.engine.turn(&request, self.cancel, &mut |event| forward(event, events));
+            match result {
+                Ok(turn) => {
+                    self.stats += &turn.stats;
+                    return Ok(turn);
+                }
+                Err(error) if error.kind() == engine::Kind::Overflow => {
+                    let shown = shorter.get_or_insert_with(|| self.transcript.clone());
+                    let Some(how) = context::shorten(shown) else { return Err(error.into()) };
+                    (self.events)(Event::Retry { why: format!("{error}; {how}") });
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// What is open asks for a tool by its words; after a call for none but those, where there are such.
+    fn weigh(&self, tools: &[ToolSpec], fits: &mut [Fit], open: &Open) {
+        if open.is_empty() {
+            return;
+        }
+        for (tool, fit) in tools.iter().zip(fits) {
+            let name = tool.name.as_str();
+            let is_called = self.calls.iter().any(|made| made.name == name);
+            *fit = match *fit {
+                Fit::Unknown => open.fit(name, !self.calls.is_empty()),
+                Fit::Unnamed if is_called => Fit::Clashes,
+                fit => fit,
+            };
+        }
+    }
+
+    /// Runs the calls of a turn in order, those that only look beside each other, and puts all results into one
+    /// message. With a budget they were cut short at so many tokens, and none is run.
+    fn execute(&mut self, calls: &[ToolCall], budget: Option<usize>) {
+        let mut replies = Vec::with_capacity(calls.len());
+        let mut rest = calls;
+        self.changed = false;
+        while !rest.is_empty() {
+            let (next, after) = rest.split_at(execute::together(&self.agent.registry, rest));
+            rest = after;
+            for call in next {
+                (self.events)(Event::ToolCall {
+                    id: call.id.clone(),
+                    name: call.name.clone(),
+                    arguments: call.arguments.clone(),
+                });
+            }
+            let results = match (budget, next) {
+                _ if self.cancel.is_cancelled() => next
+                    .iter()
+                    .map(|_| ToolResult::denied("the run was cancelled before this call"))
+                    .collect(),
+                (Some(budget), _) => next.iter().map(|_| self.cut(budget)).collect(),
+                (None, [call]) => vec![self.call(call)],
+                (None, _) => {
+                    let results = execute::call_all(&self.agent.registry, next, self.cancel);
+                    next.iter().for_each(|call| self.settled.record(call, false));
+                    results
+                }
+            };
+            replies.extend(next.iter().zip(results).map(|(call, result)| self.note(call, result)));
+        }
+        self.transcript.push(Message::Tool(replies));
+    }
+
+    /// Takes a call and its result into the record; what the model is told of it.
+    fn note(&mut self, call: &ToolCall, result: ToolResult) -> ToolReply {
+        (self.events)(Event::ToolResult {
+            id: call.id.clone(),
+            status: result.status,
+            content: result.content.clone(),
+            enforced: result.enforced,
+            ms: result.ms,
+        });
+        self.stats.ms.tools += result.ms as f64;
+        self.calls.push(CallRecord {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            status: result.status,
+        });
+        ToolReply {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            is_error: result.status != Status::Ok,
+            content: result.content,
+        }
+    }
+
+    /// The result of a call that was cut short at a budget of tokens.
+    fn cut(&self, budget: usize) -> ToolResult {
+        let reason = if budget < self.agent.options.sampling.max_tokens {
+            "the model's context has room for no more"
+        } else {
+            "the user can raise it with --max-tokens"
+        };
+        ToolResult::new(
+            Status::Limit,
+            format!(
+                "not run: the call was cut short at the budget of {budget} tokens a turn ({reason}); \
+                 write less in one call, and the rest in further calls"
+            ),
+        )
+    }
+
+    fn call(&mut self, call: &ToolCall) -> ToolResult {
+        let registry = &self.agent.registry;
+        let pending = match registry.prepare(call) {
+            Ok(pending) => pending,
+            Err(result) => {
+                self.settled.record(call, false);
+                return *result;
+            }
+        };
+        if let Some(why) = registry.objection(call, &Said::of(self.transcript)) {
+            // Made again, it would be refused again.
+            self.settled.record(call, false);
+            return ToolResult::failed(why);
+        }
+        let approved = match &self.agent.options.approval {
+            _ if !pending.needs_approval() => true,
+            Approval::Auto => true,
+            Approval::Never => false,
+            Approval::Ask(ask) => ask(&Request::new(&pending)),
+        };
+        if !approved {
+            // Asked again, the answer would be the same.
+            self.settled.record(call, false);
+            return ToolResult::denied(format!(
+                "the user did not allow this {} call; do not repeat it, and say what you would have done",
+                call.name
+            ));
+        }
+        let result = pending.run(self.cancel);
+        let changed = result.status == Status::Ok && registry.effect(&call.name) != Some(Effect::Reads);
+        self.settled.record(call, changed);
+        self.changed |= changed;
+        result
+    }
+}
+
+/// The check of the tools' schemas, as an engine asks for it.
+struct Checked<'a>(&'a Registry);
+
+impl CallCheck for Checked<'_> {
+    fn fault(&self, call: &ToolCall) -> Option<Fault> {
+        let violation = self.0.violations(call).into_iter().next()?;
+        Some(Fault { pointer: violation.place(), why: violation.to_string() })
+    }
+}
+
+fn forward(event: TurnEvent, events: &mut dyn FnMut(Event)) {
+    match event {
+        TurnEvent::Prefill { done, tokens, cached } if done == tokens => {
+            events(Event::Prefill { tokens, cached });
+        }
+        TurnEvent::Prefill { done, tokens, .. } => events(Event::PrefillProgress { done, tokens }),
+        TurnEvent::Decided(decision) => events(Event::Decision {
+            p_call: decision.p_call,
+            threshold: decision.threshold,
+            call: decision.call,
+        }),
+        TurnEvent::Text(delta) => events(Event::Text { delta }),
+        TurnEvent::Reasoning(delta) => events(Event::Reasoning { delta }),
+        TurnEvent::Recovered(text) => events(Event::Recovered { text }),
+        TurnEvent::Retry(why) => events(Event::Retry { why }),
+        // Prompts, tokens and probabilities are for the record of a run, which sees the engine's own events. A run shows its
+        // calls when they are whole and checked.
+        _ => {}
+    }
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,66 @@
+//! How the tokens of a turn are drawn and bounded, in the words of its request.
+
+use serde::{Deserialize, Serialize};
+pub use toolgate_infer::Penalties;
+use toolgate_infer::TokenId;
+
+/// How tokens are drawn, and where an answer ends.
+///
+/// ```
+/// use toolgate_engine::{Cancel, Engine, Sampling, TurnRequest};
+/// # use std::sync::Arc;
+/// # use toolgate_engine::{LocalEngine, Options};
+/// # use toolgate_chat::{Message, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("weather", "It rains.\nTomorrow it will, too.");
+/// # let engine = LocalEngine::scripted(model, Options::default())?;
+/// # let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+///
+/// // The likeliest tokens, 100 at most, and none from the first line break on.
+/// let sampling = Sampling { max_tokens: 100, stop: vec!["\n".into()], ..Sampling::default() };
+/// let request = TurnRequest::new(&transcript, &[], &sampling);
+/// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
+/// assert_eq!(turn.parsed.content.as_deref(), Some("It rains."));
+/// # Ok::<(), toolgate_engine::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// 0 takes the likeliest token; higher is more random. Default 0.
+    pub temperature: f32,
+    /// Keep only the `k` likeliest tokens; 0 keeps all. Default 0.
+    pub top_k: usize,
+    /// Keep the likeliest tokens that make up this probability; 1 keeps all. Default 1.
+    pub top_p: f32,
+    /// Keep tokens at least this likely relative to the likeliest; 0 keeps all. Default 0.
+    pub min_p: f32,
+    /// The same seed gives the same turn. Default 0.
+    pub seed: u64,
+    /// Tokens a turn may have. Default 1,024.
+    pub max_tokens: usize,
+    /// Texts that end an answer, which stops in front of them; calls are written whole. Default none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// Against what an answer in text holds already; calls and other forms repeat their own marks, and are written without.
+    #[serde(default, skip_serializing_if = "Penalties::are_off")]
+    pub penalties: Penalties,
+    /// What is added to the logits of single tokens. Default none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bias: Vec<(TokenId, f32)>,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            seed: 0,
+            max_tokens: 1024,
+            stop: Vec::new(),
+            penalties: Penalties::default(),
+            bias: Vec::new(),
+        }
+    }
+}

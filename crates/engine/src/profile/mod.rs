@@ -1,0 +1,6 @@
+//! What suits a model: the options of its turns, and the thresholds that its decisions are held against.
+
+pub(crate) mod options;
+pub(crate) mod policy;
+#[cfg(feature = "llama")]
+pub(crate) mod suited;

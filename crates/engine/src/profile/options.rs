@@ -1,0 +1,195 @@
+//! How a local engine makes turns: what its caller or the model's catalogue entry chooses, and what follows from it for a
+//! transcript and its tools.
+
+use std::num::NonZeroUsize;
+
+use toolgate_chat::{Message, Primer, SystemPrompt, ToolFormat, ToolSpec, Transcript};
+use toolgate_infer::{Drafting, Forcing, Numerics, Untrained};
+
+use crate::Constraint;
+use crate::model::tuning::Tuning;
+use crate::profile::policy::Thresholds;
+
+/// How a local engine makes turns.
+///
+/// ```
+/// use toolgate_engine::{AnswerView, Options};
+/// use toolgate_engine::models::ResolvedModel;
+///
+/// // What suits the model, but for what is set here.
+/// let model = ResolvedModel::new("models/my-model.gguf", None);
+/// let options = Options { answer_view: AnswerView::Full, ..Options::for_model(&model) };
+/// // Without a catalogue entry that is the default.
+/// assert_eq!(options.thresholds, Options::default().thresholds);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What holds a turn to its form. Default: our grammar.
+    pub constraint: Constraint,
+    /// Whether forced tokens are evaluated in one batch. Default: they are.
+    pub forcing: Forcing,
+    /// Whether tokens are guessed ahead from what the prompt says. Default: they are.
+    pub drafting: Drafting,
+    /// What the probability of a call is held against.
+    pub thresholds: Thresholds,
+    /// The system prompt of transcripts that bring none.
+    pub system: SystemPrompt,
+    /// What stands in front of a conversation that brings no system prompt. Talk is there only while it is decided whether
+    /// the first turn is a call and where that turn is an answer; calls are written without it.
+    pub primer: Primer,
+    /// How much of a model's bias towards some tools is taken off when it chooses one: the share of the logarithm of
+    /// the probability that each has with a request that says nothing. Default 0: none. Applies to a turn's first call.
+    pub tool_bias: f64,
+    /// How much it counts for a tool, in logarithms of probability, that it takes what the user named
+    /// ([`TurnRequest::fits`](crate::TurnRequest::fits)), and against it that it does not. Default 0. Applies to a turn's first call.
+    pub fit_weight: f64,
+    /// Added tokens of the model's vocabulary that it was not trained with: their names are read and written in tokens of
+    /// ordinary text. Default none. It counts where a model is loaded, and at a llama-server.
+    pub untrained: Untrained,
+    /// Which parameters of the tools the model is offered.
+    pub parameters: Parameters,
+    /// What the model sees when it answers after calls.
+    pub answer_view: AnswerView,
+    /// Calls a turn at most, where the request leaves it open. Default 1: small models that may go on calling in
+    /// the same turn go through all the tools there are.
+    pub parallel: NonZeroUsize,
+    /// Whether a model whose template begins a turn with reasoning may go on with it, within half of the turn's tokens.
+    /// Default: the reasoning is closed in the prompt. It stays closed where its end is a control token, which a
+    /// grammar of text does not write, and where nothing constrains the turn.
+    pub reasoning: bool,
+    /// How often a value that the grammar admits and [`TurnRequest::check`](crate::TurnRequest::check) does not is written again, within a turn.
+    /// Default 5. Where that does not help, the call is what the model wrote first.
+    pub retries: usize,
+    /// Tokens the context holds; `None` is 8,192 or what the model was trained on, whichever is less, and 0 is the latter.
+    pub context: Option<u32>,
+    /// How this machine evaluates the model best, where that was measured.
+    pub tuning: Tuning,
+    /// Whether batches of forced and guessed tokens must leave a greedy turn the same, byte for byte. Default
+    /// [`Numerics::Exact`]. [`Numerics::Fast`] takes wider ones, and may write another text where two tokens are almost
+    /// equally likely.
+    pub numerics: Numerics,
+    /// Turns made at the same time. Default 1. More share one context, of as many times the memory: what they evaluate at
+    /// the same time is evaluated in one batch, and so may differ from a turn alone where two tokens are almost equally
+    /// likely.
+    pub at_once: NonZeroUsize,
+    /// Bytes of memory at most for evaluated prompts that gave way to those of other conversations, so that they need not
+    /// be evaluated again when their own goes on. Default 0: none. A token takes 12 KiB with a model of 0.5 B weights,
+    /// and 28 KiB with one of 1.5 B.
+    pub prompt_memory: usize,
+}
+
+/// What the model sees when it answers after calls.
+///
+/// ```
+/// use toolgate_engine::AnswerView;
+/// # use std::sync::Arc;
+/// # use toolgate_engine::{Cancel, Engine, LocalEngine, Options, Sampling, TurnRequest};
+/// # use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # fn answer(answer_view: AnswerView) -> Result<String, toolgate_engine::Error> {
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("", "You find it above.");
+/// # let options = Options { answer_view, ..Options::default() };
+/// # let engine = LocalEngine::scripted(model, options)?;
+/// # let call = ToolCall::new("get_weather", Default::default());
+/// # let reply = ToolReply::ok(&call, "rain in Oslo");
+/// # let asked = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+/// # let transcript = asked.with(Message::calls([call])).with(Message::Tool(vec![reply]));
+/// # let sampling = Sampling::default();
+/// # let request = TurnRequest { quotes: true, ..TurnRequest::new(&transcript, &[], &sampling) };
+/// # Ok(engine.turn(&request, &Cancel::default(), &mut |_| {})?.parsed.content.unwrap_or_default())
+/// # }
+///
+/// // A call gave back "rain in Oslo", and the model says nothing of it.
+/// assert_eq!(answer(AnswerView::Compact)?, "You find it above.");
+/// assert_eq!(answer(AnswerView::Quoted)?, "You find it above.\n\nQuoted from get_weather:\n> rain in Oslo");
+/// assert_eq!(answer(AnswerView::Results)?, "Quoted from get_weather:\n> rain in Oslo");
+/// # Ok::<(), toolgate_engine::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AnswerView {
+    /// The question and the results, without tool definitions: small models then answer instead of calling on.
+    #[default]
+    Compact,
+    /// The same, and where the answer says nothing of what the last calls gave back, or hardly why they failed, that follows
+    /// it as a quotation, if the turn [may quote](crate::TurnRequest::quotes): for models that often repeat the question instead.
+    Quoted,
+    /// The whole conversation, as the call turns see it.
+    Full,
+    /// The results, quoted, are the answer, if the turn [may quote](crate::TurnRequest::quotes); else as
+    /// [`Compact`](Self::Compact): for models too small to retell them.
+    Results,
+}
+
+/// Which parameters of the tools the model is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Parameters {
+    /// All of them.
+    #[default]
+    All,
+    /// All but the advanced ones ([`ToolSpec::without_advanced`]), which small models fill in whether they help or not.
+    Plain,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            constraint: Constraint::Grammar,
+            forcing: Forcing::On,
+            drafting: Drafting::On,
+            thresholds: Thresholds::default(),
+            system: SystemPrompt::default(),
+            primer: Primer::None,
+            tool_bias: 0.0,
+            fit_weight: 0.0,
+            untrained: Untrained::default(),
+            parameters: Parameters::All,
+            answer_view: AnswerView::Compact,
+            parallel: NonZeroUsize::MIN,
+            reasoning: false,
+            retries: 5,
+            tuning: Tuning::default(),
+            numerics: Numerics::Exact,
+            context: None,
+            at_once: NonZeroUsize::MIN,
+            prompt_memory: 0,
+        }
+    }
+}
+
+impl Options {
+    /// A transcript after a system prompt, its own if it brings one, and a primer: the thresholds are those that count behind it.
+    #[doc(hidden)]
+    pub fn introduced(
+        &self,
+        given: &Transcript,
+        tools: &[ToolSpec],
+        format: &dyn ToolFormat,
+        primer: Primer,
+    ) -> Transcript {
+        let (system, rest) = match given.messages().split_first() {
+            Some((system @ Message::System(_), rest)) => (system.clone(), rest),
+            _ => (Message::System(self.system.render(tools, format)), given.messages()),
+        };
+        [system].into_iter().chain(primer.messages(tools)).chain(rest.iter().cloned()).collect()
+    }
+
+    /// What stands in front of a conversation while its next turn is decided, or while a call is written: talk helps to
+    /// tell a first request from talk, and not to write.
+    #[doc(hidden)]
+    pub fn primer_of(&self, transcript: &Transcript, decides: bool) -> Primer {
+        let opens = matches!(transcript.last(), Some(Message::User(_)));
+        match self.primer {
+            Primer::Talk if !(opens && decides) => Primer::None,
+            primer => primer,
+        }
+    }
+
+    /// The tools as the model is offered them.
+    #[doc(hidden)]
+    pub fn offered(&self, tools: &[ToolSpec]) -> Vec<ToolSpec> {
+        match self.parameters {
+            Parameters::All => tools.to_vec(),
+            Parameters::Plain => tools.iter().map(ToolSpec::without_advanced).collect(),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Call or answer: what the probability of a call is held against, by what has happened so far.
+//!
+//! Masking alone does not decide well: a small model that wants to call in a dialect of its own slides into prose
+//! when the mask forbids its first token. So the probability of *any* call opening, in the unmasked distribution
+//! at the first position of the turn, is held against a threshold, and the turn is then written in canonical form.
+
+use toolgate_chat::{Message, ToolChoice, ToolReply};
+
+use crate::TurnRequest;
+use crate::turn::changes::EVEN;
+use crate::turn::related::{Relation, relation};
+
+/// Probabilities of a call from which on a turn is a call; 0 always calls, anything over 1 never does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// Before any call.
+    pub first: f64,
+    /// Before any call, where the request has words of the tools' descriptions and none of their names, no tool
+    /// [looks things up](toolgate_chat::ToolSpec::lookup), and this is higher than [`first`](Self::first).
+    pub described: f64,
+    /// Before any call, where a tool looks things up, the request speaks of something in particular ("the museum ticket") without
+    /// a word of the tools, and this is higher than [`first`](Self::first).
+    pub particular: f64,
+    /// Before any call, where the request has no word of the tools offered and names nothing that they take, as far as that
+    /// can be told, and this is higher than [`first`](Self::first).
+    pub unrelated: f64,
+    /// After a call that looked at something.
+    pub after_success: f64,
+    /// After a call that changed something, as far as the caller tells ([`TurnRequest::changed`]): small
+    /// models would rather make the change once more than say that it is made.
+    pub after_change: f64,
+    /// After a call that failed or was denied.
+    pub after_failure: f64,
+    /// After a call that did not fail, where the request names what no call has taken up ([`TurnRequest::open`]), or one that may
+    /// be made in another way ([`TurnRequest::retry`]), and this is lower than the threshold above.
+    pub while_open: f64,
+    /// Behind a call, in a turn that may hold several: a small model begins a new line there whether it calls on or not.
+    pub further: f64,
+    /// For calls of tools that [change something](toolgate_chat::Effect::Changes): the probability that the request asks for a
+    /// change, as the model itself tells when it is shown a list of requests and their kinds. No hint moves it.
+    pub changing: f64,
+}
+
+/// A probability that a model which has more to do hardly ever stays below.
+const AS_GOOD_AS_CERTAIN: f64 = 0.02;
+
+impl Default for Thresholds {
+    /// Uncalibrated: the value DESIGN.md's measurements used for every state.
+    fn default() -> Self {
+        Self {
+            first: 0.2,
+            described: 0.2,
+            particular: 0.2,
+            unrelated: 0.2,
+            after_success: 0.2,
+            after_change: 0.2,
+            after_failure: 0.2,
+            while_open: 0.2,
+            further: 0.2,
+            changing: 0.5,
+        }
+    }
+}
+
+impl Thresholds {
+    /// The same thresholds moved towards calling (above 0) or answering (below 0), by so much of the logarithm of the
+    /// odds; 0.7 doubles the odds of a call. What always or never calls stays so.
+    ///
+    /// ```
+    /// use toolgate_engine::Thresholds;
+    /// let biased = Thresholds { after_success: 2.0, ..Thresholds::default() }.biased(1.0);
+    /// assert!(biased.first < 0.1 && biased.after_success == 2.0);
+    /// ```
+    #[must_use]
+    pub fn biased(self, bias: f64) -> Self {
+        let moved = |threshold: f64| match threshold {
+            threshold if threshold > 0.0 && threshold < 1.0 => {
+                let odds = (threshold / (1.0 - threshold)).ln() - bias;
+                1.0 / (1.0 + (-odds).exp())
+            }
+            fixed => fixed,
+        };
+        Self {
+            first: moved(self.first),
+            described: moved(self.described),
+            particular: moved(self.particular),
+            unrelated: moved(self.unrelated),
+            after_success: moved(self.after_success),
+            after_change: moved(self.after_change),
+            after_failure: moved(self.after_failure),
+            while_open: moved(self.while_open),
+            further: moved(self.further),
+            // It is not about call or answer.
+            changing: self.changing,
+        }
+    }
+
+    /// The thresholds of a request: whoever is [handed the calls](TurnRequest::handed_on) gets what the model wants at better
+    /// than even.
+    #[doc(hidden)]
+    pub fn for_request(&self, request: &TurnRequest<'_>) -> Self {
+        if !request.handed_on {
+            return *self;
+        }
+        Self {
+            first: self.first.min(EVEN),
+            described: self.described.min(EVEN),
+            particular: self.particular.min(EVEN),
+            unrelated: self.unrelated.min(EVEN),
+            after_success: self.after_success.min(EVEN),
+            after_change: self.after_change.min(EVEN),
+            after_failure: self.after_failure.min(EVEN),
+            while_open: self.while_open.min(EVEN),
+            further: self.further.min(EVEN),
+            changing: self.changing,
+        }
+    }
+
+    /// Whether a turn after results is as good as certain to be a call, whatever the model's own probability: something is open,
+    /// and the threshold says that this counts for more. For servers that tell no probabilities.
+    #[doc(hidden)]
+    pub fn is_sure_of_call(&self, request: &TurnRequest<'_>) -> bool {
+        request.choice == ToolChoice::Auto
+            && request.open
+            && matches!(request.transcript.last(), Some(Message::Tool(replies)) if !has_failed(replies))
+            && self.of(request) <= AS_GOOD_AS_CERTAIN
+    }
+
+    /// The threshold of a turn: what matters is what came since the user last spoke.
+    ///
+    /// ```
+    /// use toolgate_engine::{Sampling, Thresholds, TurnRequest};
+    /// use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
+    ///
+    /// let thresholds = Thresholds { after_success: 2.0, ..Thresholds::default() };
+    /// let sampling = Sampling::default();
+    /// let asked = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+    /// assert_eq!(thresholds.of(&TurnRequest::new(&asked, &[], &sampling)), 0.2);
+    ///
+    /// // Over 1: after a result the turn is an answer, whatever the model would rather do.
+    /// let call = ToolCall::new("get_weather", Default::default());
+    /// let reply = ToolReply::ok(&call, "rain");
+    /// let told = asked.with(Message::calls([call])).with(Message::Tool(vec![reply]));
+    /// assert_eq!(thresholds.of(&TurnRequest::new(&told, &[], &sampling)), 2.0);
+    /// ```
+    pub fn of(&self, request: &TurnRequest<'_>) -> f64 {
+        let after = if request.changed { self.after_change } else { self.after_success };
+        // What called a tool that is offered no more was another agent: to this one the request is new.
+        let tools = request.tools;
+        let is_here =
+            |reply: &ToolReply| tools.is_empty() || tools.iter().any(|tool| tool.name.as_str() == reply.name);
+        match request.transcript.last().filter(|last| match last {
+            Message::Tool(replies) => replies.iter().any(is_here),
+            _ => false,
+        }) {
+            Some(Message::Tool(replies)) if has_failed(replies) && request.retry => {
+                self.after_failure.min(self.while_open)
+            }
+            Some(Message::Tool(replies)) if has_failed(replies) => self.after_failure,
+            Some(Message::Tool(_)) if request.open => after.min(self.while_open),
+            Some(Message::Tool(_)) => after,
+            _ => match relation(request) {
+                Relation::Named => self.first,
+                Relation::Described => self.first.max(self.described),
+                Relation::Particular => self.first.max(self.particular),
+                Relation::None => self.first.max(self.unrelated),
+            },
+        }
+    }
+}
+
+fn has_failed(replies: &[ToolReply]) -> bool {
+    replies.iter().any(|reply| reply.is_error)
+}

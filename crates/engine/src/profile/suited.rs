@@ -1,0 +1,62 @@
+//! The options that suit a model: what its catalogue entry says, and the defaults for the rest.
+
+use std::num::NonZeroUsize;
+
+use crate::Thresholds;
+use crate::models::{Answers, Entry, ResolvedModel};
+use crate::profile::options::{AnswerView, Options, Parameters};
+
+impl Options {
+    /// The options that suit a model, by its catalogue entry; the defaults for a model without one.
+    pub fn for_model(model: &ResolvedModel) -> Self {
+        model.entry.as_deref().map_or_else(Self::default, Self::for_entry)
+    }
+
+    /// The options that suit a model of the catalogue, wherever it runs.
+    ///
+    /// ```
+    /// use toolgate_engine::{AnswerView, Options};
+    /// use toolgate_engine::models::Catalogue;
+    ///
+    /// let catalogue = Catalogue::builtin()?;
+    /// let options = catalogue.get("smollm2-135m").map(|entry| Options::for_entry(entry));
+    /// // It is too small to retell results: they are its answers.
+    /// assert_eq!(options.map(|options| options.answer_view), Some(AnswerView::Results));
+    /// # Ok::<(), toolgate_engine::models::Error>(())
+    /// ```
+    pub fn for_entry(entry: &Entry) -> Self {
+        let mut options = Self::default();
+        let defaults = &entry.defaults;
+        options.context = defaults.context;
+        if defaults.advanced_parameters == Some(false) {
+            options.parameters = Parameters::Plain;
+        }
+        options.primer = defaults.primer.unwrap_or(options.primer);
+        options.answer_view = match defaults.answers {
+            None => options.answer_view,
+            Some(Answers::Compact) => AnswerView::Compact,
+            Some(Answers::Quoted) => AnswerView::Quoted,
+            Some(Answers::Full) => AnswerView::Full,
+            Some(Answers::Results) => AnswerView::Results,
+        };
+        options.untrained = entry.untrained_tokens.clone();
+        options.tool_bias = defaults.tool_bias.unwrap_or(options.tool_bias);
+        options.fit_weight = defaults.fit_weight.unwrap_or(options.fit_weight);
+        let parallel = defaults.parallel.and_then(|n| NonZeroUsize::new(n as usize));
+        options.parallel = parallel.unwrap_or(options.parallel);
+        let (own, usual) = (&defaults.thresholds, options.thresholds);
+        options.thresholds = Thresholds {
+            first: own.first.unwrap_or(usual.first),
+            described: own.described.or(own.first).unwrap_or(usual.described),
+            particular: own.particular.or(own.first).unwrap_or(usual.particular),
+            unrelated: own.unrelated.or(own.first).unwrap_or(usual.unrelated),
+            after_success: own.after_success.unwrap_or(usual.after_success),
+            after_change: own.after_change.unwrap_or(usual.after_change),
+            after_failure: own.after_failure.unwrap_or(usual.after_failure),
+            while_open: own.while_open.unwrap_or(usual.while_open),
+            further: own.further.unwrap_or(usual.further),
+            changing: own.changing.unwrap_or(usual.changing),
+        };
+        options
+    }
+}

@@ -1,0 +1,337 @@
+//! Whether a call may be one that changes something: only where the model itself, asked and not led, finds that a change is asked for.
+//!
+//! Why: behind a result a small model calls on whatever it was asked, and what keeps a run going (hints, what is open, a retry)
+//! says nothing of what the user wants changed. Shown a list of requests and their kinds, though, it tells well of which kind
+//! another one is, in languages that the list does not have, too.
+//!
+//! Invariant: no hint raises that probability, and none lowers its threshold.
+//!
+//! For the packages of this workspace alone: no part of the API.
+
+use toolgate_chat::{Effect, Message, ToolChoice, ToolName, ToolReply, ToolSpec, Transcript};
+
+use crate::TurnRequest;
+use crate::model::recent::Recent;
+use crate::profile::policy::Thresholds;
+use toolgate_words::{verbs, without_notes};
+
+/// Calls of a run that were to change something and failed, after which no other is invited.
+const MOST_FAILURES: usize = 3;
+
+/// What the calls of a turn may do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct May {
+    /// They may look.
+    pub look: bool,
+    /// They may do what nobody knows of.
+    pub unknown: bool,
+    /// They may change something.
+    pub change: bool,
+    /// How likely the model is to call, where it may change something if that very call is likelier than not.
+    pub likely: Option<f64>,
+}
+
+impl May {
+    /// Whatever there is.
+    pub const ALL: Self = Self { look: true, unknown: true, change: true, likely: None };
+    /// Nothing at all.
+    pub const NOTHING: Self = Self { look: false, unknown: false, change: false, likely: None };
+
+    /// What is left where the model would call, or would not.
+    ///
+    /// `call` counts whatever led to the call; `own` only what the model does by itself; `wished` whether a change is asked for.
+    pub fn of(request: &TurnRequest<'_>, call: bool, own: bool, p_call: f64, wished: bool) -> Self {
+        // Behind a result a small model calls whatever it was asked. A client decides itself about what it is handed.
+        let counts =
+            own && (request.handed_on || !matches!(request.transcript.last(), Some(Message::Tool(_))));
+        let change = wished && (own || (p_call >= EVEN && is_invited(request)));
+        Self { look: call, unknown: own, change, likely: Some(p_call).filter(|_| counts && !change) }
+    }
+
+    /// The same where it is known what each tool weighs, as logarithms: a change may be made that is likelier than not.
+    pub fn weighed(self, tools: &[ToolSpec], weights: &[f64]) -> Self {
+        let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum = |counts: &dyn Fn(&ToolSpec) -> bool| -> f64 {
+            let counted = tools.iter().zip(weights).filter(|(tool, _)| counts(tool));
+            counted.map(|(_, weight)| (weight - most).exp()).sum()
+        };
+        let share = sum(&|tool| tool.effect == Effect::Changes) / sum(&|_| true);
+        Self {
+            change: self.change || self.likely.is_some_and(|p_call| p_call * share >= EVEN),
+            likely: None,
+            ..self
+        }
+    }
+
+    /// The same where what tools weigh is not known. Whether it is that very call that is likely nobody knows then: a client that is
+    /// handed what the model chooses may judge itself.
+    pub fn unweighed(self, request: &TurnRequest<'_>) -> Self {
+        let handed_on = request.handed_on && self.likely.is_some_and(|p_call| p_call >= EVEN);
+        Self { change: self.change || handed_on, likely: None, ..self }
+    }
+
+    /// Whether a tool can be called at all, whatever the tools weigh.
+    pub fn is_nothing(self) -> bool {
+        self == Self { likely: self.likely.filter(|&p_call| p_call < EVEN), ..Self::NOTHING }
+    }
+
+    /// Whether a tool may be called.
+    pub fn call(self, tool: &ToolSpec) -> bool {
+        match tool.effect {
+            Effect::Reads => self.look,
+            Effect::Changes => self.change,
+            Effect::Unknown => self.unknown,
+        }
+    }
+
+    /// The choice of a turn among these tools, without those that may not be called; none where none is left.
+    pub fn among(self, choice: &ToolChoice, tools: &[ToolSpec]) -> Option<ToolChoice> {
+        let offered: Vec<&ToolSpec> = tools.iter().filter(|tool| is_offered(choice, tool)).collect();
+        let may: Vec<ToolName> =
+            offered.iter().filter(|tool| self.call(tool)).map(|tool| tool.name.clone()).collect();
+        match may.len() {
+            0 => None,
+            all if all == offered.len() => Some(choice.clone()),
+            _ => Some(ToolChoice::Only(may)),
+        }
+    }
+}
+
+/// The odds from which on something is likelier than not.
+pub(crate) const EVEN: f64 = 0.5;
+
+/// Whether a turn's choice leaves a tool to be called.
+pub(crate) fn is_offered(choice: &ToolChoice, tool: &ToolSpec) -> bool {
+    match choice {
+        ToolChoice::Auto | ToolChoice::Required => true,
+        ToolChoice::None => false,
+        ToolChoice::Only(names) => names.contains(&tool.name),
+    }
+}
+
+/// What a call of a tool does: as its definition says or, where the tool is not offered, as far as its name tells.
+pub fn effect_of(tools: &[ToolSpec], name: &str) -> Effect {
+    let offered = tools.iter().find(|tool| tool.name.as_str() == name);
+    offered.map_or_else(|| verbs::effect(name), |tool| tool.effect)
+}
+
+/// Whether it has to be known if the request asks for a change: there is a tool that would make one, and a call is likely or may
+/// still be wanted.
+pub fn is_to_ask(request: &TurnRequest<'_>, call: bool) -> bool {
+    let changes = |tool: &ToolSpec| tool.effect == Effect::Changes && is_offered(&request.choice, tool);
+    request.tools.iter().any(changes) && (call || is_invited(request))
+}
+
+/// Whether a change may still be wanted after the calls of the run: none was tried, or one failed and something was looked at since, or
+/// one was made and something else is open. After a failure alone, which may be a refusal, it is not.
+pub(crate) fn is_invited(request: &TurnRequest<'_>) -> bool {
+    let calls = request.transcript.calls_of_run();
+    let changes = |name: &str| effect_of(request.tools, name) == Effect::Changes;
+    let worked = |reply: &Option<&ToolReply>| reply.is_some_and(|reply| !reply.is_error);
+    let tried = calls.iter().rposition(|(call, _)| changes(&call.name));
+    let Some((before, since)) = tried.and_then(|at| calls.split_at_checked(at + 1)) else {
+        return !calls.is_empty();
+    };
+    if before.last().is_some_and(|(_, reply)| worked(reply)) {
+        return request.open;
+    }
+    let failed = before.iter().filter(|(call, reply)| changes(&call.name) && !worked(reply)).count();
+    failed < MOST_FAILURES && since.iter().any(|(_, reply)| worked(reply))
+}
+
+/// The threshold of a turn without what keeps a run going.
+pub fn unled(thresholds: &Thresholds, request: &TurnRequest<'_>) -> f64 {
+    thresholds.of(&TurnRequest { open: false, retry: false, ..request.clone() })
+}
+
+/// The probability that a request asks for a change, by the list that ends with it: it is the same for all turns of a run.
+pub struct Wishes(Recent<String, f64>);
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self(Recent::new(64))
+    }
+}
+
+impl Wishes {
+    /// What is known of a list.
+    pub fn find(&mut self, list: &str) -> Option<f64> {
+        self.0.find(|known| known == list).copied()
+    }
+
+    /// Notes what was found out.
+    pub fn put(&mut self, list: String, p: f64) {
+        self.0.put(list, p);
+    }
+}
+
+/// The kinds of requests, as the model tells them: behind [`listed`] comes one of these.
+pub const KINDS: [&str; 2] = [" change", " look"];
+
+/// Characters of a request that tell its kind; of a longer one the beginning and the end are shown.
+const SHOWN: usize = 600;
+
+/// A list of requests with their kinds, which ends where that of the last request is to be told; none where nothing was requested.
+///
+/// Plain text, without the form of a conversation: so a model that would think aloud first has no place to.
+pub fn listed(transcript: &Transcript) -> Option<String> {
+    let request = without_notes(transcript.question()?);
+    let words: Vec<&str> = request.split_whitespace().collect();
+    let mut request = words.join(" ");
+    if request.is_empty() {
+        return None;
+    }
+    let letters: Vec<(usize, char)> = request.char_indices().collect();
+    if let (Some(&(first, _)), Some(&(last, _))) =
+        (letters.get(SHOWN), letters.get(letters.len().saturating_sub(SHOWN)))
+        && first < last
+    {
+        request = format!("{} … {}", &request[..first], &request[last..]);
+    }
+    let known = EXAMPLES.iter().zip(KINDS.iter().rev().cycle());
+    let known: String = known.map(|(request, kind)| format!("Request: {request}\nKind:{kind}\n\n")).collect();
+    Some(format!("{ASKED}\n\n{known}Request: {request}\nKind:"))
+}
+
+/// The probability that a request asks for a change, of the logarithms of the probability of both [`KINDS`]; 0 where the model would
+/// say neither, and so tells nothing.
+pub fn p_change(kinds: [f64; 2]) -> f64 {
+    let [change, look] = kinds.map(f64::exp);
+    if change + look < LEAST_SAID { 0.0 } else { change / (change + look) }
+}
+
+/// What both kinds have of the probability at least, where a model goes on with the list: those that were measured give them 0.9.
+const LEAST_SAID: f64 = 0.1;
+
+const ASKED: &str = "An assistant gets a request. Is it asked to change something (write, add, remove, set, move, send, save), or only \
+    to look something up, explain, suggest or answer? Answer with one word: change or look.";
+
+/// Every second one asks for a change. Many are pairs about one thing that share words, so that these do not tell the kind.
+const EXAMPLES: [&str; 18] = [
+    "Which bus goes to the lake?",
+    "Look up the number of the bus and put it into trip.txt",
+    "How do I paint a door?",
+    "Paint the door blue.",
+    "Explain how the update was installed.",
+    "Write a short poem about rain into poem.md",
+    "Write me a short verse about tea, only as an answer.",
+    "Remember that the contract ends in May.",
+    "Show me what was added to the contract.",
+    "Add a closing line to the contract",
+    "If I moved the meeting to noon, who could come?",
+    "Move the meeting to noon",
+    "What would you name the boat? Just suggest something.",
+    "Stop the music",
+    "List the pages of the book and name its author.",
+    "The second page has a wrong date, it should be 1990.",
+    "Count the letters of the word.",
+    "Buy the ticket.",
+];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::{Map, json};
+    use toolgate_chat::ToolCall;
+
+    use super::*;
+    use crate::Sampling;
+
+    fn tools() -> [ToolSpec; 3] {
+        let tool = |name: &str, effect| ToolSpec::new(name, "", json!({})).unwrap().with_effect(effect);
+        [tool("read", Effect::Reads), tool("run", Effect::Unknown), tool("write", Effect::Changes)]
+    }
+
+    fn after(calls: &[(&str, bool)]) -> Transcript {
+        let mut transcript = Transcript::new().with(Message::User("Mend a.txt".to_owned()));
+        for (name, is_error) in calls {
+            let call = ToolCall::new(*name, Map::new());
+            let reply = ToolReply { is_error: *is_error, ..ToolReply::ok(&call, "x") };
+            transcript = transcript.with(Message::calls([call])).with(Message::Tool(vec![reply]));
+        }
+        transcript
+    }
+
+    #[test]
+    fn a_change_is_invited_until_one_was_made_or_failed() {
+        let (tools, sampling) = (tools(), Sampling::default());
+        let invited = |calls: &[(&str, bool)], open| {
+            let transcript = after(calls);
+            is_invited(&TurnRequest { open, ..TurnRequest::new(&transcript, &tools, &sampling) })
+        };
+        assert!(invited(&[("read", false)], false) && invited(&[("read", true), ("run", true)], false));
+        assert!(!invited(&[("write", true)], false), "it may have been refused");
+        assert!(
+            invited(&[("write", true), ("read", false)], false),
+            "it was read first, as the failure said"
+        );
+        assert!(!invited(&[("write", true), ("read", true)], false));
+        let often = [("write", true), ("write", true), ("write", true), ("read", false)];
+        assert!(!invited(&often, false));
+        assert!(!invited(&[("write", false)], false) && invited(&[("write", false)], true));
+        assert!(!invited(&[], true), "the first call is the model's own");
+    }
+
+    #[test]
+    fn nothing_but_a_wish_brings_a_change_about() {
+        let (tools, sampling, transcript) = (tools(), Sampling::default(), after(&[("read", false)]));
+        let request = TurnRequest::new(&transcript, &tools, &sampling);
+        let may = |call, own, wished| May::of(&request, call, own, 0.9, wished);
+        let named = |may: May| {
+            let names = ["read", "run", "write"].into_iter().zip(&tools);
+            names.filter(|(_, tool)| may.call(tool)).map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(named(may(true, false, false).unweighed(&request)), ["read"], "it was led");
+        assert_eq!(
+            named(may(true, true, false).unweighed(&request)),
+            ["read", "run"],
+            "a result stands before it"
+        );
+        assert_eq!(named(may(false, false, true).unweighed(&request)), ["write"]);
+        assert!(!May::of(&request, false, false, 0.4, true).change, "it would rather answer");
+        let client = TurnRequest { handed_on: true, ..request.clone() };
+        let handed_on = |own, p_call| May::of(&client, true, own, p_call, false);
+        assert!(
+            handed_on(true, 0.6).unweighed(&client).change && !handed_on(true, 0.4).unweighed(&client).change
+        );
+        assert!(!handed_on(false, 0.6).unweighed(&client).change, "what was led to counts for nothing");
+        let (mostly, seldom) = ([-3.0, -3.0, -0.1], [-0.7, -3.0, -0.7]);
+        assert!(handed_on(true, 0.9).weighed(&tools, &mostly).change);
+        assert!(!handed_on(true, 0.9).weighed(&tools, &seldom).change, "it would rather look");
+        assert!(!handed_on(false, 0.9).is_nothing() && May::NOTHING.is_nothing());
+        assert!(is_to_ask(&request, false));
+        assert!(
+            !is_to_ask(&TurnRequest { tools: &tools[..2], ..request }, true),
+            "none would change anything"
+        );
+    }
+
+    #[test]
+    fn a_turn_that_may_only_look_leaves_the_other_tools_out() {
+        let tools = tools();
+        let look = May { look: true, ..May::NOTHING };
+        let named = |names: &[&str]| {
+            ToolChoice::Only(names.iter().map(|name| ToolName::new(name).unwrap()).collect())
+        };
+        assert_eq!(May::ALL.among(&ToolChoice::Auto, &tools), Some(ToolChoice::Auto));
+        assert_eq!(look.among(&ToolChoice::Auto, &tools), Some(named(&["read"])));
+        assert_eq!(look.among(&named(&["write"]), &tools), None);
+        assert_eq!(May::NOTHING.among(&ToolChoice::Required, &tools), None);
+    }
+
+    #[test]
+    fn a_request_is_listed_behind_examples_of_both_kinds() {
+        let listed = |request: &str| listed(&Transcript::new().with(Message::User(request.to_owned())));
+        let text = listed("Mend\n\na.txt").unwrap();
+        assert!(text.ends_with("Buy the ticket.\nKind: change\n\nRequest: Mend a.txt\nKind:"), "{text}");
+        assert!(text.contains("Which bus goes to the lake?\nKind: look\n"));
+        assert_eq!(text.matches("Kind: change").count(), text.matches("Kind: look").count());
+        assert_eq!(listed("  \n"), None);
+        let long = listed(&format!("Öffne {} das Tor", "x".repeat(5_000))).unwrap();
+        assert!(
+            long.contains("Request: Öffne xxx") && long.ends_with("xxx das Tor\nKind:") && long.len() < 3_000
+        );
+        assert_eq!((p_change([f64::NEG_INFINITY; 2]), p_change([-7.0, -9.0])), (0.0, 0.0));
+        assert!(p_change([-0.1, -3.0]) > 0.9 && p_change([-3.0, -0.1]) < 0.1);
+    }
+}

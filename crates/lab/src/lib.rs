@@ -1,0 +1,27 @@
+//! Task sets: gives an agent each task in a workspace of its own and decides whether what came of it is right.
+//!
+//! Two kinds of file are understood: agentic tasks, whose workspace is checked, too, and questions of the Berkeley
+//! Function-Calling Leaderboard (BFCL), of which only the first turn's calls count. The formats are described at
+//! [`Task`] and [`Question`].
+
+mod bfcl;
+mod calibrate;
+mod check;
+mod path;
+mod record;
+mod run;
+mod summary;
+mod task;
+mod text;
+
+pub use bfcl::{Expected, Question, Said};
+pub use calibrate::{Calibration, Point};
+pub use check::{Parts, Verdict, check};
+pub use record::{Call, Decided, Record};
+pub use run::{Builtin, Case, Options, run, run_all};
+pub use summary::{Row, Summary};
+pub use task::{CallSpec, Expect, FileAfter, Offered, OneOrMany, Remembered, Task};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

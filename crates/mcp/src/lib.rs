@@ -1,0 +1,60 @@
+//! The Model Context Protocol, through `rmcp`: this program's tools for other programs ([`Server`]), and other programs'
+//! tools for this one ([`Servers`]). An embedder's server may have [`Resources`], [`Prompts`] and [`Completions`], too.
+//!
+//! Invariant: a call that comes over the protocol goes through the same [`Registry`](toolgate_tools::Registry) and policy as
+//! any other, and what comes back over it is made safe like any output. Types of `rmcp` stay in this module.
+//!
+//! ```no_run
+//! use toolgate_mcp::{Server, Unasked, serve_stdio};
+//! use toolgate_tools::memory::Memory;
+//! use toolgate_tools::{Registry, memory_tools};
+//!
+//! let mut registry = Registry::new();
+//! for tool in memory_tools(&Memory::in_process()?.into())? {
+//!     registry.add_boxed(tool)?;
+//! }
+//! serve_stdio(Server::new(registry, Unasked::Deny))?;
+//! # Ok::<(), toolgate_agent::Error>(())
+//! ```
+
+mod ask;
+mod client;
+mod content;
+mod given_up;
+mod page;
+mod prompts;
+mod resources;
+mod serve;
+mod server;
+mod subscriptions;
+mod told;
+
+pub use ask::{Ask, Asking};
+pub use client::{Fetch, Packages, Report, Servers, Unusable};
+pub use prompts::{
+    Completing, Completions, Prompt, PromptArgument, PromptMessage, Prompts, Speaker, Subject,
+};
+pub use resources::{Changed, Resource, ResourceTemplate, Resources};
+pub use serve::{HttpOptions, serve_http, serve_stdio};
+pub use server::Server;
+pub use toolgate_tools::Unasked;
+
+use std::io;
+
+use tokio::runtime::{Builder, Runtime};
+
+use toolgate_agent::{Error, Kind};
+
+/// A runtime for the protocol's messages; what blocks runs beside it.
+fn runtime() -> Result<Runtime, Error> {
+    let made = Builder::new_multi_thread().worker_threads(2).thread_name("toolgate-mcp").enable_all().build();
+    made.map_err(|why| failed("cannot start a runtime", &why))
+}
+
+fn failed(doing: &str, why: &io::Error) -> Error {
+    Error::new(Kind::Input, format!("{doing}: {why}"))
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,200 @@
+//! Resources that an embedder gives a [`Server`](super::Server), as the protocol asks for them.
+//!
+//! Invariant: a list comes in pages, and nothing is sent that is longer than [`MOST`] bytes.
+
+use std::sync::Arc;
+
+use rmcp::model::{self, ErrorData, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult};
+use toolgate_sandbox::output;
+
+use super::content;
+use super::page::{page, refusal};
+use crate::Error;
+use toolgate_tools::{Body, Contents};
+
+/// Bytes of a resource at most: with what its message adds, what clients take in one (4 MiB).
+const MOST: usize = 3 * 1024 * 1024;
+
+/// What clients may read.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_agent::Error;
+/// use toolgate_mcp::{Resource, Resources, Server, Unasked};
+/// use toolgate_tools::{Contents, Registry};
+///
+/// struct Notes;
+///
+/// impl Resources for Notes {
+///     fn list(&self) -> Vec<Resource> {
+///         vec![Resource { uri: "notes://today".into(), name: "today".into(), ..Resource::default() }]
+///     }
+///
+///     fn read(&self, uri: &str) -> Result<Option<Contents>, Error> {
+///         Ok((uri == "notes://today").then(|| Contents::text(uri, "Water the plants.")))
+///     }
+/// }
+///
+/// let server = Server::new(Registry::new(), Unasked::Deny).with_resources(Arc::new(Notes))?;
+/// # Ok::<(), Error>(())
+/// ```
+pub trait Resources: Send + Sync {
+    /// All that there are now. Clients are given them in pages.
+    fn list(&self) -> Vec<Resource>;
+
+    /// Patterns of URIs that can be read as well.
+    fn templates(&self) -> Vec<ResourceTemplate> {
+        Vec::new()
+    }
+
+    /// What is there under a URI; nothing where there is no such resource.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being read. Clients are told.
+    fn read(&self, uri: &str) -> Result<Option<Contents>, Error>;
+
+    /// Has `changed` told, from any thread, the URI of whatever becomes another. Whether it does: where it does not, clients cannot
+    /// ask to be told.
+    fn watch(&self, changed: Arc<Changed>) -> bool {
+        let _ = changed;
+        false
+    }
+}
+
+/// Whoever is told the URI of a resource that has become another.
+pub type Changed = dyn Fn(&str) + Send + Sync;
+
+/// A resource in a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resource {
+    /// What it is read under.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// What it is about; empty where there is nothing to say.
+    pub description: String,
+    /// Its type, such as `text/plain`, where it is known.
+    pub mime_type: Option<String>,
+}
+
+/// Resources that have the form of their URIs in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceTemplate {
+    /// The form, as in RFC 6570: `notes://{day}`.
+    pub uri_template: String,
+    /// Their name.
+    pub name: String,
+    /// What they are about; empty where there is nothing to say.
+    pub description: String,
+    /// Their type, where all have the same.
+    pub mime_type: Option<String>,
+}
+
+/// A page of the list.
+pub(super) fn list(of: &dyn Resources, cursor: Option<&str>) -> Result<ListResourcesResult, ErrorData> {
+    let (resources, next_cursor) = page(of.list(), cursor)?;
+    let resources = resources.into_iter().map(listed).collect();
+    Ok(ListResourcesResult { resources, next_cursor, ..ListResourcesResult::default() })
+}
+
+/// A page of the list of templates.
+pub(super) fn templates(
+    of: &dyn Resources,
+    cursor: Option<&str>,
+) -> Result<ListResourceTemplatesResult, ErrorData> {
+    let (templates, next_cursor) = page(of.templates(), cursor)?;
+    let resource_templates = templates.into_iter().map(listed_template).collect();
+    Ok(ListResourceTemplatesResult {
+        resource_templates,
+        next_cursor,
+        ..ListResourceTemplatesResult::default()
+    })
+}
+
+/// What is there under a URI.
+pub(super) fn read(of: &dyn Resources, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let shown = || output::name(uri);
+    let contents = of.read(uri).map_err(|error| refusal(&error))?.ok_or_else(|| {
+        let message = format!("there is no resource \"{}\"; resources/list names those there are", shown());
+        ErrorData::resource_not_found(message, None)
+    })?;
+    let bytes = match &contents.body {
+        Body::Text(text) => text.len(),
+        Body::Bytes(bytes) => bytes.len(),
+    };
+    if bytes > MOST {
+        let message = format!("the resource \"{}\" has {bytes} bytes; {MOST} are sent at most", shown());
+        return Err(ErrorData::internal_error(message, None));
+    }
+    Ok(ReadResourceResult::new(vec![content::resource(contents)]))
+}
+
+fn listed(resource: Resource) -> model::Resource {
+    let mut listed = model::Resource::new(resource.uri, resource.name);
+    listed.description = Some(resource.description).filter(|text| !text.is_empty());
+    listed.mime_type = resource.mime_type;
+    listed
+}
+
+fn listed_template(template: ResourceTemplate) -> model::ResourceTemplate {
+    let mut listed = model::ResourceTemplate::new(template.uri_template, template.name);
+    listed.description = Some(template.description).filter(|text| !text.is_empty());
+    listed.mime_type = template.mime_type;
+    listed
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::Kind;
+
+    struct Many(usize);
+
+    impl Resources for Many {
+        fn list(&self) -> Vec<Resource> {
+            let named = |n| Resource { uri: format!("a:{n}"), name: format!("{n}"), ..Resource::default() };
+            (0..self.0).map(named).collect()
+        }
+
+        fn read(&self, uri: &str) -> Result<Option<Contents>, Error> {
+            match uri {
+                "a:closed" => Err(Error::new(Kind::Denied, "it is closed")),
+                "a:long" => Ok(Some(Contents::bytes(uri, vec![0; MOST + 1]))),
+                "a:full" => Ok(Some(Contents::bytes(uri, vec![0; MOST]))),
+                _ => Ok(None),
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_comes_in_pages_until_there_is_no_more() {
+        for count in [0, 1, 200, 201, 500] {
+            let (mut seen, mut cursor) = (Vec::new(), None);
+            loop {
+                let page = list(&Many(count), cursor.as_deref()).unwrap();
+                assert!(page.resources.len() <= 200);
+                seen.extend(page.resources.into_iter().map(|resource| resource.uri));
+                cursor = page.next_cursor;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(seen, (0..count).map(|n| format!("a:{n}")).collect::<Vec<_>>());
+        }
+        assert!(list(&Many(1), Some("x")).unwrap_err().message.contains("cursor"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_that_says_why() {
+        let check = |uri: &str, why: &str| {
+            let error = read(&Many(0), uri).unwrap_err();
+            assert!(error.message.contains(why), "{error:?}");
+        };
+        check("a:closed", "it is closed");
+        check("a:none", "there is no resource \"a:none\"");
+        check("a:long", "3145728 are sent at most");
+        assert_eq!(read(&Many(0), "a:full").unwrap().contents.len(), 1);
+    }
+}

@@ -1,0 +1,172 @@
+//! Fields of requests that a server does not take: from its first refusal on they are left out, or have the name that it wants.
+//!
+//! Why: OpenAI's reasoning models refuse `max_tokens` and a temperature of their caller's, other servers refuse what OpenAI does
+//! not have. None says so before.
+//!
+//! Invariant: only what a turn can do without is left out; a request refused for anything else is not changed.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use serde_json::Value;
+
+use super::answers;
+use toolgate_engine::stages::lock;
+use toolgate_words::holds_word;
+
+/// What turns can do without: how tokens are drawn, what is asked of the answer's form, and that an answer goes on: of a server which does
+/// not say that it takes those, its callers are told that it may not.
+const SPARE: [&str; 13] = [
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "frequency_penalty",
+    "presence_penalty",
+    "repeat_penalty",
+    "logit_bias",
+    "parallel_tool_calls",
+    "stream_options",
+    "continue_final_message",
+    "add_generation_prompt",
+];
+/// What bounds a turn, and the later name for it.
+const BOUND: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+/// How servers say that they do not take a field.
+const SAYS_SO: [&str; 7] = [
+    "unsupported",
+    "not supported",
+    "does not support",
+    "not permitted",
+    "unknown",
+    "unrecognized",
+    "extra_forbidden",
+];
+
+/// The fields that a server was found not to take.
+#[derive(Debug, Default)]
+pub(super) struct Fields(Mutex<BTreeSet<&'static str>>);
+
+impl Fields {
+    /// A request's body as the server takes it.
+    pub(super) fn suited<'a>(&self, body: &'a Value) -> Cow<'a, Value> {
+        let refused = lock(&self.0);
+        if refused.is_empty() {
+            return Cow::Borrowed(body);
+        }
+        let mut body = body.clone();
+        if let Some(fields) = body.as_object_mut() {
+            for &field in refused.iter() {
+                let value = fields.shift_remove(field);
+                if let (true, Some(most)) = (field == BOUND[0], value) {
+                    fields.insert(BOUND[1].to_owned(), most);
+                }
+            }
+        }
+        Cow::Owned(body)
+    }
+
+    /// Learns from the refusal of a body which of its fields the server does not take; whether there is another to try.
+    pub(super) fn learn(&self, body: &Value, status: u16, answer: &[u8]) -> bool {
+        if !matches!(status, 400 | 422) {
+            return false;
+        }
+        let told: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let sentences: Vec<String> = sentences(&told)
+            .into_iter()
+            .filter(|sentence| SAYS_SO.iter().any(|said| sentence.contains(said)))
+            .collect();
+        let is_named = |field: &str| match told.pointer("/error/param").and_then(Value::as_str) {
+            Some(named) => named == field && !sentences.is_empty(),
+            None => sentences.iter().any(|sentence| holds_word(sentence, field)),
+        };
+        let known = SPARE.into_iter().chain([BOUND[0]]).filter(|field| body.get(field).is_some());
+        match known.into_iter().find(|field| is_named(field)) {
+            // Another turn may have learned it in the meantime: what was sent had it all the same.
+            Some(field) => {
+                lock(&self.0).insert(field);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// What a server says of a refusal, in lower case and sentence by sentence: not what it repeats of the request.
+fn sentences(told: &Value) -> Vec<String> {
+    let error = told.get("error").unwrap_or(told);
+    let message = answers::message(error).unwrap_or_default();
+    let mut sentences: Vec<String> = message.split(['.', '\n']).map(str::to_lowercase).collect();
+    // As FastAPI tells what is wrong with a body: a place and a message each.
+    for fault in told.get("detail").and_then(Value::as_array).into_iter().flatten() {
+        let part = |name: &str| fault.get(name).map(Value::to_string).unwrap_or_default();
+        sentences.push([part("type"), part("loc"), part("msg")].join(" ").to_lowercase());
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_field_that_is_refused_is_left_out_or_renamed() {
+        let body =
+            json!({"model": "o4-mini", "messages": [], "max_tokens": 9, "temperature": 0.0, "seed": 7});
+        for (answer, left) in [
+            (
+                json!({"error": {
+                    "message": "Unsupported parameter: 'max_tokens' is not supported with this model. \
+                                Use 'max_completion_tokens' instead.",
+                    "type": "invalid_request_error", "param": "max_tokens", "code": "unsupported_parameter"}}),
+                json!({"model": "o4-mini", "messages": [], "max_completion_tokens": 9, "temperature": 0.0, "seed": 7}),
+            ),
+            (
+                json!({"error": {"message": "Unsupported value: 'temperature' does not support 0 with this model.",
+                    "param": "temperature", "code": "unsupported_value"}}),
+                json!({"model": "o4-mini", "messages": [], "max_tokens": 9, "seed": 7}),
+            ),
+            (
+                json!({"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}),
+                json!({"model": "o4-mini", "messages": [], "max_tokens": 9, "temperature": 0.0}),
+            ),
+        ] {
+            let fields = Fields::default();
+            let answer = answer.to_string();
+            assert!(fields.learn(&body, 400, answer.as_bytes()), "{answer}");
+            assert_eq!(*fields.suited(&body), left);
+            assert!(!fields.learn(&fields.suited(&body), 400, answer.as_bytes()), "it is told once");
+            assert!(
+                fields.learn(&body, 400, answer.as_bytes()),
+                "another turn sent it before that was known"
+            );
+        }
+    }
+
+    #[test]
+    fn other_refusals_change_nothing() {
+        let body = json!({"messages": [], "max_tokens": 9_000_000, "tools": []});
+        let fields = Fields::default();
+        for (status, answer) in [
+            (
+                400,
+                r#"{"error": {"message": "max_tokens is too large", "param": "max_tokens", "code": "invalid_value"}}"#,
+            ),
+            (400, r#"{"error": {"message": "Unsupported value: 'tools'", "param": "tools"}}"#),
+            (400, r#"{"error": {"message": "unknown model", "param": "model"}}"#),
+            (500, r#"{"error": {"message": "max_tokens is not supported"}}"#),
+            (
+                400,
+                r#"{"error": {"message": "unknown tool. Do not set max_tokens above 9"}, "body": "unsupported max_tokens"}"#,
+            ),
+            (400, "not JSON"),
+        ] {
+            assert!(!fields.learn(&body, status, answer.as_bytes()), "{answer}");
+        }
+        assert_eq!(*fields.suited(&body), body);
+    }
+}

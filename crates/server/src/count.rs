@@ -1,0 +1,61 @@
+//! How long the prompt of a request would be, for clients that cut their conversations by it: `count_tokens` of the Anthropic
+//! API. No turn is made, but the engine's tokenizer is a turn's, so that whoever counts waits like one.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+
+use super::anthropic::{self, Anthropic};
+use super::api::Api;
+use super::ask::Ask;
+use super::failures::without_superseded;
+use super::http::{self, RequestId};
+use super::refusal::{Refusal, Why};
+use super::server::Shared;
+use super::turn;
+use toolgate_engine::{Sampling, TurnRequest};
+
+/// Answers with `{"input_tokens": …}`.
+pub(super) async fn count(
+    State(shared): State<Arc<Shared>>,
+    Extension(RequestId(id)): Extension<RequestId>,
+    request: Request,
+) -> Response {
+    match counted(&shared, request).await {
+        Ok(tokens) => http::json(StatusCode::OK, &json!({"input_tokens": tokens})),
+        Err(refusal) => http::respond(&refusal, Anthropic::refusal(&refusal, &id)),
+    }
+}
+
+async fn counted(shared: &Arc<Shared>, request: Request) -> Result<usize, Refusal> {
+    let (mut ask, place) = http::taken(shared, request, anthropic::read_counted).await?;
+    http::fits(shared, &mut ask)?;
+    let of = shared.clone();
+    let mut counting = turn::start(shared, place, move |right, told| {
+        let counted = tokens(&of, &ask);
+        drop(right);
+        // Whoever has gone away needs no answer.
+        let _ = told.send(counted);
+    })
+    .await?;
+    let lost = || Err(Refusal::new(Why::Internal, "the request could not be counted"));
+    counting.step().await.unwrap_or_else(lost)
+}
+
+fn tokens(shared: &Shared, ask: &Ask) -> Result<usize, Refusal> {
+    let sampling = Sampling::default();
+    let own = shared.execute.as_ref().map(|execute| execute.benches.take(|_| 0).tools.specs());
+    let tools = own.as_ref().unwrap_or(&ask.tools.specs);
+    let shown = without_superseded(&ask.conversation.transcript, tools);
+    let request = TurnRequest {
+        choice: ask.choice.clone(),
+        answer: ask.form(),
+        ..TurnRequest::new(&shown, tools, &sampling)
+    };
+    let tokens = shared.engine.prompt_tokens(&request).map_err(|error| Refusal::from(&error.into()))?;
+    tokens.ok_or_else(|| Refusal::new(Why::Address, "the engine of this server cannot count tokens"))
+}

@@ -1,0 +1,332 @@
+//! The server itself: a socket, a thread with its runtime, and the end of both.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::watch;
+
+use super::engine::Questions;
+use super::gate::Gate;
+use super::http;
+use super::metrics::Metrics;
+use super::prefill::Prefills;
+use super::responses::Store;
+use crate::{Error, Kind};
+use toolgate_agent as agent;
+use toolgate_agent::keys::Key;
+use toolgate_engine::Engine;
+use toolgate_engine::stages::Pool;
+use toolgate_tools::Registry;
+
+/// How the server listens and what it bounds.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_server::{Options, Server};
+/// # use toolgate_engine::{self as engine, LocalEngine};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine = LocalEngine::scripted(model, engine::Options::default())?;
+///
+/// let address = ([127, 0, 0, 1], 0).into();
+/// let options = Options { address, key: Some("secret".into()), ..Options::default() };
+/// let server = Server::start(Arc::new(engine), None, options)?;
+/// let models = format!("http://{}/v1/models", server.address());
+/// assert!(matches!(ureq::get(&models).call(), Err(ureq::Error::StatusCode(401))));
+/// assert_eq!(ureq::get(&models).header("Authorization", "Bearer secret").call()?.status(), 200);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where it listens; port 0 takes a free one. Default 127.0.0.1:8080.
+    pub address: SocketAddr,
+    /// What clients have to send as a bearer token or `x-api-key`. Default: nothing.
+    pub key: Option<String>,
+    /// Names that the model answers to beside its own. Default none.
+    pub aliases: Vec<String>,
+    /// Turns made at the same time. Default 1: more wait for each other where the engine makes one at a time (see
+    /// [`engine::Options::at_once`](toolgate_engine::Options::at_once)).
+    pub at_once: u16,
+    /// Requests that may wait beside them; further ones are refused with 429. Default 32; each holds its body.
+    pub waiting: u16,
+    /// How long a turn may take, its wait not counted; where its answer is streamed, not counted before its prompt is evaluated.
+    /// Default 10 minutes.
+    pub turn_time: Duration,
+    /// How long a stream's response may be held back until its turn begins. Default 60 seconds: clients give up on a server that is
+    /// silent for some minutes.
+    pub quiet_time: Duration,
+    /// How often it is told of a long prompt how far it has come, in the log and as a comment in its stream. Default 5 seconds.
+    pub progress_time: Duration,
+    /// How long a client may take to send a request's head, and its body. Default 30 seconds each.
+    pub read_time: Duration,
+    /// Bytes a body may have. Default 8 MiB.
+    pub body: usize,
+    /// Tokens of a turn where the request does not say. Default 4,096: a file that a call writes is to fit.
+    pub max_tokens: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            key: None,
+            aliases: Vec::new(),
+            at_once: 1,
+            waiting: 32,
+            turn_time: Duration::from_secs(600),
+            quiet_time: Duration::from_secs(60),
+            progress_time: Duration::from_secs(5),
+            read_time: Duration::from_secs(30),
+            body: 8 << 20,
+            max_tokens: 4096,
+        }
+    }
+}
+
+/// Tools of the server's own, run in a loop to the final answer of each request.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_agent;
+/// use toolgate_server::{Execute, Options, Server, Workbench};
+/// # use toolgate_engine::{self as engine, LocalEngine};
+/// # use toolgate_tools::{CannedTool, Registry};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+/// #     .on("rain in Oslo", "It rains in Oslo.")
+/// #     .on("weather", call);
+/// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+/// # let parameters = serde_json::json!({
+/// #     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]
+/// # });
+/// # let function = serde_json::json!({
+/// #     "name": "get_weather", "description": "The weather in a city.", "parameters": parameters
+/// # });
+/// # let tool = serde_json::json!({"type": "function", "function": function, "result": "rain in Oslo"});
+/// # let mut tools = Registry::new();
+/// # tools.add(CannedTool::from_json(&tool)?)?;
+/// # let options = Options { address: ([127, 0, 0, 1], 0).into(), ..Options::default() };
+///
+/// let began = Arc::new(|task: &str| eprintln!("a run for: {task}"));
+/// let benches = vec![Workbench { tools: Arc::new(tools), began }];
+/// let execute = Execute { benches, options: agent::Options::default() };
+/// let server = Server::start(engine, Some(execute), options)?;
+/// let body = r#"{"model": "scripted", "messages": [{"role": "user", "content": "How is the weather in Oslo?"}]}"#;
+/// let mut answer = ureq::post(format!("http://{}/v1/chat/completions", server.address()))
+///     .header("Content-Type", "application/json")
+///     .send(body)?;
+/// let answer: serde_json::Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
+/// assert_eq!(answer["choices"][0]["message"]["content"], "It rains in Oslo.");
+/// assert_eq!(answer["choices"][0]["toolgate"]["calls"][0]["name"], "get_weather");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Execute {
+    /// What runs are made at, one at a time at each: where [`Options::at_once`] is more than their number, runs wait.
+    pub benches: Vec<Workbench>,
+    /// How a run goes; what a request says of its sampling and choice of tools comes first.
+    pub options: agent::Options,
+}
+
+/// The tools of a run, and what belongs to it alone, such as the journal that its changes are kept in.
+pub struct Workbench {
+    /// The tools.
+    pub tools: Arc<Registry>,
+    /// Told of each run's task before it begins.
+    pub began: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// Runs of the server's own tools.
+pub(super) struct Executing {
+    pub(super) benches: Pool<Workbench>,
+    pub(super) options: agent::Options,
+}
+
+impl TryFrom<Execute> for Executing {
+    type Error = Error;
+
+    fn try_from(Execute { benches, options }: Execute) -> Result<Self, Error> {
+        let mut benches = benches.into_iter();
+        let nothing = || Error::input("a server that runs tools of its own needs a workbench to run them at");
+        let first = benches.next().ok_or_else(nothing)?;
+        Ok(Self { benches: Pool::new(first, benches), options })
+    }
+}
+
+/// What all requests share.
+pub(super) struct Shared {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) execute: Option<Executing>,
+    pub(super) options: Options,
+    pub(super) key: Option<Key>,
+    pub(super) gate: Gate,
+    pub(super) questions: Questions,
+    /// What the Responses API keeps.
+    pub(super) responses: Arc<Store>,
+    pub(super) metrics: Arc<Metrics>,
+    /// The prompts being evaluated, and how fast that goes.
+    pub(super) prefills: Arc<Prefills>,
+    /// When the server started, in seconds since 1970.
+    pub(super) started: u64,
+}
+
+/// A server that runs until it is stopped.
+pub struct Server {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+/// Stops a server from anywhere, such as a signal's handler.
+#[derive(Clone)]
+pub struct Stopper(watch::Sender<bool>);
+
+impl Stopper {
+    /// No more requests are taken, those that wait are refused, turns being made are finished.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Server {
+    /// Starts to listen.
+    ///
+    /// # Errors
+    /// [`Kind::Input`] for an address that cannot be listened on, and for tools without a workbench.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_server::{Options, Server};
+    /// # use toolgate_engine::{self as engine, LocalEngine};
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+    /// #     .on("rain in Oslo", "It rains in Oslo.")
+    /// #     .on("weather", call);
+    /// # let engine = LocalEngine::scripted(model, engine::Options::default())?;
+    ///
+    /// let options = Options { address: ([127, 0, 0, 1], 0).into(), ..Options::default() };
+    /// let server = Server::start(Arc::new(engine), None, options)?;
+    /// let mut health = ureq::get(format!("http://{}/health", server.address())).call()?;
+    /// assert!(health.body_mut().read_to_string()?.contains("ok"));
+    /// // What stops it may be called from anywhere, such as a signal's handler.
+    /// server.stopper().stop();
+    /// server.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn start(engine: Arc<dyn Engine>, execute: Option<Execute>, options: Options) -> Result<Self, Error> {
+        let execute = execute.map(Executing::try_from).transpose()?;
+        let wanted = options.address;
+        let cannot = |why: std::io::Error| {
+            Error::input(format!("cannot listen on {wanted}: {why}; choose another --host or --port"))
+        };
+        let listener = TcpListener::bind(wanted).map_err(cannot)?;
+        listener.set_nonblocking(true).map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let metrics = Arc::new(Metrics::default());
+        let shared = Arc::new(Shared {
+            engine,
+            execute,
+            key: options.key.as_deref().map(Key::new),
+            questions: Questions::default(),
+            responses: Arc::default(),
+            gate: Gate::new(options.at_once, options.waiting, metrics.clone()),
+            metrics,
+            prefills: Arc::default(),
+            started: now(),
+            options,
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|why| Error::new(Kind::Engine, format!("cannot start the server's runtime: {why}")))?;
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(listener).map_err(cannot)?
+        };
+        let (stop, stopped) = watch::channel(false);
+        let thread = std::thread::spawn(move || {
+            runtime.block_on(serve(listener, shared, stopped));
+            // Every turn has ended, or is past its time; none is waited for.
+            runtime.shutdown_background();
+        });
+        Ok(Self { address, stop, thread })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What stops it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.stop.clone())
+    }
+
+    /// Waits until it was stopped and its turns are finished.
+    ///
+    /// # Errors
+    /// [`Kind::Engine`] if the server's thread ended in a panic.
+    pub fn wait(self) -> Result<(), Error> {
+        self.thread.join().map_err(|_| Error::new(Kind::Engine, "the server stopped unexpectedly"))
+    }
+}
+
+/// Seconds since 1970.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// How long a client may take to read its answer once everything else has ended.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Takes connections until it is stopped; then waits for the turns, and for a while for who reads their answers.
+async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let router = http::router(shared.clone());
+    let connections = GracefulShutdown::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => connect(stream, &router, &shared, &connections),
+                Err(why) => {
+                    // Out of file descriptors, most likely: others close some.
+                    tracing::warn!(error.type = "accept", "cannot take a connection: {why}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+            // Nobody is left who could stop it: then it ends as well.
+            _ = stopped.wait_for(|stopped| *stopped) => break,
+        }
+    }
+    drop(listener);
+    shared.gate.close();
+    shared.gate.idle().await;
+    let _ = tokio::time::timeout(LINGER, connections.shutdown()).await;
+}
+
+fn connect(stream: tokio::net::TcpStream, router: &Router, shared: &Shared, connections: &GracefulShutdown) {
+    // Pieces of a stream are small, and wanted at once.
+    let _ = stream.set_nodelay(true);
+    let service = TowerToHyperService::new(router.clone());
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(shared.options.read_time)
+        .serve_connection(TokioIo::new(stream), service);
+    let connection = connections.watch(connection);
+    tokio::spawn(async move {
+        // A client that breaks off is no fault of ours.
+        if let Err(why) = connection.await {
+            tracing::debug!("a connection ended: {why}");
+        }
+    });
+}

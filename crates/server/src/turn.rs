@@ -1,0 +1,441 @@
+//! A turn on a thread of its own: what happens in it comes as steps, and nobody who reads slowly holds the model up.
+//!
+//! Invariant: the steps add up to the outcome, which comes last, unless the turn fails; a turn that nobody reads is cancelled.
+
+use std::fmt::Display;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use toolgate_chat::{ToolCall, ToolChoice};
+use toolgate_infer::{StopReason, TurnDecision};
+
+use super::ask::{Ask, Tools};
+use super::failures::without_superseded;
+use super::form::Form;
+use super::gate;
+use super::metrics::Ended;
+use super::midway::Midway;
+use super::prefill::{Prefilling, Progress};
+use super::refusal::{Refusal, Why};
+use super::server::Shared;
+use super::time::{Time, Waited, Watch};
+use super::told::Told;
+use crate::{Error, Kind};
+use toolgate_agent::{self as agent, Agent};
+use toolgate_engine::stages::stands_whole;
+use toolgate_engine::{CallCheck, Cancel, Sampling, TokenLikelihood, Turn, TurnRequest};
+
+/// What happens in a turn.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// Its prompt is so long, and so much of it was evaluated before.
+    Begun(Usage),
+    /// A piece of what the model thinks.
+    Reasoning(String),
+    /// A piece of the answer.
+    Text(String),
+    /// A call begins.
+    CallStarted { id: String, name: String },
+    /// More of its arguments, as JSON.
+    Arguments(String),
+    /// It is whole.
+    CallEnded,
+    /// The server's own loop has come on.
+    Ran(Value),
+    /// This answer to the request has ended, and the next one begins.
+    Next(Box<Outcome>),
+    /// The turn has ended.
+    Done(Box<Outcome>),
+    /// It could not be made.
+    Failed(Refusal),
+}
+
+/// A turn that has ended.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) content: Option<String>,
+    pub(super) reasoning: Option<String>,
+    /// The calls, under the ids of the steps.
+    pub(super) calls: Vec<ToolCall>,
+    pub(super) finish: Finish,
+    pub(super) usage: Usage,
+    pub(super) decision: Option<TurnDecision>,
+    /// How likely the tokens of the answer were, where that was asked for.
+    pub(super) likelihoods: Vec<TokenLikelihood>,
+    /// What the server's own loop did.
+    pub(super) run: Option<Value>,
+    /// The answers to the same request before this one.
+    pub(super) earlier: Vec<Self>,
+}
+
+/// Why a turn ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Finish {
+    /// The model ended it.
+    End,
+    /// This text of the request's appeared.
+    Stop(String),
+    /// It makes calls.
+    Calls,
+    /// Its tokens are used up. What was being written may be steered to its end: a call is not what the model wanted.
+    Length,
+}
+
+impl Finish {
+    /// How a turn ended that stopped so, with calls or without.
+    pub(super) fn of(stop: &StopReason, sampling: &Sampling, calls: bool) -> Self {
+        let text = match stop {
+            StopReason::StopText(which) => sampling.stop.get(*which),
+            _ => None,
+        };
+        match (stop, text) {
+            (StopReason::Budget | StopReason::MaxTokens | StopReason::ContextFull, _) => Self::Length,
+            (_, Some(text)) => Self::Stop(text.clone()),
+            _ if calls => Self::Calls,
+            _ => Self::End,
+        }
+    }
+
+    pub(super) fn openai(&self) -> &'static str {
+        match self {
+            Self::End | Self::Stop(_) => "stop",
+            Self::Calls => "tool_calls",
+            Self::Length => "length",
+        }
+    }
+}
+
+/// Tokens of a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// Of the prompt that the turn was written from.
+    pub(super) prompt: usize,
+    /// Of these, tokens that needed no evaluation. A turn may evaluate other views of the conversation too: what they cost
+    /// counts here, so that the rest is what was evaluated.
+    pub(super) cached: usize,
+    /// Written.
+    pub(super) completion: usize,
+    /// Of these, tokens of what the model thought.
+    pub(super) reasoning: usize,
+}
+
+/// A turn being made; dropping it cancels it.
+pub(super) struct Making<S = Step> {
+    steps: UnboundedReceiver<S>,
+    cancel: Cancel,
+    /// How far its prompt has come.
+    pub(super) progress: Arc<Progress>,
+    timer: tokio::task::AbortHandle,
+}
+
+impl<S> Making<S> {
+    /// What happens next; nothing once the thread is gone.
+    pub(super) async fn step(&mut self) -> Option<S> {
+        self.steps.recv().await
+    }
+}
+
+impl Making {
+    /// The next step; a failure once the thread is gone without a last one.
+    pub(super) async fn next(&mut self) -> Step {
+        let lost = || Step::Failed(Refusal::new(Why::Internal, "the turn stopped unexpectedly"));
+        self.step().await.unwrap_or_else(lost)
+    }
+}
+
+impl<S> Drop for Making<S> {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        self.timer.abort();
+    }
+}
+
+/// Waits for a turn and begins it; calls get ids that begin with `prefix`.
+pub(super) async fn begin(
+    shared: &Arc<Shared>,
+    place: gate::Place,
+    request: &str,
+    ask: Ask,
+    prefix: &'static str,
+) -> Result<Making, Refusal> {
+    let (of, request) = (shared.clone(), request.to_owned());
+    start(shared, place, move |right, steps| {
+        let waited = if ask.stream { Waited::Streamed } else { Waited::Silently };
+        let watch = right.watch(&of, waited, &request);
+        let told = Told::new(prefix, steps, ask.tools.names.clone(), watch);
+        Worker { shared: of, request, ask, right, told }.run();
+    })
+    .await
+}
+
+/// Waits for the turn of who has a place and begins it on a thread of its own, where `make` tells what happens.
+pub(super) async fn start<S: Send + 'static>(
+    shared: &Arc<Shared>,
+    place: gate::Place,
+    make: impl FnOnce(Right, UnboundedSender<S>) + Send + 'static,
+) -> Result<Making<S>, Refusal> {
+    let turn = shared.gate.turn(&place).await?;
+    let (sender, steps) = unbounded_channel();
+    let time = Time::new(shared.options.turn_time);
+    let timer = tokio::spawn(time.clone().expire()).abort_handle();
+    let (cancel, progress) = (time.cancel.clone(), Arc::<Progress>::default());
+    let right = Right { cancel: cancel.clone(), time, progress: progress.clone(), _held: (place, turn) };
+    tokio::task::spawn_blocking(move || make(right, sender));
+    Ok(Making { steps, cancel, progress, timer })
+}
+
+/// The right to make a turn, until it is dropped.
+pub(super) struct Right {
+    pub(super) cancel: Cancel,
+    pub(super) time: Time,
+    progress: Arc<Progress>,
+    _held: (gate::Place, gate::Turn),
+}
+
+impl Right {
+    /// What looks at the turn's prompts.
+    pub(super) fn watch(&self, shared: &Shared, waited: Waited, request: &str) -> Watch {
+        let pace = shared.options.progress_time;
+        let (of, progress) = (shared.prefills.clone(), self.progress.clone());
+        Watch::new(self.time.clone(), waited, Prefilling::new(of, progress, request.to_owned(), pace))
+    }
+}
+
+/// A turn, unless it was cancelled on its way.
+pub(super) fn uncut(turn: Turn) -> Result<Turn, toolgate_engine::Error> {
+    match turn.stop {
+        StopReason::Cancelled => {
+            Err(toolgate_engine::Error::new(toolgate_engine::Kind::Cancelled, "cancelled"))
+        }
+        _ => Ok(turn),
+    }
+}
+
+/// Whether a turn ended within its last call: that one is not what the model wanted to do, and clients run whatever is whole. One may
+/// have been told that nothing could be read of.
+fn is_cut(stop: &StopReason, text: &str, last: Option<&ToolCall>, is_unread: bool) -> bool {
+    match stop {
+        // Steered to its end, which the call has and the model did not want.
+        StopReason::Budget => true,
+        StopReason::MaxTokens | StopReason::ContextFull | StopReason::StopText(_) => {
+            is_unread || !last.is_some_and(|call| stands_whole(text, call))
+        }
+        _ => false,
+    }
+}
+
+/// Whether finished calls fit what grammars do not hold them to: where no other way to write one was found, none is given out.
+fn fits(tools: &Tools, calls: &[ToolCall]) -> Result<(), Error> {
+    let fault = calls.iter().find_map(|call| Some((call, tools.fault(call)?)));
+    let Some((call, fault)) = fault else { return Ok(()) };
+    let message = format!(
+        "the model found no arguments for {} that fit its schema: {}; ask again, or in other words",
+        tools.names.for_client(call.name.clone()),
+        fault.why
+    );
+    Err(Error::new(Kind::Engine, message))
+}
+
+/// What the thread of a turn holds.
+struct Worker {
+    shared: Arc<Shared>,
+    request: String,
+    ask: Ask,
+    right: Right,
+    told: Told,
+}
+
+impl Worker {
+    fn run(mut self) {
+        let began = Instant::now();
+        let runs_tools = self.shared.execute.is_some();
+        let made = if runs_tools { self.loop_of_turns() } else { self.turns() };
+        let seconds = began.elapsed().as_secs_f64();
+        let last = match made {
+            Ok(outcome) => {
+                self.note(outcome.finish.openai(), seconds, &outcome);
+                Step::Done(Box::new(outcome))
+            }
+            Err(error) => {
+                let refusal = self.refusal(&error);
+                note_failed(&self.shared, &self.request, seconds, error.kind(), &error);
+                Step::Failed(refusal)
+            }
+        };
+        // The next turn need not wait until this one's client has read the end.
+        let Self { right, mut told, .. } = self;
+        drop(right);
+        told.tell(last);
+    }
+
+    /// As many answers as are asked for, each from a seed of its own.
+    fn turns(&mut self) -> Result<Outcome, Error> {
+        let mut earlier: Vec<Outcome> = Vec::new();
+        loop {
+            let outcome = self.turn()?;
+            if earlier.len() + 1 >= self.ask.choices.get() {
+                return Ok(Outcome { earlier, ..outcome });
+            }
+            self.told.next(&outcome);
+            earlier.push(outcome);
+            self.ask.sampling.seed = self.ask.sampling.seed.wrapping_add(1);
+        }
+    }
+
+    fn turn(&mut self) -> Result<Outcome, Error> {
+        let Self { shared, ask, right, told, .. } = self;
+        let transcript = &ask.conversation.transcript;
+        let midway = match ask.choice {
+            ToolChoice::Auto | ToolChoice::Required => {
+                Midway::of(transcript, &ask.tools.specs, ask.choice == ToolChoice::Required)
+            }
+            // Which tool is called, or none, is the client's to say.
+            ToolChoice::None | ToolChoice::Only(_) => Midway::default(),
+        };
+        let shown = without_superseded(transcript, &ask.tools.specs);
+        let request = TurnRequest {
+            choice: ask.choice.clone(),
+            parallel: Some(ask.parallel.unwrap_or(NonZeroUsize::MIN)),
+            check: ask.tools.check(&midway.settled),
+            changed: midway.changed,
+            open: midway.open,
+            retry: midway.retry,
+            settled: &midway.settled,
+            fits: &midway.fits,
+            handed_on: true,
+            answer: ask.form(),
+            answer_check: ask.form.as_ref().and_then(Form::check),
+            begun: ask.conversation.begun.as_deref(),
+            likelihoods: ask.likelihoods,
+            ..TurnRequest::new(&shown, &ask.tools.specs, &ask.sampling)
+        };
+        told.is_blank = request.trims_front();
+        let turn = shared.engine.turn(&request, &right.cancel, &mut |event| told.see(event))?;
+        let turn = uncut(turn)?;
+        let finish = Finish::of(&turn.stop, &ask.sampling, !turn.parsed.calls.is_empty());
+        let mut calls = turn.parsed.calls;
+        let is_cut = is_cut(&turn.stop, &turn.text, calls.last(), told.ids.len() > calls.len());
+        if is_cut && calls.len() >= told.ids.len() {
+            calls.pop();
+        }
+        fits(&ask.tools, &calls)?;
+        if is_cut {
+            told.leave_open(calls.len());
+        }
+        let calls = told.calls(calls);
+        Ok(Outcome {
+            content: turn.parsed.content,
+            reasoning: turn.parsed.reasoning,
+            calls,
+            finish,
+            usage: told.usage(&turn.stats),
+            decision: turn.decision,
+            likelihoods: std::mem::take(&mut told.likelihoods),
+            run: None,
+            earlier: Vec::new(),
+        })
+    }
+
+    /// The server's own tools, in a loop to the final answer.
+    fn loop_of_turns(&mut self) -> Result<Outcome, Error> {
+        let Self { shared, ask, right, told, .. } = self;
+        let Some(execute) = &shared.execute else {
+            return Err(Error::new(Kind::Engine, "this server has no tools of its own"));
+        };
+        let bench = execute.benches.take(|_| 0);
+        (bench.began)(ask.conversation.transcript.question().unwrap_or_default());
+        let options = agent::Options {
+            choice: ask.choice.clone(),
+            parallel: ask.parallel.or(execute.options.parallel),
+            sampling: ask.sampling.clone(),
+            // A client takes an answer for the model's own text.
+            quotes: false,
+            ..execute.options.clone()
+        };
+        let agent = Agent::new(shared.engine.clone(), bench.tools.clone(), options);
+        let mut transcript = ask.conversation.transcript.clone();
+        let run = agent.run(&mut transcript, &right.cancel, &mut |event| told.follow(event))?;
+        let finish = match run.stop_reason {
+            agent::StopReason::Cancelled => return Err(Error::new(Kind::Cancelled, "cancelled")),
+            agent::StopReason::Budget | agent::StopReason::MaxIterations => Finish::Length,
+            _ => Finish::End,
+        };
+        let summary = json!({
+            "stop_reason": run.stop_reason, "iterations": run.iterations, "calls": run.calls,
+        });
+        Ok(Outcome {
+            content: Some(run.answer).filter(|answer| !answer.is_empty()),
+            reasoning: None,
+            calls: Vec::new(),
+            finish,
+            usage: Usage {
+                prompt: run.stats.prompt_tokens,
+                cached: run.stats.cached_tokens,
+                completion: run.stats.written(),
+                reasoning: run.stats.reasoning_tokens.min(run.stats.written()),
+            },
+            decision: None,
+            likelihoods: Vec::new(),
+            run: Some(summary),
+            earlier: Vec::new(),
+        })
+    }
+
+    fn refusal(&mut self, error: &Error) -> Refusal {
+        if error.kind() == Kind::Cancelled {
+            if let Some(refusal) = self.told.refused() {
+                return refusal;
+            }
+            if self.right.time.is_over() {
+                return Refusal::new(Why::Late, self.right.time.too_late());
+            }
+        }
+        Refusal::from(error)
+    }
+
+    fn note(&self, how: &'static str, seconds: f64, outcome: &Outcome) {
+        let all = || outcome.earlier.iter().chain([outcome]);
+        let ended = Ended {
+            how,
+            seconds,
+            prompt_tokens: outcome.usage.prompt,
+            cached_tokens: outcome.usage.cached,
+            completion_tokens: all().map(|outcome| outcome.usage.completion).sum(),
+            calls: all().map(|outcome| outcome.calls.len()).sum(),
+        };
+        let model = self.ask.model.as_deref().unwrap_or_default();
+        note(&self.shared, &self.request, model, &self.ask.sampling, &ended);
+    }
+}
+
+/// Counts a turn and logs it, by the names that OpenTelemetry gives to generative models. No content is logged.
+pub(super) fn note(shared: &Shared, request: &str, model: &str, sampling: &Sampling, ended: &Ended) {
+    shared.metrics.turn(ended);
+    tracing::info!(
+        request_id = %request,
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = "toolgate",
+        gen_ai.request.model = %model,
+        gen_ai.response.model = %shared.engine.name(),
+        gen_ai.request.max_tokens = sampling.max_tokens,
+        gen_ai.request.temperature = sampling.temperature,
+        gen_ai.request.seed = sampling.seed,
+        gen_ai.response.finish_reasons = ended.how,
+        gen_ai.usage.input_tokens = ended.prompt_tokens,
+        gen_ai.usage.cache_read.input_tokens = ended.cached_tokens,
+        gen_ai.usage.output_tokens = ended.completion_tokens,
+        calls = ended.calls,
+        duration_s = ended.seconds,
+        "turn"
+    );
+}
+
+/// Counts a turn that failed, and logs why.
+pub(super) fn note_failed(shared: &Shared, request: &str, seconds: f64, kind: Kind, error: &dyn Display) {
+    let how = if kind == Kind::Cancelled { "cancelled" } else { "error" };
+    shared.metrics.turn(&Ended { how, seconds, ..Ended::default() });
+    tracing::warn!(request_id = %request, error.type = how, duration_s = seconds, "{error}");
+}

@@ -1,0 +1,619 @@
+//! The built-in file tools: their parameters as Rust types, over the sandbox's file tier.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use toolgate_chat::ToolSpec;
+use toolgate_sandbox::policy::{Mode, Policy};
+use toolgate_sandbox::{
+    self as sandbox, Edited, Enforced, Grants, Kind, Outline, OutlineLimits, PreparedChange, ReadOptions,
+    Root, Scope, SearchOptions, Written, output,
+};
+
+use super::{
+    Args, Choices, Effect, Fit, Named, Narrowed, PreparedCall, Preview, Said, Status, Tool, ToolResult,
+};
+use crate::Error;
+use toolgate_words::{has_ending, plain};
+
+#[derive(Deserialize, JsonSchema)]
+struct ReadFile {
+    /// File path, relative to the workspace.
+    #[schemars(extend("x-grammar" = relative_path()))]
+    path: String,
+    /// Only for a part of a long file: how many lines. Leave it out to read the whole file.
+    #[schemars(extend("x-advanced" = true))]
+    max_lines: Option<u64>,
+    /// Only for a part of a long file: the first line, counted from 1. Leave it out otherwise.
+    #[schemars(extend("x-advanced" = true))]
+    start_line: Option<u64>,
+    /// Only for a part of a long line: the first character, counted from 1.
+    #[schemars(extend("x-advanced" = true))]
+    start_column: Option<u64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListDirectory {
+    /// Directory path, relative to the workspace; "." is the workspace itself.
+    #[schemars(extend("x-grammar" = relative_path()))]
+    path: String,
+    /// How many levels to list. Leave it out to list the directory alone.
+    #[schemars(extend("x-advanced" = true))]
+    depth: Option<u64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct SearchCodebase {
+    /// The text to look for; upper and lower case are the same.
+    query: String,
+    /// Search only in this file or directory.
+    path: Option<String>,
+    /// Return at most this many lines. Leave it out to see all.
+    #[schemars(extend("x-advanced" = true))]
+    max_results: Option<u64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct WriteFile {
+    /// File path, relative to the workspace.
+    #[schemars(extend("x-grammar" = relative_path()))]
+    path: String,
+    /// The full new content of the file.
+    content: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct EditFile {
+    /// File path, relative to the workspace.
+    #[schemars(extend("x-grammar" = relative_path()))]
+    path: String,
+    /// The exact text to replace; must occur once in the file.
+    old_text: String,
+    /// The text to put in its place.
+    new_text: String,
+}
+
+/// Words of a file that may go: so short a text is one value, which is replaced rather than lost.
+const FEW_WORDS: usize = 3;
+
+/// Whether a text that takes the place of another keeps more than almost nothing of it: a quarter of its words.
+fn keeps(old: &str, new: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect()
+    };
+    let new: BTreeSet<String> = words(new).into_iter().collect();
+    let old = words(old);
+    let kept = old.iter().filter(|word| new.contains(*word)).count();
+    old.len() <= FEW_WORDS || kept * 4 >= old.len()
+}
+
+/// The line that gives what is called `name` a value: `LIMIT = 3`, `"limit": 3`.
+fn line_named<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    let lines = text.lines().map(str::trim).filter(|_| is_name);
+    lines.into_iter().find(|line| {
+        let rest = line.trim_start_matches(['"', '\'']).strip_prefix(name);
+        let rest = rest.map(|rest| rest.trim_start_matches(['"', '\'']).trim_start());
+        rest.and_then(|rest| rest.strip_prefix(['=', ':'])).is_some_and(|value| !value.trim().is_empty())
+    })
+}
+
+/// Whether a text is a value as programs write them: a number, a truth value, or something quoted.
+fn is_literal(text: &str) -> bool {
+    let text = text.trim();
+    let is_quoted =
+        ['"', '\''].iter().any(|&quote| text.len() > 1 && text.starts_with(quote) && text.ends_with(quote));
+    is_quoted || text.parse::<f64>().is_ok() || ["true", "false", "null"].contains(&text)
+}
+
+/// What a model may say for a path: no path from the root of the file system, nothing that needs an escape in JSON.
+/// The tools themselves take the workspace's own absolute path, too.
+fn relative_path() -> serde_json::Value {
+    json!({"pattern": r#"^[^/\\"\x00-\x1f][^\\"\x00-\x1f]*$"#})
+}
+
+/// A file operation as a tool.
+pub struct FileTool {
+    spec: ToolSpec,
+    effect: Effect,
+    asks: bool,
+    root: Root,
+    grants: Grants,
+    paths: Paths,
+    run: Operation,
+    view: Arc<LastView>,
+}
+
+/// What is there, as a turn's tools see it: walked through once for all of them.
+struct View {
+    /// The turn's.
+    of: Arc<()>,
+    readable: Outline,
+    writable: OnceLock<Outline>,
+    named: Named,
+}
+
+/// The view of the last turn, which the tools of a workspace share.
+#[derive(Default)]
+struct LastView(Mutex<Option<Arc<View>>>);
+
+impl LastView {
+    fn of(&self, said: &Said, root: &Root, grants: &Grants) -> Arc<View> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(view) = last.as_ref().filter(|view| Arc::ptr_eq(&view.of, said.identity())) {
+            return view.clone();
+        }
+        let readable = root.outline(grants, false, &OutlineLimits::default());
+        let named = said.named(&readable.files, &readable.directories);
+        let of = said.identity().clone();
+        let view = Arc::new(View { of, readable, writable: OnceLock::new(), named });
+        *last = Some(view.clone());
+        view
+    }
+}
+
+/// Which paths an operation takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Paths {
+    /// Files that are there.
+    Files,
+    /// Directories that are there.
+    Directories,
+    /// Either.
+    Entries,
+    /// Files that are there and may be changed.
+    Editable,
+    /// Files that may be written, be they there or not.
+    Writable,
+}
+
+impl Paths {
+    /// How an operation on these goes with what a user named; once calls were made, what is missing is to be made.
+    fn fit(self, named: &Named, said: &Said, writes: bool) -> Fit {
+        let (is_missing, is_begun) = (!named.missing.is_empty(), said.is_begun());
+        match self {
+            // The file is what is asked for.
+            Self::Entries if named.which && !named.file && !is_begun => Fit::Suits,
+            Self::Files | Self::Directories if named.which && !named.file && !is_begun => Fit::Clashes,
+            Self::Editable if named.whole => Fit::Clashes,
+            // Where the name stands has to be found first.
+            Self::Editable if named.identifier && !named.file && !is_missing && !is_begun => Fit::Clashes,
+            // Who names a file and asks what it says has it read.
+            // What is left is to be made.
+            Self::Entries | Self::Directories
+                if is_missing && is_begun && named.makes && !(named.file || named.directory) =>
+            {
+                Fit::Clashes
+            }
+            Self::Entries if named.file && !named.searches => Fit::Clashes,
+            Self::Entries if named.file => Fit::Unnamed,
+            // How many there are of something in a directory is seen there.
+            Self::Entries if named.directory && named.counts && !named.identifier && !is_begun => {
+                Fit::Clashes
+            }
+            Self::Entries if named.directory || named.identifier => Fit::Suits,
+            Self::Directories if named.file => Fit::Clashes,
+            // What stands in files is looked for in them.
+            Self::Directories if named.directory && named.identifier => Fit::Unnamed,
+            Self::Directories if named.directory => Fit::Suits,
+            // Named as files are, it is no directory.
+            Self::Directories if named.missing.iter().any(|path| has_ending(path)) => Fit::Clashes,
+            // What is added to takes nothing away.
+            Self::Writable if named.file && named.adds => Fit::Clashes,
+            Self::Files | Self::Editable | Self::Writable if named.file => Fit::Suits,
+            // What stands in files is looked for in them.
+            Self::Files | Self::Directories if named.identifier && !is_missing && !is_begun => Fit::Clashes,
+            // What is to be changed but is not there is no file to be made, and neither is what is only to be looked at.
+            Self::Writable if is_missing && named.changes && !is_begun => Fit::Clashes,
+            Self::Writable if is_missing && named.looks && !named.makes => Fit::Unnamed,
+            Self::Writable if is_missing => Fit::Suits,
+            Self::Editable if is_missing && !is_begun && !named.changes => Fit::Unnamed,
+            Self::Files if is_missing && !is_begun && writes && !named.looks => Fit::Unnamed,
+            // A file that is not there is asked for by its name, too.
+            Self::Files | Self::Editable if is_missing && !is_begun => Fit::Suits,
+            Self::Files | Self::Editable | Self::Writable if named.directory => Fit::Clashes,
+            _ => Fit::Unnamed,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Operation {
+    /// Looks, and says what it saw.
+    Look(fn(&Root, &Grants, &Args) -> Result<Done, Stop>),
+    /// Makes a change ready.
+    Change(fn(&Root, &Grants, &Args) -> Result<Ready, Stop>),
+}
+
+/// What an operation says to the model, and the same as data.
+struct Done {
+    content: String,
+    data: serde_json::Value,
+    truncated: bool,
+}
+
+/// Why an operation did not happen.
+enum Stop {
+    /// The arguments are narrower than their schema.
+    Arguments(String),
+    /// The sandbox said no, or could not.
+    Sandbox(sandbox::Error),
+}
+
+impl From<sandbox::Error> for Stop {
+    fn from(error: sandbox::Error) -> Self {
+        Self::Sandbox(error)
+    }
+}
+
+/// The file tools that `policy` grants in `mode`, working below `root`, in the order they are offered.
+///
+/// # Errors
+/// None that input could cause; the definitions are checked like any others.
+///
+/// ```
+/// use toolgate_tools::{Registry, Status, file_tools};
+/// use toolgate_sandbox::policy::{Mode, Policy};
+/// use toolgate_sandbox::{Root, ambient_authority};
+/// # let directory = tempfile::tempdir()?;
+/// # std::fs::write(directory.path().join("notes.txt"), "buy milk\n")?;
+///
+/// let root = Root::open(directory.path(), ambient_authority())?;
+/// let mut tools = Registry::new();
+/// for tool in file_tools(&root, &Policy::default_for(Mode::Intel), Mode::Intel)? {
+///     tools.add(tool)?;
+/// }
+/// assert_eq!(tools.names(), ["read_file", "list_directory", "search_codebase"]);
+/// assert_eq!(tools.call_json("read_file", r#"{"path": "notes.txt"}"#).content, "buy milk\n");
+/// assert_eq!(tools.call_json("read_file", r#"{"path": "../secret.txt"}"#).status, Status::Denied);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTool>, Error> {
+    let grants = policy.grants(mode);
+    let view = Arc::<LastView>::default();
+    let tool = |spec: Result<ToolSpec, toolgate_chat::Error>, effect, paths, run: Operation| {
+        let spec = spec?;
+        let asks = policy.asks(spec.name.as_str());
+        Ok::<_, Error>(FileTool {
+            spec,
+            effect,
+            asks,
+            root: root.clone(),
+            grants: grants.clone(),
+            paths,
+            run,
+            view: view.clone(),
+        })
+    };
+    let mut tools = Vec::new();
+    if grants.can_read() {
+        let read = ToolSpec::of::<ReadFile>("read_file", "Read a text file and return its contents.")
+            .map(|spec| spec.with_example("Read alpha.txt", json!({"path": "alpha.txt"})).with_lookup());
+        let list =
+            ToolSpec::of::<ListDirectory>("list_directory", "List the files and folders in a directory.")
+                .map(|spec| {
+                    spec.with_example("What files are in beta?", json!({"path": "beta"})).with_lookup()
+                });
+        let search = ToolSpec::of::<SearchCodebase>(
+            "search_codebase",
+            "Find the lines in all files that contain a text. Returns file, line number and line.",
+        )
+        .map(|spec| spec.with_example("Which file mentions gamma?", json!({"query": "gamma"})).with_lookup());
+        tools.push(tool(read, Effect::Reads, Paths::Files, Operation::Look(read_file))?);
+        tools.push(tool(list, Effect::Reads, Paths::Directories, Operation::Look(list_directory))?);
+        tools.push(tool(search, Effect::Reads, Paths::Entries, Operation::Look(search_codebase))?);
+    }
+    if grants.can_write() {
+        let write =
+            ToolSpec::of::<WriteFile>("write_file", "Create a file, or replace it, with the given content.")
+                .map(|spec| {
+                    let arguments = json!({"path": "epsilon.txt", "content": "zeta"});
+                    spec.with_example("Create epsilon.txt with the text zeta", arguments)
+                });
+        let create =
+            ToolSpec::of::<WriteFile>("create_file", "Create a new file; fails if it already exists.");
+        let edit = ToolSpec::of::<EditFile>("edit_file", "Replace one piece of text in a file with another.")
+            .map(|spec| {
+                let arguments = json!({"path": "iota.txt", "old_text": "eta", "new_text": "theta"});
+                spec.with_example("Change eta to theta in iota.txt", arguments)
+            });
+        tools.push(tool(write, Effect::Changes, Paths::Writable, Operation::Change(write_file))?);
+        tools.push(tool(create, Effect::Changes, Paths::Writable, Operation::Change(create_file))?);
+        tools.push(tool(edit, Effect::Changes, Paths::Editable, Operation::Change(edit_file))?);
+    }
+    Ok(tools)
+}
+
+impl Tool for FileTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    fn needs_approval(&self) -> bool {
+        self.asks
+    }
+
+    fn prepare(&self, args: &Args) -> Result<Option<Box<dyn PreparedCall>>, Box<ToolResult>> {
+        let Operation::Change(prepare) = self.run else { return Ok(None) };
+        match prepare(&self.root, &self.grants, args) {
+            Ok(change) => {
+                let enforced = self.root.enforced(&self.grants);
+                Ok(Some(Box::new(FileChange { change, most: self.grants.limits.max_output_bytes, enforced })))
+            }
+            Err(stop) => Err(Box::new(self.shown(Err(stop)))),
+        }
+    }
+
+    fn narrow(&self, said: &Said) -> Narrowed {
+        let view = self.view.of(said, &self.root, &self.grants);
+        let (all, named) = (&view.readable, &view.named);
+        let fit = match self.paths {
+            Paths::Editable if all.files.is_empty() && all.open.is_empty() => Fit::Clashes,
+            paths => paths.fit(named, said, self.grants.can_write()),
+        };
+        let parameters = |paths: &[&[String]], open: &[String]| {
+            // With no file there and none named, every path is as wrong as any other.
+            let paths = paths.concat();
+            let is_known = !(paths.is_empty() && open.is_empty() && named.missing.is_empty());
+            // Nothing comes of a file that is not there; a directory has no ending that would tell its name from a word.
+            let choices = match self.paths {
+                Paths::Files => said.with_named_paths(paths, open),
+                _ => said.with_paths(paths, open),
+            };
+            is_known.then_some(("path", choices)).into_iter().collect()
+        };
+        let writable =
+            || view.writable.get_or_init(|| self.root.outline(&self.grants, true, &OutlineLimits::default()));
+        let parameters = match self.paths {
+            // Where all of the workspace may be written, a new path may be any, unless the user gave it.
+            Paths::Writable if self.grants.write == Scope::Everything => {
+                let given = said.places(named, &all.directories);
+                given.map(|given| ("path", given)).into_iter().collect()
+            }
+            Paths::Writable => {
+                let outline = writable();
+                let open = [outline.open.as_slice(), &outline.directories].concat();
+                parameters(&[&outline.files], &open)
+            }
+            Paths::Editable => parameters(&[&writable().files], &writable().open),
+            Paths::Files => match said.only_lead(&all.files).filter(|_| said.is_begun()) {
+                Some(lead) => {
+                    vec![("path", Choices::Among { texts: vec![lead], beginnings: Vec::new() })]
+                }
+                None => parameters(&[&all.files], &all.open),
+            },
+            Paths::Directories => parameters(&[&all.directories], &all.open),
+            Paths::Entries => parameters(&[&all.files, &all.directories], &all.open),
+        };
+        Narrowed { parameters, fit, directories: named.directories.clone(), lead: said.lead(&all.files) }
+    }
+
+    fn objection(&self, args: &Args, said: &Said) -> Option<String> {
+        let path = args.str("path")?;
+        let read = || self.root.read_file(&self.grants, path, &ReadOptions::default()).ok();
+        match (args.str("content"), args.str("old_text"), args.str("new_text")) {
+            (Some(content), ..) if !said.wants_whole() && !keeps(&read()?.text, content) => Some(format!(
+                "\"{}\" has text in it that would be lost; change the part that is to change with edit_file, and \
+                 leave the rest as it is",
+                output::name(path)
+            )),
+            (None, Some(old), Some(new)) => {
+                let file = read()?;
+                let gives_value = is_literal(new) || line_named(new, old).is_some();
+                let line = line_named(&file.text, old).filter(|_| gives_value)?;
+                Some(format!(
+                    "old_text is only the name of a value in \"{}\", and the old value would stay; for old_text copy the whole \
+                     line: \"{}\"",
+                    output::name(path),
+                    output::name(line)
+                ))
+            }
+            _ => None,
+        }
+    }
+
+    fn call(&self, args: &Args) -> ToolResult {
+        match self.run {
+            Operation::Look(look) => self.shown(look(&self.root, &self.grants, args)),
+            Operation::Change(prepare) => {
+                self.shown(prepare(&self.root, &self.grants, args).and_then(|change| (change.make)()))
+            }
+        }
+    }
+}
+
+impl FileTool {
+    fn shown(&self, done: Result<Done, Stop>) -> ToolResult {
+        shown(done, self.grants.limits.max_output_bytes, self.root.enforced(&self.grants))
+    }
+}
+
+/// A change of a file that is made ready, as the tools see it.
+struct Ready {
+    preview: Preview,
+    make: Box<dyn FnOnce() -> Result<Done, Stop> + Send>,
+}
+
+impl Ready {
+    /// A change whose report is shown by `content`; `covers` names the arguments that hold its text.
+    fn new<T: Serialize + Send + 'static>(
+        change: PreparedChange<T>,
+        covers: &'static [&'static str],
+        content: fn(&T) -> String,
+    ) -> Self {
+        let preview = Preview::of(&change, covers);
+        let make = move || {
+            let report = change.make()?;
+            done(content(&report), &report, false)
+        };
+        Self { preview, make: Box::new(make) }
+    }
+}
+
+/// A call that changes a file, made ready.
+struct FileChange {
+    change: Ready,
+    /// Bytes of its result.
+    most: usize,
+    enforced: Enforced,
+}
+
+impl PreparedCall for FileChange {
+    fn preview(&self) -> Preview {
+        self.change.preview.clone()
+    }
+
+    fn run(self: Box<Self>) -> ToolResult {
+        shown((self.change.make)(), self.most, self.enforced)
+    }
+}
+
+fn shown(done: Result<Done, Stop>, most: usize, enforced: Enforced) -> ToolResult {
+    let mut result = match done {
+        Ok(done) => {
+            let cleaned = output::for_model(done.content.as_bytes(), most);
+            let mut result = ToolResult::ok(cleaned.text).with_data(done.data);
+            result.truncated = done.truncated || cleaned.truncated;
+            result
+        }
+        Err(Stop::Arguments(why)) => ToolResult::failed(format!("the arguments do not fit: {why}")),
+        Err(Stop::Sandbox(error)) => ToolResult::new(status_of(error.kind()), error.to_string()),
+    };
+    result.enforced = enforced;
+    result
+}
+
+fn status_of(kind: Kind) -> Status {
+    match kind {
+        Kind::Denied => Status::Denied,
+        Kind::Limit => Status::Limit,
+        _ => Status::Failed,
+    }
+}
+
+fn parse<P: DeserializeOwned>(args: &Args) -> Result<P, Stop> {
+    args.parse().map_err(Stop::Arguments)
+}
+
+fn done(content: String, data: impl Serialize, truncated: bool) -> Result<Done, Stop> {
+    // The sandbox's reports are plain structs of strings and numbers; were one not, the text is still there.
+    let data = serde_json::to_value(data).unwrap_or_default();
+    Ok(Done { content, data, truncated })
+}
+
+/// Looks at `path`; where it lies outside, at the same path taken from the workspace's top.
+///
+/// Small models write `/logs` for the workspace's `logs`. What is not there either stays refused as it was, and
+/// nothing is ever written to such a path.
+fn look<T>(path: &str, operation: impl Fn(&str) -> Result<T, sandbox::Error>) -> Result<T, sandbox::Error> {
+    match operation(path) {
+        Err(refused) if refused.kind() == Kind::Denied && path.starts_with('/') => {
+            operation(path.trim_start_matches('/')).map_err(|_| refused)
+        }
+        result => result,
+    }
+}
+
+fn read_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
+    let ReadFile { path, max_lines, start_line, start_column } = parse(args)?;
+    let options = ReadOptions { start_line, max_lines, start_column };
+    let file = look(&path, |path| root.read_file(grants, path, &options))?;
+    done(file.content(), &file, file.truncated)
+}
+
+fn list_directory(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
+    let ListDirectory { path, depth } = parse(args)?;
+    let listing = look(&path, |path| root.list_directory(grants, path, depth))?;
+    done(listing.content(), &listing, listing.truncated)
+}
+
+fn search_codebase(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
+    let SearchCodebase { query, path, max_results } = parse(args)?;
+    let options = SearchOptions { path: path.clone(), max_results, ..SearchOptions::default() };
+    let found = root.search_codebase(grants, &query, &options)?;
+    let mut content = found.content();
+    if found.hits.is_empty() {
+        content.push_str(&named_like(root, grants, &query));
+        content.push_str(&path.map(|path| files_below(root, grants, &path)).unwrap_or_default());
+    }
+    done(content, &found, found.truncated)
+}
+
+/// What is looked for in files may be the name of one, or of a directory above it.
+fn named_like(root: &Root, grants: &Grants, query: &str) -> String {
+    let wanted = query.trim().to_lowercase();
+    let files = root.outline(grants, false, &OutlineLimits::default()).files;
+    let found = files.iter().filter(|path| path.to_lowercase().contains(&wanted)).take(NAMED);
+    let names: Vec<String> = found.map(|path| output::name(path)).collect();
+    if names.is_empty() { String::new() } else { format!("\n[files named so: {}]", names.join(", ")) }
+}
+
+/// The few files of a directory in which nothing was found: one of them may hold it in other words.
+fn files_below(root: &Root, grants: &Grants, path: &str) -> String {
+    let below = format!("{}/", plain(path));
+    let files = root.outline(grants, false, &OutlineLimits::default()).files;
+    let found: Vec<String> =
+        files.iter().filter(|file| file.starts_with(&below)).map(|path| output::name(path)).collect();
+    match found.len() {
+        1..=NAMED => format!("\n[files there: {}]", found.join(", ")),
+        _ => String::new(),
+    }
+}
+
+/// Files named at most where no line holds what was looked for.
+const NAMED: usize = 10;
+
+fn write_file(root: &Root, grants: &Grants, args: &Args) -> Result<Ready, Stop> {
+    let WriteFile { path, content } = parse(args)?;
+    Ok(Ready::new(root.prepare_write(grants, &path, &content)?, &["content"], Written::content))
+}
+
+fn create_file(root: &Root, grants: &Grants, args: &Args) -> Result<Ready, Stop> {
+    let WriteFile { path, content } = parse(args)?;
+    Ok(Ready::new(root.prepare_create(grants, &path, &content)?, &["content"], Written::content))
+}
+
+fn edit_file(root: &Root, grants: &Grants, args: &Args) -> Result<Ready, Stop> {
+    let EditFile { path, old_text, new_text } = parse(args)?;
+    let change = root.prepare_edit(grants, &path, &old_text, &new_text)?;
+    Ok(Ready::new(change, &["old_text", "new_text"], Edited::content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_keeps_a_file_of_which_it_has_a_quarter() {
+        let old = "fn stop() {\n    flush();\n    close();\n}\n";
+        assert!(
+            keeps(old, "// Ends it.\nfn stop() {\n    flush();\n    close();\n}\n")
+                && keeps(old, "fn stop() {}")
+        );
+        assert!(!keeps(old, "// Ends it.") && !keeps(old, ""));
+        assert!(keeps("", "new") && keeps("port: 80", "9000"), "there is nothing, or one value, to lose");
+    }
+
+    #[test]
+    fn a_name_is_told_from_its_value() {
+        let text = "[net]\nport = 80\n\"size\": 3,\nuse port\nempty =\n";
+        assert_eq!(line_named(text, "port"), Some("port = 80"));
+        assert_eq!(line_named(text, "size"), Some("\"size\": 3,"));
+        for other in ["por", "80", "net", "empty", "port = 80", ""] {
+            assert_eq!(line_named(text, other), None, "{other}");
+        }
+        assert!(
+            ["25", "\"a b\"", "true"].into_iter().all(is_literal)
+                && !["MB", "a = 1", ""].into_iter().any(is_literal)
+        );
+    }
+}

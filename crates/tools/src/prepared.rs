@@ -1,0 +1,150 @@
+//! A call between its check and its run: the tool, the arguments and what would change are fixed, and nothing was changed.
+//!
+//! Invariant: what [`Pending::run`] runs is what [`Pending::preview`] showed: the same tool, though others may have come
+//! under its name, the same arguments, and a change that its tool has made ready.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+use toolgate_chat::ToolCall;
+use toolgate_infer::Cancel;
+use toolgate_sandbox::output;
+
+use super::registry::{Entry, Registry};
+use super::{Args, Preview, ToolResult};
+
+/// A call that its tool has made ready ([`Tool::prepare`](super::Tool::prepare)).
+pub trait PreparedCall: Send {
+    /// What it will change.
+    fn preview(&self) -> Preview;
+
+    /// Makes the change that was shown, or none where that is not possible any more.
+    fn run(self: Box<Self>) -> ToolResult;
+}
+
+/// A call that may be made: [`Registry::prepare`] found its tool and checked its arguments.
+///
+/// ```
+/// # use toolgate_tools::{Registry, file_tools};
+/// # use toolgate_sandbox::policy::{Mode, Policy};
+/// # use toolgate_sandbox::{Root, ambient_authority};
+/// # use toolgate_chat::ToolCall;
+/// # let directory = tempfile::tempdir()?;
+/// # std::fs::write(directory.path().join("app.toml"), "port = 80\n")?;
+/// # let root = Root::open(directory.path(), ambient_authority())?;
+/// # let mut tools = Registry::new();
+/// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+/// #     tools.add(tool)?;
+/// # }
+/// # let arguments = serde_json::json!({"path": "app.toml", "content": ""});
+/// # let call = ToolCall::new("write_file", arguments.as_object().cloned().unwrap_or_default());
+/// // A call that empties `app.toml`.
+/// let pending = tools.prepare(&call).map_err(|result| result.content)?;
+/// let preview = pending.preview().ok_or("no preview")?;
+/// assert_eq!(preview.summary, "\"app.toml\" has 1 line, 10 bytes and gets 0 lines, 0 bytes");
+/// // It stands for this call over these bytes, and for no other.
+/// let digest = pending.digest();
+/// std::fs::write(directory.path().join("app.toml"), "port = 81\n")?;
+/// assert_ne!(tools.prepare(&call).map_err(|result| result.content)?.digest(), digest);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Pending<'r> {
+    registry: &'r Registry,
+    entry: Arc<Entry>,
+    call: ToolCall,
+    args: Args,
+    prepared: Option<Box<dyn PreparedCall>>,
+    preview: Option<Preview>,
+    /// What it took to make it ready; how long a person thinks about it is no time of the call's.
+    took: Duration,
+}
+
+impl<'r> Pending<'r> {
+    pub(super) fn new(
+        registry: &'r Registry,
+        entry: Arc<Entry>,
+        call: &ToolCall,
+        args: Args,
+        began: Instant,
+    ) -> Result<Self, Box<ToolResult>> {
+        let prepared = entry.tool.prepare(&args)?;
+        let preview = prepared.as_ref().map(|prepared| prepared.preview());
+        let took = began.elapsed();
+        Ok(Self { registry, entry, call: call.clone(), args, prepared, preview, took })
+    }
+
+    /// The tool's name.
+    pub fn name(&self) -> &str {
+        &self.call.name
+    }
+
+    /// The arguments, checked.
+    pub fn arguments(&self) -> &Map<String, Value> {
+        self.args.as_map()
+    }
+
+    /// Whose tool it is ([`Tool::origin`](super::Tool::origin)).
+    pub fn origin(&self) -> String {
+        self.entry.tool.origin()
+    }
+
+    /// What it would change, where its tool can tell.
+    pub fn preview(&self) -> Option<&Preview> {
+        self.preview.as_ref()
+    }
+
+    /// Whether somebody is to be asked before it is made.
+    pub fn needs_approval(&self) -> bool {
+        self.entry.tool.needs_approval_of(&self.call)
+    }
+
+    /// The SHA-256 of the tool and whose it is, its definition, the arguments, what would change, and the policy.
+    pub fn digest(&self) -> [u8; 32] {
+        let tool = &self.entry.tool;
+        let (spec, effect) = (tool.spec(), format!("{:?}", tool.effect()));
+        let (parameters, arguments) =
+            (spec.parameters.to_string(), Value::Object(self.args.as_map().clone()).to_string());
+        let digest = self.preview.as_ref().map(|preview| preview.digest).unwrap_or_default();
+        let mut hash = Sha256::new();
+        for part in [
+            spec.name.as_str().as_bytes(),
+            tool.origin().as_bytes(),
+            spec.description.as_bytes(),
+            parameters.as_bytes(),
+            effect.as_bytes(),
+            arguments.as_bytes(),
+            &digest,
+            self.registry.policy().as_bytes(),
+        ] {
+            // The length keeps parts from running into each other.
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        hash.finalize().into()
+    }
+
+    /// Makes the call, as it was shown; it ends early once `cancel` is set where the tool can be ended.
+    pub fn run(self, cancel: &Cancel) -> ToolResult {
+        let Self { registry, entry, call, args, prepared, took, .. } = self;
+        let began = Instant::now();
+        let noted = match entry.tool.defies_undo() {
+            true => registry.tell(&call),
+            false => Ok(()),
+        };
+        let result = match (noted, prepared) {
+            (Err(why), _) => ToolResult::failed(format!("not run: {why}")),
+            (Ok(()), Some(prepared)) => prepared.run(),
+            (Ok(()), None) => entry.tool.call_until(&args, cancel),
+        };
+        finished(result, took + began.elapsed())
+    }
+}
+
+/// A result as a model is shown it, with its time: no character that could hide or reorder text stays.
+pub(super) fn finished(mut result: ToolResult, took: Duration) -> ToolResult {
+    result.content = output::for_model(result.content.as_bytes(), usize::MAX).text;
+    result.ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    result
+}

@@ -1,0 +1,619 @@
+//! The tools of a run by name, with the check that stands before every call.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+use toolgate_chat::{ToolCall, ToolSpec};
+use toolgate_infer::Cancel;
+use toolgate_sandbox::output;
+
+use super::prepared::finished;
+use super::{Check, Effect, Offered, Pending, Said, Tool, ToolResult, Violation, narrow};
+use crate::Error;
+
+/// Tools in the order they are offered, each with its compiled schema.
+///
+/// ```
+/// use toolgate_tools::{CannedTool, Registry};
+/// # let now = |name: &str| {
+/// #     let parameters = serde_json::json!({"type": "object", "properties": {}});
+/// #     let function = serde_json::json!({"name": name, "description": "The time.", "parameters": parameters});
+/// #     CannedTool::from_json(&serde_json::json!({"type": "function", "function": function, "result": "noon"}))
+/// # };
+///
+/// let mut tools = Registry::new();
+/// tools.add(now("now")?)?;
+/// tools.add(now("today")?)?;
+/// assert_eq!(tools.names(), ["now", "today"]);
+/// assert!(tools.add(now("now")?).is_err(), "the name is taken");
+/// // What a model does wrong is a result it can act on.
+/// let result = tools.call_json("tomorrow", "{}");
+/// assert_eq!(result.content, "there is no tool \"tomorrow\"; the tools are: now, today");
+/// # Ok::<(), toolgate_tools::Error>(())
+/// ```
+#[derive(Default)]
+pub struct Registry {
+    /// Behind a lock, because those of a source may become others.
+    entries: RwLock<Entries>,
+    /// Where some of the tools come from.
+    sources: Vec<Arc<dyn Source>>,
+    /// Held while they are asked for news, so that none is lost to another thread that asks. It holds the names that tools
+    /// of a source have had, each with that source's place: no tool of another gets such a name, since a call that was
+    /// written or allowed for the one would run the other.
+    names_had: Mutex<BTreeMap<String, usize>>,
+    /// What the tools are allowed, as a text that differs where policies differ.
+    policy: String,
+    /// Who is told of calls whose effects cannot be taken back.
+    witness: Option<Arc<Witness>>,
+}
+
+/// What becomes of calls that a person would be asked about, where nobody can be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unasked {
+    /// They are denied.
+    #[default]
+    Deny,
+    /// They are let through, as far as the policy lets them.
+    Allow,
+}
+
+/// Whoever is told of a call before it is made; an error keeps it from being made.
+pub type Witness = dyn Fn(&ToolCall) -> Result<(), Error> + Send + Sync;
+
+/// Whoever is told that there may be news; what they are is asked for afterwards.
+pub type Told = dyn Fn() + Send + Sync;
+
+/// Tools that may become others while a registry offers them.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use toolgate_tools::{CannedTool, Registry, Source, Told, Tool};
+/// # let now = |name: &str| {
+/// #     let parameters = serde_json::json!({"type": "object", "properties": {}});
+/// #     let function = serde_json::json!({"name": name, "description": "The time.", "parameters": parameters});
+/// #     CannedTool::from_json(&serde_json::json!({"type": "function", "function": function, "result": "noon"}))
+/// # };
+///
+/// /// Has one tool, which it tells of once.
+/// struct Once(Mutex<Option<CannedTool>>);
+///
+/// impl Source for Once {
+///     fn news(&self, taken: &dyn Fn(&str) -> bool) -> Option<Vec<Box<dyn Tool>>> {
+///         let tool = self.0.lock().ok()?.take()?;
+///         (!taken(tool.spec().name.as_str())).then(|| vec![Box::new(tool) as Box<dyn Tool>])
+///     }
+/// }
+///
+/// let mut tools = Registry::new();
+/// tools.follow(Arc::new(Once(Mutex::new(Some(now("now")?)))));
+/// assert_eq!(tools.names(), ["now"]);
+/// assert!(tools.may_change());
+/// // Whoever shows a list of them is told when to look again, by sources that do tell.
+/// let told: Arc<Told> = Arc::new(|| println!("there may be other tools now"));
+/// tools.watch(&told);
+/// # Ok::<(), toolgate_tools::Error>(())
+/// ```
+pub trait Source: Send + Sync {
+    /// All of its tools, if they are others than when this was asked last; `taken` tells the names that others have.
+    fn news(&self, taken: &dyn Fn(&str) -> bool) -> Option<Vec<Box<dyn Tool>>>;
+
+    /// Has `told` told, from any thread, once there may be news; nothing where a source only says so when it is asked.
+    fn watch(&self, told: Arc<Told>) {
+        let _ = told;
+    }
+}
+
+#[derive(Default)]
+struct Entries {
+    list: Vec<Arc<Entry>>,
+    by_name: BTreeMap<String, usize>,
+}
+
+pub(super) struct Entry {
+    pub(super) tool: Box<dyn Tool>,
+    check: Check,
+    /// The place of its source among the registry's.
+    source: Option<usize>,
+}
+
+impl Entry {
+    fn new(tool: Box<dyn Tool>, source: Option<usize>) -> Result<Self, Error> {
+        let name = &tool.spec().name;
+        let check = Check::new(&tool.spec().parameters)
+            .map_err(|why| Error::input(format!("the schema of tool \"{name}\" is not valid: {why}")))?;
+        Ok(Self { tool, check, source })
+    }
+
+    fn name(&self) -> &str {
+        self.tool.spec().name.as_str()
+    }
+
+    /// The definition, which says what a call does.
+    fn spec(&self) -> ToolSpec {
+        self.tool.spec().clone().with_effect(self.tool.effect())
+    }
+}
+
+impl Entries {
+    fn push(&mut self, entry: Arc<Entry>) -> Result<(), Error> {
+        let name = entry.name().to_owned();
+        if self.by_name.contains_key(&name) {
+            return Err(Error::input(format!("two tools are called \"{name}\"")));
+        }
+        self.by_name.insert(name, self.list.len());
+        self.list.push(entry);
+        Ok(())
+    }
+
+    /// Those that `kept` keeps, in their order.
+    fn kept(&self, kept: impl Fn(&Entry) -> bool) -> Self {
+        let mut rest = Self::default();
+        for entry in self.list.iter().filter(|entry| kept(entry)) {
+            rest.by_name.insert(entry.name().to_owned(), rest.list.len());
+            rest.list.push(entry.clone());
+        }
+        rest
+    }
+
+    fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.by_name.get(name).and_then(|&i| self.list.get(i))
+    }
+}
+
+impl Registry {
+    /// No tools.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same registry, marked with the policy its tools were made under, so that approvals are bound to it.
+    #[must_use]
+    pub fn under(mut self, policy: String) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// What [`under`](Self::under) was given.
+    pub fn policy(&self) -> &str {
+        &self.policy
+    }
+
+    /// The same registry, which tells `witness` of each call whose effects cannot be taken back, before it is made.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_tools::Error;
+    /// # use toolgate_tools::{Args, Effect, Registry, Tool, ToolResult};
+    /// # use toolgate_chat::ToolSpec;
+    /// # struct Send(ToolSpec);
+    /// # impl Tool for Send {
+    /// #     fn spec(&self) -> &ToolSpec { &self.0 }
+    /// #     fn effect(&self) -> Effect { Effect::Changes }
+    /// #     fn defies_undo(&self) -> bool { true }
+    /// #     fn call(&self, _: &Args) -> ToolResult { ToolResult::ok("sent") }
+    /// # }
+    /// # let mut tools = Registry::new();
+    /// # tools.add(Send(ToolSpec::new("send", "Send it.", serde_json::json!({"type": "object"}))?))?;
+    ///
+    /// // A call that cannot be noted is not made.
+    /// let tools = tools.telling(Arc::new(|call| Err(Error::input(format!("no room to note {}", call.name)))));
+    /// assert_eq!(tools.call_json("send", "{}").content, "not run: no room to note send");
+    /// # Ok::<(), toolgate_tools::Error>(())
+    /// ```
+    #[must_use]
+    pub fn telling(mut self, witness: Arc<Witness>) -> Self {
+        self.witness = Some(witness);
+        self
+    }
+
+    /// The same registry with other tools.
+    fn with(self, entries: Entries) -> Self {
+        Self { entries: RwLock::new(entries), ..self }
+    }
+
+    /// Adds the tools of `source` after the others, and whatever they become.
+    pub fn follow(&mut self, source: Arc<dyn Source>) {
+        self.sources.push(source);
+        self.refresh();
+    }
+
+    /// Whether the tools may become others.
+    pub fn may_change(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
+    /// Has `told` told, from any thread, once the tools may have become others; the next [`specs`](Self::specs) are those.
+    pub fn watch(&self, told: &Arc<Told>) {
+        self.sources.iter().for_each(|source| source.watch(told.clone()));
+    }
+
+    /// Takes in what the sources have that is new; those of a source stay after the tools that were added.
+    fn refresh(&self) {
+        if self.sources.is_empty() {
+            return;
+        }
+        let mut had = self.names_had.lock().unwrap_or_else(PoisonError::into_inner);
+        for (place, source) in self.sources.iter().enumerate() {
+            let others = self.read().kept(|entry| entry.source != Some(place));
+            let is_anothers = |name: &str| had.get(name).is_some_and(|owner| *owner != place);
+            let Some(tools) = source.news(&|name| others.get(name).is_some() || is_anothers(name)) else {
+                continue;
+            };
+            let mut entries = others;
+            for tool in tools {
+                let name = tool.spec().name.to_string();
+                if *had.entry(name.clone()).or_insert(place) != place {
+                    tracing::warn!(name, "a tool is not offered: another source had one of that name");
+                    continue;
+                }
+                let added = Entry::new(tool, Some(place)).and_then(|entry| entries.push(Arc::new(entry)));
+                if let Err(why) = added {
+                    tracing::warn!(%why, name, "a tool is not offered");
+                }
+            }
+            *self.write() = entries;
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Entries> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Entries> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a tool after the others.
+    ///
+    /// # Errors
+    /// A name that is taken, or a schema that cannot be checked against.
+    pub fn add(&mut self, tool: impl Tool + 'static) -> Result<(), Error> {
+        self.add_boxed(Box::new(tool))
+    }
+
+    /// [`add`](Self::add) for a tool that is already boxed.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn add_boxed(&mut self, tool: Box<dyn Tool>) -> Result<(), Error> {
+        let entry = Arc::new(Entry::new(tool, None)?);
+        self.write().push(entry)
+    }
+
+    /// Keeps only the named tools, in this order; of a source, those that it has now.
+    ///
+    /// # Errors
+    /// A name that no tool has, or that is given twice; the message lists those there are.
+    ///
+    /// ```
+    /// use toolgate_tools::{CannedTool, Registry};
+    /// # let now = |name: &str| {
+    /// #     let parameters = serde_json::json!({"type": "object", "properties": {}});
+    /// #     let function = serde_json::json!({"name": name, "description": "The time.", "parameters": parameters});
+    /// #     CannedTool::from_json(&serde_json::json!({"type": "function", "function": function, "result": "noon"}))
+    /// # };
+    /// # let mut tools = Registry::new();
+    /// # for name in ["now", "today"] {
+    /// #     tools.add(now(name)?)?;
+    /// # }
+    ///
+    /// let tools = tools.select(&["today".to_owned()])?;
+    /// assert_eq!(tools.names(), ["today"]);
+    /// # Ok::<(), toolgate_tools::Error>(())
+    /// ```
+    pub fn select(mut self, names: &[String]) -> Result<Self, Error> {
+        let known = self.names().join(", ");
+        let mut selected = Entries::default();
+        for name in names {
+            let entry = self.read().get(name).cloned();
+            let entry = entry
+                .ok_or_else(|| Error::input(format!("no tool \"{name}\" to select; there are: {known}")))?;
+            selected.push(entry)?;
+        }
+        self.sources.clear();
+        Ok(self.with(selected))
+    }
+
+    /// Leaves out the named tools, where they are there.
+    #[must_use]
+    pub fn without(self, names: &[&str]) -> Self {
+        let rest = self.read().kept(|entry| !names.contains(&entry.name()));
+        self.with(rest)
+    }
+
+    /// The definitions, in the order offered.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.refresh();
+        self.read().list.iter().map(|entry| entry.spec()).collect()
+    }
+
+    /// The tools as the state at hand leaves them ([`Tool::narrow`]).
+    ///
+    /// ```
+    /// use toolgate_tools::{CHOICES, Fit, Said};
+    /// use toolgate_chat::{Message, Transcript};
+    /// # use toolgate_tools::{Registry, file_tools};
+    /// # use toolgate_sandbox::policy::{Mode, Policy};
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// # let directory = tempfile::tempdir()?;
+    /// # std::fs::write(directory.path().join("app.toml"), "port = 80\n")?;
+    /// # let root = Root::open(directory.path(), ambient_authority())?;
+    /// # let mut tools = Registry::new();
+    /// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+    /// #     tools.add(tool)?;
+    /// # }
+    ///
+    /// // The file tools over a workspace with one file: no other path can be written than its own.
+    /// let asked = Transcript::new().with(Message::User("Read app.toml".into()));
+    /// let offered = tools.narrowed(&Said::of(&asked));
+    /// assert_eq!((offered.specs[0].name.as_str(), offered.fits[0]), ("read_file", Fit::Suits));
+    /// let path = &offered.specs[0].closed_parameters()["properties"]["path"];
+    /// assert_eq!(path[CHOICES]["texts"], serde_json::json!(["./app.toml", "app.toml"]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn narrowed(&self, said: &Said) -> Offered {
+        self.refresh();
+        let list = self.read().list.clone();
+        let mut offered = Offered::default();
+        for entry in &list {
+            let left = entry.tool.narrow(said);
+            offered.specs.push(narrow::narrowed(&entry.spec(), &left.parameters));
+            offered.fits.push(left.fit);
+            offered.directories.extend(left.directories);
+            offered.lead = offered.lead.or(left.lead);
+        }
+        offered
+    }
+
+    /// Why a call is not made, after what was said ([`Tool::objection`]); nothing where it may be, or its arguments do not fit.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolgate_tools::Said;
+    /// use toolgate_chat::{Message, ToolCall, Transcript};
+    /// # use toolgate_tools::{Registry, file_tools};
+    /// # use toolgate_sandbox::policy::{Mode, Policy};
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// # let directory = tempfile::tempdir()?;
+    /// # std::fs::write(directory.path().join("app.toml"), "# Where it listens\nhost = \"a\"\nport = 80\n")?;
+    /// # let root = Root::open(directory.path(), ambient_authority())?;
+    /// # let mut tools = Registry::new();
+    /// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+    /// #     tools.add(tool)?;
+    /// # }
+    ///
+    /// // The file has more in it than that.
+    /// let arguments = json!({"path": "app.toml", "content": "port = 8080"});
+    /// let call = ToolCall::new("write_file", arguments.as_object().cloned().unwrap_or_default());
+    /// let said = |request: &str| Said::of(&Transcript::new().with(Message::User(request.into())));
+    /// let objection = tools.objection(&call, &said("Set the port in app.toml to 8080"));
+    /// assert!(objection.is_some_and(|why| why.contains("edit_file")));
+    /// assert_eq!(tools.objection(&call, &said("Overwrite app.toml: port = 8080")), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn objection(&self, call: &ToolCall, said: &Said) -> Option<String> {
+        let entry = self.entry(&call.name)?;
+        entry.tool.objection(&entry.check.check(&call.arguments).ok()?, said)
+    }
+
+    /// The names, in the order offered.
+    pub fn names(&self) -> Vec<String> {
+        self.refresh();
+        self.read().list.iter().map(|entry| entry.name().to_owned()).collect()
+    }
+
+    /// Whether no tool is offered.
+    pub fn is_empty(&self) -> bool {
+        self.read().list.is_empty()
+    }
+
+    /// What calling the tool of that name may do; `None` if there is none.
+    pub fn effect(&self, name: &str) -> Option<Effect> {
+        self.entry(name).map(|entry| entry.tool.effect())
+    }
+
+    /// Finds the tool of a call, checks the arguments and has the call made ready; nothing is changed.
+    ///
+    /// # Errors
+    /// The result to give the model, where there is no such tool, its arguments do not fit, or it knows beforehand that the
+    /// call fails; also where a person would be asked about arguments that the tool does not have.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolgate_engine::Cancel;
+    /// use toolgate_chat::ToolCall;
+    /// # use toolgate_tools::{Registry, file_tools};
+    /// # use toolgate_sandbox::policy::{Mode, Policy};
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let file = directory.path().join("app.toml");
+    /// # std::fs::write(&file, "port = 80\n")?;
+    /// # let root = Root::open(directory.path(), ambient_authority())?;
+    /// # let mut tools = Registry::new();
+    /// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+    /// #     tools.add(tool)?;
+    /// # }
+    ///
+    /// let arguments = json!({"path": "app.toml", "old_text": "80", "new_text": "8080"});
+    /// let call = ToolCall::new("edit_file", arguments.as_object().cloned().unwrap_or_default());
+    /// let pending = tools.prepare(&call).map_err(|result| result.content)?;
+    /// assert!(pending.needs_approval());
+    /// assert_eq!(pending.preview().map(|preview| preview.diff.as_str()), Some("-port = 80\n+port = 8080"));
+    /// // Somebody saves the file while a person reads that.
+    /// std::fs::write(&file, "port = 80\nhost = \"a\"\n")?;
+    /// let result = pending.run(&Cancel::default());
+    /// assert_eq!(result.content, "the file was changed meanwhile: \"app.toml\"; read it again");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prepare(&self, call: &ToolCall) -> Result<Pending<'_>, Box<ToolResult>> {
+        let began = Instant::now();
+        let pending = self.entry(&call.name).ok_or_else(|| self.no_tool(&call.name)).and_then(|entry| {
+            let checked = entry.check.check(&call.arguments);
+            let args = checked.map_err(|violations| misfit(&call.name, &violations))?;
+            if entry.tool.needs_approval_of(call) {
+                declared(entry.tool.spec(), &call.arguments)?;
+            }
+            Pending::new(self, entry, call, args, began)
+        });
+        pending.map_err(|result| Box::new(finished(*result, began.elapsed())))
+    }
+
+    /// The result of a call of no tool.
+    fn no_tool(&self, name: &str) -> Box<ToolResult> {
+        let known = self.names().join(", ");
+        Box::new(ToolResult::failed(format!("there is no tool \"{name}\"; the tools are: {known}")))
+    }
+
+    /// Whether somebody is to be asked before that call.
+    ///
+    /// ```
+    /// # use std::sync::Arc; use toolgate_tools::{Registry, file_tools}; use toolgate_chat::ToolCall;
+    /// # use toolgate_sandbox::{Root, ambient_authority, policy::{Mode, Policy}};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let root = Root::open(dir.path(), ambient_authority())?;
+    /// let mut tools = Registry::new();
+    /// for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+    ///     tools.add(tool)?;
+    /// }
+    /// let asks = |tool: &str| tools.needs_approval(&ToolCall::new(tool, Default::default()));
+    /// assert!(asks("write_file") && !asks("read_file"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn needs_approval(&self, call: &ToolCall) -> bool {
+        self.entry(&call.name).is_some_and(|entry| entry.tool.needs_approval_of(call))
+    }
+
+    /// What is wrong with a call's arguments; nothing for a tool that is not there.
+    ///
+    /// ```
+    /// use toolgate_tools::{Registry, typed};
+    /// use toolgate_chat::ToolCall;
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Roll {
+    ///     #[schemars(range(min = 2, max = 100))]
+    ///     sides: u32,
+    /// }
+    ///
+    /// let mut tools = Registry::new();
+    /// tools.add(typed("roll", "Roll a die.", |roll: Roll| Ok::<_, String>(roll.sides / 2))?)?;
+    /// let call = ToolCall::new("roll", [("sides".to_owned(), 1.into())].into_iter().collect());
+    /// assert_eq!(tools.violations(&call)[0].to_string(), "/sides: 1 is less than the minimum of 2");
+    /// # Ok::<(), toolgate_tools::Error>(())
+    /// ```
+    pub fn violations(&self, call: &ToolCall) -> Vec<Violation> {
+        let checked = self.entry(&call.name).map(|entry| entry.check.check(&call.arguments));
+        checked.and_then(Result::err).unwrap_or_default()
+    }
+
+    /// Runs a call: finds the tool, checks the arguments, calls it, times it.
+    /// Whatever is wrong becomes a result the model can act on.
+    pub fn call(&self, call: &ToolCall) -> ToolResult {
+        self.call_until(call, &Cancel::default())
+    }
+
+    /// [`call`](Self::call), ended early once `cancel` is set where the tool can be: a command is, with all it started, and a
+    /// call of an MCP server.
+    ///
+    /// ```
+    /// # use toolgate_tools::{Registry, Status}; use toolgate_chat::ToolCall; use toolgate_engine::Cancel;
+    /// let result = Registry::new().call_until(&ToolCall::new("ring", Default::default()), &Cancel::default());
+    /// assert_eq!(result.status, Status::Failed);
+    /// assert!(result.content.starts_with("there is no tool \"ring\""));
+    /// ```
+    pub fn call_until(&self, call: &ToolCall, cancel: &Cancel) -> ToolResult {
+        match self.prepare(call) {
+            Ok(pending) => pending.run(cancel),
+            Err(result) => *result,
+        }
+    }
+
+    /// [`call_until`](Self::call_until) where nobody can be asked: a call that somebody would have to be asked about goes
+    /// the way of `unasked`.
+    ///
+    /// ```
+    /// # use toolgate_tools::{Registry, Status, Unasked, file_tools};
+    /// # use toolgate_sandbox::policy::{Mode, Policy};
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// use toolgate_engine::Cancel;
+    /// use toolgate_chat::ToolCall;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let root = Root::open(dir.path(), ambient_authority())?;
+    /// # let mut tools = Registry::new();
+    /// # for tool in file_tools(&root, &Policy::default_for(Mode::Edit), Mode::Edit)? {
+    /// #     tools.add(tool)?;
+    /// # }
+    /// let arguments = [("path".to_owned(), "a".into()), ("content".to_owned(), "b".into())];
+    /// let call = ToolCall::new("write_file", arguments.into_iter().collect());
+    /// let denied = tools.call_unasked(&call, Unasked::Deny, &Cancel::default());
+    /// assert_eq!((denied.status, dir.path().join("a").exists()), (Status::Denied, false));
+    /// let allowed = tools.call_unasked(&call, Unasked::Allow, &Cancel::default());
+    /// assert_eq!((allowed.status, dir.path().join("a").exists()), (Status::Ok, true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call_unasked(&self, call: &ToolCall, unasked: Unasked, cancel: &Cancel) -> ToolResult {
+        match self.prepare(call) {
+            Ok(pending) if unasked == Unasked::Deny && pending.needs_approval() => {
+                ToolResult::denied(format!(
+                    "the policy has a person asked before this {} call, and nobody can be asked here; \
+                     --approve auto lets such calls through",
+                    call.name
+                ))
+            }
+            Ok(pending) => pending.run(cancel),
+            Err(result) => *result,
+        }
+    }
+
+    /// Tells the witness of a call whose effects cannot be taken back.
+    pub(super) fn tell(&self, call: &ToolCall) -> Result<(), Error> {
+        self.witness.as_deref().map_or(Ok(()), |tell| tell(call))
+    }
+
+    /// [`call`](Self::call) with the arguments as JSON text, for programs and tests.
+    pub fn call_json(&self, name: &str, arguments: &str) -> ToolResult {
+        match serde_json::from_str::<Map<String, Value>>(arguments) {
+            Ok(arguments) => self.call(&ToolCall::new(name, arguments)),
+            Err(why) => ToolResult::failed(format!("the arguments are not a JSON object: {why}")),
+        }
+    }
+
+    fn entry(&self, name: &str) -> Option<Arc<Entry>> {
+        self.read().get(name).cloned()
+    }
+}
+
+/// Refuses arguments that a tool does not have, where its schema names those that it has and says nothing of others: a
+/// person who is asked would have to find the ones that count among them.
+fn declared(spec: &ToolSpec, arguments: &Map<String, Value>) -> Result<(), Box<ToolResult>> {
+    const SAY_MORE: [&str; 7] = [
+        "additionalProperties",
+        "patternProperties",
+        "unevaluatedProperties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "$ref",
+    ];
+    let parameters = &spec.parameters;
+    let Some(declared) = parameters.get("properties").and_then(Value::as_object) else { return Ok(()) };
+    if SAY_MORE.iter().any(|keyword| parameters.get(keyword).is_some()) {
+        return Ok(());
+    }
+    let others = arguments.keys().filter(|name| !declared.contains_key(*name));
+    let names: Vec<String> = others.map(|name| output::name(name)).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let why = format!("{} has no such argument: {}; leave it out", spec.name, names.join(", "));
+    Err(Box::new(ToolResult::failed(why)))
+}
+
+/// The result of a call whose arguments are wrong: a sentence for each thing, and the same as data.
+fn misfit(name: &str, violations: &[Violation]) -> Box<ToolResult> {
+    let sentences: Vec<String> = violations.iter().map(Violation::to_string).collect();
+    let content = format!("the arguments of {name} do not fit its schema: {}", sentences.join("; "));
+    Box::new(ToolResult { data: Some(json!({"violations": violations})), ..ToolResult::failed(content) })
+}

@@ -1,0 +1,132 @@
+//! What a call came to, as the model sees it and as a program reads it (SPEC §9).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolgate_sandbox::Enforced;
+
+use super::Part;
+
+/// How a call ended. Everything but `Ok` is shown to the model as an error, with what to do instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It did what was asked.
+    Ok,
+    /// It could not: a missing file, arguments that do not fit, an unknown tool.
+    Failed,
+    /// The sandbox or the user refused it.
+    Denied,
+    /// It ran into a limit.
+    Limit,
+}
+
+impl Status {
+    /// The word used in JSON and on the terminal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Denied => "denied",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+/// The outcome of one call. `content` is exactly what the model sees.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_tools::{Status, ToolResult};
+///
+/// let found = ToolResult::ok("a.txt and b.txt").with_data(json!({"files": ["a.txt", "b.txt"]}));
+/// assert_eq!((found.status, found.content.as_str()), (Status::Ok, "a.txt and b.txt"));
+/// // A failure is for the model, too: it says what to do instead.
+/// let failed = ToolResult::failed("no file c.txt; there are: a.txt, b.txt");
+/// assert_eq!(serde_json::to_value(&failed)?["status"], "failed");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Serialize)]
+pub struct ToolResult {
+    /// How it ended.
+    pub status: Status,
+    /// The text for the model.
+    pub content: String,
+    /// The same, structured, where the tool has a structure to offer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    /// All of it in its parts, where some of them are more than text; empty else. For clients that show pictures and the like:
+    /// JSON and models have `content` alone.
+    #[serde(skip)]
+    pub parts: Vec<Part>,
+    /// Whether `content` was cut; it then says how to read on.
+    pub truncated: bool,
+    /// What confined the call.
+    pub enforced: Enforced,
+    /// How long it took, in milliseconds.
+    pub ms: u64,
+}
+
+impl ToolResult {
+    /// A result of this status and text; nothing truncated, confined by nothing but the process itself.
+    pub fn new(status: Status, content: impl Into<String>) -> Self {
+        Self {
+            status,
+            content: content.into(),
+            data: None,
+            parts: Vec::new(),
+            truncated: false,
+            enforced: Enforced::nothing(),
+            ms: 0,
+        }
+    }
+
+    /// It worked; this is what it says.
+    pub fn ok(content: impl Into<String>) -> Self {
+        Self::new(Status::Ok, content)
+    }
+
+    /// It worked; this is what there is, of which a model reads the text.
+    ///
+    /// ```
+    /// use toolgate_tools::{Part, ToolResult};
+    ///
+    /// let chart = Part::Image { mime_type: "image/png".into(), bytes: vec![0; 300] };
+    /// let result = ToolResult::of(vec![Part::Text("Sales by month:".into()), chart]);
+    /// assert_eq!(result.content, "Sales by month:\n[image image/png, 300 bytes, not shown]");
+    /// assert_eq!(result.parts.len(), 2);
+    /// ```
+    pub fn of(parts: Vec<Part>) -> Self {
+        let shown: Vec<_> = parts.iter().map(Part::shown).collect();
+        let mut result = Self::ok(shown.join("\n"));
+        if !parts.iter().all(Part::is_text) {
+            result.parts = parts;
+        }
+        result
+    }
+
+    /// It could not be done; the text says what to do instead.
+    pub fn failed(content: impl Into<String>) -> Self {
+        Self::new(Status::Failed, content)
+    }
+
+    /// It was refused.
+    pub fn denied(content: impl Into<String>) -> Self {
+        Self::new(Status::Denied, content)
+    }
+
+    /// Adds a line, to the text and to the parts.
+    pub fn note(&mut self, line: String) {
+        self.content.push('\n');
+        self.content.push_str(&line);
+        if !self.parts.is_empty() {
+            self.parts.push(Part::Text(line));
+        }
+    }
+
+    /// Adds the structured form.
+    #[must_use]
+    pub fn with_data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+}

@@ -1,0 +1,275 @@
+//! WebAssembly components as tools: those the policy names, and any program for programs that drive this one.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use toolgate_chat::ToolSpec;
+use toolgate_sandbox::policy::{Mode, Policy, WasmTool};
+use toolgate_sandbox::wasm::{
+    Bound, Component, Components, Directory, End, Limits, MAX_MODULE_BYTES, Reach, read_module,
+};
+use toolgate_sandbox::{Enforced, Grants, Kind, Root, ambient_authority, output};
+
+use super::{Args, Effect, Status, Tool, ToolResult};
+use crate::Error;
+
+/// Milliseconds a component may take to describe itself.
+const DESCRIBE_MS: u64 = 5_000;
+
+/// A component of `wit/tool.wit`, under the name and grants that the policy gives it.
+pub struct ComponentTool {
+    spec: ToolSpec,
+    components: Arc<Components>,
+    component: Component,
+    root: Root,
+    grants: Grants,
+    directories: Vec<Directory>,
+    limits: Limits,
+    asks: bool,
+}
+
+impl ComponentTool {
+    /// The tool `name` of `policy` from the bytes of its component; it is compiled and asked what it is.
+    ///
+    /// # Errors
+    /// A digest other than the pinned one, a module that is no tool or does not describe itself in time, a directory
+    /// that is not granted, a network, a definition that cannot be used.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_tools::{ComponentTool, Registry};
+    /// use toolgate_sandbox::policy::{Mode, Policy};
+    /// use toolgate_sandbox::wasm::{Components, Setup};
+    /// use toolgate_sandbox::{Root, ambient_authority};
+    ///
+    /// let policy = Policy::parse(r#"
+    ///     version = 1
+    ///     tier = "read"
+    ///     [wasm.calculator]
+    ///     component = "sandbox/components/calculator.wasm"
+    /// "#)?;
+    /// let root = Root::open(".", ambient_authority())?;
+    /// let components = Arc::new(Components::new(&Setup::default(), Some(&root))?);
+    /// let mut tools = Registry::new();
+    /// for (name, tool) in &policy.wasm {
+    ///     let module = std::fs::read(&tool.component)?;
+    ///     tools.add(ComponentTool::load(&components, name, tool, module, &root, &policy, Mode::Intel)?)?;
+    /// }
+    /// assert_eq!(tools.call_json("calculator", r#"{"expression": "0.1 + 0.2"}"#).content, "0.3");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn load(
+        components: &Arc<Components>,
+        name: &str,
+        tool: &WasmTool,
+        module: Vec<u8>,
+        root: &Root,
+        policy: &Policy,
+        mode: Mode,
+    ) -> Result<Self, Error> {
+        if !tool.net.is_empty() {
+            return Err(Error::input(
+                "components get no network; write net = [] in its section of the policy",
+            ));
+        }
+        let component = components.load(module, tool.sha256.as_deref(), None)?;
+        let limits = Limits::of(tool, &policy.limits);
+        let describing = Limits { wall_ms: limits.wall_ms.min(DESCRIBE_MS), ..limits.clone() };
+        let described = components.describe(&component, &describing)?;
+        let parameters: Value = serde_json::from_str(&described.parameters)
+            .map_err(|why| Error::input(format!("its schema is not JSON: {why}")))?;
+        let description = output::for_model(described.description.as_bytes(), MAX_DESCRIPTION_BYTES).text;
+        let spec = ToolSpec::new(name, description, parameters)?;
+        let (grants, directories) = (policy.grants(mode), Directory::of(tool));
+        components.check_reach(&Reach { root, grants: &grants, directories: &directories })?;
+        let (components, root, asks) = (Arc::clone(components), root.clone(), policy.asks(name));
+        Ok(Self { spec, components, component, root, grants, directories, limits, asks })
+    }
+}
+
+/// Bytes of a description: it is a part of every prompt.
+const MAX_DESCRIPTION_BYTES: usize = 2_000;
+
+impl Tool for ComponentTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn origin(&self) -> String {
+        "WebAssembly component".to_owned()
+    }
+
+    fn defies_undo(&self) -> bool {
+        self.effect() != Effect::Reads
+    }
+
+    fn effect(&self) -> Effect {
+        let writes = self.grants.can_write() && self.directories.iter().any(|directory| directory.write);
+        if writes { Effect::Unknown } else { Effect::Reads }
+    }
+
+    fn needs_approval(&self) -> bool {
+        self.asks
+    }
+
+    fn call(&self, args: &Args) -> ToolResult {
+        let reach = Reach { root: &self.root, grants: &self.grants, directories: &self.directories };
+        let arguments = Value::Object(args.as_map().clone()).to_string();
+        let answer = match self.components.call(&self.component, &reach, &self.limits, arguments) {
+            Ok(answer) => answer,
+            Err(error) => return not_called(&error),
+        };
+        let status = match (&answer.result, &answer.end) {
+            (Ok(_), _) => Status::Ok,
+            (Err(_), Some(End::Stopped(_))) => Status::Limit,
+            (Err(_), _) => ended_badly(answer.refused.as_deref(), &answer.reached),
+        };
+        shown(status, answer.content().as_bytes(), &self.limits, answer.enforced)
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Program {
+    /// The module's file; `.p2.wasm` or `.p1.wasm` is appended if it has no ending.
+    module: String,
+    /// Its arguments.
+    #[serde(default)]
+    args: Vec<String>,
+    /// Its standard input.
+    #[serde(default)]
+    stdin: String,
+    /// The directories it sees.
+    #[serde(default)]
+    dirs: Vec<ProgramDirectory>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ProgramDirectory {
+    /// Its path in the workspace.
+    host: String,
+    /// Its path for the program.
+    guest: String,
+    /// Whether it may be written.
+    #[serde(default)]
+    write: bool,
+}
+
+/// Any WebAssembly program, named by the call. It is for test drivers, which a person trusts to choose the file; no
+/// model is ever offered it.
+///
+/// ```
+/// use toolgate_tools::{ProgramTool, Registry};
+/// use toolgate_sandbox::wasm::{Components, Limits, Setup};
+/// use toolgate_sandbox::{Grants, Root, ambient_authority};
+///
+/// let root = Root::open(".", ambient_authority())?;
+/// let components = Components::new(&Setup::default(), None)?;
+/// let mut tools = Registry::new();
+/// tools.add(ProgramTool::new(components, &root, Grants::read_only(), Limits::default())?)?;
+/// let call = r#"{"module": "sandbox/tests/guests/probe", "args": ["say", "hello"]}"#;
+/// assert_eq!(tools.call_json("wasm", call).content, "hello\n");
+/// # Ok::<(), toolgate_tools::Error>(())
+/// ```
+pub struct ProgramTool {
+    spec: ToolSpec,
+    components: Components,
+    root: Root,
+    grants: Grants,
+    limits: Limits,
+}
+
+impl ProgramTool {
+    /// The tool `wasm` over `root`.
+    ///
+    /// # Errors
+    /// Where components cannot be run at all.
+    pub fn new(components: Components, root: &Root, grants: Grants, limits: Limits) -> Result<Self, Error> {
+        let spec = ToolSpec::of::<Program>("wasm", "Run a WebAssembly program.")?;
+        Ok(Self { spec, components, root: root.clone(), grants, limits })
+    }
+
+    fn run(&self, program: Program) -> Result<ToolResult, toolgate_sandbox::Error> {
+        let module = read(&program.module)?;
+        // What compiling takes counts like the call itself, so that both together end within twice the bound.
+        let component = self.components.load(module, None, Some(self.limits.wall_ms))?;
+        let directory =
+            |dir: ProgramDirectory| Directory { host: dir.host, guest: dir.guest, write: dir.write };
+        let directories: Vec<_> = program.dirs.into_iter().map(directory).collect();
+        let reach = Reach { root: &self.root, grants: &self.grants, directories: &directories };
+        let args: Vec<String> = std::iter::once("program".to_owned()).chain(program.args).collect();
+        let ran = self.components.run(&component, &reach, &self.limits, &args, program.stdin.into_bytes())?;
+        let status = match ran.end {
+            End::Exited(0) => Status::Ok,
+            End::Stopped(_) => Status::Limit,
+            _ => ended_badly(ran.refused.as_deref(), &ran.reached),
+        };
+        let data = serde_json::to_value(&ran).ok();
+        let mut result = shown(status, &ran.content(), &self.limits, ran.enforced);
+        result.truncated |= ran.truncated;
+        result.data = data;
+        Ok(result)
+    }
+}
+
+/// The module at `path`, with the first ending that leads to a file.
+fn read(path: &str) -> Result<Vec<u8>, toolgate_sandbox::Error> {
+    let read = |path: &str| read_module(path, MAX_MODULE_BYTES, ambient_authority());
+    if path.ends_with(".wasm") {
+        return read(path);
+    }
+    match read(&format!("{path}.p2.wasm")) {
+        Err(error) if error.kind() == Kind::NotFound => read(&format!("{path}.p1.wasm")),
+        module => module,
+    }
+}
+
+impl Tool for ProgramTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn defies_undo(&self) -> bool {
+        true
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Unknown
+    }
+
+    fn call(&self, args: &Args) -> ToolResult {
+        match args.parse().map(|program| self.run(program)) {
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => not_called(&error),
+            Err(why) => ToolResult::failed(format!("the arguments do not fit: {why}")),
+        }
+    }
+}
+
+/// The status of a call that went wrong by itself, but perhaps because something was refused.
+fn ended_badly(refused: Option<&str>, reached: &[Bound]) -> Status {
+    match (refused, reached) {
+        (_, [_, ..]) => Status::Limit,
+        (Some(_), []) => Status::Denied,
+        (None, []) => Status::Failed,
+    }
+}
+
+fn not_called(error: &toolgate_sandbox::Error) -> ToolResult {
+    let status = match error.kind() {
+        Kind::Denied | Kind::Unavailable => Status::Denied,
+        Kind::Limit => Status::Limit,
+        _ => Status::Failed,
+    };
+    ToolResult::new(status, error.to_string())
+}
+
+fn shown(status: Status, content: &[u8], limits: &Limits, enforced: Enforced) -> ToolResult {
+    let most = usize::try_from(limits.output_kb.saturating_mul(1024)).unwrap_or(usize::MAX);
+    let cleaned = output::for_model(content, most);
+    let mut result = ToolResult::new(status, cleaned.text);
+    result.truncated = cleaned.truncated;
+    result.enforced = enforced;
+    result
+}

@@ -1,0 +1,426 @@
+//! Words of requests: what they could name, and what they ask for, as far as words tell. Knows no model and no tool.
+//!
+//! For the packages of this workspace alone: no part of the API.
+
+pub mod excuse;
+mod notes;
+pub mod particular;
+pub mod results;
+pub mod verbs;
+
+pub use notes::without_notes;
+
+/// Bytes of a word; a longer one is no name.
+const WORD_BYTES: usize = 255;
+
+/// Whether a word looks like a path: `a/b`, `a.txt`, `.env`; no number.
+pub fn is_pathlike(word: &str) -> bool {
+    let has_letter = word.contains(char::is_alphabetic);
+    let is_dotted = word.trim_end_matches('.').contains('.');
+    has_letter && (word.contains('/') || is_dotted)
+}
+
+/// The words of a request that are names of files to be written, as far as that can be told: with an ending of letters, and
+/// not what something else is about ("notes about node.js", "a page for example.com").
+pub fn files_of(request: &str) -> impl Iterator<Item = &str> {
+    let mut before = "";
+    request.split_whitespace().filter_map(move |spaced| {
+        let is_mark = |c: char| "\"'`“”‘’«»()[]{}<>,;:!?*".contains(c);
+        let word = spaced.trim_start_matches(is_mark).trim_end_matches(|c| is_mark(c) || c == '.');
+        let subject = TOPICS.contains(&std::mem::replace(&mut before, word).to_lowercase().as_str());
+        (is_pathlike(word) && has_ending(word) && !subject).then_some(word)
+    })
+}
+
+/// Words behind which stands what something is about, or comes from.
+const TOPICS: [&str; 8] = ["about", "for", "from", "like", "of", "on", "using", "with"];
+
+/// Whether a path ends as names of files do: `.md`, `.gitignore`; no version and no abbreviation.
+pub fn has_ending(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    let Some((stem, ending)) = name.rsplit_once('.') else { return false };
+    let is_abbreviation = stem.chars().count() == 1 && ending.chars().count() == 1;
+    ending.starts_with(char::is_alphabetic) && !is_abbreviation
+}
+
+/// Whether a word is written as names in programs are, `max_size`, `RetryBudget`, `LIMIT`, or as numbers of things are,
+/// `JT-518`; no abbreviation of three letters, or of four capital ones.
+pub fn is_identifier(word: &str) -> bool {
+    let numbered = |(name, number): (&str, &str)| {
+        let is_name = !name.is_empty() && name.chars().all(char::is_uppercase);
+        is_name && !number.is_empty() && number.chars().all(|c| c.is_ascii_digit())
+    };
+    if word.split_once('-').is_some_and(numbered) {
+        return true;
+    }
+    let is_plain = word.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let has_inner_capital = word.chars().skip(1).any(char::is_uppercase);
+    let letters = word.chars().count();
+    let is_abbreviation =
+        !word.contains('_') && (letters <= 3 || (letters == 4 && word.chars().all(char::is_uppercase)));
+    is_plain
+        && word.contains(char::is_alphabetic)
+        && (word.contains('_') || has_inner_capital)
+        && !is_abbreviation
+}
+
+/// A word in lower case without an ending of English grammar, so that `driver`, `drives` and `driving` are the same. Rough:
+/// it tells that words are akin, and is no word itself.
+pub fn stem(word: &str) -> &str {
+    let long_enough = |stem: &&str| stem.chars().count() >= 3;
+    let ends = ["ings", "ing", "ers", "ies", "er", "es", "ed", "s", "y", "e"];
+    let stem = ends.iter().find_map(|end| word.strip_suffix(end).filter(long_enough)).unwrap_or(word);
+    let mut letters = stem.chars().rev();
+    match (letters.next(), letters.next()) {
+        (Some(last), Some(before)) if last == before => stem.strip_suffix(last).unwrap_or(stem),
+        _ => stem,
+    }
+}
+
+/// The words of a tool's name in lower case: of `fs__readTextFile`, `fs`, `read`, `text` and `file`.
+pub fn name_parts(name: &str) -> impl Iterator<Item = String> + '_ {
+    let mut before = None;
+    let mut spaced = String::with_capacity(name.len());
+    for c in name.chars() {
+        if before.replace(c).is_some_and(char::is_lowercase) && c.is_uppercase() {
+            spaced.push('_');
+        }
+        spaced.extend(c.to_lowercase());
+    }
+    let words: Vec<String> = spaced.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect();
+    words.into_iter().filter(|word| !word.is_empty())
+}
+
+/// A path without what does not change it.
+pub fn plain(word: &str) -> &str {
+    word.strip_prefix("./").unwrap_or(word).trim_end_matches('/')
+}
+
+/// What could be a name in a text: words without the punctuation around them, what is quoted, and runs of the
+/// characters of names within scripts that write no blanks.
+pub fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    let separates = |c: char| c.is_whitespace() || "\"'`“”‘’«»„()[]{}<>,;|*".contains(c);
+    let spaced = text.split(separates).map(|word| word.trim_end_matches(['.', ':', '!', '?', '。', '，']));
+    let in_name = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let runs = text.split(move |c| !in_name(c)).map(|run| run.trim_end_matches('.'));
+    let quoted = enclosed(text);
+    let is_name = |word: &&str| {
+        !word.is_empty() && word.len() <= WORD_BYTES && !word.contains(|c: char| c.is_control())
+    };
+    spaced.chain(runs).chain(quoted).filter(is_name).map(str::to_owned)
+}
+
+/// What stands between quotation marks of any kind. One that is an apostrophe, too, counts where no word goes on behind it.
+pub fn enclosed(text: &str) -> impl Iterator<Item = &str> {
+    let alike = ['"', '`'].into_iter().flat_map(|quote| text.split(quote).skip(1).step_by(2));
+    let pairs = [('\'', '\''), ('“', '”'), ('„', '“'), ('‘', '’'), ('«', '»')];
+    alike.chain(pairs.into_iter().flat_map(move |(first, last)| {
+        let begins = text.match_indices(first).filter(move |(at, _)| {
+            let before = text.get(..*at).and_then(|before| before.chars().next_back());
+            before.is_none_or(|c| !c.is_alphanumeric())
+        });
+        begins.filter_map(move |(at, mark)| {
+            let rest = text.get(at + mark.len()..)?;
+            let rest = rest.get(..rest.floor_char_boundary(WORD_BYTES + 4))?;
+            let ends = |(end, mark): &(usize, &str)| {
+                let after = rest.get(end + mark.len()..).and_then(|after| after.chars().next());
+                after.is_none_or(|c| !c.is_alphanumeric())
+            };
+            let (end, _) = rest.match_indices(last).find(ends)?;
+            rest.get(..end)
+        })
+    }))
+}
+
+/// The words of a request that name something: paths, identifiers, numbers, names within a sentence, what is quoted.
+pub fn specific(request: &str) -> impl Iterator<Item = &str> {
+    let mut starts_sentence = true;
+    let words = request.split_whitespace().filter_map(move |spaced| {
+        let word = spaced.trim_matches(|c: char| !(c.is_alphanumeric() || c == '_'));
+        let is_start = std::mem::replace(&mut starts_sentence, spaced.ends_with(['.', '!', '?', ':']));
+        (!word.is_empty() && is_specific(word, is_start)).then_some(word)
+    });
+    words.chain(quoted(request))
+}
+
+/// What stands between double quotes or backticks.
+pub fn quoted(request: &str) -> impl Iterator<Item = &str> {
+    let between = |quote: char| request.split(quote).skip(1).step_by(2);
+    ['"', '`'].into_iter().flat_map(between).filter(|text| !text.trim().is_empty())
+}
+
+fn is_specific(word: &str, starts_sentence: bool) -> bool {
+    let mut chars = word.chars();
+    let is_name =
+        chars.next().is_some_and(char::is_uppercase) && chars.next().is_some_and(char::is_alphabetic);
+    let has = |wanted: fn(char) -> bool| word.chars().any(wanted);
+    // "IP" and "PDF" are words like others.
+    let is_abbreviation = word.chars().count() <= 3 && word.chars().all(char::is_uppercase);
+    has(|c| c.is_ascii_digit())
+        || has(|c| matches!(c, '_' | '/'))
+        || word.contains('.')
+        || (is_name && !starts_sentence && !is_abbreviation)
+}
+
+/// Whether a request wants something changed that is there, as far as its words tell.
+pub fn wants_change(request: &str) -> bool {
+    let words = lower_words(request);
+    let has = |list| words.iter().any(|word| is_among(word, list));
+    has(CHANGES) && !has(CREATES)
+}
+
+/// Whether a request wants something made that is not there, as far as its words tell.
+pub fn wants_made(request: &str) -> bool {
+    let words = lower_words(request);
+    let has = |list| words.iter().any(|word| is_among(word, list));
+    // "I'd like a table called x.csv"
+    has(CREATES) || has(MAKES) || (has("called named") && !request.contains('?'))
+}
+
+/// Whether a request asks how many there are of something, as far as its words tell.
+pub fn asks_how_many(request: &str) -> bool {
+    let words = lower_words(request);
+    words.windows(2).any(|pair| pair == ["how", "many"]) || words.iter().any(|word| word == "count")
+}
+
+/// Whether a request asks for one file out of many, as far as its words tell: "which doc talks about it?".
+pub fn asks_which_file(request: &str) -> bool {
+    let words = lower_words(request);
+    let is_which = |at: usize| {
+        let near = words.get(at + 1..).unwrap_or_default().iter().take(2);
+        words.get(at).is_some_and(|word| is_among(word, "what which"))
+            && near.into_iter().any(|word| is_among(word, FILE))
+    };
+    (0..words.len()).any(is_which)
+}
+
+/// Whether a request wants all of a file's text replaced, as far as its words tell.
+pub fn wants_whole(request: &str) -> bool {
+    let words = lower_words(request);
+    let says_only = |few: &[String]| match few {
+        [says, .., only] => is_among(says, "be contain hold read say") && only == "only",
+        _ => false,
+    };
+    let is_only = || (2..=3).any(|few| words.windows(few).any(says_only));
+    // "Clear a.txt", "replace the contents of it": what is behind the verb is the file itself.
+    let is_file = |at: usize| {
+        let mut behind = words.get(at + 1..).unwrap_or_default().iter();
+        let object = behind.find(|word| !is_among(word, DETERMINERS));
+        object.is_some_and(|word| is_among(word, "content contents everything file") || is_pathlike(word))
+    };
+    let empties = |at: usize| words.get(at).is_some_and(|word| is_among(word, EMPTIES)) && is_file(at);
+    words.iter().any(|word| is_among(word, "overwrite rewrite")) || is_only() || (0..words.len()).any(empties)
+}
+
+/// Whether a request asks for a command to be run, as far as its words tell: "with a shell command", "use wc to count".
+pub fn wants_command(request: &str) -> bool {
+    let words = lower_words(request);
+    let has_program = || {
+        words.windows(2).any(|pair| match pair {
+            [verb, program] => is_among(verb, RUNS) && is_among(program, PROGRAMS),
+            _ => false,
+        })
+    };
+    let is_about_it = words.iter().any(|word| is_among(word, "command commands shell terminal"));
+    // A script is to be written rather than run where its file is to be made.
+    let is_to_write = words.iter().any(|word| is_among(word, CREATES) || is_among(word, MAKES));
+    (is_about_it && !is_to_write) || has_program()
+}
+
+/// Whether a request tells something that is to be kept for later, as far as its words tell.
+pub fn wants_kept(request: &str) -> bool {
+    let words = lower_words(request);
+    let has = |list| words.iter().any(|word| is_among(word, list));
+    let is_kept = has("remember memorize memorise forget")
+        || (has("keep bear") && has("mind"))
+        || notes_for_later(&words);
+    is_kept && !wants_recalled(request)
+}
+
+/// "Note that …", "note for later": a note alone may be a file's.
+fn notes_for_later(words: &[String]) -> bool {
+    let is_note = |pair: &[String]| match pair {
+        [note, next] => note == "note" && is_among(next, "for that"),
+        _ => false,
+    };
+    words.windows(2).any(is_note)
+}
+
+/// Whether a request asks for what was told earlier, as far as its words tell.
+pub fn wants_recalled(request: &str) -> bool {
+    let words = lower_words(request);
+    let has = |list| words.iter().any(|word| is_among(word, list));
+    let asks = request.contains('?') || words.first().is_some_and(|first| is_among(first, ASKS));
+    asks && (has("told mentioned recall remember remembered remind memory") || (has("i") && has("said say")))
+}
+
+/// Whether a request is about lines that hold something, as far as its words tell.
+pub fn wants_search(request: &str) -> bool {
+    lower_words(request).iter().any(|word| is_among(word, SEARCHES))
+}
+
+/// Whether a request wants something put beside what is there, and nothing taken away, as far as its words tell.
+pub fn wants_addition(request: &str) -> bool {
+    let words = lower_words(request);
+    let has = |list| words.iter().any(|word| is_among(word, list));
+    has(ADDS) && !has(CHANGES) && !has(REMOVES)
+}
+
+/// Whether a request wants to be told what is in something, as far as its words tell.
+pub fn wants_look(request: &str) -> bool {
+    let words = lower_words(request);
+    let asks = request.contains('?') || words.first().is_some_and(|first| is_among(first, ASKS));
+    asks || words.iter().any(|word| is_among(word, LOOKS))
+}
+
+/// Whether a request is only done when something has been changed, as far as its words tell. It may be one about changes
+/// ("what did she set it to?"), and then nothing should be.
+pub fn demands_change(request: &str) -> bool {
+    let words = lower_words(request);
+    let asks = words.first().is_some_and(|first| is_among(first, ASKS));
+    !asks && words.iter().any(|word| is_among(word, DEMANDS))
+}
+
+fn lower_words(text: &str) -> Vec<String> {
+    let trimmed = text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
+    trimmed.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+}
+
+/// Whether a word is one of a list with blanks between.
+pub fn is_among(word: &str, list: &str) -> bool {
+    list.split(' ').any(|other| other.eq_ignore_ascii_case(word))
+}
+
+const CHANGES: &str = "bump change correct decrease downgrade edit fix increase modify raise rename replace set switch turn update upgrade";
+/// Those of them that hardly ever stand for something else.
+const DEMANDS: &str = "bump change correct downgrade edit fix modify rename replace switch update upgrade";
+/// How a question begins that wants to be told something.
+const ASKS: &str = "are did do does how is list read show summarize tell was what when where which who why";
+const LOOKS: &str =
+    "check contents display explain find list look open print read see show summarize summary tell view";
+const SEARCHES: &str = "contain contains find grep lines mention mentions occurrences occurs search where";
+const RUNS: &str = "call execute invoke run start try use using via with";
+/// Programs that are asked for by their name.
+const PROGRAMS: &str = "\
+    awk bash cat cmp cut date df diff du echo env expr file find git grep head id ls make md5sum node perl ps pwd python \
+    python3 sed seq sh sha256sum sort stat tail tar tr uname uniq wc which whoami xargs";
+const EMPTIES: &str = "clear empty replace reset wipe";
+const DETERMINERS: &str = "all complete current entire full its my of old our the this whole your";
+const ADDS: &str = "add append";
+const REMOVES: &str = "cut delete drop remove rid strike";
+const FILE: &str = "doc document file module note page script";
+const MAKES: &str = "add copy make note put record store";
+const CREATES: &str = "create draft generate new overwrite save write";
+
+/// Whether `text` holds `word` with nothing alphanumeric around it, where the word itself is alphanumeric at that edge.
+pub fn holds_word(text: &str, word: &str) -> bool {
+    let inner = |c: Option<char>, edge: Option<char>| {
+        c.is_some_and(char::is_alphanumeric) && edge.is_some_and(char::is_alphanumeric)
+    };
+    !word.is_empty()
+        && text.match_indices(word).any(|(at, _)| {
+            let before = text.get(..at).and_then(|before| before.chars().next_back());
+            let after = text.get(at + word.len()..).and_then(|after| after.chars().next());
+            !inner(before, word.chars().next()) && !inner(after, word.chars().next_back())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_not_held_by_a_longer_one() {
+        assert!(holds_word("timeout: 45", "45") && holds_word("45", "45") && holds_word("(45)", "45"));
+        assert!(!holds_word("450", "45") && !holds_word("a45", "45") && !holds_word("", "45"));
+        assert!(!holds_word("x", "") && holds_word("a (b)", "(b"));
+    }
+
+    #[test]
+    fn words_that_are_akin_have_one_stem() {
+        for (one, other) in [
+            ("driver", "driving"),
+            ("cities", "city"),
+            ("recipes", "recipe"),
+            ("planned", "plan"),
+            ("calls", "call"),
+        ] {
+            assert_eq!(stem(one), stem(other), "{one} {other}");
+        }
+        for (one, other) in [("list", "listen"), ("port", "portal"), ("use", "us")] {
+            assert_ne!(stem(one), stem(other));
+        }
+        assert_eq!((stem(""), stem("as"), stem("é")), ("", "as", "é"));
+    }
+    #[test]
+    fn what_is_to_be_kept_is_told_from_what_is_to_be_recalled() {
+        for request in [
+            "Remember that my locker is 218.",
+            "Please keep this in mind: it is on 23 May.",
+            "Note for later: the oven is hot.",
+            "Store that so you don't forget.",
+        ] {
+            assert!(wants_kept(request) && !wants_recalled(request), "{request}");
+        }
+        for request in [
+            "I told you where the key is. Where was it again?",
+            "what is she allergic to? I mentioned it once",
+            "Which desk did I say was mine?",
+            "Do you remember my locker?",
+        ] {
+            assert!(wants_recalled(request) && !wants_kept(request), "{request}");
+        }
+        for request in ["Add a note to a.md", "Keep the lines sorted", "Who said so?", "I told you so."] {
+            assert!(!wants_recalled(request) && !wants_kept(request), "{request}");
+        }
+    }
+
+    #[test]
+    fn names_and_values_are_told_from_other_words() {
+        let request = "Please ask Ana to set LIMIT_MB from 3.5 to 12 in conf/a.toml and say \"so long\".";
+        let found: Vec<&str> = specific(request).collect();
+        assert_eq!(found, ["Ana", "LIMIT_MB", "3.5", "12", "conf/a.toml", "so long"]);
+        assert!(wants_change("In a.conf, set the volume to 7") && wants_change("Please fix b.txt"));
+        assert!(!wants_change("Put 7 into a.conf") && !wants_change("Create a file that sets it"));
+        assert!(!wants_change("I need a new file that says: set it"));
+        assert!(
+            demands_change("There is a typo in it. Please fix it.") && demands_change("Find X and change it")
+        );
+        assert!(!demands_change("What did she change?") && !demands_change("Put 7 into a.conf"));
+        assert!(is_pathlike(".env") && is_pathlike("a/b") && is_pathlike("a.txt"));
+        assert!(wants_addition("Please add a line to it") && !wants_addition("Add x and remove y"));
+        assert!(wants_search("Find it in a.txt") && !wants_search("What is in a.txt?"));
+        assert!(wants_command("Use wc to count it") && wants_command("with a shell command"));
+        assert!(
+            !wants_command("Make a shell script")
+                && !wants_command("Use it")
+                && !wants_command("Start with the file")
+        );
+        assert!(asks_how_many("How many are there?") && !asks_how_many("How are many of them?"));
+        assert!(asks_which_file("find which doc is about it") && asks_which_file("Which env file is it?"));
+        assert!(!asks_which_file("Which files are in docs?") && !asks_which_file("What is in the file?"));
+        for request in
+            ["let it say only this: x", "Overwrite a.txt", "clear a.txt.", "Replace the whole content of it"]
+        {
+            assert!(wants_whole(request), "{request}");
+        }
+        for request in
+            ["only say it in a.txt", "Replace b by c in a.txt", "reset the port in a.txt", "Is it clear?"]
+        {
+            assert!(!wants_whole(request), "{request}");
+        }
+        assert!(wants_made("I'd like a table called a.csv") && !wants_made("Is there one called a.csv?"));
+        assert!(!wants_look("I'd like a.csv, the header is x") && wants_look("Please show me a.csv"));
+        let files = |request| files_of(request).collect::<Vec<&str>>();
+        assert_eq!(files("Make me a todo.md, and `b/c.tar.gz`."), ["todo.md", "b/c.tar.gz"]);
+        assert_eq!(files("Write a .gitignore that ignores *.log"), [".gitignore", ".log"]);
+        assert!(files("Write notes for v1.2 about node.js, e.g. and/or gates on example.com").is_empty());
+        assert!(["max_size", "RetryBudget", "LIMIT", "http2Port", "JT-518"].into_iter().all(is_identifier));
+        assert!(
+            !["Ana", "port", "UK", "CPU", "HTTP", "a.b_c", "__", "42", "2026-11", "part-2", "-1"]
+                .into_iter()
+                .any(is_identifier)
+        );
+        assert!(!is_pathlike("3.5") && !is_pathlike("etc.") && !is_pathlike("word"));
+    }
+}

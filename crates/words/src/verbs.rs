@@ -1,0 +1,121 @@
+//! What the name of somebody else's tool tells of what it does, where nothing else does: `read_file` looks, `sendMail` changes.
+
+use toolgate_chat::Effect;
+
+use super::{is_among, name_parts};
+
+/// Whether a tool of that name only looks, and says the same when it is asked the same again, as far as the name tells.
+pub fn looks(tool: &str) -> bool {
+    let parts: Vec<String> = name_parts(tool).collect();
+    verb(&parts) == Some(Verb::Looks) && !parts.iter().any(|part| is_among(part, PASSES))
+}
+
+/// What a call of a tool of that name does, as far as the name tells. One that looks may find another thing a moment later.
+pub fn effect(tool: &str) -> Effect {
+    let parts: Vec<String> = name_parts(tool).collect();
+    match parts.as_slice() {
+        [only] if is_among(only, ALONE) => Effect::Reads,
+        _ => match verb(&parts) {
+            Some(Verb::Looks) => Effect::Reads,
+            Some(Verb::Changes) => Effect::Changes,
+            None => Effect::Unknown,
+        },
+    }
+}
+
+/// Whether a call of a tool of that name does more each time, as one that adds or presses does; once more, others leave all as it is.
+pub fn steps(tool: &str) -> bool {
+    name_parts(tool).any(|part| is_among(&part, STEPS))
+}
+
+/// Whether a tool of that name looks into what is the user's own: files, notes, mail.
+pub fn looks_into_own(tool: &str) -> bool {
+    let parts: Vec<String> = name_parts(tool).collect();
+    match parts.as_slice() {
+        [only] => is_among(only, ALONE),
+        _ => verb(&parts) == Some(Verb::Looks) && parts.iter().any(|part| is_among(part, OWN)),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Looks,
+    Changes,
+}
+
+/// What the parts of a name are about, by the first verb. A noun may look like one, `order_status`, and what follows tells; so does a
+/// second verb, `search_and_replace`.
+fn verb(parts: &[String]) -> Option<Verb> {
+    let is_verb = |part: &&String| is_among(part, LOOKS) || is_among(part, CHANGES);
+    let at = parts.iter().position(|part| is_verb(&part))?;
+    let (first, rest) = parts.get(at..)?.split_first()?;
+    let joined = rest.windows(2).any(|pair| match pair {
+        [joint, next] => is_among(joint, "and or") && is_among(next, CHANGES),
+        _ => false,
+    });
+    let is_noun = is_among(first, NOUNS) && rest.iter().any(|part| is_among(part, FOUND));
+    Some(match is_among(first, LOOKS) || is_noun {
+        true if !(joined || rest.iter().any(|part| part == "replace")) => Verb::Looks,
+        _ => Verb::Changes,
+    })
+}
+
+/// As agents that write code call their tools.
+const ALONE: &str = "cat glob grep list ls read";
+const LOOKS: &str = "browse calculate cat check compare compute convert count describe explain fetch find get glob grep \
+    head inspect list look lookup ls peek preview query read recall recent retrieve scan search show stat summarize tail \
+    think tree validate verify view";
+const CHANGES: &str = "add append apply approve archive assign book build buy call cancel change clear close commit configure \
+    copy create delete deploy disable draft drop edit enable enter erase execute export fill format generate import insert \
+    install invite kill launch lock log make mark merge modify move mute open order patch pause pay place play post press print \
+    publish purchase push put record register remember remove rename replace reply reserve reset restart resume run save \
+    schedule send set share skip start stop store submit subscribe swap sync toggle transfer trigger turn undo uninstall \
+    unlock update upgrade upload write";
+/// What does more each time.
+const STEPS: &str = "add append call click decrease draw increase log next play press previous print push roll run scroll skip step \
+    swap toggle turn type undo";
+/// Those of them that are things as well.
+const NOUNS: &str = "book build call draft export import invite log mark order patch play post press print purchase record \
+    register schedule share turn";
+/// What is found rather than done.
+const FOUND: &str = "details history info lookup price search status";
+/// What is another thing a moment later.
+const PASSES: &str =
+    "clock current elapsed log logs next now poll progress random recent state status tail time";
+const OWN: &str = "calendar codebase contacts diary dir directories directory doc docs document documents email emails \
+    file files folder folders inbox journal mail memories memory messages note notes project repo repository todo todos \
+    workspace";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_verb_of_a_name_tells_whether_it_changes_something() {
+        for name in
+            ["write_file", "sendMail", "fs__edit_file", "playlist.add", "run_command", "setLightColor"]
+        {
+            assert!(effect(name) == Effect::Changes && !looks(name), "{name}");
+        }
+        for name in ["read_file", "get_updated_orders", "fs__readTextFile", "lookup_order", "book_search"] {
+            assert!(effect(name) == Effect::Reads && looks(name), "{name}");
+        }
+        for name in ["bash", "weather", "", "__", "order_status", "get_local_time", "get_job_status"] {
+            assert!(!looks(name) && effect(name) != Effect::Changes, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_looks_into_files_and_notes_looks_into_what_is_the_users_own() {
+        for name in
+            ["read_file", "fs__list_directory", "searchNotes", "Grep", "LS", "get_email", "search_codebase"]
+        {
+            assert!(looks_into_own(name), "{name}");
+        }
+        for name in
+            ["write_file", "get_weather", "search_recipes", "send_email", "file", "find", "", "memory_store"]
+        {
+            assert!(!looks_into_own(name), "{name}");
+        }
+    }
+}
