@@ -41,11 +41,11 @@ def recorded(program):
         shutil.copytree(ROOT / "examples/workspace", workspace)
         pid, terminal = pty.fork()
         if pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
             os.chdir(workspace)
             os.environ.update(TERM="xterm-256color", TOOLGATE_STATE=f"{directory}/state")
             os.environ.pop("NO_COLOR", None)
             os.execv(program, ["toolgate", "run", "--mode", "edit", TASK, *model.arguments])
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         written = attended(terminal)
         _, status = os.waitpid(pid, 0)
     if os.waitstatus_to_exitcode(status) != 0:
