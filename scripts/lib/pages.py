@@ -4,6 +4,7 @@ Usage: pages.py PROGRAM
 
 Each relative link leads to a file, and its anchor to a heading. Each flag in a page is one of `PROGRAM … --help`. Each test that
 ARCHITECTURE.md and the decisions name is there, and each invariant names one. Each source file that is named is there under that name.
+Each chapter of the guide is in its list.
 """
 
 import os
@@ -162,11 +163,19 @@ def files(pages):
     return wrong, count
 
 
+def chapters():
+    """Chapters that the guide's list leaves out; mdBook would not show them."""
+    listed = (ROOT / "docs/guide/src/SUMMARY.md").read_text("utf-8")
+    found = [path for path in tracked("docs/guide/src/*.md") if path.name != "SUMMARY.md"]
+    return [f"{name(path)} is not in SUMMARY.md" for path in found if f"]({path.name})" not in listed], len(found)
+
+
 def main(program):
     pages = tracked("*.md")
     records = [path for path in pages if name(path).startswith("docs/decisions/") or path.name == "ARCHITECTURE.md"]
     results = {
         "links": links(pages),
+        "chapters": chapters(),
         "flags": flags(os.path.abspath(program), pages),
         "tests": tests(records),
         "source files": files([path for path in pages if path.name != "CHANGELOG.md"]),
