@@ -492,9 +492,9 @@ fn streamable_http_serves_those_who_have_the_key() {
 }
 
 #[test]
-fn the_servers_in_the_readme_are_those_of_a_whole_policy() {
-    let readme = include_str!("../../README.md");
-    let blocks = readme.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+fn the_servers_in_the_guide_are_those_of_a_whole_policy() {
+    let guide = include_str!("../../docs/guide/src/mcp.md");
+    let blocks = guide.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let text = blocks.into_iter().find(|block| block.contains("[mcp.")).unwrap();
     let policy = toolgate_sandbox::policy::Policy::parse(text).unwrap();
     assert_eq!(policy.mcp.keys().collect::<Vec<_>>(), ["notes", "tickets", "weather"]);
