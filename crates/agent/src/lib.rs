@@ -330,7 +330,7 @@ impl Run<'_> {
                 Err(error) if error.kind() == Kind::Overflow && was_cut => {
                     return Ok((String::new(), StopReason::Budget, iteration));
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             };
             let stopped = turn.stop.clone();
             let budget = turn.budget;

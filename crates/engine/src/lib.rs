@@ -66,9 +66,10 @@ use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 ///     }
 /// }
 ///
-/// # use toolgate_chat::{Message, Transcript};
+/// # use {toolgate_chat::{Message, Transcript}, toolgate_engine::Sampling};
 /// let transcript = Transcript::new().with(Message::User("Is anybody there?".to_owned()));
-/// let turn = Echo.turn(&TurnRequest::new(&transcript, &[]), &Cancel::default(), &mut |_| {})?;
+/// let sampling = Sampling::default();
+/// let turn = Echo.turn(&TurnRequest::new(&transcript, &[], &sampling), &Cancel::default(), &mut |_| {})?;
 /// assert_eq!(turn.parsed.content.as_deref(), Some("Is anybody there?"));
 /// # Ok::<(), toolgate_engine::Error>(())
 /// ```
@@ -135,7 +136,7 @@ pub trait Engine: Send + Sync {
     /// use toolgate_engine::{Cancel, Engine, LocalEngine, TurnRequest};
     /// # use std::sync::Arc;
     /// # use toolgate_engine::{Options, Sampling};
-    /// # use toolgate_chat::{Message, Transcript};
+    /// # use {toolgate_chat::{Message, Transcript}, toolgate_engine::Sampling};
     /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
     /// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
     /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))

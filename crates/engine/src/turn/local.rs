@@ -134,14 +134,16 @@ impl LocalEngine<Scripted> {
     /// ```
     /// use std::sync::Arc;
     /// use toolgate_chat::{Message, Transcript};
-    /// use toolgate_engine::{Cancel, Engine, LocalEngine, Options, TurnRequest};
+    /// use toolgate_engine::{Cancel, Engine, LocalEngine, Options, Sampling, TurnRequest};
     /// use toolgate_infer::{Vocabulary, scripted::Scripted};
     ///
     /// let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("capital of Norway", "Oslo.");
     /// let engine = LocalEngine::scripted(model, Options::default())?;
     /// let asked = Message::User("What is the capital of Norway?".to_owned());
     /// let transcript = Transcript::new().with(asked);
-    /// let turn = engine.turn(&TurnRequest::new(&transcript, &[]), &Cancel::default(), &mut |_| {})?;
+    /// let sampling = Sampling::default();
+    /// let request = TurnRequest::new(&transcript, &[], &sampling);
+    /// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
     /// assert_eq!(turn.parsed.content.as_deref(), Some("Oslo."));
     /// # Ok::<(), toolgate_engine::Error>(())
     /// ```
