@@ -136,7 +136,7 @@ pub trait Engine: Send + Sync {
     /// use toolgate_engine::{Cancel, Engine, LocalEngine, TurnRequest};
     /// # use std::sync::Arc;
     /// # use toolgate_engine::{Options, Sampling};
-    /// # use {toolgate_chat::{Message, Transcript}, toolgate_engine::Sampling};
+    /// # use toolgate_chat::{Message, Transcript};
     /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
     /// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
     /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))

@@ -3,27 +3,22 @@
 //!
 //! Invariant: there is no unconstrained fallback. A grammar that the server does not take ends the turn with its error.
 
-use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
 use toolgate_chat::{
-    Dialogue, Message, ParsedTurn, Primer, Prompt, PromptOptions, RunEnd, ToolChoice, ToolFormat, ToolName,
-    ToolSpec, Transcript, TurnGrammar,
+    Dialogue, ParsedTurn, Prompt, PromptOptions, ToolFormat, ToolName, ToolSpec, Transcript, TurnGrammar,
 };
+use toolgate_engine::stages::{
+    Biases, Doubted, KINDS, May, ScoredModel, Sides, Thought, View, Wishes, WrittenText, best, drive, empty,
+    is_to_ask, is_weighed, listed, lock, mean, openings_of, p_change, weights,
+};
+use toolgate_engine::{self as engine, Cancel, Penalties, Sampling, Turn, TurnEvent, TurnRequest};
 use toolgate_grammar::{Grammar, Limits, TokenId, TokenKind};
 use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
 
 use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::{Error, Kind};
-use toolgate_engine::stages::{
-    Biases, Doubted, ECHOED, EXCUSED, KINDS, Known, May, REPEATED, REQUIRED, Wishes, addition, best, empty,
-    held_to, in_place_of, instead, is_doubted, is_echo, is_to_ask, is_weighed, listed, lock, mean,
-    openings_of, p_change, unled, weights, without_repeats,
-};
-use toolgate_engine::{
-    self as engine, AnswerView, Cancel, Penalties, Sampling, Turn, TurnEvent, TurnRequest,
-};
 
 /// A server that holds text to a grammar.
 pub(super) trait Server: Send + Sync {
@@ -110,11 +105,12 @@ impl Held {
         events: &mut dyn FnMut(TurnEvent),
     ) -> Result<Turn, Error> {
         let (server, learned) = (&*self.server, &self.learned);
-        Making { server, learned, options, request, cancel, events, usage: Vec::new() }.turn()
+        let (prompt, usage) = (None, Vec::new());
+        drive(&mut Making { server, learned, options, request, cancel, events, prompt, usage }, request)
     }
 }
 
-/// One turn being made.
+/// The model within one turn.
 struct Making<'a> {
     server: &'a dyn Server,
     learned: &'a Learned,
@@ -122,180 +118,37 @@ struct Making<'a> {
     request: &'a TurnRequest<'a>,
     cancel: &'a Cancel,
     events: &'a mut dyn FnMut(TurnEvent),
+    /// What the text to come is written after.
+    prompt: Option<Prompt>,
     /// What each request of the turn cost.
     usage: Vec<Usage>,
 }
 
-impl Making<'_> {
-    fn turn(mut self) -> Result<Turn, Error> {
-        let request = self.request;
-        if let Some(begun) = request.begun {
-            let rest = rest_of(self.server.dialogue().format().as_ref(), begun)?;
-            return self.answer(Some(&rest), None);
-        }
-        let offered = if request.choice == ToolChoice::None { &[] } else { request.tools };
-        let grammars = self.grammars(offered, &request.choice, None)?;
-        let Some(call) = &grammars.call else { return self.answer(grammars.answer.as_ref(), None) };
-        let thresholds = self.options.thresholds.for_request(request);
-        let threshold = thresholds.of(request);
-        let (mut decision, mut may) = (None, May::ALL);
-        if let Some(answer) = &grammars.answer {
-            // No probability reaches a threshold above 1: it need not be asked for then.
-            if threshold > 1.0 && !self.wishes(false)? {
-                return self.answer(Some(answer), None);
-            }
-            let mut decided = self.decide(offered, threshold)?;
-            (self.events)(TurnEvent::Decided(decided.clone()));
-            let own = decided.p_call >= unled(&thresholds, request);
-            let wished = self.wishes(decided.call)?;
-            may = May::of(request, decided.call, own, decided.p_call, wished);
-            if may.is_nothing() {
-                if !is_doubted(request, &thresholds, &decided) {
-                    return self.answer(Some(answer), Some(decided));
-                }
-                if let Some(written) = self.doubted(answer)? {
-                    let text = written.text.clone();
-                    return Ok(self.answered(written, &text, Some(decided)));
-                }
-                // An excuse was written in place of a call, which may be one that was asked for.
-                may = May { look: true, change: self.wishes(true)?, ..May::NOTHING };
-            }
-            if !decided.call {
-                decided.call = true;
-                (self.events)(TurnEvent::Decided(decided.clone()));
-            }
-            decision = Some(decided);
-        }
-        let prompt = self.prompt(&self.introduced(request.transcript, false), offered)?;
-        let (chosen, may) = self.choose(&prompt, offered, may)?;
-        let Some(choice) = may.among(&request.choice, offered) else {
-            if let Some(decided) = &mut decision {
-                decided.call = false;
-                (self.events)(TurnEvent::Decided(decided.clone()));
-            }
-            return self.answer(grammars.answer.as_ref(), decision);
-        };
-        let held = match chosen {
-            Some(tool) => {
-                let (choice, first) = held_to(tool, self.parallel(), &choice);
-                self.grammars(offered, &choice, first)?.call
-            }
-            None if choice != request.choice => self.grammars(offered, &choice, None)?.call,
-            None => None,
-        };
-        let mut written = self.write(&prompt, held.as_ref().unwrap_or(call), None)?;
-        let mut parsed = self.read(&written);
-        if let Some(others) = in_place_of(&parsed.calls, request, offered) {
-            (self.events)(TurnEvent::Retry(REQUIRED.to_owned()));
-            if let Some(grammar) = self.grammars(offered, &others, None)?.call {
-                written = self.write(&prompt, &grammar, None)?;
-                parsed = self.read(&written);
-            }
-        }
-        if parsed.calls.is_empty() {
-            // Cut off in its first call, which is not what the model wanted to do: nothing of it is an answer.
-            parsed.content = None;
-        }
-        if parsed.calls.len() > 1 {
-            Known::of(request.transcript, offered).leave(&mut parsed.calls);
-        }
-        match without_repeats(std::mem::take(&mut parsed.calls), request) {
-            Some(calls) => parsed.calls = calls,
-            None => {
-                (self.events)(TurnEvent::Retry(REPEATED.to_owned()));
-                let answer = self.grammars(&[], &ToolChoice::None, None)?.answer;
-                return self.answer(answer.as_ref(), decision);
-            }
-        }
-        Ok(self.finish(written, parsed, decision))
+impl ScoredModel for Making<'_> {
+    type Side = Grammar;
+    type Text = Written;
+
+    fn options(&self) -> &engine::Options {
+        self.options
     }
 
-    fn read(&self, written: &Written) -> ParsedTurn {
-        self.server.dialogue().format().parse(&written.text, self.request.tools)
+    fn tell(&mut self, event: TurnEvent) {
+        (self.events)(event);
     }
 
-    /// The answer, after calls from a view that holds the question and the results alone.
-    fn answer(mut self, grammar: Option<&Grammar>, decision: Option<TurnDecision>) -> Result<Turn, Error> {
-        let Some(grammar) = grammar else {
-            return Err(Error::input("a call is required here, so there is no answer to give"));
-        };
-        let view = self.options.answer_view;
-        if let Some(results) = instead(view, self.request) {
-            (self.events)(TurnEvent::Text(results.clone()));
-            let written = Written { text: results.clone(), ..Written::default() };
-            return Ok(self.finish(
-                written,
-                ParsedTurn { content: Some(results), ..ParsedTurn::default() },
-                decision,
-            ));
-        }
-        let after_calls = matches!(self.request.transcript.last(), Some(Message::Tool(_)));
-        let prompt = if after_calls && view != AnswerView::Full {
-            let shown = self.server.dialogue().answer_view(self.request.transcript, self.request.end());
-            self.prompt(&shown, &[])?
-        } else {
-            self.prompt(&self.introduced(self.request.transcript, true), self.request.tools)?
-        };
-        let question = match after_calls {
-            true => self.request.transcript.question().unwrap_or_default(),
-            false => "",
-        };
-        let mut written = self.unless_echo(&prompt, grammar, question)?;
-        if is_echo(question, &written.text) {
-            (self.events)(TurnEvent::Retry(ECHOED.to_owned()));
-            // Not told the request once more, it says what came of it.
-            let end = RunEnd { changed: true, ..self.request.end() };
-            let shown = self.server.dialogue().answer_view(self.request.transcript, end);
-            let prompt = self.prompt(&shown, &[])?;
-            written = self.unless_echo(&prompt, grammar, question)?;
-        }
-        let mut text = if is_echo(question, &written.text) { String::new() } else { written.text.clone() };
-        if written.stop == Some(StopReason::End)
-            && let Some(results) = addition(view, self.request, &text)
-        {
-            text.push_str(&results);
-            (self.events)(TurnEvent::Text(results));
-        }
-        Ok(self.answered(written, &text, decision))
+    fn sides(
+        &mut self,
+        offered: &[ToolSpec],
+        turn: &toolgate_chat::TurnRequest,
+    ) -> Result<Sides<Grammar>, Error> {
+        let TurnGrammar { call, answer, .. } = self.server.dialogue().format().turn(offered, turn)?;
+        Ok(Sides { call, answer })
     }
 
-    /// An answer, shown unless it repeats the question.
-    fn unless_echo(&mut self, prompt: &Prompt, grammar: &Grammar, question: &str) -> Result<Written, Error> {
-        let mut shown = Doubted::echo_of(question);
-        let written = self.write(prompt, grammar, Some(&mut shown))?;
-        shown.finish(self.events);
-        Ok(written)
+    fn rest_of(&mut self, begun: &str) -> Result<Grammar, Error> {
+        rest_of(self.server.dialogue().format().as_ref(), begun)
     }
 
-    /// The answer of a first turn, unless it is an excuse.
-    fn doubted(&mut self, grammar: &Grammar) -> Result<Option<Written>, Error> {
-        let prompt = self.prompt(&self.introduced(self.request.transcript, true), self.request.tools)?;
-        let mut doubted = Doubted::default();
-        let written = self.write(&prompt, grammar, Some(&mut doubted))?;
-        doubted.finish(self.events);
-        if doubted.is_excuse() {
-            (self.events)(TurnEvent::Retry(EXCUSED.to_owned()));
-            return Ok(None);
-        }
-        Ok(Some(written))
-    }
-
-    /// A turn that is an answer.
-    fn answered(self, written: Written, text: &str, decision: Option<TurnDecision>) -> Turn {
-        let text = if self.request.trims_front() { text.trim() } else { text.trim_end() };
-        let content = Some(text.to_owned()).filter(|text| !text.is_empty());
-        self.finish(written, ParsedTurn { content, ..ParsedTurn::default() }, decision)
-    }
-
-    /// Call or answer, by the probability of every call opening among the likeliest first tokens.
-    fn decide(&mut self, offered: &[ToolSpec], threshold: f64) -> Result<TurnDecision, Error> {
-        let prompt = self.prompt(&self.introduced(self.request.transcript, true), offered)?;
-        let (tokens, usage) = self.server.first_tokens(&prompt, self.cancel)?;
-        self.note(usage);
-        decision(&tokens, &self.server.dialogue().format().openings(), threshold)
-    }
-
-    /// Whether the request asks for a change ([`Thresholds::changing`](toolgate_engine::Thresholds)), where that counts.
     fn wishes(&mut self, call: bool) -> Result<bool, Error> {
         let least = self.options.thresholds.changing;
         let Some(list) = listed(self.request.transcript).filter(|_| is_to_ask(self.request, call)) else {
@@ -321,30 +174,32 @@ impl Making<'_> {
         Ok(p >= least)
     }
 
-    /// How the server is looked at token by token, where tools are weighed.
-    fn tokens(&self, offered: &[ToolSpec]) -> Option<&dyn Tokens> {
-        self.server.tokens().filter(|_| is_weighed(self.options, offered))
+    /// The server reads a prompt when it is asked about it.
+    fn begin(&mut self, _offered: &[ToolSpec], _decides: bool) -> Result<(), Error> {
+        Ok(())
     }
 
-    fn weigh(
-        &self,
-        server: &dyn Tokens,
-        prompt: &Prompt,
-        openings: &[Vec<TokenId>],
-    ) -> Result<Vec<f64>, Error> {
-        let shown = server.of_prompt(prompt, self.cancel)?;
-        Ok(weights(&mut Ahead { server, cancel: self.cancel, shown }, openings, 0)?.0)
+    fn has_thought(&self) -> bool {
+        false
     }
 
-    /// The tool to call after a prompt, of those that may be, none where that is left to the model; and what may be called, as the
-    /// tools weigh.
-    fn choose(
-        &self,
-        prompt: &Prompt,
-        offered: &[ToolSpec],
-        may: May,
-    ) -> Result<(Option<ToolName>, May), Error> {
-        let Some(server) = self.tokens(offered) else { return Ok((None, may.unweighed(self.request))) };
+    /// Call or answer, by the probability of every call opening among the likeliest first tokens.
+    fn decide(&mut self, offered: &[ToolSpec], threshold: f64) -> Result<TurnDecision, Error> {
+        let prompt = self.prompt(&self.introduced(self.request.transcript, true), offered)?;
+        let (tokens, usage) = self.server.first_tokens(&prompt, self.cancel)?;
+        self.note(usage);
+        decision(&tokens, &self.server.dialogue().format().openings(), threshold)
+    }
+
+    fn begin_call(&mut self, offered: &[ToolSpec]) -> Result<(), Error> {
+        self.prompt = Some(self.prompt(&self.introduced(self.request.transcript, false), offered)?);
+        Ok(())
+    }
+
+    fn choose(&mut self, offered: &[ToolSpec], may: May) -> Result<(Option<ToolName>, May), Error> {
+        let (Some(server), Some(prompt)) = (self.tokens(offered), &self.prompt) else {
+            return Ok((None, may.unweighed(self.request)));
+        };
         let openings = self.openings(server, offered)?;
         let known = lock(&self.learned.biases).get(offered);
         let bias = match known {
@@ -363,6 +218,76 @@ impl Making<'_> {
         Ok((best(self.options, self.request, offered, &weights, &bias, may), may))
     }
 
+    fn call(&mut self, side: &Grammar) -> Result<(Written, ParsedTurn), Error> {
+        let written = self.write(side, None)?;
+        let mut parsed = self.server.dialogue().format().parse(&written.text, self.request.tools);
+        if parsed.calls.is_empty() {
+            // Cut off in its first call, which is not what the model wanted to do: nothing of it is an answer.
+            parsed.content = None;
+        }
+        Ok((written, parsed))
+    }
+
+    fn leave_call(&mut self, _thought: Thought) {
+        self.prompt = None;
+    }
+
+    fn answer_unless_refusal(&mut self, side: &Grammar) -> Result<Option<Written>, Error> {
+        self.begin_answer(View::Whole)?;
+        let mut doubted = Doubted::default();
+        let written = self.write(side, Some(&mut doubted))?;
+        doubted.finish(self.events);
+        Ok(Some(written).filter(|_| !doubted.is_excuse()))
+    }
+
+    fn begin_answer(&mut self, view: View) -> Result<(), Error> {
+        self.prompt = Some(match view {
+            View::Whole => {
+                self.prompt(&self.introduced(self.request.transcript, true), self.request.tools)?
+            }
+            View::Results(end) | View::Again(end) => {
+                self.prompt(&self.server.dialogue().answer_view(self.request.transcript, end), &[])?
+            }
+        });
+        Ok(())
+    }
+
+    fn answer(&mut self, side: &Grammar, question: &str) -> Result<Written, Error> {
+        let mut shown = Doubted::echo_of(question);
+        let written = self.write(side, Some(&mut shown))?;
+        shown.finish(self.events);
+        Ok(written)
+    }
+
+    fn trimmed<'t>(&self, text: &'t str) -> &'t str {
+        if self.request.trims_front() { text.trim() } else { text.trim_end() }
+    }
+
+    fn finish(&mut self, text: Written, parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
+        let mut stats = toolgate_infer::Stats::default();
+        self.usage.drain(..).for_each(|usage| stats += &toolgate_infer::Stats::from(usage));
+        let stop = text.stop.unwrap_or(StopReason::End);
+        let budget = self.request.sampling.max_tokens;
+        Turn { parsed, text: text.text, stop, budget, decision, looped: false, stats }
+    }
+}
+
+impl Making<'_> {
+    /// How the server is looked at token by token, where tools are weighed.
+    fn tokens(&self, offered: &[ToolSpec]) -> Option<&dyn Tokens> {
+        self.server.tokens().filter(|_| is_weighed(self.options, offered))
+    }
+
+    fn weigh(
+        &self,
+        server: &dyn Tokens,
+        prompt: &Prompt,
+        openings: &[Vec<TokenId>],
+    ) -> Result<Vec<f64>, Error> {
+        let shown = server.of_prompt(prompt, self.cancel)?;
+        Ok(weights(&mut Ahead { server, cancel: self.cancel, shown }, openings, 0)?.0)
+    }
+
     /// The tokens that a call of each tool begins with: asked for once as long as the tools stay the same.
     fn openings(&self, server: &dyn Tokens, offered: &[ToolSpec]) -> Result<Vec<Vec<TokenId>>, Error> {
         let texts = openings_of(self.server.dialogue().format().as_ref(), offered);
@@ -378,29 +303,9 @@ impl Making<'_> {
         Ok(tokens)
     }
 
-    /// The calls of the turn at most.
-    fn parallel(&self) -> NonZeroUsize {
-        self.request.parallel.unwrap_or(self.options.parallel)
-    }
-
-    fn grammars(
-        &self,
-        offered: &[ToolSpec],
-        choice: &ToolChoice,
-        first: Option<ToolName>,
-    ) -> Result<TurnGrammar, Error> {
-        let request =
-            toolgate_chat::TurnRequest { choice: choice.clone(), parallel: Some(self.parallel()), first };
-        Ok(self.server.dialogue().format().turn(offered, &request)?)
-    }
-
     /// A transcript after what stands in front of it, while it is decided or, else, while a call is written.
     fn introduced(&self, transcript: &Transcript, decides: bool) -> Transcript {
-        self.behind(transcript, self.options.primer_of(self.request.transcript, decides))
-    }
-
-    /// A transcript after the system prompt and this primer.
-    fn behind(&self, transcript: &Transcript, primer: Primer) -> Transcript {
+        let primer = self.options.primer_of(self.request.transcript, decides);
         let format = self.server.dialogue().format().as_ref();
         self.options.introduced(transcript, self.request.tools, format, primer)
     }
@@ -410,12 +315,10 @@ impl Making<'_> {
     }
 
     /// What the model writes under a grammar; `shown` shows it as far as it may be.
-    fn write(
-        &mut self,
-        prompt: &Prompt,
-        grammar: &Grammar,
-        mut shown: Option<&mut Doubted>,
-    ) -> Result<Written, Error> {
+    fn write(&mut self, grammar: &Grammar, mut shown: Option<&mut Doubted>) -> Result<Written, Error> {
+        let Some(prompt) = &self.prompt else {
+            return Err(Error::new(Kind::Engine, "nothing was read that this text could follow"));
+        };
         let is_answer = shown.is_some();
         let events = &mut *self.events;
         let mut piece = |text: &str| {
@@ -443,13 +346,19 @@ impl Making<'_> {
         (self.events)(TurnEvent::Prefill { done: tokens, tokens, cached });
         self.usage.push(usage);
     }
+}
 
-    fn finish(self, written: Written, parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
-        let mut stats = toolgate_infer::Stats::default();
-        self.usage.into_iter().for_each(|usage| stats += &toolgate_infer::Stats::from(usage));
-        let stop = written.stop.unwrap_or(StopReason::End);
-        let budget = self.request.sampling.max_tokens;
-        Turn { parsed, text: written.text, stop, budget, decision, looped: false, stats }
+impl WrittenText for Written {
+    fn given(text: &str) -> Self {
+        Self { text: text.to_owned(), ..Self::default() }
+    }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn is_ended(&self) -> bool {
+        self.stop == Some(StopReason::End)
     }
 }
 

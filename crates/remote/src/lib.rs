@@ -98,14 +98,15 @@ pub enum GrammarSupport {
 /// A model behind a server.
 ///
 /// ```no_run
-/// use std::sync::Arc;
-/// use toolgate_agent::{Agent, Options};
-/// use toolgate_remote::{self as remote, RemoteEngine};
-/// use toolgate_tools::Registry;
+/// use toolgate_chat::{Message, Transcript};
+/// use toolgate_engine::{Cancel, Engine, Sampling, TurnRequest};
+/// use toolgate_remote::{Options, RemoteEngine};
 ///
-/// let engine = RemoteEngine::connect(remote::Options::new("http://127.0.0.1:8080"))?;
-/// let agent = Agent::new(Arc::new(engine), Registry::new(), Options::default());
-/// println!("{}", agent.ask("What is 2 + 3?")?.answer);
+/// let engine = RemoteEngine::connect(Options::new("http://127.0.0.1:8080"))?;
+/// let transcript = Transcript::new().with(Message::User("What is 2 + 3?".to_owned()));
+/// let sampling = Sampling::default();
+/// let turn = engine.turn(&TurnRequest::new(&transcript, &[], &sampling), &Cancel::default(), &mut |_| {})?;
+/// println!("{}", turn.text);
 /// # Ok::<(), toolgate_engine::Error>(())
 /// ```
 pub struct RemoteEngine {
@@ -248,8 +249,7 @@ fn owner(list: &Value) -> Option<&str> {
 /// As [`RemoteEngine::connect`].
 ///
 /// ```no_run
-/// use toolgate_engine;
-/// use toolgate_engine::models::Catalogue;
+/// use toolgate_engine::{self as engine, models::Catalogue};
 /// use toolgate_remote::{Options, first_model};
 ///
 /// // The settings that suit the model which is served there, if it is a known one.

@@ -97,7 +97,7 @@ impl Default for Options {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use toolgate_agent;
+/// use toolgate_agent as agent;
 /// use toolgate_server::{Execute, Options, Server, Workbench};
 /// # use toolgate_engine::{self as engine, LocalEngine};
 /// # use toolgate_tools::{CannedTool, Registry};

@@ -52,7 +52,7 @@ pub use wasm::{ComponentTool, ProgramTool};
 
 pub use toolgate_chat::Effect;
 use toolgate_chat::{ToolCall, ToolSpec};
-use toolgate_infer::Cancel;
+pub use toolgate_infer::Cancel;
 
 /// Something a model can call.
 ///

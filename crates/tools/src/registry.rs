@@ -422,7 +422,7 @@ impl Registry {
     ///
     /// ```
     /// use serde_json::json;
-    /// use toolgate_engine::Cancel;
+    /// use toolgate_tools::Cancel;
     /// use toolgate_chat::ToolCall;
     /// # use toolgate_tools::{Registry, file_tools};
     /// # use toolgate_sandbox::policy::{Mode, Policy};
@@ -518,7 +518,7 @@ impl Registry {
     /// call of an MCP server.
     ///
     /// ```
-    /// # use toolgate_tools::{Registry, Status}; use toolgate_chat::ToolCall; use toolgate_engine::Cancel;
+    /// # use toolgate_tools::{Registry, Status}; use toolgate_chat::ToolCall; use toolgate_tools::Cancel;
     /// let result = Registry::new().call_until(&ToolCall::new("ring", Default::default()), &Cancel::default());
     /// assert_eq!(result.status, Status::Failed);
     /// assert!(result.content.starts_with("there is no tool \"ring\""));
@@ -537,7 +537,7 @@ impl Registry {
     /// # use toolgate_tools::{Registry, Status, Unasked, file_tools};
     /// # use toolgate_sandbox::policy::{Mode, Policy};
     /// # use toolgate_sandbox::{Root, ambient_authority};
-    /// use toolgate_engine::Cancel;
+    /// use toolgate_tools::Cancel;
     /// use toolgate_chat::ToolCall;
     /// # let dir = tempfile::tempdir()?;
     /// # let root = Root::open(dir.path(), ambient_authority())?;

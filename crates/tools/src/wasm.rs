@@ -48,7 +48,7 @@ impl ComponentTool {
     ///     version = 1
     ///     tier = "read"
     ///     [wasm.calculator]
-    ///     component = "sandbox/components/calculator.wasm"
+    ///     component = "../../sandbox/components/calculator.wasm"
     /// "#)?;
     /// let root = Root::open(".", ambient_authority())?;
     /// let components = Arc::new(Components::new(&Setup::default(), Some(&root))?);
@@ -164,7 +164,7 @@ struct ProgramDirectory {
 /// use toolgate_sandbox::wasm::{Components, Limits, Setup};
 /// use toolgate_sandbox::{Grants, Root, ambient_authority};
 ///
-/// let root = Root::open(".", ambient_authority())?;
+/// let root = Root::open("../..", ambient_authority())?;
 /// let components = Components::new(&Setup::default(), None)?;
 /// let mut tools = Registry::new();
 /// tools.add(ProgramTool::new(components, &root, Grants::read_only(), Limits::default())?)?;

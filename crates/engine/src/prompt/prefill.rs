@@ -15,7 +15,8 @@ use crate::model::pool::lock;
 use crate::model::recent::Recent;
 use crate::prompt::packs::{Extent, Packs, learned};
 use crate::turn::changes::{KINDS, is_to_ask, listed, p_change};
-use crate::turn::local::{Making, State};
+use crate::turn::local::State;
+use crate::turn::making::Making;
 use crate::{Cancel, TurnEvent};
 
 /// Tokens kept free after a prompt, so that there is room for an answer.

@@ -5,7 +5,7 @@ use toolgate_chat::{Message, Transcript, shortened};
 use toolgate_grammar::Vocabulary;
 use toolgate_infer::{Backend, Openings};
 
-use crate::turn::local::Making;
+use crate::turn::making::Making;
 
 /// What an answer is.
 ///

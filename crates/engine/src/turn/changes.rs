@@ -140,7 +140,7 @@ pub(crate) fn is_invited(request: &TurnRequest<'_>) -> bool {
 }
 
 /// The threshold of a turn without what keeps a run going.
-pub fn unled(thresholds: &Thresholds, request: &TurnRequest<'_>) -> f64 {
+pub(crate) fn unled(thresholds: &Thresholds, request: &TurnRequest<'_>) -> f64 {
     thresholds.of(&TurnRequest { open: false, retry: false, ..request.clone() })
 }
 

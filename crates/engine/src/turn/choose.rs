@@ -25,7 +25,8 @@ use crate::model::pool::lock;
 use crate::model::recent::Recent;
 use crate::profile::options::Options;
 use crate::turn::changes::{May, is_offered};
-use crate::turn::local::{Making, State};
+use crate::turn::local::State;
+use crate::turn::making::Making;
 
 /// Requests that say nothing.
 const EMPTY: [&str; 2] = ["N/A", "Please help me."];
@@ -184,7 +185,11 @@ pub fn mean(
 
 /// What a turn of at most so many calls is held to once the tool of the first is chosen. One call is all there is where no more
 /// are allowed: its grammar needs none of the other tools.
-pub fn held_to(tool: ToolName, most: NonZeroUsize, choice: &ToolChoice) -> (ToolChoice, Option<ToolName>) {
+pub(crate) fn held_to(
+    tool: ToolName,
+    most: NonZeroUsize,
+    choice: &ToolChoice,
+) -> (ToolChoice, Option<ToolName>) {
     match most.get() {
         1 => (ToolChoice::Only(vec![tool]), None),
         _ => (choice.clone(), Some(tool)),

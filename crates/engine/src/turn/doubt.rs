@@ -21,7 +21,11 @@ pub const EXCUSED: &str =
 
 /// Whether an answer is looked at before it is shown: [`could_look`], and the probability of a call is in the range where related
 /// requests do call.
-pub fn is_doubted(request: &TurnRequest<'_>, thresholds: &Thresholds, decision: &TurnDecision) -> bool {
+pub(crate) fn is_doubted(
+    request: &TurnRequest<'_>,
+    thresholds: &Thresholds,
+    decision: &TurnDecision,
+) -> bool {
     could_look(request) && !decision.call && decision.p_call >= thresholds.first
 }
 
@@ -34,10 +38,11 @@ pub fn could_look(request: &TurnRequest<'_>) -> bool {
 }
 
 /// Why an answer that repeats the request is written again, for people.
-pub const ECHOED: &str = "the model repeated the request in place of an answer, so it is written again";
+pub(crate) const ECHOED: &str =
+    "the model repeated the request in place of an answer, so it is written again";
 
 /// Whether an answer does nothing but repeat what was asked.
-pub fn is_echo(question: &str, answer: &str) -> bool {
+pub(crate) fn is_echo(question: &str, answer: &str) -> bool {
     let (asked, said) = (words(question), words(answer));
     said.len() >= FEWEST && said.len() * 2 >= asked.len() && asked.starts_with(&said)
 }

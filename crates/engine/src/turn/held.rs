@@ -12,7 +12,8 @@ use toolgate_infer::{
 
 use crate::constraint::automata::Side;
 use crate::turn::doubt::Doubted;
-use crate::turn::local::{Making, State};
+use crate::turn::local::State;
+use crate::turn::making::Making;
 use crate::turn::mend::{failed, is_ended};
 use crate::turn::place;
 use crate::turn::shown::Shown;

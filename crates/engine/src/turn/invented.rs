@@ -2,8 +2,6 @@
 //!
 //! Why: a model that may make several calls at once writes `find_customer("Vela")` and `list_orders(1)` in one turn, with a number that
 //! it made up. The turn ends in front of such a call, and the model makes it when it knows.
-//!
-//! For the packages of this workspace alone: no part of the API.
 
 use serde_json::Value;
 use toolgate_chat::{Message, ToolCall, ToolSpec, Transcript};
@@ -11,11 +9,11 @@ use toolgate_chat::{Message, ToolCall, ToolSpec, Transcript};
 use toolgate_words::holds_word;
 
 /// What was said so far, in small letters: what a further call can know.
-pub struct Known(String);
+pub(crate) struct Known(String);
 
 impl Known {
     /// What stands in a conversation, and the values that the tools' own definitions list.
-    pub fn of(transcript: &Transcript, tools: &[ToolSpec]) -> Self {
+    pub(crate) fn of(transcript: &Transcript, tools: &[ToolSpec]) -> Self {
         let mut known = Self(String::new());
         for message in transcript.iter() {
             match message {
@@ -67,7 +65,7 @@ impl Known {
 
     /// Whether a call need not wait for those in front of it: it says what was said before, or nothing but calls of the same tool
     /// are in front of it, which seldom give what that tool takes.
-    pub fn admits(&self, pending: &[ToolCall], call: &ToolCall) -> bool {
+    pub(crate) fn admits(&self, pending: &[ToolCall], call: &ToolCall) -> bool {
         pending.iter().all(|pending| pending.name == call.name)
             || call.arguments.values().all(|value| self.has_value(value))
     }
@@ -91,7 +89,7 @@ impl Known {
     }
 
     /// The calls of a turn up to the first further one that says what nobody has said.
-    pub fn leave(&self, calls: &mut Vec<ToolCall>) {
+    pub(crate) fn leave(&self, calls: &mut Vec<ToolCall>) {
         let admitted = |at: &usize| match calls.split_at_checked(*at) {
             Some((pending, [call, ..])) => self.admits(pending, call),
             _ => true,

@@ -12,7 +12,8 @@ use toolgate_infer::{
 use crate::Error;
 use crate::constraint::automata::Side;
 use crate::turn::changes::effect_of;
-use crate::turn::local::{Making, State};
+use crate::turn::local::State;
+use crate::turn::making::Making;
 use crate::turn::place;
 use crate::turn::repeats::is_made;
 use crate::{CallCheck, Fault, TurnEvent};

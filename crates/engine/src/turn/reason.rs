@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 use toolgate_grammar::{Automaton, Grammar, Limits};
 use toolgate_infer::{Backend, DecodeOptions, Piece, Rows, Specials, StopReason, decode};
 
-use crate::turn::local::{LocalEngine, Making, State};
+use crate::turn::local::{LocalEngine, State};
+use crate::turn::making::Making;
 use crate::{Constraint, TurnEvent};
 use crate::{Error, Kind};
 

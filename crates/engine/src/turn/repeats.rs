@@ -18,12 +18,12 @@ pub const REPEATED: &str = "the model repeated a call whose result it already ha
      so this turn is an answer";
 
 /// What is said of a turn whose call is another one for this reason.
-pub const REQUIRED: &str =
+pub(crate) const REQUIRED: &str =
     "the model repeated a call whose result it already has, so it is made to call another tool";
 
 /// Where a required turn holds nothing but settled calls, the tools that it can call in their place: such as the one that an answer is
 /// given with, where calls are all that a client takes.
-pub fn in_place_of(
+pub(crate) fn in_place_of(
     calls: &[ToolCall],
     request: &TurnRequest<'_>,
     offered: &[ToolSpec],

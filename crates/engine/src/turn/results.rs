@@ -5,8 +5,6 @@
 //!
 //! Invariant: a reader can tell what was quoted from what the model says, and nothing is quoted where nobody asked for it
 //! ([`TurnRequest::quotes`]).
-//!
-//! For the packages of this workspace alone: no part of the API.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +29,7 @@ const LISTED: [&str; 8] =
 const LONG: usize = 4;
 
 /// The answer of a model that gives the results in place of one; none where it is to write one.
-pub fn instead(view: AnswerView, request: &TurnRequest<'_>) -> Option<String> {
+pub(crate) fn instead(view: AnswerView, request: &TurnRequest<'_>) -> Option<String> {
     let is_it = view == AnswerView::Results && takes_results(request);
     is_it.then(|| results(request.transcript)).flatten()
 }
@@ -43,7 +41,7 @@ fn quoted(tool: &str, text: &str) -> String {
 }
 
 /// What is put behind a whole answer of a model that often says nothing of the results.
-pub fn addition(view: AnswerView, request: &TurnRequest<'_>, answer: &str) -> Option<String> {
+pub(crate) fn addition(view: AnswerView, request: &TurnRequest<'_>, answer: &str) -> Option<String> {
     let is_it = view == AnswerView::Quoted && takes_results(request);
     let missed = is_it.then(|| left_out(request.transcript, answer)).flatten()?;
     let blank = match answer.trim_start() {

@@ -4,7 +4,7 @@
 //! left out there, so every call but the first is told when it is whole.
 
 use toolgate_chat::format::TurnStream;
-use toolgate_chat::{Event, ToolCall};
+use toolgate_chat::{Event, ToolCall, fallback};
 
 use crate::TurnEvent;
 use crate::turn::doubt::Doubted;
@@ -21,6 +21,18 @@ pub(crate) enum Shown {
     Calls(Box<ShownCalls>),
     /// Nothing of it, as it may be written again.
     Nothing,
+}
+
+/// Shows the text and the thoughts among what a stream made certain. What was shown as text stays shown, also where it turns
+/// out to have been thought: the turn itself says so.
+pub fn show(found: Vec<fallback::Event>, events: &mut dyn FnMut(TurnEvent)) {
+    for event in found {
+        match event {
+            fallback::Event::Text(text) => events(TurnEvent::Text(text)),
+            fallback::Event::Reasoning(text) => events(TurnEvent::Reasoning(text)),
+            _ => {}
+        }
+    }
 }
 
 /// A reader of calls.

@@ -1,0 +1,445 @@
+//! What a turn on this machine is made of: prompts evaluated in a session, texts decoded from it, and what both cost.
+//!
+//! `driver` says in which order; [`Local`] carries its steps out.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+
+use toolgate_chat::fallback::Stream;
+use toolgate_chat::format::Start;
+use toolgate_chat::{ParsedTurn, Primer, ToolChoice, ToolName, ToolSpec, Transcript};
+use toolgate_grammar::TokenId;
+use toolgate_infer::{
+    Backend, Budget, DecodeOptions, Decoded, Further, Piece, Sampler, SamplerOptions, Stats, StopReason,
+    TurnDecision, decode,
+};
+
+use crate::constraint::automata::{FormKey, Side, TurnAutomata};
+use crate::profile::options::Options;
+use crate::turn::changes::May;
+use crate::turn::choose::opening_of_all;
+use crate::turn::doubt::Doubted;
+use crate::turn::driver::{ScoredModel, Sides, Thought, View, drive};
+use crate::turn::invented::Known;
+use crate::turn::local::{LocalEngine, State};
+use crate::turn::recover::recover;
+use crate::turn::repeats::{drop_repeats, without_repeats};
+use crate::turn::shown::{Shown, ShownCalls, show};
+use crate::{AnswerForm, Cancel, Constraint, Error, Kind, Penalties, Turn, TurnEvent, TurnRequest};
+
+/// One turn being made.
+pub(crate) struct Making<'a, B> {
+    pub(crate) engine: &'a LocalEngine<B>,
+    pub(crate) request: &'a TurnRequest<'a>,
+    pub(crate) cancel: &'a Cancel,
+    pub(crate) events: &'a mut dyn FnMut(TurnEvent),
+    pub(crate) stats: Stats,
+    /// Tokens the text being written can have.
+    budget: usize,
+    /// What the model thought before it spoke.
+    pub(crate) thought: Option<String>,
+    /// Tokens of the turn that the thought took.
+    pub(crate) spent: usize,
+    /// What the view that is evaluated begins with.
+    pub(crate) primer: Primer,
+    /// Whether nothing but settled calls was written.
+    looped: bool,
+    /// Tokens at the end of the session that are not the prompt's, but what the call begins with.
+    pub(crate) ahead: usize,
+    /// How a call of each tool begins, where the choice among them is weighed.
+    names: Vec<Vec<TokenId>>,
+    /// Whether the session has left the prompt that was evaluated last.
+    moved: bool,
+}
+
+impl<'a, B: Backend + Send> Making<'a, B> {
+    pub(crate) fn new(
+        engine: &'a LocalEngine<B>,
+        request: &'a TurnRequest<'a>,
+        cancel: &'a Cancel,
+        events: &'a mut dyn FnMut(TurnEvent),
+    ) -> Self {
+        Self {
+            engine,
+            request,
+            cancel,
+            events,
+            stats: Stats::default(),
+            budget: 0,
+            thought: None,
+            spent: 0,
+            primer: Primer::None,
+            looped: false,
+            ahead: 0,
+            names: Vec::new(),
+            moved: false,
+        }
+    }
+
+    /// The turn.
+    pub(crate) fn turn(&mut self, state: &mut State<B>) -> Result<Turn, Error> {
+        if self.engine.options.constraint == Constraint::None {
+            return self.unconstrained(state);
+        }
+        let request = self.request;
+        drive(&mut Local { making: self, state }, request)
+    }
+}
+
+impl<B: Backend + Send> Making<'_, B> {
+    /// A turn without any constraint, read as it comes.
+    fn unconstrained(&mut self, state: &mut State<B>) -> Result<Turn, Error> {
+        if self.request.answer != AnswerForm::Text {
+            return Err(Error::input(
+                "nothing constrains this engine, so its answers cannot be held to a form",
+            ));
+        }
+        let offered = if self.request.choice == ToolChoice::None { &[] } else { self.request.tools };
+        self.prefill(state, &self.transcript(), offered, false)?;
+        let decoded = self.decode(state, None, &mut self.sampler()?, Shown::Answer(Doubted::never()))?;
+        let read = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
+        let written_well = !read.calls.is_empty();
+        let mut parsed = recover(read, self.request.tools);
+        if !parsed.calls.is_empty() {
+            if !written_well {
+                (self.events)(TurnEvent::Recovered(decoded.text.clone()));
+            }
+            match without_repeats(parsed.calls.clone(), self.request) {
+                Some(calls) => parsed.calls = calls,
+                // Nothing can make this model call in another way: the call comes once more.
+                None if self.request.open => drop_repeats(&mut parsed.calls, &[], self.request.tools),
+                None => {
+                    // Or answer instead: what it wrote is the answer, and the run ends.
+                    parsed = ParsedTurn { content: Some(decoded.text.clone()), ..ParsedTurn::default() };
+                    self.looped = true;
+                }
+            }
+        }
+        Ok(self.finish(decoded, parsed, None))
+    }
+
+    /// The calls of the turn at most.
+    fn parallel(&self) -> NonZeroUsize {
+        self.request.parallel.unwrap_or(self.engine.options.parallel)
+    }
+
+    pub(crate) fn automata(
+        &self,
+        offered: &[ToolSpec],
+        turn: &toolgate_chat::TurnRequest,
+    ) -> Result<TurnAutomata, Error> {
+        let vocabulary = &self.engine.vocabulary;
+        let format = self.engine.dialogue.format().as_ref();
+        let known = &self.engine.learned.automata;
+        let mut automata = known.get(format, offered, turn, vocabulary)?;
+        if let (Some(form), Some(answer)) = (FormKey::of(self.request.answer), &mut automata.answer) {
+            *answer = known.answer(&form, vocabulary)?;
+        }
+        Ok(automata)
+    }
+
+    /// What stands in front of the conversation while it is decided between call and answer, or a call is written.
+    pub(crate) fn primer(&self, decides: bool) -> Primer {
+        match self.engine.reasons() {
+            true => Primer::None,
+            false => self.engine.options.primer_of(self.request.transcript, decides),
+        }
+    }
+
+    /// The transcript as the model is shown it.
+    pub(crate) fn transcript(&self) -> Transcript {
+        self.introduced(self.request.transcript)
+    }
+
+    /// A transcript after the system prompt, its own if it brings one, and the primer.
+    pub(crate) fn introduced(&self, given: &Transcript) -> Transcript {
+        let format = self.engine.dialogue.format().as_ref();
+        self.engine.options.introduced(given, self.request.tools, format, self.primer)
+    }
+
+    /// Decodes under a side's constraint (`None`: under none); what is `shown` of the text goes out as it comes.
+    pub(crate) fn decode(
+        &mut self,
+        state: &mut State<B>,
+        side: Option<&Side>,
+        sampler: &mut Sampler,
+        mut shown: Shown,
+    ) -> Result<Decoded, Error> {
+        let mut constraint = self.constraint(side)?;
+        let mut options = match shown {
+            Shown::Calls(_) => self.call_options(),
+            Shown::Answer(_) | Shown::Nothing => self.answer_options(),
+        };
+        options.ahead = std::mem::take(&mut self.ahead);
+        self.budget = self.spent + options.max_tokens.min(state.session.room() + options.ahead);
+        // Without a constraint the text may hold a call in any dialect: only what is none is shown.
+        let leaked = side.is_none() && matches!(shown, Shown::Answer(_));
+        let mut leaks = leaked.then(|| Stream::new(self.request.tools));
+        let events = &mut *self.events;
+        let mut is_enough = false;
+        let mut decoded =
+            decode(&mut state.session, &mut constraint, sampler, &options, &mut |piece: Piece<'_>| {
+                match (&mut leaks, &mut shown) {
+                    (Some(leaks), _) => show(leaks.push(piece.text.as_bytes()), events),
+                    (None, Shown::Answer(answer)) => is_enough = answer.push(piece.text, events),
+                    (None, Shown::Calls(calls)) => is_enough = calls.push(piece.text, events),
+                    (None, Shown::Nothing) => {}
+                }
+                if is_enough {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            })?;
+        if let Some(leaks) = leaks {
+            show(leaks.finish().0, events);
+        }
+        match shown {
+            Shown::Answer(mut answer) => answer.finish(events),
+            Shown::Nothing => {}
+            Shown::Calls(calls) => {
+                calls.finish(events);
+                // Calls that came again are left out of the turn, which ends as if the model had ended it.
+                if is_enough && decoded.stop == StopReason::SinkStopped {
+                    decoded.stop = StopReason::End;
+                }
+            }
+        }
+        self.counted(decoded, side)
+    }
+
+    /// What a further call of the turn can know, where there may be one.
+    fn known(&self) -> Option<Known> {
+        let may_go_on = self.parallel() != NonZeroUsize::MIN;
+        may_go_on.then(|| Known::of(self.request.transcript, self.request.tools))
+    }
+
+    /// How the first text of a turn of calls is shown.
+    pub(crate) fn shown_calls(&self) -> Shown {
+        let are_told = self.request.check.is_none() && self.request.settled.is_empty();
+        let stream = self.engine.dialogue.format().stream(self.request.tools, Start::Turn);
+        Shown::Calls(Box::new(ShownCalls::new(stream, are_told, self.known())))
+    }
+
+    /// What draws the tokens of an answer.
+    pub(crate) fn sampler(&self) -> Result<Sampler, Error> {
+        match self.request.answer {
+            AnswerForm::Text => self.sampler_with(self.request.sampling.penalties),
+            _ => self.call_sampler(),
+        }
+    }
+
+    /// What draws those of calls.
+    pub(crate) fn call_sampler(&self) -> Result<Sampler, Error> {
+        self.sampler_with(Penalties::default())
+    }
+
+    fn sampler_with(&self, penalties: Penalties) -> Result<Sampler, Error> {
+        let sampling = self.request.sampling;
+        Ok(Sampler::new(&SamplerOptions {
+            temperature: sampling.temperature,
+            top_k: sampling.top_k,
+            top_p: sampling.top_p,
+            min_p: sampling.min_p,
+            seed: sampling.seed,
+            penalties,
+            bias: sampling.bias.clone(),
+        })?)
+    }
+
+    pub(crate) fn decode_options(&self) -> DecodeOptions {
+        DecodeOptions {
+            max_tokens: self.request.sampling.max_tokens.saturating_sub(self.spent),
+            budget: Budget::Whole,
+            forcing: self.engine.options.forcing,
+            drafting: self.engine.options.drafting,
+            cancel: self.cancel.clone(),
+            ..DecodeOptions::default()
+        }
+    }
+
+    /// How calls are decoded.
+    pub(crate) fn call_options(&self) -> DecodeOptions {
+        let further = Further {
+            openings: self.engine.openings.clone(),
+            threshold: self.engine.options.thresholds.further,
+        };
+        DecodeOptions { further: Some(further), ..self.decode_options() }
+    }
+
+    /// Counts what a decoded text cost; one whose constraint failed is an error.
+    pub(crate) fn counted(&mut self, decoded: Decoded, side: Option<&Side>) -> Result<Decoded, Error> {
+        self.stats += &decoded.stats;
+        let grammar = side.map(|side| side.grammar.clone());
+        (self.events)(TurnEvent::Decoded { grammar, tokens: decoded.tokens.clone() });
+        self.tell_likelihoods(&decoded);
+        match &decoded.stop {
+            StopReason::ConstraintFailed(why) => Err(Error::new(
+                Kind::Engine,
+                format!("the turn was stopped because its constraint failed: {why}"),
+            )),
+            _ => Ok(decoded),
+        }
+    }
+
+    fn finish(&mut self, decoded: Decoded, mut parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
+        parsed.reasoning = self.thought.take().or(parsed.reasoning);
+        let stats = std::mem::take(&mut self.stats);
+        let (text, stop, budget, looped) = (decoded.text, decoded.stop, self.budget, self.looped);
+        Turn { parsed, text, stop, budget, decision, looped, stats }
+    }
+}
+
+/// A turn on this machine: what is made of it, and the conversation that it is made in.
+pub(crate) struct Local<'m, 'a, B> {
+    pub(crate) making: &'m mut Making<'a, B>,
+    pub(crate) state: &'m mut State<B>,
+}
+
+impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
+    type Side = Side;
+    type Text = Decoded;
+
+    fn options(&self) -> &Options {
+        &self.making.engine.options
+    }
+
+    fn tell(&mut self, event: TurnEvent) {
+        (self.making.events)(event);
+    }
+
+    fn sides(
+        &mut self,
+        offered: &[ToolSpec],
+        turn: &toolgate_chat::TurnRequest,
+    ) -> Result<Sides<Side>, Error> {
+        let TurnAutomata { call, answer } = self.making.automata(offered, turn)?;
+        Ok(Sides { call, answer })
+    }
+
+    fn rest_of(&mut self, _begun: &str) -> Result<Side, Error> {
+        // What was begun is taken off when its text begins.
+        let (choice, parallel) = (ToolChoice::None, None);
+        let automata =
+            self.making.automata(&[], &toolgate_chat::TurnRequest { choice, parallel, first: None })?;
+        automata.answer.ok_or_else(|| Error::input("this model has no answers to go on with"))
+    }
+
+    fn wishes(&mut self, call: bool) -> Result<bool, Error> {
+        let mut moved = false;
+        let wishes = self.making.wishes(self.state, call, &mut moved)?;
+        self.making.moved |= moved;
+        Ok(wishes)
+    }
+
+    fn begin(&mut self, offered: &[ToolSpec], decides: bool) -> Result<(), Error> {
+        let (making, state) = (&mut *self.making, &mut *self.state);
+        let reasons = making.engine.reasons();
+        making.names = making.names(state, offered)?;
+        if reasons {
+            // Looked at later, it would take the place of what was thought.
+            making.wishes(state, true, &mut false)?;
+        }
+        making.primer = making.primer(decides);
+        // What all calls begin with is evaluated with the prompt, where no answer can take its place.
+        let is_sure = !decides && !reasons;
+        let opening = if is_sure { opening_of_all(&making.names).to_vec() } else { Vec::new() };
+        making.prefill_ahead(state, &making.transcript(), offered, reasons, &opening)?;
+        making.reason(state)?;
+        making.moved = false;
+        Ok(())
+    }
+
+    fn has_thought(&self) -> bool {
+        self.making.thought.is_some()
+    }
+
+    fn decide(&mut self, _offered: &[ToolSpec], threshold: f64) -> Result<TurnDecision, Error> {
+        let engine = self.making.engine;
+        let openings = match self.making.request.answer {
+            AnswerForm::Text => &engine.openings,
+            AnswerForm::Json(_) | AnswerForm::Grammar(_) => &engine.openings_beside_json,
+        };
+        Ok(openings.decide(self.state.session.logits()?, &engine.vocabulary, threshold))
+    }
+
+    fn begin_call(&mut self, offered: &[ToolSpec]) -> Result<(), Error> {
+        let (making, state) = (&mut *self.making, &mut *self.state);
+        // What tells requests from talk does not help to write the call; examples do.
+        let written = making.primer(false);
+        let primed = std::mem::replace(&mut making.primer, written) != written;
+        let names = making.names.clone();
+        let learned = making.learn_bias(state, offered, &names)?;
+        if primed {
+            let opening = opening_of_all(&names);
+            making.prefill_ahead(state, &making.transcript(), offered, false, opening)?;
+        } else if learned || making.moved {
+            // The same prompt again, which is nothing to tell: it is there but for what was looked at behind it.
+            making.probe(state, &making.transcript(), offered)?;
+            making.ahead = 0;
+        }
+        making.moved = false;
+        Ok(())
+    }
+
+    fn choose(&mut self, offered: &[ToolSpec], may: May) -> Result<(Option<ToolName>, May), Error> {
+        let names = self.making.names.clone();
+        self.making.choose(self.state, offered, &names, may)
+    }
+
+    fn call(&mut self, side: &Side) -> Result<(Decoded, ParsedTurn), Error> {
+        self.making.moved = true;
+        self.making.call(self.state, side)
+    }
+
+    fn leave_call(&mut self, thought: Thought) {
+        self.making.ahead = 0;
+        if thought == Thought::Goes {
+            (self.making.thought, self.making.spent) = (None, 0);
+        }
+    }
+
+    fn answer_unless_refusal(&mut self, side: &Side) -> Result<Option<Decoded>, Error> {
+        self.making.moved = true;
+        let (mut sampler, shown) = (self.making.sampler()?, Shown::Answer(Doubted::default()));
+        let decoded = self.making.decode(self.state, Some(side), &mut sampler, shown)?;
+        Ok(Some(decoded).filter(|decoded| decoded.stop != StopReason::SinkStopped))
+    }
+
+    fn begin_answer(&mut self, view: View) -> Result<(), Error> {
+        let (making, state) = (&mut *self.making, &mut *self.state);
+        // An answer that was thought about follows the thought.
+        if making.thought.is_some() {
+            return Ok(());
+        }
+        let engine = making.engine;
+        let results = |end| engine.dialogue.answer_view(making.request.transcript, end);
+        match view {
+            View::Whole => {
+                // After a decision this prompt is there already: nothing but a call that was taken back is cut off.
+                let (transcript, tools) = (making.told_form(making.transcript()), making.request.tools);
+                making.prefill(state, &transcript, tools, engine.reasons())?;
+            }
+            View::Results(end) => {
+                let transcript = making.told_form(results(end));
+                making.prefill(state, &transcript, &[], engine.reasons())?;
+            }
+            View::Again(end) => {
+                let transcript = making.told_form(results(end));
+                return making.prefill(state, &transcript, &[], false);
+            }
+        }
+        making.reason(state)
+    }
+
+    fn answer(&mut self, side: &Side, question: &str) -> Result<Decoded, Error> {
+        self.making.held(self.state, side, question)
+    }
+
+    fn trimmed<'t>(&self, text: &'t str) -> &'t str {
+        self.making.trimmed(text)
+    }
+
+    fn finish(&mut self, text: Decoded, parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
+        self.making.finish(text, parsed, decision)
+    }
+}
