@@ -22,6 +22,7 @@ mod prepared;
 mod preview;
 mod registry;
 mod result;
+mod said;
 mod typed;
 #[cfg(feature = "memory")]
 pub mod undo;
@@ -37,8 +38,8 @@ pub use files::{FileTool, file_tools};
 #[cfg(feature = "memory")]
 pub use memory_tools::{MEMORY_TOOLS, memory_tools};
 #[doc(hidden)]
-pub use narrow::is_no_name;
-pub use narrow::{CHOICES, Choices, Fit, Named, Narrowed, Offered, Said};
+pub use said::is_no_name;
+pub use narrow::{CHOICES, Choices, Fit, Narrowed, Offered};
 pub use part::{Body, Contents, Part};
 pub use prepared::{Pending, PreparedCall};
 pub use preview::Preview;
@@ -46,6 +47,7 @@ pub use preview::Preview;
 pub use preview::spelled;
 pub use registry::{Registry, Source, Told, Unasked, Witness};
 pub use result::{Status, ToolResult};
+pub use said::{Named, Said};
 pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]
 pub use wasm::{ComponentTool, ProgramTool};

@@ -1,0 +1,589 @@
+//! What was said so far, as far as it names things: what a user wrote, and what tools gave back.
+//!
+//! Invariant: what the user wrote can be said. A path or a text that is not there then reaches the tool, which says so
+//! and names what is.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use toolgate_chat::{Message, Transcript};
+use toolgate_words::results::{hits, is_note, is_partial};
+use toolgate_words::{
+    asks_how_many, asks_which_file, enclosed, files_of, is_among, is_identifier, is_pathlike, plain,
+    wants_addition, wants_change, wants_look, wants_made, wants_search, wants_whole, words,
+};
+
+use crate::narrow::{Choices, text};
+
+/// Words kept of what users wrote.
+const WORDS: usize = 1_000;
+/// Lines of a result that leads somewhere; a longer one is about more than that.
+const SHORT: usize = 3;
+/// Names of new files that a request gives at most; more are a text that is about files.
+const GIVEN: usize = 8;
+/// Words kept of what tools gave back, newest first.
+const RESULT_WORDS: usize = 200;
+
+/// The paths that a user named, by what is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// A file.
+    pub file: bool,
+    /// A directory.
+    pub directory: bool,
+    /// Paths of nothing, as they were written.
+    pub missing: BTreeSet<String>,
+    /// Something that is no path but stands in files: `RetryBudget`, `max_size`, `LIMIT`.
+    pub identifier: bool,
+    /// The directories, as they were written.
+    pub directories: BTreeSet<String>,
+    /// Whether something that is there is to be changed, as far as the request's words tell.
+    pub changes: bool,
+    /// Whether all of a file is to be replaced, as far as they tell.
+    pub whole: bool,
+    /// Whether it wants to be told what is in something, as far as they tell.
+    pub looks: bool,
+    /// Whether it is about lines that hold something, as far as they tell.
+    pub searches: bool,
+    /// Whether it asks how many there are of something, as far as they tell.
+    pub counts: bool,
+    /// Whether it asks for one file out of many, as far as they tell.
+    pub which: bool,
+    /// Whether the request names a file that is there, taken up or not.
+    pub given: bool,
+    /// Whether it wants something made, as far as they tell.
+    pub makes: bool,
+    /// Whether it wants something put beside what is there, as far as they tell.
+    pub adds: bool,
+}
+
+/// Words that are no names of files, though a small model may take them for some.
+const NO_NAMES: &str = "\
+    a all also an and are both can contain containing contains content contents could current dir \
+    directories directory display do does each entries every everything exist exists file files folder \
+    folders for give have here how i in inside is it just level like list many me my name names need of \
+    on only please print put root see show subdirectories subfolders tell that the their them there \
+    these this those to top under us want what where which who with within workspace would you your";
+
+/// What was said so far: the words that could be names.
+///
+/// ```
+/// use toolgate_tools::Said;
+/// use toolgate_chat::{Message, Transcript};
+///
+/// let asked = Message::User("Compare plan.md with old/plan.md".into());
+/// let said = Said::of(&Transcript::new().with(asked));
+/// let named = said.named(&["docs/plan.md".to_owned()], &["docs".to_owned()]);
+/// assert!(named.file && !named.directory);
+/// assert!(named.missing.contains("old/plan.md"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    words: BTreeSet<String>,
+    /// What users wrote, newest first.
+    texts: Vec<String>,
+    /// Of the newest, what no call has taken up; `None` is all of it.
+    open: Option<Vec<String>>,
+    /// What the last calls found, short as it is: the path they were given, and their result.
+    found: Vec<(String, String)>,
+    /// All paths that calls for the newest request were given.
+    visited: BTreeSet<String>,
+    /// Tells this from all that was said otherwise, for what is derived from it.
+    identity: Arc<()>,
+}
+
+impl Said {
+    /// What a transcript holds: all words that users wrote, and of tool results those that look like paths.
+    pub fn of(transcript: &Transcript) -> Self {
+        let mut said = Self::default();
+        let last = match transcript.last() {
+            Some(Message::Tool(replies)) => replies.as_slice(),
+            _ => &[],
+        };
+        for (call, reply) in transcript.calls_of_run() {
+            let path = text(&call.arguments, "path").map(plain);
+            said.visited.extend(path.map(str::to_owned));
+            let (Some(path), Some(reply)) = (path, reply) else { continue };
+            let is_last = last.iter().any(|other| other.call_id == reply.call_id);
+            if is_last
+                && !reply.is_error
+                && reply.content.lines().filter(|line| !is_note(line)).count() <= SHORT
+            {
+                said.found.push((path.to_owned(), reply.content.clone()));
+            }
+        }
+        let mut found = 0;
+        for message in transcript.iter().rev() {
+            match message {
+                Message::User(text) => {
+                    let room = WORDS.saturating_sub(said.words.len());
+                    said.words.extend(words(text).take(room));
+                    said.texts.push(text.clone());
+                }
+                Message::Tool(replies) => {
+                    for word in replies.iter().flat_map(|reply| words(&reply.content)) {
+                        if found < RESULT_WORDS && is_pathlike(&word) && said.words.insert(word) {
+                            found += 1;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        said
+    }
+
+    /// The same, where of the newest request only these words are not taken up yet; `None` is all of them.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn with_open(self, open: Option<Vec<String>>) -> Self {
+        Self { open, identity: Arc::default(), ..self }
+    }
+
+    /// The one file, of these that are there, to which what was found leads: a short text names it, or it is alone in a
+    /// directory that the request asks more about.
+    #[doc(hidden)]
+    pub fn lead(&self, files: &[String]) -> Option<String> {
+        let known: HashSet<&str> = files.iter().map(String::as_str).collect();
+        let mut leads = BTreeSet::new();
+        for (path, content) in &self.found {
+            let is_file = known.contains(path.as_str());
+            if !is_file && !self.asks_more(content) {
+                continue;
+            }
+            if is_file {
+                leads.extend(self.leads_of(content, &known));
+            } else if let Some(hits) = hits(content) {
+                // Where no line holds all of what was looked for, the file has more; else what its lines speak of.
+                match is_partial(content) {
+                    true => leads.extend(hits.iter().map(|(file, _)| (*file).to_owned())),
+                    false => leads.extend(hits.iter().flat_map(|(_, text)| paths_in(text))),
+                }
+            } else {
+                // A listing has nothing but names.
+                let names = content.lines().map(|line| plain(line.trim()));
+                leads.extend(names.map(|name| match path.as_str() {
+                    "." => name.to_owned(),
+                    path => format!("{path}/{name}"),
+                }));
+            }
+        }
+        leads.retain(|lead| known.contains(lead.as_str()));
+        let mut leads = leads.into_iter().filter(|lead| !self.visited.contains(lead));
+        match (leads.next(), leads.next()) {
+            (Some(lead), None) => Some(lead),
+            _ => None,
+        }
+    }
+
+    /// The files that a short text names; of several those on lines that have words of the request.
+    fn leads_of(&self, content: &str, files: &HashSet<&str>) -> BTreeSet<String> {
+        let named =
+            |line: &str| paths_in(line).filter(|path| files.contains(path.as_str())).collect::<BTreeSet<_>>();
+        let all = named(content);
+        if all.len() < 2 {
+            return all;
+        }
+        let asked: HashSet<String> = telling(self.request()).collect();
+        let is_about = |line: &&str| telling(line).any(|word| asked.contains(&word));
+        let found: BTreeSet<String> = content.lines().filter(is_about).flat_map(named).collect();
+        if found.is_empty() { all } else { found }
+    }
+
+    /// The [`lead`](Self::lead) where no other path is open: then a call that reads is about it.
+    #[doc(hidden)]
+    pub fn only_lead(&self, files: &[String]) -> Option<String> {
+        let lead = self.lead(files)?;
+        let asked = self.asked();
+        let mut others = asked.iter().filter(|word| is_pathlike(word) && plain(word) != lead);
+        others.next().is_none().then_some(lead)
+    }
+
+    /// Whether the newest request has words that are about more than what is where.
+    fn asks_more(&self, content: &str) -> bool {
+        let request = self.request();
+        let content = content.to_lowercase();
+        let is_taken = |word: &str| {
+            content.contains(word) || self.visited.iter().any(|path| path.to_lowercase().contains(word))
+        };
+        let mut words = request.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
+        words.any(|word| word.chars().count() >= 4 && !is_no_name(&word) && !is_taken(&word))
+    }
+
+    /// The same for clones of one value alone, for as long as it is held.
+    pub(super) fn identity(&self) -> &Arc<()> {
+        &self.identity
+    }
+
+    /// Whether calls for the newest request were made already.
+    #[doc(hidden)]
+    pub fn is_begun(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// The words of the newest request, of what is not taken up yet.
+    fn asked(&self) -> Vec<String> {
+        let request = self.request();
+        self.open.clone().unwrap_or_else(|| words(request).collect())
+    }
+
+    /// Where the new file goes that the newest request gives a name, of those not taken up yet: there, or by that name in
+    /// a directory. None where it gives none, or names something else that is not there.
+    pub fn places(&self, named: &Named, directories: &[String]) -> Option<Choices> {
+        let request = self.request();
+        let files: BTreeSet<&str> =
+            files_of(request).map(plain).filter(|file| named.missing.contains(*file)).collect();
+        if files.is_empty() || files.len() > GIVEN || named.file {
+            return None;
+        }
+        let names = files.iter().filter(|path| !path.contains('/'));
+        let inner = directories.iter().filter(|directory| *directory != ".");
+        let below = names.flat_map(|name| inner.clone().map(move |directory| format!("{directory}/{name}")));
+        let texts = files.iter().map(|file| (*file).to_owned()).chain(below).collect();
+        Some(Choices::Among { texts, beginnings: Vec::new() })
+    }
+
+    /// What the newest request names, of what is not taken up yet, where these files and directories are there.
+    pub fn named(&self, files: &[String], directories: &[String]) -> Named {
+        let (files, directories) = (names_of(files), names_of(directories));
+        let request = self.request();
+        let (changes, whole, looks) = (wants_change(request), wants_whole(request), wants_look(request));
+        let (searches, adds, makes) = (wants_search(request), wants_addition(request), wants_made(request));
+        let mut named = Named { changes, whole, looks, searches, adds, makes, ..Named::default() };
+        (named.which, named.counts) = (asks_which_file(request), asks_how_many(request));
+        named.given = words(request).any(|word| files.contains(&plain(&word).to_lowercase()));
+        for asked in self.asked() {
+            let word = plain(&asked).to_lowercase();
+            let directory = directories.contains(&word);
+            // "a" is no word for a.txt.
+            let file = files.contains(&word) && !is_no_name(&word);
+            named.file |= file;
+            named.directory |= directory;
+            if directory && !is_no_name(&word) {
+                named.directories.insert(plain(&asked).to_owned());
+            }
+            if !file && !directory {
+                if is_pathlike(&word) {
+                    named.missing.insert(plain(&asked).to_owned());
+                }
+                named.identifier |= is_identifier(&asked);
+            }
+        }
+        named
+    }
+
+    /// Whether the newest request asks for all of a file's text to be replaced, as far as its words tell.
+    pub(super) fn wants_whole(&self) -> bool {
+        wants_whole(self.request())
+    }
+
+    /// The newest request.
+    pub(super) fn request(&self) -> &str {
+        self.texts.first().map(String::as_str).unwrap_or_default()
+    }
+
+    /// Paths that are there and, of what was said, those that are not: a word for one that is there in other words
+    /// (`readme` for the only `docs/README.md`) is left out, so that the path itself is written.
+    ///
+    /// ```
+    /// use toolgate_tools::{Choices, Said};
+    /// use toolgate_chat::{Message, Transcript};
+    ///
+    /// let paths = |asked: &str| {
+    ///     let said = Said::of(&Transcript::new().with(Message::User(asked.into())));
+    ///     said.with_paths(vec!["a.txt".into()], &[])
+    /// };
+    /// let among = |texts: &[&str]| {
+    ///     let texts = texts.iter().map(|text| (*text).to_owned()).collect();
+    ///     Choices::Among { texts, beginnings: Vec::new() }
+    /// };
+    /// assert_eq!(paths("In a.txt replace Acme by Zeta"), among(&["./a.txt", "a.txt"]));
+    /// assert_eq!(paths("Read b.txt"), among(&["./a.txt", "a.txt", "b.txt"]));
+    /// ```
+    pub fn with_paths(&self, paths: Vec<String>, open: &[String]) -> Choices {
+        let names_paths = self.names_paths(&paths);
+        self.among(paths, open, |word| is_pathlike(word) || !(names_paths || is_no_name(word)))
+    }
+
+    /// The same for a tool that reads files: of what is not there, only what a user wrote as a path, which has a slash or an
+    /// ending or is quoted. Another word is none, though it could be a name.
+    ///
+    /// ```
+    /// use toolgate_tools::{Choices, Said};
+    /// use toolgate_chat::{Message, Transcript};
+    ///
+    /// let paths = |asked: &str| {
+    ///     let said = Said::of(&Transcript::new().with(Message::User(asked.into())));
+    ///     said.with_named_paths(vec!["a.txt".into()], &[])
+    /// };
+    /// let among = |texts: &[&str]| {
+    ///     let texts = texts.iter().map(|text| (*text).to_owned()).collect();
+    ///     Choices::Among { texts, beginnings: Vec::new() }
+    /// };
+    /// assert_eq!(paths("What is the default port of the server?"), among(&["./a.txt", "a.txt"]));
+    /// assert_eq!(paths("What is the port in `server`?"), among(&["./a.txt", "a.txt", "server"]));
+    /// ```
+    pub fn with_named_paths(&self, paths: Vec<String>, open: &[String]) -> Choices {
+        let names_paths = self.names_paths(&paths);
+        let quoted: HashSet<&str> = self.texts.iter().flat_map(|text| enclosed(text)).collect();
+        self.among(paths, open, |word| is_pathlike(word) || !names_paths && quoted.contains(word))
+    }
+
+    /// Whether the newest request has a path: who names one does not mean another word by it.
+    fn names_paths(&self, paths: &[String]) -> bool {
+        let known: HashSet<&str> = paths.iter().map(String::as_str).collect();
+        words(self.request()).any(|word| is_pathlike(&word) || known.contains(plain(&word)))
+    }
+
+    /// Paths that are there and, of what was said, those that are not and may be said.
+    fn among(&self, paths: Vec<String>, open: &[String], may_be_said: impl Fn(&str) -> bool) -> Choices {
+        let mut names: BTreeMap<String, usize> = BTreeMap::new();
+        for path in &paths {
+            let last = path.rsplit('/').next().unwrap_or(path).to_lowercase();
+            let stem = last.rsplit_once('.').map(|(stem, _)| stem.to_owned());
+            for name in stem.filter(|stem| !stem.is_empty()).into_iter().chain([last]) {
+                *names.entry(name).or_default() += 1;
+            }
+        }
+        let is_other = |word: &&String| names.get(&word.to_lowercase()) != Some(&1);
+        let missing = self.words.iter().filter(is_other).filter(|word| may_be_said(word));
+        let missing: Vec<String> = missing.cloned().collect();
+        // Some models begin every path so.
+        let dotted = paths.iter().filter(|path| *path != ".").map(|path| format!("./{path}"));
+        let texts: BTreeSet<String> = dotted.chain(missing).chain(paths.iter().cloned()).collect();
+        let open = open.iter().flat_map(|path| match path.as_str() {
+            "." => vec![String::new()],
+            path => vec![format!("{path}/"), format!("./{path}/")],
+        });
+        Choices::Among { texts: texts.into_iter().collect(), beginnings: open.collect() }
+    }
+}
+
+/// The words of a text that could tell what it is about, in lower case; no paths.
+fn telling(text: &str) -> impl Iterator<Item = String> + '_ {
+    let words = text.split_whitespace().filter(|word| !is_pathlike(word));
+    let words = words.flat_map(|word| word.split(|c: char| !c.is_alphanumeric())).map(str::to_lowercase);
+    words.filter(|word| word.chars().count() >= 3 && !is_no_name(word))
+}
+
+/// The words of a text that may be paths.
+fn paths_in(text: &str) -> impl Iterator<Item = String> + '_ {
+    words(text).map(|word| plain(&word).to_owned())
+}
+
+/// Whether a word names nothing by itself.
+#[doc(hidden)]
+pub fn is_no_name(word: &str) -> bool {
+    is_among(word, NO_NAMES)
+}
+
+/// All that these paths may be called, in lower case: the path, each end of it, and the last name without its ending.
+fn names_of(paths: &[String]) -> HashSet<String> {
+    let mut names = HashSet::new();
+    for path in paths {
+        let path = path.to_lowercase();
+        let ends = path.match_indices('/').filter_map(|(at, _)| path.get(at + 1..)).map(str::to_owned);
+        names.extend(ends);
+        let last = path.rsplit('/').next().unwrap_or(&path);
+        names.extend(last.rsplit_once('.').map(|(stem, _)| stem.to_owned()));
+        names.insert(path);
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+    use serde_json::Map;
+    use toolgate_chat::{ToolCall, ToolReply};
+
+    use super::*;
+
+    fn said(text: &str) -> Said {
+        Said::of(&Transcript::new().with(Message::User(text.to_owned())))
+    }
+
+    fn texts(choices: Choices) -> Vec<String> {
+        match choices {
+            Choices::Among { texts, .. } => texts,
+            Choices::OnceIn(text) => panic!("{text}"),
+        }
+    }
+
+    #[test]
+    fn what_users_write_can_be_said() {
+        for (message, word) in [
+            ("Read missing.txt", "missing.txt"),
+            ("Is there a file `my notes.txt`?", "my notes.txt"),
+            ("What is in \"a b/c\"?", "a b/c"),
+            ("Show me docs/old.md.", "docs/old.md"),
+            ("List ./reports/, please", "./reports/"),
+            ("读取missing.txt文件", "missing.txt"),
+            ("Open the file todo", "todo"),
+            ("cat /etc/passwd", "/etc/passwd"),
+            ("see .gitignore", ".gitignore"),
+        ] {
+            let choices = texts(said(message).with_paths(vec!["a.txt".into()], &[]));
+            assert!(choices.iter().any(|text| text == word), "{message}: {choices:?}");
+            assert!(choices.iter().any(|text| text == "a.txt"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_look_is_at_what_is_there_or_was_written_as_a_path() {
+        let there = || vec!["config/app.toml".to_owned(), "src/main.rs".to_owned()];
+        let looks = |message: &str| texts(said(message).with_named_paths(there(), &[]));
+        for (message, word) in [
+            ("What is the default port?", "port"),
+            ("What is the default port of the server?", "server"),
+            ("Open the file todo", "todo"),
+            ("How does Server start, and what's the user's default?", "Server"),
+            ("Wie startet der Server?", "Server"),
+        ] {
+            let choices = looks(message);
+            assert_eq!(choices.len(), 4, "{message}: {choices:?}");
+            let writes = texts(said(message).with_paths(there(), &[]));
+            assert!(writes.iter().any(|text| text == word), "a tool that changes may name it: {message}");
+        }
+        for (message, word) in [
+            ("Read server.toml", "server.toml"),
+            ("What is in server/?", "server/"),
+            ("Is there a file `server`?", "server"),
+            ("Is there a file \"server\"?", "server"),
+            ("Is there a file 'server'?", "server"),
+            ("Gibt es „server“?", "server"),
+            ("Read “my notes”, please", "my notes"),
+        ] {
+            let choices = looks(message);
+            assert!(choices.iter().any(|text| text == word), "{message}: {choices:?}");
+        }
+        // A word of an earlier request is none either.
+        let earlier = Transcript::new()
+            .with(Message::User("How does the server start?".into()))
+            .with(Message::User("What is the default port?".into()));
+        assert_eq!(texts(Said::of(&earlier).with_named_paths(there(), &[])).len(), 4);
+        let two = vec!["a/server.rs".to_owned(), "b/server.rs".to_owned()];
+        let choices = texts(said("What is the port of the server?").with_named_paths(two, &[]));
+        assert!(!choices.contains(&"server".to_owned()), "{choices:?}");
+    }
+
+    #[test]
+    fn a_word_for_what_is_there_gives_way_to_its_path() {
+        let there = || vec!["docs/README.md".to_owned(), "a/log.txt".to_owned(), "b/log.txt".to_owned()];
+        let choices = |message: &str| texts(said(message).with_paths(there(), &[]));
+        assert!(!choices("What does the readme say?").contains(&"readme".to_owned()));
+        assert!(!choices("Read README.md").contains(&"README.md".to_owned()));
+        assert!(
+            choices("Read log.txt").contains(&"log.txt".to_owned()),
+            "two are called so: the user is told"
+        );
+        assert!(choices("Read old/README.md").contains(&"old/README.md".to_owned()));
+    }
+
+    #[test]
+    fn of_results_only_paths_are_words() {
+        let reply = ToolReply {
+            call_id: "1".into(),
+            name: "t".into(),
+            content: "see old/plan.txt and the others".into(),
+            is_error: false,
+        };
+        let transcript = Transcript::new().with(Message::User("go".into())).with(Message::Tool(vec![reply]));
+        assert_eq!(texts(Said::of(&transcript).with_paths(Vec::new(), &[])), ["go", "old/plan.txt"]);
+        let there = Said::default().with_paths(vec![".".into(), "a".into()], &["b".into()]);
+        let beginnings = vec!["b/".to_owned(), "./b/".to_owned()];
+        let both = [".", "./a", "a"].map(str::to_owned).into();
+        assert_eq!(there, Choices::Among { texts: both, beginnings });
+    }
+
+    #[test]
+    fn who_names_a_path_means_no_other_word_by_it() {
+        let choices = |message: &str| texts(said(message).with_paths(vec!["a.txt".into()], &[]));
+        assert_eq!(choices("In a.txt replace Acme by Zeta"), ["./a.txt", "a.txt"]);
+        assert_eq!(choices("list the files here please"), ["./a.txt", "a.txt"]);
+        assert!(choices("What is in backups?").contains(&"backups".to_owned()));
+    }
+
+    #[test]
+    fn what_is_named_is_told_apart_by_what_is_there() {
+        let (files, directories) = (vec!["docs/plan.md".to_owned()], vec![".".to_owned(), "docs".to_owned()]);
+        let named = |message: &str| said(message).named(&files, &directories);
+        assert!(
+            named("Show plan.md").file && named("Show the plan").file && named("see ./docs/plan.md").file
+        );
+        let a = vec!["a.txt".to_owned()];
+        assert!(!said("Is there a door?").named(&a, &[]).file && said("See a.txt").named(&a, &[]).file);
+        assert!(named("List docs/").directory && !named("List docs/").file);
+        assert_eq!(named("List docs/ and plan").directories.iter().collect::<Vec<_>>(), ["docs"]);
+        assert!(named("Set x to 3 in new.txt").changes && !named("Put 3 into new.txt").changes);
+        let missing = named("Put 3.5 into new.txt and b/c");
+        assert_eq!(missing.missing.iter().collect::<Vec<_>>(), ["b/c", "new.txt"]);
+        let put = said("Put 3.5 into new.txt and b/c");
+        let places = put.places(&put.named(&files, &directories), &directories);
+        assert_eq!(places.map(texts), Some(vec!["new.txt".to_owned(), "docs/new.txt".to_owned()]));
+        let about = said("Write notes about node.js");
+        assert_eq!(about.places(&about.named(&files, &directories), &directories), None);
+        assert!(named("Where is RetryBudget set?").identifier && !named("Where is Ana?").identifier);
+        let begun = said("Show plan.md, write new.txt").with_open(Some(vec!["new.txt".into()]));
+        assert!(
+            begun.is_begun() && !begun.named(&files, &directories).file,
+            "what was taken up does not count"
+        );
+    }
+
+    #[test]
+    fn a_short_find_leads_to_the_one_file_it_names() {
+        let files = ["note.txt", "safe/blue.txt", "safe/red.txt", "in/m-1.txt"].map(str::to_owned);
+        let lead = |request: &str, path: &str, content: &str| {
+            let arguments = Map::from_iter([("path".to_owned(), path.into())]);
+            let call = ToolCall::new("t", arguments).with_id("1");
+            let reply = ToolReply::ok(&call, content);
+            let transcript = Transcript::new()
+                .with(Message::User(request.to_owned()))
+                .with(Message::calls([call]))
+                .with(Message::Tool(vec![reply]));
+            Said::of(&transcript).lead(&files)
+        };
+        let code = "What is the code? See note.txt";
+        assert_eq!(lead(code, "note.txt", "It is in safe/blue.txt."), Some("safe/blue.txt".to_owned()));
+        assert_eq!(lead(code, "note.txt", "It is in safe/blue.txt or safe/red.txt."), None, "they are two");
+        let two = "old: safe/red.txt\ncode: safe/blue.txt";
+        assert_eq!(
+            lead(code, "note.txt", two),
+            Some("safe/blue.txt".to_owned()),
+            "one is on the line about it"
+        );
+        assert_eq!(lead(code, "note.txt", "It is in safe/gone.txt."), None, "it is not there");
+        assert_eq!(lead(code, "note.txt", "note.txt says nothing"), None, "it was read");
+        assert_eq!(lead(code, "note.txt", "a\nb\nc\nsafe/blue.txt"), None, "a text about more");
+        assert_eq!(
+            lead("Who wrote the message in the folder in?", "in", "m-1.txt"),
+            Some("in/m-1.txt".to_owned())
+        );
+        assert_eq!(lead("What files are there in the folder in?", "in", "m-1.txt"), None, "that was all");
+        let found = |request: &str, content: &str| lead(request, ".", content);
+        assert_eq!(found("Which message is about keys?", "in/m-1.txt:1: Keys"), None, "it was found there");
+        let partly = "in/m-1.txt:1: Keys\n[no line holds this text; these hold some of its words]";
+        let sum = "How much is the message about?";
+        assert_eq!(found(sum, partly), Some("in/m-1.txt".to_owned()));
+        assert_eq!(found(sum, "note.txt:1: Message: see safe/red.txt"), Some("safe/red.txt".to_owned()));
+        assert_eq!(found(sum, "note.txt:1: Message\nin/m-1.txt:2: Keys"), None, "nothing is missing");
+    }
+
+    #[test]
+    fn nothing_and_everything_are_no_choices() {
+        let among = |texts: &[&str], beginnings: &[&str]| Choices::Among {
+            texts: texts.iter().map(|text| (*text).to_owned()).collect(),
+            beginnings: beginnings.iter().map(|text| (*text).to_owned()).collect(),
+        };
+        assert_eq!(among(&[], &[]).keywords(), None);
+        assert_eq!(among(&["a"], &[""]).keywords(), None);
+        assert_eq!(Choices::OnceIn(String::new()).keywords(), None);
+        assert!(among(&["a"], &[]).keywords().is_some());
+        assert_eq!(
+            said("").with_paths(vec!["a".into()], &[".".into()]).keywords(),
+            None,
+            "a workspace too large to be named"
+        );
+    }
+}
