@@ -30,7 +30,7 @@
 #[cfg(feature = "cli")]
 pub mod cli;
 
-pub use toolgate_agent::{self as agent, Error, Kind, flight};
+pub use toolgate_agent::{self as agent, Error, Kind, trace};
 pub use toolgate_engine::{self as engine, models};
 #[cfg(feature = "mcp")]
 pub use toolgate_mcp as mcp;

@@ -19,7 +19,7 @@ use toolgate_sandbox::output::for_terminal;
 
 use super::exit::Exit;
 use super::terminal::{self, Unit};
-use crate::engine::{PackInfo, Packs};
+use crate::engine::{CachedPrompt, PromptCache};
 use crate::models::{
     DEFAULT_MODEL, Entry, Event, Existing, Presence, Pull, Sha256Digest, SourceKind, Store, digest_of,
 };
@@ -193,7 +193,7 @@ fn info(
         for (key, value) in details(path)? {
             put(key, json!(value));
         }
-        let packs = Packs::of(path, store.packs(), crate::engine::DEFAULT_LIMIT)?;
+        let packs = PromptCache::of(path, store.packs(), crate::engine::DEFAULT_LIMIT)?;
         put("packs", packs.list().iter().map(pack).collect());
         if verify {
             let found = digest_of(path)?;
@@ -223,7 +223,7 @@ fn info(
 }
 
 /// A pack, as JSON.
-fn pack(pack: &PackInfo) -> Value {
+fn pack(pack: &CachedPrompt) -> Value {
     let ago = pack.used.elapsed().unwrap_or_default().as_secs();
     json!({
         "file": pack.path.display().to_string(),

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use super::terminal::{self, Unit};
-use crate::engine::{self, Engine, LocalEngine, Packs, Tunings};
+use crate::engine::{self, Engine, LocalEngine, PromptCache, Tunings};
 use crate::models::{self, Entry, ResolvedModel, Store};
 use crate::remote::{self, GrammarSupport, RemoteEngine};
 use crate::tools::{MEMORY_TOOLS, Registry};
@@ -277,7 +277,7 @@ impl ModelOptions {
             LocalEngine::load(model, &options, move |share| shown.set_position((share * 100.0) as u64));
         bar.finish_and_clear();
         let engine = match packs {
-            Some(packs) => engine?.with_packs(packs),
+            Some(packs) => engine?.with_prompt_cache(packs),
             None => engine?,
         };
         let ms = engine.load_ms();
@@ -291,8 +291,8 @@ pub(super) fn tunings() -> anyhow::Result<Tunings> {
 }
 
 /// The packs of a model's file in the user's cache.
-pub(super) fn packs_of(model: &Path) -> anyhow::Result<Packs> {
-    Ok(Packs::of(model, Store::open()?.packs(), engine::DEFAULT_LIMIT)?)
+pub(super) fn packs_of(model: &Path) -> anyhow::Result<PromptCache> {
+    Ok(PromptCache::of(model, Store::open()?.packs(), engine::DEFAULT_LIMIT)?)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::exit::Exit;
 use super::model_args::ModelOptions;
 use super::tool::{self, Workspace};
 use super::{terminal, undo};
-use crate::flight::{Header, Outcome, Record, Replay};
+use crate::trace::{Header, Outcome, Record, Replay};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,7 +77,7 @@ pub(super) fn run(args: &ReplayArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     Ok(if outcome.difference.is_none() { Exit::Done } else { Exit::Failed })
 }
 
-fn name_of(tool: &crate::flight::OfferedTool) -> Option<String> {
+fn name_of(tool: &crate::trace::OfferedTool) -> Option<String> {
     tool.definition.pointer("/function/name").and_then(|name| name.as_str()).map(str::to_owned)
 }
 

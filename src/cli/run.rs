@@ -20,9 +20,9 @@ use super::view::View;
 use super::{chat, undo};
 use crate::agent::{Agent, Approval, Event, Final, Options, Request, RunBudget, StopReason};
 use crate::engine::{Cancel, Engine, Sampling};
-use crate::flight::{self, Header, Recorded, Recorder};
 use crate::memory::Memory;
 use crate::tools::{CannedTool, Registry};
+use crate::trace::{self, Header, Recorded, Recorder};
 use crate::undo::Journal;
 
 const EXAMPLES: &str = "\
@@ -125,7 +125,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let recorder = match &args.record {
         None => None,
         Some(file) => {
-            let of = flight::Model { name: engine.name().to_owned(), sha256: model.digest()? };
+            let of = trace::Model { name: engine.name().to_owned(), sha256: model.digest()? };
             let load = serde_json::to_value(&args.model)?;
             let header = Header::new(of, load, engine.as_ref(), &registry, &options, &transcript);
             let place = || format!("cannot write the record {}", file.display());

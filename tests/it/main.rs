@@ -18,7 +18,6 @@ mod clients;
 #[cfg(feature = "wasm")]
 mod components;
 mod doubt;
-mod flight;
 mod forced;
 mod long;
 #[cfg(feature = "mcp")]
@@ -36,6 +35,7 @@ mod replaced;
 mod serve;
 mod tidy;
 mod tools;
+mod trace;
 mod turns;
 #[cfg(unix)]
 mod undo;

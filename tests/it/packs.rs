@@ -1,4 +1,4 @@
-//! Packs: a second process evaluates what differs, and says the same.
+//! PromptCache: a second process evaluates what differs, and says the same.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use toolgate::engine::{
-    self, Cancel, DEFAULT_LIMIT, Engine, LocalEngine, Packs, Sampling, Turn, TurnEvent, TurnRequest,
+    self, Cancel, DEFAULT_LIMIT, Engine, LocalEngine, PromptCache, Sampling, Turn, TurnEvent, TurnRequest,
 };
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, ToolChoice, ToolSpec, Transcript};
 use toolgate_infer::Vocabulary;
@@ -24,13 +24,13 @@ fn tools(names: &[&str]) -> Vec<ToolSpec> {
 }
 
 /// An engine as a new process makes it.
-fn scripted(packs: Option<&Packs>, bias: f64) -> LocalEngine<Scripted> {
+fn scripted(packs: Option<&PromptCache>, bias: f64) -> LocalEngine<Scripted> {
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("", CALL);
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let options = engine::Options { tool_bias: bias, ..engine::Options::default() };
     let engine = LocalEngine::new("scripted", model, dialogue, options);
     match packs {
-        Some(packs) => engine.with_packs(packs.clone()),
+        Some(packs) => engine.with_prompt_cache(packs.clone()),
         None => engine,
     }
 }
@@ -59,7 +59,7 @@ fn model(dir: &Path) -> PathBuf {
 #[test]
 fn a_second_process_evaluates_what_the_user_says() {
     let dir = tempfile::tempdir().unwrap();
-    let packs = Packs::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
+    let packs = PromptCache::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
     let two = tools(&["note", "list"]);
     let (first, nothing) = turn(&scripted(Some(&packs), 0.0), &two, "Note milk.");
     assert_eq!((nothing, packs.list().len()), (0, 1));
@@ -81,7 +81,7 @@ fn a_second_process_evaluates_what_the_user_says() {
 #[test]
 fn a_pack_that_is_not_what_it_was_costs_its_evaluation_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
-    let packs = Packs::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
+    let packs = PromptCache::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
     let tools = tools(&["note"]);
     let (first, _) = turn(&scripted(Some(&packs), 0.0), &tools, "Note milk.");
     let path = packs.list().remove(0).path;
@@ -98,7 +98,7 @@ fn a_pack_that_is_not_what_it_was_costs_its_evaluation_and_nothing_else() {
 #[test]
 fn what_was_learned_of_tools_is_learned_once() {
     let dir = tempfile::tempdir().unwrap();
-    let packs = Packs::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
+    let packs = PromptCache::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
     let tools = tools(&["note", "list"]);
     let (first, _) = turn(&scripted(Some(&packs), 0.5), &tools, "Note milk.");
     let (second, _) = turn(&scripted(Some(&packs), 0.5), &tools, "Note milk.");
@@ -112,12 +112,14 @@ fn what_was_learned_of_tools_is_learned_once() {
 fn a_real_model_says_the_same_after_a_pack() {
     for id in ["smollm2-135m", "qwen2.5-coder-0.5b"] {
         let dir = tempfile::tempdir().unwrap();
-        let packs = Packs::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
+        let packs = PromptCache::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
         let tools = tools(&["note", "list", "find"]);
         let Some(fresh) = crate::models::load(id, |_| {}) else { return };
-        let (before, _) = turn(&fresh.with_packs(packs.clone()), &tools, "Note that the milk is sour.");
+        let (before, _) =
+            turn(&fresh.with_prompt_cache(packs.clone()), &tools, "Note that the milk is sour.");
         let Some(again) = crate::models::load(id, |_| {}) else { return };
-        let (after, cached) = turn(&again.with_packs(packs.clone()), &tools, "Note that the milk is sour.");
+        let (after, cached) =
+            turn(&again.with_prompt_cache(packs.clone()), &tools, "Note that the milk is sour.");
         assert_eq!(before.text, after.text, "{id}");
         assert!(
             cached * 10 > after.stats.prompt_tokens * 7,
@@ -132,12 +134,12 @@ const LONG: usize = 6_000;
 const BATCH: usize = 250;
 
 /// An engine as a new process makes it, which evaluates prompts in small batches.
-fn in_batches(packs: Option<&Packs>) -> LocalEngine<Scripted> {
+fn in_batches(packs: Option<&PromptCache>) -> LocalEngine<Scripted> {
     let model =
         Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).batch(BATCH).on("", "Fine.");
     let engine = LocalEngine::scripted(model, engine::Options::default()).unwrap();
     match packs {
-        Some(packs) => engine.with_packs(packs.clone()),
+        Some(packs) => engine.with_prompt_cache(packs.clone()),
         None => engine,
     }
 }
@@ -164,7 +166,7 @@ fn behind(
 #[test]
 fn what_a_turn_evaluated_that_was_given_up_is_there_for_the_next_process() {
     let dir = tempfile::tempdir().unwrap();
-    let packs = Packs::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
+    let packs = PromptCache::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
     let system = "s".repeat(LONG);
     let first = in_batches(Some(&packs));
     let mut leaves = |done, cancel: &Cancel| {
@@ -206,7 +208,7 @@ fn what_a_turn_evaluated_that_was_given_up_is_there_for_the_next_process() {
 fn a_long_beginning_is_saved_on_its_way_so_that_a_crash_does_not_cost_all_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let (file, at) = (model(dir.path()), dir.path().join("packs"));
-    let packs = Packs::of(&file, &at, DEFAULT_LIMIT).unwrap().saving_every(Duration::ZERO);
+    let packs = PromptCache::of(&file, &at, DEFAULT_LIMIT).unwrap().saving_every(Duration::ZERO);
     let system = "s".repeat(LONG);
     // What is on the disk in the moment of the crash.
     let crashed = dir.path().join("crashed");
@@ -223,11 +225,11 @@ fn a_long_beginning_is_saved_on_its_way_so_that_a_crash_does_not_cost_all_of_it(
     behind(&in_batches(Some(&packs)), &system, &mut crashes).0.unwrap();
     assert_eq!(most, 1, "each part takes the place of the one before");
     assert!(taken >= 3_000, "no more than a quarter is missing: {taken}");
-    let later = Packs::of(&file, &crashed, DEFAULT_LIMIT).unwrap();
+    let later = PromptCache::of(&file, &crashed, DEFAULT_LIMIT).unwrap();
     let (turn, cached) = behind(&in_batches(Some(&later)), &system, &mut |_, _| ());
     assert_eq!((turn.unwrap().text.as_str(), cached), ("Fine.", taken));
     // Control: within half a minute nothing is saved on the way.
-    let patient = Packs::of(&file, dir.path().join("patient"), DEFAULT_LIMIT).unwrap();
+    let patient = PromptCache::of(&file, dir.path().join("patient"), DEFAULT_LIMIT).unwrap();
     behind(&in_batches(Some(&patient)), &system, &mut |done, _| {
         assert!(done > LONG || patient.list().is_empty())
     })
@@ -238,7 +240,7 @@ fn a_long_beginning_is_saved_on_its_way_so_that_a_crash_does_not_cost_all_of_it(
 #[test]
 fn a_real_model_says_the_same_after_a_part() {
     let dir = tempfile::tempdir().unwrap();
-    let packs = Packs::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
+    let packs = PromptCache::of(&model(dir.path()), dir.path().join("packs"), DEFAULT_LIMIT).unwrap();
     let system: String =
         (0..45).map(|n| format!("Rule {n}: the answer to question {n} is {}. ", n * 7)).collect();
     let load = || crate::models::load("smollm2-135m", |_| {});
@@ -248,10 +250,10 @@ fn a_real_model_says_the_same_after_a_part() {
             cancel.cancel();
         }
     };
-    behind(&given_up.with_packs(packs.clone()), &system, &mut leaves).0.unwrap_err();
+    behind(&given_up.with_prompt_cache(packs.clone()), &system, &mut leaves).0.unwrap_err();
     let part = packs.list()[0].tokens as usize;
     let (Some(again), Some(fresh)) = (load(), load()) else { return };
-    let (after, cached) = behind(&again.with_packs(packs.clone()), &system, &mut |_, _| ());
+    let (after, cached) = behind(&again.with_prompt_cache(packs.clone()), &system, &mut |_, _| ());
     let (without, _) = behind(&fresh, &system, &mut |_, _| ());
     let (after, without) = (after.unwrap(), without.unwrap());
     assert_eq!((&after.text, cached), (&without.text, part));

@@ -7,16 +7,16 @@
 
 mod approval;
 mod background;
+mod completed;
 mod context;
 mod error;
 mod event;
 mod execute;
-pub mod flight;
 #[doc(hidden)]
 pub mod keys;
 #[doc(hidden)]
-pub mod open;
-mod settled;
+pub mod pending;
+pub mod trace;
 
 pub use approval::{Approval, Asked, Request};
 pub use background::{Finished, Running};
@@ -31,8 +31,8 @@ use std::time::{Duration, Instant};
 use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, ToolSpec, Transcript};
 use toolgate_infer::Stats;
 
-use open::Open;
-use settled::Settled;
+use completed::Completed;
+use pending::Pending;
 use toolgate_engine::{
     self as engine, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest,
 };
@@ -255,11 +255,11 @@ impl Agent {
             cancel,
             events,
             calls: Vec::new(),
-            settled: Settled::default(),
+            settled: Completed::default(),
             stats: Stats::default(),
             began: Instant::now(),
             changed: false,
-            open: Open::default(),
+            open: Pending::default(),
             directories: BTreeSet::new(),
         };
         run.start()?;
@@ -279,13 +279,13 @@ struct Run<'a> {
     cancel: &'a Cancel,
     events: &'a mut dyn FnMut(Event),
     calls: Vec<CallRecord>,
-    settled: Settled,
+    settled: Completed,
     stats: Stats,
     began: Instant,
     /// Whether the last calls changed something.
     changed: bool,
     /// What the request named and no call had taken up before the last turn.
-    open: Open,
+    open: Pending,
     /// The directories that the request named.
     directories: BTreeSet<String>,
 }
@@ -380,9 +380,9 @@ impl Run<'_> {
         // Looking at what is there would be for nothing where no call can be made.
         let narrows = self.agent.options.narrow && *choice != ToolChoice::None;
         let names = registry.names();
-        let open = open::of(self.transcript, names.iter().map(String::as_str), &self.directories);
+        let open = pending::of(self.transcript, names.iter().map(String::as_str), &self.directories);
         let mut open = if self.changed { open.after_change() } else { open };
-        let left = |open: &Open| (!self.calls.is_empty()).then(|| open.named.iter().cloned().collect());
+        let left = |open: &Pending| (!self.calls.is_empty()).then(|| open.named.iter().cloned().collect());
         let mut said = narrows.then(|| Said::of(self.transcript).with_open(left(&open)));
         let mut offered = match &said {
             Some(said) => registry.narrowed(said),
@@ -436,7 +436,7 @@ impl Run<'_> {
     }
 
     /// What is open asks for a tool by its words; after a call for none but those, where there are such.
-    fn weigh(&self, tools: &[ToolSpec], fits: &mut [Fit], open: &Open) {
+    fn weigh(&self, tools: &[ToolSpec], fits: &mut [Fit], open: &Pending) {
         if open.is_empty() {
             return;
         }

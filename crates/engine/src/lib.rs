@@ -6,12 +6,12 @@
 
 mod constraint;
 mod error;
-#[doc(hidden)]
-pub mod exchange;
 mod model;
 pub mod models;
 mod profile;
 mod prompt;
+#[doc(hidden)]
+pub mod protocol;
 #[doc(hidden)]
 pub mod stages;
 mod turn;
@@ -22,7 +22,7 @@ pub use model::sampling::{Penalties, Sampling};
 pub use model::tuning::{Tuning, Tunings};
 pub use profile::options::{AnswerView, Options, Parameters};
 pub use profile::policy::Thresholds;
-pub use prompt::packs::{DEFAULT_LIMIT, PackInfo, Packs};
+pub use prompt::disk_cache::{CachedPrompt, DEFAULT_LIMIT, PromptCache};
 pub use prompt::room::Room;
 pub use turn::answer::AnswerForm;
 pub use turn::local::LocalEngine;

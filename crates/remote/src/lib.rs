@@ -1,8 +1,8 @@
 //! A model behind a server: an [`Engine`] over any OpenAI-compatible one. The loop, the tools and the sandbox stay here.
 //!
 //! Where the server holds text to a grammar, a turn goes the way of [`LocalEngine`](toolgate_engine::LocalEngine): decided
-//! by the model's own probabilities, then written under our grammar (`held`). Elsewhere the tools are sent and the
-//! server's calls are read, and those that leaked into its text (`offered`). Another toolgate is asked for the turn as its
+//! by the model's own probabilities, then written under our grammar (`constrained`). Elsewhere the tools are sent and the
+//! server's calls are read, and those that leaked into its text (`native`). Another toolgate is asked for the turn as its
 //! own engine would be (`toolgate`).
 //!
 //! Invariant: a turn is whole or an error. What broke off in the middle is never taken for a turn, and the transcript
@@ -10,11 +10,11 @@
 
 mod answers;
 mod choice;
+mod constrained;
 mod fields;
-mod held;
 mod http;
 mod llama;
-mod offered;
+mod native;
 mod toolgate;
 mod vllm;
 mod wire;
@@ -119,11 +119,11 @@ pub struct RemoteEngine {
 /// How turns are had of the server.
 enum Way {
     /// Under our grammar.
-    Held(held::Held),
+    Constrained(constrained::Constrained),
     /// The server's engine makes the turn, with all that is known here.
     Whole(Facts),
     /// By the server's own tool calls.
-    Offered(offered::Offered),
+    Native(native::Native),
 }
 
 impl RemoteEngine {
@@ -151,19 +151,19 @@ impl RemoteEngine {
             None => first_listed(&client)?,
         };
         let way = match support {
-            GrammarSupport::Llama => {
-                Way::Held(held::Held::new(Box::new(llama::Llama::connect(client.clone(), &options)?)))
-            }
-            GrammarSupport::Vllm => {
-                Way::Held(held::Held::new(Box::new(vllm::Vllm::new(client.clone(), name.clone())?)))
-            }
+            GrammarSupport::Llama => Way::Constrained(constrained::Constrained::new(Box::new(
+                llama::Llama::connect(client.clone(), &options)?,
+            ))),
+            GrammarSupport::Vllm => Way::Constrained(constrained::Constrained::new(Box::new(
+                vllm::Vllm::new(client.clone(), name.clone())?,
+            ))),
             GrammarSupport::Toolgate => Way::Whole(toolgate::facts(&client).ok_or_else(|| {
                 let message =
                     format!("{} makes no turns for others: it is no toolgate of this version", client.root());
                 Error::new(Kind::Engine, message)
             })?),
             GrammarSupport::Auto | GrammarSupport::None => {
-                Way::Offered(offered::Offered::new(client.clone(), name.clone()))
+                Way::Native(native::Native::new(client.clone(), name.clone()))
             }
         };
         Ok(Self { name, client, options, way })
@@ -172,9 +172,9 @@ impl RemoteEngine {
     /// How the server was found to hold text to a grammar.
     pub fn grammar(&self) -> &'static str {
         match &self.way {
-            Way::Held(held) => held.server(),
+            Way::Constrained(held) => held.server(),
             Way::Whole(_) => "toolgate",
-            Way::Offered(_) => "none",
+            Way::Native(_) => "none",
         }
     }
 }
@@ -187,17 +187,17 @@ impl Engine for RemoteEngine {
     fn facts(&self) -> Facts {
         let options = format!("{:?}", self.options);
         match &self.way {
-            Way::Held(held) => {
+            Way::Constrained(held) => {
                 Facts { template: Sha256Digest::of(held.template().as_bytes()).to_string(), options }
             }
             // What counts is set there.
             Way::Whole(facts) => facts.clone(),
-            Way::Offered(_) => Facts { template: String::new(), options },
+            Way::Native(_) => Facts { template: String::new(), options },
         }
     }
 
     fn goes_on(&self) -> bool {
-        !matches!(self.way, Way::Offered(_))
+        !matches!(self.way, Way::Native(_))
     }
 
     fn turn(
@@ -216,9 +216,9 @@ impl Engine for RemoteEngine {
             if let Way::Whole(_) = &self.way { request.tools.to_vec() } else { own.offered(request.tools) };
         let request = &TurnRequest { tools: &tools, ..request.clone() };
         match &self.way {
-            Way::Held(held) => held.turn(own, request, cancel, events),
+            Way::Constrained(held) => held.turn(own, request, cancel, events),
             Way::Whole(_) => toolgate::turn(&self.client, &self.name, request, cancel, events),
-            Way::Offered(offered) => offered.turn(own, request, cancel, events),
+            Way::Native(offered) => offered.turn(own, request, cancel, events),
         }
     }
 }

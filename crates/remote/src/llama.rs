@@ -11,7 +11,7 @@ use toolgate_infer::{StopReason, Untrained};
 
 use super::Options;
 use super::choice::Tokens;
-use super::held::Server;
+use super::constrained::Server;
 use super::http::Client;
 use super::wire::{Usage, Written};
 use crate::{Error, Kind};

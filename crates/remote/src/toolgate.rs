@@ -5,7 +5,9 @@ use serde_json::json;
 
 use super::http::Client;
 use crate::{Error, Kind};
-use toolgate_engine::exchange::{ANSWER, About, Answered, Asked, ENGINE, Heard, TURN, Told, Verdict};
+use toolgate_engine::protocol::{
+    ANSWER, About, ENGINE, EngineEvent, EngineReply, EngineRequest, Received, TURN, Verdict,
+};
 use toolgate_engine::{Cancel, Facts, Turn, TurnEvent, TurnRequest};
 
 /// What the server's engine is; none where it makes no turns for others: another version, or one that runs its own tools.
@@ -23,18 +25,18 @@ pub(super) fn turn(
     events: &mut dyn FnMut(TurnEvent),
 ) -> Result<Turn, Error> {
     let mut end = None;
-    client.post_stream(TURN, &json!(Asked::of(model, request)), cancel, &mut |event| {
-        let told: Told = serde_json::from_value(event.clone()).map_err(|why| {
+    client.post_stream(TURN, &json!(EngineRequest::of(model, request)), cancel, &mut |event| {
+        let told: EngineEvent = serde_json::from_value(event.clone()).map_err(|why| {
             let root = client.root();
             Error::new(Kind::Engine, format!("{root} tells of a turn what is not understood here: {why}"))
         })?;
         match told.heard() {
-            Heard::Event(event) => events(event),
-            Heard::Question(id, call) => {
+            Received::Event(event) => events(event),
+            Received::Question(id, call) => {
                 let verdict = request.check.map(|check| Verdict::of(check, &call)).unwrap_or_default();
-                client.post(ANSWER, &json!(Answered { id, verdict }), cancel)?;
+                client.post(ANSWER, &json!(EngineReply { id, verdict }), cancel)?;
             }
-            Heard::End(turn) => end = Some(turn),
+            Received::End(turn) => end = Some(turn),
         }
         Ok(())
     })?;

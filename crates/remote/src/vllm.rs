@@ -10,7 +10,7 @@ use toolgate_chat::{
 };
 use toolgate_grammar::Grammar;
 
-use super::held::Server;
+use super::constrained::Server;
 use super::http::Client;
 use super::llama::rooted;
 use super::wire::{self, Usage, Written};

@@ -32,7 +32,9 @@ use super::refusal::{Refusal, Why};
 use super::server::Shared;
 use super::time::Waited;
 use super::turn::{self, Finish, Making, Right};
-use toolgate_engine::exchange::{ANSWER, About, Answered, Asked, ENGINE, TURN, Told, Verdict};
+use toolgate_engine::protocol::{
+    ANSWER, About, ENGINE, EngineEvent, EngineReply, EngineRequest, TURN, Verdict,
+};
 use toolgate_engine::stages::lock;
 use toolgate_engine::{CallCheck, Cancel, Fault, Turn, TurnEvent};
 use toolgate_engine::{Error, Kind};
@@ -67,7 +69,7 @@ async fn answer(
     Extension(RequestId(id)): Extension<RequestId>,
     request: Request,
 ) -> Response {
-    let answered = read::<Answered>(&shared, request).await.and_then(|answered| {
+    let answered = read::<EngineReply>(&shared, request).await.and_then(|answered| {
         match shared.questions.answer(&answered.id, answered.verdict) {
             true => Ok(()),
             false => Err(Refusal::new(Why::Address, "no turn waits for an answer to this question")),
@@ -89,8 +91,8 @@ async fn read<T: DeserializeOwned>(shared: &Shared, request: Request) -> Result<
         .map_err(|why| Refusal::new(Why::Invalid, format!("the body is not what this address takes: {why}")))
 }
 
-async fn begin(shared: &Arc<Shared>, id: &str, request: Request) -> Result<Making<Told>, Refusal> {
-    let asked: Asked = read(shared, request).await?;
+async fn begin(shared: &Arc<Shared>, id: &str, request: Request) -> Result<Making<EngineEvent>, Refusal> {
+    let asked: EngineRequest = read(shared, request).await?;
     let place = shared.gate.enter()?;
     http::has(shared, &asked.model)?;
     let tools = asked.tools().map_err(|error| Refusal::from(&error.into()))?;
@@ -102,10 +104,10 @@ async fn begin(shared: &Arc<Shared>, id: &str, request: Request) -> Result<Makin
 fn make(
     shared: &Shared,
     id: &str,
-    asked: &Asked,
+    asked: &EngineRequest,
     tools: &[ToolSpec],
     right: Right,
-    told: &UnboundedSender<Told>,
+    told: &UnboundedSender<EngineEvent>,
 ) {
     let began = Instant::now();
     let asking = Asking { shared, told, cancel: &right.cancel, known: Mutex::default() };
@@ -115,7 +117,7 @@ fn make(
         if let TurnEvent::Prefill { done, tokens, .. } = event {
             watch.see(done, tokens);
         }
-        if let Some(event) = Told::of(event) {
+        if let Some(event) = EngineEvent::of(event) {
             // Whoever has gone away has cancelled the turn.
             let _ = told.send(event);
         }
@@ -134,10 +136,10 @@ fn make(
     };
     // The next turn need not wait until this one's client has read the end.
     drop(right);
-    let _ = told.send(Told::end(&made));
+    let _ = told.send(EngineEvent::end(&made));
 }
 
-fn ended(turn: &Turn, asked: &Asked, seconds: f64) -> Ended {
+fn ended(turn: &Turn, asked: &EngineRequest, seconds: f64) -> Ended {
     let calls = turn.parsed.calls.len();
     Ended {
         how: Finish::of(&turn.stop, &asked.sampling, calls > 0).openai(),
@@ -150,11 +152,11 @@ fn ended(turn: &Turn, asked: &Asked, seconds: f64) -> Ended {
 }
 
 /// The stream of a turn, up to its end.
-fn streamed(making: Making<Told>) -> Response {
+fn streamed(making: Making<EngineEvent>) -> Response {
     let events = stream::unfold(Some(making), |making| async move {
         let mut making = making?;
         let told = making.step().await?;
-        let is_last = matches!(told, Told::End { .. });
+        let is_last = matches!(told, EngineEvent::End { .. });
         let event = Event::default().data(json!(told).to_string());
         Some((Ok::<_, Infallible>(event), (!is_last).then_some(making)))
     });
@@ -210,7 +212,7 @@ impl Drop for Question<'_> {
 /// The check of whoever asked for the turn; each call is asked about once.
 struct Asking<'a> {
     shared: &'a Shared,
-    told: &'a UnboundedSender<Told>,
+    told: &'a UnboundedSender<EngineEvent>,
     cancel: &'a Cancel,
     known: Mutex<Vec<(ToolCall, Verdict)>>,
 }
@@ -222,7 +224,7 @@ impl Asking<'_> {
             return verdict;
         }
         let question = self.shared.questions.put();
-        let asked = self.told.send(Told::Question { id: question.id.clone(), call: call.clone() });
+        let asked = self.told.send(EngineEvent::Question { id: question.id.clone(), call: call.clone() });
         let answer = asked.ok().and_then(|()| question.wait(self.cancel));
         let verdict = answer.unwrap_or_default();
         lock(&self.known).push((call.clone(), verdict.clone()));

@@ -14,12 +14,12 @@ use axum::{Extension, Router};
 use futures_util::StreamExt;
 use serde_json::Value;
 
+use super::admission;
 use super::anthropic::{self, Anthropic};
 use super::api::{Api, Reply};
 use super::ask::Ask;
 use super::count;
 use super::engine;
-use super::gate;
 use super::openai::OpenAi;
 use super::refusal::{Refusal, Why};
 use super::responses::{self, Responses};
@@ -28,7 +28,7 @@ use super::stream;
 use super::turn::{self, Making, Step};
 use super::warning::Warning;
 use toolgate_agent::keys::bearer;
-use toolgate_engine::exchange::TURN;
+use toolgate_engine::protocol::TURN;
 
 const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
@@ -209,7 +209,7 @@ async fn asked<A: Api>(
     shared: &Arc<Shared>,
     id: &str,
     request: Request,
-) -> Result<(A, Ask, gate::Place), Refusal> {
+) -> Result<(A, Ask, admission::Permit), Refusal> {
     let reply = Reply {
         request: id.to_owned(),
         model: shared.engine.name().to_owned(),
@@ -231,7 +231,7 @@ pub(super) async fn taken<T: Send + 'static>(
     shared: &Shared,
     request: Request,
     read: impl FnOnce(&Value) -> Result<T, Refusal> + Send + 'static,
-) -> Result<(T, gate::Place), Refusal> {
+) -> Result<(T, admission::Permit), Refusal> {
     let body = body(shared, request).await?;
     // Before any work for it: whoever has no place is told so at once.
     let place = shared.gate.enter()?;
@@ -244,7 +244,7 @@ pub(super) async fn taken<T: Send + 'static>(
 /// A turn up to its first step.
 fn begin(
     shared: Arc<Shared>,
-    place: gate::Place,
+    place: admission::Permit,
     id: String,
     ask: Ask,
     prefix: &'static str,

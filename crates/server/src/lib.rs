@@ -2,7 +2,7 @@
 //! agents; no command line.
 //!
 //! ```text
-//! body ─ Api::read ─▶ Ask ─ Gate ─▶ turn on a thread of its own ─ Step, Step, … ─▶ Api::whole or Api::frames ─▶ body
+//! body ─ Api::read ─▶ Ask ─ Admission ─▶ turn on a thread of its own ─ Step, Step, … ─▶ Api::whole or Api::frames ─▶ body
 //! ```
 //!
 //! The tools of a request are the client's: their schemas become the turn's grammar, and the calls are handed back. With
@@ -15,6 +15,7 @@
 //!   engine keeps packs; and, in memory, the responses that a client may go on from (`responses`).
 //! - What a client does not read, or leaves, holds up nobody else.
 
+mod admission;
 mod api;
 mod ask;
 mod count;
@@ -22,7 +23,6 @@ mod engine;
 mod failures;
 mod field;
 mod form;
-mod gate;
 mod history;
 mod http;
 mod metrics;

@@ -2,14 +2,14 @@
 //! alone; of its tools it tells no more than their definitions.
 //!
 //! Why: a small model that has one result answers, be it one of two things that it was asked for. Our own loop tells its engine
-//! what is open ([`toolgate_agent::open`]); without that no client's run would come to its second step.
+//! what is open ([`toolgate_agent::pending`]); without that no client's run would come to its second step.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
 use super::failures::{advised, share_a_text};
-use toolgate_agent::open::{self, Open};
+use toolgate_agent::pending::{self, Pending};
 use toolgate_engine::stages::effect_of;
 use toolgate_words::verbs;
 
@@ -108,9 +108,9 @@ fn before_last_calls(transcript: &Transcript) -> Transcript {
 }
 
 /// What is open of the request; of one that has changed something, paths alone.
-fn open_of(transcript: &Transcript, tools: &[ToolSpec], has_changed: bool) -> Open {
+fn open_of(transcript: &Transcript, tools: &[ToolSpec], has_changed: bool) -> Pending {
     let names = || tools.iter().map(|tool| tool.name.as_str());
-    let open = open::of(transcript, names(), &BTreeSet::new());
+    let open = pending::of(transcript, names(), &BTreeSet::new());
     if has_changed { open.after_change() } else { open }
 }
 

@@ -12,8 +12,8 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
 
+use super::admission::Admission;
 use super::engine::Questions;
-use super::gate::Gate;
 use super::http;
 use super::metrics::Metrics;
 use super::prefill::Prefills;
@@ -169,7 +169,7 @@ pub(super) struct Shared {
     pub(super) execute: Option<Executing>,
     pub(super) options: Options,
     pub(super) key: Option<Key>,
-    pub(super) gate: Gate,
+    pub(super) gate: Admission,
     pub(super) questions: Questions,
     /// What the Responses API keeps.
     pub(super) responses: Arc<Store>,
@@ -240,7 +240,7 @@ impl Server {
             key: options.key.as_deref().map(Key::new),
             questions: Questions::default(),
             responses: Arc::default(),
-            gate: Gate::new(options.at_once, options.waiting, metrics.clone()),
+            gate: Admission::new(options.at_once, options.waiting, metrics.clone()),
             metrics,
             prefills: Arc::default(),
             started: now(),

@@ -12,10 +12,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use toolgate_chat::{ToolCall, ToolChoice};
 use toolgate_infer::{StopReason, TurnDecision};
 
+use super::admission;
 use super::ask::{Ask, Tools};
 use super::failures::without_superseded;
 use super::form::Form;
-use super::gate;
 use super::metrics::Ended;
 use super::midway::Midway;
 use super::prefill::{Prefilling, Progress};
@@ -156,7 +156,7 @@ impl<S> Drop for Making<S> {
 /// Waits for a turn and begins it; calls get ids that begin with `prefix`.
 pub(super) async fn begin(
     shared: &Arc<Shared>,
-    place: gate::Place,
+    place: admission::Permit,
     request: &str,
     ask: Ask,
     prefix: &'static str,
@@ -174,7 +174,7 @@ pub(super) async fn begin(
 /// Waits for the turn of who has a place and begins it on a thread of its own, where `make` tells what happens.
 pub(super) async fn start<S: Send + 'static>(
     shared: &Arc<Shared>,
-    place: gate::Place,
+    place: admission::Permit,
     make: impl FnOnce(Right, UnboundedSender<S>) + Send + 'static,
 ) -> Result<Making<S>, Refusal> {
     let turn = shared.gate.turn(&place).await?;
@@ -192,7 +192,7 @@ pub(super) struct Right {
     pub(super) cancel: Cancel,
     pub(super) time: Time,
     progress: Arc<Progress>,
-    _held: (gate::Place, gate::Turn),
+    _held: (admission::Permit, admission::Turn),
 }
 
 impl Right {

@@ -37,8 +37,6 @@ pub use error::{Error, Kind};
 pub use files::{FileTool, file_tools};
 #[cfg(feature = "memory")]
 pub use memory_tools::{MEMORY_TOOLS, memory_tools};
-#[doc(hidden)]
-pub use said::is_no_name;
 pub use narrow::{CHOICES, Choices, Fit, Narrowed, Offered};
 pub use part::{Body, Contents, Part};
 pub use prepared::{Pending, PreparedCall};
@@ -47,6 +45,8 @@ pub use preview::Preview;
 pub use preview::spelled;
 pub use registry::{Registry, Source, Told, Unasked, Witness};
 pub use result::{Status, ToolResult};
+#[doc(hidden)]
+pub use said::is_no_name;
 pub use said::{Named, Said};
 pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]

@@ -2,9 +2,9 @@
 //!
 //! For the packages of this workspace alone: no part of the API.
 
-pub mod excuse;
 mod notes;
 pub mod particular;
+pub mod refusal;
 pub mod results;
 pub mod verbs;
 

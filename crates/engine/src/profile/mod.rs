@@ -1,6 +1,6 @@
 //! What suits a model: the options of its turns, and the thresholds that its decisions are held against.
 
+#[cfg(feature = "llama")]
+pub(crate) mod entry;
 pub(crate) mod options;
 pub(crate) mod policy;
-#[cfg(feature = "llama")]
-pub(crate) mod suited;

@@ -13,7 +13,7 @@ use toolgate_infer::{
 use crate::Error;
 use crate::model::pool::lock;
 use crate::model::recent::Recent;
-use crate::prompt::packs::{Extent, Packs, learned};
+use crate::prompt::disk_cache::{Extent, PromptCache, learned};
 use crate::turn::changes::{KINDS, is_to_ask, listed, p_change};
 use crate::turn::local::State;
 use crate::turn::making::Making;
@@ -179,7 +179,7 @@ impl<B: Backend + Send> Making<'_, B> {
         };
         let mut front = Prefill::default();
         let common = prompt.get(..beginning).unwrap_or_default();
-        if Packs::is_worth(beginning) && session.held(common) < beginning {
+        if PromptCache::is_worth(beginning) && session.held(common) < beginning {
             let started = Instant::now();
             // While it waits for others, none of their batches need wait for it.
             session.end_turn();

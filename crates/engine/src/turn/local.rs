@@ -14,7 +14,7 @@ use crate::constraint::automata::{Cache, Side};
 use crate::model::pool::Pool;
 use crate::models::Sha256Digest;
 use crate::profile::options::Options;
-use crate::prompt::packs::Packs;
+use crate::prompt::disk_cache::PromptCache;
 use crate::prompt::prefill::Beginnings;
 use crate::prompt::room::Room;
 use crate::prompt::underway::Underway;
@@ -71,7 +71,7 @@ pub struct LocalEngine<B> {
     pub(crate) learned: Learned,
     pub(crate) underway: Underway,
     /// Where beginnings of prompts are kept from one process to the next.
-    pub(crate) packs: Option<Packs>,
+    pub(crate) packs: Option<PromptCache>,
     load_ms: u64,
     /// The token that the model's texts begin with, where it was trained with one.
     pub(crate) begins_with: String,
@@ -204,7 +204,7 @@ impl<B: Backend + Send> LocalEngine<B> {
 
     /// Keeps the beginnings of prompts on disk, and takes them from there. What turns say is the same without.
     #[must_use]
-    pub fn with_packs(mut self, packs: Packs) -> Self {
+    pub fn with_prompt_cache(mut self, packs: PromptCache) -> Self {
         self.packs = Some(packs);
         self
     }

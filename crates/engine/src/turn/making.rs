@@ -18,11 +18,11 @@ use crate::constraint::automata::{FormKey, Side, TurnAutomata};
 use crate::profile::options::Options;
 use crate::turn::changes::May;
 use crate::turn::choose::opening_of_all;
-use crate::turn::doubt::Doubted;
 use crate::turn::driver::{ScoredModel, Sides, Thought, View, drive};
 use crate::turn::invented::Known;
 use crate::turn::local::{LocalEngine, State};
 use crate::turn::recover::recover;
+use crate::turn::refusal::RefusalWatch;
 use crate::turn::repeats::{drop_repeats, without_repeats};
 use crate::turn::shown::{Shown, ShownCalls, show};
 use crate::{AnswerForm, Cancel, Constraint, Error, Kind, Penalties, Turn, TurnEvent, TurnRequest};
@@ -96,7 +96,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let offered = if self.request.choice == ToolChoice::None { &[] } else { self.request.tools };
         self.prefill(state, &self.transcript(), offered, false)?;
-        let decoded = self.decode(state, None, &mut self.sampler()?, Shown::Answer(Doubted::never()))?;
+        let decoded = self.decode(state, None, &mut self.sampler()?, Shown::Answer(RefusalWatch::never()))?;
         let read = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
         let written_well = !read.calls.is_empty();
         let mut parsed = recover(read, self.request.tools);
@@ -400,7 +400,7 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
 
     fn answer_unless_refusal(&mut self, side: &Side) -> Result<Option<Decoded>, Error> {
         self.making.moved = true;
-        let (mut sampler, shown) = (self.making.sampler()?, Shown::Answer(Doubted::default()));
+        let (mut sampler, shown) = (self.making.sampler()?, Shown::Answer(RefusalWatch::default()));
         let decoded = self.making.decode(self.state, Some(side), &mut sampler, shown)?;
         Ok(Some(decoded).filter(|decoded| decoded.stop != StopReason::SinkStopped))
     }

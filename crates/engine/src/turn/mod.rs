@@ -6,19 +6,19 @@
 //! `results`). `shown` tells of it meanwhile, and `recover` reads texts that nothing constrained.
 
 pub(crate) mod answer;
+pub(crate) mod answering;
 pub(crate) mod changes;
 pub(crate) mod choose;
-pub(crate) mod doubt;
 pub(crate) mod driver;
-pub(crate) mod held;
 pub(crate) mod invented;
 pub(crate) mod local;
 pub(crate) mod making;
-pub(crate) mod mend;
 pub(crate) mod place;
 pub(crate) mod reason;
 pub(crate) mod recover;
+pub(crate) mod refusal;
 pub(crate) mod related;
 pub(crate) mod repeats;
 pub(crate) mod results;
+pub(crate) mod retry;
 pub(crate) mod shown;

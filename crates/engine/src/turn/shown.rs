@@ -7,8 +7,8 @@ use toolgate_chat::format::TurnStream;
 use toolgate_chat::{Event, ToolCall, fallback};
 
 use crate::TurnEvent;
-use crate::turn::doubt::Doubted;
 use crate::turn::invented::Known;
+use crate::turn::refusal::RefusalWatch;
 
 /// Calls that came again after which nothing new is waited for.
 const REPEATS: usize = 2;
@@ -16,7 +16,7 @@ const REPEATS: usize = 2;
 /// What is shown of a text while it is decoded.
 pub(crate) enum Shown {
     /// All of it: it is an answer, which may have to be known not to be an excuse first.
-    Answer(Doubted),
+    Answer(RefusalWatch),
     /// The calls in it, which are read in any case.
     Calls(Box<ShownCalls>),
     /// Nothing of it, as it may be written again.

@@ -2,13 +2,13 @@
 //! calls, which only the asking side can answer, since it has the tools. Knows the engine's words; no socket.
 //!
 //! ```text
-//! remote::toolgate ─── Asked ──▶ serve::engine ─▶ Engine::turn
-//!                  ◀── Told, Told, …
-//!                  ─ Answered ─▶              for each Told::Question
+//! remote::toolgate ─── EngineRequest ──▶ serve::engine ─▶ Engine::turn
+//!                  ◀── EngineEvent, EngineEvent, …
+//!                  ─ EngineReply ─▶              for each EngineEvent::Question
 //! ```
 //!
 //! Invariant: what comes back is what the engine would have given here, but for the tokens of its prompts and texts, and
-//! for JSON answers and stop texts, which are not asked for. A run's record (`flight`) writes turns in the same words.
+//! for JSON answers and stop texts, which are not asked for. A run's trace (`toolgate_agent::trace`) writes turns in the same words.
 //!
 //! For the packages of this workspace alone: no part of the API.
 
@@ -24,9 +24,9 @@ use crate::{Error, Kind};
 
 /// Where a server tells what its engine is: [`About`].
 pub const ENGINE: &str = "/toolgate/engine";
-/// Where a turn is asked for: [`Asked`] in, a stream of [`Told`] back.
+/// Where a turn is asked for: [`EngineRequest`] in, a stream of [`EngineEvent`] back.
 pub const TURN: &str = "/toolgate/turn";
-/// Where a question is answered: [`Answered`].
+/// Where a question is answered: [`EngineReply`].
 pub const ANSWER: &str = "/toolgate/answer";
 
 /// What a server's engine is.
@@ -38,7 +38,7 @@ pub struct About {
 
 /// A [`TurnRequest`] and the model it is for.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Asked {
+pub struct EngineRequest {
     pub model: String,
     pub transcript: Transcript,
     tools: Vec<Value>,
@@ -62,7 +62,7 @@ pub struct Asked {
     pub sampling: Sampling,
 }
 
-impl Asked {
+impl EngineRequest {
     pub fn of(model: &str, request: &TurnRequest<'_>) -> Self {
         Self {
             model: model.to_owned(),
@@ -246,7 +246,7 @@ fn kind_of(text: &str) -> Kind {
 /// What happens in a turn, and how it ends.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Told {
+pub enum EngineEvent {
     Prefill {
         done: usize,
         tokens: usize,
@@ -272,7 +272,7 @@ pub enum Told {
     Retry {
         why: String,
     },
-    /// What is wrong with this call? The turn waits for an [`Answered`].
+    /// What is wrong with this call? The turn waits for an [`EngineReply`].
     Question {
         id: String,
         call: ToolCall,
@@ -284,7 +284,7 @@ pub enum Told {
     },
 }
 
-impl Told {
+impl EngineEvent {
     /// An event of the engine, but for those that only a record of its tokens has a use for.
     pub fn of(event: TurnEvent) -> Option<Self> {
         Some(match event {
@@ -308,8 +308,8 @@ impl Told {
     }
 
     /// What this is to whoever asked.
-    pub fn heard(self) -> Heard {
-        Heard::Event(match self {
+    pub fn heard(self) -> Received {
+        Received::Event(match self {
             Self::Prefill { done, tokens, cached } => TurnEvent::Prefill { done, tokens, cached },
             Self::Decided(decision) => TurnEvent::Decided(decision),
             Self::Text { text } => TurnEvent::Text(text),
@@ -319,16 +319,16 @@ impl Told {
             Self::CallEnded => TurnEvent::CallEnded,
             Self::Recovered { text } => TurnEvent::Recovered(text),
             Self::Retry { why } => TurnEvent::Retry(why),
-            Self::Question { id, call } => return Heard::Question(id, call),
+            Self::Question { id, call } => return Received::Question(id, call),
             Self::End { end, decision } => {
-                return Heard::End(end.into_turn().map(|turn| Turn { decision, ..turn }).map(Box::new));
+                return Received::End(end.into_turn().map(|turn| Turn { decision, ..turn }).map(Box::new));
             }
         })
     }
 }
 
-/// A [`Told`], read.
-pub enum Heard {
+/// A [`EngineEvent`], read.
+pub enum Received {
     Event(TurnEvent),
     Question(String, ToolCall),
     End(Result<Box<Turn>, Error>),
@@ -346,9 +346,9 @@ impl Verdict {
     }
 }
 
-/// The answer to a [`Told::Question`].
+/// The answer to a [`EngineEvent::Question`].
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Answered {
+pub struct EngineReply {
     pub id: String,
     pub verdict: Verdict,
 }
@@ -403,15 +403,15 @@ mod tests {
                 closing: true,
                 ..TurnRequest::new(&transcript, &tools, &sampling)
             };
-            let text = serde_json::to_string(&Asked::of("m", &request)).unwrap();
-            let asked: Asked = serde_json::from_str(&text).unwrap();
+            let text = serde_json::to_string(&EngineRequest::of("m", &request)).unwrap();
+            let asked: EngineRequest = serde_json::from_str(&text).unwrap();
             assert!(asked.checked);
             let read = asked.tools().unwrap();
             assert_eq!(format!("{:?}", asked.request(&read, Some(&Known))), format!("{request:?}"));
         }
         let wrong = json!({"type": "function", "function": {"name": "<x>"}});
         let request = TurnRequest::new(&transcript, &[], &sampling);
-        let asked = Asked { tools: vec![wrong], ..Asked::of("m", &request) };
+        let asked = EngineRequest { tools: vec![wrong], ..EngineRequest::of("m", &request) };
         assert_eq!(asked.tools().unwrap_err().kind(), Kind::Input);
     }
 
@@ -429,12 +429,12 @@ mod tests {
             TurnEvent::Recovered("d".into()),
             TurnEvent::Retry("e".into()),
         ] {
-            let text = serde_json::to_string(&Told::of(event.clone()).unwrap()).unwrap();
-            let told: Told = serde_json::from_str(&text).unwrap();
-            let Heard::Event(heard) = told.heard() else { panic!("{text}") };
+            let text = serde_json::to_string(&EngineEvent::of(event.clone()).unwrap()).unwrap();
+            let told: EngineEvent = serde_json::from_str(&text).unwrap();
+            let Received::Event(heard) = told.heard() else { panic!("{text}") };
             assert_eq!(format!("{heard:?}"), format!("{event:?}"));
         }
-        assert!(Told::of(TurnEvent::Prompted(vec![1])).is_none());
+        assert!(EngineEvent::of(TurnEvent::Prompted(vec![1])).is_none());
         let turn = Turn {
             parsed: ParsedTurn { calls: vec![call("Oslo")], ..ParsedTurn::default() },
             text: "<tool_call>".into(),
@@ -445,8 +445,8 @@ mod tests {
             stats: Stats { prompt_tokens: 4, ..Stats::default() },
         };
         let ends = |turn: &Result<Turn, Error>| {
-            let text = serde_json::to_string(&Told::end(turn)).unwrap();
-            let Heard::End(heard) = serde_json::from_str::<Told>(&text).unwrap().heard() else {
+            let text = serde_json::to_string(&EngineEvent::end(turn)).unwrap();
+            let Received::End(heard) = serde_json::from_str::<EngineEvent>(&text).unwrap().heard() else {
                 panic!("{text}")
             };
             heard

@@ -9,8 +9,8 @@ use toolgate_chat::{
     Dialogue, ParsedTurn, Prompt, PromptOptions, ToolFormat, ToolName, ToolSpec, Transcript, TurnGrammar,
 };
 use toolgate_engine::stages::{
-    Biases, Doubted, KINDS, May, ScoredModel, Sides, Thought, View, Wishes, WrittenText, best, drive, empty,
-    is_to_ask, is_weighed, listed, lock, mean, openings_of, p_change, weights,
+    Biases, KINDS, May, RefusalWatch, ScoredModel, Sides, Thought, View, Wishes, WrittenText, best, drive,
+    empty, is_to_ask, is_weighed, listed, lock, mean, openings_of, p_change, weights,
 };
 use toolgate_engine::{self as engine, Cancel, Penalties, Sampling, Turn, TurnEvent, TurnRequest};
 use toolgate_grammar::{Grammar, Limits, TokenId, TokenKind};
@@ -62,7 +62,7 @@ pub(super) trait Server: Send + Sync {
 }
 
 /// The model of such a server.
-pub(super) struct Held {
+pub(super) struct Constrained {
     server: Box<dyn Server>,
     learned: Learned,
 }
@@ -84,7 +84,7 @@ struct Beginnings {
     tokens: Vec<Vec<TokenId>>,
 }
 
-impl Held {
+impl Constrained {
     pub(super) fn new(server: Box<dyn Server>) -> Self {
         Self { server, learned: Learned::default() }
     }
@@ -234,10 +234,10 @@ impl ScoredModel for Making<'_> {
 
     fn answer_unless_refusal(&mut self, side: &Grammar) -> Result<Option<Written>, Error> {
         self.begin_answer(View::Whole)?;
-        let mut doubted = Doubted::default();
+        let mut doubted = RefusalWatch::default();
         let written = self.write(side, Some(&mut doubted))?;
         doubted.finish(self.events);
-        Ok(Some(written).filter(|_| !doubted.is_excuse()))
+        Ok(Some(written).filter(|_| !doubted.is_refusal()))
     }
 
     fn begin_answer(&mut self, view: View) -> Result<(), Error> {
@@ -253,7 +253,7 @@ impl ScoredModel for Making<'_> {
     }
 
     fn answer(&mut self, side: &Grammar, question: &str) -> Result<Written, Error> {
-        let mut shown = Doubted::echo_of(question);
+        let mut shown = RefusalWatch::echo_of(question);
         let written = self.write(side, Some(&mut shown))?;
         shown.finish(self.events);
         Ok(written)
@@ -315,7 +315,7 @@ impl Making<'_> {
     }
 
     /// What the model writes under a grammar; `shown` shows it as far as it may be.
-    fn write(&mut self, grammar: &Grammar, mut shown: Option<&mut Doubted>) -> Result<Written, Error> {
+    fn write(&mut self, grammar: &Grammar, mut shown: Option<&mut RefusalWatch>) -> Result<Written, Error> {
         let Some(prompt) = &self.prompt else {
             return Err(Error::new(Kind::Engine, "nothing was read that this text could follow"));
         };

@@ -11,11 +11,11 @@ use toolgate_infer::{
 };
 
 use crate::constraint::automata::Side;
-use crate::turn::doubt::Doubted;
 use crate::turn::local::State;
 use crate::turn::making::Making;
-use crate::turn::mend::{failed, is_ended};
 use crate::turn::place;
+use crate::turn::refusal::RefusalWatch;
+use crate::turn::retry::{failed, is_ended};
 use crate::turn::shown::Shown;
 use crate::{AnswerCheck, AnswerForm, Constraint, TokenLikelihood, TurnEvent};
 use crate::{Error, Kind};
@@ -29,8 +29,8 @@ impl<B: Backend + Send> Making<'_, B> {
         question: &str,
     ) -> Result<Decoded, Error> {
         let shown = || match question {
-            "" => Shown::Answer(Doubted::never()),
-            _ => Shown::Answer(Doubted::echo_of(question)),
+            "" => Shown::Answer(RefusalWatch::never()),
+            _ => Shown::Answer(RefusalWatch::echo_of(question)),
         };
         match self.request.answer_check {
             Some(check) => self.checked(state, side, check),

@@ -13,7 +13,7 @@ use toolgate_infer::TurnDecision;
 
 use crate::profile::policy::Thresholds;
 use crate::{AnswerForm, TurnEvent, TurnRequest};
-use toolgate_words::excuse::{Beginning, beginning};
+use toolgate_words::refusal::{Beginning, beginning};
 
 /// Why an answer was taken back, for people.
 pub const EXCUSED: &str =
@@ -56,20 +56,20 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// An answer whose beginning is held back until it is known not to be an excuse, or what was asked once more.
-pub struct Doubted {
+pub struct RefusalWatch {
     text: String,
     found: Beginning,
     /// What was asked, in words, where it is held against that.
     asked: Option<Vec<String>>,
 }
 
-impl Default for Doubted {
+impl Default for RefusalWatch {
     fn default() -> Self {
         Self { text: String::new(), found: Beginning::Open, asked: None }
     }
 }
 
-impl Doubted {
+impl RefusalWatch {
     /// An answer that is shown as it comes.
     pub fn never() -> Self {
         Self { found: Beginning::Other, ..Self::default() }
@@ -100,7 +100,7 @@ impl Doubted {
                 self.settle(false, events);
             }
         }
-        self.is_excuse()
+        self.is_refusal()
     }
 
     /// The text is over: what was still held back is shown.
@@ -111,13 +111,13 @@ impl Doubted {
     }
 
     /// Whether the answer begins with a refusal.
-    pub fn is_excuse(&self) -> bool {
+    pub fn is_refusal(&self) -> bool {
         self.found == Beginning::Excuse
     }
 
     /// Shows an excuse after all.
     pub fn excuse(self, events: &mut dyn FnMut(TurnEvent)) {
-        if self.is_excuse() {
+        if self.is_refusal() {
             events(TurnEvent::Text(self.text));
         }
     }
@@ -157,7 +157,7 @@ mod tests {
     fn an_answer_that_repeats_the_request_is_not_shown() {
         let question = "Read a.txt and write the first name into b.txt.";
         let shown = |answer: &str| {
-            let (mut doubted, mut shown) = (Doubted::echo_of(question), String::new());
+            let (mut doubted, mut shown) = (RefusalWatch::echo_of(question), String::new());
             let mut events = |event| {
                 if let TurnEvent::Text(text) = event {
                     shown.push_str(&text);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn shown(pieces: &[&str]) -> (String, bool) {
-        let (mut doubted, mut shown) = (Doubted::default(), String::new());
+        let (mut doubted, mut shown) = (RefusalWatch::default(), String::new());
         let mut events = |event| {
             if let TurnEvent::Text(text) = event {
                 shown.push_str(&text);

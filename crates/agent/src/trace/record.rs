@@ -21,7 +21,7 @@ use toolgate_tools::{CHOICES, Effect, Registry};
 /// use std::sync::Arc;
 /// use toolgate_agent::{Agent, Options};
 /// use toolgate_engine::Cancel;
-/// use toolgate_agent::flight::{Header, Model, Record, Recorded, Recorder};
+/// use toolgate_agent::trace::{Header, Model, Record, Recorded, Recorder};
 /// use toolgate_chat::{Message, Transcript};
 /// # use toolgate_engine::{self as engine, Engine, LocalEngine};
 /// # use toolgate_tools::{CannedTool, Registry};

@@ -1,4 +1,4 @@
-//! Packs on a disk: what is put back, what is not, and what goes.
+//! PromptCache on a disk: what is put back, what is not, and what goes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use super::*;
@@ -17,8 +17,8 @@ fn disk() -> Disk {
     Disk { _dir: dir, model, packs }
 }
 
-fn packs(disk: &Disk, limit: u64) -> Packs {
-    Packs::of(&disk.model, &disk.packs, limit).unwrap()
+fn packs(disk: &Disk, limit: u64) -> PromptCache {
+    PromptCache::of(&disk.model, &disk.packs, limit).unwrap()
 }
 
 fn tokens(len: u32) -> Vec<TokenId> {

@@ -12,7 +12,7 @@ mod watch;
 pub use checks::Found;
 pub use record::{Recorded, Recorder};
 pub use replay::{Outcome, Replay};
-pub use toolgate_engine::exchange::{End, Stop};
+pub use toolgate_engine::protocol::{End, Stop};
 pub use watch::Difference;
 
 use std::fs::File;
@@ -34,7 +34,7 @@ pub const VERSION: u32 = 1;
 /// A line of a record.
 ///
 /// ```
-/// use toolgate_agent::flight::Line;
+/// use toolgate_agent::trace::Line;
 ///
 /// let line = r#"{"record": "tool", "id": "1", "name": "add", "arguments": {"a": 1, "b": 2},
 ///     "status": "ok", "content": "3", "enforced": null, "ms": 4}"#;
@@ -209,7 +209,7 @@ impl Record {
     /// [`Kind::Input`](crate::Kind::Input) for a file that cannot be read or is no record, with its line.
     ///
     /// ```
-    /// use toolgate_agent::flight::{Header, Line, Model, Record};
+    /// use toolgate_agent::trace::{Header, Line, Model, Record};
     /// # use std::sync::Arc;
     /// # use toolgate_agent::Options;
     /// # use toolgate_engine::{self as engine, LocalEngine};

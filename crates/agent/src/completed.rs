@@ -4,9 +4,9 @@ use toolgate_chat::ToolCall;
 
 /// The calls answered since something last changed.
 #[derive(Default)]
-pub(super) struct Settled(Vec<ToolCall>);
+pub(super) struct Completed(Vec<ToolCall>);
 
-impl Settled {
+impl Completed {
     /// Notes an answered call. If it changed something, earlier answers may be out of date, but the same
     /// change once more would still be the same.
     pub(super) fn record(&mut self, call: &ToolCall, changed: bool) {
@@ -30,13 +30,13 @@ mod tests {
         ToolCall::new(name, serde_json::Map::from_iter([("path".to_owned(), path.into())]))
     }
 
-    fn has(settled: &Settled, wanted: &ToolCall) -> bool {
+    fn has(settled: &Completed, wanted: &ToolCall) -> bool {
         settled.calls().iter().any(|call| call.same_request(wanted))
     }
 
     #[test]
     fn a_read_is_settled_until_something_changes() {
-        let mut settled = Settled::default();
+        let mut settled = Completed::default();
         settled.record(&call("read_file", "a"), false);
         assert!(has(&settled, &call("read_file", "a")));
         assert!(!has(&settled, &call("read_file", "b")));

@@ -11,7 +11,7 @@ use super::metrics::Metrics;
 use super::refusal::{Refusal, Why};
 
 /// The bounded queue in front of the engine.
-pub(super) struct Gate {
+pub(super) struct Admission {
     places: Arc<Semaphore>,
     turns: Arc<Semaphore>,
     all: u32,
@@ -20,12 +20,12 @@ pub(super) struct Gate {
 }
 
 /// A place in the queue, or in front of the engine.
-pub(super) struct Place(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
+pub(super) struct Permit(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
 /// The right to make a turn.
 pub(super) struct Turn(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
-impl Gate {
+impl Admission {
     /// A gate for `at_once` turns and `waiting` requests beside them.
     pub(super) fn new(at_once: u16, waiting: u16, metrics: Arc<Metrics>) -> Self {
         let at_once = u32::from(at_once.max(1));
@@ -35,11 +35,11 @@ impl Gate {
     }
 
     /// A place, if there is one.
-    pub(super) fn enter(&self) -> Result<Place, Refusal> {
+    pub(super) fn enter(&self) -> Result<Permit, Refusal> {
         if self.turns.is_closed() {
             return Err(stopping());
         }
-        Arc::clone(&self.places).try_acquire_owned().map(Place).map_err(|_| {
+        Arc::clone(&self.places).try_acquire_owned().map(Permit).map_err(|_| {
             let seconds = self.metrics.mean_turn_seconds() * f64::from(self.all) / f64::from(self.at_once);
             let message =
                 format!("{} requests are being answered or wait already: try again later", self.all);
@@ -49,7 +49,7 @@ impl Gate {
     }
 
     /// Waits for the turn of whoever has a place; first come, first served.
-    pub(super) async fn turn(&self, _: &Place) -> Result<Turn, Refusal> {
+    pub(super) async fn turn(&self, _: &Permit) -> Result<Turn, Refusal> {
         Arc::clone(&self.turns).acquire_owned().await.map(Turn).map_err(|_| stopping())
     }
 

@@ -20,12 +20,12 @@ use toolgate_tools::{Args, Effect, Registry, Tool, ToolResult};
 /// checked is the loop between them.
 ///
 /// ```
-/// use toolgate_agent::flight::{Record, Replay};
+/// use toolgate_agent::trace::{Record, Replay};
 /// # use std::{fs::File, sync::Arc};
 /// # use serde_json::json;
 /// # use toolgate_agent::{Agent, Options};
 /// # use toolgate_engine::{self as engine, Cancel, Engine, LocalEngine};
-/// # use toolgate_agent::flight::{Header, Model, Recorded, Recorder};
+/// # use toolgate_agent::trace::{Header, Model, Recorded, Recorder};
 /// # use toolgate_tools::{CannedTool, Registry};
 /// # use toolgate_chat::{Message, Transcript};
 /// # use toolgate_infer::{Vocabulary, scripted::Scripted};

@@ -16,7 +16,7 @@ use toolgate_words::{holds_word, name_parts, plain, specific, stem};
 
 /// What of the last request is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Open {
+pub struct Pending {
     /// Paths, identifiers, numbers and names that neither a call nor a result holds.
     pub named: BTreeSet<String>,
     /// Words of it, without their endings, that are part of the name of a tool not called yet, and of none that was.
@@ -27,7 +27,7 @@ pub struct Open {
     pub unfound: bool,
 }
 
-impl Open {
+impl Pending {
     pub fn is_empty(&self) -> bool {
         self.named.is_empty() && self.of_tools.is_empty() && !self.unfound
     }
@@ -64,8 +64,8 @@ pub fn of<'a>(
     transcript: &Transcript,
     tools: impl Iterator<Item = &'a str>,
     directories: &BTreeSet<String>,
-) -> Open {
-    let Some(request) = transcript.question() else { return Open::default() };
+) -> Pending {
+    let Some(request) = transcript.question() else { return Pending::default() };
     let calls = transcript.calls_of_run();
     let mut said = String::new();
     let mut found = String::new();
@@ -114,7 +114,7 @@ pub fn of<'a>(
     let asked = words_of_tools(request, tools);
     let of_tools = asked.difference(&done).cloned().collect();
     let named = specific.map(str::to_owned).collect();
-    Open { named, of_tools, asked, unfound: unfound(&calls) }
+    Pending { named, of_tools, asked, unfound: unfound(&calls) }
 }
 
 /// Whether the last call is the first search that found nothing: what was looked for may be there in other words. After a
@@ -186,7 +186,7 @@ mod tests {
         let transcript = Transcript::new().with(Message::User("The weather in Oslo and Rome".into()));
         let open = of(&transcript, TOOLS.into_iter(), &BTreeSet::new());
         assert!(open.asks_for("get_weather") && !open.asks_for("get_time"));
-        let called = Open { of_tools: BTreeSet::new(), ..open };
+        let called = Pending { of_tools: BTreeSet::new(), ..open };
         assert!(called.asks_for("get_weather") && !called.asks_for("get_time"), "also once it was called");
     }
 

@@ -16,18 +16,20 @@ use toolgate_infer::StopReason;
 use super::http::Client;
 use super::wire::{self, Written};
 use crate::{Error, Kind};
-use toolgate_engine::stages::{Doubted, EXCUSED, May, REPEATED, could_look, recover, show, without_repeats};
+use toolgate_engine::stages::{
+    EXCUSED, May, REPEATED, RefusalWatch, could_look, recover, show, without_repeats,
+};
 use toolgate_engine::{self as engine, Cancel, Turn, TurnEvent, TurnRequest};
 
 /// A server that takes tools and no grammar.
-pub(super) struct Offered {
+pub(super) struct Native {
     client: Arc<Client>,
     model: String,
     /// Whether it has refused to be told that a call is required.
     is_free: AtomicBool,
 }
 
-impl Offered {
+impl Native {
     pub(super) fn new(client: Arc<Client>, model: String) -> Self {
         Self { client, model, is_free: AtomicBool::new(false) }
     }
@@ -45,7 +47,7 @@ impl Offered {
         let mut asking = Asking { server: self, request, cancel, messages: transcript.to_openai() };
         if let Some(begun) = request.goes_on_from() {
             asking.messages.push(json!({"role": "assistant", "content": begun}));
-            return asking.ask(&ToolChoice::None, &mut Doubted::never(), events);
+            return asking.ask(&ToolChoice::None, &mut RefusalWatch::never(), events);
         }
         let is_sure = options.thresholds.is_sure_of_call(request) && !self.is_free.load(Ordering::Relaxed);
         let sure = if is_sure { asking.required(events)? } else { None };
@@ -65,7 +67,7 @@ impl Offered {
             }
             None => {
                 events(TurnEvent::Retry(REPEATED.to_owned()));
-                let again = asking.ask(&ToolChoice::None, &mut Doubted::never(), events)?;
+                let again = asking.ask(&ToolChoice::None, &mut RefusalWatch::never(), events)?;
                 let mut again = after(again, &turn);
                 // With nothing offered, what it calls even so is no call.
                 again.looped = !again.parsed.calls.is_empty();
@@ -78,7 +80,7 @@ impl Offered {
 
 /// A turn that is asked for, perhaps more than once.
 struct Asking<'a> {
-    server: &'a Offered,
+    server: &'a Native,
     request: &'a TurnRequest<'a>,
     cancel: &'a Cancel,
     messages: Vec<Value>,
@@ -88,7 +90,7 @@ impl Asking<'_> {
     fn ask(
         &self,
         choice: &ToolChoice,
-        doubted: &mut Doubted,
+        doubted: &mut RefusalWatch,
         events: &mut dyn FnMut(TurnEvent),
     ) -> Result<Turn, Error> {
         let mut body = wire::chat_body(&self.server.model, self.request.sampling);
@@ -113,7 +115,7 @@ impl Asking<'_> {
             is_silent = false;
             events(event);
         };
-        match self.ask(&choice, &mut Doubted::never(), &mut told) {
+        match self.ask(&choice, &mut RefusalWatch::never(), &mut told) {
             Ok(turn) => Ok(Some(turn)),
             Err(why) if why.kind() == Kind::Engine && is_silent => Ok(None),
             Err(why) => Err(why),
@@ -122,9 +124,10 @@ impl Asking<'_> {
 
     /// What the model makes of it; a call in the place of an excuse.
     fn freely(&self, events: &mut dyn FnMut(TurnEvent)) -> Result<Turn, Error> {
-        let mut doubted = if could_look(self.request) { Doubted::default() } else { Doubted::never() };
+        let mut doubted =
+            if could_look(self.request) { RefusalWatch::default() } else { RefusalWatch::never() };
         let mut turn = self.ask(&self.request.choice, &mut doubted, events)?;
-        if !doubted.is_excuse() {
+        if !doubted.is_refusal() {
             return Ok(turn);
         }
         if !turn.parsed.calls.is_empty() {
@@ -181,7 +184,7 @@ fn answer(
     body: &Value,
     request: &TurnRequest<'_>,
     cancel: &Cancel,
-    (doubted, events): (&mut Doubted, &mut dyn FnMut(TurnEvent)),
+    (doubted, events): (&mut RefusalWatch, &mut dyn FnMut(TurnEvent)),
 ) -> Result<Turn, Error> {
     let mut written = Written::default();
     let mut calls = Calls::default();

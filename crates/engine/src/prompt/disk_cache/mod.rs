@@ -1,4 +1,4 @@
-//! Packs: what a model has evaluated of prompts that come again, kept on disk from one process to the next.
+//! PromptCache: what a model has evaluated of prompts that come again, kept on disk from one process to the next.
 //!
 //! A prompt begins with what any task has in common: system prompt, tools, primer. The state of that beginning is saved
 //! after its first evaluation and put back in front of the next one, in this process or another. What differs between two
@@ -30,7 +30,7 @@ use file::{Front, Header, Pack};
 
 /// Bytes of all packs in a directory, where nothing else is said: those of four agents with a model of 0.5 B weights.
 pub const DEFAULT_LIMIT: u64 = 2 << 30;
-/// Packs in a directory at most: each costs a look at its tokens when a prompt is new.
+/// PromptCache in a directory at most: each costs a look at its tokens when a prompt is new.
 const MOST_PACKS: usize = 64;
 /// Tokens that are worth a pack: a second of evaluation, and some milliseconds to read back.
 const WORTH_SAVING: usize = 64;
@@ -48,7 +48,7 @@ const ABANDONED: Duration = Duration::from_secs(3_600);
 /// The packs of one model in a directory.
 ///
 /// ```
-/// use toolgate_engine::{DEFAULT_LIMIT, Packs};
+/// use toolgate_engine::{DEFAULT_LIMIT, PromptCache};
 /// # use std::sync::Arc;
 /// # use toolgate_engine::{Cancel, Engine, LocalEngine, Options, Sampling, Turn, TurnRequest};
 /// # use toolgate_chat::{Message, Transcript};
@@ -67,17 +67,17 @@ const ABANDONED: Duration = Duration::from_secs(3_600);
 /// # let model = directory.path().join("model.gguf");
 /// # std::fs::write(&model, "weights")?;
 ///
-/// let packs = Packs::of(&model, directory.path().join("packs"), DEFAULT_LIMIT)?;
+/// let packs = PromptCache::of(&model, directory.path().join("packs"), DEFAULT_LIMIT)?;
 /// // Two processes with the same system prompt, one after the other.
-/// let first = ask(process()?.with_packs(packs.clone()))?;
+/// let first = ask(process()?.with_prompt_cache(packs.clone()))?;
 /// packs.read_ahead(); // while the model loads
-/// let second = ask(process()?.with_packs(packs.clone()))?;
+/// let second = ask(process()?.with_prompt_cache(packs.clone()))?;
 /// assert_eq!((first.stats.cached_tokens, packs.list().len()), (0, 1));
 /// assert!(second.stats.cached_tokens > 200);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Packs {
+pub struct PromptCache {
     directory: PathBuf,
     /// The model's file, by [`fingerprint`].
     model: String,
@@ -107,7 +107,7 @@ struct Ahead {
 /// A pack in a directory, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct PackInfo {
+pub struct CachedPrompt {
     /// Its file.
     pub path: PathBuf,
     /// Tokens in it.
@@ -118,7 +118,7 @@ pub struct PackInfo {
     pub used: SystemTime,
 }
 
-impl Packs {
+impl PromptCache {
     /// The packs of the model in the file `model`, kept in `directory`, which is made when the first is saved; at
     /// most `limit` bytes of packs of all models together.
     ///
@@ -137,11 +137,11 @@ impl Packs {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use toolgate_engine::{DEFAULT_LIMIT, Packs};
+    /// use toolgate_engine::{DEFAULT_LIMIT, PromptCache};
     /// # let directory = tempfile::tempdir()?;
     /// # let model = directory.path().join("model.gguf");
     /// # std::fs::write(&model, "weights")?;
-    /// let packs = Packs::of(&model, directory.path().join("packs"), DEFAULT_LIMIT)?;
+    /// let packs = PromptCache::of(&model, directory.path().join("packs"), DEFAULT_LIMIT)?;
     /// // For a model that needs minutes for a second's work of others.
     /// let packs = packs.saving_every(Duration::from_secs(300));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -159,7 +159,7 @@ impl Packs {
     /// Begins to read the pack of this model that was used last, for the first prompt that wants it: to be called before
     /// the model is loaded, which takes longer. What goes wrong here goes wrong there again, and is told then.
     pub fn read_ahead(&self) {
-        let Some(PackInfo { path, .. }) = self.states().next() else { return };
+        let Some(CachedPrompt { path, .. }) = self.states().next() else { return };
         let file = path.clone();
         let reading =
             thread::Builder::new().name("toolgate-pack".to_owned()).spawn(move || file::read(&file));
@@ -174,18 +174,18 @@ impl Packs {
     }
 
     /// The packs there are of this model, the one used last first.
-    pub fn list(&self) -> Vec<PackInfo> {
+    pub fn list(&self) -> Vec<CachedPrompt> {
         self.states().collect()
     }
 
     /// The same, each looked into as it comes.
-    fn states(&self) -> impl Iterator<Item = PackInfo> {
+    fn states(&self) -> impl Iterator<Item = CachedPrompt> {
         let mut packs = listed(&self.directory);
         packs.sort_by_key(|pack| Reverse(pack.used));
         packs.into_iter().filter_map(|pack| {
             let header = file::front(&pack.path).ok()?.header;
             let is_state = header.model == self.model && !header.key.starts_with(LEARNED);
-            is_state.then_some(PackInfo { tokens: header.tokens, ..pack })
+            is_state.then_some(CachedPrompt { tokens: header.tokens, ..pack })
         })
     }
 
@@ -346,14 +346,14 @@ pub(crate) fn fingerprint(model: &Path) -> io::Result<Sha256Digest> {
 }
 
 /// The packs in a directory, whatever model they are of; their tokens are not counted. None where there is no directory.
-fn listed(directory: &Path) -> Vec<PackInfo> {
+fn listed(directory: &Path) -> Vec<CachedPrompt> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let packs = entries.flatten().filter_map(|entry| {
         let path = entry.path();
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
         let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         let is_pack = path.extension().is_some_and(|ending| ending == ENDING);
-        is_pack.then_some(PackInfo { path, tokens: 0, bytes: metadata.len(), used })
+        is_pack.then_some(CachedPrompt { path, tokens: 0, bytes: metadata.len(), used })
     });
     packs.collect()
 }

@@ -21,7 +21,7 @@ const SHOWN: usize = 300;
 /// Where a replay first differs from its record.
 ///
 /// ```
-/// use toolgate_agent::flight::Difference;
+/// use toolgate_agent::trace::Difference;
 ///
 /// let difference = Difference {
 ///     turn: 2,
