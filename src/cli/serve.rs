@@ -89,9 +89,6 @@ pub(super) struct ServeArgs {
 
 /// Serves until it is told to end.
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
-    if args.execute && !args.host.is_loopback() && args.api_key.is_none() {
-        anyhow::bail!("--execute on an address that others reach needs --api-key: they could use the tools");
-    }
     if args.api_key.as_ref().is_some_and(String::is_empty) {
         anyhow::bail!("--api-key is empty");
     }
@@ -116,9 +113,6 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     terminal::note(&format!("{name} at http://{}/v1; Ctrl-C ends it", server.address()));
     if let Some(room) = &room {
         terminal::note(&told(room));
-    }
-    if args.api_key.is_none() && !args.host.is_loopback() {
-        terminal::note("anybody who reaches this address can use the model: --api-key asks for a key");
     }
     server.wait()?;
     Ok(Exit::Done)

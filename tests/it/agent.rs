@@ -346,6 +346,7 @@ impl toolgate::tools::Tool for Ask {
 #[test]
 fn a_write_that_is_not_approved_is_denied() {
     for (approval, status) in [
+        (Options::default().approval, Status::Denied),
         (Approval::Never, Status::Denied),
         (Approval::Auto, Status::Ok),
         (Approval::Ask(Arc::new(|call| call.arguments["city"] == "Rome")), Status::Denied),

@@ -50,9 +50,9 @@ use toolgate_tools::{Pending, Preview};
 #[derive(Clone, Default)]
 pub enum Approval {
     /// Nobody: the policy alone decides.
-    #[default]
     Auto,
     /// Such calls are denied.
+    #[default]
     Never,
     /// This function; `true` lets the call through, once.
     Ask(Arc<Asked>),

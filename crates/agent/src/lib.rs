@@ -63,7 +63,7 @@ pub struct Options {
     pub sampling: Sampling,
     /// What the run may take before its next turn has to be the answer. Default: nothing bounds it.
     pub budget: RunBudget,
-    /// Who is asked before changes.
+    /// Who is asked before changes. Default [`Approval::Never`]: a call that a policy wants somebody asked about is denied.
     pub approval: Approval,
     /// Whether the grammar of a call holds its arguments to what the state at hand leaves of them
     /// ([`Registry::narrowed`]): paths to those that are there. Default true.
@@ -128,7 +128,7 @@ impl Default for Options {
             parallel: Some(NonZeroUsize::MIN),
             sampling: Sampling::default(),
             budget: RunBudget::default(),
-            approval: Approval::Auto,
+            approval: Approval::default(),
             narrow: true,
             quotes: true,
         }

@@ -17,7 +17,7 @@ use super::bfcl::{Expected, Question};
 use super::check::check;
 use super::record::{Call, Decided, Record};
 use super::task::{Offered, Task};
-use toolgate_agent::{Agent, Event, Final, Options as AgentOptions};
+use toolgate_agent::{Agent, Approval, Event, Final, Options as AgentOptions};
 use toolgate_agent::{Error, Kind};
 use toolgate_engine::{Cancel, Engine, Sampling, TurnRequest};
 use toolgate_tools::memory::{self, Memory};
@@ -296,6 +296,8 @@ fn run_task(
     };
     let usual = AgentOptions::default();
     let agent_options = AgentOptions {
+        // The workspace is the task's own, and goes with it.
+        approval: Approval::Auto,
         max_iterations: task.max_iterations,
         parallel: options.parallel.or(usual.parallel),
         sampling: Sampling { max_tokens: options.max_tokens, ..Sampling::default() },

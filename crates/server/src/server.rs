@@ -29,6 +29,7 @@ use toolgate_tools::Registry;
 ///
 /// ```
 /// use std::sync::Arc;
+/// use toolgate_agent::Kind;
 /// use toolgate_server::{Options, Server};
 /// # use toolgate_engine::{self as engine, LocalEngine};
 /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
@@ -41,6 +42,12 @@ use toolgate_tools::Registry;
 /// let address = ([127, 0, 0, 1], 0).into();
 /// let options = Options { address, key: Some("secret".into()), ..Options::default() };
 /// let server = Server::start(Arc::new(engine), None, options)?;
+/// // Whoever can be reached from elsewhere has a key, or does not listen at all.
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()));
+/// # let other = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+/// let open = Options { address: ([0, 0, 0, 0], 0).into(), ..Options::default() };
+/// assert_eq!(Server::start(other, None, open).map(|_| ()).map_err(|error| error.kind()), Err(Kind::Denied));
+///
 /// let models = format!("http://{}/v1/models", server.address());
 /// assert!(matches!(ureq::get(&models).call(), Err(ureq::Error::StatusCode(401))));
 /// assert_eq!(ureq::get(&models).header("Authorization", "Bearer secret").call()?.status(), 200);
@@ -202,7 +209,8 @@ impl Server {
     /// Starts to listen.
     ///
     /// # Errors
-    /// [`Kind::Input`] for an address that cannot be listened on, and for tools without a workbench.
+    /// [`Kind::Denied`] for an address that other machines reach, without a key; [`Kind::Input`] for one that cannot be listened
+    /// on, and for tools without a workbench.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -227,6 +235,10 @@ impl Server {
     pub fn start(engine: Arc<dyn Engine>, execute: Option<Execute>, options: Options) -> Result<Self, Error> {
         let execute = execute.map(Executing::try_from).transpose()?;
         let wanted = options.address;
+        if !wanted.ip().is_loopback() && options.key.is_none() {
+            let message = format!("{wanted} can be reached from other machines: give a key by --api-key");
+            return Err(Error::new(Kind::Denied, message));
+        }
         let cannot = |why: std::io::Error| {
             Error::input(format!("cannot listen on {wanted}: {why}; choose another --host or --port"))
         };
