@@ -46,7 +46,7 @@ fn json(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     if reader.was_cut() && !end.is_end() {
         return Found::Text;
     }
-    let Some(calls) = calls::calls_of(&value, Known { tools, is_marked: false }) else {
+    let Some(calls) = calls::calls_of(value, Known { tools, is_marked: false }) else {
         return if reader.repairs.is_empty() { Found::Skip(end.place()) } else { Found::Text };
     };
     let mut after = end;

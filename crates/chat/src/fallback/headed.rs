@@ -113,7 +113,7 @@ fn eat_separator(cursor: &mut Cursor<'_, '_>) -> bool {
     let separates = Tag::read(&mut at).is_some_and(|tag| {
         tag.is_special
             && !tag.is_closing
-            && matches!(tag.plain().as_str(), "tool_sep" | "tool_call_argument_begin")
+            && matches!(tag.plain().as_ref(), "tool_sep" | "tool_call_argument_begin")
     });
     if separates {
         *cursor = at;

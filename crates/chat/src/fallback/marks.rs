@@ -60,7 +60,7 @@ pub(crate) fn after_end_of_turn(cursor: Cursor<'_, '_>) -> usize {
     let (mut at, mut end) = (cursor, cursor.place());
     loop {
         at.skip_blank();
-        if at.eat_any(&ENDS).is_none() {
+        if !at.sees("<") || at.eat_any(&ENDS).is_none() {
             return end;
         }
         end = at.place();

@@ -58,7 +58,7 @@ fn listed(
         }
         let mut reader = Reader::new(at, Dialect::Json);
         let Some(value) = reader.value() else { break };
-        let Some(read) = calls::calls_of(&value, Known { tools, is_marked: true }) else { break };
+        let Some(read) = calls::calls_of(value, Known { tools, is_marked: true }) else { break };
         calls.extend(read);
         repairs.append(&mut reader.repairs);
         at = reader.cursor;

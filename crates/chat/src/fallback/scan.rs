@@ -341,7 +341,7 @@ pub(super) fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         return Found::Item(Item::calls(span, vec![call], Some(Pattern::Elements), repairs));
     }
     if payload::is_wrapper(&name)
-        || matches!(name.as_str(), "response" | "xml" | "json" | "start_function_call")
+        || matches!(name.as_ref(), "response" | "xml" | "json" | "start_function_call")
     {
         return wrapped(start, at, &tag, &name, tools);
     }

@@ -149,6 +149,7 @@ impl<'a> Source<'a> {
         }
     }
 
+    #[inline]
     fn spend(&self, bytes: usize) {
         self.fuel.set(self.fuel.get().saturating_sub(bytes as u64));
     }
@@ -179,6 +180,7 @@ impl<'s, 'a> Cursor<'s, 'a> {
         self.source.text.get(self.at..).unwrap_or_default()
     }
 
+    #[inline]
     pub(crate) fn peek(&self) -> Option<char> {
         let next = self.rest().chars().next();
         if next.is_none() {
@@ -236,7 +238,7 @@ impl<'s, 'a> Cursor<'s, 'a> {
         let from = self.source.text.floor_char_boundary(edge.max(self.at.saturating_sub(LINE)));
         let before = self.source.slice(from, self.at);
         self.source.spend(before.len() / 8 + 1);
-        before.rsplit('\n').next().unwrap_or_default()
+        before.rfind('\n').and_then(|at| before.get(at + 1..)).unwrap_or(before)
     }
 
     /// The first characters of the line that this place is on, blanks left out.
@@ -252,6 +254,7 @@ impl<'s, 'a> Cursor<'s, 'a> {
     }
 
     /// Whether `literal` stands here.
+    #[inline]
     pub(crate) fn sees(&self, literal: &str) -> bool {
         let rest = self.rest();
         self.source.spend(1);
@@ -265,6 +268,7 @@ impl<'s, 'a> Cursor<'s, 'a> {
     }
 
     /// Steps over `literal` if it stands here.
+    #[inline]
     pub(crate) fn eat(&mut self, literal: &str) -> bool {
         let sees = self.sees(literal);
         if sees {
@@ -289,7 +293,12 @@ impl<'s, 'a> Cursor<'s, 'a> {
         rest.get(..length).unwrap_or_default()
     }
 
+    #[inline]
     pub(crate) fn skip_blank(&mut self) {
+        // Most places hold no blank.
+        if self.rest().as_bytes().first().is_some_and(u8::is_ascii_graphic) {
+            return self.source.spend(1);
+        }
         self.take_while(char::is_whitespace);
     }
 

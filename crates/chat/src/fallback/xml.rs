@@ -58,6 +58,7 @@ pub(crate) fn arguments(
         *cursor = at;
         let schema = typing::property(tool, &parameter.name);
         if parameter.is_text != Some(true)
+            && schema.is_known()
             && let Some(value) = structured(cursor, schema, &format!("</{}>", tag.full_name()))
         {
             arguments.insert(parameter.name, value);
@@ -262,10 +263,11 @@ struct Parameter {
 
 impl Parameter {
     fn of(tag: &Tag<'_>) -> Option<Self> {
-        let known = matches!(tag.base(), "parameter" | "param" | "arg" | "argument");
+        let base = tag.base();
+        let known = matches!(base, "parameter" | "param" | "arg" | "argument");
         let name = if known {
             tag.value()?
-        } else if tag.base().starts_with("param") && tag.base().ends_with("name") {
+        } else if base.starts_with("param") && base.ends_with("name") {
             // `<paramname="k">`: the blank was lost.
             tag.value()?
         } else {
