@@ -16,6 +16,7 @@
 
 mod bare;
 mod calls;
+mod code;
 mod delimited;
 pub(crate) mod gemma;
 mod harmony;

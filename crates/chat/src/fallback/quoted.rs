@@ -58,6 +58,12 @@ pub(crate) fn is_within_sentence(cursor: Cursor<'_, '_>, after: Cursor<'_, '_>) 
     !has_stop && next.is_alphanumeric() && !next.is_uppercase()
 }
 
+/// Whether quotes or brackets stand on both sides at once.
+pub(crate) fn is_in_quotes(cursor: Cursor<'_, '_>, after: Cursor<'_, '_>) -> bool {
+    let opens = cursor.line_so_far().ends_with(|c| OPENING.contains(c));
+    opens && after.peek().is_some_and(|c| CLOSING.contains(c))
+}
+
 /// What opens a quotation or a bracket.
 const OPENING: &str = "\"'“„”‘‚«»‹›「『（(";
 /// What a sentence has behind its words.

@@ -88,8 +88,10 @@ pub(crate) struct Scan {
     pub(crate) mode: Mode,
     /// Reasoning was seen to begin or end; a further end of it is text.
     pub(super) has_reasoned: bool,
-    /// Set when everything before `at` turned out to be reasoning.
-    pub(crate) reasoned: bool,
+    /// Set when everything so far turned out to be reasoning: how many items tell it, its closing mark included.
+    pub(crate) reasoned: Option<usize>,
+    /// How many tags of each word for reasoning are open within the reasoning that is read.
+    pub(super) inner_thoughts: [usize; 5],
     /// Whether anything was said yet.
     pub(super) has_spoken: bool,
     /// Where the last part ended that is no content.
@@ -107,6 +109,7 @@ impl Scan {
     /// Goes on as far as the text that has arrived decides.
     pub(crate) fn run(&mut self, source: &Source<'_>, tools: &[ToolSpec]) {
         source.set_edge(self.edge);
+        source.set_reasoned(self.has_reasoned);
         while self.at < source.len() && !source.is_exhausted() {
             source.reset();
             let held = match self.mode.clone() {
@@ -163,7 +166,8 @@ impl Scan {
             }
             Found::Enter(mode, at) => {
                 if matches!(mode, Mode::Reasoning(_)) {
-                    self.has_reasoned = true;
+                    (self.has_reasoned, self.inner_thoughts) = (true, [0; 5]);
+                    source.set_reasoned(true);
                     self.push(Item::mark(self.at, at), source, tools);
                 } else {
                     self.has_spoken = true;
@@ -230,7 +234,7 @@ pub(super) fn after_blanks(cursor: Cursor<'_, '_>) -> usize {
 }
 
 fn is_mark(c: char) -> bool {
-    matches!(c, '<' | '[' | '{' | '`' | '~' | ']' | '>' | 'f' | 't')
+    matches!(c, '<' | '[' | '{' | '`' | '~' | ']' | '>' | 'f' | 't' | '◁')
 }
 
 /// The calls here, or a wrapper that holds none.
@@ -277,6 +281,7 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         '\n' => bare::named_on_a_line(cursor, tools),
         'f' => bare::functools(cursor, tools),
         't' => harmony::recipient(cursor, tools),
+        '◁' => reasoning::triangles(cursor),
         _ => Found::Text,
     };
     match found {

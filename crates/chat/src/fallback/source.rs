@@ -24,6 +24,8 @@ pub(crate) struct Source<'a> {
     places: RefCell<Vec<Place>>,
     /// Where the last part ended that is no content; a line begins there as well.
     edge: Cell<usize>,
+    /// Whether reasoning was seen to begin or end.
+    has_reasoned: Cell<bool>,
     /// Brackets that are known to open nothing that can be read.
     /// With each, whether more text could change that.
     hopeless: RefCell<HashMap<usize, bool>>,
@@ -51,6 +53,7 @@ impl<'a> Source<'a> {
             fuel: Cell::new(fuel),
             places: RefCell::default(),
             edge: Cell::new(0),
+            has_reasoned: Cell::new(false),
             hopeless: RefCell::default(),
             unclosed: [Cell::new(usize::MAX), Cell::new(usize::MAX)],
             line: Cell::default(),
@@ -116,6 +119,16 @@ impl<'a> Source<'a> {
     /// Notes that a part that is no content ends here.
     pub(crate) fn set_edge(&self, at: usize) {
         self.edge.set(at);
+    }
+
+    /// Whether reasoning was seen to begin or end.
+    pub(crate) fn has_reasoned(&self) -> bool {
+        self.has_reasoned.get()
+    }
+
+    /// Notes whether reasoning was seen to begin or end.
+    pub(crate) fn set_reasoned(&self, has_reasoned: bool) {
+        self.has_reasoned.set(has_reasoned);
     }
 
     /// Whether the bracket here was read before, in vain.

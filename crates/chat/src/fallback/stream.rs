@@ -84,12 +84,14 @@ impl Stream {
     fn tell(&mut self, is_over: bool) -> Vec<Event> {
         let mut events = Vec::new();
         let text = self.pieces.text();
-        if std::mem::take(&mut self.scan.reasoned) {
-            // The thought is the first item, where there is any; what comes after it, in the same piece, is told below.
-            let thought = self.scan.items.first().filter(|item| item.kind == Kind::Thought);
-            self.told_items = usize::from(thought.is_some());
-            self.told = thought.map_or(0, |thought| thought.span.end);
-            events.push(Event::Reasoned(text.get(..self.told).unwrap_or_default().to_owned()));
+        if let Some(count) = self.scan.reasoned.take() {
+            // What comes after it, in the same piece, is told below.
+            let items = self.scan.items.get(..count).unwrap_or_default();
+            let thoughts = items.iter().filter(|item| item.kind == Kind::Thought);
+            let thought = thoughts.filter_map(|item| text.get(item.span.start..item.span.end)).collect();
+            self.told_items = count;
+            self.told = items.last().map_or(0, |item| item.span.end);
+            events.push(Event::Reasoned(thought));
         }
         for item in self.scan.items.get(self.told_items..).unwrap_or_default() {
             events.extend(text_between(text, self.told, item.span.start));
