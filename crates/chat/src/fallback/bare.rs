@@ -9,7 +9,7 @@ use super::payload;
 use super::scan::{Found, Item};
 use super::source::{Cursor, Source};
 use super::{Pattern, Span};
-use super::{gemma, pythonic, xml};
+use super::{gemma, kimi, mistral, pythonic, xml};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -132,6 +132,9 @@ pub(crate) fn may_open_text(source: &Source<'_>) -> bool {
 
 /// A text that is a tool's name, a line break and an object, and nothing else, or several of them with `>>>` between.
 pub(crate) fn named_at_start(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
+    if let Some(item) = mistral::unmarked(cursor, tools).or_else(|| kimi::headed_by_name(cursor)) {
+        return Some(item);
+    }
     let Some(mut item) = named(cursor.place(), cursor, tools) else { return python_alone(cursor, tools) };
     let mut after = cursor.moved_to(item.span.end);
     after.skip_blank();
@@ -169,7 +172,7 @@ pub(crate) fn named_on_a_line(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Fou
     let mut at = cursor;
     at.next();
     at.take_while(|c| c == ' ' || c == '\t');
-    match named(at.place(), at, tools) {
+    match kimi::headed_by_name(at).or_else(|| named(at.place(), at, tools)) {
         Some(item) if item.calls.iter().all(|call| names::tool(tools, &call.name).is_some()) => {
             Found::Item(item)
         }

@@ -7,7 +7,7 @@ use super::reasoning::{self, Closing};
 use super::repair::Repair;
 use super::source::{Cursor, Source};
 use super::tag::Tag;
-use super::{Pattern, Span, bare, harmony, headed, marks, mistral, names, quoted};
+use super::{Pattern, Span, bare, harmony, headed, kimi, marks, mistral, names, quoted};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -96,8 +96,8 @@ pub(crate) struct Scan {
     pub(super) has_spoken: bool,
     /// Where the last part ended that is no content.
     edge: usize,
-    /// Whether the answer was opened by a tag, which has to be closed.
-    is_wrapped: bool,
+    /// What closes the tag that the answer was opened by.
+    wrapper: Option<&'static str>,
 }
 
 impl Scan {
@@ -138,7 +138,10 @@ impl Scan {
         if self.at >= source.len() {
             return false;
         }
-        let found = self.answer_tag(cursor).unwrap_or_else(|| found_at(cursor, tools));
+        let found = self.answer_tag(cursor).unwrap_or_else(|| match found_at(cursor, tools) {
+            Found::Text => self.whole_answer(cursor).unwrap_or(Found::Text),
+            found => found,
+        });
         if source.looked_past() {
             return true;
         }
@@ -182,14 +185,31 @@ impl Scan {
 
     /// The tag around an answer that follows reasoning, or its end.
     fn answer_tag(&mut self, cursor: Cursor<'_, '_>) -> Option<Found> {
-        let opens = self.has_reasoned && !self.has_spoken && cursor.sees("<response>");
-        let closes = self.is_wrapped && cursor.sees("</response>");
-        if !opens && !closes {
+        let mut at = cursor;
+        if self.wrapper.is_some_and(|closing| at.eat(closing)) {
+            self.wrapper = None;
+        } else if self.has_reasoned && !self.has_spoken && at.eat("<response>") {
+            self.wrapper = Some("</response>");
+        } else {
             return None;
         }
-        self.is_wrapped = opens;
-        let length = if opens { "<response>".len() } else { "</response>".len() };
-        Some(Found::Item(Item::mark(cursor.place(), cursor.place() + length)))
+        Some(Found::Item(Item::mark(cursor.place(), at.place())))
+    }
+
+    /// The tag that opens an answer and is closed where the text ends: it wraps all of it.
+    fn whole_answer(&mut self, cursor: Cursor<'_, '_>) -> Option<Found> {
+        let tags = [("<answer>", "</answer>"), ("<response>", "</response>")];
+        let mut at = cursor;
+        let (_, closing) = tags.into_iter().find(|(opening, _)| !self.has_spoken && at.eat(opening))?;
+        let mut rest = at;
+        rest.take_until(closing)?;
+        let mut rest = rest.moved_to(marks::after_end_of_turn(rest));
+        rest.skip_blank();
+        if !rest.is_end() || rest.source().looked_past() {
+            return None;
+        }
+        self.wrapper = Some(closing);
+        Some(Found::Item(Item::mark(cursor.place(), at.place())))
     }
 
     pub(super) fn push(&mut self, item: Item, source: &Source<'_>, tools: &[ToolSpec]) {
@@ -279,6 +299,7 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         }
         '>' => bare::functionary(cursor),
         '\n' => bare::named_on_a_line(cursor, tools),
+        'f' if cursor.sees("functions.") => kimi::unmarked(cursor),
         'f' => bare::functools(cursor, tools),
         't' => harmony::recipient(cursor, tools),
         '◁' => reasoning::triangles(cursor),
@@ -303,7 +324,7 @@ pub(super) fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         return harmony::message(cursor, tools);
     }
     if cursor.sees("<|open|>") {
-        return super::kimi::tools(cursor);
+        return kimi::tools(cursor);
     }
     let mut at = cursor;
     let Some(tag) = Tag::read(&mut at) else { return Found::Text };

@@ -120,6 +120,31 @@ fn control_tokens_are_no_thought() {
 }
 
 #[test]
+fn a_tag_around_the_whole_answer_goes() {
+    for text in [
+        "<answer>Yes.</answer>",
+        "<answer>\nYes.\n</answer>\n",
+        "<answer>Yes.</answer><|im_end|>",
+        "<response>Yes.</response>",
+        "<think>Hm.</think>\n<answer>Yes.</answer>",
+    ] {
+        check(text, &[], json!([]), Some("Yes."));
+    }
+    let call = "<answer><tool_call>{\"name\": \"clock\", \"arguments\": {}}</tool_call></answer>";
+    check(call, &[], json!([["clock", {}]]), None);
+    for text in [
+        "<answer>Yes.</answer>\n<why>So.</why>",
+        "<answer>Yes.",
+        "Yes: <answer>Yes.</answer>",
+        "<response>Yes.</response> and more",
+        "<answer>An <answer>x</answer> in it.</answer>",
+        "<answers>Yes.</answers>",
+    ] {
+        check(text, &[], json!([]), Some(text));
+    }
+}
+
+#[test]
 fn marks_that_an_answer_speaks_of_are_text() {
     for answer in [
         "Use <think>so</think> for it.",

@@ -129,6 +129,11 @@ fn tags_that_are_missing_or_too_many() {
         "<tool_call>save<arg_key>text</arg_key><arg_value>tea</arg_value></arg_value></tool_call>".to_owned(),
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.save:0{\"text\": \"tea\"}<|tool_call_end|>".to_owned(),
         "<|tool_call_section_begin|><|tool_call_begin|>save<|tool_call_argument_begin|>{\"text\": \"tea\"}<|tool_call_end|><|tool_call_section_end|>".to_owned(),
+        "functions.save:0<|tool_call_argument_begin|>{\"text\": \"tea\"}<|tool_call_end|><|tool_calls_section_end|>".to_owned(),
+        "functions.save:0{\"text\": \"tea\"}<|tool_call_end|>".to_owned(),
+        "functions.save:0{\"text\": \"tea\"}".to_owned(),
+        "save<|tool_call_argument_begin|>{\"text\": \"tea\"}".to_owned(),
+        "save[ARGS]{\"text\": \"tea\"}".to_owned(),
         "<|tool_call>call:save{text='tea'}<tool_call|>".to_owned(),
         "<|tool_call>save{text:<|\"|>tea<|\"|>}<tool_call|>".to_owned(),
         "<|tool_call>call:save{text:<|\"|>tea<|\"|>}".to_owned(),
@@ -166,6 +171,11 @@ fn tags_that_are_missing_or_too_many() {
     ] {
         check(text, &tools(), two.clone(), None);
     }
+    // Text may stand before and behind.
+    let token =
+        "I save it. functions.save:0<|tool_call_argument_begin|>{\"text\": \"tea\"}<|tool_call_end|> Done.";
+    check(token, &tools(), tea.clone(), Some("I save it.  Done."));
+    check("save[ARGS]{\"text\": \"tea\"}\nDone.", &[], tea, Some("Done."));
     // Nothing of this is a call where the tool, or a parameter, is not offered.
     for text in [
         "[save(text=\"te\" + \"a\")]",
@@ -174,6 +184,11 @@ fn tags_that_are_missing_or_too_many() {
         "{\"save\": {\"width\": 3}}",
         "{\"save\": \"tea\"}",
         "store(text=\"tea\")",
+        "See functions.save:0 {\"text\": \"tea\"}",
+        "functions.save{\"text\": \"tea\"}",
+        "save[1]{\"text\": \"tea\"}",
+        "save[ARGS] is what follows its name.",
+        "Write save[ARGS]{\"text\": \"tea\"} first.",
         "save(text=\"tea\") is how it is called.",
     ] {
         check(text, &tools(), json!([]), Some(text));
