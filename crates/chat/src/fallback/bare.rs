@@ -184,7 +184,7 @@ fn named(start: usize, cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Ite
     let mut at = cursor;
     let mut repairs = Vec::new();
     if at.sees("call:") {
-        let call = gemma::call(&mut at, &mut repairs).filter(|_| at.ends_line())?;
+        let call = gemma::call(&mut at, tools, &mut repairs).filter(|_| at.ends_line())?;
         let span = Span { start, end: at.place() };
         return Some(Item::calls(span, vec![call], Some(Pattern::Gemma), repairs));
     }

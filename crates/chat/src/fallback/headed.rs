@@ -6,13 +6,13 @@ use super::payload::{Around, Payload, add, function, is_wrapper, object, skip};
 use super::repair::{Repair, RepairKind};
 use super::source::Cursor;
 use super::tag::Tag;
-use super::{Pattern, gemma, names, pythonic, xml};
+use super::{Pattern, gemma, names, pythonic, typing, xml};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
 /// A call that begins with its name.
 pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload) -> Option<()> {
-    if let Some(call) = gemma::call(cursor, &mut payload.repairs) {
+    if let Some(call) = gemma::call(cursor, around.tools, &mut payload.repairs) {
         return add(payload, vec![call], Pattern::Gemma);
     }
     if cursor.eat("call:") && !around.takes_python {
@@ -65,7 +65,8 @@ pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mu
         let mut at = *cursor;
         let arguments = object(&mut at, &mut payload.repairs).or_else(|| {
             at = *cursor;
-            gemma::arguments(&mut at)
+            let schema = typing::parameters(names::tool(around.tools, name));
+            gemma::typed_arguments(&mut at, schema, &mut payload.repairs)
         })?;
         *cursor = at;
         return add(payload, vec![named_call(name, arguments, around.tools)], Pattern::NamedJson);

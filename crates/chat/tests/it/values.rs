@@ -284,6 +284,40 @@ fn empty_values_are_what_their_schema_takes() {
 }
 
 #[test]
+fn values_of_gemma_are_what_their_schema_says() {
+    let schema = json!({"properties": {"zip": {"type": "string"}, "n": {"type": "integer"}, "on": {"type": "boolean"},
+        "l": {"type": "array", "items": {"type": "string"}}, "o": {"type": "object", "properties": {"zip": {"type": "string"}}},
+        "any": {}, "q": {"type": ["string", "integer"]}}});
+    let set = [ToolSpec::new("set", "", schema).unwrap()];
+    for (written, meant) in [
+        ("zip:12", json!({"zip": "12"})),
+        ("zip:01234", json!({"zip": "01234"})),
+        ("zip:true", json!({"zip": "true"})),
+        ("zip:null", json!({"zip": null})),
+        ("l:[1,2]", json!({"l": ["1", "2"]})),
+        ("o:{zip:12}", json!({"o": {"zip": "12"}})),
+        ("n:<|\"|>3<|\"|>", json!({"n": 3})),
+        ("n:\"3\"", json!({"n": 3})),
+        ("on:True", json!({"on": true})),
+        // Where the schema takes both, the spelling tells.
+        ("q:3", json!({"q": 3})),
+        ("q:<|\"|>3<|\"|>", json!({"q": "3"})),
+        ("any:3", json!({"any": 3})),
+        ("any:<|\"|>3<|\"|>", json!({"any": "3"})),
+        ("n:<|\"|>three<|\"|>", json!({"n": "three"})),
+    ] {
+        for text in
+            [format!("<|tool_call>call:set{{{written}}}<tool_call|>"), format!("call:set{{{written}}}")]
+        {
+            check(&text, &set, json!([["set", meant]]), None);
+        }
+    }
+    // Of a tool that nobody knows, too.
+    let text = "<|tool_call>call:put{zip:12,on:true,n:<|\"|>3<|\"|>}<tool_call|>";
+    check(text, &set, json!([["put", {"zip": 12, "on": true, "n": "3"}]]), None);
+}
+
+#[test]
 fn numbers_that_no_number_holds() {
     let call = |number: &str| {
         format!("<tool_call>{{\"name\": \"set\", \"arguments\": {{\"n\": {number}}}}}</tool_call>")
