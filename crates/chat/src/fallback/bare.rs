@@ -99,11 +99,37 @@ pub(crate) fn functools(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     }
 }
 
+/// What Functionary writes before what is meant for everyone, and not for a tool.
+const ALL: &str = "all\n";
+
+/// `all` on the first line of a text, with more behind it.
+pub(crate) fn for_all(cursor: Cursor<'_, '_>) -> Found {
+    let mut at = cursor;
+    if !at.eat(ALL) {
+        return Found::Text;
+    }
+    let mut rest = at;
+    rest.skip_blank();
+    if rest.is_end() { Found::Text } else { Found::Item(Item::mark(cursor.place(), at.place())) }
+}
+
+/// `<|recipient|>f\n<|content|>{…}`, and `<|recipient|>all\n`.
+pub(crate) fn recipient(start: usize, cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+    let mut at = cursor;
+    if at.eat(ALL) {
+        return Found::Item(Item::mark(start, at.place()));
+    }
+    named(start, at, tools).map_or(Found::Text, Found::Item)
+}
+
 /// `>>>f\n{…}`.
 pub(crate) fn functionary(cursor: Cursor<'_, '_>) -> Found {
     let mut at = cursor;
     if !at.eat(">>>") {
         return Found::Text;
+    }
+    if at.eat(ALL) {
+        return Found::Item(Item::mark(cursor.place(), at.place()));
     }
     named(cursor.place(), at, &[]).or_else(|| code(cursor.place(), at)).map_or(Found::Text, Found::Item)
 }
@@ -203,6 +229,7 @@ fn named(start: usize, cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Ite
     if !at.eat("\n") || (is_action && !at.eat("Action Input:")) {
         return None;
     }
+    at.eat("<|content|>");
     let arguments = payload::object(&mut at, &mut repairs)?;
     let call = ToolCall::new(name, arguments);
     let span = Span { start, end: at.place() };

@@ -271,9 +271,10 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         if let Some(item) = bare::named_at_start(cursor, tools) {
             return Found::Item(item);
         }
-        match harmony::opened(cursor, tools) {
-            Found::Text => {}
-            found => return found,
+        for found in [harmony::opened(cursor, tools), bare::for_all(cursor)] {
+            if !matches!(found, Found::Text) {
+                return found;
+            }
         }
     }
     let found = match mark {
@@ -334,6 +335,9 @@ pub(super) fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     }
     if tag.is_closing {
         return Found::Text;
+    }
+    if name == "recipient" && tag.is_special {
+        return bare::recipient(start, at, tools);
     }
     if name == "message_sep" || name == "function_call" && tag.is_special {
         let mut header = at;

@@ -196,8 +196,19 @@ fn control_tokens_go() {
         "[gMASK]<sop>Yes.",
         "Yes.[e~[",
         "Yes.<seed:eos>",
+        // Functionary says first whom it writes to.
+        "all\nYes.",
+        "all\nYes.<|eot_id|>",
+        ">>>all\nYes.",
+        "all\n<|content|>Yes.<|stop|>",
+        "<|from|>assistant\n<|recipient|>all\n<|content|>Yes.<|stop|>",
     ] {
         check(text, &[], json!([]), Some("Yes."));
+    }
+    for text in
+        ["all\n", "all", "all of it", "All\nof it", "Well,\nall\nof it", ">>> all\n", "<from>me</from>"]
+    {
+        check(text, &[], json!([]), Some(text));
     }
     // In code they are said, not meant.
     let code = "It ends with `<|im_end|>`.\n```\n<|im_start|>user\n```";

@@ -134,6 +134,8 @@ fn tags_that_are_missing_or_too_many() {
         "functions.save:0{\"text\": \"tea\"}".to_owned(),
         "save<|tool_call_argument_begin|>{\"text\": \"tea\"}".to_owned(),
         "save[ARGS]{\"text\": \"tea\"}".to_owned(),
+        "save\n<|content|>{\"text\": \"tea\"}".to_owned(),
+        "<|from|>assistant\n<|recipient|>save\n<|content|>{\"text\": \"tea\"}<|stop|>".to_owned(),
         "<|tool_call>call:save{text='tea'}<tool_call|>".to_owned(),
         "<|tool_call>save{text:<|\"|>tea<|\"|>}<tool_call|>".to_owned(),
         "<|tool_call>call:save{text:<|\"|>tea<|\"|>}".to_owned(),
@@ -326,13 +328,21 @@ fn numbers_that_no_number_holds() {
         ("1e999", json!("1e999")),
         ("-1e999", json!("-1e999")),
         ("123456789012345678901234567890", json!("123456789012345678901234567890")),
+        ("NaN", json!("NaN")),
+        ("Infinity", json!("Infinity")),
+        ("-Infinity", json!("-Infinity")),
+        ("[nan, 1, -inf]", json!(["nan", 1, "-inf"])),
     ] {
         let found = check(&call(number), &[], json!([["set", {"n": expected}]]), None);
         assert!(found.repairs.iter().any(|repair| repair.kind == RepairKind::NumberOutOfRange), "{number}");
     }
-    for (number, expected) in
-        [("18446744073709551615", json!(u64::MAX)), ("1e300", json!(1e300)), ("-0.5", json!(-0.5))]
-    {
+    for (number, expected) in [
+        ("18446744073709551615", json!(u64::MAX)),
+        ("1e300", json!(1e300)),
+        ("-0.5", json!(-0.5)),
+        ("\"NaN\"", json!("NaN")),
+        ("null", json!(null)),
+    ] {
         assert!(
             check(&call(number), &[], json!([["set", {"n": expected}]]), None).repairs.is_empty(),
             "{number}"
