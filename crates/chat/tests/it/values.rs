@@ -226,6 +226,39 @@ fn arguments_may_be_the_text_of_a_string() {
 }
 
 #[test]
+fn character_data_is_unwrapped_where_it_is_all() {
+    for (written, meant) in [
+        ("<![CDATA[tea]]>", "tea"),
+        ("\n<![CDATA[<b>tea</b>]]>\n", "<b>tea</b>"),
+        ("<![CDATA[it ]]> closes]]>", "it ]]> closes"),
+        ("<![CDATA[<![CDATA[tea]]>]]>", "<![CDATA[tea]]>"),
+        ("green <![CDATA[tea]]>", "green <![CDATA[tea]]>"),
+        ("<![CDATA[tea]]> is hot", "<![CDATA[tea]]> is hot"),
+        ("<x><![CDATA[tea]]></x>", "<x><![CDATA[tea]]></x>"),
+        ("<![CDATA[tea]]></x> is hot", "<![CDATA[tea]]></x> is hot"),
+        ("<![CDATA[tea]]><![CDATA[pot]]>", "<![CDATA[tea]]><![CDATA[pot]]>"),
+        ("<![CDATA[tea]]> and <![CDATA[pot]]>", "<![CDATA[tea]]> and <![CDATA[pot]]>"),
+    ] {
+        let expected = json!([["save", {"text": meant}]]);
+        check(
+            &format!("<function=save>\n<parameter=text>{written}</parameter>\n</function>"),
+            &tools(),
+            expected.clone(),
+            None,
+        );
+        check(
+            &format!("<invoke name=\"save\"><parameter name=\"text\">{written}</parameter></invoke>"),
+            &tools(),
+            expected,
+            None,
+        );
+    }
+    let open = "<function=save>\n<parameter=text><![CDATA[tea]]>\n</function>";
+    let found = check(open, &tools(), json!([["save", {"text": "tea"}]]), None);
+    assert_eq!(found.repairs.first().map(|repair| repair.kind), Some(RepairKind::MissingClosingTag));
+}
+
+#[test]
 fn names_mean_the_tools_that_are_offered() {
     let tools = |names: &[&str]| -> Vec<ToolSpec> {
         names.iter().map(|name| ToolSpec::new(name, "", json!({})).unwrap()).collect()
