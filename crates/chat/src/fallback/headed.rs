@@ -20,7 +20,10 @@ pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mu
     }
     if around.takes_python {
         let mut python = *cursor;
-        if let Some((mut calls, mut repairs)) = pythonic::sequence(&mut python) {
+        let modules = pythonic::preamble(&mut python);
+        let found = pythonic::sequence(&mut python);
+        if let Some((mut calls, mut repairs)) = found.filter(|(calls, _)| are_tools(calls, &modules, around))
+        {
             *cursor = python;
             payload.repairs.append(&mut repairs);
             for call in &mut calls {
@@ -29,7 +32,7 @@ pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mu
             return add(payload, calls, Pattern::Pythonic);
         }
     }
-    if !around.takes_names {
+    if !around.takes_names || cursor.sees("#") {
         return None;
     }
     let start = cursor.place();
@@ -86,6 +89,14 @@ pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mu
         return None;
     }
     add(payload, vec![ToolCall::new(name, Map::new())], Pattern::Pairs)
+}
+
+/// Whether no call is one of a module that the program imports; an offered tool may be in one.
+fn are_tools(calls: &[ToolCall], modules: &[&str], around: Around<'_>) -> bool {
+    calls.iter().all(|call| {
+        let is_of = |module: &&str| call.name.strip_prefix(*module).is_some_and(|rest| rest.starts_with('.'));
+        !modules.iter().any(is_of) || names::tool(around.tools, &call.name).is_some()
+    })
 }
 
 /// `<|python_tag|>f.call(…)` calls `f`.

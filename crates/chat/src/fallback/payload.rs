@@ -88,6 +88,7 @@ fn one(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload) -
         Some('<') => tagged(cursor, around, payload),
         Some(_) if tag::follows_noise(cursor) => tagged(cursor, around, payload),
         Some('`') => fenced(cursor, around, payload),
+        Some('#') if around.takes_python => headed::call(cursor, around, payload),
         Some(c) if c.is_alphabetic() || matches!(c, '_' | ':') => headed::call(cursor, around, payload),
         _ => None,
     };

@@ -161,6 +161,11 @@ fn tags_that_are_missing_or_too_many() {
         "<tool_call>\n<function>save</function>\n{\"text\": \"tea\"}\n</tool_call>".to_owned(),
         "```tool_code\nprint(save(text=\"tea\"))\n```".to_owned(),
         "```tool_code\nanswer = save(text=\"tea\")\nprint(answer)\n```".to_owned(),
+        "```tool_code\nimport json\nsave(text=\"tea\")\n```".to_owned(),
+        "```tool_code\n# Saves it.\nprint(save(text=\"tea\"))\n```".to_owned(),
+        "```tool_code\nfrom api import save, clock\n\n# Now.\nsave(text=\"tea\")  # Saved.\n# Done.\n```".to_owned(),
+        "```tool_code\nimport kitchen.api as api, os\napi.save(text=\"tea\")\n```".to_owned(),
+        "<tool_code>\nimport json\nprint(save(text=\"tea\"))\n</tool_code>".to_owned(),
     ] {
         check(&text, &tools(), tea.clone(), None);
     }
@@ -178,6 +183,19 @@ fn tags_that_are_missing_or_too_many() {
         "I save it. functions.save:0<|tool_call_argument_begin|>{\"text\": \"tea\"}<|tool_call_end|> Done.";
     check(token, &tools(), tea.clone(), Some("I save it.  Done."));
     check("save[ARGS]{\"text\": \"tea\"}\nDone.", &[], tea, Some("Done."));
+    // A program that does other things is dropped whole.
+    for text in [
+        "```tool_code\nimport os\nos.remove(path=\"tea\")\n```",
+        "```tool_code\nimport json\n```",
+        "```tool_code\n# Nothing to do.\n```",
+        "```tool_code\nfor name in names:\n    save(text=name)\n```",
+    ] {
+        assert_eq!(check(text, &tools(), json!([]), None).dropped.len(), 1, "{text}");
+    }
+    let heading = "<tool_call>\n# save\n{\"text\": \"tea\"}\n</tool_call>";
+    assert_eq!(check(heading, &tools(), json!([]), None).dropped.len(), 1);
+    let python = "```python\nimport json\nsave(text=\"tea\")\n```";
+    check(python, &tools(), json!([]), Some(python));
     // Nothing of this is a call where the tool, or a parameter, is not offered.
     for text in [
         "[save(text=\"te\" + \"a\")]",
