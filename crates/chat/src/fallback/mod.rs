@@ -14,6 +14,7 @@
 //! assert_eq!(extract(prose).content.as_deref(), Some(prose));
 //! ```
 
+mod answer;
 mod bare;
 mod calls;
 mod code;
@@ -21,6 +22,7 @@ mod delimited;
 pub(crate) mod gemma;
 mod harmony;
 mod headed;
+mod html;
 pub(crate) mod json;
 mod kimi;
 mod marks;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a thought is told as it arrives; only what may be its end, or a call that ends the text, is waited for.
 
+use super::html::Quote;
 use super::scan::{Found, Item, Kind, Mode, Scan, after_blanks, tagged};
 use super::source::{Cursor, Source};
 use super::tag::Tag;
@@ -62,6 +63,7 @@ impl Scan {
             return true;
         }
         (self.has_reasoned, self.has_spoken) = (true, false);
+        self.quote = Quote::default();
         source.set_reasoned(true);
         let closing = self.at;
         // What looked like calls was thought; marks are no more a part of it than of anything else.
@@ -199,7 +201,7 @@ impl Scan {
             Some(opened) if !is_own && *opened > 0 => *opened -= 1,
             _ if tag.is_closing
                 && (is_own || word.is_some())
-                && !is_spoken_of(*cursor, after)
+                && !quoted::is_spoken_of(*cursor, after)
                 && !code::holds(*cursor, after, &[]) =>
             {
                 *cursor = after;
@@ -209,11 +211,6 @@ impl Scan {
         }
         false
     }
-}
-
-/// Whether words of a sentence go on around a closing tag.
-fn is_spoken_of(cursor: Cursor<'_, '_>, after: Cursor<'_, '_>) -> bool {
-    cursor.line_so_far().ends_with(char::is_whitespace) && quoted::is_within_sentence(cursor, after)
 }
 
 /// The marks of one family, which no prose holds.
@@ -256,7 +253,7 @@ pub(crate) fn found(
     let end = after.place();
     if tag.is_closing {
         let is_quoted = || cursor.source().has_reasoned() && quoted::is_in_quotes(cursor, after);
-        let is_spoken_of = !tag.is_special && (is_spoken_of(cursor, after) || is_quoted());
+        let is_spoken_of = !tag.is_special && (quoted::is_spoken_of(cursor, after) || is_quoted());
         return Some(if is_spoken_of { Found::Skip(end) } else { Found::Reasoned(end) });
     }
     if !tag.is_special && !cursor.begins_line() {
@@ -264,8 +261,9 @@ pub(crate) fn found(
         // In the middle of a line it opens something only if that ends on a later one, or behind other thoughts.
         let Some(closed) = after.find(&closing) else { return Some(Found::Skip(end)) };
         let behind = cursor.moved_to(closed + closing.len());
-        let is_again =
-            source.has_reasoned() && !is_spoken_of(cursor, behind) && !quoted::is_in_quotes(cursor, behind);
+        let is_again = source.has_reasoned()
+            && !quoted::is_spoken_of(cursor, behind)
+            && !quoted::is_in_quotes(cursor, behind);
         if !is_again && !source.slice(end, closed).contains('\n') {
             return Some(Found::Skip(behind.place()));
         }

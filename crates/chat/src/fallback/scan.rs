@@ -7,7 +7,7 @@ use super::reasoning::{self, Closing};
 use super::repair::Repair;
 use super::source::{Cursor, Source};
 use super::tag::Tag;
-use super::{Pattern, Span, bare, harmony, headed, kimi, marks, mistral, names, quoted};
+use super::{Pattern, Span, bare, harmony, headed, html, kimi, marks, mistral, names, quoted};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -97,7 +97,9 @@ pub(crate) struct Scan {
     /// Where the last part ended that is no content.
     edge: usize,
     /// What closes the tag that the answer was opened by.
-    wrapper: Option<&'static str>,
+    pub(super) wrapper: Option<&'static str>,
+    /// The element of HTML that is open around what is read, if it quotes what it holds.
+    pub(super) quote: html::Quote,
 }
 
 impl Scan {
@@ -138,15 +140,26 @@ impl Scan {
         if self.at >= source.len() {
             return false;
         }
+        let wrapper = self.wrapper;
         let found = self.answer_tag(cursor).unwrap_or_else(|| match found_at(cursor, tools) {
             Found::Text => self.whole_answer(cursor).unwrap_or(Found::Text),
             found => found,
         });
+        let found = match found {
+            Found::Item(item) if item.kind == Kind::Calls => self.quote.or_call(source, item),
+            found => found,
+        };
         if source.looked_past() {
+            self.wrapper = wrapper;
             return true;
         }
         match found {
             Found::Text => {
+                let quote = self.quote.behind(cursor);
+                if source.looked_past() {
+                    return true;
+                }
+                self.quote = quote;
                 let next = cursor.peek();
                 self.has_spoken |= next.is_some_and(|c| !c.is_whitespace());
                 self.at += next.map_or(1, char::len_utf8);
@@ -163,6 +176,7 @@ impl Scan {
                     item.span.end = after_blanks(source.at(item.span.end));
                 }
                 if source.looked_past() {
+                    self.wrapper = wrapper;
                     return true;
                 }
                 self.push(item, source, tools);
@@ -181,35 +195,6 @@ impl Scan {
             Found::Reasoned(end) => return self.reasoned(end, source, tools),
         }
         false
-    }
-
-    /// The tag around an answer that follows reasoning, or its end.
-    fn answer_tag(&mut self, cursor: Cursor<'_, '_>) -> Option<Found> {
-        let mut at = cursor;
-        if self.wrapper.is_some_and(|closing| at.eat(closing)) {
-            self.wrapper = None;
-        } else if self.has_reasoned && !self.has_spoken && at.eat("<response>") {
-            self.wrapper = Some("</response>");
-        } else {
-            return None;
-        }
-        Some(Found::Item(Item::mark(cursor.place(), at.place())))
-    }
-
-    /// The tag that opens an answer and is closed where the text ends: it wraps all of it.
-    fn whole_answer(&mut self, cursor: Cursor<'_, '_>) -> Option<Found> {
-        let tags = [("<answer>", "</answer>"), ("<response>", "</response>")];
-        let mut at = cursor;
-        let (_, closing) = tags.into_iter().find(|(opening, _)| !self.has_spoken && at.eat(opening))?;
-        let mut rest = at;
-        rest.take_until(closing)?;
-        let mut rest = rest.moved_to(marks::after_end_of_turn(rest));
-        rest.skip_blank();
-        if !rest.is_end() || rest.source().looked_past() {
-            return None;
-        }
-        self.wrapper = Some(closing);
-        Some(Found::Item(Item::mark(cursor.place(), at.place())))
     }
 
     pub(super) fn push(&mut self, item: Item, source: &Source<'_>, tools: &[ToolSpec]) {

@@ -130,6 +130,13 @@ fn a_tag_around_the_whole_answer_goes() {
     ] {
         check(text, &[], json!([]), Some("Yes."));
     }
+    for empty in [
+        "<answer></answer>",
+        "<think></think><response></response>",
+        "<think></think><response>\n</response>",
+    ] {
+        check(empty, &[], json!([]), None);
+    }
     let call = "<answer><tool_call>{\"name\": \"clock\", \"arguments\": {}}</tool_call></answer>";
     check(call, &[], json!([["clock", {}]]), None);
     for text in [
