@@ -36,6 +36,36 @@ pub(crate) struct End {
     pub(crate) is_closed: bool,
 }
 
+/// Tags of calls, whose closings models slip into the end of a value.
+const FOREIGN: [&str; 8] =
+    ["arg_key", "arg_value", "parameter", "param", "argument", "invoke", "function", "tool_call"];
+/// Tags at the end of a value that are taken off.
+const STRAYS: usize = 4;
+
+/// A value without closing tags of other parts of a call at its very end: those that follow its text without a blank, and that
+/// it has not opened itself. `own` is its own closing tag.
+pub(crate) fn without_stray<'a>(value: &'a str, own: &str) -> &'a str {
+    let mut value = value;
+    for taken in 0..STRAYS {
+        // Behind its own closing another one stands: neither is a part of the text.
+        match stray(value, if taken == 0 { own } else { "" }) {
+            Some(before) => value = before,
+            None => break,
+        }
+    }
+    value
+}
+
+/// What stands before a stray closing tag at the end of a value.
+fn stray<'a>(value: &'a str, own: &str) -> Option<&'a str> {
+    let written = value.trim_end();
+    let (before, tag) = written.split_at_checked(written.rfind("</").filter(|_| written.ends_with('>'))?)?;
+    let name = tag.get(2..tag.len() - 1).filter(|name| FOREIGN.contains(name) && tag != own)?;
+    let is_glued = before.ends_with(|c: char| !c.is_whitespace() && !"`\"'([{<".contains(c));
+    let is_opened = before.split('<').skip(1).any(|rest| rest.starts_with(name));
+    (is_glued && !is_opened).then_some(before)
+}
+
 /// What a tag is to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {

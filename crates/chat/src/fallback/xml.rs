@@ -297,12 +297,19 @@ fn taken<'a>(
     if !is_text && raw.contains(closing) {
         return None;
     }
+    let start = cursor.place();
     *cursor = cursor.moved_to(end.next);
-    if end.is_closed {
-        return Some(raw);
+    let raw = if end.is_closed {
+        raw
+    } else {
+        repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: end.value });
+        raw.trim_end()
+    };
+    let inner = delimited::without_stray(raw, closing);
+    if inner.len() < raw.len() {
+        repairs.push(Repair { kind: RepairKind::WrongClosingTag, offset: start + inner.len() });
     }
-    repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: end.value });
-    Some(raw.trim_end())
+    Some(inner)
 }
 
 /// The text up to the closing of a parameter's tag; without one, up to the next parameter or the end of the call.

@@ -244,6 +244,40 @@ fn arguments_may_be_the_text_of_a_string() {
 }
 
 #[test]
+fn a_stray_closing_at_the_end_of_a_value_goes() {
+    let closings = ["</arg_key>", "</arg_value>", "</parameter>", "</tool_call>", "</arg_key></invoke>"];
+    for (name, way) in WAYS.into_iter().take(3) {
+        for closing in closings {
+            let own = if name == "pairs" { "</arg_value>" } else { "</parameter>" };
+            if closing == own {
+                continue;
+            }
+            let text = way(&format!("Oslo{closing}"));
+            let found = check(&text, &tools(), json!([["save", {"text": "Oslo", "file": "x.md"}]]), None);
+            assert!(found.repairs.iter().any(|repair| repair.kind == RepairKind::WrongClosingTag), "{text}");
+        }
+        // What the value opened, speaks of, or holds before its end is its own, as is all of HTML.
+        for text in [
+            "<arg_key>Oslo</arg_key>",
+            "It ends with </arg_key>",
+            "`</arg_key>",
+            "</arg_key>",
+            "</arg_key> Oslo",
+            "<b>Oslo</b>",
+            "Oslo</td>",
+        ] {
+            check(&way(text), &tools(), json!([["save", {"text": text, "file": "x.md"}]]), None);
+        }
+    }
+    let both = "<function=save>\n<parameter=text>\nOslo</parameter></arg_value>\n</function>";
+    check(both, &tools(), json!([["save", {"text": "Oslo"}]]), None);
+    let schema = json!({"properties": {"n": {"type": "integer"}}});
+    let set = ToolSpec::new("set", "", schema).unwrap();
+    let text = "<tool_call>set\n<arg_key>n</arg_key>\n<arg_value>5</arg_key>\n</arg_value>\n</tool_call>";
+    check(text, &[set], json!([["set", {"n": 5}]]), None);
+}
+
+#[test]
 fn character_data_is_unwrapped_where_it_is_all() {
     for (written, meant) in [
         ("<![CDATA[tea]]>", "tea"),
