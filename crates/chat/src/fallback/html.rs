@@ -25,13 +25,14 @@ pub(super) struct Quote(Option<usize>);
 impl Quote {
     /// What is open behind the mark here, which is text.
     pub(super) fn behind(self, cursor: Cursor<'_, '_>) -> Self {
-        Self(match self.0 {
-            Some(open) => {
+        match (cursor.peek(), self.0) {
+            (Some('<'), None) => Self(ELEMENTS.iter().position(|(opening, _)| opens(cursor, opening))),
+            (Some('<' | '>'), Some(open)) => {
                 let closes = ELEMENTS.get(open).is_some_and(|(_, closing)| closes(cursor, closing));
-                self.0.filter(|_| !closes)
+                Self(self.0.filter(|_| !closes))
             }
-            None => ELEMENTS.iter().position(|(opening, _)| opens(cursor, opening)),
-        })
+            _ => self,
+        }
     }
 
     /// The calls of an item, or text where the element around them is closed behind them.
