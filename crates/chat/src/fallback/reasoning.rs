@@ -91,9 +91,14 @@ impl Scan {
                 break false;
             }
             source.reset();
+            let inner_thoughts = self.inner_thoughts;
             match self.reasoning_step(source, tools, closing, &closings) {
                 Step::On => {}
-                Step::Held => break true,
+                Step::Held => {
+                    // What is held is read again.
+                    self.inner_thoughts = inner_thoughts;
+                    break true;
+                }
                 Step::Mark(end) => {
                     self.thought(start, source, tools);
                     self.push(Item::mark(self.at, end), source, tools);
@@ -193,17 +198,16 @@ impl Scan {
         else {
             return false;
         };
+        if code::holds(*cursor, after, &[]) {
+            return false;
+        }
         let is_own = mark.and_then(|mark| mark.strip_prefix("</")?.strip_suffix('>')) == Some(tag.name);
         let word = WORDS.iter().position(|word| *word == tag.name);
         let inner = word.and_then(|word| self.inner_thoughts.get_mut(word));
         match inner {
             Some(opened) if !is_own && !tag.is_closing => *opened += 1,
             Some(opened) if !is_own && *opened > 0 => *opened -= 1,
-            _ if tag.is_closing
-                && (is_own || word.is_some())
-                && !quoted::is_spoken_of(*cursor, after)
-                && !code::holds(*cursor, after, &[]) =>
-            {
+            _ if tag.is_closing && (is_own || word.is_some()) && !quoted::is_spoken_of(*cursor, after) => {
                 *cursor = after;
                 return true;
             }

@@ -36,6 +36,8 @@ fn thoughts_are_apart() {
         ("Hm.◁/think▷Yes.", Some("Hm."), Some("Yes.")),
         // What the reasoning has opened itself, or speaks of, ends it not.
         ("<think><reasoning>Hm.</reasoning></think>Yes.", Some("<reasoning>Hm.</reasoning>"), Some("Yes.")),
+        ("<think>It is `<thinking>`.</thinking>Yes.", Some("It is `<thinking>`."), Some("Yes.")),
+        ("<thinking><think>Hm.</think>So.</thinking>Yes.", Some("<think>Hm.</think>So."), Some("Yes.")),
         ("<think>A </thinking> is odd.</think>Yes.", Some("A </thinking> is odd."), Some("Yes.")),
         ("<think>Hm.</i>So.</think>Yes.", Some("Hm.</i>So."), Some("Yes.")),
         ("[THINK]Hm.[/THINK]Yes.", Some("Hm."), Some("Yes.")),

@@ -75,6 +75,7 @@ pub(crate) static PIECES: LazyLock<Vec<String>> = LazyLock::new(|| {
         "{\"name\": \"f\", \"arguments\": {\"s\": 1}}",
         "None",
         "text ",
+        "<thinking>",
         "</thinking>",
         "</think >",
         "◁think▷",
