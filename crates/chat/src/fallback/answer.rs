@@ -1,10 +1,24 @@
-//! The tag that a model writes around its answer, which is no part of it.
+//! What a model writes before or around its answer, which is no part of it.
 
-use super::marks;
 use super::scan::{Found, Item, Scan};
 use super::source::Cursor;
+use super::{bare, marks, mistral};
+use crate::spec::ToolSpec;
 
 impl Scan {
+    /// What only begins an answer, where nothing was said yet: a call whose first token was lost, or whom it is for.
+    pub(super) fn opening(&self, cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+        let mut at = cursor;
+        if self.has_spoken {
+            return Found::Text;
+        }
+        at.skip_blank();
+        match mistral::unmarked(at, tools) {
+            Some(item) => Found::Item(item),
+            None => bare::for_all(at),
+        }
+    }
+
     /// The tag around an answer that follows reasoning, or its end.
     pub(super) fn answer_tag(&mut self, cursor: Cursor<'_, '_>) -> Option<Found> {
         let mut at = cursor;

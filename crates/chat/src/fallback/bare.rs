@@ -9,7 +9,7 @@ use super::payload;
 use super::scan::{Found, Item};
 use super::source::{Cursor, Source};
 use super::{Pattern, Span};
-use super::{gemma, kimi, mistral, pythonic, xml};
+use super::{gemma, kimi, pythonic, xml};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -102,7 +102,7 @@ pub(crate) fn functools(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
 /// What Functionary writes before what is meant for everyone, and not for a tool.
 const ALL: &str = "all\n";
 
-/// `all` on the first line of a text, with more behind it.
+/// `all` on the first line of an answer, with more behind it.
 pub(crate) fn for_all(cursor: Cursor<'_, '_>) -> Found {
     let mut at = cursor;
     if !at.eat(ALL) {
@@ -158,7 +158,7 @@ pub(crate) fn may_open_text(source: &Source<'_>) -> bool {
 
 /// A text that is a tool's name, a line break and an object, and nothing else, or several of them with `>>>` between.
 pub(crate) fn named_at_start(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
-    if let Some(item) = mistral::unmarked(cursor, tools).or_else(|| kimi::headed_by_name(cursor)) {
+    if let Some(item) = kimi::headed_by_name(cursor) {
         return Some(item);
     }
     let Some(mut item) = named(cursor.place(), cursor, tools) else { return python_alone(cursor, tools) };

@@ -43,7 +43,7 @@ pub(crate) fn found(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     Found::Item(Item::calls(span, calls, Some(Pattern::Mistral), repairs))
 }
 
-/// `f[ARGS]{…}` at the start of a text, whose first token was lost.
+/// `f[ARGS]{…}` at the start of an answer, whose first token was lost.
 pub(crate) fn unmarked(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
     let mut at = cursor;
     identifier(&mut at)?;

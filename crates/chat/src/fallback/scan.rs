@@ -131,20 +131,26 @@ impl Scan {
     /// Reads on to the next mark and past it; whether it must wait for more.
     fn text(&mut self, source: &Source<'_>, tools: &[ToolSpec]) -> bool {
         let mut cursor = source.at(self.at);
-        if self.at > 0 || !bare::may_open_text(source) {
-            let text = cursor.take_while(|c| !is_mark(c) && (tools.is_empty() || c != '\n'));
-            self.has_spoken = self.has_spoken || !text.trim_start().is_empty();
-            self.at = cursor.place();
-            source.reset();
-        }
-        if self.at >= source.len() {
-            return false;
-        }
         let wrapper = self.wrapper;
-        let found = self.answer_tag(cursor).unwrap_or_else(|| match found_at(cursor, tools) {
-            Found::Text => self.whole_answer(cursor).unwrap_or(Found::Text),
+        let found = match self.opening(cursor, tools) {
+            _ if source.looked_past() => return true,
+            Found::Text => {
+                if self.at > 0 || !bare::may_open_text(source) {
+                    let text = cursor.take_while(|c| !is_mark(c) && (tools.is_empty() || c != '\n'));
+                    self.has_spoken = self.has_spoken || !text.trim_start().is_empty();
+                    self.at = cursor.place();
+                    source.reset();
+                }
+                if self.at >= source.len() {
+                    return false;
+                }
+                self.answer_tag(cursor).unwrap_or_else(|| match found_at(cursor, tools) {
+                    Found::Text => self.whole_answer(cursor).unwrap_or(Found::Text),
+                    found => found,
+                })
+            }
             found => found,
-        });
+        };
         let found = match found {
             Found::Item(item) if item.kind == Kind::Calls => self.quote.or_call(source, item),
             found => found,
@@ -256,10 +262,9 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         if let Some(item) = bare::named_at_start(cursor, tools) {
             return Found::Item(item);
         }
-        for found in [harmony::opened(cursor, tools), bare::for_all(cursor)] {
-            if !matches!(found, Found::Text) {
-                return found;
-            }
+        match harmony::opened(cursor, tools) {
+            Found::Text => {}
+            found => return found,
         }
     }
     let found = match mark {

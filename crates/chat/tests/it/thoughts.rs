@@ -210,6 +210,7 @@ fn control_tokens_go() {
         "all\nYes.<|eot_id|>",
         ">>>all\nYes.",
         "all\n<|content|>Yes.<|stop|>",
+        "<think>Hm.</think>\nall\nYes.",
         "<|from|>assistant\n<|recipient|>all\n<|content|>Yes.<|stop|>",
     ] {
         check(text, &[], json!([]), Some("Yes."));

@@ -182,7 +182,8 @@ fn tags_that_are_missing_or_too_many() {
     let token =
         "I save it. functions.save:0<|tool_call_argument_begin|>{\"text\": \"tea\"}<|tool_call_end|> Done.";
     check(token, &tools(), tea.clone(), Some("I save it.  Done."));
-    check("save[ARGS]{\"text\": \"tea\"}\nDone.", &[], tea, Some("Done."));
+    check("save[ARGS]{\"text\": \"tea\"}\nDone.", &[], tea.clone(), Some("Done."));
+    check("<think>Hm.</think>\nsave[ARGS]{\"text\": \"tea\"}", &[], tea, None);
     // A program that does other things is dropped whole.
     for text in [
         "```tool_code\nimport os\nos.remove(path=\"tea\")\n```",
