@@ -42,7 +42,7 @@ pub enum Event {
 impl Event {
     /// A call that is known only now that it is done.
     pub(crate) fn whole_call(call: ToolCall) -> [Self; 3] {
-        let arguments = serde_json::Value::Object(call.arguments.clone()).to_string();
+        let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
         [Self::CallStarted(call.name.clone()), Self::Arguments(arguments), Self::Call(call)]
     }
 }

@@ -9,7 +9,7 @@ use super::payload;
 use super::scan::{Found, Item};
 use super::source::{Cursor, Source};
 use super::{Pattern, Span};
-use super::{gemma, pythonic, xml};
+use super::{gemma, kimi, pythonic, xml};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -46,7 +46,7 @@ fn json(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     if reader.was_cut() && !end.is_end() {
         return Found::Text;
     }
-    let Some(calls) = calls::calls_of(&value, Known { tools, is_marked: false }) else {
+    let Some(calls) = calls::calls_of(value, Known { tools, is_marked: false }) else {
         return if reader.repairs.is_empty() { Found::Skip(end.place()) } else { Found::Text };
     };
     let mut after = end;
@@ -99,11 +99,37 @@ pub(crate) fn functools(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     }
 }
 
+/// What Functionary writes before what is meant for everyone, and not for a tool.
+const ALL: &str = "all\n";
+
+/// `all` on the first line of an answer, with more behind it.
+pub(crate) fn for_all(cursor: Cursor<'_, '_>) -> Found {
+    let mut at = cursor;
+    if !at.eat(ALL) {
+        return Found::Text;
+    }
+    let mut rest = at;
+    rest.skip_blank();
+    if rest.is_end() { Found::Text } else { Found::Item(Item::mark(cursor.place(), at.place())) }
+}
+
+/// `<|recipient|>f\n<|content|>{…}`, and `<|recipient|>all\n`.
+pub(crate) fn recipient(start: usize, cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
+    let mut at = cursor;
+    if at.eat(ALL) {
+        return Found::Item(Item::mark(start, at.place()));
+    }
+    named(start, at, tools).map_or(Found::Text, Found::Item)
+}
+
 /// `>>>f\n{…}`.
 pub(crate) fn functionary(cursor: Cursor<'_, '_>) -> Found {
     let mut at = cursor;
     if !at.eat(">>>") {
         return Found::Text;
+    }
+    if at.eat(ALL) {
+        return Found::Item(Item::mark(cursor.place(), at.place()));
     }
     named(cursor.place(), at, &[]).or_else(|| code(cursor.place(), at)).map_or(Found::Text, Found::Item)
 }
@@ -132,6 +158,9 @@ pub(crate) fn may_open_text(source: &Source<'_>) -> bool {
 
 /// A text that is a tool's name, a line break and an object, and nothing else, or several of them with `>>>` between.
 pub(crate) fn named_at_start(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
+    if let Some(item) = kimi::headed_by_name(cursor) {
+        return Some(item);
+    }
     let Some(mut item) = named(cursor.place(), cursor, tools) else { return python_alone(cursor, tools) };
     let mut after = cursor.moved_to(item.span.end);
     after.skip_blank();
@@ -169,7 +198,7 @@ pub(crate) fn named_on_a_line(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Fou
     let mut at = cursor;
     at.next();
     at.take_while(|c| c == ' ' || c == '\t');
-    match named(at.place(), at, tools) {
+    match kimi::headed_by_name(at).or_else(|| named(at.place(), at, tools)) {
         Some(item) if item.calls.iter().all(|call| names::tool(tools, &call.name).is_some()) => {
             Found::Item(item)
         }
@@ -181,7 +210,7 @@ fn named(start: usize, cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Ite
     let mut at = cursor;
     let mut repairs = Vec::new();
     if at.sees("call:") {
-        let call = gemma::call(&mut at, &mut repairs).filter(|_| at.ends_line())?;
+        let call = gemma::call(&mut at, tools, &mut repairs).filter(|_| at.ends_line())?;
         let span = Span { start, end: at.place() };
         return Some(Item::calls(span, vec![call], Some(Pattern::Gemma), repairs));
     }
@@ -200,6 +229,7 @@ fn named(start: usize, cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Ite
     if !at.eat("\n") || (is_action && !at.eat("Action Input:")) {
         return None;
     }
+    at.eat("<|content|>");
     let arguments = payload::object(&mut at, &mut repairs)?;
     let call = ToolCall::new(name, arguments);
     let span = Span { start, end: at.place() };

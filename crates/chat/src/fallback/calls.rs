@@ -53,13 +53,9 @@ pub(crate) struct Known<'t> {
 }
 
 /// The calls that a value is; `None` if it, or any part of it, is something else.
-pub(crate) fn calls_of(value: &Value, known: Known<'_>) -> Option<Vec<ToolCall>> {
+pub(crate) fn calls_of(value: Value, known: Known<'_>) -> Option<Vec<ToolCall>> {
     match value {
-        Value::Array(items) if !items.is_empty() => {
-            let calls: Option<Vec<Vec<ToolCall>>> =
-                items.iter().map(|item| of_object(item.as_object()?, known)).collect();
-            Some(calls?.into_iter().flatten().collect())
-        }
+        Value::Array(items) if !items.is_empty() => of_items(items, known),
         Value::Object(object) => of_object(object, known),
         _ => None,
     }
@@ -82,51 +78,70 @@ pub(crate) fn keyed_calls(value: &Value) -> Option<Vec<ToolCall>> {
         .collect()
 }
 
-fn of_object(object: &Map<String, Value>, known: Known<'_>) -> Option<Vec<ToolCall>> {
-    if let Some(call) = call_of(object, known) {
-        return Some(batch_in(&call, known).unwrap_or_else(|| vec![call]));
+/// The calls of a list, if each of its items is one.
+fn of_items(items: Vec<Value>, known: Known<'_>) -> Option<Vec<ToolCall>> {
+    let mut calls = Vec::with_capacity(items.len());
+    for item in items {
+        let Value::Object(object) = item else { return None };
+        calls.extend(of_object(object, known)?);
     }
-    let envelope = ENVELOPES.iter().find_map(|key| Some((*key, object.get(*key)?.as_object()?)));
-    if let Some((_, inner)) = envelope {
-        let call = call_of(inner, known)?;
-        let call = match id_of(object) {
-            Some(id) => call.with_id(id),
-            None => call,
-        };
-        return Some(batch_in(&call, known).unwrap_or_else(|| vec![call]));
+    Some(calls)
+}
+
+fn of_object(mut object: Map<String, Value>, known: Known<'_>) -> Option<Vec<ToolCall>> {
+    if let Some(call) = call_of(&mut object, known) {
+        return Some(batch_or(call, known));
     }
-    match BATCHES.iter().find_map(|key| object.get(*key)) {
+    let envelope = ENVELOPES.iter().find(|key| object.get(**key).is_some_and(Value::is_object));
+    if let Some(key) = envelope {
+        let call = call_of(object.get_mut(*key)?.as_object_mut()?, known)?;
+        return Some(batch_or(numbered(call, &object), known));
+    }
+    match BATCHES.iter().find_map(|key| object.swap_remove(*key)) {
         Some(batch) => calls_of(batch, known),
-        None => under_its_name(object, known).map(|call| vec![call]),
+        None => under_its_name(&object, known).map(|call| vec![call]),
     }
 }
 
-fn call_of(object: &Map<String, Value>, known: Known<'_>) -> Option<ToolCall> {
-    let (action, input) = (object.get(ACTION.0).and_then(Value::as_str), object.get(ACTION.1));
-    let named = NAMES.iter().find_map(|key| object.get(*key)?.as_str());
-    let name = named.or(action.filter(|_| input.is_some()))?.trim();
+/// The call that an object is. Its arguments are taken out of it where it is one.
+fn call_of(object: &mut Map<String, Value>, known: Known<'_>) -> Option<ToolCall> {
+    let name = name_in(object)?.trim();
     if name.is_empty() || name.len() > 256 {
         return None;
     }
-    let given = ARGUMENTS.iter().find_map(|key| Some((*key, object.get(*key)?)));
-    let arguments = match given.or(input.map(|input| (ACTION.1, input))) {
-        Some((key, Value::Object(arguments))) => {
-            if key != "arguments" && is_schema(arguments) {
-                return None;
-            }
-            arguments.clone()
-        }
-        Some((_, Value::String(text))) if text.trim().is_empty() => Map::new(),
-        Some((_, Value::String(text))) => typing::mended(text)?.as_object()?.clone(),
-        Some((_, Value::Null)) => Map::new(),
-        Some(_) => return None,
-        None => beside_the_name(object, names::tool(known.tools, name)?, known)?,
+    let given = ARGUMENTS.iter().chain([&ACTION.1]).find(|key| object.contains_key(**key));
+    let Some(key) = given else {
+        let arguments = beside_the_name(object, names::tool(known.tools, name)?, known)?;
+        return Some(numbered(headed::named_call(name, arguments, known.tools), object));
     };
-    let call = headed::named_call(name, arguments, known.tools);
-    Some(match id_of(object) {
+    let name = name.to_owned();
+    let arguments = match object.get_mut(*key)? {
+        Value::Object(arguments) if *key != "arguments" && is_schema(arguments) => return None,
+        Value::Object(arguments) => std::mem::take(arguments),
+        Value::String(text) if text.trim().is_empty() => Map::new(),
+        Value::String(text) => match typing::mended(text)? {
+            Value::Object(arguments) => arguments,
+            _ => return None,
+        },
+        Value::Null => Map::new(),
+        _ => return None,
+    };
+    Some(numbered(headed::named_call(&name, arguments, known.tools), object))
+}
+
+/// The name that an object of a call says.
+fn name_in(object: &Map<String, Value>) -> Option<&str> {
+    let named = NAMES.iter().find_map(|key| object.get(*key)?.as_str());
+    let action = || object.get(ACTION.0)?.as_str().filter(|_| object.contains_key(ACTION.1));
+    named.or_else(action)
+}
+
+/// The call under the id that its object says.
+fn numbered(call: ToolCall, object: &Map<String, Value>) -> ToolCall {
+    match id_of(object) {
         Some(id) => call.with_id(id),
         None => call,
-    })
+    }
 }
 
 /// The arguments of a call of an offered tool that stand beside its name, or none at all where the text is marked as a call.
@@ -160,6 +175,9 @@ fn under_its_name(object: &Map<String, Value>, known: Known<'_>) -> Option<ToolC
 }
 
 fn id_of(object: &Map<String, Value>) -> Option<String> {
+    if !object.keys().any(|key| key.ends_with("id")) {
+        return None;
+    }
     IDS.iter().find_map(|key| object.get(*key)?.as_str()).filter(|id| !id.is_empty()).map(str::to_owned)
 }
 
@@ -169,18 +187,15 @@ fn is_schema(arguments: &Map<String, Value>) -> bool {
         && arguments.get("properties").is_some_and(Value::is_object)
 }
 
-/// The calls inside a call of a made-up tool that makes several (`agent__batch`, `multi_tool_use.parallel`).
-fn batch_in(call: &ToolCall, known: Known<'_>) -> Option<Vec<ToolCall>> {
+/// The call, or the calls inside one of a made-up tool that makes several (`agent__batch`, `multi_tool_use.parallel`).
+fn batch_or(call: ToolCall, known: Known<'_>) -> Vec<ToolCall> {
     let stands_for_many = ["batch", "parallel", "multi_call"].iter().any(|word| call.name.ends_with(word));
-    if !stands_for_many || names::tool(known.tools, &call.name).is_some() {
-        return None;
-    }
-    let (key, inner) = call.arguments.iter().next().filter(|_| call.arguments.len() == 1)?;
-    if !BATCHES.contains(&key.as_str()) {
-        return None;
-    }
-    let items = inner.as_array().filter(|items| !items.is_empty())?;
-    let calls: Option<Vec<Vec<ToolCall>>> =
-        items.iter().map(|item| of_object(item.as_object()?, known)).collect();
-    Some(calls?.into_iter().flatten().collect())
+    let is_offered = || names::tool(known.tools, &call.name).is_some();
+    let inner = || {
+        let (key, inner) = call.arguments.iter().next().filter(|_| call.arguments.len() == 1)?;
+        inner.as_array().filter(|items| !items.is_empty() && BATCHES.contains(&key.as_str())).cloned()
+    };
+    let calls =
+        (stands_for_many && !is_offered()).then(inner).flatten().and_then(|items| of_items(items, known));
+    calls.unwrap_or_else(|| vec![call])
 }

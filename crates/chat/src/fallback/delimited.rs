@@ -4,6 +4,8 @@
 //! and of what wraps it, or the end of the text. One that text follows belongs to the value, as does one that closes what the
 //! value itself has opened. Invariant: a value is never cut at a tag behind which its own text goes on.
 
+use std::borrow::Cow;
+
 use super::payload;
 use super::source::Cursor;
 use super::tag::Tag;
@@ -34,6 +36,36 @@ pub(crate) struct End {
     pub(crate) is_closed: bool,
 }
 
+/// Tags of calls, whose closings models slip into the end of a value.
+const FOREIGN: [&str; 8] =
+    ["arg_key", "arg_value", "parameter", "param", "argument", "invoke", "function", "tool_call"];
+/// Tags at the end of a value that are taken off.
+const STRAYS: usize = 4;
+
+/// A value without closing tags of other parts of a call at its very end: those that follow its text without a blank, and that
+/// it has not opened itself. `own` is its own closing tag.
+pub(crate) fn without_stray<'a>(value: &'a str, own: &str) -> &'a str {
+    let mut value = value;
+    for taken in 0..STRAYS {
+        // Behind its own closing another one stands: neither is a part of the text.
+        match stray(value, if taken == 0 { own } else { "" }) {
+            Some(before) => value = before,
+            None => break,
+        }
+    }
+    value
+}
+
+/// What stands before a stray closing tag at the end of a value.
+fn stray<'a>(value: &'a str, own: &str) -> Option<&'a str> {
+    let written = value.trim_end();
+    let (before, tag) = written.split_at_checked(written.rfind("</").filter(|_| written.ends_with('>'))?)?;
+    let name = tag.get(2..tag.len() - 1).filter(|name| FOREIGN.contains(name) && tag != own)?;
+    let is_glued = before.ends_with(|c: char| !c.is_whitespace() && !"`\"'([{<".contains(c));
+    let is_opened = before.split('<').skip(1).any(|rest| rest.starts_with(name));
+    (is_glued && !is_opened).then_some(before)
+}
+
 /// What a tag is to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
@@ -61,17 +93,23 @@ pub(crate) fn end(cursor: Cursor<'_, '_>, tags: &Tags<'_>) -> Option<End> {
     first.take_while(|c| c == ' ' || c == '\r');
     let is_ever_closed = cursor.find(&format!("</{}>", tags.value)).is_some();
     let by_line = is_ever_closed && first.sees("\n");
-    let lines = by_line.then(|| search(cursor, tags, true, true)).flatten().filter(|end| end.is_closed);
-    let all = || search(cursor, tags, false, true).filter(|end| end.is_closed);
-    lines.or_else(|| is_ever_closed.then(all).flatten()).or_else(|| search(cursor, tags, false, false))
+    let look = |by_line, nests| search(cursor, tags, is_ever_closed, by_line, nests);
+    let lines = by_line.then(|| look(true, true)).flatten().filter(|end| end.is_closed);
+    let all = || look(false, true).filter(|end| end.is_closed);
+    lines.or_else(|| is_ever_closed.then(all).flatten()).or_else(|| look(false, false))
 }
 
 /// Looks for the end: by tags on lines of their own, or by all; with `nests`, any tag of a value opens something, else only
 /// that of a parameter the tool has.
-fn search(cursor: Cursor<'_, '_>, tags: &Tags<'_>, by_line: bool, nests: bool) -> Option<End> {
-    let mut open: Vec<String> = Vec::new();
+fn search(
+    cursor: Cursor<'_, '_>,
+    tags: &Tags<'_>,
+    is_ever_closed: bool,
+    by_line: bool,
+    nests: bool,
+) -> Option<End> {
+    let mut open: Vec<Cow<'_, str>> = Vec::new();
     let mut unclosed = None;
-    let is_ever_closed = cursor.find(&format!("</{}>", tags.value)).is_some();
     let mut at = cursor;
     while is_ever_closed || unclosed.is_none() {
         at.take_while(|c| c != '<');
@@ -193,8 +231,8 @@ impl Tags<'_> {
         }
         let closing = format!("</{}>", self.value);
         let Some(stray) = at.find(&closing) else { return true };
-        let opening = [format!("<{}", self.value), format!("<{}", self.next)];
-        if opening.iter().any(|opening| at.find(opening).is_some_and(|opened| opened < stray)) {
+        let opens_before = |name| at.find(&format!("<{name}")).is_some_and(|opened| opened < stray);
+        if opens_before(self.value) || (self.next != self.value && opens_before(self.next)) {
             return true;
         }
         let mut after = at.moved_to(stray + closing.len());

@@ -6,13 +6,13 @@ use super::payload::{Around, Payload, add, function, is_wrapper, object, skip};
 use super::repair::{Repair, RepairKind};
 use super::source::Cursor;
 use super::tag::Tag;
-use super::{Pattern, gemma, names, pythonic, xml};
+use super::{Pattern, gemma, names, pythonic, typing, xml};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
 /// A call that begins with its name.
 pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload) -> Option<()> {
-    if let Some(call) = gemma::call(cursor, &mut payload.repairs) {
+    if let Some(call) = gemma::call(cursor, around.tools, &mut payload.repairs) {
         return add(payload, vec![call], Pattern::Gemma);
     }
     if cursor.eat("call:") && !around.takes_python {
@@ -20,7 +20,10 @@ pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mu
     }
     if around.takes_python {
         let mut python = *cursor;
-        if let Some((mut calls, mut repairs)) = pythonic::sequence(&mut python) {
+        let modules = pythonic::preamble(&mut python);
+        let found = pythonic::sequence(&mut python);
+        if let Some((mut calls, mut repairs)) = found.filter(|(calls, _)| are_tools(calls, &modules, around))
+        {
             *cursor = python;
             payload.repairs.append(&mut repairs);
             for call in &mut calls {
@@ -29,7 +32,7 @@ pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mu
             return add(payload, calls, Pattern::Pythonic);
         }
     }
-    if !around.takes_names {
+    if !around.takes_names || cursor.sees("#") {
         return None;
     }
     let start = cursor.place();
@@ -65,7 +68,8 @@ pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mu
         let mut at = *cursor;
         let arguments = object(&mut at, &mut payload.repairs).or_else(|| {
             at = *cursor;
-            gemma::arguments(&mut at)
+            let schema = typing::parameters(names::tool(around.tools, name));
+            gemma::typed_arguments(&mut at, schema, &mut payload.repairs)
         })?;
         *cursor = at;
         return add(payload, vec![named_call(name, arguments, around.tools)], Pattern::NamedJson);
@@ -85,6 +89,14 @@ pub(crate) fn call(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mu
         return None;
     }
     add(payload, vec![ToolCall::new(name, Map::new())], Pattern::Pairs)
+}
+
+/// Whether no call is one of a module that the program imports; an offered tool may be in one.
+fn are_tools(calls: &[ToolCall], modules: &[&str], around: Around<'_>) -> bool {
+    calls.iter().all(|call| {
+        let is_of = |module: &&str| call.name.strip_prefix(*module).is_some_and(|rest| rest.starts_with('.'));
+        !modules.iter().any(is_of) || names::tool(around.tools, &call.name).is_some()
+    })
 }
 
 /// `<|python_tag|>f.call(…)` calls `f`.
@@ -113,7 +125,7 @@ fn eat_separator(cursor: &mut Cursor<'_, '_>) -> bool {
     let separates = Tag::read(&mut at).is_some_and(|tag| {
         tag.is_special
             && !tag.is_closing
-            && matches!(tag.plain().as_str(), "tool_sep" | "tool_call_argument_begin")
+            && matches!(tag.plain().as_ref(), "tool_sep" | "tool_call_argument_begin")
     });
     if separates {
         *cursor = at;

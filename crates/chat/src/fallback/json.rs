@@ -9,6 +9,8 @@ use super::source::Cursor;
 
 /// Nesting that is read; the bound serde_json puts on parsed text.
 const DEPTH: usize = 128;
+/// What is a number in Python and in JavaScript, and none in JSON.
+const NO_NUMBERS: [&str; 4] = ["NaN", "nan", "Infinity", "inf"];
 
 /// Whose way of writing values is no mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,9 +251,10 @@ impl<'s, 'a> Reader<'s, 'a> {
     fn number(&mut self, depth: usize) -> Option<Value> {
         let text =
             self.cursor.take_while(|c| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E' | '_'));
-        if text == "-" && self.cursor.eat("Infinity") {
-            self.note_in_json(RepairKind::PythonLiteral);
-            return Some(Value::Null);
+        if let "-" | "+" = text
+            && let Some(word) = self.cursor.eat_any(&NO_NUMBERS)
+        {
+            return Some(self.as_text(&format!("{}{word}", text.trim_start_matches('+'))));
         }
         let is_inside = depth + 1 < DEPTH;
         if is_inside && self.cursor.is_end() {
@@ -292,13 +295,15 @@ impl<'s, 'a> Reader<'s, 'a> {
             "null" => return Some(Value::Null),
             _ => {}
         }
+        // JSON has no number for them.
+        if NO_NUMBERS.contains(&word) {
+            return Some(self.as_text(word));
+        }
         self.note_in_json(RepairKind::PythonLiteral);
         match word {
             "True" => Some(Value::Bool(true)),
             "False" => Some(Value::Bool(false)),
             "None" | "undefined" => Some(Value::Null),
-            // JSON has no word for them.
-            "NaN" | "nan" | "Infinity" | "inf" => Some(Value::Null),
             _ => None,
         }
     }

@@ -51,7 +51,7 @@ const PLAIN: [&str; 10] = [
 /// Marks in brackets that no prose holds.
 const BRACKETS: [&str; 4] = ["[gMASK]", "[e~[", "]~b]ai", "]~!b["];
 /// Marks that a role follows.
-const ROLES: [&str; 4] = ["im_start", "start", "turn", "start_of_turn"];
+const ROLES: [&str; 5] = ["im_start", "start", "turn", "start_of_turn", "from"];
 /// Longest name of a mark, in bytes.
 const NAME: usize = 64;
 
@@ -60,7 +60,7 @@ pub(crate) fn after_end_of_turn(cursor: Cursor<'_, '_>) -> usize {
     let (mut at, mut end) = (cursor, cursor.place());
     loop {
         at.skip_blank();
-        if at.eat_any(&ENDS).is_none() {
+        if !at.sees("<") || at.eat_any(&ENDS).is_none() {
             return end;
         }
         end = at.place();

@@ -43,6 +43,26 @@ pub(crate) fn found(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     Found::Item(Item::calls(span, calls, Some(Pattern::Mistral), repairs))
 }
 
+/// `f[ARGS]{…}` at the start of an answer, whose first token was lost.
+pub(crate) fn unmarked(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Option<Item> {
+    let mut at = cursor;
+    identifier(&mut at)?;
+    if at.eat("[CALL_ID]") {
+        id(&mut at);
+    }
+    if !at.eat("[ARGS]") {
+        return None;
+    }
+    at.skip_blank();
+    if !at.sees("{") && !at.sees("\"{") {
+        return None;
+    }
+    let (mut end, mut repairs) = (cursor, Vec::new());
+    let calls = named(&mut end, tools, &mut repairs)?;
+    let span = Span { start: cursor.place(), end: end.place() };
+    Some(Item::calls(span, calls, Some(Pattern::Mistral), repairs))
+}
+
 /// `[{…}, {…}]`, or the objects without their brackets.
 fn listed(
     cursor: &mut Cursor<'_, '_>,
@@ -58,7 +78,7 @@ fn listed(
         }
         let mut reader = Reader::new(at, Dialect::Json);
         let Some(value) = reader.value() else { break };
-        let Some(read) = calls::calls_of(&value, Known { tools, is_marked: true }) else { break };
+        let Some(read) = calls::calls_of(value, Known { tools, is_marked: true }) else { break };
         calls.extend(read);
         repairs.append(&mut reader.repairs);
         at = reader.cursor;
@@ -94,11 +114,7 @@ fn one(cursor: &mut Cursor<'_, '_>, tools: &[ToolSpec], repairs: &mut Vec<Repair
     at.skip_blank();
     let name = identifier(&mut at)?;
     at.skip_blank();
-    let id = if at.eat("[CALL_ID]") {
-        Some(at.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-')))
-    } else {
-        None
-    };
+    let id = if at.eat("[CALL_ID]") { Some(id(&mut at)) } else { None };
     at.skip_blank();
     at.eat("[ARGS]");
     at.skip_blank();
@@ -115,4 +131,8 @@ fn one(cursor: &mut Cursor<'_, '_>, tools: &[ToolSpec], repairs: &mut Vec<Repair
         Some(id) => call.with_id(id),
         None => call,
     })
+}
+
+fn id<'a>(cursor: &mut Cursor<'_, 'a>) -> &'a str {
+    cursor.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
 }

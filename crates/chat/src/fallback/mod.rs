@@ -14,12 +14,15 @@
 //! assert_eq!(extract(prose).content.as_deref(), Some(prose));
 //! ```
 
+mod answer;
 mod bare;
 mod calls;
+mod code;
 mod delimited;
 pub(crate) mod gemma;
 mod harmony;
 mod headed;
+mod html;
 pub(crate) mod json;
 mod kimi;
 mod marks;

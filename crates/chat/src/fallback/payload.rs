@@ -88,6 +88,7 @@ fn one(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload) -
         Some('<') => tagged(cursor, around, payload),
         Some(_) if tag::follows_noise(cursor) => tagged(cursor, around, payload),
         Some('`') => fenced(cursor, around, payload),
+        Some('#') if around.takes_python => headed::call(cursor, around, payload),
         Some(c) if c.is_alphabetic() || matches!(c, '_' | ':') => headed::call(cursor, around, payload),
         _ => None,
     };
@@ -107,10 +108,10 @@ pub(crate) fn add(payload: &mut Payload, calls: Vec<ToolCall>, pattern: Pattern)
 fn json(cursor: &mut Cursor<'_, '_>, around: Around<'_>, payload: &mut Payload) -> Option<()> {
     let mut reader = Reader::new(*cursor, Dialect::Json);
     let value = reader.value()?;
-    let calls = if around.name == "tools_prefix" {
-        calls::keyed_calls(&value).or_else(|| calls::calls_of(&value, around.known()))?
-    } else {
-        calls::calls_of(&value, around.known())?
+    let keyed = (around.name == "tools_prefix").then(|| calls::keyed_calls(&value)).flatten();
+    let calls = match keyed {
+        Some(calls) => calls,
+        None => calls::calls_of(value, around.known())?,
     };
     *cursor = reader.cursor;
     payload.repairs.append(&mut reader.repairs);
@@ -239,28 +240,34 @@ fn members(cursor: &mut Cursor<'_, '_>, tool: Option<&ToolSpec>) -> Option<Map<S
 
 /// Whether a tag of this plain name opens calls.
 pub(crate) fn is_wrapper(name: &str) -> bool {
+    match name {
+        "tool_call"
+        | "tool_calls"
+        | "tools"
+        | "tool"
+        | "functions"
+        | "python_tag"
+        | "python_start"
+        | "tool_code"
+        | "tools_prefix"
+        | "start_action"
+        | "action_start"
+        | "content_invoke_tool_json" => {
+            return true;
+        }
+        // The names of most tags: none of the searches below finds anything in them.
+        "function" | "parameter" | "invoke" | "arg_key" | "arg_value" => return false,
+        _ => {}
+    }
     let holds = ["tool_call", "toolcall", "function_call", "functioncall", "tool_use", "tool_request"];
-    let exact = [
-        "tools",
-        "tool",
-        "functions",
-        "python_tag",
-        "python_start",
-        "tool_code",
-        "tools_prefix",
-        "start_action",
-        "action_start",
-        "content_invoke_tool_json",
-    ];
     let inner = ["argument", "_end", "end_", "_sep", "response", "result", "output", "_id"];
-    exact.contains(&name)
-        || (holds.iter().any(|word| name.contains(word)) && !inner.iter().any(|word| name.contains(word)))
+    holds.iter().any(|word| name.contains(word)) && !inner.iter().any(|word| name.contains(word))
 }
 
 /// The tool that a tag opens a call of.
 pub(crate) fn function_name(tag: &Tag<'_>) -> Option<String> {
     let base = tag.plain();
-    let is_function = matches!(base.as_str(), "function" | "invoke" | "tool" | "call")
+    let is_function = matches!(base.as_ref(), "function" | "invoke" | "tool" | "call")
         || (base.starts_with("function") && base.ends_with("name"))
         || (base == "tool_call" && tag.attribute("name").is_some());
     let is_name = |name: &String| !name.contains(['(', ')', '"']);
@@ -293,9 +300,8 @@ pub(crate) fn function(
     let mut closing = at;
     match Tag::read(&mut closing) {
         Some(end) if end.is_closing => {
-            let own =
-                if base.ends_with("name") { base.strip_suffix("name").unwrap_or("") } else { base.as_str() };
-            if !own.starts_with(&end.plain()) {
+            let own = base.strip_suffix("name").unwrap_or(&base);
+            if !own.starts_with(end.plain().as_ref()) {
                 // Left for the wrapper around it to close.
                 repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: at.place() });
                 *cursor = at;
@@ -367,33 +373,35 @@ pub(crate) fn closings(cursor: &mut Cursor<'_, '_>, opened: &Tag<'_>, repairs: &
 /// Whether a tag ends calls, or the model's message with them.
 pub(crate) fn is_closing_of_calls(tag: &Tag<'_>) -> bool {
     let name = tag.plain();
-    let ends = [
-        "tool_call_end",
-        "tool_calls_end",
-        "tool_calls_section_end",
-        "end_function_call",
-        "tools_suffix",
-        "end_action",
-        "action_end",
-        "python_end",
-        "eom_id",
-        "eot_id",
-        "im_end",
-        "end_message",
-        "end_of_turn",
-        "call",
-        "calls",
-        "eom",
-        "eot",
-        "end",
-    ];
-    if !tag.is_closing {
-        return (tag.is_special || name == "end_function_call") && ends.contains(&name.as_str());
+    if !tag.is_closing && !tag.is_special && name != "end_function_call" {
+        return false;
     }
-    let names = ["response", "xml", "json", "action"];
+    let ends = matches!(
+        name.as_ref(),
+        "tool_call_end"
+            | "tool_calls_end"
+            | "tool_calls_section_end"
+            | "end_function_call"
+            | "tools_suffix"
+            | "end_action"
+            | "action_end"
+            | "python_end"
+            | "eom_id"
+            | "eot_id"
+            | "im_end"
+            | "end_message"
+            | "end_of_turn"
+            | "call"
+            | "calls"
+            | "eom"
+            | "eot"
+            | "end"
+    );
+    if ends || !tag.is_closing {
+        return ends;
+    }
     let begins = ["function", "invoke", "invocation"];
     is_wrapper(&name)
-        || ends.contains(&name.as_str())
-        || names.contains(&name.as_str())
+        || matches!(name.as_ref(), "response" | "xml" | "json" | "action")
         || begins.iter().any(|word| name.starts_with(word))
 }

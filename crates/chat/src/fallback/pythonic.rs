@@ -42,12 +42,55 @@ pub(crate) fn sequence(cursor: &mut Cursor<'_, '_>) -> Option<Calls> {
         at.skip_blank();
         let _ = at.eat(",") || at.eat(";");
         at.skip_blank();
-        if shows(&mut at) {
+        if comments(&mut at) | shows(&mut at) | comments(&mut at) {
             *cursor = at;
             at.skip_blank();
         }
     }
     (!calls.is_empty()).then_some((calls, repairs))
+}
+
+/// Steps over the lines that a program begins with before it calls anything: comments and imports. What is imported as a module
+/// is returned.
+pub(crate) fn preamble<'a>(cursor: &mut Cursor<'_, 'a>) -> Vec<&'a str> {
+    let mut modules = Vec::new();
+    loop {
+        comments(cursor);
+        cursor.skip_blank();
+        let mut at = *cursor;
+        let is_import = at.eat("import ");
+        if !is_import && !at.eat("from ") {
+            return modules;
+        }
+        let named =
+            at.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | ',' | ' ' | '*' | '(' | ')'));
+        at.take_while(|c| c == '\r');
+        if !at.eat("\n") || !(is_import || named.contains(" import ")) {
+            return modules;
+        }
+        if is_import {
+            modules.extend(named.split(',').filter_map(|module| module.split_whitespace().next_back()));
+        }
+        *cursor = at;
+    }
+}
+
+/// Steps over comments, each to the end of its line.
+fn comments(cursor: &mut Cursor<'_, '_>) -> bool {
+    let start = cursor.place();
+    loop {
+        let mut at = *cursor;
+        at.skip_blank();
+        if !at.eat("#") {
+            return cursor.place() > start;
+        }
+        // A tag or a fence that closes the program may stand on the same line.
+        at.take_while(|c| !matches!(c, '\n' | '<' | '`'));
+        if !at.is_end() && !at.sees("\n") {
+            return cursor.place() > start;
+        }
+        *cursor = at;
+    }
 }
 
 /// Reads one `f(a=1)`, or `f({"a": 1})`; also where the program prints the result, or keeps it in a variable.

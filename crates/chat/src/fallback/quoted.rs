@@ -2,8 +2,8 @@
 //!
 //! A call counts where it is set off from prose: on a line of its own, in a fence, in a tag. JSON without any mark counts on
 //! lines of its own alone, or as one of several in a row. A tag counts unless a sentence goes on around it. In a row of a
-//! table and behind the mark of a quoted line nothing counts. Tokens, which no prose holds, always count. Invariant: only
-//! signs and line breaks decide, in any language; no word does.
+//! table, behind the mark of a quoted line and in HTML that quotes (`html.rs`) nothing counts. Tokens, which no prose holds,
+//! always count elsewhere. Invariant: only signs and line breaks decide, in any language; no word does.
 
 use super::Pattern;
 use super::scan::{Found, Item};
@@ -56,6 +56,17 @@ pub(crate) fn is_within_sentence(cursor: Cursor<'_, '_>, after: Cursor<'_, '_>) 
     }
     let has_stop = STOPS.contains(before);
     !has_stop && next.is_alphanumeric() && !next.is_uppercase()
+}
+
+/// Whether a tag behind a blank is a word of a sentence.
+pub(crate) fn is_spoken_of(cursor: Cursor<'_, '_>, after: Cursor<'_, '_>) -> bool {
+    cursor.line_so_far().ends_with(char::is_whitespace) && is_within_sentence(cursor, after)
+}
+
+/// Whether quotes or brackets stand on both sides at once.
+pub(crate) fn is_in_quotes(cursor: Cursor<'_, '_>, after: Cursor<'_, '_>) -> bool {
+    let opens = cursor.line_so_far().ends_with(|c| OPENING.contains(c));
+    opens && after.peek().is_some_and(|c| CLOSING.contains(c))
 }
 
 /// What opens a quotation or a bracket.

@@ -2,10 +2,11 @@
 //!
 //! Invariant: a thought is told as it arrives; only what may be its end, or a call that ends the text, is waited for.
 
-use super::scan::{Found, Item, Mode, Scan, after_blanks, tagged};
+use super::html::Quote;
+use super::scan::{Found, Item, Kind, Mode, Scan, after_blanks, tagged};
 use super::source::{Cursor, Source};
 use super::tag::Tag;
-use super::{harmony, marks, mistral, quoted};
+use super::{code, harmony, marks, mistral, quoted};
 use crate::spec::ToolSpec;
 
 /// What closes reasoning.
@@ -19,7 +20,7 @@ pub(crate) enum Closing {
 }
 
 /// What closes reasoning in one format or another.
-const CLOSINGS: [&str; 13] = [
+const CLOSINGS: [&str; 14] = [
     "</think>",
     "</thinking>",
     "</thought>",
@@ -33,7 +34,12 @@ const CLOSINGS: [&str; 13] = [
     "<|inner_suffix|>",
     "<|end_of_thought|>",
     "</thoughts>",
+    TRIANGLES[1],
 ];
+/// Tags of words, whose closings models mix up.
+const WORDS: [&str; 5] = ["think", "thinking", "thought", "thoughts", "reasoning"];
+/// What Kimi-VL writes around its thoughts.
+const TRIANGLES: [&str; 2] = ["◁think▷", "◁/think▷"];
 
 impl Closing {
     fn marks(&self) -> Vec<&str> {
@@ -46,39 +52,58 @@ impl Closing {
 }
 
 impl Scan {
-    /// The end of reasoning whose beginning was not seen: all of it, the first time; a word of the text, after that.
+    /// The end of reasoning whose beginning was not seen: all of it, the first time; a mark that closes nothing, after that.
     pub(super) fn reasoned(&mut self, end: usize, source: &Source<'_>, tools: &[ToolSpec]) -> bool {
         if self.has_reasoned {
-            // A token that closes nothing is a mark all the same.
-            match marks::after(source.at(self.at)) {
-                Some(_) => self.push(Item::mark(self.at, end), source, tools),
-                None => (self.at, self.has_spoken) = (end, true),
-            }
+            self.push(Item::mark(self.at, end), source, tools);
             return false;
         }
         let after = after_blanks(source.at(end));
         if source.looked_past() {
             return true;
         }
-        (self.has_reasoned, self.reasoned, self.has_spoken) = (true, true, false);
-        self.items.clear();
-        self.thought(0, source, tools);
-        self.push(Item::mark(self.at, after), source, tools);
+        (self.has_reasoned, self.has_spoken) = (true, false);
+        self.quote = Quote::default();
+        source.set_reasoned(true);
+        let closing = self.at;
+        // What looked like calls was thought; marks are no more a part of it than of anything else.
+        let marks = std::mem::take(&mut self.items).into_iter().filter(|item| item.kind == Kind::Mark);
+        let mut start = 0;
+        for mark in marks {
+            self.at = mark.span.start;
+            self.thought(start, source, tools);
+            start = mark.span.end;
+            self.push(mark, source, tools);
+        }
+        self.at = closing;
+        self.thought(start, source, tools);
+        self.push(Item::mark(closing, after), source, tools);
+        self.reasoned = Some(self.items.len());
         false
     }
 
     /// Reads reasoning on to its end, as far as the text has arrived.
     pub(super) fn reasoning(&mut self, source: &Source<'_>, tools: &[ToolSpec], closing: &Closing) -> bool {
-        let start = self.at;
+        let mut start = self.at;
         let closings = closing.marks();
         let held = loop {
             if self.at >= source.len() || source.is_exhausted() {
                 break false;
             }
             source.reset();
+            let inner_thoughts = self.inner_thoughts;
             match self.reasoning_step(source, tools, closing, &closings) {
                 Step::On => {}
-                Step::Held => break true,
+                Step::Held => {
+                    // What is held is read again.
+                    self.inner_thoughts = inner_thoughts;
+                    break true;
+                }
+                Step::Mark(end) => {
+                    self.thought(start, source, tools);
+                    self.push(Item::mark(self.at, end), source, tools);
+                    start = end;
+                }
                 Step::Over(items) => {
                     self.thought(start, source, tools);
                     self.mode = Mode::Text;
@@ -112,7 +137,10 @@ impl Scan {
             return Step::Over(vec![Item::mark(self.at, end)]);
         }
         let mut end = cursor;
-        let closed = end.eat_any(closings);
+        let mut closed = end.eat_any(closings);
+        if closed.is_some() && code::holds(cursor, end, closings) {
+            (closed, end) = (None, cursor);
+        }
         if let Some(header) = closed.filter(|_| *closing == Closing::Stripped) {
             let found = harmony::stripped(self.at, end, header, tools);
             return match found {
@@ -124,7 +152,7 @@ impl Scan {
                 }
             };
         }
-        if closed.is_some() {
+        if closed.is_some() || self.closes_by_another_word(&mut end, closing) {
             let end = if self.has_spoken { end.place() } else { after_blanks(end) };
             return if source.looked_past() {
                 Step::Held
@@ -143,14 +171,59 @@ impl Scan {
         if waits || source.looked_past() {
             return Step::Held;
         }
-        match items {
-            Some(items) => Step::Over(items),
-            None => {
-                self.at += cursor.peek().map_or(1, char::len_utf8);
-                Step::On
-            }
+        if let Some(items) = items {
+            return Step::Over(items);
         }
+        let mark = marks::after(cursor).filter(|end| !code::holds(cursor, cursor.moved_to(*end), &[]));
+        if source.looked_past() {
+            return Step::Held;
+        }
+        if let Some(end) = mark {
+            return Step::Mark(end);
+        }
+        self.at += cursor.peek().map_or(1, char::len_utf8);
+        Step::On
     }
+
+    /// Whether a tag ends reasoning by another word than it was opened with (`<think>…</thinking>`), or with a blank in it. One
+    /// that a sentence goes on around is spoken of, and one that the reasoning itself has opened closes that.
+    fn closes_by_another_word(&mut self, cursor: &mut Cursor<'_, '_>, closing: &Closing) -> bool {
+        let mark = match closing {
+            Closing::Mark(mark) if mark.starts_with("</") => Some(mark.as_str()),
+            Closing::Any => None,
+            Closing::Mark(_) | Closing::Stripped => return false,
+        };
+        let mut after = *cursor;
+        let Some(tag) = Tag::read(&mut after).filter(|tag| tag.attributes.is_empty() && !tag.is_special)
+        else {
+            return false;
+        };
+        if code::holds(*cursor, after, &[]) {
+            return false;
+        }
+        let is_own = mark.and_then(|mark| mark.strip_prefix("</")?.strip_suffix('>')) == Some(tag.name);
+        let word = WORDS.iter().position(|word| *word == tag.name);
+        let inner = word.and_then(|word| self.inner_thoughts.get_mut(word));
+        match inner {
+            Some(opened) if !is_own && !tag.is_closing => *opened += 1,
+            Some(opened) if !is_own && *opened > 0 => *opened -= 1,
+            _ if tag.is_closing && (is_own || word.is_some()) && !quoted::is_spoken_of(*cursor, after) => {
+                *cursor = after;
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+}
+
+/// The marks of one family, which no prose holds.
+pub(crate) fn triangles(cursor: Cursor<'_, '_>) -> Found {
+    let mut at = cursor;
+    if at.eat(TRIANGLES[0]) {
+        return Found::Enter(Mode::Reasoning(Closing::Mark(TRIANGLES[1].to_owned())), at.place());
+    }
+    if at.eat(TRIANGLES[1]) { Found::Reasoned(at.place()) } else { Found::Text }
 }
 
 /// How far reasoning was read.
@@ -158,6 +231,8 @@ enum Step {
     On,
     /// More must arrive first.
     Held,
+    /// A mark up to a place, which is no thought.
+    Mark(usize),
     /// It is over, with what follows it.
     Over(Vec<Item>),
 }
@@ -181,16 +256,20 @@ pub(crate) fn found(
     };
     let end = after.place();
     if tag.is_closing {
-        let is_spoken_of = !tag.is_special
-            && cursor.line_so_far().ends_with(char::is_whitespace)
-            && quoted::is_within_sentence(cursor, after);
+        let is_quoted = || cursor.source().has_reasoned() && quoted::is_in_quotes(cursor, after);
+        let is_spoken_of = !tag.is_special && (quoted::is_spoken_of(cursor, after) || is_quoted());
         return Some(if is_spoken_of { Found::Skip(end) } else { Found::Reasoned(end) });
     }
     if !tag.is_special && !cursor.begins_line() {
-        // In the middle of a line it opens something only if that ends on a later one.
+        let source = cursor.source();
+        // In the middle of a line it opens something only if that ends on a later one, or behind other thoughts.
         let Some(closed) = after.find(&closing) else { return Some(Found::Skip(end)) };
-        if !cursor.source().slice(end, closed).contains('\n') {
-            return Some(Found::Skip(closed + closing.len()));
+        let behind = cursor.moved_to(closed + closing.len());
+        let is_again = source.has_reasoned()
+            && !quoted::is_spoken_of(cursor, behind)
+            && !quoted::is_in_quotes(cursor, behind);
+        if !is_again && !source.slice(end, closed).contains('\n') {
+            return Some(Found::Skip(behind.place()));
         }
     }
     let end = if name == "channel" { after_channel(after) } else { end };

@@ -36,7 +36,7 @@ pub enum RepairKind {
     SingleQuotes,
     /// `True`, `False`, `None`, or a number as only Python writes it.
     PythonLiteral,
-    /// A number that is too large to be kept as one: it is a text of its digits.
+    /// A number that is too large to be kept as one, or none in JSON (`NaN`, `Infinity`): it is a text as written.
     NumberOutOfRange,
     /// A comma before a closing bracket.
     TrailingComma,

@@ -7,7 +7,7 @@ use super::reasoning::{self, Closing};
 use super::repair::Repair;
 use super::source::{Cursor, Source};
 use super::tag::Tag;
-use super::{Pattern, Span, bare, harmony, headed, marks, mistral, names, quoted};
+use super::{Pattern, Span, bare, harmony, headed, html, kimi, marks, mistral, names, quoted};
 use crate::model::ToolCall;
 use crate::spec::ToolSpec;
 
@@ -88,14 +88,18 @@ pub(crate) struct Scan {
     pub(crate) mode: Mode,
     /// Reasoning was seen to begin or end; a further end of it is text.
     pub(super) has_reasoned: bool,
-    /// Set when everything before `at` turned out to be reasoning.
-    pub(crate) reasoned: bool,
+    /// Set when everything so far turned out to be reasoning: how many items tell it, its closing mark included.
+    pub(crate) reasoned: Option<usize>,
+    /// How many tags of each word for reasoning are open within the reasoning that is read.
+    pub(super) inner_thoughts: [usize; 5],
     /// Whether anything was said yet.
     pub(super) has_spoken: bool,
     /// Where the last part ended that is no content.
     edge: usize,
-    /// Whether the answer was opened by a tag, which has to be closed.
-    is_wrapped: bool,
+    /// What closes the tag that the answer was opened by.
+    pub(super) wrapper: Option<&'static str>,
+    /// The element of HTML that is open around what is read, if it quotes what it holds.
+    pub(super) quote: html::Quote,
 }
 
 impl Scan {
@@ -107,6 +111,7 @@ impl Scan {
     /// Goes on as far as the text that has arrived decides.
     pub(crate) fn run(&mut self, source: &Source<'_>, tools: &[ToolSpec]) {
         source.set_edge(self.edge);
+        source.set_reasoned(self.has_reasoned);
         while self.at < source.len() && !source.is_exhausted() {
             source.reset();
             let held = match self.mode.clone() {
@@ -126,21 +131,41 @@ impl Scan {
     /// Reads on to the next mark and past it; whether it must wait for more.
     fn text(&mut self, source: &Source<'_>, tools: &[ToolSpec]) -> bool {
         let mut cursor = source.at(self.at);
-        if self.at > 0 || !bare::may_open_text(source) {
-            let text = cursor.take_while(|c| !is_mark(c) && (tools.is_empty() || c != '\n'));
-            self.has_spoken = self.has_spoken || !text.trim_start().is_empty();
-            self.at = cursor.place();
-            source.reset();
-        }
-        if self.at >= source.len() {
-            return false;
-        }
-        let found = self.answer_tag(cursor).unwrap_or_else(|| found_at(cursor, tools));
+        let wrapper = self.wrapper;
+        let found = match self.opening(cursor, tools) {
+            _ if source.looked_past() => return true,
+            Found::Text => {
+                if self.at > 0 || !bare::may_open_text(source) {
+                    let text = cursor.take_while(|c| !is_mark(c) && (tools.is_empty() || c != '\n'));
+                    self.has_spoken = self.has_spoken || !text.trim_start().is_empty();
+                    self.at = cursor.place();
+                    source.reset();
+                }
+                if self.at >= source.len() {
+                    return false;
+                }
+                self.answer_tag(cursor).unwrap_or_else(|| match found_at(cursor, tools) {
+                    Found::Text => self.whole_answer(cursor).unwrap_or(Found::Text),
+                    found => found,
+                })
+            }
+            found => found,
+        };
+        let found = match found {
+            Found::Item(item) if item.kind == Kind::Calls => self.quote.or_call(source, item),
+            found => found,
+        };
         if source.looked_past() {
+            self.wrapper = wrapper;
             return true;
         }
         match found {
             Found::Text => {
+                let quote = self.quote.behind(cursor);
+                if source.looked_past() {
+                    return true;
+                }
+                self.quote = quote;
                 let next = cursor.peek();
                 self.has_spoken |= next.is_some_and(|c| !c.is_whitespace());
                 self.at += next.map_or(1, char::len_utf8);
@@ -157,13 +182,15 @@ impl Scan {
                     item.span.end = after_blanks(source.at(item.span.end));
                 }
                 if source.looked_past() {
+                    self.wrapper = wrapper;
                     return true;
                 }
                 self.push(item, source, tools);
             }
             Found::Enter(mode, at) => {
                 if matches!(mode, Mode::Reasoning(_)) {
-                    self.has_reasoned = true;
+                    (self.has_reasoned, self.inner_thoughts) = (true, [0; 5]);
+                    source.set_reasoned(true);
                     self.push(Item::mark(self.at, at), source, tools);
                 } else {
                     self.has_spoken = true;
@@ -174,18 +201,6 @@ impl Scan {
             Found::Reasoned(end) => return self.reasoned(end, source, tools),
         }
         false
-    }
-
-    /// The tag around an answer that follows reasoning, or its end.
-    fn answer_tag(&mut self, cursor: Cursor<'_, '_>) -> Option<Found> {
-        let opens = self.has_reasoned && !self.has_spoken && cursor.sees("<response>");
-        let closes = self.is_wrapped && cursor.sees("</response>");
-        if !opens && !closes {
-            return None;
-        }
-        self.is_wrapped = opens;
-        let length = if opens { "<response>".len() } else { "</response>".len() };
-        Some(Found::Item(Item::mark(cursor.place(), cursor.place() + length)))
     }
 
     pub(super) fn push(&mut self, item: Item, source: &Source<'_>, tools: &[ToolSpec]) {
@@ -230,7 +245,7 @@ pub(super) fn after_blanks(cursor: Cursor<'_, '_>) -> usize {
 }
 
 fn is_mark(c: char) -> bool {
-    matches!(c, '<' | '[' | '{' | '`' | '~' | ']' | '>' | 'f' | 't')
+    matches!(c, '<' | '[' | '{' | '`' | '~' | ']' | '>' | 'f' | 't' | '◁')
 }
 
 /// The calls here, or a wrapper that holds none.
@@ -275,8 +290,10 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         }
         '>' => bare::functionary(cursor),
         '\n' => bare::named_on_a_line(cursor, tools),
+        'f' if cursor.sees("functions.") => kimi::unmarked(cursor),
         'f' => bare::functools(cursor, tools),
         't' => harmony::recipient(cursor, tools),
+        '◁' => reasoning::triangles(cursor),
         _ => Found::Text,
     };
     match found {
@@ -298,7 +315,7 @@ pub(super) fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         return harmony::message(cursor, tools);
     }
     if cursor.sees("<|open|>") {
-        return super::kimi::tools(cursor);
+        return kimi::tools(cursor);
     }
     let mut at = cursor;
     let Some(tag) = Tag::read(&mut at) else { return Found::Text };
@@ -308,6 +325,9 @@ pub(super) fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
     }
     if tag.is_closing {
         return Found::Text;
+    }
+    if name == "recipient" && tag.is_special {
+        return bare::recipient(start, at, tools);
     }
     if name == "message_sep" || name == "function_call" && tag.is_special {
         let mut header = at;
@@ -341,7 +361,7 @@ pub(super) fn tagged(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         return Found::Item(Item::calls(span, vec![call], Some(Pattern::Elements), repairs));
     }
     if payload::is_wrapper(&name)
-        || matches!(name.as_str(), "response" | "xml" | "json" | "start_function_call")
+        || matches!(name.as_ref(), "response" | "xml" | "json" | "start_function_call")
     {
         return wrapped(start, at, &tag, &name, tools);
     }

@@ -24,6 +24,8 @@ pub(crate) struct Source<'a> {
     places: RefCell<Vec<Place>>,
     /// Where the last part ended that is no content; a line begins there as well.
     edge: Cell<usize>,
+    /// Whether reasoning was seen to begin or end.
+    has_reasoned: Cell<bool>,
     /// Brackets that are known to open nothing that can be read.
     /// With each, whether more text could change that.
     hopeless: RefCell<HashMap<usize, bool>>,
@@ -51,6 +53,7 @@ impl<'a> Source<'a> {
             fuel: Cell::new(fuel),
             places: RefCell::default(),
             edge: Cell::new(0),
+            has_reasoned: Cell::new(false),
             hopeless: RefCell::default(),
             unclosed: [Cell::new(usize::MAX), Cell::new(usize::MAX)],
             line: Cell::default(),
@@ -118,6 +121,16 @@ impl<'a> Source<'a> {
         self.edge.set(at);
     }
 
+    /// Whether reasoning was seen to begin or end.
+    pub(crate) fn has_reasoned(&self) -> bool {
+        self.has_reasoned.get()
+    }
+
+    /// Notes whether reasoning was seen to begin or end.
+    pub(crate) fn set_reasoned(&self, has_reasoned: bool) {
+        self.has_reasoned.set(has_reasoned);
+    }
+
     /// Whether the bracket here was read before, in vain.
     pub(crate) fn is_hopeless(&self, at: usize) -> bool {
         let Some(looked_past) = self.hopeless.borrow().get(&at).copied() else { return false };
@@ -149,6 +162,7 @@ impl<'a> Source<'a> {
         }
     }
 
+    #[inline]
     fn spend(&self, bytes: usize) {
         self.fuel.set(self.fuel.get().saturating_sub(bytes as u64));
     }
@@ -179,6 +193,7 @@ impl<'s, 'a> Cursor<'s, 'a> {
         self.source.text.get(self.at..).unwrap_or_default()
     }
 
+    #[inline]
     pub(crate) fn peek(&self) -> Option<char> {
         let next = self.rest().chars().next();
         if next.is_none() {
@@ -236,7 +251,7 @@ impl<'s, 'a> Cursor<'s, 'a> {
         let from = self.source.text.floor_char_boundary(edge.max(self.at.saturating_sub(LINE)));
         let before = self.source.slice(from, self.at);
         self.source.spend(before.len() / 8 + 1);
-        before.rsplit('\n').next().unwrap_or_default()
+        before.rfind('\n').and_then(|at| before.get(at + 1..)).unwrap_or(before)
     }
 
     /// The first characters of the line that this place is on, blanks left out.
@@ -252,6 +267,7 @@ impl<'s, 'a> Cursor<'s, 'a> {
     }
 
     /// Whether `literal` stands here.
+    #[inline]
     pub(crate) fn sees(&self, literal: &str) -> bool {
         let rest = self.rest();
         self.source.spend(1);
@@ -265,6 +281,7 @@ impl<'s, 'a> Cursor<'s, 'a> {
     }
 
     /// Steps over `literal` if it stands here.
+    #[inline]
     pub(crate) fn eat(&mut self, literal: &str) -> bool {
         let sees = self.sees(literal);
         if sees {
@@ -289,7 +306,12 @@ impl<'s, 'a> Cursor<'s, 'a> {
         rest.get(..length).unwrap_or_default()
     }
 
+    #[inline]
     pub(crate) fn skip_blank(&mut self) {
+        // Most places hold no blank.
+        if self.rest().as_bytes().first().is_some_and(u8::is_ascii_graphic) {
+            return self.source.spend(1);
+        }
         self.take_while(char::is_whitespace);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the events add up to what [`extract_typed`](super::extract_typed) makes of the whole text, wherever it is cut.
 
-use super::scan::{Item, Kind, Scan};
+use super::scan::{Kind, Scan};
 use super::{Extraction, finished};
 use crate::event::Event;
 use crate::pieces::Pieces;
@@ -84,36 +84,36 @@ impl Stream {
     fn tell(&mut self, is_over: bool) -> Vec<Event> {
         let mut events = Vec::new();
         let text = self.pieces.text();
-        if std::mem::take(&mut self.scan.reasoned) {
-            // The thought is the first item, where there is any; what comes after it, in the same piece, is told below.
-            let thought = self.scan.items.first().filter(|item| item.kind == Kind::Thought);
-            self.told_items = usize::from(thought.is_some());
-            self.told = thought.map_or(0, |thought| thought.span.end);
-            events.push(Event::Reasoned(text.get(..self.told).unwrap_or_default().to_owned()));
+        if let Some(count) = self.scan.reasoned.take() {
+            // What comes after it, in the same piece, is told below.
+            let items = self.scan.items.get(..count).unwrap_or_default();
+            let thoughts = items.iter().filter(|item| item.kind == Kind::Thought);
+            let thought = thoughts.filter_map(|item| text.get(item.span.start..item.span.end)).collect();
+            self.told_items = count;
+            self.told = items.last().map_or(0, |item| item.span.end);
+            events.push(Event::Reasoned(thought));
         }
-        let items: Vec<Item> = self.scan.items.get(self.told_items..).unwrap_or_default().to_vec();
-        for item in items {
-            self.tell_text(item.span.start, &mut events);
+        for item in self.scan.items.get(self.told_items..).unwrap_or_default() {
+            events.extend(text_between(text, self.told, item.span.start));
             self.told = item.span.end;
-            self.told_items += 1;
             if item.kind == Kind::Thought {
-                let thought = self.pieces.text().get(item.span.start..item.span.end).unwrap_or_default();
+                let thought = text.get(item.span.start..item.span.end).unwrap_or_default();
                 events.push(Event::Reasoning(thought.to_owned()));
             }
-            events.extend(item.calls.into_iter().flat_map(Event::whole_call));
+            events.extend(item.calls.iter().cloned().flat_map(Event::whole_call));
         }
-        let end = if is_over { self.pieces.text().len() } else { self.scan.at };
-        self.tell_text(end, &mut events);
+        self.told_items = self.scan.items.len();
+        let end = if is_over { text.len() } else { self.scan.at };
+        let rest = text_between(text, self.told, end);
+        if rest.is_some() {
+            self.told = end;
+        }
+        events.extend(rest);
         events
     }
+}
 
-    fn tell_text(&mut self, end: usize, events: &mut Vec<Event>) {
-        match self.pieces.text().get(self.told..end) {
-            Some(text) if !text.is_empty() => {
-                events.push(Event::Text(text.to_owned()));
-                self.told = end;
-            }
-            _ => {}
-        }
-    }
+/// The text from one place to another, where there is any.
+fn text_between(text: &str, start: usize, end: usize) -> Option<Event> {
+    text.get(start..end).filter(|text| !text.is_empty()).map(|text| Event::Text(text.to_owned()))
 }

@@ -1,5 +1,7 @@
 //! Tags: `<name>`, `</name>`, `<name=value>`, `<name key="value">`, `<|name|>` and their kin.
 
+use std::borrow::Cow;
+
 use super::source::Cursor;
 use super::xml::NOISE;
 
@@ -64,6 +66,10 @@ impl<'a> Tag<'a> {
 
     /// The name without what stands before its last `:`, `|` or `｜`: `invoke` of `atem:invoke`.
     pub(crate) fn base(&self) -> &'a str {
+        // Most names are of one part.
+        if self.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return self.name;
+        }
         self.name.rsplit([':', '|', '｜']).next().unwrap_or(self.name)
     }
 
@@ -75,14 +81,15 @@ impl<'a> Tag<'a> {
     }
 
     /// The base name in lower case with plain underscores; blanks in the name of a token are underscores as well.
-    pub(crate) fn plain(&self) -> String {
+    pub(crate) fn plain(&self) -> Cow<'a, str> {
         let base = self.base();
-        let name = if self.is_special && !self.attributes.is_empty() && !self.attributes.contains('=') {
-            format!("{base}_{}", self.attributes)
-        } else {
-            base.to_owned()
-        };
-        name.to_lowercase().replace(['▁', ' '], "_").replace("\\_", "_")
+        let has_blank = self.is_special && !self.attributes.is_empty() && !self.attributes.contains('=');
+        let is_plain = |b: u8| b.is_ascii_graphic() && !b.is_ascii_uppercase() && b != b'\\';
+        if !has_blank && base.bytes().all(is_plain) {
+            return Cow::Borrowed(base);
+        }
+        let name = if has_blank { format!("{base}_{}", self.attributes) } else { base.to_owned() };
+        Cow::Owned(name.to_lowercase().replace(['▁', ' '], "_").replace("\\_", "_"))
     }
 
     /// What it names: `f` in `<function=f>` and `<function name="f">`.
@@ -101,13 +108,14 @@ impl<'a> Tag<'a> {
 
     /// The value of `key="value"` among others.
     pub(crate) fn attribute_of(attributes: &str, key: &str) -> Option<String> {
-        let mut rest = attributes;
-        while let Some(at) = rest.find(key) {
-            let (before, found) = rest.split_at_checked(at)?;
-            rest = found.get(key.len()..)?;
-            let stands_alone = before.chars().next_back().is_none_or(|c| !c.is_alphanumeric() && c != '_');
-            let Some(value) = rest.trim_start().strip_prefix('=').filter(|_| stands_alone) else { continue };
-            let value = value.trim_start();
+        // Each sign that a value may follow, and what stands before it: most tags have one of them, or none.
+        for (at, _) in attributes.match_indices('=') {
+            let (written, value) = attributes.split_at_checked(at)?;
+            let Some(before) = written.trim_end().strip_suffix(key) else { continue };
+            if before.ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+                continue;
+            }
+            let value = value.get(1..)?.trim_start();
             let Some(quote) = value.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
                 // Without quotes, it goes on to the next blank.
                 let bare = value.split(char::is_whitespace).next().filter(|bare| !bare.is_empty());

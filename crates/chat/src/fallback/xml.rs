@@ -16,6 +16,8 @@ use crate::spec::ToolSpec;
 
 /// What MiniMax-M3 writes before each of its tags.
 pub(crate) const NOISE: &str = "]<]minimax[>[";
+/// What is around text that is no markup.
+const SECTION: [&str; 2] = ["<![CDATA[", "]]>"];
 /// Elements within elements that are followed.
 const DEPTH: usize = 32;
 
@@ -58,6 +60,7 @@ pub(crate) fn arguments(
         *cursor = at;
         let schema = typing::property(tool, &parameter.name);
         if parameter.is_text != Some(true)
+            && schema.is_known()
             && let Some(value) = structured(cursor, schema, &format!("</{}>", tag.full_name()))
         {
             arguments.insert(parameter.name, value);
@@ -262,10 +265,11 @@ struct Parameter {
 
 impl Parameter {
     fn of(tag: &Tag<'_>) -> Option<Self> {
-        let known = matches!(tag.base(), "parameter" | "param" | "arg" | "argument");
+        let base = tag.base();
+        let known = matches!(base, "parameter" | "param" | "arg" | "argument");
         let name = if known {
             tag.value()?
-        } else if tag.base().starts_with("param") && tag.base().ends_with("name") {
+        } else if base.starts_with("param") && base.ends_with("name") {
             // `<paramname="k">`: the blank was lost.
             tag.value()?
         } else {
@@ -293,12 +297,19 @@ fn taken<'a>(
     if !is_text && raw.contains(closing) {
         return None;
     }
+    let start = cursor.place();
     *cursor = cursor.moved_to(end.next);
-    if end.is_closed {
-        return Some(raw);
+    let raw = if end.is_closed {
+        raw
+    } else {
+        repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: end.value });
+        raw.trim_end()
+    };
+    let inner = delimited::without_stray(raw, closing);
+    if inner.len() < raw.len() {
+        repairs.push(Repair { kind: RepairKind::WrongClosingTag, offset: start + inner.len() });
     }
-    repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: end.value });
-    Some(raw.trim_end())
+    Some(inner)
 }
 
 /// The text up to the closing of a parameter's tag; without one, up to the next parameter or the end of the call.
@@ -309,26 +320,15 @@ fn raw_value<'a>(
     values: Values,
     repairs: &mut Vec<Repair>,
 ) -> Option<&'a str> {
-    let mut data = *cursor;
-    data.skip_blank();
-    if data.eat("<![CDATA[") {
-        let start = data.place();
-        while data.take_until("]]>").is_some() {
-            let end = data.place() - "]]>".len();
-            let mut closing = data;
-            closing.skip_blank();
-            if Tag::read(&mut closing).is_some_and(|tag| tag.is_closing) {
-                *cursor = closing;
-                return Some(cursor.source().slice(start, end));
-            }
-        }
-    }
     let name = match tag.base() {
         base if base.starts_with("param") && base.ends_with("name") => {
             base.strip_suffix("name").unwrap_or(base)
         }
         _ => tag.full_name(),
     };
+    if let Some(data) = character_data(cursor, name, repairs) {
+        return Some(data);
+    }
     let is_parameter = |tag: &Tag<'_>| {
         tool.is_none() || tag.value().is_some_and(|name| typing::property(tool, &name).is_known())
     };
@@ -342,6 +342,36 @@ fn raw_value<'a>(
     let breaks = ["\r\n", "\n"];
     let Some(inner) = breaks.iter().find_map(|line| raw.strip_prefix(line)) else { return Some(raw) };
     Some(breaks.iter().find_map(|line| inner.strip_suffix(line)).unwrap_or(inner))
+}
+
+/// A value that is one section of character data and nothing else, its closing tag included.
+fn character_data<'a>(cursor: &mut Cursor<'_, 'a>, name: &str, repairs: &mut Vec<Repair>) -> Option<&'a str> {
+    let mut at = *cursor;
+    at.skip_blank();
+    if !at.eat(SECTION[0]) {
+        return None;
+    }
+    let start = at.place();
+    loop {
+        at.take_until(SECTION[1])?;
+        let text = at.source().slice(start, at.place() - SECTION[1].len());
+        let mut after = at;
+        after.skip_blank();
+        let Some(tag) = Tag::read(&mut after).filter(|tag| tag.is_closing) else { continue };
+        let is_own = tag.full_name() == name;
+        if !is_own && !payload::is_closing_of_calls(&tag) {
+            continue;
+        }
+        // Where it closes and opens again, the sections are a part of the value.
+        if text.split_once(SECTION[1]).is_some_and(|(_, rest)| rest.contains(SECTION[0])) {
+            return None;
+        }
+        if !is_own {
+            repairs.push(Repair { kind: RepairKind::MissingClosingTag, offset: at.place() });
+        }
+        *cursor = if is_own { after } else { at };
+        return Some(text);
+    }
 }
 
 /// Past blanks, and past what one family writes before each of its tags.

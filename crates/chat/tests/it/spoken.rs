@@ -36,6 +36,14 @@ fn what_is_spoken_of_is_no_call() {
         format!("~~~text\n{tag}\n~~~"),
         format!("```python\n{CALL}\n```"),
         format!("```text\n{tag}\n```"),
+        format!("<!-- {tag} -->"),
+        format!("<!--\n{tag}\n-->\nDone."),
+        format!("<pre>\n{CALL}\n</pre>"),
+        format!("<pre lang=\"json\">\n{tag}\n{tag}\n</pre>"),
+        format!("<pre><code>\n{tag}\n</code></pre>"),
+        format!("<blockquote>\n{tag}\n</blockquote>"),
+        format!("<table>\n<tr><td>{tag}</td></tr>\n</table>"),
+        "<pre>\n<tool_call>\nno call\n</tool_call>\n</pre>".to_owned(),
     ] {
         check(&text, &[], json!([]), Some(&text));
     }
@@ -63,6 +71,15 @@ fn what_is_set_off_is_a_call() {
             Some("So I call  and wait."),
         ),
         (format!("<think>Burn it?</think>{CALL}"), None),
+        (format!("<!-- note -->\n{tag}\nA --> B"), Some("<!-- note -->\n\nA --> B")),
+        (format!("<pre>x</pre>\n{tag}\n<pre>y</pre>"), Some("<pre>x</pre>\n\n<pre>y</pre>")),
+        (format!("<pre>\n{tag}"), Some("<pre>")),
+        (format!("<pre>\n{tag}\n<pre>y</pre>"), Some("<pre>\n\n<pre>y</pre>")),
+        (
+            format!("The tag <pre> opens:\n{tag}\nso </pre> closes."),
+            Some("The tag <pre> opens:\n\nso </pre> closes."),
+        ),
+        (format!("<p>\n{tag}\n</p>"), Some("<p>\n\n</p>")),
     ] {
         check(&text, &[], one.clone(), content);
     }

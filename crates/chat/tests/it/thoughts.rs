@@ -16,7 +16,30 @@ fn thoughts_are_apart() {
         ("</think>\n\nYes.", None, Some("Yes.")),
         ("<think></think>Yes.", None, Some("Yes.")),
         ("<think>Hm.", Some("Hm."), None),
-        ("<think>One.</think>Two.</think>Three.", Some("One."), Some("Two.</think>Three.")),
+        // A mark that closes nothing is gone as well.
+        ("<think>One.</think>Two.</think>Three.", Some("One."), Some("Two.Three.")),
+        ("<think>Hm.</think></think>Yes.", Some("Hm."), Some("Yes.")),
+        ("Hm.</think>Yes.\n</think>", Some("Hm."), Some("Yes.")),
+        // Thoughts may come again, in the middle of a line too.
+        ("<think>One.</think>Two.<think>Three.</think>Four.", Some("One.Three."), Some("Two.Four.")),
+        (
+            "<think>One.</think>\nTwo.\n<think>Three.</think>\nFour.",
+            Some("One.Three."),
+            Some("Two.\n\nFour."),
+        ),
+        // Closed by another word, or with a blank.
+        ("<think>Hm.</thinking>Yes.", Some("Hm."), Some("Yes.")),
+        ("<thinking>\nHm.\n</think>\nYes.", Some("Hm."), Some("Yes.")),
+        ("<think>Hm.</think >Yes.", Some("Hm."), Some("Yes.")),
+        ("Hm.</think >Yes.", Some("Hm."), Some("Yes.")),
+        ("◁think▷Hm.◁/think▷Yes.", Some("Hm."), Some("Yes.")),
+        ("Hm.◁/think▷Yes.", Some("Hm."), Some("Yes.")),
+        // What the reasoning has opened itself, or speaks of, ends it not.
+        ("<think><reasoning>Hm.</reasoning></think>Yes.", Some("<reasoning>Hm.</reasoning>"), Some("Yes.")),
+        ("<think>It is `<thinking>`.</thinking>Yes.", Some("It is `<thinking>`."), Some("Yes.")),
+        ("<thinking><think>Hm.</think>So.</thinking>Yes.", Some("<think>Hm.</think>So."), Some("Yes.")),
+        ("<think>A </thinking> is odd.</think>Yes.", Some("A </thinking> is odd."), Some("Yes.")),
+        ("<think>Hm.</i>So.</think>Yes.", Some("Hm.</i>So."), Some("Yes.")),
         ("[THINK]Hm.[/THINK]Yes.", Some("Hm."), Some("Yes.")),
         ("Hm.[/THINK] Yes.", Some("Hm."), Some("Yes.")),
         (
@@ -64,6 +87,87 @@ fn thoughts_are_apart() {
 }
 
 #[test]
+fn code_ends_no_thought() {
+    for (text, thought, content) in [
+        ("<think>I close with `</think>` then.</think>Yes.", "I close with `</think>` then.", Some("Yes.")),
+        ("<think>It is ``</think>`` then.</think>Yes.", "It is ``</think>`` then.", Some("Yes.")),
+        ("<think>As in `a</think>b`.</think>Yes.", "As in `a</think>b`.", Some("Yes.")),
+        ("<think>`</think>`", "`</think>`", None),
+        // A stray backtick is no code.
+        ("<think>It`s so.</think>Yes.", "It`s so.", Some("Yes.")),
+        ("<think>The `x</think>Yes, `x`.", "The `x", Some("Yes, `x`.")),
+        ("<think>The `x`</think>Yes, `x`.", "The `x`", Some("Yes, `x`.")),
+        ("<think>The `\n</think>\n`", "The `", Some("`")),
+    ] {
+        let found = check(text, &[], json!([]), content);
+        assert_eq!(found.reasoning.as_deref(), Some(thought), "{text}");
+    }
+}
+
+#[test]
+fn control_tokens_are_no_thought() {
+    for (text, thought) in [
+        ("<think>Hm.<|im_end|> So.</think>Yes.", "Hm. So."),
+        ("<think>Hm.<|endoftext|></think>Yes.", "Hm."),
+        ("Hm.<|im_end|> So.</think>Yes.", "Hm. So."),
+        ("<|im_start|>assistant\nHm.</think>Yes.", "Hm."),
+        ("<|channel|>analysis<|message|>Hm.<|endoftext|> So.<|end|>Yes.", "Hm. So."),
+        ("<think>It ends with `<|im_end|>`.</think>Yes.", "It ends with `<|im_end|>`."),
+        ("<think>A <s>word</s> and a <b>.</think>Yes.", "A <s>word</s> and a <b>."),
+    ] {
+        let found = check(text, &[], json!([]), Some("Yes."));
+        assert_eq!(found.reasoning.as_deref(), Some(thought), "{text}");
+    }
+    assert_eq!(check("<think>Hm.<|im_end|>", &[], json!([]), None).reasoning.as_deref(), Some("Hm."));
+}
+
+#[test]
+fn a_tag_around_the_whole_answer_goes() {
+    for text in [
+        "<answer>Yes.</answer>",
+        "<answer>\nYes.\n</answer>\n",
+        "<answer>Yes.</answer><|im_end|>",
+        "<response>Yes.</response>",
+        "<think>Hm.</think>\n<answer>Yes.</answer>",
+    ] {
+        check(text, &[], json!([]), Some("Yes."));
+    }
+    for empty in [
+        "<answer></answer>",
+        "<think></think><response></response>",
+        "<think></think><response>\n</response>",
+    ] {
+        check(empty, &[], json!([]), None);
+    }
+    let call = "<answer><tool_call>{\"name\": \"clock\", \"arguments\": {}}</tool_call></answer>";
+    check(call, &[], json!([["clock", {}]]), None);
+    for text in [
+        "<answer>Yes.</answer>\n<why>So.</why>",
+        "<answer>Yes.",
+        "Yes: <answer>Yes.</answer>",
+        "<response>Yes.</response> and more",
+        "<answer>An <answer>x</answer> in it.</answer>",
+        "<answers>Yes.</answers>",
+    ] {
+        check(text, &[], json!([]), Some(text));
+    }
+}
+
+#[test]
+fn marks_that_an_answer_speaks_of_are_text() {
+    for answer in [
+        "Use <think>so</think> for it.",
+        "Close it with </think>.",
+        "The \"</think>\" closes.",
+        "`</think>` closes.",
+        "(<think>so</think>)",
+    ] {
+        let found = check(&format!("<think>Hm.</think>{answer}"), &[], json!([]), Some(answer));
+        assert_eq!(found.reasoning.as_deref(), Some("Hm."), "{answer}");
+    }
+}
+
+#[test]
 fn tags_that_a_sentence_speaks_of_are_text() {
     for text in [
         "It writes <think> first and </think> last.",
@@ -101,8 +205,20 @@ fn control_tokens_go() {
         "[gMASK]<sop>Yes.",
         "Yes.[e~[",
         "Yes.<seed:eos>",
+        // Functionary says first whom it writes to.
+        "all\nYes.",
+        "all\nYes.<|eot_id|>",
+        ">>>all\nYes.",
+        "all\n<|content|>Yes.<|stop|>",
+        "<think>Hm.</think>\nall\nYes.",
+        "<|from|>assistant\n<|recipient|>all\n<|content|>Yes.<|stop|>",
     ] {
         check(text, &[], json!([]), Some("Yes."));
+    }
+    for text in
+        ["all\n", "all", "all of it", "All\nof it", "Well,\nall\nof it", ">>> all\n", "<from>me</from>"]
+    {
+        check(text, &[], json!([]), Some(text));
     }
     // In code they are said, not meant.
     let code = "It ends with `<|im_end|>`.\n```\n<|im_start|>user\n```";

@@ -129,6 +129,13 @@ fn tags_that_are_missing_or_too_many() {
         "<tool_call>save<arg_key>text</arg_key><arg_value>tea</arg_value></arg_value></tool_call>".to_owned(),
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.save:0{\"text\": \"tea\"}<|tool_call_end|>".to_owned(),
         "<|tool_call_section_begin|><|tool_call_begin|>save<|tool_call_argument_begin|>{\"text\": \"tea\"}<|tool_call_end|><|tool_call_section_end|>".to_owned(),
+        "functions.save:0<|tool_call_argument_begin|>{\"text\": \"tea\"}<|tool_call_end|><|tool_calls_section_end|>".to_owned(),
+        "functions.save:0{\"text\": \"tea\"}<|tool_call_end|>".to_owned(),
+        "functions.save:0{\"text\": \"tea\"}".to_owned(),
+        "save<|tool_call_argument_begin|>{\"text\": \"tea\"}".to_owned(),
+        "save[ARGS]{\"text\": \"tea\"}".to_owned(),
+        "save\n<|content|>{\"text\": \"tea\"}".to_owned(),
+        "<|from|>assistant\n<|recipient|>save\n<|content|>{\"text\": \"tea\"}<|stop|>".to_owned(),
         "<|tool_call>call:save{text='tea'}<tool_call|>".to_owned(),
         "<|tool_call>save{text:<|\"|>tea<|\"|>}<tool_call|>".to_owned(),
         "<|tool_call>call:save{text:<|\"|>tea<|\"|>}".to_owned(),
@@ -154,6 +161,11 @@ fn tags_that_are_missing_or_too_many() {
         "<tool_call>\n<function>save</function>\n{\"text\": \"tea\"}\n</tool_call>".to_owned(),
         "```tool_code\nprint(save(text=\"tea\"))\n```".to_owned(),
         "```tool_code\nanswer = save(text=\"tea\")\nprint(answer)\n```".to_owned(),
+        "```tool_code\nimport json\nsave(text=\"tea\")\n```".to_owned(),
+        "```tool_code\n# Saves it.\nprint(save(text=\"tea\"))\n```".to_owned(),
+        "```tool_code\nfrom api import save, clock\n\n# Now.\nsave(text=\"tea\")  # Saved.\n# Done.\n```".to_owned(),
+        "```tool_code\nimport kitchen.api as api, os\napi.save(text=\"tea\")\n```".to_owned(),
+        "<tool_code>\nimport json\nprint(save(text=\"tea\"))\n</tool_code>".to_owned(),
     ] {
         check(&text, &tools(), tea.clone(), None);
     }
@@ -166,6 +178,25 @@ fn tags_that_are_missing_or_too_many() {
     ] {
         check(text, &tools(), two.clone(), None);
     }
+    // Text may stand before and behind.
+    let token =
+        "I save it. functions.save:0<|tool_call_argument_begin|>{\"text\": \"tea\"}<|tool_call_end|> Done.";
+    check(token, &tools(), tea.clone(), Some("I save it.  Done."));
+    check("save[ARGS]{\"text\": \"tea\"}\nDone.", &[], tea.clone(), Some("Done."));
+    check("<think>Hm.</think>\nsave[ARGS]{\"text\": \"tea\"}", &[], tea, None);
+    // A program that does other things is dropped whole.
+    for text in [
+        "```tool_code\nimport os\nos.remove(path=\"tea\")\n```",
+        "```tool_code\nimport json\n```",
+        "```tool_code\n# Nothing to do.\n```",
+        "```tool_code\nfor name in names:\n    save(text=name)\n```",
+    ] {
+        assert_eq!(check(text, &tools(), json!([]), None).dropped.len(), 1, "{text}");
+    }
+    let heading = "<tool_call>\n# save\n{\"text\": \"tea\"}\n</tool_call>";
+    assert_eq!(check(heading, &tools(), json!([]), None).dropped.len(), 1);
+    let python = "```python\nimport json\nsave(text=\"tea\")\n```";
+    check(python, &tools(), json!([]), Some(python));
     // Nothing of this is a call where the tool, or a parameter, is not offered.
     for text in [
         "[save(text=\"te\" + \"a\")]",
@@ -174,6 +205,11 @@ fn tags_that_are_missing_or_too_many() {
         "{\"save\": {\"width\": 3}}",
         "{\"save\": \"tea\"}",
         "store(text=\"tea\")",
+        "See functions.save:0 {\"text\": \"tea\"}",
+        "functions.save{\"text\": \"tea\"}",
+        "save[1]{\"text\": \"tea\"}",
+        "save[ARGS] is what follows its name.",
+        "Write save[ARGS]{\"text\": \"tea\"} first.",
         "save(text=\"tea\") is how it is called.",
     ] {
         check(text, &tools(), json!([]), Some(text));
@@ -206,6 +242,73 @@ fn arguments_may_be_the_text_of_a_string() {
     ] {
         check(&text, &tools(), tea.clone(), None);
     }
+}
+
+#[test]
+fn a_stray_closing_at_the_end_of_a_value_goes() {
+    let closings = ["</arg_key>", "</arg_value>", "</parameter>", "</tool_call>", "</arg_key></invoke>"];
+    for (name, way) in WAYS.into_iter().take(3) {
+        for closing in closings {
+            let own = if name == "pairs" { "</arg_value>" } else { "</parameter>" };
+            if closing == own {
+                continue;
+            }
+            let text = way(&format!("Oslo{closing}"));
+            let found = check(&text, &tools(), json!([["save", {"text": "Oslo", "file": "x.md"}]]), None);
+            assert!(found.repairs.iter().any(|repair| repair.kind == RepairKind::WrongClosingTag), "{text}");
+        }
+        // What the value opened, speaks of, or holds before its end is its own, as is all of HTML.
+        for text in [
+            "<arg_key>Oslo</arg_key>",
+            "It ends with </arg_key>",
+            "`</arg_key>",
+            "</arg_key>",
+            "</arg_key> Oslo",
+            "<b>Oslo</b>",
+            "Oslo</td>",
+        ] {
+            check(&way(text), &tools(), json!([["save", {"text": text, "file": "x.md"}]]), None);
+        }
+    }
+    let both = "<function=save>\n<parameter=text>\nOslo</parameter></arg_value>\n</function>";
+    check(both, &tools(), json!([["save", {"text": "Oslo"}]]), None);
+    let schema = json!({"properties": {"n": {"type": "integer"}}});
+    let set = ToolSpec::new("set", "", schema).unwrap();
+    let text = "<tool_call>set\n<arg_key>n</arg_key>\n<arg_value>5</arg_key>\n</arg_value>\n</tool_call>";
+    check(text, &[set], json!([["set", {"n": 5}]]), None);
+}
+
+#[test]
+fn character_data_is_unwrapped_where_it_is_all() {
+    for (written, meant) in [
+        ("<![CDATA[tea]]>", "tea"),
+        ("\n<![CDATA[<b>tea</b>]]>\n", "<b>tea</b>"),
+        ("<![CDATA[it ]]> closes]]>", "it ]]> closes"),
+        ("<![CDATA[<![CDATA[tea]]>]]>", "<![CDATA[tea]]>"),
+        ("green <![CDATA[tea]]>", "green <![CDATA[tea]]>"),
+        ("<![CDATA[tea]]> is hot", "<![CDATA[tea]]> is hot"),
+        ("<x><![CDATA[tea]]></x>", "<x><![CDATA[tea]]></x>"),
+        ("<![CDATA[tea]]></x> is hot", "<![CDATA[tea]]></x> is hot"),
+        ("<![CDATA[tea]]><![CDATA[pot]]>", "<![CDATA[tea]]><![CDATA[pot]]>"),
+        ("<![CDATA[tea]]> and <![CDATA[pot]]>", "<![CDATA[tea]]> and <![CDATA[pot]]>"),
+    ] {
+        let expected = json!([["save", {"text": meant}]]);
+        check(
+            &format!("<function=save>\n<parameter=text>{written}</parameter>\n</function>"),
+            &tools(),
+            expected.clone(),
+            None,
+        );
+        check(
+            &format!("<invoke name=\"save\"><parameter name=\"text\">{written}</parameter></invoke>"),
+            &tools(),
+            expected,
+            None,
+        );
+    }
+    let open = "<function=save>\n<parameter=text><![CDATA[tea]]>\n</function>";
+    let found = check(open, &tools(), json!([["save", {"text": "tea"}]]), None);
+    assert_eq!(found.repairs.first().map(|repair| repair.kind), Some(RepairKind::MissingClosingTag));
 }
 
 #[test]
@@ -269,6 +372,40 @@ fn empty_values_are_what_their_schema_takes() {
 }
 
 #[test]
+fn values_of_gemma_are_what_their_schema_says() {
+    let schema = json!({"properties": {"zip": {"type": "string"}, "n": {"type": "integer"}, "on": {"type": "boolean"},
+        "l": {"type": "array", "items": {"type": "string"}}, "o": {"type": "object", "properties": {"zip": {"type": "string"}}},
+        "any": {}, "q": {"type": ["string", "integer"]}}});
+    let set = [ToolSpec::new("set", "", schema).unwrap()];
+    for (written, meant) in [
+        ("zip:12", json!({"zip": "12"})),
+        ("zip:01234", json!({"zip": "01234"})),
+        ("zip:true", json!({"zip": "true"})),
+        ("zip:null", json!({"zip": null})),
+        ("l:[1,2]", json!({"l": ["1", "2"]})),
+        ("o:{zip:12}", json!({"o": {"zip": "12"}})),
+        ("n:<|\"|>3<|\"|>", json!({"n": 3})),
+        ("n:\"3\"", json!({"n": 3})),
+        ("on:True", json!({"on": true})),
+        // Where the schema takes both, the spelling tells.
+        ("q:3", json!({"q": 3})),
+        ("q:<|\"|>3<|\"|>", json!({"q": "3"})),
+        ("any:3", json!({"any": 3})),
+        ("any:<|\"|>3<|\"|>", json!({"any": "3"})),
+        ("n:<|\"|>three<|\"|>", json!({"n": "three"})),
+    ] {
+        for text in
+            [format!("<|tool_call>call:set{{{written}}}<tool_call|>"), format!("call:set{{{written}}}")]
+        {
+            check(&text, &set, json!([["set", meant]]), None);
+        }
+    }
+    // Of a tool that nobody knows, too.
+    let text = "<|tool_call>call:put{zip:12,on:true,n:<|\"|>3<|\"|>}<tool_call|>";
+    check(text, &set, json!([["put", {"zip": 12, "on": true, "n": "3"}]]), None);
+}
+
+#[test]
 fn numbers_that_no_number_holds() {
     let call = |number: &str| {
         format!("<tool_call>{{\"name\": \"set\", \"arguments\": {{\"n\": {number}}}}}</tool_call>")
@@ -277,13 +414,21 @@ fn numbers_that_no_number_holds() {
         ("1e999", json!("1e999")),
         ("-1e999", json!("-1e999")),
         ("123456789012345678901234567890", json!("123456789012345678901234567890")),
+        ("NaN", json!("NaN")),
+        ("Infinity", json!("Infinity")),
+        ("-Infinity", json!("-Infinity")),
+        ("[nan, 1, -inf]", json!(["nan", 1, "-inf"])),
     ] {
         let found = check(&call(number), &[], json!([["set", {"n": expected}]]), None);
         assert!(found.repairs.iter().any(|repair| repair.kind == RepairKind::NumberOutOfRange), "{number}");
     }
-    for (number, expected) in
-        [("18446744073709551615", json!(u64::MAX)), ("1e300", json!(1e300)), ("-0.5", json!(-0.5))]
-    {
+    for (number, expected) in [
+        ("18446744073709551615", json!(u64::MAX)),
+        ("1e300", json!(1e300)),
+        ("-0.5", json!(-0.5)),
+        ("\"NaN\"", json!("NaN")),
+        ("null", json!(null)),
+    ] {
         assert!(
             check(&call(number), &[], json!([["set", {"n": expected}]]), None).repairs.is_empty(),
             "{number}"

@@ -306,7 +306,7 @@ fn every_slip_of_json() {
             "{'name': 'f_x', 'arguments': {'a': \"it's\", 'b': None, 'c': [True, False]}}",
             one(json!({"a": "it's", "b": null, "c": [true, false]})),
         ),
-        ("{\"name\": \"f_x\", \"arguments\": {\"a\": NaN}}", one(json!({"a": null}))),
+        ("{\"name\": \"f_x\", \"arguments\": {\"a\": NaN}}", one(json!({"a": "NaN"}))),
         ("{\"name\": \"f_x\", \"arguments\": {\"a\": 1,}}", one(json!({"a": 1}))),
         ("{\"name\": \"f_x\", \"arguments\": {\"a\": [1, 2, ], }, }", one(json!({"a": [1, 2]}))),
         ("{\"name\": \"f_x\", // the tool\n \"arguments\": {\"a\": 1 /* one */}}", one(json!({"a": 1}))),
