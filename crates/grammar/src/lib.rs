@@ -37,3 +37,7 @@ pub use error::{Error, Kind, Place};
 pub use gbnf::{Expr, Grammar, GrammarBuilder, RuleId};
 pub use limits::Limits;
 pub use schema::{Schema, SchemaOptions};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
