@@ -7,11 +7,13 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::automaton::Automaton;
-use super::budget;
 use super::completion::Piece;
-use super::machine::{ConfigId, ENDED, Item, Machine, Stop};
+use super::cover::cover;
+use super::frames::{ConfigId, ENDED, Item};
+use super::machine::Machine;
 use super::renew::transplant;
-use super::vocabulary::{TokenId, TokenKind, TokenSet};
+use super::stop::Stop;
+use super::tokens::{TokenId, TokenKind, TokenSet};
 use crate::{Error, Kind, Place};
 
 /// Steps a run has room for from the start. Growing step by step, runs on several threads would meet in the allocator:
@@ -37,13 +39,21 @@ const HISTORY: usize = 256;
 /// ```
 #[derive(Clone)]
 pub struct Matcher {
-    automaton: Arc<Automaton>,
+    /// Before the automaton, which clears away what it shares when nobody holds the vocabulary any more.
     machine: Arc<Machine>,
+    automaton: Arc<Automaton>,
     current: ConfigId,
     /// The configurations before the last steps, oldest first.
     history: Vec<ConfigId>,
     /// Steps taken that `history` no longer holds.
     forgotten: usize,
+}
+
+impl Automaton {
+    /// A run from the start.
+    pub fn matcher(self: &Arc<Self>) -> Matcher {
+        Matcher::new(Arc::clone(self), self.machine())
+    }
 }
 
 impl Matcher {
@@ -230,7 +240,7 @@ impl Matcher {
             self.automaton.costs(),
             self.automaton.limits.source_bytes,
         )?;
-        budget::cover(&way, &self.automaton.vocabulary).ok_or_else(|| {
+        cover(&way, &self.automaton.vocabulary).ok_or_else(|| {
             Error::new(Kind::Rejected, "the vocabulary has no tokens for the shortest continuation")
         })
     }
