@@ -12,6 +12,7 @@ use super::renew;
 use super::shared::Lease;
 use super::stop::Stop;
 use super::vocabulary::Vocabulary;
+use super::ways::Ways;
 use crate::{Error, Grammar, Limits};
 
 /// A grammar ready to run over a vocabulary: shared, memoizing, `Send + Sync`.
@@ -46,7 +47,7 @@ pub struct Automaton {
     lease: Lease,
 }
 
-/// What an automaton holds in memory.
+/// What an automaton holds in memory, and how it came by it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -74,6 +75,8 @@ pub struct Usage {
     /// Steps taken so far, the same on every machine: those of lowering the grammar, and those of finding out what can
     /// follow, which [`Limits::work`] bounds.
     pub work: u64,
+    /// How often each way to put a mask together was gone, parts of masks included.
+    pub ways: Ways,
 }
 
 impl Automaton {
@@ -106,7 +109,8 @@ impl Automaton {
         let states = self.program.states.len();
         let mask_bytes = machine.masks.bytes() + machine.held.used();
         let work = self.program.work.saturating_add(machine.work.taken());
-        Usage { states, configurations, frames, bytes: machine.memory.used(), mask_bytes, work }
+        let (bytes, ways) = (machine.memory.used(), machine.ways.counted());
+        Usage { states, configurations, frames, bytes, mask_bytes, work, ways }
     }
 
     pub(crate) fn costs(&self) -> &Costs {
@@ -125,6 +129,7 @@ impl Automaton {
             let shared = Arc::clone(self.lease.shared());
             let fresh = Machine::new(program, vocabulary, shared, self.limits.clone())?;
             fresh.work.take_over(&full.work);
+            fresh.ways.take_over(&full.ways);
             if !empty {
                 renew::take_over(full, &fresh);
             }

@@ -19,6 +19,7 @@ use super::seen::Seen;
 use super::shared::Shared;
 use super::stop::Stop;
 use super::vocabulary::Vocabulary;
+use super::ways::Counter;
 use crate::Limits;
 
 /// Fewer entries are looked at as soon as skipped.
@@ -47,6 +48,8 @@ pub(crate) struct Machine {
     pub(crate) held: Meter,
     /// The masks that others are made of.
     pub(crate) masks: Masks,
+    /// How masks were put together.
+    pub(crate) ways: Counter,
     /// Steps of the closure.
     pub(crate) work: Budget,
     /// Where every run starts.
@@ -69,6 +72,7 @@ impl Machine {
             memory: Meter::new(limits.configurations.saturating_mul(EACH).max(LEAST)),
             held: Meter::new(limits.mask_bytes / 2),
             masks: Masks::new(limits.mask_bytes / 2),
+            ways: Counter::default(),
             work: Budget::new(limits.work),
             limits,
             start: ENDED,

@@ -1,11 +1,8 @@
 //! Token masks: which tokens can come next. Above `machine`; used by `matcher`.
 //!
-//! A mask is computed once per configuration, and most of it far less often. Where many bytes are allowed (the
-//! inside of a string) it is put together: the tokens that stay inside come from the vocabulary as a slice; those
-//! that leave are found by one walk per grammar over an unknown continuation; what comes after leaving is checked
-//! against the actual stack; and a configuration that soon becomes such a one (a key that must differ from the
-//! declared ones) is walked only where it differs. What was found over an unknown continuation serves every grammar
-//! that has the same part: `shared` keeps it by its signature.
+//! A mask is computed once per configuration, and most of it far less often: [`Way`] names the ways, and says when each
+//! applies. What was found over an unknown continuation serves every grammar that has the same part: `shared` keeps it by
+//! its signature.
 //!
 //! Invariant: however a mask was put together, it holds exactly the tokens that [`Machine::allows`] allows.
 
@@ -26,6 +23,7 @@ use super::stop::Stop;
 use super::text::{Sliced, Text, mask_bytes};
 use super::tokens::{TokenKind, TokenSet};
 use super::uniform::Chain;
+use super::ways::Way;
 
 /// Configurations that allow fewer bytes than this are walked directly: their walks are short.
 const WIDE: usize = 24;
@@ -123,6 +121,7 @@ impl Machine {
         {
             let mut tokens = TokenSet::clone(&near_text.tokens);
             if let Some(exits) = self.walk_difference(id, near, &mut tokens, &near_text.exits)? {
+                self.ways.count(Way::Difference);
                 self.align_twins(&mut tokens);
                 return Ok(Text { tokens: Arc::new(tokens), exits: exits.into(), sliced: None });
             }
@@ -132,6 +131,7 @@ impl Machine {
 
     /// By one walk over all that is allowed.
     fn direct(&self, id: ConfigId, expansion: &Expansion) -> Result<Text, Stop> {
+        self.ways.count(Way::Walk);
         let mut tokens = TokenSet::empty(self.vocabulary.len());
         let mut exits = Vec::new();
         self.walk_roots(self.vocabulary.trie(), id, expansion, 0, &mut tokens, &mut exits)?;
@@ -142,6 +142,7 @@ impl Machine {
     /// Where a run of characters stays inside: the tokens that do come from the vocabulary.
     fn inside(&self, id: ConfigId, expansion: &Expansion) -> Result<Text, Stop> {
         let Some(sliced) = self.slice_of(id)? else { return self.direct(id, expansion) };
+        self.ways.count(Way::Slice);
         let Sliced { slice, atoms, points, .. } = &sliced;
         let mut tokens = TokenSet::from_words(slice.up_to(&self.vocabulary, *points));
         let (mut exits, mut more) = (Vec::new(), Vec::new());
@@ -166,12 +167,14 @@ impl Machine {
             }
         };
         if relative.sight >= self.vocabulary.longest() as u64 {
+            self.ways.count(Way::Shared);
             return Ok(text);
         }
         if !text.exits.is_empty() {
             // Where bounds that were left out come together with what is not known, neither can be put right.
             return self.direct(id, expansion);
         }
+        self.ways.count(Way::Corrected);
         self.correct(id, relative, text)
     }
 

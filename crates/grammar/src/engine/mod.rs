@@ -18,6 +18,7 @@
 
 mod stop;
 mod tokens;
+mod ways;
 
 mod arena;
 mod meter;
@@ -68,3 +69,4 @@ pub use budget::Budgeted;
 pub use matcher::Matcher;
 pub use tokens::{TokenId, TokenKind, TokenSet};
 pub use vocabulary::Vocabulary;
+pub use ways::{Way, Ways};

@@ -22,3 +22,4 @@ mod drawn;
 mod keywords;
 mod laws;
 mod schemars_types;
+mod ways;

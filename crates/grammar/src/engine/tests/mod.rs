@@ -13,6 +13,7 @@ mod classes;
 mod laws;
 mod shared;
 mod tables;
+mod ways;
 
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ fn model_vocabulary() -> Arc<Vocabulary> {
 }
 
 /// Words, punctuation that runs over the ends of strings, escapes, digits, blanks, and parts of characters.
-fn new_model_vocabulary() -> Arc<Vocabulary> {
+pub(super) fn new_model_vocabulary() -> Arc<Vocabulary> {
     let mut texts: Vec<Vec<u8>> = (0..=u8::MAX).map(|byte| vec![byte]).collect();
     let words = [
         "path", "size", "kind", "a", "id", "name", "true", "null", "read", "pa", "th", "é", "日本", "\u{7f}",
