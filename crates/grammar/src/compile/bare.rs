@@ -15,7 +15,26 @@ const MARK_STATES: usize = 4_096;
 /// States of the automaton of an expression.
 const PATTERN_STATES: usize = 16_384;
 
-/// The texts that a regular expression (ECMA 262) matches whole, as they are, and nothing around them.
+impl Grammar {
+    /// The grammar of a regular expression (ECMA 262, as JSON Schema has it): the texts that it matches whole.
+    ///
+    /// ```
+    /// use toolgate_grammar::{Grammar, Limits, Options};
+    /// let version = Grammar::from_regex(r"v?\d+(\.\d+){0,2}", &Options::default())?;
+    /// assert!(version.match_text("v1.20.3", &Limits::default())?.matched);
+    /// assert!(!version.match_text("v1.20.3-beta", &Limits::default())?.matched);
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`pattern_grammar`].
+    pub fn from_regex(pattern: &str, options: &Options) -> Result<Self, Error> {
+        pattern_grammar(pattern, options)
+    }
+}
+
+/// The texts that a regular expression (ECMA 262) matches whole, as they are, and nothing around them. The same as
+/// [`Grammar::from_regex`].
 ///
 /// # Errors
 /// [`Kind::InvalidSchema`] for a text that is no expression, one that nothing matches, and one that no grammar can hold, such as those

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! tokens, stop
-//!   └ vocabulary (characters, trie): what a model can write
+//!   └ vocabulary (characters, trie, tokenizer_json): what a model can write
 //! Grammar ─ flat, lower (order, shorten) ─▶ Program (a network over byte classes)
 //!   └ frames, configuration: sets of stacks, and what was found out about them
 //!       └ machine: hash-consed; closure, steps: transitions computed once; renew: what a fresh machine takes over
@@ -27,6 +27,8 @@ mod seen;
 mod characters;
 mod trie;
 mod vocabulary;
+
+mod tokenizer_json;
 
 mod classes;
 mod flat;

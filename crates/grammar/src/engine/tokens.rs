@@ -99,6 +99,15 @@ impl TokenSet {
         })
     }
 
+    /// Writes the set as words of 32 tokens, lowest bit first, and zeros to the end of `words`; what does not fit is left
+    /// out.
+    pub(crate) fn write(&self, words: &mut [u32]) {
+        let halves = self.words.iter().flat_map(|&word| [word as u32, (word >> 32) as u32]);
+        for (word, half) in words.iter_mut().zip(halves.chain(std::iter::repeat(0))) {
+            *word = half;
+        }
+    }
+
     /// 64 tokens a word, lowest bit first.
     pub fn words(&self) -> &[u64] {
         &self.words

@@ -112,6 +112,11 @@ impl Vocabulary {
         self.kinds.is_empty()
     }
 
+    /// Words of 32 tokens that a mask takes; see [`Matcher::mask_into`](crate::Matcher::mask_into).
+    pub fn mask_words(&self) -> usize {
+        self.len().div_ceil(32)
+    }
+
     /// Bytes of a token; empty for an unknown id.
     pub fn bytes(&self, token: TokenId) -> &[u8] {
         let index = token as usize;

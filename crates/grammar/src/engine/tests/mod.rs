@@ -14,6 +14,7 @@ mod laws;
 mod shared;
 mod tables;
 mod ways;
+mod words;
 
 use std::sync::Arc;
 
