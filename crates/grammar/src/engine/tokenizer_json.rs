@@ -50,8 +50,13 @@ impl Vocabulary {
         }
         // Most of them stand among the pieces, too; what is said here counts.
         for (text, id, special) in added(document)? {
-            let kind = if special { TokenKind::Special } else { TokenKind::Text };
-            tokens.insert(id, (text.as_bytes().to_vec(), kind));
+            tokens.insert(
+                id,
+                match special {
+                    true => (text.as_bytes().to_vec(), TokenKind::Special),
+                    false => (spelling.added(text), TokenKind::Text),
+                },
+            );
         }
         for text in end {
             let named = tokens.iter_mut().filter(|(_, (bytes, _))| bytes == text.as_bytes());
@@ -126,6 +131,12 @@ impl Spelling {
             }
         }
         Ok(())
+    }
+
+    /// The bytes of an added token. It is found in texts as it stands, so that its characters stand for no bytes; other
+    /// decoders write it as they write a piece.
+    fn added(&self, text: &str) -> Vec<u8> {
+        if self.byte_level { text.as_bytes().to_vec() } else { self.bytes(text) }
     }
 
     fn bytes(&self, piece: &str) -> Vec<u8> {
@@ -243,7 +254,7 @@ mod tests {
             &json!({
                 "added_tokens": [
                     {"id": 5, "content": "<|im_end|>", "special": true},
-                    {"id": 6, "content": "<tool_call>", "special": false},
+                    {"id": 6, "content": "<é>", "special": false},
                     {"id": 8, "content": "<|pad|>", "special": true},
                 ],
                 "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split"}, {"type": "ByteLevel"}]},
@@ -259,7 +270,7 @@ mod tests {
             (b"\n\t", TokenKind::Text),
             ("日".as_bytes(), TokenKind::Text),
             (b"<|im_end|>", TokenKind::EndOfGeneration),
-            (b"<tool_call>", TokenKind::Text),
+            ("<é>".as_bytes(), TokenKind::Text),
             (b"", TokenKind::Unused),
             (b"<|pad|>", TokenKind::Special),
         ];
@@ -280,14 +291,15 @@ mod tests {
             json!({"type": "Unigram", "byte_fallback": true, "unk_id": 0, "vocab": [["<unk>", 0.0], ["</s>", 0.0],
                 ["<0x0A>", 0.0], ["<0xfF>", -1.0], ["▁▁a", -2.5], ["<0x0>", -3], ["<0x+1>", -4]]}),
         ];
-        let added = json!([{"id": 0, "content": "<unk>", "special": true}, {"id": 1, "content": "</s>", "special": true}]);
+        let added = json!([{"id": 0, "content": "<unk>", "special": true}, {"id": 1, "content": "</s>", "special": true},
+            {"id": 7, "content": "▁\n▁", "special": false}]);
         for decoder in &decoders {
             for model in &vocabularies {
                 let document = json!({"added_tokens": added, "decoder": decoder, "model": model});
                 let vocabulary = Vocabulary::from_tokenizer_json(&document, &["</s>"]).unwrap();
                 let bytes: Vec<Vec<u8>> =
                     all(&vocabulary).into_iter().map(|(bytes, _)| bytes).skip(2).collect();
-                assert_eq!(bytes, [&b"\n"[..], b"\xff", b"  a", b"<0x0>", b"<0x+1>"], "{document}");
+                assert_eq!(bytes, [&b"\n"[..], b"\xff", b"  a", b"<0x0>", b"<0x+1>", b" \n "], "{document}");
                 assert_eq!((vocabulary.special("<unk>"), vocabulary.end_tokens()), (Some(0), &[1][..]));
             }
         }
