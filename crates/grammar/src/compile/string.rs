@@ -269,7 +269,7 @@ fn pattern_key(pattern: &Arc<Pattern>) -> usize {
 fn pointer_of(used: &PatternUse) -> String {
     let keyword = match used.kind {
         TextKind::Pattern => "pattern",
-        TextKind::Choices => "x-toolgate-choices",
+        TextKind::Extension(keyword) => keyword,
         TextKind::Format(_) => "format",
         TextKind::Key => "patternProperties",
     };

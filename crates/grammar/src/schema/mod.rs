@@ -8,6 +8,7 @@ mod decimal;
 mod disjoint;
 mod draft;
 mod evaluate;
+mod extension;
 mod formats;
 mod keywords;
 mod merge;
@@ -29,6 +30,7 @@ use serde_json::Value;
 use crate::{Error, Limits};
 
 pub use draft::Draft;
+pub use extension::{Extension, Texts};
 pub use support::{Class, KeywordRule, format_rules, keyword_rules};
 
 pub(crate) use decimal::Decimal;
@@ -79,6 +81,8 @@ pub struct SchemaOptions {
     pub draft: Draft,
     /// What `format` means.
     pub formats: Formats,
+    /// Keywords of one's own. Without one of that name, such a keyword is an annotation.
+    pub extensions: Vec<Extension>,
 }
 
 /// What `format` means.

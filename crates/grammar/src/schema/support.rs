@@ -115,7 +115,6 @@ const RULES: &[KeywordRule] = &[
     enforced("maxLength", "in code points"),
     enforced("pattern", "checked with look-around, back-references, or past the limit of states"),
     enforced("format", "the known ones; others are annotations"),
-    enforced("x-toolgate-choices", "`{texts, beginnings}` or `{once_in}`; checked where they are too many"),
     enforced("minimum", "checked past 37 digits"),
     enforced("maximum", "checked past 37 digits"),
     enforced("exclusiveMinimum", "as minimum, as floats tell numbers apart"),

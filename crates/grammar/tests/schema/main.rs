@@ -14,6 +14,8 @@
 
 mod cases;
 mod choices;
+#[path = "../common/choices.rs"]
+mod choices_keyword;
 mod corpus;
 mod corpus_laws;
 mod corpus_schema;
