@@ -98,7 +98,7 @@ pub fn choices_into(
     let mut texts = Dfa::of(&choices);
     let room = Room::new(&options.limits);
     if !end.is_empty() {
-        let mark = Nfa::search(&Pattern::literal(end), MARK_STATES)
+        let mark = Nfa::search(&Pattern::literal(end).node, MARK_STATES)
             .and_then(|nfa| Dfa::new(&nfa, MARK_STATES, &room));
         let without = mark.ok_or_else(|| Error::new(Kind::Limit, "the mark that ends a text is too long"))?;
         let limit = texts.states.len().saturating_mul(end.len() + 1);

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::schema::pattern::{Node, Pattern};
+use crate::schema::node::Node;
+use crate::schema::pattern::Pattern;
 use crate::schema::{Leaf, PatternUse, TextKind, TextShape};
 use crate::work::bytes;
 use crate::{Error, Expr};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::extension::Texts;
-use super::pattern::complement;
+use super::node::complement;
 
 /// Code points of all listed texts and beginnings; each may become a state.
 const LISTED: usize = 200_000;

@@ -3,6 +3,7 @@
 //! Invariant: every keyword of every subschema reached from the root has exactly one entry, with its JSON
 //! pointer, and every reference has become the id of a part of the arena.
 
+mod arena;
 pub(crate) mod choices;
 mod decimal;
 mod disjoint;
@@ -14,6 +15,7 @@ mod keywords;
 mod merge;
 mod negate;
 pub(crate) mod nfa;
+pub(crate) mod node;
 mod parse;
 mod part;
 pub(crate) mod pattern;
@@ -31,10 +33,11 @@ use crate::{Error, Limits};
 
 pub use draft::Draft;
 pub use extension::{Extension, Texts};
-pub use support::{Class, KeywordRule, format_rules, keyword_rules};
+pub use formats::format_rules;
+pub use support::{Class, KeywordRule, keyword_rules};
 
+pub(crate) use arena::{Arena, Conjunct, Key, Leaf, Normal};
 pub(crate) use decimal::Decimal;
-pub(crate) use merge::{Arena, Conjunct, Key, Leaf, Normal};
 pub(crate) use part::{Bound, Part, PartId, PatternUse, TextKind, Types};
 pub(crate) use shape::{FreeKeys, NumberShape, ObjectShape, TextShape};
 pub(crate) use values::{Values, weight};

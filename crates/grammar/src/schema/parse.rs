@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 
 use super::draft::Draft;
 use super::extension::Extension;
+use super::node::Refusal;
 use super::part::TextKind;
-use super::pattern::{Pattern, Refusal};
+use super::pattern::Pattern;
 use super::refs::{Index, Spot, address_of, join_pointer};
 use super::regex::Reader;
 use super::support::{self, Class};
