@@ -105,7 +105,7 @@ pub(super) fn run(args: SchemaArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
     };
     let options = Options { whitespace, undeclared, limits: Limits::default() };
     let not_compiled = || format!("{} cannot be compiled", args.file.display());
-    let schema = Schema::parse(&document).map_err(reported).with_context(not_compiled)?;
+    let schema = toolgate_chat::read_schema(&document).map_err(reported).with_context(not_compiled)?;
     let compiled = compile(&schema, &options).map_err(reported).with_context(not_compiled)?;
     let verdict = match &args.check {
         Some(path) => Some(check(&compiled, &schema, &document, &read(path)?, whitespace)?),

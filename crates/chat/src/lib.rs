@@ -22,6 +22,7 @@
 //! # Ok::<(), toolgate_chat::Error>(())
 //! ```
 
+mod choices;
 mod dialogue;
 mod error;
 mod event;
@@ -38,6 +39,7 @@ mod prompt;
 mod spec;
 pub mod template;
 
+pub use choices::read_schema;
 pub use dialogue::{Dialogue, Opened, Prompt, PromptOptions, RunEnd};
 pub use error::{Error, Kind, Place};
 pub use event::Event;

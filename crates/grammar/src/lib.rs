@@ -5,6 +5,7 @@
 //! ```text
 //! JSON Schema ─ Schema::parse ─▶ Schema ─ compile ─▶ Compiled { grammar, contract }
 //! GBNF text ─── Grammar::parse ─▶ Grammar ─ Automaton::new ─▶ Automaton ─ matcher() ─▶ Matcher
+//! text ──────── Grammar::match_text ─▶ Match: where a text stops, and what could have come there
 //! ```
 //!
 //! It knows JSON Schema, GBNF, bytes and token vocabularies; no model, no chat, no tool.
@@ -28,6 +29,7 @@ pub mod engine;
 mod error;
 pub mod gbnf;
 mod limits;
+mod matching;
 pub mod schema;
 mod work;
 
@@ -36,4 +38,9 @@ pub use engine::{Automaton, Budgeted, Matcher, TokenId, TokenKind, TokenSet, Voc
 pub use error::{Error, Kind, Place};
 pub use gbnf::{Expr, Grammar, GrammarBuilder, RuleId};
 pub use limits::Limits;
+pub use matching::Match;
 pub use schema::{Schema, SchemaOptions};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use serde_json::Value;
 use toolgate_chat::{EFFECT, LOOKUP, ToolCall, ToolChoice, ToolName, ToolSpec};
-use toolgate_grammar::{Contract, Options, Place, Schema, Undeclared, compile};
+use toolgate_grammar::{Contract, Options, Place, Undeclared, compile};
 
 use super::failures::with_refusals;
 use super::field::Field;
@@ -186,7 +186,7 @@ fn no_tool(field: &Field<'_>, error: &toolgate_chat::Error) -> Refusal {
 /// Compiles a schema that stands at `pointer`, for what becomes of its keywords.
 pub(super) fn contract(schema: &Value, undeclared: Undeclared, pointer: &str) -> Result<Contract, Refusal> {
     let options = Options { undeclared, ..Options::default() };
-    let compiled = Schema::parse(schema).and_then(|schema| compile(&schema, &options));
+    let compiled = toolgate_chat::read_schema(schema).and_then(|schema| compile(&schema, &options));
     compiled.map(|compiled| compiled.contract).map_err(|error| {
         let place = match error.place() {
             Some(Place::Pointer(inner)) => format!("{pointer}{inner}"),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use toolgate_grammar as grammar;
-use toolgate_grammar::{Contract, Grammar, GrammarBuilder, RuleId, Schema};
+use toolgate_grammar::{Contract, Grammar, GrammarBuilder, RuleId};
 
 use super::TurnRequest;
 use crate::error::{Error, Kind, Place};
@@ -73,7 +73,7 @@ pub(super) fn compile_schema(
             .at(Place::Tool { name: tool.name.to_string(), pointer })
             .because(error)
     };
-    let schema = Schema::parse(schema).map_err(schema_error)?;
+    let schema = crate::read_schema(schema).map_err(schema_error)?;
     let options = grammar::Options { whitespace, ..grammar::Options::default() };
     grammar::compile_into(&schema, &options, builder, name).map_err(schema_error)
 }

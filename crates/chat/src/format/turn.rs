@@ -5,10 +5,12 @@
 use std::num::NonZeroUsize;
 
 use serde_json::{Map, Value, json};
+use toolgate_grammar::schema::Texts;
 use toolgate_grammar::{Contract, Expr, Grammar, GrammarBuilder, Whitespace};
 
 use super::syntax::{Arguments, Close, Elements, Part, Spacing, Syntax};
 use super::{Reasoning, TurnGrammar, TurnRequest, compile, dialects, free};
+use crate::choices::{self, CHOICES};
 use crate::error::Error;
 use crate::fallback::typing::Schema;
 use crate::model::{ToolChoice, ToolName};
@@ -310,9 +312,6 @@ pub(super) struct Writer<'w> {
     contract: &'w mut Contract,
 }
 
-/// The keyword that says which texts a parameter may be.
-const CHOICES: &str = "x-toolgate-choices";
-
 impl Writer<'_> {
     fn member(&mut self, arguments: &Arguments, field: &Field) -> Result<Expr, Error> {
         match arguments {
@@ -404,10 +403,17 @@ impl Writer<'_> {
 
     /// Bare text that is among the choices of a field, each listed one `spelled` as the family writes it.
     fn chosen(&mut self, field: &Field, end: &str, spelled: &dyn Fn(&str) -> Option<String>) -> Option<Expr> {
-        let mut choices = field.schema.get(CHOICES)?.clone();
-        if let Some(texts) = choices.get_mut("texts").and_then(Value::as_array_mut) {
-            *texts = texts.iter().filter_map(Value::as_str).filter_map(spelled).map(Value::String).collect();
-        }
+        let said = choices::read(field.schema.get(CHOICES)?).ok()?;
+        let as_written: Vec<String> = match &said {
+            Texts::Among { texts, .. } => texts.iter().filter_map(|text| spelled(text)).collect(),
+            Texts::OnceIn(_) => Vec::new(),
+        };
+        let choices = match said {
+            Texts::Among { beginnings, .. } => {
+                Texts::Among { texts: as_written.iter().map(String::as_str).collect(), beginnings }
+            }
+            pieces @ Texts::OnceIn(_) => pieces,
+        };
         let name = format!("{}-{}", self.tool.name, field.name);
         let options = toolgate_grammar::Options::default();
         // Where none can be written this way, any text may be, and the call is told what is wrong with it.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use toolgate_chat::{ToolFormat, ToolSpec, TurnRequest};
-use toolgate_grammar::{Automaton, Grammar, Limits, Options, Schema, Undeclared, Vocabulary, compile};
+use toolgate_grammar::{Automaton, Grammar, Limits, Options, Undeclared, Vocabulary, compile};
 
 use crate::AnswerForm;
 use crate::Error;
@@ -93,7 +93,7 @@ impl Cache {
         let make = || match form {
             FormKey::Json(schema) => {
                 let options = Options { undeclared: Undeclared::Forbidden, ..Options::default() };
-                Side::new(compile(&Schema::parse(schema)?, &options)?.grammar, vocabulary)
+                Side::new(compile(&toolgate_chat::read_schema(schema)?, &options)?.grammar, vocabulary)
             }
             FormKey::Grammar(text) => Side::new(Grammar::parse(text)?, vocabulary),
         };

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::Limits;
 use crate::schema::choices::Choices;
 use crate::schema::nfa::{Marks, Nfa, Side, State as NfaState, StateId};
-use crate::schema::pattern::{ANY, WORD};
+use crate::schema::node::{ANY, WORD};
 
 /// An automaton; state 0 is the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -368,7 +368,7 @@ mod tests {
 
     fn dfa(pattern: &str) -> Dfa {
         let parsed = Pattern::parse(pattern, &Reader::unbounded()).unwrap();
-        Dfa::new(&Nfa::search(&parsed, 100_000).unwrap(), 10_000, &room()).unwrap()
+        Dfa::new(&Nfa::search(&parsed.node, 100_000).unwrap(), 10_000, &room()).unwrap()
     }
 
     fn runs(dfa: &Dfa, text: &str) -> bool {
@@ -402,7 +402,7 @@ mod tests {
             "",
         ] {
             let parsed = Pattern::parse(pattern, &Reader::unbounded()).unwrap();
-            let nfa = Nfa::search(&parsed, 1_000).unwrap();
+            let nfa = Nfa::search(&parsed.node, 1_000).unwrap();
             let dfa = dfa(pattern);
             let outside = dfa.complement();
             for text in texts {
@@ -429,7 +429,7 @@ mod tests {
     #[test]
     fn exploding_patterns_stop_at_the_limit() {
         let parsed = Pattern::parse("^(a|b)*a(a|b){20}$", &Reader::unbounded()).unwrap();
-        assert_eq!(Dfa::new(&Nfa::search(&parsed, 100_000).unwrap(), 1_000, &room()), None);
+        assert_eq!(Dfa::new(&Nfa::search(&parsed.node, 100_000).unwrap(), 1_000, &room()), None);
     }
 
     #[test]

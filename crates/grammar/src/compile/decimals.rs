@@ -5,7 +5,7 @@
 use crate::Expr;
 use crate::schema::{Bound, Decimal};
 
-use super::number::{digit_class, digits, float_above, float_below, integers, is_float, least, most};
+use super::integers::{digit_class, digits, float_above, float_below, integers, is_float, least, most};
 use super::{Compiler, choice, sequence};
 
 /// Digits after the point: all that the shortest spelling of a float takes before it turns to an exponent.

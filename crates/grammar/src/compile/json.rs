@@ -6,7 +6,7 @@
 use crate::{Expr, GrammarBuilder, RuleId};
 
 use super::decimals::PLACES;
-use super::number::integers;
+use super::integers::integers;
 use super::{Whitespace, sequence};
 
 /// The shared rules of one grammar, made when first asked for.

@@ -8,6 +8,7 @@ mod automaton;
 mod bare;
 mod contract;
 mod decimals;
+mod integers;
 mod json;
 mod names;
 mod number;

@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::gbnf::CharClass;
-use crate::schema::pattern::{Look, Node, complement, union};
+use crate::schema::node::{Look, Node, complement, union};
 use crate::work::items;
 use crate::{Error, Expr, RuleId};
 

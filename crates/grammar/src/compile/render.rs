@@ -16,7 +16,7 @@ use crate::{Limits, Schema};
 
 use super::Whitespace;
 use super::decimals::PLACES;
-use super::number::DIGITS;
+use super::integers::DIGITS;
 
 /// Branches of a union looked at to find the one a value was written for.
 const BRANCHES: usize = 4_096;

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::schema::pattern::{Node, Pattern};
+use crate::schema::node::Node;
+use crate::schema::pattern::Pattern;
 use crate::schema::{Leaf, PatternUse, TextKind, TextShape};
 use crate::work::bytes;
 use crate::{Error, Expr};
@@ -269,7 +270,7 @@ fn pattern_key(pattern: &Arc<Pattern>) -> usize {
 fn pointer_of(used: &PatternUse) -> String {
     let keyword = match used.kind {
         TextKind::Pattern => "pattern",
-        TextKind::Choices => "x-toolgate-choices",
+        TextKind::Extension(keyword) => keyword,
         TextKind::Format(_) => "format",
         TextKind::Key => "patternProperties",
     };

@@ -10,9 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
-/// The arena, or the memory for masks, is used up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full;
+use super::stop::Full;
 
 /// Slots in the first chunk; each further one has twice as many.
 const FIRST: u32 = 64;

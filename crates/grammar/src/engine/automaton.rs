@@ -6,11 +6,13 @@
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use super::completion::Costs;
-use super::lower::Program;
-use super::machine::{Machine, Stop};
-use super::matcher::Matcher;
+use super::machine::Machine;
+use super::program::Program;
 use super::renew;
+use super::shared::Lease;
+use super::stop::Stop;
 use super::vocabulary::Vocabulary;
+use super::ways::Ways;
 use crate::{Error, Grammar, Limits};
 
 /// A grammar ready to run over a vocabulary: shared, memoizing, `Send + Sync`.
@@ -41,9 +43,11 @@ pub struct Automaton {
     pub(crate) limits: Limits,
     machine: RwLock<Arc<Machine>>,
     costs: OnceLock<Costs>,
+    /// The last field, so that it is dropped after the vocabulary.
+    lease: Lease,
 }
 
-/// What an automaton holds in memory.
+/// What an automaton holds in memory, and how it came by it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -71,6 +75,8 @@ pub struct Usage {
     /// Steps taken so far, the same on every machine: those of lowering the grammar, and those of finding out what can
     /// follow, which [`Limits::work`] bounds.
     pub work: u64,
+    /// How often each way to put a mask together was gone, parts of masks included.
+    pub ways: Ways,
 }
 
 impl Automaton {
@@ -82,15 +88,13 @@ impl Automaton {
     /// [`Kind::Unsupported`](crate::Kind::Unsupported) for left recursion, naming the rules of the cycle.
     pub fn new(grammar: &Grammar, vocabulary: Arc<Vocabulary>, limits: &Limits) -> Result<Arc<Self>, Error> {
         let program = Arc::new(Program::new(grammar, &vocabulary, limits)?);
-        let machine = Machine::new(Arc::clone(&program), Arc::clone(&vocabulary), limits.clone())
+        let lease = Lease::of(&vocabulary);
+        let shared = Arc::clone(lease.shared());
+        let machine = Machine::new(Arc::clone(&program), Arc::clone(&vocabulary), shared, limits.clone())
             .map_err(|stop| stop.error(limits))?;
         let machine = RwLock::new(Arc::new(machine));
-        Ok(Arc::new(Self { program, vocabulary, limits: limits.clone(), machine, costs: OnceLock::new() }))
-    }
-
-    /// A run from the start.
-    pub fn matcher(self: &Arc<Self>) -> Matcher {
-        Matcher::new(Arc::clone(self), self.machine())
+        let (limits, costs) = (limits.clone(), OnceLock::new());
+        Ok(Arc::new(Self { program, vocabulary, limits, machine, costs, lease }))
     }
 
     /// The vocabulary it runs over.
@@ -105,7 +109,8 @@ impl Automaton {
         let states = self.program.states.len();
         let mask_bytes = machine.masks.bytes() + machine.held.used();
         let work = self.program.work.saturating_add(machine.work.taken());
-        Usage { states, configurations, frames, bytes: machine.memory.used(), mask_bytes, work }
+        let (bytes, ways) = (machine.memory.used(), machine.ways.counted());
+        Usage { states, configurations, frames, bytes, mask_bytes, work, ways }
     }
 
     pub(crate) fn costs(&self) -> &Costs {
@@ -121,8 +126,10 @@ impl Automaton {
         let mut current = self.machine.write().unwrap_or_else(PoisonError::into_inner);
         if Arc::ptr_eq(&current, full) {
             let (program, vocabulary) = (Arc::clone(&self.program), Arc::clone(&self.vocabulary));
-            let fresh = Machine::new(program, vocabulary, self.limits.clone())?;
+            let shared = Arc::clone(self.lease.shared());
+            let fresh = Machine::new(program, vocabulary, shared, self.limits.clone())?;
             fresh.work.take_over(&full.work);
+            fresh.ways.take_over(&full.ways);
             if !empty {
                 renew::take_over(full, &fresh);
             }

@@ -1,15 +1,17 @@
-//! The closure of a configuration over everything that consumes nothing. Used by `machine`.
+//! The closure of a configuration over everything that consumes nothing. Above `machine`; used by `steps`.
 //!
 //! Invariant: fragments are entered once a position, by rank, so that all callers of one are known when it is entered.
 
 use std::collections::BinaryHeap;
 
-use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::expansion::{Expansion, Leaf, TokenLeaf};
-use super::lower::State;
-use super::machine::{Entry, FAR_BELOW, FAR_OK, FrameId, Item, Machine, Stop};
+use super::frames::{Entry, FAR_BELOW, FAR_OK, FrameId, Item};
+use super::machine::Machine;
+use super::program::State;
+use super::seen::Seen;
+use super::stop::Stop;
 
 /// Edges that cost a step: each is noted and sorted.
 const EDGES: usize = 8;
@@ -37,31 +39,6 @@ impl Machine {
         done?;
         let Expander { leaves, tokens, complete, exit, steps: cost, .. } = run;
         Ok(Expansion::new(leaves, tokens, complete, exit, cost))
-    }
-}
-
-/// A set that is small most of the time.
-#[derive(Default)]
-pub(crate) struct Seen {
-    few: SmallVec<[u64; 16]>,
-    many: FxHashSet<u64>,
-}
-
-impl Seen {
-    /// Whether the value is new.
-    pub(crate) fn insert(&mut self, value: u64) -> bool {
-        if !self.many.is_empty() {
-            return self.many.insert(value);
-        }
-        if self.few.contains(&value) {
-            return false;
-        }
-        if self.few.len() == 16 {
-            self.many.extend(self.few.drain(..));
-            return self.many.insert(value);
-        }
-        self.few.push(value);
-        true
     }
 }
 

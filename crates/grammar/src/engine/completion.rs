@@ -8,9 +8,10 @@ use std::collections::BinaryHeap;
 use std::sync::OnceLock;
 
 use super::flat::{INFINITE, TOKEN, plus, times};
-use super::lower::{Edge, Program, State, StateId};
-use super::machine::{ConfigId, Entry, FrameId, Item, Machine};
-use super::vocabulary::TokenId;
+use super::frames::{ConfigId, Entry, FrameId, Item};
+use super::machine::Machine;
+use super::program::{Edge, Program, State, StateId};
+use super::tokens::TokenId;
 use crate::{Error, Kind};
 
 /// Bytes to prefer where several are as good, so that a completion can be read.

@@ -1,5 +1,5 @@
 //! What can follow a configuration, as `closure` finds it out: edges over byte classes, tokens, and whether the text may
-//! end. Used by `machine`.
+//! end. Kept with a `configuration`.
 //!
 //! Invariant: what is asked of it takes time in proportion to the edges that answer, not to all there are.
 
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use smallvec::SmallVec;
 
-use super::machine::Item;
-use super::vocabulary::TokenId;
+use super::frames::Item;
+use super::tokens::TokenId;
 
 /// An edge that can be taken from a configuration, over byte classes.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! A store of masks within a budget of bytes. Used by `mask` for one machine, and by `vocabulary` for all grammars.
+//! A store of masks within a budget of bytes. Used by `machine` for one grammar, and by `shared` for all of them.
 //!
 //! Invariant: each shard holds at most its share of the budget, or a single mask; what was used longest ago goes
 //! first.
@@ -9,7 +9,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use super::mask::Text;
+use super::frames::{ConfigId, FrameId};
+use super::text::Text;
+
+#[cfg(doc)]
+use super::frames::UNKNOWN;
+
+/// What a mask is kept by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// The text tokens of a configuration.
+    Text(ConfigId),
+    /// The text tokens of a configuration over [`UNKNOWN`], put onto a frame.
+    Onto(ConfigId, FrameId),
+}
+
+/// The masks that others are made of.
+pub(crate) type Masks = Kept<Key>;
 
 const SHARDS: usize = 16;
 

@@ -1,16 +1,17 @@
 //! Second step of lowering: rules become fragments of a recursive transition network over byte classes.
 //!
-//! Invariants: every state can reach the end of its fragment, so an edge that can be taken never leads into a
-//! dead end; following calls without consuming anything never comes back to the same fragment (there is no left
-//! recursion); each state is the target the construction gave it, and none recurses over the nesting of groups.
+//! Above `flat` and `program`. Invariant: each state is the target the construction gave it, and none recurses over the
+//! nesting of groups.
 
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use super::classes::{Boundaries, ByteClasses, Classes};
+use super::classes::{Boundaries, Classes};
 use super::flat::{Flat, INFINITE, Node, WRITTEN_OUT};
-use super::vocabulary::{TokenId, TokenKind, Vocabulary};
+use super::program::{Edge, Fragment, Program, Repetition, State, StateId};
+use super::tokens::{TokenId, TokenKind};
+use super::vocabulary::Vocabulary;
 use crate::gbnf::{CharClass, Expr, Grammar, TokenMatch, TokenName};
 use crate::{Error, Kind, Limits};
 
@@ -22,83 +23,6 @@ const MANY: usize = 64;
 
 /// How often a class of many ranges is written out before it becomes a fragment of its own.
 const WRITTEN: u32 = 4;
-
-/// Index of a state.
-pub(crate) type StateId = u32;
-
-/// One state of the network.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum State {
-    /// The end of its fragment.
-    Accept,
-    /// Goes on at any of `Program::targets[.0 .. .1]`, consuming nothing.
-    Split(u32, u32),
-    /// Consumes a byte of the classes `low..=high`.
-    Byte { low: u8, high: u8, target: StateId },
-    /// Consumes a byte by one of `Program::edges[.0 .. .1]`.
-    Bytes(u32, u32),
-    /// Matches a fragment, then goes on at `next`.
-    Call { fragment: u32, next: StateId },
-    /// Matches a counted repetition.
-    Loop(u32),
-    /// Consumes one token: this one, or any but this.
-    Token { id: TokenId, negated: bool, target: StateId },
-}
-
-/// An edge over byte classes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Edge {
-    pub(crate) low: u8,
-    pub(crate) high: u8,
-    pub(crate) target: StateId,
-}
-
-/// The network of one rule, or of the body of one counted repetition.
-#[derive(Clone, Debug)]
-pub(crate) struct Fragment {
-    pub(crate) start: StateId,
-    pub(crate) accept: StateId,
-    /// The cost of its shortest text.
-    pub(crate) cost: u64,
-    /// Position in an order in which every fragment comes before those it may call first.
-    pub(crate) rank: u32,
-    /// Rule it was written in.
-    rule: u32,
-}
-
-impl Fragment {
-    /// Whether it matches the empty text. Callers then also go on at once, and the fragment itself is only
-    /// left after it has consumed something.
-    pub(crate) fn nullable(&self) -> bool {
-        self.cost == 0
-    }
-}
-
-/// A repetition whose count is kept on the stack.
-#[derive(Clone, Debug)]
-pub(crate) struct Repetition {
-    pub(crate) body: u32,
-    /// Least number of times the body must consume something.
-    pub(crate) min: u64,
-    /// Greatest number of times, if there is one; at least 1.
-    pub(crate) max: Option<u64>,
-    pub(crate) after: StateId,
-}
-
-/// A lowered grammar.
-#[derive(Debug)]
-pub(crate) struct Program {
-    pub(crate) states: Vec<State>,
-    pub(crate) targets: Vec<StateId>,
-    pub(crate) edges: Vec<Edge>,
-    pub(crate) fragments: Vec<Fragment>,
-    pub(crate) repetitions: Vec<Repetition>,
-    pub(crate) classes: ByteClasses,
-    /// Fragment of the root rule.
-    pub(crate) root: u32,
-    /// Steps that lowering took.
-    pub(crate) work: u64,
-}
 
 impl Program {
     /// Lowers what can be reached from the root.
@@ -126,7 +50,7 @@ impl Program {
             starts: FxHashMap::default(),
             written: FxHashMap::default(),
             endings: Vec::new(),
-            program: Self {
+            program: Program {
                 states: Vec::new(),
                 targets: Vec::new(),
                 edges: Vec::new(),
@@ -141,124 +65,6 @@ impl Program {
         program.order(grammar)?;
         program.shorten(&endings);
         Ok(program)
-    }
-
-    pub(crate) fn state(&self, id: StateId) -> State {
-        self.states.get(id as usize).copied().unwrap_or(State::Accept)
-    }
-
-    pub(crate) fn split(&self, from: u32, to: u32) -> &[StateId] {
-        self.targets.get(from as usize..to as usize).unwrap_or_default()
-    }
-
-    pub(crate) fn edges(&self, from: u32, to: u32) -> &[Edge] {
-        self.edges.get(from as usize..to as usize).unwrap_or_default()
-    }
-
-    pub(crate) fn fragment(&self, id: u32) -> Option<&Fragment> {
-        self.fragments.get(id as usize)
-    }
-
-    pub(crate) fn repetition(&self, id: u32) -> Option<&Repetition> {
-        self.repetitions.get(id as usize)
-    }
-
-    /// Ranks the fragments, callers first, by a depth-first search over "may begin with".
-    fn order(&mut self, grammar: &Grammar) -> Result<(), Error> {
-        #[derive(Clone, Copy, PartialEq)]
-        enum Mark {
-            New,
-            Open,
-            Done,
-        }
-        let mut seen = vec![0u32; self.states.len()];
-        let begins: Vec<Vec<u32>> =
-            (0..self.fragments.len() as u32).map(|fragment| self.begins_with(fragment, &mut seen)).collect();
-        let mut marks = vec![Mark::New; self.fragments.len()];
-        let mut rank = self.fragments.len() as u32;
-        for start in 0..self.fragments.len() as u32 {
-            if marks.get(start as usize) != Some(&Mark::New) {
-                continue;
-            }
-            // Fragments on the current path, each with how many of its callees have been looked at.
-            let mut path: Vec<(u32, usize)> = vec![(start, 0)];
-            while let Some((fragment, looked)) = path.last_mut() {
-                let (fragment, next) = (*fragment, *looked);
-                *looked += 1;
-                if let Some(mark) = marks.get_mut(fragment as usize) {
-                    *mark = Mark::Open;
-                }
-                match begins.get(fragment as usize).and_then(|callees| callees.get(next)) {
-                    Some(&callee) => match marks.get(callee as usize) {
-                        Some(Mark::New) => path.push((callee, 0)),
-                        Some(Mark::Open) => return Err(self.left_recursion(grammar, &path, callee)),
-                        _ => {}
-                    },
-                    None => {
-                        if let Some(mark) = marks.get_mut(fragment as usize) {
-                            *mark = Mark::Done;
-                        }
-                        rank -= 1;
-                        if let Some(done) = self.fragments.get_mut(fragment as usize) {
-                            done.rank = rank;
-                        }
-                        path.pop();
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The fragments that may be entered from `fragment` before anything is consumed.
-    fn begins_with(&self, fragment: u32, seen: &mut [u32]) -> Vec<u32> {
-        let mut found = Vec::new();
-        let Some(start) = self.fragment(fragment).map(|fragment| fragment.start) else { return found };
-        let mut work = vec![start];
-        while let Some(state) = work.pop() {
-            match seen.get_mut(state as usize) {
-                Some(mark) if *mark <= fragment => *mark = fragment + 1,
-                _ => continue,
-            }
-            let (callee, next) = match self.state(state) {
-                State::Split(from, to) => {
-                    work.extend_from_slice(self.split(from, to));
-                    continue;
-                }
-                State::Call { fragment, next } => (fragment, self.nullable(fragment).then_some(next)),
-                State::Loop(id) => match self.repetition(id) {
-                    Some(repetition) => (repetition.body, (repetition.min == 0).then_some(repetition.after)),
-                    None => continue,
-                },
-                State::Accept | State::Byte { .. } | State::Bytes(..) | State::Token { .. } => continue,
-            };
-            found.push(callee);
-            work.extend(next);
-        }
-        found.sort_unstable();
-        found.dedup();
-        found
-    }
-
-    fn nullable(&self, fragment: u32) -> bool {
-        self.fragment(fragment).is_some_and(Fragment::nullable)
-    }
-
-    fn left_recursion(&self, grammar: &Grammar, path: &[(u32, usize)], back_to: u32) -> Error {
-        let cycle = path.iter().map(|(fragment, _)| *fragment).skip_while(|fragment| *fragment != back_to);
-        let mut rules: Vec<u32> =
-            cycle.chain([back_to]).filter_map(|id| self.fragment(id)).map(|f| f.rule).collect();
-        rules.dedup();
-        if rules.len() == 1 {
-            rules.extend(rules.first().copied());
-        }
-        let names: Vec<&str> = rules
-            .iter()
-            .filter_map(|&rule| grammar.rules().get(rule as usize))
-            .map(|rule| rule.name.as_str())
-            .collect();
-        Error::new(Kind::Unsupported, format!("left recursion: {}", names.join(" -> ")))
-            .hint("write the rule so that it starts with something else, for example with item (\",\" item)*")
     }
 }
 

@@ -1,11 +1,8 @@
 //! Token masks: which tokens can come next. Above `machine`; used by `matcher`.
 //!
-//! A mask is computed once per configuration, and most of it far less often. Where many bytes are allowed (the
-//! inside of a string) it is put together: the tokens that stay inside come from the vocabulary as a slice; those
-//! that leave are found by one walk per grammar over an unknown continuation; what comes after leaving is checked
-//! against the actual stack; and a configuration that soon becomes such a one (a key that must differ from the
-//! declared ones) is walked only where it differs. What was found over an unknown continuation serves every grammar
-//! that has the same part: the vocabulary keeps it by its signature.
+//! A mask is computed once per configuration, and most of it far less often: [`Way`] names the ways, and says when each
+//! applies. What was found over an unknown continuation serves every grammar that has the same part: `shared` keeps it by
+//! its signature.
 //!
 //! Invariant: however a mask was put together, it holds exactly the tokens that [`Machine::allows`] allows.
 
@@ -13,72 +10,23 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::characters::{self, LONG};
 use super::expansion::Expansion;
-use super::kept::Kept;
 #[cfg(doc)]
-use super::machine::UNKNOWN;
-use super::machine::{ConfigId, ENDED, FrameId, Item, Machine, Stop};
+use super::frames::UNKNOWN;
+use super::frames::{ConfigId, ENDED, FrameId, Item};
+use super::kept::Key;
+use super::machine::Machine;
 use super::relative::Relative;
-use super::signature::Signature;
-use super::slice::{self, Slice};
+use super::shared::Signature;
+use super::stop::Stop;
+use super::text::{Sliced, Text, mask_bytes};
+use super::tokens::{TokenKind, TokenSet};
 use super::uniform::Chain;
-use super::vocabulary::{TokenKind, TokenSet};
+use super::ways::Way;
 
 /// Configurations that allow fewer bytes than this are walked directly: their walks are short.
 const WIDE: usize = 24;
-
-/// What a mask is kept by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
-    /// The text tokens of a configuration.
-    Text(ConfigId),
-    /// The text tokens of a configuration over [`UNKNOWN`], put onto a frame.
-    Onto(ConfigId, FrameId),
-}
-
-/// The masks that others are made of.
-pub(crate) type Masks = Kept<Key>;
-
-/// The text tokens that can follow a configuration.
-#[derive(Clone)]
-pub(crate) struct Text {
-    /// Those allowed whatever is below [`UNKNOWN`].
-    tokens: Arc<TokenSet>,
-    /// The nodes of the vocabulary's trie after which [`UNKNOWN`] may have been left, ascending: which tokens
-    /// below them are allowed as well depends on what takes its place.
-    exits: Arc<[u32]>,
-    sliced: Option<Sliced>,
-}
-
-/// The tokens among them that came from the vocabulary as a slice.
-#[derive(Clone)]
-struct Sliced {
-    slice: Arc<Slice>,
-    /// The characters they are made of.
-    atoms: u64,
-    /// How many code points of them are allowed, if there is a bound.
-    points: Option<usize>,
-    /// Whether [`UNKNOWN`] may be left before that bound, so that longer ones may be allowed by what follows it.
-    leaves: bool,
-}
-
-impl Text {
-    /// Tokens allowed whatever comes after them.
-    #[cfg(test)]
-    pub(crate) fn new(tokens: Arc<TokenSet>) -> Self {
-        Self { tokens, exits: Arc::default(), sliced: None }
-    }
-
-    /// Bytes it holds, those it shares with others included.
-    pub(crate) fn size(&self) -> usize {
-        mask_bytes(&self.tokens) + size_of_val(&*self.exits)
-    }
-}
-
-/// Bytes of a mask.
-pub(crate) fn mask_bytes(mask: &TokenSet) -> usize {
-    size_of_val(mask.words()) + 128
-}
 
 impl Machine {
     /// All tokens that can come next.
@@ -131,7 +79,7 @@ impl Machine {
         }
         let text = self.compute_text(id, self.expand(id)?)?;
         if let Some(signature) = signature {
-            self.vocabulary.texts().put(signature, &text);
+            self.shared.texts.put(signature, &text);
         }
         self.masks.put(Key::Text(id), &text);
         Ok(text)
@@ -144,7 +92,7 @@ impl Machine {
             return Ok((Some(known), None));
         }
         let signature = self.signature(id)?;
-        let known = signature.as_ref().and_then(|signature| self.vocabulary.texts().get(&**signature));
+        let known = signature.as_ref().and_then(|signature| self.shared.texts.get(&**signature));
         if let Some(known) = &known {
             self.masks.put(Key::Text(id), known);
         }
@@ -173,6 +121,7 @@ impl Machine {
         {
             let mut tokens = TokenSet::clone(&near_text.tokens);
             if let Some(exits) = self.walk_difference(id, near, &mut tokens, &near_text.exits)? {
+                self.ways.count(Way::Difference);
                 self.align_twins(&mut tokens);
                 return Ok(Text { tokens: Arc::new(tokens), exits: exits.into(), sliced: None });
             }
@@ -182,6 +131,7 @@ impl Machine {
 
     /// By one walk over all that is allowed.
     fn direct(&self, id: ConfigId, expansion: &Expansion) -> Result<Text, Stop> {
+        self.ways.count(Way::Walk);
         let mut tokens = TokenSet::empty(self.vocabulary.len());
         let mut exits = Vec::new();
         self.walk_roots(self.vocabulary.trie(), id, expansion, 0, &mut tokens, &mut exits)?;
@@ -192,6 +142,7 @@ impl Machine {
     /// Where a run of characters stays inside: the tokens that do come from the vocabulary.
     fn inside(&self, id: ConfigId, expansion: &Expansion) -> Result<Text, Stop> {
         let Some(sliced) = self.slice_of(id)? else { return self.direct(id, expansion) };
+        self.ways.count(Way::Slice);
         let Sliced { slice, atoms, points, .. } = &sliced;
         let mut tokens = TokenSet::from_words(slice.up_to(&self.vocabulary, *points));
         let (mut exits, mut more) = (Vec::new(), Vec::new());
@@ -216,12 +167,14 @@ impl Machine {
             }
         };
         if relative.sight >= self.vocabulary.longest() as u64 {
+            self.ways.count(Way::Shared);
             return Ok(text);
         }
         if !text.exits.is_empty() {
             // Where bounds that were left out come together with what is not known, neither can be put right.
             return self.direct(id, expansion);
         }
+        self.ways.count(Way::Corrected);
         self.correct(id, relative, text)
     }
 
@@ -300,15 +253,15 @@ impl Machine {
         let atoms = self.stays(id)?;
         if atoms != 0 {
             let sliced = |slice| Sliced { slice, atoms, points: None, leaves: false };
-            return Ok(self.vocabulary.slice(atoms).map(sliced));
+            return Ok(self.shared.slice(&self.vocabulary, atoms).map(sliced));
         }
         let Some(first) = self.uniform(id)? else { return Ok(None) };
         let mut atoms = first.atoms;
         let mut at = first.next;
         // A few steps are enough to come to a state that repeats, or to see that there is none.
-        for _ in 0..Slice::LONG {
+        for _ in 0..LONG {
             match self.uniform(at)? {
-                Some(uniform) if slice::has_letters(uniform.atoms & atoms) => {
+                Some(uniform) if characters::has_letters(uniform.atoms & atoms) => {
                     atoms &= uniform.atoms;
                     if uniform.next == at {
                         break;
@@ -318,7 +271,7 @@ impl Machine {
                 _ => break,
             }
         }
-        if !slice::has_letters(atoms) {
+        if !characters::has_letters(atoms) {
             return Ok(None);
         }
         let (chain, leaves) = self.chain(id, atoms)?;
@@ -328,7 +281,7 @@ impl Machine {
             Chain::Mixed => return Ok(None),
         };
         let leaves = leaves && points.is_some();
-        Ok(self.vocabulary.slice(atoms).map(|slice| Sliced { slice, atoms, points, leaves }))
+        Ok(self.shared.slice(&self.vocabulary, atoms).map(|slice| Sliced { slice, atoms, points, leaves }))
     }
 
     /// Tokens with the same bytes are allowed together; walks see only one of them.

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::automaton::Automaton;
-use super::budget;
 use super::completion::Piece;
-use super::machine::{ConfigId, ENDED, Item, Machine, Stop};
+use super::cover::cover;
+use super::frames::{ConfigId, ENDED, Item};
+use super::machine::Machine;
 use super::renew::transplant;
-use super::vocabulary::{TokenId, TokenKind, TokenSet};
+use super::stop::Stop;
+use super::tokens::{TokenId, TokenKind, TokenSet};
 use crate::{Error, Kind, Place};
 
 /// Steps a run has room for from the start. Growing step by step, runs on several threads would meet in the allocator:
@@ -37,13 +39,21 @@ const HISTORY: usize = 256;
 /// ```
 #[derive(Clone)]
 pub struct Matcher {
-    automaton: Arc<Automaton>,
+    /// Before the automaton, which clears away what it shares when nobody holds the vocabulary any more.
     machine: Arc<Machine>,
+    automaton: Arc<Automaton>,
     current: ConfigId,
     /// The configurations before the last steps, oldest first.
     history: Vec<ConfigId>,
     /// Steps taken that `history` no longer holds.
     forgotten: usize,
+}
+
+impl Automaton {
+    /// A run from the start.
+    pub fn matcher(self: &Arc<Self>) -> Matcher {
+        Matcher::new(Arc::clone(self), self.machine())
+    }
 }
 
 impl Matcher {
@@ -127,8 +137,73 @@ impl Matcher {
         self.machine.mask(self.current).map_err(|stop| stop.error(&self.automaton.limits))
     }
 
+    /// Writes the mask of all tokens that may come next into `words`: 32 tokens a word, lowest bit first, as llguidance and
+    /// XGrammar have it. Of more words than [`Vocabulary::mask_words`](crate::Vocabulary::mask_words) the rest become
+    /// zero, for logits that no token has.
+    ///
+    /// ```
+    /// use toolgate_grammar::{Automaton, Grammar, Limits, Vocabulary};
+    /// let grammar = Grammar::parse(r#"root ::= "@" | "a""#)?;
+    /// let automaton = Automaton::new(&grammar, Vocabulary::bytes_only().into(), &Limits::default())?;
+    /// let mut words = vec![u32::MAX; 10];
+    /// automaton.matcher().mask_into(&mut words)?;
+    /// assert_eq!(words, [0, 0, 1 << (b'@' - 64), 1 << (b'a' - 96), 0, 0, 0, 0, 0, 0]);
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Kind::Vocabulary`] if there are fewer words than the vocabulary needs; [`Kind::Limit`].
+    pub fn mask_into(&mut self, words: &mut [u32]) -> Result<(), Error> {
+        let needed = self.automaton.vocabulary.mask_words();
+        if words.len() < needed {
+            let message = format!("a mask of {} words, and the vocabulary needs {needed}", words.len());
+            return Err(Error::new(Kind::Vocabulary, message).hint("ask Vocabulary::mask_words"));
+        }
+        self.mask()?.write(words);
+        Ok(())
+    }
+
+    /// The masks of a batch of runs, one row of `row` words after the other, each as [`mask_into`](Self::mask_into)
+    /// writes it. The runs may be of different automata. On an error the rows before it are written.
+    ///
+    /// ```
+    /// use toolgate_grammar::{Automaton, Grammar, Limits, Matcher, Vocabulary};
+    /// let grammar = Grammar::parse(r#"root ::= "ab""#)?;
+    /// let automaton = Automaton::new(&grammar, Vocabulary::bytes_only().into(), &Limits::default())?;
+    /// let mut runs = [automaton.matcher(), automaton.matcher()];
+    /// runs[1].accept_bytes(b"a")?;
+    /// let row = automaton.vocabulary().mask_words();
+    /// let mut rows = vec![0; row * runs.len()];
+    /// Matcher::masks_into(&mut runs, &mut rows, row)?;
+    /// assert_eq!([rows[3], rows[row + 3]], [1 << 1, 1 << 2], "an a, and a b");
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`mask_into`](Self::mask_into); [`Kind::Vocabulary`] if there are more runs than rows.
+    pub fn masks_into<'m>(
+        runs: impl IntoIterator<Item = &'m mut Self>,
+        rows: &mut [u32],
+        row: usize,
+    ) -> Result<(), Error> {
+        let mut rows = rows.chunks_exact_mut(row.max(1));
+        for (at, run) in runs.into_iter().enumerate() {
+            let Some(words) = rows.next() else {
+                let message = format!("there are {at} rows of {row} words, and more runs");
+                return Err(Error::new(Kind::Vocabulary, message).hint("give a row for each run"));
+            };
+            run.mask_into(words)?;
+        }
+        Ok(())
+    }
+
     /// The longest bytes that every continuation starts with; empty where there is a choice, or where the text
     /// may end here. At most [`Limits::forced_bytes`](crate::Limits::forced_bytes) of them.
+    ///
+    /// No model need be asked for them. Which tokens write them is for the model's tokenizer to say, not for a grammar: a
+    /// model knows its texts as its tokenizer cuts them. Tokenize the bytes behind the text so far, and hold back the
+    /// last tokens where [`Vocabulary::reaches_beyond`](crate::Vocabulary::reaches_beyond) says that what follows may
+    /// change them. Where one token is forced that no text stands for, [`mask`](Self::mask) holds nothing else.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -230,7 +305,7 @@ impl Matcher {
             self.automaton.costs(),
             self.automaton.limits.source_bytes,
         )?;
-        budget::cover(&way, &self.automaton.vocabulary).ok_or_else(|| {
+        cover(&way, &self.automaton.vocabulary).ok_or_else(|| {
             Error::new(Kind::Rejected, "the vocabulary has no tokens for the shortest continuation")
         })
     }

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::arena::Full;
-use super::machine::Stop;
+use super::stop::{Full, Stop};
 
 /// Memory within a limit.
 #[derive(Debug)]

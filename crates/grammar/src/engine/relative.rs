@@ -9,8 +9,10 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::machine::{BOTTOM, ConfigId, Entry, FAR_BELOW, FAR_OK, FrameId, Item, Machine, Stop, UNKNOWN};
-use super::slice::Slice;
+use super::characters::LONG;
+use super::frames::{BOTTOM, ConfigId, Entry, FAR_BELOW, FAR_OK, FrameId, Item, UNKNOWN};
+use super::machine::Machine;
+use super::stop::Stop;
 
 /// Frames looked at in search of a common one.
 const FRAMES: usize = 64;
@@ -120,7 +122,7 @@ impl Machine {
         }
         // The body may end before the first byte, and then once with each byte.
         let next = count.saturating_add(1);
-        let far = Slice::LONG as u64;
+        let far = LONG as u64;
         let above = repetition.max.map_or(u64::MAX, |max| max.saturating_sub(next));
         // Corrections look only at tokens that are longer than this.
         match repetition.min.saturating_sub(next) {

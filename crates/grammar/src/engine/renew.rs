@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::machine::{ConfigId, Entry, FrameId, Item, Machine, Stop};
-use super::mask::{Key, mask_bytes};
+use super::frames::{ConfigId, Entry, FrameId, Item};
+use super::kept::Key;
+use super::machine::Machine;
+use super::stop::Stop;
+use super::text::mask_bytes;
 
 /// The part of each table that is filled with what was used last; the rest is for what is new.
 const KEPT: usize = 4;

@@ -5,7 +5,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::lower::{Program, State, StateId};
+use super::program::{Program, State, StateId};
 
 impl Program {
     /// Lets edges lead straight into the fragment that is all that is left to match, and lets characters that

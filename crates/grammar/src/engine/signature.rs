@@ -6,15 +6,15 @@
 
 use rustc_hash::FxHashMap;
 
-use super::lower::{Edge, State, StateId};
-use super::machine::{ConfigId, Entry, FAR_BELOW, FrameId, Machine, Stop};
+use super::frames::{ConfigId, Entry, FAR_BELOW, FrameId};
+use super::machine::Machine;
+use super::program::{Edge, State, StateId};
+use super::shared::Signature;
+use super::stop::Stop;
 
 /// Words of the longest signature: the insides of strings are shorter, and to find out that something is not costs
 /// little.
 const WORDS: usize = 384;
-
-/// The network and the frames that a configuration leads to, numbered in the order they are met.
-pub(crate) type Signature = Box<[u32]>;
 
 impl Machine {
     /// The signature of a configuration; `None` if it leads to too much.

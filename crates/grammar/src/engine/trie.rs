@@ -1,9 +1,9 @@
-//! Byte trie over token texts, between `vocabulary` and `mask`: one flat array in depth-first order.
+//! Byte trie over token texts, below `vocabulary`: one flat array in depth-first order.
 //!
 //! Invariant: the descendants of node `i` are exactly the nodes `i + 1 .. nodes[i].end`, so that a walk is a
 //! scan from left to right and cutting a branch is a jump.
 
-use super::vocabulary::TokenId;
+use super::tokens::TokenId;
 
 /// No token ends at this node.
 pub(crate) const NO_TOKEN: u32 = u32::MAX;

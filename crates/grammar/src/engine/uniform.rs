@@ -5,9 +5,12 @@
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
+use super::characters::{self, LONG};
+use super::configuration::Uniform;
 use super::expansion::Expansion;
-use super::machine::{ConfigId, Machine, Stop};
-use super::slice::{self, Slice};
+use super::frames::ConfigId;
+use super::machine::Machine;
+use super::stop::Stop;
 
 /// Configurations looked at to see whether a run of characters stays among them.
 const PLACES: usize = 512;
@@ -15,13 +18,6 @@ const PLACES: usize = 512;
 /// Steps of the closure that a look ahead may cost. More are needed only where the grammar is so ambiguous that each
 /// further character costs more than the last.
 const COST: usize = 1 << 14;
-
-/// Characters that all lead from a configuration to the same next one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Uniform {
-    pub(crate) atoms: u64,
-    pub(crate) next: ConfigId,
-}
 
 /// What a run of characters of one kind does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +34,7 @@ impl Machine {
     /// The configuration that a run of letters soon stays in.
     pub(crate) fn settles(&self, id: ConfigId) -> Result<Option<ConfigId>, Stop> {
         let mut at = id;
-        for _ in 0..Slice::LONG {
+        for _ in 0..LONG {
             match self.after_letter(at)? {
                 Some(next) if next == at => return Ok(Some(at)),
                 Some(next) => at = next,
@@ -88,7 +84,7 @@ impl Machine {
 
     /// Whether a character of `atoms` may begin here.
     pub(crate) fn goes_on(&self, expansion: &Expansion, atoms: u64) -> bool {
-        let begins = |byte| slice::begins(atoms, byte) && expansion.live(self.program.classes.of(byte));
+        let begins = |byte| characters::begins(atoms, byte) && expansion.live(self.program.classes.of(byte));
         (0..=u8::MAX).any(begins)
     }
 
@@ -102,7 +98,7 @@ impl Machine {
         let classes = &self.program.classes;
         let mut found = None;
         if let Some(next) = self.after_letter(id)? {
-            let mut atoms = (1u64 << slice::ASCII_ATOMS) - 1;
+            let mut atoms = (1u64 << characters::ASCII_ATOMS) - 1;
             let mut last = (None, false);
             for byte in 0..128u8 {
                 let class = classes.of(byte);
@@ -110,11 +106,11 @@ impl Machine {
                     last = (Some(class), self.step(expansion, class)? == Some(next));
                 }
                 if !last.1 {
-                    atoms &= !(1 << slice::atom(byte));
+                    atoms &= !(1 << characters::atom(byte));
                 }
             }
             if self.leads_to(id, next)? {
-                atoms |= slice::NON_ASCII;
+                atoms |= characters::NON_ASCII;
             }
             found = Some(Uniform { atoms, next });
         }
@@ -191,7 +187,7 @@ impl Machine {
                 }
                 return Ok(0);
             }
-            if !slice::has_letters(atoms) {
+            if !characters::has_letters(atoms) {
                 return Ok(*self.get(id)?.stays.get_or_init(|| 0));
             }
         }
@@ -209,22 +205,22 @@ impl Machine {
         let can_come = self.ascii_atoms(expansion) & atoms;
         let mut live = can_come;
         let mut last = (None, false);
-        for byte in (0..128u8).filter(|&byte| slice::begins(can_come, byte)) {
+        for byte in (0..128u8).filter(|&byte| characters::begins(can_come, byte)) {
             let class = classes.of(byte);
             if last.0 != Some(class) {
                 let to = self.step(expansion, class)?;
                 let runs = match to {
-                    Some(to) => slice::has_letters(self.ascii_atoms(self.expand(to)?)),
+                    Some(to) => characters::has_letters(self.ascii_atoms(self.expand(to)?)),
                     None => false,
                 };
                 last = (Some(class), runs);
             }
             if !last.1 {
-                live &= !(1 << slice::atom(byte));
+                live &= !(1 << characters::atom(byte));
             }
         }
         let mut class_before = None;
-        for byte in (0..128u8).filter(|&byte| slice::begins(live, byte)) {
+        for byte in (0..128u8).filter(|&byte| characters::begins(live, byte)) {
             let class = classes.of(byte);
             if class_before.replace(class) != Some(class)
                 && let Some(to) = self.step(expansion, class)?
@@ -233,18 +229,21 @@ impl Machine {
                 found.push(to);
             }
         }
-        if atoms & slice::NON_ASCII != 0 && slice::has_letters(live) && self.beyond_ascii(id, found)? {
-            live |= slice::NON_ASCII;
+        if atoms & characters::NON_ASCII != 0
+            && characters::has_letters(live)
+            && self.beyond_ascii(id, found)?
+        {
+            live |= characters::NON_ASCII;
         }
         Ok(live)
     }
 
     /// The ASCII characters that can come next, where all that share an atom can.
     fn ascii_atoms(&self, expansion: &Expansion) -> u64 {
-        let mut live = (1u64 << slice::ASCII_ATOMS) - 1;
+        let mut live = (1u64 << characters::ASCII_ATOMS) - 1;
         for byte in 0..128u8 {
             if !expansion.live(self.program.classes.of(byte)) {
-                live &= !(1 << slice::atom(byte));
+                live &= !(1 << characters::atom(byte));
             }
         }
         live

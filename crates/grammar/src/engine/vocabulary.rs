@@ -1,44 +1,14 @@
 //! The tokens of a model: their bytes, their kinds, and what can be known about them without any grammar.
 //!
-//! Invariant: immutable once built (the caches inside it are pure functions of the tokens), so that one
-//! vocabulary serves every automaton on every thread.
-
-use std::sync::Arc;
+//! Above `tokens`, `characters` and `trie`. Invariant: immutable once built, so that one vocabulary serves every
+//! automaton on every thread. What automata find out about it is kept by `shared`.
 
 use rustc_hash::FxHashMap;
 
-use super::kept::Kept;
-use super::signature::Signature;
-use super::slice::{self, Slices};
+use super::characters::{LONG, Traits};
+use super::tokens::{TokenId, TokenKind, TokenSet};
 use super::trie::{NO_TOKEN, Trie};
 use crate::{Error, Kind};
-
-/// A token's number in its vocabulary.
-pub type TokenId = u32;
-
-/// What a token is for.
-///
-/// ```
-/// use toolgate_grammar::{TokenKind, Vocabulary};
-/// let vocabulary = Vocabulary::bytes_only();
-/// assert_eq!(vocabulary.kind(b'a'.into()), TokenKind::Text);
-/// assert_eq!(vocabulary.kind(256), TokenKind::EndOfGeneration);
-/// assert_eq!(vocabulary.kind(257), TokenKind::Unused); // there is no such token
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TokenKind {
-    /// Stands for its bytes.
-    Text,
-    /// A control token; its text is a name, matched by token terminals only.
-    Special,
-    /// A control token that ends the generation.
-    EndOfGeneration,
-    /// Never to be produced.
-    Unused,
-}
-
-/// Bytes of masks that grammars share.
-const SHARED: usize = 32 << 20;
 
 /// The tokens of a model: their bytes and kinds, and a byte trie over them.
 ///
@@ -65,11 +35,8 @@ pub struct Vocabulary {
     twins: Vec<(TokenId, TokenId)>,
     /// Text tokens that are not empty, and special ones: what a negated token terminal ranges over.
     ordinary: TokenSet,
-    traits: Vec<slice::Traits>,
-    slices: Slices,
-    /// What can follow the parts that grammars have in common: the insides of strings.
-    texts: Kept<Signature>,
-    /// Text tokens of more than `Slice::LONG` bytes, longest first, with their lengths.
+    traits: Vec<Traits>,
+    /// Text tokens of more than [`LONG`] bytes, longest first, with their lengths.
     long_tokens: Vec<(u16, TokenId)>,
     longest: usize,
     writes_every_byte: bool,
@@ -127,8 +94,6 @@ impl Vocabulary {
             trie: Trie::default(),
             twins: Vec::new(),
             traits: Vec::new(),
-            slices: Slices::default(),
-            texts: Kept::new(SHARED),
             long_tokens: Vec::new(),
             longest: 0,
             writes_every_byte: false,
@@ -145,6 +110,11 @@ impl Vocabulary {
     /// Whether there are no tokens; never so for a vocabulary that was built.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
+    }
+
+    /// Words of 32 tokens that a mask takes; see [`Matcher::mask_into`](crate::Matcher::mask_into).
+    pub fn mask_words(&self) -> usize {
+        self.len().div_ceil(32)
     }
 
     /// Bytes of a token; empty for an unknown id.
@@ -255,20 +225,12 @@ impl Vocabulary {
         &self.ordinary
     }
 
-    pub(crate) fn traits(&self) -> &[slice::Traits] {
+    pub(crate) fn traits(&self) -> &[Traits] {
         &self.traits
     }
 
     pub(crate) fn long_tokens(&self) -> &[(u16, TokenId)] {
         &self.long_tokens
-    }
-
-    pub(crate) fn texts(&self) -> &Kept<Signature> {
-        &self.texts
-    }
-
-    pub(crate) fn slice(&self, atoms: u64) -> Option<Arc<slice::Slice>> {
-        self.slices.get(self, atoms)
     }
 
     /// Fills everything that follows from `bytes`, `starts` and `kinds`.
@@ -281,7 +243,7 @@ impl Vocabulary {
                     self.ordinary.insert(token);
                     let length = self.bytes(token).len();
                     self.longest = self.longest.max(length);
-                    if length > slice::Slice::LONG {
+                    if length > LONG {
                         self.long_tokens.push((length as u16, token));
                     }
                 }
@@ -315,7 +277,7 @@ impl Vocabulary {
         };
         self.writes_every_byte = (0..=0xf4).filter(|byte| !matches!(byte, 0xc0 | 0xc1)).all(written);
         self.traits = (0..self.kinds.len() as u32)
-            .map(|token| slice::Traits::of(self.kind(token), self.bytes(token)))
+            .map(|token| Traits::of(self.kind(token), self.bytes(token)))
             .collect();
     }
 }
@@ -323,85 +285,6 @@ impl Vocabulary {
 impl std::fmt::Debug for Vocabulary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Vocabulary").field("tokens", &self.len()).finish_non_exhaustive()
-    }
-}
-
-/// A set of tokens, a bit each.
-///
-/// ```
-/// use std::sync::Arc;
-/// use toolgate_grammar::{Automaton, Grammar, Limits, Vocabulary};
-/// let grammar = Grammar::parse("root ::= [a-c]")?;
-/// let automaton = Automaton::new(&grammar, Arc::new(Vocabulary::bytes_only()), &Limits::default())?;
-/// let mut matcher = automaton.matcher();
-/// let mask = matcher.mask()?;
-/// assert!(mask.contains(b'b'.into()));
-/// assert_eq!(mask.iter().collect::<Vec<_>>(), [97, 98, 99]);
-/// # Ok::<(), toolgate_grammar::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenSet {
-    words: Box<[u64]>,
-}
-
-impl TokenSet {
-    pub(crate) fn empty(tokens: usize) -> Self {
-        Self { words: vec![0; tokens.div_ceil(64)].into_boxed_slice() }
-    }
-
-    pub(crate) fn from_words(words: Box<[u64]>) -> Self {
-        Self { words }
-    }
-
-    pub(crate) fn insert(&mut self, token: TokenId) {
-        if let Some(word) = self.words.get_mut(token as usize / 64) {
-            *word |= 1 << (token % 64);
-        }
-    }
-
-    pub(crate) fn remove(&mut self, token: TokenId) {
-        if let Some(word) = self.words.get_mut(token as usize / 64) {
-            *word &= !(1 << (token % 64));
-        }
-    }
-
-    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
-        &mut self.words
-    }
-
-    /// Whether the token is in the set.
-    pub fn contains(&self, token: TokenId) -> bool {
-        self.words.get(token as usize / 64).is_some_and(|word| word >> (token % 64) & 1 == 1)
-    }
-
-    /// Number of tokens in the set.
-    pub fn count(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    /// Whether no token is in the set.
-    pub fn is_empty(&self) -> bool {
-        self.words.iter().all(|&word| word == 0)
-    }
-
-    /// The tokens, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = TokenId> + '_ {
-        self.words.iter().enumerate().flat_map(|(index, &word)| {
-            let mut rest = word;
-            std::iter::from_fn(move || {
-                if rest == 0 {
-                    return None;
-                }
-                let bit = rest.trailing_zeros();
-                rest &= rest - 1;
-                Some(index as u32 * 64 + bit)
-            })
-        })
-    }
-
-    /// 64 tokens a word, lowest bit first.
-    pub fn words(&self) -> &[u64] {
-        &self.words
     }
 }
 

@@ -7,11 +7,13 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::characters;
 use super::expansion::Expansion;
-use super::machine::{ConfigId, Machine, Stop};
-use super::slice;
+use super::frames::ConfigId;
+use super::machine::Machine;
+use super::stop::Stop;
+use super::tokens::TokenSet;
 use super::trie::{NO_TOKEN, Node, Trie};
-use super::vocabulary::TokenSet;
 
 /// Nodes at which two configurations may differ before a walk of one of them is the cheaper way.
 const DIFFERENCES: usize = 20_000;
@@ -30,7 +32,7 @@ impl Machine {
         for class in expansion.live_classes() {
             let (low, high) = self.program.classes.bytes(class);
             for byte in low..=high {
-                if slice::begins(but, byte) {
+                if characters::begins(but, byte) {
                     continue;
                 }
                 if let Some(root) = trie.root(byte)

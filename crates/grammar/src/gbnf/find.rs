@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// For each place of the text the longest name that stands there, by its number.
-pub(super) fn longest_at(names: &[&str], text: &str) -> Vec<Option<u32>> {
+pub(crate) fn longest_at(names: &[&str], text: &str) -> Vec<Option<u32>> {
     let mut found = vec![None; text.len()];
     if names.is_empty() {
         return found;

@@ -1,13 +1,12 @@
-//! `x-toolgate-choices`: the texts a string may be, as a deterministic automaton over code points. What the state of
-//! the world leaves of a parameter is said with it: names that exist, pieces of a file.
+//! The texts a string may be, as a deterministic automaton over code points. Above `extension`: what the state of the
+//! world leaves of a parameter is said by a keyword of one's own, such as names that exist, or pieces of a file.
 //!
 //! Invariant: a state's edges are sorted and apart.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-
-use super::pattern::complement;
+use super::extension::Texts;
+use super::node::complement;
 
 /// Code points of all listed texts and beginnings; each may become a state.
 const LISTED: usize = 200_000;
@@ -32,34 +31,23 @@ pub(crate) struct Choices {
     pub(crate) states: Vec<State>,
 }
 
-/// Why there is no automaton.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The value is none of this keyword's.
-    Malformed(&'static str),
-    /// More than is made into an automaton.
-    TooLarge,
-}
+/// There are more texts than are made into an automaton.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLarge;
 
 impl Choices {
-    /// Reads the keyword's value: `{"texts": […], "beginnings": […]}`, or `{"once_in": "…"}`.
-    pub(crate) fn read(value: &Value) -> Result<Self, Refusal> {
-        let map = value.as_object().ok_or(Refusal::Malformed("choices are an object"))?;
-        if map.keys().any(|key| !matches!(key.as_str(), "texts" | "beginnings" | "once_in")) {
-            return Err(Refusal::Malformed("choices are given by texts, beginnings or once_in"));
-        }
-        match map.get("once_in") {
-            None => Self::listed(&texts(map, "texts")?, &texts(map, "beginnings")?),
-            Some(Value::String(text)) if map.len() == 1 => Self::once_in(text),
-            Some(_) => Err(Refusal::Malformed("once_in is a text, and stands alone")),
+    pub(crate) fn of(texts: &Texts<'_>) -> Result<Self, TooLarge> {
+        match texts {
+            Texts::Among { texts, beginnings } => Self::listed(texts, beginnings),
+            Texts::OnceIn(text) => Self::once_in(text),
         }
     }
 
     /// These texts, and all that go on from one of these beginnings.
-    fn listed(texts: &[&str], beginnings: &[&str]) -> Result<Self, Refusal> {
+    fn listed(texts: &[&str], beginnings: &[&str]) -> Result<Self, TooLarge> {
         let lists = || texts.iter().chain(beginnings);
         if lists().map(|text| text.len()).sum::<usize>() > LISTED {
-            return Err(Refusal::TooLarge);
+            return Err(TooLarge);
         }
         let mut tree = Tree { children: vec![BTreeMap::new()], accepts: vec![false] };
         let mut open = Vec::new();
@@ -78,9 +66,9 @@ impl Choices {
 
     /// The pieces of `text` that occur once in it, overlapping occurrences counted: its suffix automaton. Whatever
     /// occurs more often is the beginning of a longer piece that occurs once, so no state is a dead end.
-    fn once_in(text: &str) -> Result<Self, Refusal> {
+    fn once_in(text: &str) -> Result<Self, TooLarge> {
         if text.chars().take(PIECED + 1).count() > PIECED {
-            return Err(Refusal::TooLarge);
+            return Err(TooLarge);
         }
         let mut automaton = Suffixes::new();
         for c in text.chars() {
@@ -101,17 +89,6 @@ impl Choices {
             }
         }
         self.states.get(at).is_some_and(|state| state.accepts)
-    }
-}
-
-fn texts<'v>(map: &'v Map<String, Value>, key: &str) -> Result<Vec<&'v str>, Refusal> {
-    let wrong = Refusal::Malformed("texts and beginnings are lists of texts");
-    match map.get(key) {
-        None => Ok(Vec::new()),
-        Some(Value::Array(list)) => {
-            list.iter().map(|text| text.as_str().ok_or_else(|| wrong.clone())).collect()
-        }
-        Some(_) => Err(wrong),
     }
 }
 
@@ -270,12 +247,12 @@ impl Suffixes {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 
-    fn read(value: &Value) -> Choices {
-        Choices::read(value).unwrap()
+    fn among(texts: &[String], beginnings: &[String]) -> Result<Choices, TooLarge> {
+        let texts = texts.iter().map(String::as_str).collect();
+        Choices::of(&Texts::Among { texts, beginnings: beginnings.iter().map(String::as_str).collect() })
     }
 
     fn occurrences(text: &str, piece: &str) -> usize {
@@ -290,7 +267,7 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_are_those_that_occur_once(text in "[ab\n\"é]{0,12}", others in prop::collection::vec("[ab\n\"é]{0,5}", 20)) {
-            let choices = read(&json!({"once_in": text}));
+            let choices = Choices::of(&Texts::OnceIn(&text)).unwrap();
             prop_assert!(choices.states.len() <= 2 * text.chars().count() + 1);
             let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
             let pieces = ends.iter().flat_map(|from| ends.iter().map(move |to| (*from, *to)));
@@ -306,7 +283,7 @@ mod tests {
             beginnings in prop::collection::vec("[a-c/]{0,3}", 0..4),
             others in prop::collection::vec("[a-c/\"\n]{0,6}", 30),
         ) {
-            let choices = read(&json!({"texts": texts, "beginnings": beginnings}));
+            let choices = among(&texts, &beginnings).unwrap();
             for text in texts.iter().chain(&beginnings).chain(&others) {
                 let held = texts.contains(text) || beginnings.iter().any(|b| goes_on(text, b));
                 prop_assert_eq!(choices.holds(text), held, "{:?} of {:?} {:?}", text, texts, beginnings);
@@ -316,21 +293,20 @@ mod tests {
 
     #[test]
     fn edges_are_sorted_and_apart() {
-        let choices = read(&json!({"texts": ["a/b", "a\"", "é"], "beginnings": ["a", "a/", ""]}));
+        let (texts, beginnings) = (vec!["a/b", "a\"", "é"], vec!["a", "a/", ""]);
+        let choices = Choices::of(&Texts::Among { texts, beginnings }).unwrap();
         for state in &choices.states {
             assert!(state.edges.is_sorted_by(|a, b| a.1 < b.0), "{state:?}");
         }
     }
 
     #[test]
-    fn what_is_too_large_or_no_choice_is_refused() {
-        assert_eq!(Choices::read(&json!({"once_in": "a".repeat(40_000)})), Err(Refusal::TooLarge));
-        let many: Vec<String> = (0..100_000).map(|i| format!("file-{i}.txt")).collect();
-        assert_eq!(Choices::read(&json!({"texts": many})), Err(Refusal::TooLarge));
-        for value in
-            [json!([]), json!({"text": []}), json!({"texts": [1]}), json!({"once_in": "a", "texts": []})]
-        {
-            assert!(matches!(Choices::read(&value), Err(Refusal::Malformed(_))), "{value}");
-        }
+    fn what_is_too_large_is_refused_and_a_little_less_is_not() {
+        let text = "ab".repeat(PIECED / 2);
+        assert!(Choices::of(&Texts::OnceIn(&text)).is_ok());
+        assert_eq!(Choices::of(&Texts::OnceIn(&format!("{text}c"))), Err(TooLarge));
+        let texts = |n: usize| (0..n).map(|i| format!("file-{i:07}.txt")).collect::<Vec<_>>();
+        assert!(among(&texts(LISTED / 16), &[]).is_ok());
+        assert_eq!(among(&texts(LISTED / 16 + 1), &[]), Err(TooLarge));
     }
 }

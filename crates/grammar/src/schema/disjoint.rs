@@ -2,8 +2,8 @@
 //!
 //! Invariant: `true` is proven; `false` only means that no proof was found.
 
+use super::arena::{Arena, Key, Leaf};
 use super::evaluate::Verdict;
-use super::merge::{Arena, Key, Leaf};
 use super::part::{PartId, Types};
 use super::shape::{ObjectShape, Property};
 use super::values::Values;

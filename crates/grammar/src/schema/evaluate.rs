@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Number, Value};
 
 use super::Decimal;
-use super::merge::Arena;
+use super::arena::Arena;
 use super::part::{Part, PartId, Types};
 use super::pattern::Pattern;
 use super::values::weight;

@@ -44,8 +44,15 @@ pub(crate) const CHECKED: [&str; 6] =
 const NUMBERS: [&str; 11] =
     ["int8", "int16", "int32", "int64", "int", "uint8", "uint16", "uint32", "uint64", "uint", "float"];
 
-/// What becomes of each format that is known, with what is left to check or how it is done.
-pub(crate) fn table() -> Vec<KeywordRule> {
+/// What becomes of each `format` that is known; others are annotations.
+///
+/// ```
+/// use toolgate_grammar::schema::{Class, format_rules};
+/// let formats = format_rules();
+/// assert!(formats.iter().any(|rule| rule.keyword == "date" && rule.class == Class::Enforced));
+/// assert!(formats.iter().all(|rule| rule.keyword != "colour"));
+/// ```
+pub fn format_rules() -> Vec<KeywordRule> {
     let enforced = sources().into_iter().map(|(name, _, left)| match left {
         None => {
             let seconds = matches!(name, "time" | "date-time");
@@ -189,7 +196,7 @@ mod tests {
 
     /// Both our pattern and an independent validator have to agree with the table.
     fn check(name: &str, valid: &[&str], invalid: &[&str]) {
-        let nfa = Nfa::search(&format(name).unwrap().pattern, 100_000).unwrap();
+        let nfa = Nfa::search(&format(name).unwrap().pattern.node, 100_000).unwrap();
         let schema = json!({"format": name});
         let other = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
         for (texts, holds) in [(valid, true), (invalid, false)] {

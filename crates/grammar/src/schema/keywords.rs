@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::choices::{self, Choices};
+use super::choices::{Choices, TooLarge};
+use super::extension::Extension;
 use super::formats;
+use super::node::Refusal;
 use super::parse::{Parser, invalid};
 use super::part::{Bound, Choice, Condition, PatternUse, TextKind};
-use super::pattern::{Pattern, Refusal};
+use super::pattern::Pattern;
 use super::refs::{Spot, join_pointer};
 use super::support::Class;
 use super::values::{Values, weight};
@@ -71,7 +73,6 @@ impl<'a> Parser<'a, '_> {
             "minLength" => part.text.min = count(pointer, keyword, value)?,
             "maxLength" => part.text.max = Some(count(pointer, keyword, value)?),
             "pattern" => self.pattern(part, value)?,
-            "x-toolgate-choices" => self.choices(part, value)?,
             "format" => self.format(part, value)?,
             "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => {
                 self.bound(part, map, keyword, value)?;
@@ -153,23 +154,30 @@ impl<'a> Parser<'a, '_> {
         Ok(())
     }
 
-    fn choices(&mut self, part: &mut Part, value: &'a Value) -> Result<(), Error> {
-        let keyword = "x-toolgate-choices";
+    /// A keyword that whoever reads the schema has registered.
+    pub(super) fn extension(
+        &mut self,
+        part: &mut Part,
+        extension: &Extension,
+        value: &'a Value,
+    ) -> Result<(), Error> {
+        let keyword = extension.keyword;
         self.work.spend(CHOICES * weight(value));
-        match Choices::read(value) {
+        let texts = (extension.read)(value).map_err(|why| invalid(&part.pointer, keyword, why))?;
+        match Choices::of(&texts) {
             Ok(choices) => {
-                let source = value.to_string();
+                // Of another keyword the same value may mean other texts.
+                let source = format!("{keyword} {value}");
                 let made = || Arc::new(Pattern::among(choices, source.clone()));
                 let pattern = Arc::clone(self.choices.entry(source.clone()).or_insert_with(made));
                 part.text.patterns.push(PatternUse {
                     pointer: Arc::clone(&part.pointer),
-                    kind: TextKind::Choices,
+                    kind: TextKind::Extension(keyword),
                     pattern,
                     negated: false,
                 });
             }
-            Err(choices::Refusal::TooLarge) => self.checked(part, keyword, "there are too many of them"),
-            Err(choices::Refusal::Malformed(why)) => return Err(invalid(&part.pointer, keyword, why)),
+            Err(TooLarge) => self.checked(part, keyword, "there are too many of them"),
         }
         Ok(())
     }

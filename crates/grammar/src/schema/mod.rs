@@ -3,16 +3,19 @@
 //! Invariant: every keyword of every subschema reached from the root has exactly one entry, with its JSON
 //! pointer, and every reference has become the id of a part of the arena.
 
+mod arena;
 pub(crate) mod choices;
 mod decimal;
 mod disjoint;
 mod draft;
 mod evaluate;
+mod extension;
 mod formats;
 mod keywords;
 mod merge;
 mod negate;
 pub(crate) mod nfa;
+pub(crate) mod node;
 mod parse;
 mod part;
 pub(crate) mod pattern;
@@ -29,10 +32,12 @@ use serde_json::Value;
 use crate::{Error, Limits};
 
 pub use draft::Draft;
-pub use support::{Class, KeywordRule, format_rules, keyword_rules};
+pub use extension::{Extension, Texts};
+pub use formats::format_rules;
+pub use support::{Class, KeywordRule, keyword_rules};
 
+pub(crate) use arena::{Arena, Conjunct, Key, Leaf, Normal};
 pub(crate) use decimal::Decimal;
-pub(crate) use merge::{Arena, Conjunct, Key, Leaf, Normal};
 pub(crate) use part::{Bound, Part, PartId, PatternUse, TextKind, Types};
 pub(crate) use shape::{FreeKeys, NumberShape, ObjectShape, TextShape};
 pub(crate) use values::{Values, weight};
@@ -79,6 +84,8 @@ pub struct SchemaOptions {
     pub draft: Draft,
     /// What `format` means.
     pub formats: Formats,
+    /// Keywords of one's own. Without one of that name, such a keyword is an annotation.
+    pub extensions: Vec<Extension>,
 }
 
 /// What `format` means.

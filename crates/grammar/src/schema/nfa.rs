@@ -3,7 +3,7 @@
 //! Invariant: states number at most the limit given; conditions on positions stay edges, resolved when the
 //! neighbours are known.
 
-use super::pattern::{ANY, Look, Node, Pattern, Ranges, WORD};
+use super::node::{ANY, Look, Node, Ranges, WORD};
 
 /// States looked at in one step.
 const STATES: usize = 8;
@@ -64,14 +64,14 @@ impl Look {
 }
 
 impl Nfa {
-    /// The texts in which the pattern is found anywhere; none if that takes more than `limit` states.
-    pub(crate) fn search(pattern: &Pattern, limit: usize) -> Option<Self> {
+    /// The texts in which an expression is found anywhere; none if that takes more than `limit` states.
+    pub(crate) fn search(expression: &Node, limit: usize) -> Option<Self> {
         let mut builder = Builder { states: Vec::new(), limit };
         let end = builder.push(State::Match)?;
         let after = builder.push(State::Split(Vec::new()))?;
         let any_after = builder.push(State::Class(ANY.into(), after))?;
         builder.set(after, State::Split(vec![end, any_after]));
-        let found = builder.node(&pattern.node, after)?;
+        let found = builder.node(expression, after)?;
         let start = builder.push(State::Split(Vec::new()))?;
         let any_before = builder.push(State::Class(ANY.into(), start))?;
         builder.set(start, State::Split(vec![found, any_before]));

@@ -9,8 +9,10 @@ use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
+use super::extension::Extension;
+use super::node::Refusal;
 use super::part::TextKind;
-use super::pattern::{Pattern, Refusal};
+use super::pattern::Pattern;
 use super::refs::{Index, Spot, address_of, join_pointer};
 use super::regex::Reader;
 use super::support::{self, Class};
@@ -35,6 +37,7 @@ pub(super) fn parse(root: &Value, options: &SchemaOptions) -> Result<Schema, Err
         work: &work,
         draft,
         formats: options.formats,
+        extensions: &options.extensions,
         whole: here.clone(),
         here: here.clone(),
         index,
@@ -105,6 +108,7 @@ pub(super) struct Parser<'a, 'w> {
     pub(super) work: &'w Work,
     draft: Draft,
     pub(super) formats: Formats,
+    extensions: &'w [Extension],
     index: Index<'a>,
     whole: Spot<'a>,
     /// The place of the part at hand.
@@ -233,7 +237,14 @@ impl<'a> Parser<'a, '_> {
     ) -> Result<(), Error> {
         self.work.spend(KEYWORD);
         let Some(rule) = support::rule(keyword) else {
-            self.note(&part.pointer, keyword, Class::Annotation, None);
+            let Some(extension) = self.extensions.iter().find(|extension| extension.keyword == keyword)
+            else {
+                self.note(&part.pointer, keyword, Class::Annotation, None);
+                return Ok(());
+            };
+            let before = self.entries.len();
+            self.extension(part, extension, value)?;
+            self.enforced_since(before, part, keyword);
             return Ok(());
         };
         if !self.draft.knows(keyword) {
@@ -243,12 +254,7 @@ impl<'a> Parser<'a, '_> {
         if rule.class == Class::Enforced {
             let before = self.entries.len();
             self.assertion(part, map, keyword, value)?;
-            // An assertion that has said nothing of itself is enforced.
-            let own = join_pointer(&part.pointer, keyword);
-            self.work.spend(bytes(own.len()));
-            if !self.entries.get(before..).is_some_and(|new| new.iter().any(|entry| entry.pointer == own)) {
-                self.entries.push(KeywordEntry { pointer: own, class: Class::Enforced, reason: None });
-            }
+            self.enforced_since(before, part, keyword);
         } else if rule.class == Class::Checked {
             let trivial = match keyword {
                 "uniqueItems" => value == &Value::Bool(false),
@@ -270,6 +276,15 @@ impl<'a> Parser<'a, '_> {
             );
         }
         Ok(())
+    }
+
+    /// An assertion that has said nothing of itself, since there were `before` entries, is enforced.
+    fn enforced_since(&mut self, before: usize, part: &Part, keyword: &str) {
+        let own = join_pointer(&part.pointer, keyword);
+        self.work.spend(bytes(own.len()));
+        if !self.entries.get(before..).is_some_and(|new| new.iter().any(|entry| entry.pointer == own)) {
+            self.entries.push(KeywordEntry { pointer: own, class: Class::Enforced, reason: None });
+        }
     }
 
     pub(super) fn reference(

@@ -143,8 +143,8 @@ pub(crate) struct PatternUse {
 pub(crate) enum TextKind {
     /// `pattern`.
     Pattern,
-    /// `x-toolgate-choices`.
-    Choices,
+    /// A keyword of one's own, by its name.
+    Extension(&'static str),
     /// A key of `patternProperties`.
     Key,
     /// `format`, by its name.

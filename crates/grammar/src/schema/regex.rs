@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use regex_syntax::hir::{Class, HirKind};
 use rustc_hash::FxHashMap;
 
-use super::pattern::{Look, Node, Ranges, Refusal, WORD, complement, union};
+use super::node::{Look, Node, Ranges, Refusal, WORD, complement, union};
 use crate::work::{Work, items};
 
 const DIGIT: [(u32, u32); 1] = [(0x30, 0x39)];

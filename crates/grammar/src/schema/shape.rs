@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Decimal;
+use super::arena::{Arena, Conjunct, Key, Leaf};
 use super::evaluate::Verdict;
-use super::merge::{Arena, Conjunct, Key, Leaf};
 use super::part::{Bound, Part, PartId, PatternUse};
 use super::pattern::Pattern;
 use crate::work::{ForeignMap, ForeignSet, bytes, items};

@@ -59,18 +59,6 @@ pub fn keyword_rules() -> &'static [KeywordRule] {
     RULES
 }
 
-/// What becomes of each `format` that is known; others are annotations.
-///
-/// ```
-/// use toolgate_grammar::schema::{Class, format_rules};
-/// let formats = format_rules();
-/// assert!(formats.iter().any(|rule| rule.keyword == "date" && rule.class == Class::Enforced));
-/// assert!(formats.iter().all(|rule| rule.keyword != "colour"));
-/// ```
-pub fn format_rules() -> Vec<KeywordRule> {
-    super::formats::table()
-}
-
 /// The row of a keyword.
 pub(crate) fn rule(keyword: &str) -> Option<&'static KeywordRule> {
     RULES.iter().find(|rule| rule.keyword == keyword)
@@ -115,7 +103,6 @@ const RULES: &[KeywordRule] = &[
     enforced("maxLength", "in code points"),
     enforced("pattern", "checked with look-around, back-references, or past the limit of states"),
     enforced("format", "the known ones; others are annotations"),
-    enforced("x-toolgate-choices", "`{texts, beginnings}` or `{once_in}`; checked where they are too many"),
     enforced("minimum", "checked past 37 digits"),
     enforced("maximum", "checked past 37 digits"),
     enforced("exclusiveMinimum", "as minimum, as floats tell numbers apart"),

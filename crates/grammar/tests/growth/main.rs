@@ -5,6 +5,8 @@
 //! figures.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, missing_docs, reason = "tests")]
 
+#[path = "../common/choices.rs"]
+mod choices;
 mod grammars;
 mod schemas;
 
@@ -30,7 +32,7 @@ const BYTES: f64 = 4_000_000.0;
 
 /// Reads and compiles a schema and lowers its grammar; all steps.
 fn steps(document: &Value, limits: &Limits) -> Result<u64, Error> {
-    let schema = Schema::parse(document)?;
+    let schema = choices::schema(document)?;
     let compiled = compile(&schema, &Options { limits: limits.clone(), ..Options::default() })?;
     let vocabulary = Arc::new(Vocabulary::bytes_only());
     let automaton = Automaton::new(&compiled.grammar, vocabulary, limits)?;

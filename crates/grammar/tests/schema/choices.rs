@@ -1,16 +1,19 @@
-//! `x-toolgate-choices` in JSON and as bare text: the grammar's language is the listed one, in every spelling.
+//! A keyword of one's own in JSON and as bare text: the grammar's language is the listed one, in every spelling.
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolgate_grammar::compile::choices_into;
+use toolgate_grammar::schema::{Class, Extension, SchemaOptions, Texts};
 use toolgate_grammar::{
     Automaton, Compiled, Grammar, Kind, Limits, Options, Schema, Vocabulary, Whitespace, compile,
 };
 
+use crate::choices_keyword::{read, schema};
+
 fn in_json(choices: &Value) -> Option<Compiled> {
-    let schema = Schema::parse(&json!({"type": "string", "x-toolgate-choices": choices})).unwrap();
+    let schema = schema(&json!({"type": "string", "x-choices": choices})).unwrap();
     match compile(&schema, &Options::default()) {
         Ok(compiled) => Some(compiled),
         Err(error) => {
@@ -22,7 +25,7 @@ fn in_json(choices: &Value) -> Option<Compiled> {
 
 fn bare(choices: &Value, end: &str) -> Option<Arc<Automaton>> {
     let mut builder = Grammar::builder();
-    match choices_into(choices, end, &Options::default(), &mut builder, "root") {
+    match choices_into(&read(choices).unwrap(), end, &Options::default(), &mut builder, "root") {
         Ok(root) => {
             let grammar = builder.build(root).unwrap();
             let vocabulary = Arc::new(Vocabulary::bytes_only());
@@ -93,19 +96,19 @@ proptest! {
 
 #[test]
 fn choices_hold_with_other_keywords_and_against_them() {
-    let schema = json!({
-        "type": ["string", "null"], "x-toolgate-choices": {"texts": ["a.txt", "b.txt", "c"]},
+    let document = json!({
+        "type": ["string", "null"], "x-choices": {"texts": ["a.txt", "b.txt", "c"]},
         "pattern": "\\.", "not": {"const": "a.txt"}
     });
-    let compiled = compile(&Schema::parse(&schema).unwrap(), &Options::default()).unwrap();
+    let compiled = compile(&schema(&document).unwrap(), &Options::default()).unwrap();
     assert!(compiled.contract.is_complete());
     for (text, held) in
         [("\"b.txt\"", true), ("null", true), ("\"a.txt\"", false), ("\"c\"", false), ("\"d.txt\"", false)]
     {
         assert_eq!(compiled.accepts(text).unwrap(), held, "{text}");
     }
-    let none_of = json!({"type": "string", "not": {"x-toolgate-choices": {"texts": ["a", "b"]}}});
-    let compiled = compile(&Schema::parse(&none_of).unwrap(), &Options::default()).unwrap();
+    let none_of = json!({"type": "string", "not": {"x-choices": {"texts": ["a", "b"]}}});
+    let compiled = compile(&schema(&none_of).unwrap(), &Options::default()).unwrap();
     assert!(compiled.accepts("\"c\"").unwrap() && !compiled.accepts("\"a\"").unwrap());
 }
 
@@ -113,19 +116,42 @@ fn choices_hold_with_other_keywords_and_against_them() {
 fn too_many_choices_are_checked_and_nothing_else_is_lost() {
     let options = Options { whitespace: Whitespace::Compact, ..Options::default() };
     let texts: Vec<String> = (0..100_000).map(|i| format!("file-{i}.txt")).collect();
-    let schema = json!({"type": "string", "maxLength": 3, "x-toolgate-choices": {"texts": texts}});
-    let compiled = compile(&Schema::parse(&schema).unwrap(), &options).unwrap();
+    let document = json!({"type": "string", "maxLength": 3, "x-choices": {"texts": texts}});
+    let compiled = compile(&schema(&document).unwrap(), &options).unwrap();
     let checked: Vec<_> = compiled.contract.checked().map(|entry| entry.keyword().to_owned()).collect();
-    assert_eq!(checked, ["x-toolgate-choices"]);
+    assert_eq!(checked, ["x-choices"]);
     assert!(compiled.accepts("\"xyz\"").unwrap() && !compiled.accepts("\"wxyz\"").unwrap());
 }
 
 #[test]
 fn what_is_no_choice_is_an_error_with_its_place() {
-    for choices in [json!(["a"]), json!({"texts": "a"}), json!({"text": []})] {
-        let schema = json!({"properties": {"p": {"x-toolgate-choices": choices}}});
-        let error = Schema::parse(&schema).unwrap_err();
+    for choices in [json!(["a"]), json!({"texts": "a"}), json!({"texts": [1]})] {
+        let document = json!({"properties": {"p": {"x-choices": choices}}});
+        let error = schema(&document).unwrap_err();
         assert_eq!(error.kind(), Kind::InvalidSchema, "{error}");
         assert!(error.to_string().contains("/properties/p"), "{error}");
     }
+}
+
+#[test]
+fn a_keyword_means_what_was_registered_for_it_and_nothing_by_itself() {
+    let document = json!({"type": "string", "x-choices": {"texts": ["a"]}, "x-piece": {"texts": ["a"]}});
+    let classes = |extensions: Vec<Extension>| {
+        let reading = SchemaOptions { extensions, ..SchemaOptions::default() };
+        let compiled =
+            compile(&Schema::parse_with(&document, &reading).unwrap(), &Options::default()).unwrap();
+        let classes = compiled.contract.entries().map(|entry| entry.class()).collect::<Vec<_>>();
+        (classes, ["\"a\"", "\"b\""].map(|text| compiled.accepts(text).unwrap()))
+    };
+    let choices = Extension { keyword: "x-choices", read };
+    let piece = Extension { keyword: "x-piece", read: |_| Ok(Texts::OnceIn("ab")) };
+    let (enforced, ignored) = (Class::Enforced, Class::Annotation);
+    assert_eq!(classes(vec![]), (vec![enforced, ignored, ignored], [true, true]));
+    assert_eq!(classes(vec![choices]), (vec![enforced, enforced, ignored], [true, false]));
+    // The same value of another keyword means other texts.
+    assert_eq!(classes(vec![piece]), (vec![enforced, ignored, enforced], [true, true]));
+    assert_eq!(classes(vec![piece, choices]), (vec![enforced; 3], [true, false]));
+    let length = Extension { keyword: "maxLength", read: |_| Err("never read") };
+    let reading = SchemaOptions { extensions: vec![length], ..SchemaOptions::default() };
+    assert!(Schema::parse_with(&json!({"maxLength": 3}), &reading).is_ok(), "JSON Schema has that name");
 }

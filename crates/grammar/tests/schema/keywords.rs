@@ -27,6 +27,9 @@ it obeys what holds for its name, and only `minProperties` can be missed by that
 Numbers end: integers without a bound after 64 digits, fractions after 24, multiples after 19. Larger and smaller
 numbers are written with an exponent where the schema takes fractions. A bound holds both for the digits and for the
 float they are read as.
+
+A host may register keywords of its own (`SchemaOptions::extensions`), which say what texts a string may be. They are
+enforced, and checked where there are too many texts.
 ";
 
 fn table(out: &mut String, title: &str, first: &str, rules: &[KeywordRule]) {

@@ -14,6 +14,8 @@
 
 mod cases;
 mod choices;
+#[path = "../common/choices.rs"]
+mod choices_keyword;
 mod corpus;
 mod corpus_laws;
 mod corpus_schema;
@@ -22,3 +24,4 @@ mod drawn;
 mod keywords;
 mod laws;
 mod schemars_types;
+mod ways;

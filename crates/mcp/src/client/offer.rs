@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rmcp::model::{Tool as Definition, ToolAnnotations};
 use serde_json::{Value, json};
 use toolgate_chat::ToolSpec;
-use toolgate_grammar::{Options, Schema, compile};
+use toolgate_grammar::{Options, compile};
 use toolgate_sandbox::output;
 use toolgate_sandbox::policy::{McpServer, Mode, Policy};
 
@@ -100,7 +100,7 @@ impl Offer {
             None => verbs::looks_into_own(own),
         };
         // A schema that has no grammar would end every turn; so it costs this tool only.
-        compile(&Schema::parse(&spec.closed_parameters())?, &Options::default())?;
+        compile(&toolgate_chat::read_schema(&spec.closed_parameters())?, &Options::default())?;
         // What the sandbox allows, the hint can only lessen.
         let asks = self.policy.asks(&name) || self.policy.asks(own);
         let bounds = Bounds::of(&self.policy);

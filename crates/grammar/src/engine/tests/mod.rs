@@ -13,6 +13,8 @@ mod classes;
 mod laws;
 mod shared;
 mod tables;
+mod ways;
+mod words;
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Map, Value, json};
 
-use super::super::{TokenId, TokenKind, Vocabulary};
+use super::super::{Automaton, TokenId, TokenKind, Vocabulary};
 use super::automaton;
 use crate::{Options, Schema, Whitespace, compile};
 
@@ -25,7 +25,7 @@ fn model_vocabulary() -> Arc<Vocabulary> {
 }
 
 /// Words, punctuation that runs over the ends of strings, escapes, digits, blanks, and parts of characters.
-fn new_model_vocabulary() -> Arc<Vocabulary> {
+pub(super) fn new_model_vocabulary() -> Arc<Vocabulary> {
     let mut texts: Vec<Vec<u8>> = (0..=u8::MAX).map(|byte| vec![byte]).collect();
     let words = [
         "path", "size", "kind", "a", "id", "name", "true", "null", "read", "pa", "th", "é", "日本", "\u{7f}",
@@ -127,7 +127,7 @@ fn a_second_grammar_uses_what_the_first_has_found() {
         let mut matcher = automaton.matcher();
         matcher.accept_bytes(b"{\"note\": \"a").unwrap();
         matcher.mask().unwrap();
-        vocabulary.texts().bytes()
+        automaton.machine().shared.texts.bytes()
     };
     let object = |property: &str| {
         json!({"type": "object", "properties": {"note": {"type": "string"}, property: {"type": "string"}},
@@ -136,4 +136,23 @@ fn a_second_grammar_uses_what_the_first_has_found() {
     let first = held(object("x"));
     assert!(first > 0);
     assert_eq!(held(object("completely_different")), first);
+}
+
+#[test]
+fn what_is_shared_lasts_as_long_as_the_vocabulary() {
+    let grammar = crate::Grammar::parse("root ::= [a-z]*").unwrap();
+    let shared = |automaton: &Automaton| Arc::downgrade(&automaton.machine().shared);
+    let vocabulary = new_model_vocabulary();
+    let first = automaton(&grammar, vocabulary.clone()).unwrap();
+    let kept = shared(&first);
+    drop(first);
+    let second = automaton(&grammar, vocabulary.clone()).unwrap();
+    assert!(kept.ptr_eq(&shared(&second)), "the second automaton has what the first one left");
+    let other = automaton(&grammar, new_model_vocabulary()).unwrap();
+    assert!(!kept.ptr_eq(&shared(&other)), "an equal vocabulary is another one");
+    let matcher = second.matcher();
+    drop((vocabulary, second));
+    assert!(kept.upgrade().is_some(), "a run still holds the vocabulary");
+    drop(matcher);
+    assert!(kept.upgrade().is_none(), "nobody holds the vocabulary any more");
 }

@@ -94,27 +94,23 @@ pub(super) fn texts_and_numbers() -> Vec<(&'static str, usize, Make)> {
         (
             "choices",
             500,
-            |n| json!({"type": "string", "x-toolgate-choices": {"texts": texts(n, |i| format!("v{i}"))}}),
+            |n| json!({"type": "string", "x-choices": {"texts": texts(n, |i| format!("v{i}"))}}),
         ),
         (
             "choices by their first character",
             500,
-            |n| json!({"type": "string", "x-toolgate-choices": {"texts": characters(n).chars().map(String::from).collect::<Vec<_>>()}}),
+            |n| json!({"type": "string", "x-choices": {"texts": characters(n).chars().map(String::from).collect::<Vec<_>>()}}),
         ),
         (
             "beginnings",
             300,
-            |n| json!({"type": "string", "x-toolgate-choices": {"beginnings": texts(n, |i| format!("v{i}"))}}),
+            |n| json!({"type": "string", "x-choices": {"beginnings": texts(n, |i| format!("v{i}"))}}),
         ),
-        (
-            "pieces of a text",
-            1_000,
-            |n| json!({"type": "string", "x-toolgate-choices": {"once_in": characters(n)}}),
-        ),
+        ("pieces of a text", 1_000, |n| json!({"type": "string", "x-choices": {"once_in": characters(n)}})),
         (
             "many choices",
             300,
-            |n| json!({"properties": named(n, |i| json!({"type": "string", "x-toolgate-choices": {"once_in": format!("hello{i}")}}))}),
+            |n| json!({"properties": named(n, |i| json!({"type": "string", "x-choices": {"once_in": format!("hello{i}")}}))}),
         ),
         (
             "lengths",

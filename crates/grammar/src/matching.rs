@@ -1,12 +1,11 @@
 //! Does a whole text match a grammar, and if not, where does it stop and what could have come there.
 //!
-//! The one file of this folder that looks up at the engine: it runs the grammar over single bytes, and over the
-//! tokens that the grammar itself names. Invariant: the place it reports is a character of the text or its end.
+//! Above `gbnf` and `engine`: it runs the grammar over single bytes, and over the tokens that the grammar itself names.
+//! Invariant: the place it reports is a character of the text or its end.
 
 use std::sync::Arc;
 
-use super::lex::Shown;
-use super::{Expr, Grammar, TokenMatch, TokenName, analysis, find, source};
+use crate::gbnf::{Expr, Grammar, TokenMatch, TokenName, analysis, find, lex::Shown, source};
 use crate::{Automaton, Error, Kind, Limits, Matcher, Place, TokenId, TokenKind, Vocabulary};
 
 /// The outcome of [`Grammar::match_text`].
