@@ -7,6 +7,7 @@ mod forms;
 mod lenient;
 mod load;
 mod long;
+mod own_tools;
 mod programs;
 mod responses;
 mod runs;

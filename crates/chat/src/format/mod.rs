@@ -14,9 +14,11 @@ mod instructions;
 mod learn;
 mod nested;
 mod parts;
+mod reader;
 mod stream;
 mod syntax;
 mod turn;
+mod writer;
 
 use std::num::NonZeroUsize;
 

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use toolgate_grammar::Expr;
 
 use super::syntax::{Close, Elements};
-use super::turn::{Field, Writer, listed, separated};
+use super::turn::Field;
+use super::writer::{Writer, listed, separated};
 use crate::fallback::source::Source;
 use crate::fallback::typing::{self, Schema};
 use crate::fallback::xml;

@@ -135,7 +135,13 @@ struct Driver<'a, M> {
 /// What was decided: a call of what may be called, or the whole turn.
 enum Decided {
     Call(Option<TurnDecision>, May),
-    Turn(Turn),
+    Turn(Box<Turn>),
+}
+
+impl Decided {
+    fn whole(turn: Turn) -> Self {
+        Self::Turn(Box::new(turn))
+    }
 }
 
 impl<M: ScoredModel> Driver<'_, M> {
@@ -150,7 +156,7 @@ impl<M: ScoredModel> Driver<'_, M> {
         let Some(call) = &sides.call else { return self.answer(sides.answer.as_ref(), None) };
         let (mut decision, may) = match self.decide(offered, sides.answer.as_ref())? {
             Decided::Call(decision, may) => (decision, may),
-            Decided::Turn(turn) => return Ok(turn),
+            Decided::Turn(turn) => return Ok(*turn),
         };
         self.model.begin_call(offered)?;
         let (chosen, may) = self.model.choose(offered, may)?;
@@ -190,7 +196,7 @@ impl<M: ScoredModel> Driver<'_, M> {
         let threshold = thresholds.of(request);
         // No probability reaches a threshold above 1: the prompt that would give one need not be read then.
         if answer.is_some() && threshold > 1.0 && !self.model.wishes(false)? {
-            return self.answer(answer, None).map(Decided::Turn);
+            return self.answer(answer, None).map(Decided::whole);
         }
         self.model.begin(offered, answer.is_some())?;
         let Some(side) = answer else { return Ok(Decided::Call(None, May::ALL)) };
@@ -201,11 +207,11 @@ impl<M: ScoredModel> Driver<'_, M> {
         let mut may = May::of(request, decided.call, own, decided.p_call, wished);
         if may.is_nothing() {
             if self.model.has_thought() || !is_doubted(request, &thresholds, &decided) {
-                return self.answer(answer, Some(decided)).map(Decided::Turn);
+                return self.answer(answer, Some(decided)).map(Decided::whole);
             }
             if let Some(written) = self.model.answer_unless_refusal(side)? {
                 let text = written.text().to_owned();
-                return Ok(Decided::Turn(self.answered(written, &text, Some(decided))));
+                return Ok(Decided::whole(self.answered(written, &text, Some(decided))));
             }
             self.model.tell(TurnEvent::Retry(EXCUSED.to_owned()));
             // A refusal was written in place of a call, which may be one that was asked for.
