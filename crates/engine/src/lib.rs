@@ -6,6 +6,8 @@
 
 mod constraint;
 mod error;
+#[cfg(feature = "llama")]
+mod load;
 mod model;
 pub mod models;
 mod profile;

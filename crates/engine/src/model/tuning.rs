@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::prompt::disk_cache::fingerprint;
+use crate::models::fingerprint;
 use crate::{Error, Kind};
 
 /// How a model is evaluated; what is left out is left to the backend.

@@ -18,6 +18,7 @@ mod wheels;
 pub use cache::{CACHE_VARIABLE, CATALOGUE_VARIABLE, Presence, ResolvedModel, Store, digest_of, resolve};
 pub use catalogue::{Answers, CallThresholds, Catalogue, Defaults, Entry, HubFile, Replacement, Wheel};
 pub use digest::Sha256Digest;
+pub(crate) use digest::fingerprint;
 pub use error::{Error, Kind};
 pub use pull::{Event, Existing, Origin, Pull, Pulled, SourceKind};
 

@@ -4,3 +4,4 @@
 pub(crate) mod entry;
 pub(crate) mod options;
 pub(crate) mod policy;
+pub(crate) mod related;

@@ -7,8 +7,7 @@
 use toolgate_chat::{Message, ToolChoice, ToolReply};
 
 use crate::TurnRequest;
-use crate::turn::changes::EVEN;
-use crate::turn::related::{Relation, relation};
+use crate::profile::related::{Relation, relation};
 
 /// Probabilities of a call from which on a turn is a call; 0 always calls, anything over 1 never does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +40,8 @@ pub struct Thresholds {
     pub changing: f64,
 }
 
+/// The odds from which on something is likelier than not.
+pub(crate) const EVEN: f64 = 0.5;
 /// A probability that a model which has more to do hardly ever stays below.
 const AS_GOOD_AS_CERTAIN: f64 = 0.02;
 

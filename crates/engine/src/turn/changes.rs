@@ -12,6 +12,7 @@ use toolgate_chat::{Effect, Message, ToolChoice, ToolName, ToolReply, ToolSpec, 
 
 use crate::TurnRequest;
 use crate::model::recent::Recent;
+use crate::profile::policy::EVEN;
 use crate::profile::policy::Thresholds;
 use toolgate_words::{verbs, without_notes};
 
@@ -96,9 +97,6 @@ impl May {
         }
     }
 }
-
-/// The odds from which on something is likelier than not.
-pub(crate) const EVEN: f64 = 0.5;
 
 /// Whether a turn's choice leaves a tool to be called.
 pub(crate) fn is_offered(choice: &ToolChoice, tool: &ToolSpec) -> bool {

@@ -15,13 +15,13 @@ use crate::model::pool::Pool;
 use crate::models::Sha256Digest;
 use crate::profile::options::Options;
 use crate::prompt::disk_cache::PromptCache;
-use crate::prompt::prefill::Beginnings;
 use crate::prompt::room::Room;
 use crate::prompt::underway::Underway;
 use crate::turn::answer::openings_beside_json;
 use crate::turn::changes::Wishes;
 use crate::turn::choose::Biases;
 use crate::turn::making::Making;
+use crate::turn::prefill::Beginnings;
 use crate::{Cancel, Constraint, Engine, Error, Facts, Turn, TurnEvent, TurnRequest};
 
 /// Makes a constraint of another engine from our grammar.

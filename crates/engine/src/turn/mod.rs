@@ -1,7 +1,7 @@
 //! A turn as it is made: what is decided before a call, the call and its values, and the answer.
 //!
 //! `driver` has the order of the steps, for every place where a model runs; `local` is the engine on this machine, and `making` its
-//! steps. The model reasons (`reason`). A call is weighed against an answer (`changes`, `related`, `choose`). Calls are written and kept
+//! steps. Prompts are evaluated (`prefill`). The model reasons (`reason`). A call is weighed against an answer (`changes`, `choose`). Calls are written and kept
 //! apart from ones that were made or made up (`place`, `invented`, `repeats`, `mend`), or an answer is (`answer`, `held`, `doubt`,
 //! `results`). `shown` tells of it meanwhile, and `recover` reads texts that nothing constrained.
 
@@ -14,10 +14,10 @@ pub(crate) mod invented;
 pub(crate) mod local;
 pub(crate) mod making;
 pub(crate) mod place;
+pub(crate) mod prefill;
 pub(crate) mod reason;
 pub(crate) mod recover;
 pub(crate) mod refusal;
-pub(crate) mod related;
 pub(crate) mod repeats;
 pub(crate) mod results;
 pub(crate) mod retry;

@@ -26,7 +26,7 @@ const DIGEST: u64 = 32;
 /// What a pack is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Header {
-    /// The model's file: [`super::fingerprint`].
+    /// The model's file: [`fingerprint`](crate::models::fingerprint).
     pub(super) model: String,
     /// What else the state depends on: the backend's `state_key`.
     pub(super) key: String,

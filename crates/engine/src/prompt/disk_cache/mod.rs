@@ -14,7 +14,7 @@ mod file;
 
 use std::cmp::Reverse;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 use toolgate_infer::{TokenId, common_len};
 
 use crate::model::pool::lock;
-use crate::models::Sha256Digest;
+use crate::models::{Sha256Digest, fingerprint};
 use crate::{Error, Kind};
 use file::{Front, Header, Pack};
 
@@ -79,7 +79,7 @@ const ABANDONED: Duration = Duration::from_secs(3_600);
 #[derive(Clone, Debug)]
 pub struct PromptCache {
     directory: PathBuf,
-    /// The model's file, by [`fingerprint`].
+    /// The model's file, by [`fingerprint`](crate::models::fingerprint).
     model: String,
     limit: u64,
     /// How often parts are saved.
@@ -320,29 +320,6 @@ impl PromptCache {
 /// The key of what was learned about a model, with a backend of this key.
 pub(crate) fn learned(key: &str) -> String {
     format!("{LEARNED}; {key}")
-}
-
-/// What tells one model file from another without reading all of it: its length, when it was written, and a digest of
-/// pieces from all over it. The weights of two models differ everywhere.
-///
-/// # Errors
-/// A file that cannot be read.
-pub(crate) fn fingerprint(model: &Path) -> io::Result<Sha256Digest> {
-    const PIECES: u64 = 64;
-    const PIECE: usize = 4 * 1024;
-    let mut file = File::open(model)?;
-    let metadata = file.metadata()?;
-    let written = metadata.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mut digest = Sha256::new();
-    digest.update(metadata.len().to_le_bytes());
-    digest.update(written.as_nanos().to_le_bytes());
-    let mut piece = vec![0; PIECE];
-    for index in 0..PIECES {
-        file.seek(SeekFrom::Start(metadata.len() / PIECES * index))?;
-        let read = io::copy(&mut (&mut file).take(PIECE as u64), &mut piece.as_mut_slice())?;
-        digest.update(piece.get(..read as usize).unwrap_or_default());
-    }
-    Ok(digest.into())
 }
 
 /// The packs in a directory, whatever model they are of; their tokens are not counted. None where there is no directory.
