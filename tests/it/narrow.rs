@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolgate::agent::{Agent, Final, Options};
+use toolgate::agent::{Agent, Approval, Final, Options};
 use toolgate::engine::{self, Cancel, LocalEngine, Thresholds};
 use toolgate::tools::Status;
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, Transcript};
@@ -78,8 +78,11 @@ fn run_with(policy: &Policy, prompt: &str, name: &str, arguments: Value, narrow:
     let model = model.say("That is all.").say("That is all.");
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
-    let agent =
-        Agent::new(Arc::new(engine), registry, Options { narrow, max_iterations: 3, ..Options::default() });
+    let agent = Agent::new(
+        Arc::new(engine),
+        registry,
+        Options { narrow, max_iterations: 3, approval: Approval::Auto, ..Options::default() },
+    );
     let mut transcript = Transcript::new().with(Message::User(prompt.into()));
     let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |_| {}).unwrap();
     Run { outcome, transcript, workspace }
@@ -312,7 +315,11 @@ fn chosen(prompt: &str, preferred: &str, fit_weight: f64) -> String {
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let options = engine::Options { tool_bias: 0.01, fit_weight, ..engine::Options::default() };
     let engine = LocalEngine::new("scripted", model, dialogue, options);
-    let agent = Agent::new(Arc::new(engine), registry, Options { max_iterations: 2, ..Options::default() });
+    let agent = Agent::new(
+        Arc::new(engine),
+        registry,
+        Options { max_iterations: 2, approval: Approval::Auto, ..Options::default() },
+    );
     let outcome = agent.ask(prompt).unwrap();
     outcome.calls.first().expect("a call").name.clone()
 }

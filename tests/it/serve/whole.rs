@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 
-use toolgate::agent::{Agent, Event, Final, Options as Run};
+use toolgate::agent::{Agent, Approval, Event, Final, Options as Run};
 use toolgate::engine::{Cancel, Sampling, TurnRequest};
 use toolgate::remote::{self, GrammarSupport, RemoteEngine};
 use toolgate::tools::Registry;
@@ -38,7 +38,8 @@ fn run(engine: Arc<dyn Engine>) -> Ran {
     let file = workspace.path().join("app.toml");
     std::fs::write(&file, "port = 80\nhost = \"a\"\n").unwrap();
     let tools = registry_of(workspace.path(), &Policy::default_for(Mode::Edit), Mode::Edit);
-    let agent = Agent::new(engine, tools, Run { max_iterations: 3, ..Run::default() });
+    let agent =
+        Agent::new(engine, tools, Run { max_iterations: 3, approval: Approval::Auto, ..Run::default() });
     let mut transcript = Transcript::new().with(Message::User("Set the port in app.toml to 90.".into()));
     let mut events = Vec::new();
     let outcome = agent
