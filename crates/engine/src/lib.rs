@@ -104,7 +104,7 @@ pub trait Engine: Send + Sync {
     /// How many tokens the prompt of a turn has; `None` where that cannot be told without making it.
     ///
     /// # Errors
-    /// [`Kind::Engine`](crate::Kind::Engine) if the prompt cannot be written.
+    /// [`Kind::Engine`] if the prompt cannot be written.
     ///
     /// ```
     /// use toolgate_engine::{Engine, LocalEngine, Options, Sampling, TurnRequest};
@@ -130,8 +130,8 @@ pub trait Engine: Send + Sync {
     /// Makes one turn.
     ///
     /// # Errors
-    /// [`Kind::Overflow`](crate::Kind::Overflow) if the prompt does not fit the context,
-    /// [`Kind::Cancelled`](crate::Kind::Cancelled), or [`Kind::Engine`](crate::Kind::Engine).
+    /// [`Kind::Overflow`] if the prompt does not fit the context,
+    /// [`Kind::Cancelled`], or [`Kind::Engine`].
     ///
     /// ```
     /// use toolgate_engine::Kind;

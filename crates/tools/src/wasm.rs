@@ -164,11 +164,11 @@ struct ProgramDirectory {
 /// use toolgate_sandbox::wasm::{Components, Limits, Setup};
 /// use toolgate_sandbox::{Grants, Root, ambient_authority};
 ///
-/// let root = Root::open("../..", ambient_authority())?;
+/// let root = Root::open(".", ambient_authority())?;
 /// let components = Components::new(&Setup::default(), None)?;
 /// let mut tools = Registry::new();
 /// tools.add(ProgramTool::new(components, &root, Grants::read_only(), Limits::default())?)?;
-/// let call = r#"{"module": "sandbox/tests/guests/probe", "args": ["say", "hello"]}"#;
+/// let call = r#"{"module": "../../sandbox/tests/guests/probe", "args": ["say", "hello"]}"#;
 /// assert_eq!(tools.call_json("wasm", call).content, "hello\n");
 /// # Ok::<(), toolgate_tools::Error>(())
 /// ```

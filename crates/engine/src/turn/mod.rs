@@ -1,9 +1,9 @@
 //! A turn as it is made: what is decided before a call, the call and its values, and the answer.
 //!
-//! `driver` has the order of the steps, for every place where a model runs; `local` is the engine on this machine, and `making` its
-//! steps. Prompts are evaluated (`prefill`). The model reasons (`reason`). A call is weighed against an answer (`changes`, `choose`). Calls are written and kept
-//! apart from ones that were made or made up (`place`, `invented`, `repeats`, `mend`), or an answer is (`answer`, `held`, `doubt`,
-//! `results`). `shown` tells of it meanwhile, and `recover` reads texts that nothing constrained.
+//! `driver` has the order of the steps, for every place where a model runs. `local` is the engine on this machine, and `making`
+//! carries its steps out: a prompt is evaluated (`prefill`), and the model reasons (`reason`). A call is weighed against an answer
+//! (`changes`, `choose`). Calls are written (`place`, `invented`, `repeats`, `retry`), or an answer is (`answer`, `answering`,
+//! `refusal`, `results`). `shown` tells of it meanwhile, and `recover` reads texts that nothing constrained.
 
 pub(crate) mod answer;
 pub(crate) mod answering;

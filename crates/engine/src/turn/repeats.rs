@@ -39,7 +39,7 @@ pub(crate) fn in_place_of(
     (!others.is_empty()).then_some(ToolChoice::Only(others))
 }
 
-/// The calls of a turn without those that are settled or [change a change](changes_own); none where an answer takes their place. Who
+/// The calls of a turn without those that are settled or change a change; none where an answer takes their place. Who
 /// requires a call gets one, be it one that was made already.
 pub fn without_repeats(calls: Vec<ToolCall>, request: &TurnRequest<'_>) -> Option<Vec<ToolCall>> {
     let mut kept = calls.clone();
