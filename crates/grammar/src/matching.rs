@@ -84,12 +84,13 @@ impl Grammar {
         let names = token_names(self)?;
         let automaton = Automaton::new(self, Arc::new(vocabulary(&names)?), limits)?;
         let mut matcher = automaton.matcher();
-        let tokens = find::longest_at(&names, text);
+        let mut tokens = find::Names::new(names.clone()).read(text).into_iter().peekable();
         let mut at = 0;
         while let Some(byte) = text.as_bytes().get(at) {
             // A named token is the longest that the text goes on with, as tokenizers take it; where the grammar
             // does not allow it, it may still be spelled out as text.
-            if let Some((token, name)) = token_at(&names, &tokens, at) {
+            if let Some((place, number)) = tokens.next_if(|(place, _)| place.start == at) {
+                let (token, name) = (FIRST_NAMED + number, text.get(place).unwrap_or_default());
                 if matcher.allows(token)? {
                     matcher.accept(token)?;
                 } else if let Err(error) = matcher.accept_bytes(name.as_bytes()) {
@@ -157,12 +158,6 @@ fn token_names(grammar: &Grammar) -> Result<Vec<&str>, Error> {
     names.sort_unstable();
     names.dedup();
     Ok(names)
-}
-
-/// The longest token that the text has at `at`.
-fn token_at<'n>(names: &[&'n str], tokens: &[Option<u32>], at: usize) -> Option<(TokenId, &'n str)> {
-    let number = tokens.get(at).copied().flatten()?;
-    Some((FIRST_NAMED + number, *names.get(number as usize)?))
 }
 
 fn stopped(

@@ -357,7 +357,7 @@ impl WrittenText for Written {
         &self.text
     }
 
-    fn is_ended(&self) -> bool {
+    fn was_ended_freely(&self) -> bool {
         self.stop == Some(StopReason::End)
     }
 }

@@ -16,13 +16,13 @@ use crate::model::recent::Recent;
 /// takes a few MiB once its masks are learned.
 const KEPT: usize = 64;
 
-/// The automata of one turn: a call, an answer, or both.
+/// What a turn is held to: calls, an answer, or both.
 #[derive(Clone)]
-pub(crate) struct TurnAutomata {
+pub struct Sides<S> {
     /// Accepts the calls; `None` if there are none to make.
-    pub(crate) call: Option<Side>,
+    pub call: Option<S>,
     /// Accepts the answers; `None` if a call is required.
-    pub(crate) answer: Option<Side>,
+    pub answer: Option<S>,
 }
 
 /// One side of a turn.
@@ -36,7 +36,7 @@ pub(crate) struct Side {
 
 /// The automata made so far.
 pub(crate) struct Cache {
-    turns: Made<Key, TurnAutomata>,
+    turns: Made<Key, Sides<Side>>,
     answers: Made<FormKey, Side>,
 }
 
@@ -77,14 +77,14 @@ impl Cache {
         tools: &[ToolSpec],
         request: &TurnRequest,
         vocabulary: &Arc<Vocabulary>,
-    ) -> Result<TurnAutomata, Error> {
+    ) -> Result<Sides<Side>, Error> {
         let is_it = |key: &Key| key.request == *request && key.tools == tools;
         let key = || Key { tools: tools.to_vec(), request: request.clone() };
         self.turns.get(is_it, key, || {
             let turn = format.turn(tools, request)?;
             let side =
                 |grammar: Option<Grammar>| grammar.map(|grammar| Side::new(grammar, vocabulary)).transpose();
-            Ok(TurnAutomata { call: side(turn.call)?, answer: side(turn.answer)? })
+            Ok(Sides { call: side(turn.call)?, answer: side(turn.answer)? })
         })
     }
 

@@ -67,12 +67,7 @@ impl Biases {
 impl<B: Backend + Send> Making<'_, B> {
     /// Learns the model's bias towards the tools offered, where it is to be taken off and is not known yet; whether it did,
     /// and so evaluated other prompts.
-    pub(crate) fn learn_bias(
-        &mut self,
-        state: &mut State<B>,
-        offered: &[ToolSpec],
-        names: &[Vec<TokenId>],
-    ) -> Result<bool, Error> {
+    pub(crate) fn learn_bias(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<bool, Error> {
         let is_taken_off = self.engine.options.tool_bias > 0.0 && self.weighs(offered);
         if !is_taken_off || self.biases().get(offered).is_some() {
             return Ok(false);
@@ -85,7 +80,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let bias = mean(&probes, |transcript| {
             self.probe(state, transcript, offered)?;
-            self.weights(state, names, 0)
+            self.weights(state, 0)
         })?;
         self.engine.keep_bias(&state.session, &place, &bias);
         self.biases().put(offered, bias);
@@ -116,7 +111,6 @@ impl<B: Backend + Send> Making<'_, B> {
         &mut self,
         state: &mut State<B>,
         offered: &[ToolSpec],
-        names: &[Vec<TokenId>],
         may: May,
     ) -> Result<(Option<ToolName>, May), Error> {
         if !self.weighs(offered) {
@@ -126,7 +120,7 @@ impl<B: Backend + Send> Making<'_, B> {
         let started = Instant::now();
         let held = state.session.tokens().to_vec();
         let prompt = held.len().saturating_sub(self.ahead);
-        let weights = self.weights(state, names, self.ahead)?;
+        let weights = self.weights(state, self.ahead)?;
         // What all calls begin with is evaluated now, and this one begins so, too. Less than was held is left where the
         // model's memory cannot be cut.
         let rest = held.get(state.session.tokens().len()..).unwrap_or_default();
@@ -155,13 +149,8 @@ impl<B: Backend + Send> Making<'_, B> {
 
     /// The logarithm of each tool's probability where a call names its tool, of which the session holds the first `ahead`
     /// tokens already. It holds what all calls begin with then.
-    pub(crate) fn weights(
-        &mut self,
-        state: &mut State<B>,
-        names: &[Vec<TokenId>],
-        ahead: usize,
-    ) -> Result<Vec<f64>, Error> {
-        let (weights, calls) = weights(&mut state.session, names, ahead)?;
+    pub(crate) fn weights(&mut self, state: &mut State<B>, ahead: usize) -> Result<Vec<f64>, Error> {
+        let (weights, calls) = weights(&mut state.session, &self.names, ahead)?;
         self.stats.decode_calls += calls;
         Ok(weights)
     }

@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use toolgate_chat::{Message, ParsedTurn, RunEnd, ToolChoice, ToolName, ToolSpec};
 use toolgate_infer::{Decoded, StopReason, TurnDecision};
 
+use crate::constraint::automata::Sides;
 use crate::profile::options::{AnswerView, Options};
 use crate::turn::changes::{May, unled};
 use crate::turn::choose::held_to;
@@ -90,16 +91,8 @@ pub trait WrittenText {
     /// The text.
     fn text(&self) -> &str;
 
-    /// Whether the model ended it itself.
-    fn is_ended(&self) -> bool;
-}
-
-/// The grammars of a turn.
-pub struct Sides<S> {
-    /// That of calls; `None` if there are none to make.
-    pub call: Option<S>,
-    /// That of answers; `None` if a call is required.
-    pub answer: Option<S>,
+    /// Whether the model ended it where it could have gone on.
+    fn was_ended_freely(&self) -> bool;
 }
 
 /// What an answer is written after.
@@ -269,7 +262,7 @@ impl<M: ScoredModel> Driver<'_, M> {
         }
         let mut text =
             if is_echo(question, written.text()) { String::new() } else { written.text().to_owned() };
-        if written.is_ended()
+        if written.was_ended_freely()
             && let Some(results) = addition(view, request, &text)
         {
             text.push_str(&results);
@@ -316,7 +309,7 @@ impl WrittenText for Decoded {
         &self.text
     }
 
-    fn is_ended(&self) -> bool {
+    fn was_ended_freely(&self) -> bool {
         self.stop == StopReason::End
     }
 }

@@ -14,11 +14,11 @@ use toolgate_infer::{
     TurnDecision, decode,
 };
 
-use crate::constraint::automata::{FormKey, Side, TurnAutomata};
+use crate::constraint::automata::{FormKey, Side, Sides};
 use crate::profile::options::Options;
 use crate::turn::changes::May;
 use crate::turn::choose::opening_of_all;
-use crate::turn::driver::{ScoredModel, Sides, Thought, View, drive};
+use crate::turn::driver::{ScoredModel, Thought, View, drive};
 use crate::turn::invented::Known;
 use crate::turn::local::{LocalEngine, State};
 use crate::turn::recover::recover;
@@ -47,7 +47,7 @@ pub(crate) struct Making<'a, B> {
     /// Tokens at the end of the session that are not the prompt's, but what the call begins with.
     pub(crate) ahead: usize,
     /// How a call of each tool begins, where the choice among them is weighed.
-    names: Vec<Vec<TokenId>>,
+    pub(crate) names: Vec<Vec<TokenId>>,
     /// Whether the session has left the prompt that was evaluated last.
     moved: bool,
 }
@@ -127,7 +127,7 @@ impl<B: Backend + Send> Making<'_, B> {
         &self,
         offered: &[ToolSpec],
         turn: &toolgate_chat::TurnRequest,
-    ) -> Result<TurnAutomata, Error> {
+    ) -> Result<Sides<Side>, Error> {
         let vocabulary = &self.engine.vocabulary;
         let format = self.engine.dialogue.format().as_ref();
         let known = &self.engine.learned.automata;
@@ -312,8 +312,7 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
         offered: &[ToolSpec],
         turn: &toolgate_chat::TurnRequest,
     ) -> Result<Sides<Side>, Error> {
-        let TurnAutomata { call, answer } = self.making.automata(offered, turn)?;
-        Ok(Sides { call, answer })
+        self.making.automata(offered, turn)
     }
 
     fn rest_of(&mut self, _begun: &str) -> Result<Side, Error> {
@@ -367,11 +366,10 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
         // What tells requests from talk does not help to write the call; examples do.
         let written = making.primer(false);
         let primed = std::mem::replace(&mut making.primer, written) != written;
-        let names = making.names.clone();
-        let learned = making.learn_bias(state, offered, &names)?;
+        let learned = making.learn_bias(state, offered)?;
         if primed {
-            let opening = opening_of_all(&names);
-            making.prefill_ahead(state, &making.transcript(), offered, false, opening)?;
+            let opening = opening_of_all(&making.names).to_vec();
+            making.prefill_ahead(state, &making.transcript(), offered, false, &opening)?;
         } else if learned || making.moved {
             // The same prompt again, which is nothing to tell: it is there but for what was looked at behind it.
             making.probe(state, &making.transcript(), offered)?;
@@ -382,8 +380,7 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
     }
 
     fn choose(&mut self, offered: &[ToolSpec], may: May) -> Result<(Option<ToolName>, May), Error> {
-        let names = self.making.names.clone();
-        self.making.choose(self.state, offered, &names, may)
+        self.making.choose(self.state, offered, may)
     }
 
     fn call(&mut self, side: &Side) -> Result<(Decoded, ParsedTurn), Error> {

@@ -6,36 +6,53 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// For each place of the text the longest name that stands there, by its number.
-pub(crate) fn longest_at(names: &[&str], text: &str) -> Vec<Option<u32>> {
-    let mut found = vec![None; text.len()];
-    if names.is_empty() {
-        return found;
-    }
-    // Backwards, so that where a name is recognized is where it begins.
-    let states = States::new(names);
-    let mut at = 0;
-    for (byte, slot) in text.bytes().zip(&mut found).rev() {
-        at = states.step(at, byte);
-        *slot = states.longest.get(at as usize).copied().flatten();
-    }
-    found
+/// Names to find in texts.
+pub(crate) struct Names<'n> {
+    names: Vec<&'n str>,
+    states: States,
 }
 
-/// Where names stand in a text that is read from its beginning, the longest at each place, as a tokenizer does it.
-pub(super) fn read(names: &[&str], text: &str) -> Vec<Range<usize>> {
-    let at_each = longest_at(names, text);
-    let len = |at: usize| Some(names.get(at_each.get(at).copied()?? as usize)?.len());
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < text.len() {
-        let end = at + len(at).unwrap_or(0);
-        if end > at {
-            found.push(at..end);
-        }
-        at = end.max(at + 1);
+impl<'n> Names<'n> {
+    pub(crate) fn new(names: Vec<&'n str>) -> Self {
+        Self { states: States::new(&names), names }
     }
-    found
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Where names stand in a text that is read from its beginning, each with its number: the longest at each place, as a
+    /// tokenizer does it.
+    pub(crate) fn read(&self, text: &str) -> Vec<(Range<usize>, u32)> {
+        let at_each = self.longest_at(text);
+        let mut found = Vec::new();
+        let mut at = 0;
+        while let Some(here) = at_each.get(at) {
+            let number = here.unwrap_or_default();
+            let len = here.and_then(|number| self.names.get(number as usize)).map_or(0, |name| name.len());
+            if len > 0 {
+                found.push((at..at + len, number));
+            }
+            at += len.max(1);
+        }
+        found
+    }
+
+    /// For each place of the text the longest name that stands there, by its number.
+    fn longest_at(&self, text: &str) -> Vec<Option<u32>> {
+        let mut found = vec![None; text.len()];
+        if self.is_empty() {
+            return found;
+        }
+        // Backwards, so that where a name is recognized is where it begins.
+        let mut at = 0;
+        for (byte, slot) in text.bytes().zip(&mut found).rev() {
+            at = self.states.step(at, byte);
+            *slot = self.states.longest.get(at as usize).copied().flatten();
+        }
+        found
+    }
 }
 
 /// The ends of names, read backwards: what has been read is the beginning of some, and of which more can be made.
@@ -107,7 +124,7 @@ mod tests {
     fn the_longest_name_at_each_place_is_found() {
         let names = ["<a>", "<a", "a>", "", "<", "ab", "<ab>", "abab", "bab", "é"];
         for text in ["", "<a>", "x<a<a>b", "<ab>ab<a", "ababab<<<ab>", "éé<é", "abababababx"] {
-            let found = longest_at(&names, text);
+            let found = Names::new(names.to_vec()).longest_at(text);
             for (at, found) in found.iter().enumerate() {
                 let rest = text.as_bytes().get(at..).unwrap_or_default();
                 let here = |name: &&str| !name.is_empty() && rest.starts_with(name.as_bytes());
@@ -120,8 +137,9 @@ mod tests {
 
     #[test]
     fn names_are_read_from_the_beginning() {
-        assert_eq!(read(&["<a>", "a>b", "<a>b<"], "é<a>b<a>b"), [2..7, 7..10]);
-        assert_eq!(read(&["", "<a>"], "b<a<a><a>"), [3..6, 6..9]);
+        let read = |names: &[&'static str], text: &str| Names::new(names.to_vec()).read(text);
+        assert_eq!(read(&["<a>", "a>b", "<a>b<"], "é<a>b<a>b"), [(2..7, 2), (7..10, 1)]);
+        assert_eq!(read(&["", "<a>"], "b<a<a><a>"), [(3..6, 1), (6..9, 1)]);
         assert!(read(&[], "<a>").is_empty());
     }
 }

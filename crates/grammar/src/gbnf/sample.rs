@@ -56,7 +56,7 @@ impl Default for SampleOptions {
 pub struct Sampler<'g> {
     flat: Flat<'g>,
     /// The texts of all tokens that the grammar names by text.
-    tokens: Vec<&'g str>,
+    tokens: find::Names<'g>,
     costs: Vec<Option<Cost>>,
     classes: FxHashMap<u32, Vec<(u32, u32)>>,
     root: u32,
@@ -121,7 +121,7 @@ impl<'g> Sampler<'g> {
             Expr::Token(TokenMatch { name: TokenName::Text(text), .. }) => Some(text.as_str()),
             _ => None,
         };
-        let tokens = flat.exprs.iter().filter_map(token).collect();
+        let tokens = find::Names::new(flat.exprs.iter().filter_map(token).collect());
         Ok(Self { flat, tokens, costs, classes, root, options })
     }
 
@@ -133,7 +133,7 @@ impl<'g> Sampler<'g> {
         self.sample(&mut rand::rngs::StdRng::seed_from_u64(seed))
     }
 
-    /// One random text. Token terminals are written as the token's text, and each reads as a token again: a text that would
+    /// One random text. Token terminals are written as the token's text, and each reads as a token again. A text that would
     /// have a token where characters were drawn is drawn anew.
     ///
     /// # Errors
@@ -143,7 +143,7 @@ impl<'g> Sampler<'g> {
     pub fn sample(&self, rng: &mut impl Rng) -> Result<String, Error> {
         for _ in 0..DRAWS {
             let (text, tokens) = self.draw_text(rng)?;
-            if self.tokens.is_empty() || find::read(&self.tokens, &text) == tokens {
+            if self.tokens.is_empty() || self.tokens.read(&text).iter().map(|(place, _)| place).eq(&tokens) {
                 return Ok(text);
             }
         }
