@@ -89,14 +89,6 @@ pub(super) struct ServeArgs {
 
 /// Serves until it is told to end.
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
-    if args.api_key.as_ref().is_some_and(String::is_empty) {
-        anyhow::bail!("--api-key is empty");
-    }
-    let execute = args.execute.then(|| execute(args)).transpose()?;
-    let model = args.model.resolve()?;
-    let at_once = NonZeroUsize::new(usize::from(args.at_once)).unwrap_or(NonZeroUsize::MIN);
-    let (engine, _) = args.model.load_for(&model, Load::for_clients(at_once, args.prompt_memory))?;
-    let (name, room) = (engine.name().to_owned(), engine.room());
     let options = Options {
         address: SocketAddr::new(args.host, args.port),
         key: args.api_key.clone(),
@@ -108,6 +100,12 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         max_tokens: args.max_tokens.get(),
         ..Options::default()
     };
+    options.check()?;
+    let execute = args.execute.then(|| execute(args)).transpose()?;
+    let model = args.model.resolve()?;
+    let at_once = NonZeroUsize::new(usize::from(args.at_once)).unwrap_or(NonZeroUsize::MIN);
+    let (engine, _) = args.model.load_for(&model, Load::for_clients(at_once, args.prompt_memory))?;
+    let (name, room) = (engine.name().to_owned(), engine.room());
     let server = Server::start(engine, execute, options)?;
     stop_on_signal(&server)?;
     terminal::note(&format!("{name} at http://{}/v1; Ctrl-C ends it", server.address()));

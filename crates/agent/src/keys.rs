@@ -4,7 +4,26 @@
 //!
 //! For the packages of this workspace alone: no part of the API.
 
+use std::net::SocketAddr;
+
 use toolgate_engine::models::Sha256Digest;
+
+use crate::{Error, Kind};
+
+/// Refuses to listen where other machines can ask without a key, and a key that anybody can guess.
+///
+/// # Errors
+/// [`Kind::Denied`] for such an address, [`Kind::Input`] for an empty key.
+pub fn check(address: SocketAddr, key: Option<&str>) -> Result<(), Error> {
+    match key {
+        None if !address.ip().is_loopback() => {
+            let message = format!("{address} can be reached from other machines: give a key by --api-key");
+            Err(Error::new(Kind::Denied, message))
+        }
+        Some("") => Err(Error::input("the key is empty: give one by --api-key, or none")),
+        _ => Ok(()),
+    }
+}
 
 /// What a client has to show.
 #[derive(Clone, Copy)]

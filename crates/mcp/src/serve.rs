@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::server::Server;
 use super::{failed, runtime};
-use crate::{Error, Kind};
-use toolgate_agent::keys::{Key, bearer};
+use crate::Error;
+use toolgate_agent::keys::{self, Key, bearer};
 use toolgate_engine::Cancel;
 
 /// How long a session lives of which nothing is heard: longer than a run of `ask` may be silent, whose client cannot be told
@@ -56,7 +56,7 @@ pub struct HttpOptions {
 /// Serves over standard input and output until the input ends.
 ///
 /// # Errors
-/// [`Kind::Input`] where the other side does not speak the protocol.
+/// [`Kind::Input`](crate::Kind::Input) where the other side does not speak the protocol.
 pub fn serve_stdio(server: Server) -> Result<(), Error> {
     let runtime = runtime()?;
     let served = runtime.block_on(async {
@@ -76,7 +76,7 @@ pub fn serve_stdio(server: Server) -> Result<(), Error> {
 /// Serves streamable HTTP at `/mcp` until `cancel` is set; `ready` is told the address.
 ///
 /// # Errors
-/// [`Kind::Input`] for an address that cannot be listened at or a key that is empty, [`Kind::Denied`] for an address that
+/// [`Kind::Input`](crate::Kind::Input) for an address that cannot be listened at or a key that is empty, [`Kind::Denied`](crate::Kind::Denied) for an address that
 /// others reach, without a key.
 ///
 /// ```
@@ -105,14 +105,7 @@ pub fn serve_http(
     cancel: &Cancel,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), Error> {
-    if !options.address.ip().is_loopback() && options.key.is_none() {
-        let message =
-            format!("{} can be reached from other machines: give a key by --api-key", options.address);
-        return Err(Error::new(Kind::Denied, message));
-    }
-    if options.key.as_ref().is_some_and(String::is_empty) {
-        return Err(Error::input("the key is empty: give one by --api-key, or none"));
-    }
+    keys::check(options.address, options.key.as_deref())?;
     let runtime = runtime()?;
     let served = runtime.block_on(async {
         let place = |why| failed(&format!("cannot listen at {}", options.address), &why);

@@ -20,7 +20,7 @@ use super::prefill::Prefills;
 use super::responses::Store;
 use crate::{Error, Kind};
 use toolgate_agent as agent;
-use toolgate_agent::keys::Key;
+use toolgate_agent::keys::{self, Key};
 use toolgate_engine::Engine;
 use toolgate_engine::stages::Pool;
 use toolgate_tools::Registry;
@@ -46,6 +46,7 @@ use toolgate_tools::Registry;
 /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()));
 /// # let other = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
 /// let open = Options { address: ([0, 0, 0, 0], 0).into(), ..Options::default() };
+/// assert_eq!(open.check().map_err(|error| error.kind()), Err(Kind::Denied));
 /// assert_eq!(Server::start(other, None, open).map(|_| ()).map_err(|error| error.kind()), Err(Kind::Denied));
 ///
 /// let models = format!("http://{}/v1/models", server.address());
@@ -80,6 +81,16 @@ pub struct Options {
     pub body: usize,
     /// Tokens of a turn where the request does not say. Default 4,096: a file that a call writes is to fit.
     pub max_tokens: usize,
+}
+
+impl Options {
+    /// Whether the server may listen so, which can be asked before its engine is loaded.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`] for an address that other machines reach, without a key; [`Kind::Input`] for an empty key.
+    pub fn check(&self) -> Result<(), Error> {
+        keys::check(self.address, self.key.as_deref())
+    }
 }
 
 impl Default for Options {
@@ -209,8 +220,7 @@ impl Server {
     /// Starts to listen.
     ///
     /// # Errors
-    /// [`Kind::Denied`] for an address that other machines reach, without a key; [`Kind::Input`] for one that cannot be listened
-    /// on, and for tools without a workbench.
+    /// As [`Options::check`]; [`Kind::Input`] for an address that cannot be listened on, and for tools without a workbench.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -235,10 +245,7 @@ impl Server {
     pub fn start(engine: Arc<dyn Engine>, execute: Option<Execute>, options: Options) -> Result<Self, Error> {
         let execute = execute.map(Executing::try_from).transpose()?;
         let wanted = options.address;
-        if !wanted.ip().is_loopback() && options.key.is_none() {
-            let message = format!("{wanted} can be reached from other machines: give a key by --api-key");
-            return Err(Error::new(Kind::Denied, message));
-        }
+        options.check()?;
         let cannot = |why: std::io::Error| {
             Error::input(format!("cannot listen on {wanted}: {why}; choose another --host or --port"))
         };
