@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
@@ -17,9 +18,10 @@ use super::model_args::{Load, ModelOptions};
 use super::run::stop_on_interrupt;
 use super::terminal::{self, Unit};
 use super::tool::{self, Workspace};
-use crate::engine::Cancel;
+use crate::agent::Hints;
+use crate::engine::{Cancel, Engine};
 use crate::{Error, Kind};
-use toolgate_lab::{self as eval, Case, Record, Summary};
+use toolgate_lab::{self as eval, Ablation, Base, Case, Delta, Record, Summary};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,6 +29,7 @@ Examples:
   toolgate eval tasks.jsonl --category read,list --constraint none
   toolgate eval bfcl.jsonl --limit 100
   toolgate eval tasks.jsonl --calibrate
+  toolgate eval tasks.jsonl talk.jsonl --ablate --out ablation.jsonl
 
 The file has a JSON object a line. With --out each record is written as it comes; what is there already is not run
 again, so a run that was stopped goes on where it was.";
@@ -35,8 +38,9 @@ again, so a run that was stopped goes on where it was.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct EvalArgs {
-    /// Tasks, or questions of the Berkeley Function-Calling Leaderboard.
-    file: PathBuf,
+    /// Tasks, or questions of the Berkeley Function-Calling Leaderboard. Several files are sets of their own, for --ablate.
+    #[arg(required = true)]
+    file: Vec<PathBuf>,
     #[command(flatten)]
     model: ModelOptions,
     /// The first N cases of each category.
@@ -61,6 +65,13 @@ pub(super) struct EvalArgs {
     /// parts them best.
     #[arg(long)]
     calibrate: bool,
+    /// Which hints are on: none, auto, or names with commas between.
+    #[arg(long, default_value = "auto", value_name = "none|auto|NAME,…")]
+    hints: Hints,
+    /// Run the cases once more without each hint, and print what each brings, in points with 95 % intervals. With --out FILE the
+    /// records of a run without a hint go to FILE.without-HINT.
+    #[arg(long, conflicts_with = "calibrate")]
+    ablate: bool,
     /// Tokens a turn at most.
     #[arg(long, default_value_t = 300, value_name = "N")]
     max_tokens: usize,
@@ -68,8 +79,16 @@ pub(super) struct EvalArgs {
 
 /// Runs it.
 pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let cases = select(read(&args.file, Case::from_json)?, &args);
-    anyhow::ensure!(!cases.is_empty(), "{}: no case to run", args.file.display());
+    let mut sets = Vec::new();
+    for file in &args.file {
+        let cases = select(read(file, Case::from_json)?, &args);
+        anyhow::ensure!(!cases.is_empty(), "{}: no case to run", file.display());
+        sets.push((set_name(file), cases));
+    }
+    anyhow::ensure!(
+        args.ablate || sets.len() == 1,
+        "several files are sets for --ablate; give one without it"
+    );
     let system = match &args.system {
         None => None,
         Some(file) => {
@@ -78,62 +97,142 @@ pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
             Some(text.trim().to_owned())
         }
     };
-    let (mut known, mut kept) = match &args.out {
-        None => (HashMap::new(), None),
-        Some(file) => {
-            let (known, kept) = open_records(file)?;
-            (known, Some(kept))
-        }
+    let mut runner = Runner { args: &args, system, cancel: Cancel::default(), engine: None };
+    stop_on_interrupt(&runner.cancel)?;
+    let figures = match (sets.as_slice(), args.ablate) {
+        (sets, true) => serde_json::to_value(runner.ablation(sets)?)?,
+        ([(_, cases)], false) => runner.summary(cases)?,
+        _ => anyhow::bail!("no file of cases was given"),
     };
-    let cancel = Cancel::default();
-    stop_on_interrupt(&cancel)?;
-    let options = eval::Options {
-        system,
-        max_tokens: args.max_tokens,
-        parallel: args.parallel,
-        builtin: &|directory, mode, memory| {
-            let workspace = Workspace::of(directory, mode);
-            tool::registry_with(&workspace, &ProcessLimits::default(), memory, None)
-                .map_err(|error| Error::input(format!("{error:#}")))
-        },
-    };
-    let mut records: Vec<Option<Record>> = cases.iter().map(|case| known.remove(case.id())).collect();
-    let bar = terminal::bar("running", cases.len() as u64, Unit::Count);
-    let told = |record: &Record| {
-        bar.println(outcome(record));
-        bar.inc(1);
-    };
-    records.iter().flatten().for_each(told);
-    let missing: Vec<usize> = (0..cases.len()).filter(|&at| matches!(records.get(at), Some(None))).collect();
-    if !missing.is_empty() {
-        let (engine, _) = args.model.load_for(&args.model.resolve()?, Load::for_turns(args.at_once))?;
-        let wanted: Vec<&Case> = missing.iter().filter_map(|&at| cases.get(at)).collect();
-        let done = eval::run_all(&wanted, &engine, &options, args.at_once, &cancel, &mut |at, record| {
-            told(&record);
-            let kept = kept.as_mut().map_or(Ok(()), |file| keep(file, &record));
-            if let Some(slot) = missing.get(at).and_then(|&at| records.get_mut(at)) {
-                *slot = Some(record);
-            }
-            kept
-        });
-        match done {
-            Err(error) if error.kind() == Kind::Cancelled => {}
-            other => other?,
-        }
-    }
-    bar.finish_and_clear();
-    let summary = Summary::of(records.iter().flatten());
-    terminal::table(&summary);
-    let mut figures = serde_json::to_value(&summary)?;
-    if let (true, Some(figures)) = (args.calibrate, figures.as_object_mut()) {
-        let calibration = eval::Calibration::of(
-            cases.iter().zip(&records).filter_map(|(case, made)| Some((case, made.as_ref()?))),
-        );
-        figures.insert("calibration".to_owned(), serde_json::to_value(calibration)?);
-    }
     serde_json::to_writer_pretty(&mut *out, &figures)?;
     writeln!(out)?;
-    Ok(if cancel.is_cancelled() { Exit::Failed } else { Exit::Done })
+    Ok(if runner.cancel.is_cancelled() { Exit::Failed } else { Exit::Done })
+}
+
+/// The name of a file's set of cases.
+fn set_name(file: &Path) -> String {
+    file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// What runs cases: the model is loaded for the first that is not known yet.
+struct Runner<'a> {
+    args: &'a EvalArgs,
+    system: Option<String>,
+    cancel: Cancel,
+    engine: Option<Arc<dyn Engine>>,
+}
+
+impl Runner<'_> {
+    /// How a set of cases goes.
+    fn summary(&mut self, cases: &[Case]) -> anyhow::Result<Value> {
+        let args = self.args;
+        let records = self.records(cases, &args.hints, args.out.as_deref())?;
+        let summary = Summary::of(records.iter().flatten());
+        terminal::table(&summary);
+        let mut figures = serde_json::to_value(&summary)?;
+        if let (true, Some(figures)) = (args.calibrate, figures.as_object_mut()) {
+            let calibration = eval::Calibration::of(
+                cases.iter().zip(&records).filter_map(|(case, made)| Some((case, made.as_ref()?))),
+            );
+            figures.insert("calibration".to_owned(), serde_json::to_value(calibration)?);
+        }
+        Ok(figures)
+    }
+
+    /// What each hint that is on brings for each set of cases.
+    fn ablation(&mut self, sets: &[(String, Vec<Case>)]) -> anyhow::Result<Ablation> {
+        let (args, all) = (self.args, &self.args.hints);
+        let names: Vec<&str> = Hints::known().map(|(name, _)| name).filter(|name| all.has(name)).collect();
+        anyhow::ensure!(!names.is_empty(), "no hint is on, so there is none to leave out");
+        let mut found = Ablation::default();
+        for (set, cases) in sets {
+            let base: Vec<Record> =
+                self.records(cases, all, args.out.as_deref())?.into_iter().flatten().collect();
+            found.sets.insert(set.clone(), Base::of(&base));
+            for &name in &names {
+                if self.cancel.is_cancelled() {
+                    return Ok(found);
+                }
+                terminal::note(&format!("{set} without {name}"));
+                let out = args.out.as_ref().map(|out| {
+                    let mut out = out.clone().into_os_string();
+                    out.push(format!(".without-{name}"));
+                    PathBuf::from(out)
+                });
+                let without = self.records(cases, &all.clone().without(name), out.as_deref())?;
+                let without: Vec<Record> = without.into_iter().flatten().collect();
+                let of_hint = found.hints.entry(name.to_owned()).or_default();
+                of_hint.insert(set.clone(), Delta::of(&base, &without));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The records of cases with these hints. Those that a file has already are not made again; the others are added to it. None of
+    /// a case that was not run.
+    fn records(
+        &mut self,
+        cases: &[Case],
+        hints: &Hints,
+        file: Option<&Path>,
+    ) -> anyhow::Result<Vec<Option<Record>>> {
+        let (mut known, mut kept) = match file {
+            None => (HashMap::new(), None),
+            Some(file) => {
+                let (known, kept) = open_records(file)?;
+                (known, Some(kept))
+            }
+        };
+        let options = eval::Options {
+            system: self.system.clone(),
+            max_tokens: self.args.max_tokens,
+            parallel: self.args.parallel,
+            builtin: &|directory, mode, memory| {
+                let workspace = Workspace::of(directory, mode);
+                tool::registry_with(&workspace, &ProcessLimits::default(), memory, None)
+                    .map_err(|error| Error::input(format!("{error:#}")))
+            },
+            hints: hints.clone(),
+        };
+        let mut records: Vec<Option<Record>> = cases.iter().map(|case| known.remove(case.id())).collect();
+        let bar = terminal::bar("running", cases.len() as u64, Unit::Count);
+        let told = |record: &Record| {
+            bar.println(outcome(record));
+            bar.inc(1);
+        };
+        records.iter().flatten().for_each(told);
+        let missing: Vec<usize> =
+            (0..cases.len()).filter(|&at| matches!(records.get(at), Some(None))).collect();
+        if !missing.is_empty() {
+            let engine = self.engine()?;
+            let wanted: Vec<&Case> = missing.iter().filter_map(|&at| cases.get(at)).collect();
+            let at_once = self.args.at_once;
+            let done = eval::run_all(&wanted, &engine, &options, at_once, &self.cancel, &mut |at, record| {
+                told(&record);
+                let kept = kept.as_mut().map_or(Ok(()), |file| keep(file, &record));
+                if let Some(slot) = missing.get(at).and_then(|&at| records.get_mut(at)) {
+                    *slot = Some(record);
+                }
+                kept
+            });
+            match done {
+                Err(error) if error.kind() == Kind::Cancelled => {}
+                other => other?,
+            }
+        }
+        bar.finish_and_clear();
+        Ok(records)
+    }
+
+    fn engine(&mut self) -> anyhow::Result<Arc<dyn Engine>> {
+        if let Some(engine) = &self.engine {
+            return Ok(engine.clone());
+        }
+        let model = &self.args.model;
+        let (engine, _) = model.load_for(&model.resolve()?, Load::for_turns(self.args.at_once))?;
+        self.engine = Some(engine.clone());
+        Ok(engine)
+    }
 }
 
 /// Adds a record to a file, so that it is there should the next one fail.

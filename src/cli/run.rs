@@ -18,7 +18,7 @@ use super::question::{self, Answer};
 use super::tool::{self, Workspace};
 use super::view::View;
 use super::{chat, undo};
-use crate::agent::{Agent, Approval, Event, Final, Options, Request, RunBudget, StopReason};
+use crate::agent::{Agent, Approval, Event, Final, Hints, Options, Request, RunBudget, StopReason};
 use crate::engine::{Cancel, Engine, Sampling};
 use crate::memory::Memory;
 use crate::tools::{CannedTool, Registry};
@@ -75,6 +75,9 @@ pub(super) struct RunArgs {
     /// The same seed gives the same run.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
+    /// Which hints are on: rules that steer small models by the words of the request. none, auto, or names with commas between.
+    #[arg(long, default_value = "auto", value_name = "none|auto|NAME,…")]
+    hints: Hints,
     /// Let calls name what is not there: their grammar then holds arguments to the tools' schemas alone.
     #[arg(long)]
     plain_arguments: bool,
@@ -197,9 +200,17 @@ pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<O
         ..Sampling::default()
     };
     let budget = RunBudget { tokens: args.budget_tokens, time: args.budget_seconds.map(Duration::from_secs) };
-    let (max_iterations, narrow) = (args.max_iterations, !args.plain_arguments);
-    let parallel = args.parallel.or(Options::default().parallel);
-    Ok(Options { max_iterations, choice, parallel, sampling, budget, approval, narrow, quotes: true })
+    Ok(Options {
+        max_iterations: args.max_iterations,
+        choice,
+        parallel: args.parallel.or(Options::default().parallel),
+        sampling,
+        budget,
+        approval,
+        constrain_arguments: !args.plain_arguments,
+        hints: args.hints.clone(),
+        quotes: true,
+    })
 }
 
 /// Asks on the terminal; an "always" counts for exactly that call, under that policy, for this run.

@@ -14,7 +14,7 @@ use super::exit::Exit;
 use super::model_args::{Load, ModelOptions, PROMPT_MEMORY};
 use super::tool::{self, Workspace};
 use super::{terminal, undo};
-use crate::agent::{self, Approval};
+use crate::agent::{self, Approval, Hints};
 use crate::engine::Room;
 use crate::memory::Memory;
 use crate::serve::{Execute, Options, Server, Workbench};
@@ -73,6 +73,9 @@ pub(super) struct ServeArgs {
     /// Tokens of a turn where a request does not say.
     #[arg(long, default_value = "4096", value_name = "N")]
     max_tokens: NonZeroUsize,
+    /// Which hints are on: rules that steer small models by the words of a request. none, auto, or names with commas between.
+    #[arg(long, default_value = "auto", value_name = "none|auto|NAME,…")]
+    hints: Hints,
     /// Run the workspace's own sandboxed tools in a loop until the final answer, instead of handing calls back. Its memory
     /// tools are offered only with --db, since all clients share it.
     #[arg(long)]
@@ -98,6 +101,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         turn_time: Duration::from_secs(args.timeout),
         body: usize::from(args.max_body) << 20,
         max_tokens: args.max_tokens.get(),
+        hints: args.hints.clone(),
         ..Options::default()
     };
     options.check()?;
@@ -149,6 +153,7 @@ fn execute(args: &ServeArgs) -> anyhow::Result<Execute> {
     let options = agent::Options {
         max_iterations: args.max_iterations.get(),
         approval,
+        hints: args.hints.clone(),
         quotes: false,
         ..agent::Options::default()
     };

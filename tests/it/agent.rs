@@ -385,8 +385,8 @@ fn a_call_that_was_not_allowed_is_not_asked_for_again() {
 }
 
 /// The outcome of a request for two cities: the model has one result and would answer.
-fn of_two_cities(model: Scripted, while_open: f64) -> Final {
-    let thresholds = Thresholds { first: 0.0, after_success: 2.0, while_open, ..Thresholds::default() };
+fn of_two_cities(model: Scripted, while_pending: f64) -> Final {
+    let thresholds = Thresholds { first: 0.0, after_success: 2.0, while_pending, ..Thresholds::default() };
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let options = engine::Options { thresholds, ..engine::Options::default() };
     let engine = LocalEngine::new("scripted", model, dialogue, options);
@@ -464,8 +464,8 @@ fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
     let engine = LocalEngine::new("scripted", scripted().say(oslo).say("It rains."), dialogue, options);
     let (made, transcript) = told_of_oslo();
     let (specs, sampling) = (registry().specs(), Sampling::default());
-    let settled = [made];
-    let request = TurnRequest { settled: &settled, ..TurnRequest::new(&transcript, &specs, &sampling) };
+    let completed = [made];
+    let request = TurnRequest { completed: &completed, ..TurnRequest::new(&transcript, &specs, &sampling) };
     let mut prompts = Vec::new();
     let turn = engine.turn(&request, &Cancel::default(), &mut |event| {
         if let TurnEvent::Prompted(tokens) = event {
@@ -484,13 +484,13 @@ fn a_required_call_is_another_one_than_before_where_there_is_another_tool() {
     let (made, transcript) = told_of_oslo();
     let (all, sampling) = (registry().specs(), Sampling::default());
     let only: Vec<_> = all.iter().filter(|spec| spec.name.as_str() == made.name).cloned().collect();
-    let settled = [made.clone()];
+    let completed = [made.clone()];
     let called = |specs: &[toolgate_chat::ToolSpec]| {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
         let model = scripted().say(call("get_weather", "Oslo"));
         let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
         let request = TurnRequest {
-            settled: &settled,
+            completed: &completed,
             choice: ToolChoice::Required,
             ..TurnRequest::new(&transcript, specs, &sampling)
         };

@@ -186,7 +186,7 @@ fn zoo() -> Vec<ToolSpec> {
 #[test]
 fn every_turn_is_valid_under_noise() {
     // The tool is drawn like everything else, not chosen by its weight.
-    let Some(engine) = load("smollm2-135m", |options| (options.tool_bias, options.fit_weight) = (0.0, 0.0))
+    let Some(engine) = load("smollm2-135m", |options| (options.tool_bias, options.prior_weight) = (0.0, 0.0))
     else {
         return;
     };

@@ -68,7 +68,7 @@ fn telling(kind: &str) -> Scripted {
     model.on("\nKind:", format!(" {kind}"))
 }
 
-fn run_with(policy: &Policy, prompt: &str, name: &str, arguments: Value, narrow: bool) -> Run {
+fn run_with(policy: &Policy, prompt: &str, name: &str, arguments: Value, constrained: bool) -> Run {
     let workspace = workspace();
     let registry = registry_of(workspace.path(), policy, Mode::Edit);
     let call =
@@ -81,7 +81,12 @@ fn run_with(policy: &Policy, prompt: &str, name: &str, arguments: Value, narrow:
     let agent = Agent::new(
         Arc::new(engine),
         registry,
-        Options { narrow, max_iterations: 3, approval: Approval::Auto, ..Options::default() },
+        Options {
+            constrain_arguments: constrained,
+            max_iterations: 3,
+            approval: Approval::Auto,
+            ..Options::default()
+        },
     );
     let mut transcript = Transcript::new().with(Message::User(prompt.into()));
     let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |_| {}).unwrap();
@@ -104,7 +109,7 @@ fn called(name: &str, arguments: &Value) -> String {
 }
 
 /// The calls of a model that would answer after each, where what is open keeps it going.
-fn calls_while_open(prompt: &str, says: &[(&str, Value)]) -> Vec<(String, String)> {
+fn calls_while_pending(prompt: &str, says: &[(&str, Value)]) -> Vec<(String, String)> {
     let mut model = scripted();
     for (name, arguments) in says {
         model = model.say(called(name, arguments));
@@ -121,11 +126,11 @@ fn calls_of(model: Scripted, prompt: &str, mode: Mode) -> Vec<(String, String)> 
         after_success: 2.0,
         after_change: 2.0,
         after_failure: 2.0,
-        while_open: 0.0,
+        while_pending: 0.0,
         ..Thresholds::default()
     };
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options { thresholds, fit_weight: 0.1, ..engine::Options::default() };
+    let options = engine::Options { thresholds, prior_weight: 0.1, ..engine::Options::default() };
     let engine = LocalEngine::new("scripted", model, dialogue, options);
     let outcome = Agent::new(Arc::new(engine), registry, Options::default()).ask(prompt).unwrap();
     let path = |call: &toolgate::agent::CallRecord| {
@@ -143,9 +148,9 @@ fn a_lead_is_followed_and_nothing_else_can_be_read() {
     let list = ("list_directory", json!({"path": "config"}));
     let read = ("read_file", json!({"path": "README.md"}));
     let both = [list.clone(), read];
-    let calls = calls_while_open("The folder config holds one file. Which port does it set?", &both);
+    let calls = calls_while_pending("The folder config holds one file. Which port does it set?", &both);
     assert_eq!(calls, pairs([("list_directory", "config"), ("read_file", "config/app.toml")]));
-    let control = calls_while_open("What files are in config?", &[list]);
+    let control = calls_while_pending("What files are in config?", &[list]);
     assert_eq!(control, pairs([("list_directory", "config")]));
 }
 
@@ -153,7 +158,7 @@ fn a_lead_is_followed_and_nothing_else_can_be_read() {
 fn a_directory_that_was_named_is_open() {
     let list = |path: &str| ("list_directory", json!({"path": path}));
     let both = pairs([("list_directory", "notes"), ("list_directory", "config")]);
-    assert_eq!(calls_while_open("List both notes and config", &[list("notes"), list("config")]), both);
+    assert_eq!(calls_while_pending("List both notes and config", &[list("notes"), list("config")]), both);
 }
 
 #[test]
@@ -206,7 +211,7 @@ fn a_file_is_not_replaced_by_a_text_that_drops_it() {
         assert_eq!(run(request, "write_file", write("x = 1")).first("path").1, Status::Ok, "{request}");
     }
     let plain = run_with(&Policy::default_for(Mode::Edit), top, "write_file", write("# the app"), false);
-    assert_eq!(plain.first("path").1, Status::Failed, "whether arguments are narrowed or not");
+    assert_eq!(plain.first("path").1, Status::Failed, "whether arguments are constrained or not");
 }
 
 #[test]
@@ -305,7 +310,7 @@ fn writes_go_where_they_are_granted() {
 }
 
 /// The tool that is chosen for a request, where the model would take another whatever it is asked.
-fn chosen(prompt: &str, preferred: &str, fit_weight: f64) -> String {
+fn chosen(prompt: &str, preferred: &str, prior_weight: f64) -> String {
     let workspace = workspace();
     let registry = registry_of(workspace.path(), &Policy::default_for(Mode::Edit), Mode::Edit);
     let call = format!(
@@ -313,7 +318,7 @@ fn chosen(prompt: &str, preferred: &str, fit_weight: f64) -> String {
     );
     let model = (0..8).fold(scripted(), |model, _| model.say(call.clone()));
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options { tool_bias: 0.01, fit_weight, ..engine::Options::default() };
+    let options = engine::Options { tool_bias: 0.01, prior_weight, ..engine::Options::default() };
     let engine = LocalEngine::new("scripted", model, dialogue, options);
     let agent = Agent::new(
         Arc::new(engine),

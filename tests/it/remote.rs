@@ -195,7 +195,7 @@ fn a_model_that_would_rather_answer_is_told_to_call_while_something_is_open() {
             _ => Reply::Refusal(404, json!({})),
         });
         // What the catalogue says of small models; nothing is known of others, and they do as they like.
-        let thresholds = Thresholds { after_success: 2.0, while_open: 0.01, ..Thresholds::default() };
+        let thresholds = Thresholds { after_success: 2.0, while_pending: 0.01, ..Thresholds::default() };
         let known = engine::Options { thresholds, ..engine::Options::default() };
         let options = remote::Options { engine: known, ..remote::Options::new(&server.url) };
         let cities = |outcome: Final| {

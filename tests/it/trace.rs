@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use toolgate::agent::{Agent, Approval, Options};
 use toolgate::engine::{self, Cancel, Engine, LocalEngine, Sampling};
-use toolgate::tools::{Args, Effect, Fit, Narrowed, Registry, Said, Tool, ToolResult, typed};
+use toolgate::tools::{Args, Effect, Registry, Role, Tool, ToolResult, typed};
 use toolgate::trace::{End, Header, Line, Model, Outcome, Record, Recorded, Recorder, Replay};
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, ToolChoice, ToolSpec, Transcript};
 use toolgate_infer::Vocabulary;
@@ -140,44 +140,24 @@ fn a_record_replays_the_same_with_and_without_the_model_and_the_tools() {
     }
 }
 
-/// A tool that takes what the user named, or does not: what the tools of a record cannot tell.
-struct Fitting(Box<dyn Tool>, Fit);
-
-impl Tool for Fitting {
-    fn spec(&self) -> &ToolSpec {
-        self.0.spec()
-    }
-
-    fn effect(&self) -> Effect {
-        self.0.effect()
-    }
-
-    fn narrow(&self, _: &Said) -> Narrowed {
-        Narrowed { fit: self.1, ..Narrowed::default() }
-    }
-
-    fn call(&self, args: &Args) -> ToolResult {
-        self.0.call(args)
-    }
-}
-
 #[test]
 fn what_the_user_named_weighs_in_a_replay_as_it_did() {
     let dir = tempfile::tempdir().unwrap();
     let mut registry = Registry::new();
-    for (name, fit) in [("get_weather", Fit::Suits), ("book", Fit::Clashes)] {
+    for (name, role) in [("get_weather", Role::Recalls), ("book", Role::Keeps)] {
         let tool =
             typed(name, "Does it.", move |city: City| Ok::<_, String>(format!("{name} {}", city.city)));
-        registry.add(Fitting(Box::new(tool.unwrap().read_only()), fit)).unwrap();
+        registry.add(tool.unwrap().read_only().with_role(role)).unwrap();
     }
     let engine = || -> Arc<dyn Engine> {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
         let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384);
         let model = model.say(call("book", "Oslo")).say("It rains.").say("It rains.");
-        let options = engine::Options { fit_weight: 100.0, ..engine::Options::default() };
+        let options = engine::Options { prior_weight: 100.0, ..engine::Options::default() };
         Arc::new(LocalEngine::new("scripted", model, dialogue, options))
     };
-    let record = Record::read(&record(dir.path(), engine(), registry, Options::default(), "Oslo?")).unwrap();
+    let asked = "What have I told you about Oslo?";
+    let record = Record::read(&record(dir.path(), engine(), registry, Options::default(), asked)).unwrap();
     assert_eq!(record.tools[0].name, "get_weather", "control: not what the model prefers");
     let outcome = Replay::new(&record).with_engine(engine()).run().unwrap();
     assert!(same(&outcome), "{outcome:?}");

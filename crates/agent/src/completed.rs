@@ -16,7 +16,7 @@ impl Completed {
         self.0.push(call.clone());
     }
 
-    /// The settled calls.
+    /// The completed calls.
     pub(super) fn calls(&self) -> &[ToolCall] {
         &self.0
     }
@@ -30,18 +30,18 @@ mod tests {
         ToolCall::new(name, serde_json::Map::from_iter([("path".to_owned(), path.into())]))
     }
 
-    fn has(settled: &Completed, wanted: &ToolCall) -> bool {
-        settled.calls().iter().any(|call| call.same_request(wanted))
+    fn has(completed: &Completed, wanted: &ToolCall) -> bool {
+        completed.calls().iter().any(|call| call.same_request(wanted))
     }
 
     #[test]
-    fn a_read_is_settled_until_something_changes() {
-        let mut settled = Completed::default();
-        settled.record(&call("read_file", "a"), false);
-        assert!(has(&settled, &call("read_file", "a")));
-        assert!(!has(&settled, &call("read_file", "b")));
-        settled.record(&call("write_file", "a"), true);
-        assert!(!has(&settled, &call("read_file", "a")), "the file may read differently now");
-        assert!(has(&settled, &call("write_file", "a")), "the same write again changes nothing");
+    fn a_read_is_completed_until_something_changes() {
+        let mut completed = Completed::default();
+        completed.record(&call("read_file", "a"), false);
+        assert!(has(&completed, &call("read_file", "a")));
+        assert!(!has(&completed, &call("read_file", "b")));
+        completed.record(&call("write_file", "a"), true);
+        assert!(!has(&completed, &call("read_file", "a")), "the file may read differently now");
+        assert!(has(&completed, &call("write_file", "a")), "the same write again changes nothing");
     }
 }

@@ -88,6 +88,12 @@ pub enum Event {
         enforced: Enforced,
         /// Milliseconds it took.
         ms: u64,
+        /// What it found, as data ([`ToolResult::finding`](toolgate_tools::ToolResult::finding)).
+        #[serde(skip)]
+        found: Option<Value>,
+        /// Lines at the end of the content that are the tool's own remarks.
+        #[serde(skip)]
+        notes: usize,
     },
     /// Calls were found in a turn that was not written in the form of the model's family.
     Recovered {

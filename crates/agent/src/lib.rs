@@ -13,30 +13,30 @@ mod error;
 mod event;
 mod execute;
 #[doc(hidden)]
-pub mod keys;
+pub mod hints;
 #[doc(hidden)]
-pub mod pending;
+pub mod keys;
 pub mod trace;
 
 pub use approval::{Approval, Asked, Request};
 pub use background::{Finished, Running};
 pub use error::{Error, Kind};
 pub use event::{CallRecord, Event, Final, StopReason};
+pub use hints::Hints;
 
-use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, ToolSpec, Transcript};
+use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, Transcript};
 use toolgate_infer::Stats;
 
 use completed::Completed;
-use pending::Pending;
+use hints::{Memory, Situation};
 use toolgate_engine::{
     self as engine, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest,
 };
-use toolgate_tools::{Effect, Fit, Offered, Registry, Said, Status, ToolResult};
+use toolgate_tools::{Effect, Offer, Registry, Status, ToolResult, held_to};
 
 /// How a run goes.
 ///
@@ -66,11 +66,12 @@ pub struct Options {
     /// Who is asked before changes. Default [`Approval::Never`]: a call that a policy wants somebody asked about is denied.
     pub approval: Approval,
     /// Whether the grammar of a call holds its arguments to what the state at hand leaves of them
-    /// ([`Registry::narrowed`]): paths to those that are there. Default true.
-    pub narrow: bool,
-    /// Whether an answer may quote, as such, what calls gave back and it says nothing of
-    /// ([`TurnRequest::quotes`]). Default true; for programs that take an answer for the model's own text it is
-    /// not.
+    /// ([`Tool::choices`](toolgate_tools::Tool::choices)): paths to those that are there. Default true.
+    pub constrain_arguments: bool,
+    /// Which rules may steer by the words of the request. Default [`Hints::auto`].
+    pub hints: Hints,
+    /// Whether an answer may quote, as such, what calls gave back and it says nothing of. Default true. Programs that take an answer for
+    /// the model's own text leave it out.
     pub quotes: bool,
 }
 
@@ -129,7 +130,8 @@ impl Default for Options {
             sampling: Sampling::default(),
             budget: RunBudget::default(),
             approval: Approval::default(),
-            narrow: true,
+            constrain_arguments: true,
+            hints: Hints::auto(),
             quotes: true,
         }
     }
@@ -255,12 +257,10 @@ impl Agent {
             cancel,
             events,
             calls: Vec::new(),
-            settled: Completed::default(),
+            completed: Completed::default(),
             stats: Stats::default(),
             began: Instant::now(),
-            changed: false,
-            open: Pending::default(),
-            directories: BTreeSet::new(),
+            memory: Memory::default(),
         };
         run.start()?;
         let start = run.began;
@@ -279,15 +279,11 @@ struct Run<'a> {
     cancel: &'a Cancel,
     events: &'a mut dyn FnMut(Event),
     calls: Vec<CallRecord>,
-    settled: Completed,
+    completed: Completed,
     stats: Stats,
     began: Instant,
-    /// Whether the last calls changed something.
-    changed: bool,
-    /// What the request named and no call had taken up before the last turn.
-    open: Pending,
-    /// The directories that the request named.
-    directories: BTreeSet<String>,
+    /// What hints remember of it.
+    memory: Memory,
 }
 
 impl Run<'_> {
@@ -376,53 +372,49 @@ impl Run<'_> {
 
     /// One turn of the engine; a prompt too long for the context is tried again with less of what came before.
     fn turn(&mut self, choice: &ToolChoice, closing: bool) -> Result<Turn, Error> {
-        let registry = &self.agent.registry;
+        let agent = self.agent;
+        let options = &agent.options;
+        let offers = agent.registry.offers();
         // Looking at what is there would be for nothing where no call can be made.
-        let narrows = self.agent.options.narrow && *choice != ToolChoice::None;
-        let names = registry.names();
-        let open = pending::of(self.transcript, names.iter().map(String::as_str), &self.directories);
-        let mut open = if self.changed { open.after_change() } else { open };
-        let left = |open: &Pending| (!self.calls.is_empty()).then(|| open.named.iter().cloned().collect());
-        let mut said = narrows.then(|| Said::of(self.transcript).with_open(left(&open)));
-        let mut offered = match &said {
-            Some(said) => registry.narrowed(said),
-            None => Offered { specs: registry.specs(), ..Offered::default() },
+        let may_call = *choice != ToolChoice::None;
+        let constrains = options.constrain_arguments && may_call;
+        let at = Situation::new(self.transcript, &offers, &self.memory, (may_call, constrains));
+        let advice = options.hints.advice(&at);
+        let specs = match constrains {
+            true => advice
+                .specs
+                .iter()
+                .zip(&offers)
+                .map(|(spec, offer)| held_to(spec.clone(), &offer.choices))
+                .collect(),
+            false => advice.specs.clone(),
         };
-        if let Some(lead) = offered.lead.take() {
-            open.named.insert(lead);
-            said = said.map(|said| said.with_open(left(&open)));
-            offered = said.as_ref().map_or(offered, |said| registry.narrowed(said));
-        }
-        // What stays open whatever is called is no reason for a further call.
-        let advances = open != std::mem::replace(&mut self.open, open.clone());
-        let Offered { specs, mut fits, directories, .. } = offered;
-        if self.calls.is_empty() {
-            // Later only what is still open is looked at.
-            self.directories = directories;
-        }
-        self.weigh(&specs, &mut fits, &open);
-        let fits: Vec<f64> = fits.into_iter().map(Fit::sign).collect();
+        let prior = advice.prior();
+        self.memory.keep(&advice);
         let mut shorter: Option<Transcript> = None;
         loop {
             let transcript = shorter.as_ref().unwrap_or(self.transcript);
             let request = TurnRequest {
                 choice: choice.clone(),
-                parallel: self.agent.options.parallel,
-                settled: self.settled.calls(),
-                check: Some(&Checked(registry)),
-                changed: self.changed,
-                open: advances && !open.is_empty(),
-                retry: false,
-                fits: &fits,
+                parallel: options.parallel,
+                completed: self.completed.calls(),
+                check: Some(&Checked(&agent.registry)),
+                changed: self.memory.changed,
+                pending: advice.is_pending,
+                prior: &prior,
+                relevance: advice.relevance,
+                refusals: options.hints.refusals(),
+                repetitions: options.hints.repetitions(),
                 closing,
-                quotes: self.agent.options.quotes,
-                ..TurnRequest::new(transcript, &specs, &self.agent.options.sampling)
+                quotes: options.quotes,
+                ..TurnRequest::new(transcript, &specs, &options.sampling)
             };
             let events = &mut *self.events;
             let result = self.agent.engine.turn(&request, self.cancel, &mut |event| forward(event, events));
             match result {
-                Ok(turn) => {
+                Ok(mut turn) => {
                     self.stats += &turn.stats;
+                    self.quote(&mut turn, &offers);
                     return Ok(turn);
                 }
                 Err(error) if error.kind() == engine::Kind::Overflow => {
@@ -435,19 +427,19 @@ impl Run<'_> {
         }
     }
 
-    /// What is open asks for a tool by its words; after a call for none but those, where there are such.
-    fn weigh(&self, tools: &[ToolSpec], fits: &mut [Fit], open: &Pending) {
-        if open.is_empty() {
+    /// Puts what the last calls gave back behind an answer of a model that often says nothing of it.
+    fn quote(&mut self, turn: &mut Turn, offers: &[Offer]) {
+        let options = &self.agent.options;
+        let is_whole_answer = turn.parsed.calls.is_empty() && turn.stop == toolgate_infer::StopReason::End;
+        let takes_quotes = options.quotes && options.sampling.stop.is_empty();
+        if !(is_whole_answer && takes_quotes && self.agent.engine.facts().quoted) {
             return;
         }
-        for (tool, fit) in tools.iter().zip(fits) {
-            let name = tool.name.as_str();
-            let is_called = self.calls.iter().any(|made| made.name == name);
-            *fit = match *fit {
-                Fit::Unknown => open.fit(name, !self.calls.is_empty()),
-                Fit::Unnamed if is_called => Fit::Clashes,
-                fit => fit,
-            };
+        let at = Situation::new(self.transcript, offers, &self.memory, (false, false));
+        let answer = turn.parsed.content.clone().unwrap_or_default();
+        if let Some(addition) = options.hints.addition(&at, &answer) {
+            turn.parsed.content = Some(answer + &addition);
+            (self.events)(Event::Text { delta: addition });
         }
     }
 
@@ -456,7 +448,7 @@ impl Run<'_> {
     fn execute(&mut self, calls: &[ToolCall], budget: Option<usize>) {
         let mut replies = Vec::with_capacity(calls.len());
         let mut rest = calls;
-        self.changed = false;
+        self.memory.changed = false;
         while !rest.is_empty() {
             let (next, after) = rest.split_at(execute::together(&self.agent.registry, rest));
             rest = after;
@@ -476,7 +468,7 @@ impl Run<'_> {
                 (None, [call]) => vec![self.call(call)],
                 (None, _) => {
                     let results = execute::call_all(&self.agent.registry, next, self.cancel);
-                    next.iter().for_each(|call| self.settled.record(call, false));
+                    next.iter().for_each(|call| self.completed.record(call, false));
                     results
                 }
             };
@@ -491,10 +483,13 @@ impl Run<'_> {
             id: call.id.clone(),
             status: result.status,
             content: result.content.clone(),
-            enforced: result.enforced,
+            enforced: result.enforced.clone(),
             ms: result.ms,
+            found: result.found(),
+            notes: result.notes,
         });
         self.stats.ms.tools += result.ms as f64;
+        self.memory.note(call, &result);
         self.calls.push(CallRecord {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -530,14 +525,17 @@ impl Run<'_> {
         let pending = match registry.prepare(call) {
             Ok(pending) => pending,
             Err(result) => {
-                self.settled.record(call, false);
+                self.completed.record(call, false);
                 return *result;
             }
         };
-        if let Some(why) = registry.objection(call, &Said::of(self.transcript)) {
+        let request = self.transcript.question().unwrap_or_default();
+        if let Some(objection) = registry.objection(call)
+            && self.agent.options.hints.refuse(&objection, request)
+        {
             // Made again, it would be refused again.
-            self.settled.record(call, false);
-            return ToolResult::failed(why);
+            self.completed.record(call, false);
+            return ToolResult::failed(objection.why());
         }
         let approved = match &self.agent.options.approval {
             _ if !pending.needs_approval() => true,
@@ -547,7 +545,7 @@ impl Run<'_> {
         };
         if !approved {
             // Asked again, the answer would be the same.
-            self.settled.record(call, false);
+            self.completed.record(call, false);
             return ToolResult::denied(format!(
                 "the user did not allow this {} call; do not repeat it, and say what you would have done",
                 call.name
@@ -555,8 +553,8 @@ impl Run<'_> {
         }
         let result = pending.run(self.cancel);
         let changed = result.status == Status::Ok && registry.effect(&call.name) != Some(Effect::Reads);
-        self.settled.record(call, changed);
-        self.changed |= changed;
+        self.completed.record(call, changed);
+        self.memory.changed |= changed;
         result
     }
 }

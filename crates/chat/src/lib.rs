@@ -31,6 +31,10 @@ pub mod format;
 mod guard;
 mod json;
 pub mod model;
+#[doc(hidden)]
+pub mod names;
+#[doc(hidden)]
+pub mod notes;
 mod offered;
 mod parameters;
 mod pieces;

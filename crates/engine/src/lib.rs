@@ -28,6 +28,7 @@ pub use prompt::disk_cache::{CachedPrompt, DEFAULT_LIMIT, PromptCache};
 pub use prompt::room::Room;
 pub use turn::answer::AnswerForm;
 pub use turn::local::LocalEngine;
+pub use turn::watch::{AnswerWatch, Beginning};
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -170,6 +171,10 @@ pub struct Facts {
     pub template: String,
     /// The engine's options, in words.
     pub options: String,
+    /// Whether answers of its model often say nothing of the results that they follow, so that whoever shows them may add a quotation
+    /// ([`AnswerView::Quoted`]).
+    #[serde(default)]
+    pub quoted: bool,
 }
 
 /// What a turn is asked for.
@@ -210,26 +215,32 @@ pub struct TurnRequest<'a> {
     pub parallel: Option<NonZeroUsize>,
     /// Calls whose answer is in the transcript and would be the same again: the turn cannot consist of these, unless a call
     /// is required and the model makes no other.
-    pub settled: &'a [ToolCall],
+    pub completed: &'a [ToolCall],
     /// What finished calls are held to beyond their grammar; an engine that can writes a value again that does not
     /// fit ([`Options::retries`]).
     pub check: Option<&'a dyn CallCheck>,
     /// Whether the calls whose results come last changed something.
     pub changed: bool,
     /// Whether the request names what no call has taken up yet: then a further call is likelier to be wanted, and
-    /// none of [`settled`](Self::settled) is.
-    pub open: bool,
+    /// none of [`completed`](Self::completed) is.
+    pub pending: bool,
     /// Whether the last call may be made in another way after it failed: the first failure of its run, where nothing held the
     /// call to what is there.
     pub retry: bool,
-    /// How each of [`tools`](Self::tools) goes with what the user named: 1 takes it, -1 does not, 0 where that cannot be
-    /// told; empty where nobody knows.
-    pub fits: &'a [f64],
+    /// What speaks for each of [`tools`](Self::tools) beside the model, from -1 (against it) to 1; empty where nobody knows. The
+    /// profile says how much it counts ([`Options::prior_weight`]).
+    pub prior: &'a [f64],
+    /// How the request goes with the tools, as far as the caller can tell. Default [`Relevance::Named`].
+    pub relevance: Relevance,
+    /// Who tells a refusal by the beginning of an answer: a turn that refuses becomes a call if a tool could look.
+    pub refusals: Option<&'a dyn AnswerWatch>,
+    /// Who tells an answer after calls that does nothing but repeat the request: it is written again.
+    pub repetitions: Option<&'a dyn AnswerWatch>,
     /// Whether this turn ends the run although the model might have gone on: its answer is asked to say what is
     /// missing.
     pub closing: bool,
-    /// Whether what calls gave back may be quoted, as such, behind the answer or in its place, where the model's answers
-    /// are such ([`AnswerView`]). Otherwise an answer is the model's text alone.
+    /// Whether what calls gave back may be quoted, as such, in the place of the answer, where the model's answers are such
+    /// ([`AnswerView::Results`]). Otherwise an answer is the model's text alone.
     pub quotes: bool,
     /// Whether the calls are handed on to a client, which decides itself whether to make them: it gets those that the model
     /// wants at better than even, whatever the thresholds say.
@@ -256,12 +267,15 @@ impl<'a> TurnRequest<'a> {
             tools,
             choice: ToolChoice::Auto,
             parallel: None,
-            settled: &[],
+            completed: &[],
             check: None,
             changed: false,
-            open: false,
+            pending: false,
             retry: false,
-            fits: &[],
+            prior: &[],
+            relevance: Relevance::default(),
+            refusals: None,
+            repetitions: None,
             closing: false,
             quotes: false,
             handed_on: false,
@@ -297,6 +311,21 @@ impl<'a> TurnRequest<'a> {
     pub fn looks_up(&self) -> bool {
         self.tools.iter().any(|tool| tool.lookup)
     }
+}
+
+/// How a request goes with the tools that are offered, as far as its caller can tell. The thresholds of a first turn depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Relevance {
+    /// It names a tool or something that a tool takes; or nobody can tell.
+    #[default]
+    Named,
+    /// It is about what a tool does.
+    Described,
+    /// It is about no tool, but about something in particular that a tool may know.
+    Particular,
+    /// It has nothing to do with the tools.
+    None,
 }
 
 /// What holds a turn to its form.
@@ -388,7 +417,7 @@ pub enum TurnEvent {
     /// A piece of what the model thinks before it speaks.
     Reasoning(String),
     /// A call of this tool begins. Calls are told as they are written only where nothing may take them back
-    /// ([`TurnRequest::check`], [`TurnRequest::settled`]), and from the second on when they are whole, as one that
+    /// ([`TurnRequest::check`], [`TurnRequest::completed`]), and from the second on when they are whole, as one that
     /// stands in the turn already is left out.
     CallStarted(String),
     /// More of the arguments of the call that was started, as JSON.
@@ -437,7 +466,7 @@ pub struct Turn {
     pub budget: usize,
     /// How it was decided between call and answer, where that was open.
     pub decision: Option<TurnDecision>,
-    /// Whether it holds nothing but calls that are settled, and nothing could make the model say something else.
+    /// Whether it holds nothing but calls that are completed, and nothing could make the model say something else.
     pub looped: bool,
     /// What it cost.
     pub stats: Stats,

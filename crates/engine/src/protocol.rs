@@ -19,7 +19,7 @@ use serde_json::Value;
 use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_infer::{Stats, StopReason, TurnDecision};
 
-use crate::{CallCheck, Facts, Fault, Sampling, Turn, TurnEvent, TurnRequest};
+use crate::{CallCheck, Facts, Fault, Relevance, Sampling, Turn, TurnEvent, TurnRequest};
 use crate::{Error, Kind};
 
 /// Where a server tells what its engine is: [`About`].
@@ -44,14 +44,22 @@ pub struct EngineRequest {
     tools: Vec<Value>,
     choice: ToolChoice,
     pub parallel: Option<NonZeroUsize>,
-    pub settled: Vec<ToolCall>,
+    #[serde(alias = "settled")]
+    pub completed: Vec<ToolCall>,
     /// Whether finished calls are to be asked about.
     pub checked: bool,
     pub changed: bool,
-    pub open: bool,
+    #[serde(alias = "open")]
+    pub pending: bool,
     #[serde(default)]
     pub retry: bool,
-    pub fits: Vec<f64>,
+    #[serde(alias = "fits")]
+    pub prior: Vec<f64>,
+    #[serde(default)]
+    pub relevance: Relevance,
+    /// The names of the watches over the answer.
+    #[serde(default)]
+    pub watches: Vec<String>,
     pub closing: bool,
     #[serde(default)]
     pub quotes: bool,
@@ -70,12 +78,18 @@ impl EngineRequest {
             tools: request.tools.iter().map(ToolSpec::to_record).collect(),
             choice: request.choice.clone(),
             parallel: request.parallel,
-            settled: request.settled.to_vec(),
+            completed: request.completed.to_vec(),
             checked: request.check.is_some(),
             changed: request.changed,
-            open: request.open,
+            pending: request.pending,
             retry: request.retry,
-            fits: request.fits.to_vec(),
+            prior: request.prior.to_vec(),
+            relevance: request.relevance,
+            watches: [request.refusals, request.repetitions]
+                .into_iter()
+                .flatten()
+                .map(|watch| watch.name().to_owned())
+                .collect(),
             closing: request.closing,
             quotes: request.quotes,
             handed_on: request.handed_on,
@@ -95,12 +109,13 @@ impl EngineRequest {
         TurnRequest {
             choice: self.choice.clone(),
             parallel: self.parallel,
-            settled: &self.settled,
+            completed: &self.completed,
             check,
             changed: self.changed,
-            open: self.open,
+            pending: self.pending,
             retry: self.retry,
-            fits: &self.fits,
+            prior: &self.prior,
+            relevance: self.relevance,
             closing: self.closing,
             quotes: self.quotes,
             handed_on: self.handed_on,
@@ -128,7 +143,7 @@ pub enum End {
         stop: Stop,
         /// Tokens it could have.
         budget: usize,
-        /// Whether it only repeats what is settled.
+        /// Whether it only repeats what is completed.
         looped: bool,
         /// What it cost.
         stats: Box<Stats>,
@@ -384,7 +399,7 @@ mod tests {
         let tools = [ToolSpec::from_openai(&function).unwrap()];
         assert!(tools[0].example.is_some());
         let transcript = Transcript::new().with(Message::User("Weather?".into()));
-        let (settled, sampling) = ([call("Rome")], Sampling { seed: u64::MAX, ..Sampling::default() });
+        let (completed, sampling) = ([call("Rome")], Sampling { seed: u64::MAX, ..Sampling::default() });
         for choice in [
             ToolChoice::Auto,
             ToolChoice::None,
@@ -394,12 +409,12 @@ mod tests {
             let request = TurnRequest {
                 choice,
                 parallel: NonZeroUsize::new(3),
-                settled: &settled,
+                completed: &completed,
                 check: Some(&Known),
                 changed: true,
-                open: true,
+                pending: true,
                 retry: true,
-                fits: &[0.1 + 0.2, -1.0],
+                prior: &[0.1 + 0.2, -1.0],
                 closing: true,
                 ..TurnRequest::new(&transcript, &tools, &sampling)
             };

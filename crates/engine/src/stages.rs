@@ -10,6 +10,7 @@ pub use crate::turn::choose::{Biases, Look, best, empty, is_weighed, mean, openi
 pub use crate::turn::driver::{ScoredModel, Thought, View, WrittenText, drive};
 pub use crate::turn::place::{stands_whole, step};
 pub use crate::turn::recover::recover;
-pub use crate::turn::refusal::{EXCUSED, RefusalWatch, could_look};
 pub use crate::turn::repeats::{REPEATED, without_repeats};
+pub use crate::turn::results::quoted;
 pub use crate::turn::shown::show;
+pub use crate::turn::watch::{REFUSED, WatchedAnswer, could_look};

@@ -4,6 +4,7 @@
 //! Function-Calling Leaderboard (BFCL), of which only the first turn's calls count. The formats are described at
 //! [`Task`] and [`Question`].
 
+mod ablate;
 mod bfcl;
 mod calibrate;
 mod check;
@@ -14,6 +15,7 @@ mod summary;
 mod task;
 mod text;
 
+pub use ablate::{Ablation, Base, Delta};
 pub use bfcl::{Expected, Question, Said};
 pub use calibrate::{Calibration, Point};
 pub use check::{Parts, Verdict, check};

@@ -17,7 +17,7 @@ use super::bfcl::{Expected, Question};
 use super::check::check;
 use super::record::{Call, Decided, Record};
 use super::task::{Offered, Task};
-use toolgate_agent::{Agent, Approval, Event, Final, Options as AgentOptions};
+use toolgate_agent::{Agent, Approval, Event, Final, Hints, Options as AgentOptions};
 use toolgate_agent::{Error, Kind};
 use toolgate_engine::{Cancel, Engine, Sampling, TurnRequest};
 use toolgate_tools::memory::{self, Memory};
@@ -56,6 +56,8 @@ pub struct Options<'a> {
     pub parallel: Option<NonZeroUsize>,
     /// The built-in tools over a workspace.
     pub builtin: &'a Builtin,
+    /// Which rules may steer by the words of requests.
+    pub hints: Hints,
 }
 
 /// Makes the built-in tools over a directory and a memory.
@@ -139,7 +141,7 @@ impl Case {
 /// #     }))
 /// # };
 /// # let options =
-/// #     Options { system: None, max_tokens: 100, parallel: None, builtin: &|_, _, _| Ok(Registry::new()) };
+/// #     Options { system: None, max_tokens: 100, parallel: None, builtin: &|_, _, _| Ok(Registry::new()), hints: Hints::auto() };
 ///
 /// let weather = question("weather", "How is the weather in Oslo?", "at_least_one_call")?;
 /// let greeting = question("greeting", "Hello!", "no_call")?;
@@ -301,6 +303,7 @@ fn run_task(
         max_iterations: task.max_iterations,
         parallel: options.parallel.or(usual.parallel),
         sampling: Sampling { max_tokens: options.max_tokens, ..Sampling::default() },
+        hints: options.hints.clone(),
         ..usual
     };
     let agent = Agent::new(engine.clone(), registry, agent_options);
@@ -341,8 +344,13 @@ fn run_question(
     let mut record = blank(&question.id, &question.category);
     let (transcript, tools) = (question.transcript()?, question.specs()?);
     let sampling = Sampling { max_tokens: options.max_tokens, ..Sampling::default() };
-    let request =
-        TurnRequest { parallel: options.parallel, ..TurnRequest::new(&transcript, &tools, &sampling) };
+    let request = TurnRequest {
+        parallel: options.parallel,
+        relevance: options.hints.relevance(&transcript, &tools),
+        refusals: options.hints.refusals(),
+        repetitions: options.hints.repetitions(),
+        ..TurnRequest::new(&transcript, &tools, &sampling)
+    };
     match engine.turn(&request, cancel, &mut |_| {}) {
         Ok(turn) => {
             record.stop_reason = format!("{:?}", turn.stop);

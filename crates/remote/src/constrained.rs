@@ -9,7 +9,7 @@ use toolgate_chat::{
     Dialogue, ParsedTurn, Prompt, PromptOptions, ToolFormat, ToolName, ToolSpec, Transcript, TurnGrammar,
 };
 use toolgate_engine::stages::{
-    Biases, KINDS, May, RefusalWatch, ScoredModel, Sides, Thought, View, Wishes, WrittenText, best, drive,
+    Biases, KINDS, May, ScoredModel, Sides, Thought, View, WatchedAnswer, Wishes, WrittenText, best, drive,
     empty, is_to_ask, is_weighed, listed, lock, mean, openings_of, p_change, weights,
 };
 use toolgate_engine::{self as engine, Cancel, Penalties, Sampling, Turn, TurnEvent, TurnRequest};
@@ -234,10 +234,12 @@ impl ScoredModel for Making<'_> {
 
     fn answer_unless_refusal(&mut self, side: &Grammar) -> Result<Option<Written>, Error> {
         self.begin_answer(View::Whole)?;
-        let mut doubted = RefusalWatch::default();
-        let written = self.write(side, Some(&mut doubted))?;
-        doubted.finish(self.events);
-        Ok(Some(written).filter(|_| !doubted.is_refusal()))
+        let request = self.request;
+        let mut watched =
+            WatchedAnswer::new(request.refusals, request.transcript.question().unwrap_or_default());
+        let written = self.write(side, Some(&mut watched))?;
+        watched.finish(self.events);
+        Ok(Some(written).filter(|_| !watched.is_found()))
     }
 
     fn begin_answer(&mut self, view: View) -> Result<(), Error> {
@@ -253,7 +255,8 @@ impl ScoredModel for Making<'_> {
     }
 
     fn answer(&mut self, side: &Grammar, question: &str) -> Result<Written, Error> {
-        let mut shown = RefusalWatch::echo_of(question);
+        let watch = self.request.repetitions.filter(|_| !question.is_empty());
+        let mut shown = WatchedAnswer::new(watch, question);
         let written = self.write(side, Some(&mut shown))?;
         shown.finish(self.events);
         Ok(written)
@@ -315,7 +318,11 @@ impl Making<'_> {
     }
 
     /// What the model writes under a grammar; `shown` shows it as far as it may be.
-    fn write(&mut self, grammar: &Grammar, mut shown: Option<&mut RefusalWatch>) -> Result<Written, Error> {
+    fn write(
+        &mut self,
+        grammar: &Grammar,
+        mut shown: Option<&mut WatchedAnswer<'_>>,
+    ) -> Result<Written, Error> {
         let Some(prompt) = &self.prompt else {
             return Err(Error::new(Kind::Engine, "nothing was read that this text could follow"));
         };
@@ -355,10 +362,6 @@ impl WrittenText for Written {
 
     fn text(&self) -> &str {
         &self.text
-    }
-
-    fn was_ended_freely(&self) -> bool {
-        self.stop == Some(StopReason::End)
     }
 }
 

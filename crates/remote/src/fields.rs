@@ -12,8 +12,8 @@ use std::sync::Mutex;
 use serde_json::Value;
 
 use super::answers;
+use toolgate_chat::names::holds_word;
 use toolgate_engine::stages::lock;
-use toolgate_words::holds_word;
 
 /// What turns can do without: how tokens are drawn, what is asked of the answer's form, and that an answer goes on: of a server which does
 /// not say that it takes those, its callers are told that it may not.

@@ -187,12 +187,14 @@ impl Engine for RemoteEngine {
     fn facts(&self) -> Facts {
         let options = format!("{:?}", self.options);
         match &self.way {
-            Way::Constrained(held) => {
-                Facts { template: Sha256Digest::of(held.template().as_bytes()).to_string(), options }
-            }
+            Way::Constrained(model) => Facts {
+                template: Sha256Digest::of(model.template().as_bytes()).to_string(),
+                options,
+                quoted: self.options.engine.answer_view == engine::AnswerView::Quoted,
+            },
             // What counts is set there.
             Way::Whole(facts) => facts.clone(),
-            Way::Native(_) => Facts { template: String::new(), options },
+            Way::Native(_) => Facts { options, ..Facts::default() },
         }
     }
 

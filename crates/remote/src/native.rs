@@ -17,7 +17,7 @@ use super::http::Client;
 use super::wire::{self, Written};
 use crate::{Error, Kind};
 use toolgate_engine::stages::{
-    EXCUSED, May, REPEATED, RefusalWatch, could_look, recover, show, without_repeats,
+    May, REFUSED, REPEATED, WatchedAnswer, could_look, recover, show, without_repeats,
 };
 use toolgate_engine::{self as engine, Cancel, Turn, TurnEvent, TurnRequest};
 
@@ -47,7 +47,7 @@ impl Native {
         let mut asking = Asking { server: self, request, cancel, messages: transcript.to_openai() };
         if let Some(begun) = request.goes_on_from() {
             asking.messages.push(json!({"role": "assistant", "content": begun}));
-            return asking.ask(&ToolChoice::None, &mut RefusalWatch::never(), events);
+            return asking.ask(&ToolChoice::None, &mut WatchedAnswer::unwatched(), events);
         }
         let is_sure = options.thresholds.is_sure_of_call(request) && !self.is_free.load(Ordering::Relaxed);
         let sure = if is_sure { asking.required(events)? } else { None };
@@ -67,7 +67,7 @@ impl Native {
             }
             None => {
                 events(TurnEvent::Retry(REPEATED.to_owned()));
-                let again = asking.ask(&ToolChoice::None, &mut RefusalWatch::never(), events)?;
+                let again = asking.ask(&ToolChoice::None, &mut WatchedAnswer::unwatched(), events)?;
                 let mut again = after(again, &turn);
                 // With nothing offered, what it calls even so is no call.
                 again.looped = !again.parsed.calls.is_empty();
@@ -90,7 +90,7 @@ impl Asking<'_> {
     fn ask(
         &self,
         choice: &ToolChoice,
-        doubted: &mut RefusalWatch,
+        watched: &mut WatchedAnswer<'_>,
         events: &mut dyn FnMut(TurnEvent),
     ) -> Result<Turn, Error> {
         let mut body = wire::chat_body(&self.server.model, self.request.sampling);
@@ -99,7 +99,7 @@ impl Asking<'_> {
         if self.request.begun.is_some() {
             body.extend(wire::going_on());
         }
-        answer(&self.server.client, &body.into(), self.request, self.cancel, (doubted, events))
+        answer(&self.server.client, &body.into(), self.request, self.cancel, (watched, events))
     }
 
     /// A call of a tool that only looks; none where there is no such tool, the server does not let itself be told so, or fails
@@ -115,7 +115,7 @@ impl Asking<'_> {
             is_silent = false;
             events(event);
         };
-        match self.ask(&choice, &mut RefusalWatch::never(), &mut told) {
+        match self.ask(&choice, &mut WatchedAnswer::unwatched(), &mut told) {
             Ok(turn) => Ok(Some(turn)),
             Err(why) if why.kind() == Kind::Engine && is_silent => Ok(None),
             Err(why) => Err(why),
@@ -124,10 +124,11 @@ impl Asking<'_> {
 
     /// What the model makes of it; a call in the place of an excuse.
     fn freely(&self, events: &mut dyn FnMut(TurnEvent)) -> Result<Turn, Error> {
-        let mut doubted =
-            if could_look(self.request) { RefusalWatch::default() } else { RefusalWatch::never() };
-        let mut turn = self.ask(&self.request.choice, &mut doubted, events)?;
-        if !doubted.is_refusal() {
+        let request = self.request;
+        let question = request.transcript.question().unwrap_or_default();
+        let mut watched = WatchedAnswer::new(request.refusals.filter(|_| could_look(request)), question);
+        let mut turn = self.ask(&self.request.choice, &mut watched, events)?;
+        if !watched.is_found() {
             return Ok(turn);
         }
         if !turn.parsed.calls.is_empty() {
@@ -135,11 +136,11 @@ impl Asking<'_> {
             turn.parsed.content = None;
             return Ok(turn);
         }
-        events(TurnEvent::Retry(EXCUSED.to_owned()));
+        events(TurnEvent::Retry(REFUSED.to_owned()));
         match self.required(events)?.filter(|again| !is_empty(again)) {
             Some(again) => Ok(after(again, &turn)),
             None => {
-                doubted.excuse(events);
+                watched.show_anyway(events);
                 Ok(turn)
             }
         }
@@ -184,7 +185,7 @@ fn answer(
     body: &Value,
     request: &TurnRequest<'_>,
     cancel: &Cancel,
-    (doubted, events): (&mut RefusalWatch, &mut dyn FnMut(TurnEvent)),
+    (watched, events): (&mut WatchedAnswer<'_>, &mut dyn FnMut(TurnEvent)),
 ) -> Result<Turn, Error> {
     let mut written = Written::default();
     let mut calls = Calls::default();
@@ -205,7 +206,7 @@ fn answer(
         if let Some(text) = text("content") {
             let text = again.after(text);
             written.text.push_str(&text);
-            show(leaks.push(text.as_bytes()), &mut |event| doubted.take(event, events));
+            show(leaks.push(text.as_bytes()), &mut |event| watched.take(event, events));
         }
         let finish = choice.get("finish_reason").and_then(Value::as_str);
         for field in ["/delta/tool_calls", "/message/tool_calls"] {
@@ -217,9 +218,9 @@ fn answer(
     })?;
     let held = again.held();
     written.text.push_str(&held);
-    show(leaks.push(held.as_bytes()), &mut |event| doubted.take(event, events));
-    show(leaks.finish().0, &mut |event| doubted.take(event, events));
-    doubted.finish(events);
+    show(leaks.push(held.as_bytes()), &mut |event| watched.take(event, events));
+    show(leaks.finish().0, &mut |event| watched.take(event, events));
+    watched.finish(events);
     let Some(stop) = written.stop.take() else {
         let message = format!(
             "the server's answer broke off after {} bytes of text and {} calls; nothing of this turn was taken, ask again",

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use serde_json::Value;
-use toolgate_chat::{EFFECT, LOOKUP, ToolCall, ToolChoice, ToolName, ToolSpec};
+use toolgate_agent::hints::with_refusals;
+use toolgate_chat::{EFFECT, LOOKUP, ToolCall, ToolChoice, ToolName, ToolSpec, names};
 use toolgate_grammar::{Contract, Options, Place, Undeclared, compile};
 
-use super::failures::with_refusals;
 use super::field::Field;
 use super::form::Form;
 use super::history::Conversation;
@@ -16,7 +16,6 @@ use super::refusal::Refusal;
 use super::warning::Warning;
 use toolgate_engine::{AnswerForm, CallCheck, Fault, Sampling};
 use toolgate_tools::Check;
-use toolgate_words::verbs;
 
 /// A turn that a client asks for.
 #[derive(Debug)]
@@ -130,11 +129,11 @@ impl Tools {
         }
         let definition = Value::Object(definition);
         let mut spec = ToolSpec::from_any(&definition).map_err(|error| no_tool(field, &error))?;
-        if definition.get(LOOKUP).is_none() && verbs::looks_into_own(spec.name.as_str()) {
+        if definition.get(LOOKUP).is_none() && names::looks_into_own(spec.name.as_str()) {
             spec.lookup = true;
         }
         if definition.get(EFFECT).is_none() {
-            spec.effect = verbs::effect(spec.name.as_str());
+            spec.effect = names::effect(spec.name.as_str());
         }
         let schema = SCHEMAS.map(|key| field.at(key)).into_iter().find(Field::is_there);
         let schema = schema.unwrap_or_else(|| field.at(SCHEMAS[0]));
@@ -157,8 +156,8 @@ impl Tools {
     }
 
     /// The check of finished calls, where grammars leave something to check, or a call could be one of these again.
-    pub(super) fn check(&self, settled: &[ToolCall]) -> Option<&dyn CallCheck> {
-        let is_needed = !(self.checks.is_empty() && settled.is_empty());
+    pub(super) fn check(&self, completed: &[ToolCall]) -> Option<&dyn CallCheck> {
+        let is_needed = !(self.checks.is_empty() && completed.is_empty());
         is_needed.then_some(self as &dyn CallCheck)
     }
 }

@@ -12,11 +12,11 @@ use serde_json::json;
 use super::anthropic::{self, Anthropic};
 use super::api::Api;
 use super::ask::Ask;
-use super::failures::without_superseded;
 use super::http::{self, RequestId};
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
 use super::turn;
+use toolgate_agent::hints::without_superseded;
 use toolgate_engine::{Sampling, TurnRequest};
 
 /// Answers with `{"input_tokens": …}`.

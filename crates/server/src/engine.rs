@@ -22,6 +22,7 @@ use futures_util::stream;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
+use toolgate_agent::Hints;
 use toolgate_chat::{ToolCall, ToolSpec};
 
 use super::api::Api;
@@ -36,7 +37,7 @@ use toolgate_engine::protocol::{
     ANSWER, About, ENGINE, EngineEvent, EngineReply, EngineRequest, TURN, Verdict,
 };
 use toolgate_engine::stages::lock;
-use toolgate_engine::{CallCheck, Cancel, Fault, Turn, TurnEvent};
+use toolgate_engine::{CallCheck, Cancel, Fault, Turn, TurnEvent, TurnRequest};
 use toolgate_engine::{Error, Kind};
 
 /// How long a turn waits for an answer. Whoever asked runs the calls, and can still refuse them.
@@ -113,7 +114,13 @@ fn make(
     let asking = Asking { shared, told, cancel: &right.cancel, known: Mutex::default() };
     let check = asked.checked.then_some(&asking as &dyn CallCheck);
     let mut watch = right.watch(shared, Waited::Streamed, id);
-    let made = shared.engine.turn(&asked.request(tools, check), &right.cancel, &mut |event| {
+    let hints = Hints::of_names(&asked.watches);
+    let request = TurnRequest {
+        refusals: hints.refusals(),
+        repetitions: hints.repetitions(),
+        ..asked.request(tools, check)
+    };
+    let made = shared.engine.turn(&request, &right.cancel, &mut |event| {
         if let TurnEvent::Prefill { done, tokens, .. } = event {
             watch.see(done, tokens);
         }

@@ -11,7 +11,7 @@ use toolgate_chat::{Message, ToolCall, ToolReply, Transcript};
 
 use super::field::Field;
 use super::refusal::Refusal;
-use toolgate_words::without_notes;
+use toolgate_chat::notes::without_notes;
 
 /// What the model is told in place of a result that nobody sent.
 const NO_RESULT: &str = "there is no result: the call was cancelled or did not run";

@@ -19,8 +19,8 @@ use super::metrics::Metrics;
 use super::prefill::Prefills;
 use super::responses::Store;
 use crate::{Error, Kind};
-use toolgate_agent as agent;
 use toolgate_agent::keys::{self, Key};
+use toolgate_agent::{self as agent, Hints};
 use toolgate_engine::Engine;
 use toolgate_engine::stages::Pool;
 use toolgate_tools::Registry;
@@ -81,6 +81,8 @@ pub struct Options {
     pub body: usize,
     /// Tokens of a turn where the request does not say. Default 4,096: a file that a call writes is to fit.
     pub max_tokens: usize,
+    /// Which rules may steer by the words of a request. Default [`Hints::auto`].
+    pub hints: Hints,
 }
 
 impl Options {
@@ -107,6 +109,7 @@ impl Default for Options {
             read_time: Duration::from_secs(30),
             body: 8 << 20,
             max_tokens: 4096,
+            hints: Hints::auto(),
         }
     }
 }

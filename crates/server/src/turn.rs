@@ -14,16 +14,15 @@ use toolgate_infer::{StopReason, TurnDecision};
 
 use super::admission;
 use super::ask::{Ask, Tools};
-use super::failures::without_superseded;
 use super::form::Form;
 use super::metrics::Ended;
-use super::midway::Midway;
 use super::prefill::{Prefilling, Progress};
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
 use super::time::{Time, Waited, Watch};
 use super::told::Told;
 use crate::{Error, Kind};
+use toolgate_agent::hints::{ClientTurn, without_superseded};
 use toolgate_agent::{self as agent, Agent};
 use toolgate_engine::stages::stands_whole;
 use toolgate_engine::{CallCheck, Cancel, Sampling, TokenLikelihood, Turn, TurnRequest};
@@ -288,23 +287,27 @@ impl Worker {
     fn turn(&mut self) -> Result<Outcome, Error> {
         let Self { shared, ask, right, told, .. } = self;
         let transcript = &ask.conversation.transcript;
-        let midway = match ask.choice {
+        let hints = &shared.options.hints;
+        let stands = match ask.choice {
             ToolChoice::Auto | ToolChoice::Required => {
-                Midway::of(transcript, &ask.tools.specs, ask.choice == ToolChoice::Required)
+                ClientTurn::of(transcript, &ask.tools.specs, ask.choice == ToolChoice::Required, hints)
             }
             // Which tool is called, or none, is the client's to say.
-            ToolChoice::None | ToolChoice::Only(_) => Midway::default(),
+            ToolChoice::None | ToolChoice::Only(_) => ClientTurn::default(),
         };
         let shown = without_superseded(transcript, &ask.tools.specs);
         let request = TurnRequest {
             choice: ask.choice.clone(),
             parallel: Some(ask.parallel.unwrap_or(NonZeroUsize::MIN)),
-            check: ask.tools.check(&midway.settled),
-            changed: midway.changed,
-            open: midway.open,
-            retry: midway.retry,
-            settled: &midway.settled,
-            fits: &midway.fits,
+            check: ask.tools.check(&stands.completed),
+            changed: stands.changed,
+            pending: stands.pending,
+            retry: stands.retry,
+            completed: &stands.completed,
+            prior: &stands.prior,
+            relevance: stands.relevance,
+            refusals: hints.refusals(),
+            repetitions: hints.repetitions(),
             handed_on: true,
             answer: ask.form(),
             answer_check: ask.form.as_ref().and_then(Form::check),

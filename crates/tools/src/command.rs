@@ -9,9 +9,8 @@ use toolgate_sandbox::command::{Commands, End};
 use toolgate_sandbox::policy::{Decision, Policy};
 use toolgate_sandbox::{Kind, output};
 
-use super::{Args, Effect, Fit, Narrowed, Said, Status, Tool, ToolResult};
+use super::{Args, Effect, Role, Status, Tool, ToolResult};
 use crate::Error;
-use toolgate_words::{demands_change, files_of, wants_command};
 
 #[derive(Deserialize, JsonSchema)]
 struct RunCommand {
@@ -102,15 +101,8 @@ impl Tool for CommandTool {
         self.asks || self.commands.decide(command).decision == Decision::Ask
     }
 
-    fn narrow(&self, said: &Said) -> Narrowed {
-        let request = said.request();
-        let fit = match wants_command(request) {
-            true => Fit::Suits,
-            // A change in a file that is named is an edit.
-            false if demands_change(request) && files_of(request).next().is_some() => Fit::Clashes,
-            false => Fit::Unknown,
-        };
-        Narrowed { fit, ..Narrowed::default() }
+    fn role(&self) -> Role {
+        Role::Commands("command")
     }
 
     fn call(&self, args: &Args) -> ToolResult {
@@ -142,6 +134,8 @@ impl Tool for CommandTool {
             usize::try_from(self.commands.limits().output_kb.saturating_mul(1024)).unwrap_or(usize::MAX);
         let cleaned = output::for_model(&ran.content(), most);
         let mut result = ToolResult::new(status, cleaned.text);
+        let lines = |bytes: &[u8]| bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count();
+        result.notes = lines(&ran.content()).saturating_sub(lines(&ran.output));
         result.truncated = cleaned.truncated || ran.truncated;
         result.data = serde_json::to_value(&ran).ok();
         result.enforced = ran.enforced;

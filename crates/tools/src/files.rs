@@ -1,7 +1,7 @@
 //! The built-in file tools: their parameters as Rust types, over the sandbox's file tier.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -15,10 +15,10 @@ use toolgate_sandbox::{
 };
 
 use super::{
-    Args, Choices, Effect, Fit, Named, Narrowed, PreparedCall, Preview, Said, Status, Tool, ToolResult,
+    Args, Effect, Objection, PathArgument, PathKind, Places, PreparedCall, Preview, Role, Status, Tool,
+    ToolResult,
 };
 use crate::Error;
-use toolgate_words::{has_ending, plain};
 
 #[derive(Deserialize, JsonSchema)]
 struct ReadFile {
@@ -124,101 +124,32 @@ pub struct FileTool {
     asks: bool,
     root: Root,
     grants: Grants,
-    paths: Paths,
+    takes: PathKind,
+    places: Arc<dyn Places>,
     run: Operation,
-    view: Arc<LastView>,
 }
 
-/// What is there, as a turn's tools see it: walked through once for all of them.
-struct View {
-    /// The turn's.
-    of: Arc<()>,
-    readable: Outline,
-    writable: OnceLock<Outline>,
-    named: Named,
+/// The files and directories of a workspace, as far as it is granted.
+struct Workspace {
+    root: Root,
+    grants: Grants,
 }
 
-/// The view of the last turn, which the tools of a workspace share.
-#[derive(Default)]
-struct LastView(Mutex<Option<Arc<View>>>);
-
-impl LastView {
-    fn of(&self, said: &Said, root: &Root, grants: &Grants) -> Arc<View> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(view) = last.as_ref().filter(|view| Arc::ptr_eq(&view.of, said.identity())) {
-            return view.clone();
-        }
-        let readable = root.outline(grants, false, &OutlineLimits::default());
-        let named = said.named(&readable.files, &readable.directories);
-        let of = said.identity().clone();
-        let view = Arc::new(View { of, readable, writable: OnceLock::new(), named });
-        *last = Some(view.clone());
-        view
+impl Places for Workspace {
+    fn readable(&self) -> Outline {
+        self.root.outline(&self.grants, false, &OutlineLimits::default())
     }
-}
 
-/// Which paths an operation takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Paths {
-    /// Files that are there.
-    Files,
-    /// Directories that are there.
-    Directories,
-    /// Either.
-    Entries,
-    /// Files that are there and may be changed.
-    Editable,
-    /// Files that may be written, be they there or not.
-    Writable,
-}
+    fn writable(&self) -> Outline {
+        self.root.outline(&self.grants, true, &OutlineLimits::default())
+    }
 
-impl Paths {
-    /// How an operation on these goes with what a user named; once calls were made, what is missing is to be made.
-    fn fit(self, named: &Named, said: &Said, writes: bool) -> Fit {
-        let (is_missing, is_begun) = (!named.missing.is_empty(), said.is_begun());
-        match self {
-            // The file is what is asked for.
-            Self::Entries if named.which && !named.file && !is_begun => Fit::Suits,
-            Self::Files | Self::Directories if named.which && !named.file && !is_begun => Fit::Clashes,
-            Self::Editable if named.whole => Fit::Clashes,
-            // Where the name stands has to be found first.
-            Self::Editable if named.identifier && !named.file && !is_missing && !is_begun => Fit::Clashes,
-            // Who names a file and asks what it says has it read.
-            // What is left is to be made.
-            Self::Entries | Self::Directories
-                if is_missing && is_begun && named.makes && !(named.file || named.directory) =>
-            {
-                Fit::Clashes
-            }
-            Self::Entries if named.file && !named.searches => Fit::Clashes,
-            Self::Entries if named.file => Fit::Unnamed,
-            // How many there are of something in a directory is seen there.
-            Self::Entries if named.directory && named.counts && !named.identifier && !is_begun => {
-                Fit::Clashes
-            }
-            Self::Entries if named.directory || named.identifier => Fit::Suits,
-            Self::Directories if named.file => Fit::Clashes,
-            // What stands in files is looked for in them.
-            Self::Directories if named.directory && named.identifier => Fit::Unnamed,
-            Self::Directories if named.directory => Fit::Suits,
-            // Named as files are, it is no directory.
-            Self::Directories if named.missing.iter().any(|path| has_ending(path)) => Fit::Clashes,
-            // What is added to takes nothing away.
-            Self::Writable if named.file && named.adds => Fit::Clashes,
-            Self::Files | Self::Editable | Self::Writable if named.file => Fit::Suits,
-            // What stands in files is looked for in them.
-            Self::Files | Self::Directories if named.identifier && !is_missing && !is_begun => Fit::Clashes,
-            // What is to be changed but is not there is no file to be made, and neither is what is only to be looked at.
-            Self::Writable if is_missing && named.changes && !is_begun => Fit::Clashes,
-            Self::Writable if is_missing && named.looks && !named.makes => Fit::Unnamed,
-            Self::Writable if is_missing => Fit::Suits,
-            Self::Editable if is_missing && !is_begun && !named.changes => Fit::Unnamed,
-            Self::Files if is_missing && !is_begun && writes && !named.looks => Fit::Unnamed,
-            // A file that is not there is asked for by its name, too.
-            Self::Files | Self::Editable if is_missing && !is_begun => Fit::Suits,
-            Self::Files | Self::Editable | Self::Writable if named.directory => Fit::Clashes,
-            _ => Fit::Unnamed,
-        }
+    fn can_write(&self) -> bool {
+        self.grants.can_write()
+    }
+
+    fn can_write_everywhere(&self) -> bool {
+        self.grants.write == Scope::Everything
     }
 }
 
@@ -233,6 +164,8 @@ enum Operation {
 /// What an operation says to the model, and the same as data.
 struct Done {
     content: String,
+    /// Lines at the end of the content that are remarks of the operation.
+    notes: usize,
     data: serde_json::Value,
     truncated: bool,
 }
@@ -275,8 +208,8 @@ impl From<sandbox::Error> for Stop {
 /// ```
 pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTool>, Error> {
     let grants = policy.grants(mode);
-    let view = Arc::<LastView>::default();
-    let tool = |spec: Result<ToolSpec, toolgate_chat::Error>, effect, paths, run: Operation| {
+    let places: Arc<dyn Places> = Arc::new(Workspace { root: root.clone(), grants: grants.clone() });
+    let tool = |spec: Result<ToolSpec, toolgate_chat::Error>, effect, takes, run: Operation| {
         let spec = spec?;
         let asks = policy.asks(spec.name.as_str());
         Ok::<_, Error>(FileTool {
@@ -285,9 +218,9 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
             asks,
             root: root.clone(),
             grants: grants.clone(),
-            paths,
+            takes,
+            places: places.clone(),
             run,
-            view: view.clone(),
         })
     };
     let mut tools = Vec::new();
@@ -304,9 +237,9 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
             "Find the lines in all files that contain a text. Returns file, line number and line.",
         )
         .map(|spec| spec.with_example("Which file mentions gamma?", json!({"query": "gamma"})).with_lookup());
-        tools.push(tool(read, Effect::Reads, Paths::Files, Operation::Look(read_file))?);
-        tools.push(tool(list, Effect::Reads, Paths::Directories, Operation::Look(list_directory))?);
-        tools.push(tool(search, Effect::Reads, Paths::Entries, Operation::Look(search_codebase))?);
+        tools.push(tool(read, Effect::Reads, PathKind::Files, Operation::Look(read_file))?);
+        tools.push(tool(list, Effect::Reads, PathKind::Directories, Operation::Look(list_directory))?);
+        tools.push(tool(search, Effect::Reads, PathKind::Entries, Operation::Look(search_codebase))?);
     }
     if grants.can_write() {
         let write =
@@ -322,9 +255,9 @@ pub fn file_tools(root: &Root, policy: &Policy, mode: Mode) -> Result<Vec<FileTo
                 let arguments = json!({"path": "iota.txt", "old_text": "eta", "new_text": "theta"});
                 spec.with_example("Change eta to theta in iota.txt", arguments)
             });
-        tools.push(tool(write, Effect::Changes, Paths::Writable, Operation::Change(write_file))?);
-        tools.push(tool(create, Effect::Changes, Paths::Writable, Operation::Change(create_file))?);
-        tools.push(tool(edit, Effect::Changes, Paths::Editable, Operation::Change(edit_file))?);
+        tools.push(tool(write, Effect::Changes, PathKind::Writable, Operation::Change(write_file))?);
+        tools.push(tool(create, Effect::Changes, PathKind::Writable, Operation::Change(create_file))?);
+        tools.push(tool(edit, Effect::Changes, PathKind::Editable, Operation::Change(edit_file))?);
     }
     Ok(tools)
 }
@@ -353,69 +286,29 @@ impl Tool for FileTool {
         }
     }
 
-    fn narrow(&self, said: &Said) -> Narrowed {
-        let view = self.view.of(said, &self.root, &self.grants);
-        let (all, named) = (&view.readable, &view.named);
-        let fit = match self.paths {
-            Paths::Editable if all.files.is_empty() && all.open.is_empty() => Fit::Clashes,
-            paths => paths.fit(named, said, self.grants.can_write()),
-        };
-        let parameters = |paths: &[&[String]], open: &[String]| {
-            // With no file there and none named, every path is as wrong as any other.
-            let paths = paths.concat();
-            let is_known = !(paths.is_empty() && open.is_empty() && named.missing.is_empty());
-            // Nothing comes of a file that is not there; a directory has no ending that would tell its name from a word.
-            let choices = match self.paths {
-                Paths::Files => said.with_named_paths(paths, open),
-                _ => said.with_paths(paths, open),
-            };
-            is_known.then_some(("path", choices)).into_iter().collect()
-        };
-        let writable =
-            || view.writable.get_or_init(|| self.root.outline(&self.grants, true, &OutlineLimits::default()));
-        let parameters = match self.paths {
-            // Where all of the workspace may be written, a new path may be any, unless the user gave it.
-            Paths::Writable if self.grants.write == Scope::Everything => {
-                let given = said.places(named, &all.directories);
-                given.map(|given| ("path", given)).into_iter().collect()
-            }
-            Paths::Writable => {
-                let outline = writable();
-                let open = [outline.open.as_slice(), &outline.directories].concat();
-                parameters(&[&outline.files], &open)
-            }
-            Paths::Editable => parameters(&[&writable().files], &writable().open),
-            Paths::Files => match said.only_lead(&all.files).filter(|_| said.is_begun()) {
-                Some(lead) => {
-                    vec![("path", Choices::Among { texts: vec![lead], beginnings: Vec::new() })]
-                }
-                None => parameters(&[&all.files], &all.open),
-            },
-            Paths::Directories => parameters(&[&all.directories], &all.open),
-            Paths::Entries => parameters(&[&all.files, &all.directories], &all.open),
-        };
-        Narrowed { parameters, fit, directories: named.directories.clone(), lead: said.lead(&all.files) }
+    fn role(&self) -> Role {
+        Role::Paths(PathArgument { parameter: "path", takes: self.takes, places: self.places.clone() })
     }
 
-    fn objection(&self, args: &Args, said: &Said) -> Option<String> {
+    fn objection(&self, args: &Args) -> Option<Objection> {
         let path = args.str("path")?;
         let read = || self.root.read_file(&self.grants, path, &ReadOptions::default()).ok();
         match (args.str("content"), args.str("old_text"), args.str("new_text")) {
-            (Some(content), ..) if !said.wants_whole() && !keeps(&read()?.text, content) => Some(format!(
+            (Some(content), ..) if !keeps(&read()?.text, content) => Some(Objection::LosesText(format!(
                 "\"{}\" has text in it that would be lost; change the part that is to change with edit_file, and \
                  leave the rest as it is",
                 output::name(path)
-            )),
+            ))),
             (None, Some(old), Some(new)) => {
                 let file = read()?;
                 let gives_value = is_literal(new) || line_named(new, old).is_some();
                 let line = line_named(&file.text, old).filter(|_| gives_value)?;
-                Some(format!(
+                Some(Objection::NamesValue(format!(
                     "old_text is only the name of a value in \"{}\", and the old value would stay; for old_text copy the whole \
                      line: \"{}\"",
                     output::name(path),
                     output::name(line)
-                ))
+                )))
             }
             _ => None,
         }
@@ -483,6 +376,7 @@ fn shown(done: Result<Done, Stop>, most: usize, enforced: Enforced) -> ToolResul
             let cleaned = output::for_model(done.content.as_bytes(), most);
             let mut result = ToolResult::ok(cleaned.text).with_data(done.data);
             result.truncated = done.truncated || cleaned.truncated;
+            result.notes = done.notes;
             result
         }
         Err(Stop::Arguments(why)) => ToolResult::failed(format!("the arguments do not fit: {why}")),
@@ -507,7 +401,15 @@ fn parse<P: DeserializeOwned>(args: &Args) -> Result<P, Stop> {
 fn done(content: String, data: impl Serialize, truncated: bool) -> Result<Done, Stop> {
     // The sandbox's reports are plain structs of strings and numbers; were one not, the text is still there.
     let data = serde_json::to_value(data).unwrap_or_default();
-    Ok(Done { content, data, truncated })
+    Ok(Done { content, notes: 0, data, truncated })
+}
+
+impl Done {
+    /// The same, of whose lines so many are what was found; those behind them are remarks.
+    fn finding(mut self, lines: usize) -> Self {
+        self.notes = self.content.lines().count().saturating_sub(lines);
+        self
+    }
 }
 
 /// Looks at `path`; where it lies outside, at the same path taken from the workspace's top.
@@ -527,13 +429,14 @@ fn read_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
     let ReadFile { path, max_lines, start_line, start_column } = parse(args)?;
     let options = ReadOptions { start_line, max_lines, start_column };
     let file = look(&path, |path| root.read_file(grants, path, &options))?;
-    done(file.content(), &file, file.truncated)
+    let notes = file.note.as_ref().map_or(0, |note| note.lines().count());
+    Ok(Done { notes, ..done(file.content(), &file, file.truncated)? })
 }
 
 fn list_directory(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
     let ListDirectory { path, depth } = parse(args)?;
     let listing = look(&path, |path| root.list_directory(grants, path, depth))?;
-    done(listing.content(), &listing, listing.truncated)
+    Ok(done(listing.content(), &listing, listing.truncated)?.finding(listing.entries.len()))
 }
 
 fn search_codebase(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
@@ -545,7 +448,7 @@ fn search_codebase(root: &Root, grants: &Grants, args: &Args) -> Result<Done, St
         content.push_str(&named_like(root, grants, &query));
         content.push_str(&path.map(|path| files_below(root, grants, &path)).unwrap_or_default());
     }
-    done(content, &found, found.truncated)
+    Ok(done(content, &found, found.truncated)?.finding(found.hits.len()))
 }
 
 /// What is looked for in files may be the name of one, or of a directory above it.
@@ -559,7 +462,7 @@ fn named_like(root: &Root, grants: &Grants, query: &str) -> String {
 
 /// The few files of a directory in which nothing was found: one of them may hold it in other words.
 fn files_below(root: &Root, grants: &Grants, path: &str) -> String {
-    let below = format!("{}/", plain(path));
+    let below = format!("{}/", path.strip_prefix("./").unwrap_or(path).trim_end_matches('/'));
     let files = root.outline(grants, false, &OutlineLimits::default()).files;
     let found: Vec<String> =
         files.iter().filter(|file| file.starts_with(&below)).map(|path| output::name(path)).collect();

@@ -6,6 +6,7 @@
 mod args;
 mod canned;
 mod check;
+mod choices;
 mod command;
 #[cfg(feature = "memory")]
 #[doc(hidden)]
@@ -16,13 +17,12 @@ mod files;
 pub mod memory;
 #[cfg(feature = "memory")]
 mod memory_tools;
-mod narrow;
 mod part;
 mod prepared;
 mod preview;
 mod registry;
 mod result;
-mod said;
+mod role;
 mod typed;
 #[cfg(feature = "memory")]
 pub mod undo;
@@ -32,22 +32,20 @@ mod wasm;
 pub use args::Args;
 pub use canned::CannedTool;
 pub use check::{Check, Violation};
+pub use choices::{CHOICES, Choices, held_to};
 pub use command::{CommandTool, RUN_COMMAND};
 pub use error::{Error, Kind};
 pub use files::{FileTool, file_tools};
 #[cfg(feature = "memory")]
 pub use memory_tools::{MEMORY_TOOLS, memory_tools};
-pub use narrow::{CHOICES, Choices, Fit, Narrowed, Offered};
 pub use part::{Body, Contents, Part};
 pub use prepared::{Pending, PreparedCall};
 pub use preview::Preview;
 #[doc(hidden)]
 pub use preview::spelled;
 pub use registry::{Registry, Source, Told, Unasked, Witness};
-pub use result::{Status, ToolResult};
-#[doc(hidden)]
-pub use said::is_no_name;
-pub use said::{Named, Said};
+pub use result::{Finding, Status, ToolResult};
+pub use role::{Objection, Offer, PathArgument, PathKind, Places, Role};
 pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]
 pub use wasm::{ComponentTool, ProgramTool};
@@ -131,15 +129,46 @@ pub trait Tool: Send + Sync {
         Ok(None)
     }
 
-    /// What the state at hand leaves of it before a call is written. Whatever `said` holds should stay among it.
-    fn narrow(&self, said: &Said) -> Narrowed {
-        let _ = said;
-        Narrowed::default()
+    /// What the state at hand leaves of its text arguments before a call is written, by name. Arguments that are not named may be
+    /// anything.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolgate_tools::{CHOICES, Choices, Registry};
+    /// # use toolgate_tools::{Args, Effect, Tool, ToolResult};
+    /// # use toolgate_chat::ToolSpec;
+    /// # struct Book(ToolSpec, Vec<String>);
+    /// # impl Book { fn free(&self) -> Vec<String> { self.1.clone() } }
+    /// # impl Tool for Book {
+    /// #     fn spec(&self) -> &ToolSpec { &self.0 }
+    /// #     fn effect(&self) -> Effect { Effect::Changes }
+    /// #     fn call(&self, _: &Args) -> ToolResult { ToolResult::ok("booked") }
+    ///
+    /// // Of a tool that books rooms: only one that is free can be written.
+    /// fn choices(&self) -> Vec<(&'static str, Choices)> {
+    ///     vec![("room", Choices::Among { texts: self.free(), beginnings: Vec::new() })]
+    /// }
+    /// # }
+    /// # let schema = json!({"type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]});
+    /// # let mut tools = Registry::new();
+    /// # tools.add(Book(ToolSpec::new("book", "Book a room.", schema)?, vec!["blue".to_owned()]))?;
+    ///
+    /// let offer = tools.offers().remove(0);
+    /// assert_eq!(offer.choices[0].1.keywords().unwrap_or_default()[CHOICES]["texts"], json!(["blue"]));
+    /// # Ok::<(), toolgate_tools::Error>(())
+    /// ```
+    fn choices(&self) -> Vec<(&'static str, Choices)> {
+        Vec::new()
     }
 
-    /// Why a call whose arguments fit the schema is not made, after what was said; nothing where it may be.
-    fn objection(&self, args: &Args, said: &Said) -> Option<String> {
-        let _ = (args, said);
+    /// What it is for.
+    fn role(&self) -> Role {
+        Role::Other
+    }
+
+    /// Why a call whose arguments fit the schema had better not be made; nothing where it may be. Whoever runs the call decides.
+    fn objection(&self, args: &Args) -> Option<Objection> {
+        let _ = args;
         None
     }
 

@@ -6,10 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Fit, Tool, typed};
+use super::{Role, Tool, typed};
 use crate::Error;
 use crate::memory::{Entry, Kind, Memory};
-use toolgate_words::{wants_kept, wants_recalled};
 
 #[derive(Deserialize, JsonSchema)]
 struct Think {
@@ -100,7 +99,7 @@ pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
                 },
             )?
             .with_example("Keep in mind that kappa is blue", json!({"content": "kappa is blue"}))
-            .fitting(|said| fit(wants_kept(said.request()), wants_recalled(said.request()))),
+            .with_role(Role::Keeps),
         ),
         Box::new(
             typed("recall_memory", "Recall what the user told you earlier.", move |wanted: RecallMemory| {
@@ -109,7 +108,7 @@ pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
             })?
             .with_example("What did I tell you about lambda?", json!({"query": "lambda"}))
             .with_lookup()
-            .fitting(|said| fit(wants_recalled(said.request()), wants_kept(said.request())))
+            .with_role(Role::Recalls)
             .read_only(),
         ),
         Box::new(typed(
@@ -141,17 +140,10 @@ pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
                 |_: Think| Ok::<_, Error>(""),
             )?
             .with_example("Think first: what is 4 less 1?", json!({"content": "4 - 1 = 3"}))
+            .with_role(Role::Thinks)
             .read_only(),
         ),
     ])
-}
-
-fn fit(suits: bool, clashes: bool) -> Fit {
-    match (suits, clashes) {
-        (true, _) => Fit::Suits,
-        (_, true) => Fit::Clashes,
-        _ => Fit::Unknown,
-    }
 }
 
 /// A line a memory, newest knowledge as it was written.

@@ -10,7 +10,7 @@ use toolgate_infer::Cancel;
 use toolgate_sandbox::output;
 
 use super::prepared::finished;
-use super::{Check, Effect, Offered, Pending, Said, Tool, ToolResult, Violation, narrow};
+use super::{Check, Effect, Objection, Offer, Pending, Tool, ToolResult, Violation};
 use crate::Error;
 
 /// Tools in the order they are offered, each with its compiled schema.
@@ -324,16 +324,25 @@ impl Registry {
     }
 
     /// The definitions, in the order offered.
+    ///
+    /// ```
+    /// use toolgate_tools::{Registry, typed};
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// # struct Lamp { on: bool }
+    /// let mut tools = Registry::new();
+    /// tools.add(typed("switch_lamp", "Switch the lamp.", |lamp: Lamp| Ok::<_, String>(lamp.on))?)?;
+    /// assert_eq!(tools.specs()[0].description, "Switch the lamp.");
+    /// # Ok::<(), toolgate_tools::Error>(())
+    /// ```
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.refresh();
         self.read().list.iter().map(|entry| entry.spec()).collect()
     }
 
-    /// The tools as the state at hand leaves them ([`Tool::narrow`]).
+    /// The tools with what they tell of themselves, in the order offered.
     ///
     /// ```
-    /// use toolgate_tools::{CHOICES, Fit, Said};
-    /// use toolgate_chat::{Message, Transcript};
+    /// use toolgate_tools::{PathKind, Role};
     /// # use toolgate_tools::{Registry, file_tools};
     /// # use toolgate_sandbox::policy::{Mode, Policy};
     /// # use toolgate_sandbox::{Root, ambient_authority};
@@ -345,34 +354,30 @@ impl Registry {
     /// #     tools.add(tool)?;
     /// # }
     ///
-    /// // The file tools over a workspace with one file: no other path can be written than its own.
-    /// let asked = Transcript::new().with(Message::User("Read app.toml".into()));
-    /// let offered = tools.narrowed(&Said::of(&asked));
-    /// assert_eq!((offered.specs[0].name.as_str(), offered.fits[0]), ("read_file", Fit::Suits));
-    /// let path = &offered.specs[0].closed_parameters()["properties"]["path"];
-    /// assert_eq!(path[CHOICES]["texts"], serde_json::json!(["./app.toml", "app.toml"]));
+    /// // The file tools over a workspace with one file.
+    /// let offers = tools.offers();
+    /// let Role::Paths(path) = &offers[0].role else { return Err("reads no path".into()) };
+    /// assert_eq!((path.parameter, path.takes), ("path", PathKind::Files));
+    /// assert_eq!(path.places.readable().files, ["app.toml"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn narrowed(&self, said: &Said) -> Offered {
+    pub fn offers(&self) -> Vec<Offer> {
         self.refresh();
         let list = self.read().list.clone();
-        let mut offered = Offered::default();
-        for entry in &list {
-            let left = entry.tool.narrow(said);
-            offered.specs.push(narrow::narrowed(&entry.spec(), &left.parameters));
-            offered.fits.push(left.fit);
-            offered.directories.extend(left.directories);
-            offered.lead = offered.lead.or(left.lead);
-        }
-        offered
+        let offer = |entry: &Arc<Entry>| Offer {
+            spec: entry.spec(),
+            choices: entry.tool.choices(),
+            role: entry.tool.role(),
+        };
+        list.iter().map(offer).collect()
     }
 
-    /// Why a call is not made, after what was said ([`Tool::objection`]); nothing where it may be, or its arguments do not fit.
+    /// Why a call had better not be made ([`Tool::objection`]); nothing where it may be, or its arguments do not fit.
     ///
     /// ```
     /// use serde_json::json;
-    /// use toolgate_tools::Said;
-    /// use toolgate_chat::{Message, ToolCall, Transcript};
+    /// use toolgate_chat::ToolCall;
+    /// use toolgate_tools::Objection;
     /// # use toolgate_tools::{Registry, file_tools};
     /// # use toolgate_sandbox::policy::{Mode, Policy};
     /// # use toolgate_sandbox::{Root, ambient_authority};
@@ -387,15 +392,12 @@ impl Registry {
     /// // The file has more in it than that.
     /// let arguments = json!({"path": "app.toml", "content": "port = 8080"});
     /// let call = ToolCall::new("write_file", arguments.as_object().cloned().unwrap_or_default());
-    /// let said = |request: &str| Said::of(&Transcript::new().with(Message::User(request.into())));
-    /// let objection = tools.objection(&call, &said("Set the port in app.toml to 8080"));
-    /// assert!(objection.is_some_and(|why| why.contains("edit_file")));
-    /// assert_eq!(tools.objection(&call, &said("Overwrite app.toml: port = 8080")), None);
+    /// assert!(matches!(tools.objection(&call), Some(Objection::LosesText(why)) if why.contains("edit_file")));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn objection(&self, call: &ToolCall, said: &Said) -> Option<String> {
+    pub fn objection(&self, call: &ToolCall) -> Option<Objection> {
         let entry = self.entry(&call.name)?;
-        entry.tool.objection(&entry.check.check(&call.arguments).ok()?, said)
+        entry.tool.objection(&entry.check.check(&call.arguments).ok()?)
     }
 
     /// The names, in the order offered.

@@ -51,13 +51,16 @@ pub struct ToolResult {
     pub status: Status,
     /// The text for the model.
     pub content: String,
-    /// The same, structured, where the tool has a structure to offer.
+    /// The same, structured, where the tool has a structure to offer. [`finding`](Self::finding) knows some of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
     /// All of it in its parts, where some of them are more than text; empty else. For clients that show pictures and the like:
     /// JSON and models have `content` alone.
     #[serde(skip)]
     pub parts: Vec<Part>,
+    /// How many lines at the end of `content` are remarks of the tool about what it found, such as `[3 files]`.
+    #[serde(skip)]
+    pub notes: usize,
     /// Whether `content` was cut; it then says how to read on.
     pub truncated: bool,
     /// What confined the call.
@@ -74,6 +77,7 @@ impl ToolResult {
             content: content.into(),
             data: None,
             parts: Vec::new(),
+            notes: 0,
             truncated: false,
             enforced: Enforced::nothing(),
             ms: 0,
@@ -114,8 +118,9 @@ impl ToolResult {
         Self::new(Status::Denied, content)
     }
 
-    /// Adds a line, to the text and to the parts.
+    /// Adds a remark, a line of the text and of the parts.
     pub fn note(&mut self, line: String) {
+        self.notes += 1;
         self.content.push('\n');
         self.content.push_str(&line);
         if !self.parts.is_empty() {
@@ -129,4 +134,65 @@ impl ToolResult {
         self.data = Some(data);
         self
     }
+
+    /// The fields of `data` that [`finding`](Self::finding) reads.
+    #[doc(hidden)]
+    pub fn found(&self) -> Option<Value> {
+        let data = self.data.as_ref()?.as_object()?;
+        let known = data.iter().filter(|(field, _)| ["hits", "read_as", "entries"].contains(&field.as_str()));
+        let known: serde_json::Map<_, _> =
+            known.map(|(field, value)| (field.clone(), value.clone())).collect();
+        (!known.is_empty()).then_some(Value::Object(known))
+    }
+
+    /// What was found, as far as `data` tells it: lines of files as `hits`, each with its `path` and `text`, and how they were found as
+    /// `read_as`; what is in a directory as `entries`, each with its `path`.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolgate_tools::{Finding, ToolResult};
+    ///
+    /// let found = ToolResult::ok("a.txt:3: so long").with_data(json!({"hits": [{"path": "a.txt", "text": "so long"}]}));
+    /// let hits = vec![("a.txt".to_owned(), "so long".to_owned())];
+    /// assert_eq!(found.finding(), Finding::Hits { hits, is_partial: false });
+    /// assert_eq!(ToolResult::ok("").with_data(json!({"hits": []})).finding(), Finding::NoMatch);
+    /// assert_eq!(ToolResult::ok("so long").finding(), Finding::Text);
+    /// ```
+    pub fn finding(&self) -> Finding {
+        let list = |field: &str| self.data.as_ref()?.get(field)?.as_array();
+        let text = |value: &Value, field: &str| Some(value.get(field)?.as_str()?.to_owned());
+        if let Some(hits) = list("hits") {
+            let hits: Vec<_> =
+                hits.iter().filter_map(|hit| Some((text(hit, "path")?, text(hit, "text")?))).collect();
+            let read_as = self.data.as_ref().and_then(|data| data.get("read_as")?.as_str());
+            let is_partial = matches!(read_as, Some("all_words" | "any_word"));
+            return if hits.is_empty() { Finding::NoMatch } else { Finding::Hits { hits, is_partial } };
+        }
+        match list("entries") {
+            Some(entries) => {
+                Finding::Listing(entries.iter().filter_map(|entry| text(entry, "path")).collect())
+            }
+            None => Finding::Text,
+        }
+    }
+}
+
+/// What a call found, as data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// A text, of which nothing is known.
+    #[default]
+    Text,
+    /// Lines of files.
+    Hits {
+        /// The path and the line of each.
+        hits: Vec<(String, String)>,
+        /// Whether they hold only words of what was looked for.
+        is_partial: bool,
+    },
+    /// No line of any file.
+    NoMatch,
+    /// The names of what is in a directory.
+    Listing(Vec<String>),
 }

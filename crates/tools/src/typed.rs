@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 use toolgate_chat::ToolSpec;
 use toolgate_sandbox::{FileLimits, output};
 
-use super::{Args, Effect, Fit, Narrowed, Said, Tool, ToolResult};
+use super::{Args, Effect, Role, Tool, ToolResult};
 
 /// A tool whose parameters are the Rust type `P`; made by [`typed`].
 pub struct TypedTool<P, F> {
     spec: ToolSpec,
     effect: Effect,
-    fit: fn(&Said) -> Fit,
+    role: Role,
     run: F,
     parameters: PhantomData<fn(P)>,
 }
@@ -56,7 +56,7 @@ where
     E: Display,
 {
     let spec = ToolSpec::of::<P>(name, description)?;
-    Ok(TypedTool { spec, effect: Effect::Unknown, fit: |_| Fit::Unknown, run, parameters: PhantomData })
+    Ok(TypedTool { spec, effect: Effect::Unknown, role: Role::Other, run, parameters: PhantomData })
 }
 
 impl<P, F> TypedTool<P, F> {
@@ -75,10 +75,10 @@ impl<P, F> TypedTool<P, F> {
         self
     }
 
-    /// Tells how it goes with what was said, where its words tell.
-    #[cfg(feature = "memory")]
-    pub(super) fn fitting(mut self, fit: fn(&Said) -> Fit) -> Self {
-        self.fit = fit;
+    /// Tells what it is for.
+    #[must_use]
+    pub fn with_role(mut self, role: Role) -> Self {
+        self.role = role;
         self
     }
 
@@ -121,8 +121,8 @@ where
         self.effect
     }
 
-    fn narrow(&self, said: &Said) -> Narrowed {
-        Narrowed { fit: (self.fit)(said), ..Narrowed::default() }
+    fn role(&self) -> Role {
+        self.role.clone()
     }
 
     fn call(&self, args: &Args) -> ToolResult {

@@ -199,7 +199,8 @@ fn vllm_is_sent_the_grammar_with_tools_in_the_system_prompt() {
     });
     let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
     assert_eq!(engine.grammar(), "vllm");
-    let ran = run_with(engine, Options { narrow: false, ..Options::default() }, &Cancel::default());
+    let ran =
+        run_with(engine, Options { constrain_arguments: false, ..Options::default() }, &Cancel::default());
     let outcome = ran.outcome.unwrap();
     assert_eq!(
         (outcome.answer.as_str(), called(&outcome)),

@@ -148,7 +148,7 @@ fn a_client_s_run_goes_on_while_its_request_names_what_no_call_took_up() {
         .on("rain in Oslo</tool_response>", weather("Rome"))
         .on("Weather", weather("Oslo"));
     // As those of small models: after a result they answer, unless something is open.
-    let thresholds = Thresholds { after_success: 2.0, while_open: 0.01, ..Thresholds::default() };
+    let thresholds = Thresholds { after_success: 2.0, while_pending: 0.01, ..Thresholds::default() };
     let served = start(
         scripted(model, engine::Options { thresholds, ..engine::Options::default() }),
         None,

@@ -113,7 +113,7 @@ fn asked() -> Value {
     json!({
         "model": "scripted",
         "transcript": Transcript::new().with(Message::User("Weather".into())),
-        "tools": [tool.to_openai()], "choice": "required", "parallel": null, "settled": [], "checked": true,
+        "tools": [tool.to_openai()], "choice": "required", "parallel": null, "completed": [], "checked": true,
         "changed": false, "open": false, "fits": [], "closing": false, "sampling": Sampling::default(),
     })
 }

@@ -25,7 +25,7 @@ use toolgate_chat::{Message, ToolCall, ToolChoice, ToolName, ToolSpec};
 use toolgate_infer::{Source, Stats, TokenId, TurnDecision};
 
 use crate::Error;
-use toolgate_engine::{Facts, Sampling};
+use toolgate_engine::{Facts, Relevance, Sampling};
 use toolgate_tools::{Effect, Status};
 
 /// The version of the format that this program writes.
@@ -55,6 +55,10 @@ pub enum Line {
     Final(Final),
 }
 
+fn all_hints() -> String {
+    "auto".to_owned()
+}
+
 /// What a run was made with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
@@ -79,7 +83,11 @@ pub struct Header {
     /// Tokens after which the next turn had to be the answer.
     pub budget_tokens: Option<usize>,
     /// Whether calls were held to what was there, such as paths to files of the workspace.
-    pub narrow: bool,
+    #[serde(alias = "narrow")]
+    pub constrain_arguments: bool,
+    /// Which hints were on; records of earlier versions had all of them.
+    #[serde(default = "all_hints")]
+    pub hints: String,
     /// Seconds after which the next turn had to be the answer. A replay has no such bound: a run that met it differs
     /// there.
     pub budget_seconds: Option<f64>,
@@ -119,13 +127,20 @@ pub struct Turn {
     /// Whether it had to be the run's last.
     pub closing: bool,
     /// Calls it could not consist of, each as name and arguments.
-    pub settled: Vec<(String, Map<String, Value>)>,
-    /// How each tool goes with what the user named, as the tools told it; what records of earlier versions do not have.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fits: Vec<f64>,
+    #[serde(alias = "settled")]
+    pub completed: Vec<(String, Map<String, Value>)>,
+    /// What spoke for each tool beside the model; what records of earlier versions do not have.
+    #[serde(default, alias = "fits", skip_serializing_if = "Vec::is_empty")]
+    pub prior: Vec<f64>,
+    /// How the request went with the tools.
+    #[serde(default)]
+    pub relevance: Relevance,
+    /// Whether something that the request names was left to be done.
+    #[serde(default)]
+    pub pending: bool,
     /// The tools as they were offered in this turn, in OpenAI form, where their arguments were held to what was there.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub narrowed: Vec<Value>,
+    #[serde(default, alias = "narrowed", skip_serializing_if = "Vec::is_empty")]
+    pub constrained: Vec<Value>,
     /// What was found wrong with finished calls while the turn was made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Found>,
@@ -167,6 +182,16 @@ pub struct Tool {
     pub enforced: Value,
     /// Milliseconds it took.
     pub ms: u64,
+    /// What it found, as data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Value>,
+    /// Lines at the end of the content that are the tool's own remarks.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub notes: usize,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 impl Tool {

@@ -85,7 +85,7 @@ impl Recorder {
                 let call = ToolCall { id: id.clone(), name: name.clone(), arguments: arguments.clone() };
                 self.locked().calls.push(call);
             }
-            Event::ToolResult { id, status, content, enforced, ms } => {
+            Event::ToolResult { id, status, content, enforced, ms, found, notes } => {
                 let Some(ToolCall { name, arguments, .. }) = super::take(&mut self.locked().calls, id) else {
                     return;
                 };
@@ -97,6 +97,8 @@ impl Recorder {
                     content: content.clone(),
                     enforced: serde_json::to_value(enforced).unwrap_or_default(),
                     ms: *ms,
+                    found: found.clone(),
+                    notes: *notes,
                 }));
             }
             Event::Final(outcome) => self.write(&Line::Final(end_of(outcome))),
@@ -168,7 +170,8 @@ impl Header {
             parallel: options.parallel.map(std::num::NonZeroUsize::get),
             max_iterations: options.max_iterations,
             budget_tokens: options.budget.tokens,
-            narrow: options.narrow,
+            constrain_arguments: options.constrain_arguments,
+            hints: options.hints.to_string(),
             budget_seconds: options.budget.time.map(|time| time.as_secs_f64()),
             tools: tools.collect(),
             messages: transcript.messages().to_vec(),
@@ -257,15 +260,17 @@ pub(super) fn noted(
 
 /// What a turn was asked for, as the record writes it.
 pub(super) fn asked(turn: usize, request: &TurnRequest<'_>) -> Turn {
-    let settled = request.settled.iter().map(|call| (call.name.clone(), call.arguments.clone()));
+    let completed = request.completed.iter().map(|call| (call.name.clone(), call.arguments.clone()));
     Turn {
         turn,
         messages: request.transcript.iter().map(digest).collect(),
         choice: choice_text(&request.choice),
         closing: request.closing,
-        settled: settled.collect(),
-        fits: request.fits.to_vec(),
-        narrowed: narrowed(request.tools),
+        completed: completed.collect(),
+        prior: request.prior.to_vec(),
+        relevance: request.relevance,
+        pending: request.pending,
+        constrained: constrained(request.tools),
         faults: Vec::new(),
         prompts: Vec::new(),
         decision: None,
@@ -274,8 +279,8 @@ pub(super) fn asked(turn: usize, request: &TurnRequest<'_>) -> Turn {
     }
 }
 
-/// The definitions that the state at hand narrowed.
-fn narrowed(tools: &[ToolSpec]) -> Vec<serde_json::Value> {
+/// The definitions whose arguments are held to what is there.
+fn constrained(tools: &[ToolSpec]) -> Vec<serde_json::Value> {
     let definitions = tools.iter().map(ToolSpec::to_record);
     definitions.filter(|definition| definition.to_string().contains(CHOICES)).collect()
 }

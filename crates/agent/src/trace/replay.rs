@@ -123,12 +123,18 @@ impl<'a> Replay<'a> {
                 !refused.answer_to(&request.name, &request.arguments).is_some_and(|tool| tool.is_refused())
             })),
             budget: RunBudget { tokens: header.budget_tokens, time: None },
-            narrow: header.narrow,
+            constrain_arguments: header.constrain_arguments,
+            hints: header.hints.parse()?,
             quotes: true,
         };
         let name = header.model.name.clone();
-        let engine: Arc<dyn Engine> =
-            Arc::new(Replayed { name, engine: self.engine, reruns_tools, watch: watch.clone() });
+        let engine: Arc<dyn Engine> = Arc::new(Replayed {
+            name,
+            facts: header.engine.clone(),
+            engine: self.engine,
+            reruns_tools,
+            watch: watch.clone(),
+        });
         let agent = Agent::new(engine, registry, options);
         let mut transcript: Transcript = header.messages.iter().cloned().collect();
         let ended = agent.run(&mut transcript, &watch.cancel, &mut |event: Event| watch.see(&event));
@@ -146,6 +152,8 @@ impl<'a> Replay<'a> {
 /// An engine whose turns are held against the record.
 struct Replayed {
     name: String,
+    /// What the recorded engine was.
+    facts: Facts,
     /// Who makes the turns; the record where nobody does.
     engine: Option<Arc<dyn Engine>>,
     /// Whether its tools are real ones, which know themselves what is there.
@@ -158,7 +166,7 @@ impl Replayed {
     fn offered(&self, expected: &Turn, now: &[ToolSpec]) -> Result<Vec<ToolSpec>, Error> {
         let mut tools = now.to_vec();
         if !self.reruns_tools {
-            for definition in &expected.narrowed {
+            for definition in &expected.constrained {
                 let then = ToolSpec::from_any(definition)?;
                 tools.iter_mut().filter(|tool| tool.name == then.name).for_each(|tool| *tool = then.clone());
             }
@@ -173,7 +181,7 @@ impl Engine for Replayed {
     }
 
     fn facts(&self) -> Facts {
-        self.engine.as_ref().map(|engine| engine.facts()).unwrap_or_default()
+        self.facts.clone()
     }
 
     fn turn(
@@ -192,8 +200,14 @@ impl Engine for Replayed {
             let then = Answering(&expected.faults);
             let check = if self.reruns_tools { request.check } else { Some(&then as &dyn CallCheck) };
             // The tools of a record do not tell what the user named.
-            let fits = &expected.fits;
-            let request = TurnRequest { tools: &tools, check, fits, ..request.clone() };
+            let request = TurnRequest {
+                tools: &tools,
+                check,
+                prior: &expected.prior,
+                relevance: expected.relevance,
+                pending: expected.pending,
+                ..request.clone()
+            };
             let (result, got) = noted(engine.as_ref(), 0, &request, cancel, events);
             if !self.watch.compare(&expected, &got, &|tokens: &[TokenId]| engine.text_of(tokens)) {
                 // What the engine says of a failure tells more than that it differs.
@@ -246,7 +260,11 @@ impl Tool for RecordedTool {
 
     fn call(&self, args: &Args) -> ToolResult {
         match self.watch.answer_to(self.spec.name.as_str(), args.as_map()) {
-            Some(tool) => ToolResult::new(tool.status, tool.content),
+            Some(tool) => {
+                let mut result = ToolResult::new(tool.status, tool.content);
+                (result.data, result.notes) = (tool.found, tool.notes);
+                result
+            }
             None => ToolResult::failed("the record has no such call"),
         }
     }

@@ -38,7 +38,7 @@ const SHOWN: usize = 300;
 pub struct Difference {
     /// The turn, counted from 1.
     pub turn: usize,
-    /// What differs: `conversation`, `choice`, `settled`, `prompt`, `decision`, `grammar`, `token`, `source`, `turn`,
+    /// What differs: `conversation`, `choice`, `completed`, `prompt`, `decision`, `grammar`, `token`, `source`, `turn`,
     /// `tool`, `end`.
     pub what: &'static str,
     /// The index of the token in its prompt or text, where tokens differ.
@@ -127,8 +127,8 @@ impl Watch {
             let shown =
                 |turn: &Turn| format!("{}{}", turn.choice, if turn.closing { ", the last" } else { "" });
             state.differs("choice", shown(&turn), shown(asked));
-        } else if turn.settled != asked.settled {
-            state.differs("settled", json(&turn.settled), json(&asked.settled));
+        } else if turn.completed != asked.completed {
+            state.differs("completed", json(&turn.completed), json(&asked.completed));
         } else {
             return Some(turn);
         }

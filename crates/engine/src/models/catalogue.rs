@@ -121,7 +121,8 @@ pub struct Defaults {
     /// How much of the model's bias towards some tools is taken off, 0 (none) to 1.
     pub tool_bias: Option<f64>,
     /// How much it counts, in logarithms of probability, that a tool takes what the user named, or does not.
-    pub fit_weight: Option<f64>,
+    #[serde(alias = "fit_weight")]
+    pub prior_weight: Option<f64>,
     /// Calls in one turn at most.
     pub parallel: Option<u32>,
     /// Tokens of context to allocate.
@@ -165,7 +166,8 @@ pub struct CallThresholds {
     /// After a call that failed or was denied.
     pub after_failure: Option<f64>,
     /// After a call that did not fail, while the request names what no call has taken up.
-    pub while_open: Option<f64>,
+    #[serde(alias = "while_open")]
+    pub while_pending: Option<f64>,
     /// Behind a call of a turn that may hold several.
     pub further: Option<f64>,
     /// For calls of tools that change something: the probability that the request asks for a change, more than 0.
@@ -343,7 +345,7 @@ impl Entry {
             after_success,
             after_change,
             after_failure,
-            while_open,
+            while_pending,
             further,
             changing,
         } = &self.defaults.thresholds;
@@ -355,7 +357,7 @@ impl Entry {
             after_success,
             after_change,
             after_failure,
-            while_open,
+            while_pending,
             further,
             changing,
         ];

@@ -41,7 +41,7 @@ impl Options {
         };
         options.untrained = entry.untrained_tokens.clone();
         options.tool_bias = defaults.tool_bias.unwrap_or(options.tool_bias);
-        options.fit_weight = defaults.fit_weight.unwrap_or(options.fit_weight);
+        options.prior_weight = defaults.prior_weight.unwrap_or(options.prior_weight);
         let parallel = defaults.parallel.and_then(|n| NonZeroUsize::new(n as usize));
         options.parallel = parallel.unwrap_or(options.parallel);
         let (own, usual) = (&defaults.thresholds, options.thresholds);
@@ -53,7 +53,7 @@ impl Options {
             after_success: own.after_success.unwrap_or(usual.after_success),
             after_change: own.after_change.unwrap_or(usual.after_change),
             after_failure: own.after_failure.unwrap_or(usual.after_failure),
-            while_open: own.while_open.unwrap_or(usual.while_open),
+            while_pending: own.while_pending.unwrap_or(usual.while_pending),
             further: own.further.unwrap_or(usual.further),
             changing: own.changing.unwrap_or(usual.changing),
         };

@@ -4,4 +4,3 @@
 pub(crate) mod entry;
 pub(crate) mod options;
 pub(crate) mod policy;
-pub(crate) mod related;

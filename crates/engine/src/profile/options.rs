@@ -40,9 +40,9 @@ pub struct Options {
     /// How much of a model's bias towards some tools is taken off when it chooses one: the share of the logarithm of
     /// the probability that each has with a request that says nothing. Default 0: none. Applies to a turn's first call.
     pub tool_bias: f64,
-    /// How much it counts for a tool, in logarithms of probability, that it takes what the user named
-    /// ([`TurnRequest::fits`](crate::TurnRequest::fits)), and against it that it does not. Default 0. Applies to a turn's first call.
-    pub fit_weight: f64,
+    /// How much the caller's prior of a tool counts ([`TurnRequest::prior`](crate::TurnRequest::prior)), in logarithms of probability.
+    /// Default 0. Applies to a turn's first call.
+    pub prior_weight: f64,
     /// Added tokens of the model's vocabulary that it was not trained with: their names are read and written in tokens of
     /// ordinary text. Default none. It counts where a model is loaded, and at a llama-server.
     pub untrained: Untrained,
@@ -101,7 +101,6 @@ pub struct Options {
 ///
 /// // A call gave back "rain in Oslo", and the model says nothing of it.
 /// assert_eq!(answer(AnswerView::Compact)?, "You find it above.");
-/// assert_eq!(answer(AnswerView::Quoted)?, "You find it above.\n\nQuoted from get_weather:\n> rain in Oslo");
 /// assert_eq!(answer(AnswerView::Results)?, "Quoted from get_weather:\n> rain in Oslo");
 /// # Ok::<(), toolgate_engine::Error>(())
 /// ```
@@ -110,8 +109,8 @@ pub enum AnswerView {
     /// The question and the results, without tool definitions: small models then answer instead of calling on.
     #[default]
     Compact,
-    /// The same, and where the answer says nothing of what the last calls gave back, or hardly why they failed, that follows
-    /// it as a quotation, if the turn [may quote](crate::TurnRequest::quotes): for models that often repeat the question instead.
+    /// The same, for models that often repeat the question instead: whoever shows the answer may add a quotation
+    /// ([`Facts::quoted`](crate::Facts::quoted)), as an agent does where the answer says nothing of the results.
     Quoted,
     /// The whole conversation, as the call turns see it.
     Full,
@@ -140,7 +139,7 @@ impl Default for Options {
             system: SystemPrompt::default(),
             primer: Primer::None,
             tool_bias: 0.0,
-            fit_weight: 0.0,
+            prior_weight: 0.0,
             untrained: Untrained::default(),
             parameters: Parameters::All,
             answer_view: AnswerView::Compact,

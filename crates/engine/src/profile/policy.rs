@@ -6,22 +6,18 @@
 
 use toolgate_chat::{Message, ToolChoice, ToolReply};
 
-use crate::TurnRequest;
-use crate::profile::related::{Relation, relation};
+use crate::{Relevance, TurnRequest};
 
 /// Probabilities of a call from which on a turn is a call; 0 always calls, anything over 1 never does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     /// Before any call.
     pub first: f64,
-    /// Before any call, where the request has words of the tools' descriptions and none of their names, no tool
-    /// [looks things up](toolgate_chat::ToolSpec::lookup), and this is higher than [`first`](Self::first).
+    /// Before any call, for a request that is [`Relevance::Described`], if this is higher than [`first`](Self::first).
     pub described: f64,
-    /// Before any call, where a tool looks things up, the request speaks of something in particular ("the museum ticket") without
-    /// a word of the tools, and this is higher than [`first`](Self::first).
+    /// Before any call, for a request that is [`Relevance::Particular`], if this is higher than [`first`](Self::first).
     pub particular: f64,
-    /// Before any call, where the request has no word of the tools offered and names nothing that they take, as far as that
-    /// can be told, and this is higher than [`first`](Self::first).
+    /// Before any call, for a request that is [`Relevance::None`], if this is higher than [`first`](Self::first).
     pub unrelated: f64,
     /// After a call that looked at something.
     pub after_success: f64,
@@ -32,7 +28,7 @@ pub struct Thresholds {
     pub after_failure: f64,
     /// After a call that did not fail, where the request names what no call has taken up ([`TurnRequest::open`]), or one that may
     /// be made in another way ([`TurnRequest::retry`]), and this is lower than the threshold above.
-    pub while_open: f64,
+    pub while_pending: f64,
     /// Behind a call, in a turn that may hold several: a small model begins a new line there whether it calls on or not.
     pub further: f64,
     /// For calls of tools that [change something](toolgate_chat::Effect::Changes): the probability that the request asks for a
@@ -56,7 +52,7 @@ impl Default for Thresholds {
             after_success: 0.2,
             after_change: 0.2,
             after_failure: 0.2,
-            while_open: 0.2,
+            while_pending: 0.2,
             further: 0.2,
             changing: 0.5,
         }
@@ -89,7 +85,7 @@ impl Thresholds {
             after_success: moved(self.after_success),
             after_change: moved(self.after_change),
             after_failure: moved(self.after_failure),
-            while_open: moved(self.while_open),
+            while_pending: moved(self.while_pending),
             further: moved(self.further),
             // It is not about call or answer.
             changing: self.changing,
@@ -111,7 +107,7 @@ impl Thresholds {
             after_success: self.after_success.min(EVEN),
             after_change: self.after_change.min(EVEN),
             after_failure: self.after_failure.min(EVEN),
-            while_open: self.while_open.min(EVEN),
+            while_pending: self.while_pending.min(EVEN),
             further: self.further.min(EVEN),
             changing: self.changing,
         }
@@ -122,7 +118,7 @@ impl Thresholds {
     #[doc(hidden)]
     pub fn is_sure_of_call(&self, request: &TurnRequest<'_>) -> bool {
         request.choice == ToolChoice::Auto
-            && request.open
+            && request.pending
             && matches!(request.transcript.last(), Some(Message::Tool(replies)) if !has_failed(replies))
             && self.of(request) <= AS_GOOD_AS_CERTAIN
     }
@@ -155,16 +151,16 @@ impl Thresholds {
             _ => false,
         }) {
             Some(Message::Tool(replies)) if has_failed(replies) && request.retry => {
-                self.after_failure.min(self.while_open)
+                self.after_failure.min(self.while_pending)
             }
             Some(Message::Tool(replies)) if has_failed(replies) => self.after_failure,
-            Some(Message::Tool(_)) if request.open => after.min(self.while_open),
+            Some(Message::Tool(_)) if request.pending => after.min(self.while_pending),
             Some(Message::Tool(_)) => after,
-            _ => match relation(request) {
-                Relation::Named => self.first,
-                Relation::Described => self.first.max(self.described),
-                Relation::Particular => self.first.max(self.particular),
-                Relation::None => self.first.max(self.unrelated),
+            _ => match request.relevance {
+                Relevance::Named => self.first,
+                Relevance::Described => self.first.max(self.described),
+                Relevance::Particular => self.first.max(self.particular),
+                Relevance::None => self.first.max(self.unrelated),
             },
         }
     }

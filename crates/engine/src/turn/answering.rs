@@ -14,9 +14,9 @@ use crate::constraint::automata::Side;
 use crate::turn::local::State;
 use crate::turn::making::Making;
 use crate::turn::place;
-use crate::turn::refusal::RefusalWatch;
 use crate::turn::retry::{failed, is_ended};
 use crate::turn::shown::Shown;
+use crate::turn::watch::WatchedAnswer;
 use crate::{AnswerCheck, AnswerForm, Constraint, TokenLikelihood, TurnEvent};
 use crate::{Error, Kind};
 
@@ -28,10 +28,8 @@ impl<B: Backend + Send> Making<'_, B> {
         side: &Side,
         question: &str,
     ) -> Result<Decoded, Error> {
-        let shown = || match question {
-            "" => Shown::Answer(RefusalWatch::never()),
-            _ => Shown::Answer(RefusalWatch::echo_of(question)),
-        };
+        let watch = self.request.repetitions.filter(|_| !question.is_empty());
+        let shown = || Shown::Answer(WatchedAnswer::new(watch, question));
         match self.request.answer_check {
             Some(check) => self.checked(state, side, check),
             None => self.decode(state, Some(side), &mut self.sampler()?, shown()),

@@ -8,13 +8,14 @@
 //!
 //! For the packages of this workspace alone: no part of the API.
 
+use toolgate_chat::names;
+use toolgate_chat::notes::without_notes;
 use toolgate_chat::{Effect, Message, ToolChoice, ToolName, ToolReply, ToolSpec, Transcript};
 
 use crate::TurnRequest;
 use crate::model::recent::Recent;
 use crate::profile::policy::EVEN;
 use crate::profile::policy::Thresholds;
-use toolgate_words::{verbs, without_notes};
 
 /// Calls of a run that were to change something and failed, after which no other is invited.
 const MOST_FAILURES: usize = 3;
@@ -110,7 +111,7 @@ pub(crate) fn is_offered(choice: &ToolChoice, tool: &ToolSpec) -> bool {
 /// What a call of a tool does: as its definition says or, where the tool is not offered, as far as its name tells.
 pub fn effect_of(tools: &[ToolSpec], name: &str) -> Effect {
     let offered = tools.iter().find(|tool| tool.name.as_str() == name);
-    offered.map_or_else(|| verbs::effect(name), |tool| tool.effect)
+    offered.map_or_else(|| names::effect(name), |tool| tool.effect)
 }
 
 /// Whether it has to be known if the request asks for a change: there is a tool that would make one, and a call is likely or may
@@ -131,7 +132,7 @@ pub(crate) fn is_invited(request: &TurnRequest<'_>) -> bool {
         return !calls.is_empty();
     };
     if before.last().is_some_and(|(_, reply)| worked(reply)) {
-        return request.open;
+        return request.pending;
     }
     let failed = before.iter().filter(|(call, reply)| changes(&call.name) && !worked(reply)).count();
     failed < MOST_FAILURES && since.iter().any(|(_, reply)| worked(reply))
@@ -139,7 +140,7 @@ pub(crate) fn is_invited(request: &TurnRequest<'_>) -> bool {
 
 /// The threshold of a turn without what keeps a run going.
 pub(crate) fn unled(thresholds: &Thresholds, request: &TurnRequest<'_>) -> f64 {
-    thresholds.of(&TurnRequest { open: false, retry: false, ..request.clone() })
+    thresholds.of(&TurnRequest { pending: false, retry: false, ..request.clone() })
 }
 
 /// The probability that a request asks for a change, by the list that ends with it: it is the same for all turns of a run.
@@ -253,9 +254,9 @@ mod tests {
     #[test]
     fn a_change_is_invited_until_one_was_made_or_failed() {
         let (tools, sampling) = (tools(), Sampling::default());
-        let invited = |calls: &[(&str, bool)], open| {
+        let invited = |calls: &[(&str, bool)], pending| {
             let transcript = after(calls);
-            is_invited(&TurnRequest { open, ..TurnRequest::new(&transcript, &tools, &sampling) })
+            is_invited(&TurnRequest { pending, ..TurnRequest::new(&transcript, &tools, &sampling) })
         };
         assert!(invited(&[("read", false)], false) && invited(&[("read", true), ("run", true)], false));
         assert!(!invited(&[("write", true)], false), "it may have been refused");

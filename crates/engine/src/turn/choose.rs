@@ -187,11 +187,11 @@ pub(crate) fn held_to(
 
 /// Whether a model with these options is not left to itself in its choice among these tools.
 pub fn is_weighed(options: &Options, offered: &[ToolSpec]) -> bool {
-    (options.tool_bias > 0.0 || options.fit_weight > 0.0) && (2..=MOST_TOOLS).contains(&offered.len())
+    (options.tool_bias > 0.0 || options.prior_weight > 0.0) && (2..=MOST_TOOLS).contains(&offered.len())
 }
 
-/// The tool of most weight that may be called, less the bias towards it. What its fit weighs counts for a tool that looks; of those
-/// that change something the model's own first choice stands beside these, and its fit can only speak against it.
+/// The tool of most weight that may be called, less the bias towards it. The prior counts for a tool that looks. Of those that
+/// change something the model's own first choice stands beside these, and the prior can only speak against it.
 pub fn best(
     options: &Options,
     request: &TurnRequest<'_>,
@@ -201,14 +201,14 @@ pub fn best(
     may: May,
 ) -> Option<ToolName> {
     let unbiased = weights.iter().zip(bias).map(|(weight, bias)| weight - options.tool_bias * bias);
-    let fits = request.fits.iter().chain(std::iter::repeat(&0.0));
-    let weighed = offered.iter().zip(unbiased).zip(fits);
+    let prior = request.prior.iter().chain(std::iter::repeat(&0.0));
+    let weighed = offered.iter().zip(unbiased).zip(prior);
     let (look, change): (Vec<_>, Vec<_>) = weighed
         .filter(|((tool, _), _)| is_offered(&request.choice, tool) && may.call(tool))
         .partition(|((tool, _), _)| tool.effect == Effect::Reads);
     let own = change.into_iter().max_by(|((_, a), _), ((_, b), _)| a.total_cmp(b));
-    let own = own.map(|((tool, own), fit)| (tool, own + options.fit_weight * fit.min(0.0)));
-    let look = look.into_iter().map(|((tool, own), fit)| (tool, own + options.fit_weight * fit));
+    let own = own.map(|((tool, own), prior)| (tool, own + options.prior_weight * prior.min(0.0)));
+    let look = look.into_iter().map(|((tool, own), prior)| (tool, own + options.prior_weight * prior));
     let best = look.chain(own).max_by(|(_, a), (_, b)| a.total_cmp(b));
     best.map(|(tool, _)| tool.name.clone())
 }
@@ -339,6 +339,28 @@ mod tests {
     use toolgate_infer::{Cancel, Vocabulary};
 
     use super::*;
+
+    #[test]
+    fn no_hint_raises_a_tool_that_changes_something() {
+        let tool =
+            |name: &str, effect| ToolSpec::new(name, "", serde_json::json!({})).unwrap().with_effect(effect);
+        let (transcript, sampling) = (Transcript::new(), crate::Sampling::default());
+        let chosen = |effect, prior: [f64; 2]| {
+            let tools = [tool("read", Effect::Reads), tool("other", effect)];
+            let request = TurnRequest { prior: &prior, ..TurnRequest::new(&transcript, &tools, &sampling) };
+            let options = Options { prior_weight: 100.0, ..Options::default() };
+            let best = best(&options, &request, &tools, &[-0.1, -2.0], &[0.0, 0.0], May::ALL);
+            best.unwrap().to_string()
+        };
+        assert_eq!(chosen(Effect::Changes, [0.0, 1.0]), "read", "the model's own first choice stays");
+        assert_eq!(chosen(Effect::Unknown, [0.0, 1.0]), "read");
+        assert_eq!(chosen(Effect::Reads, [0.0, 1.0]), "other", "control: one that looks is raised");
+        assert_eq!(
+            chosen(Effect::Changes, [-1.0, 1.0]),
+            "other",
+            "of a look it can be told that it does not fit"
+        );
+    }
 
     #[test]
     fn openings_are_weighed_where_they_differ() {

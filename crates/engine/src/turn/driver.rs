@@ -15,9 +15,9 @@ use crate::profile::options::{AnswerView, Options};
 use crate::turn::changes::{May, unled};
 use crate::turn::choose::held_to;
 use crate::turn::invented::Known;
-use crate::turn::refusal::{ECHOED, EXCUSED, is_doubted, is_echo};
 use crate::turn::repeats::{REPEATED, REQUIRED, in_place_of, without_repeats};
-use crate::turn::results::{addition, instead};
+use crate::turn::results::instead;
+use crate::turn::watch::{Beginning, ECHOED, REFUSED, is_watched};
 use crate::{AnswerForm, Error, Turn, TurnEvent, TurnRequest};
 
 /// A model within one turn: what the steps of a turn ask of it.
@@ -90,9 +90,6 @@ pub trait WrittenText {
 
     /// The text.
     fn text(&self) -> &str;
-
-    /// Whether the model ended it where it could have gone on.
-    fn was_ended_freely(&self) -> bool;
 }
 
 /// What an answer is written after.
@@ -199,14 +196,14 @@ impl<M: ScoredModel> Driver<'_, M> {
         let wished = self.model.wishes(decided.call)?;
         let mut may = May::of(request, decided.call, own, decided.p_call, wished);
         if may.is_nothing() {
-            if self.model.has_thought() || !is_doubted(request, &thresholds, &decided) {
+            if self.model.has_thought() || !is_watched(request, &thresholds, &decided) {
                 return self.answer(answer, Some(decided)).map(Decided::whole);
             }
             if let Some(written) = self.model.answer_unless_refusal(side)? {
                 let text = written.text().to_owned();
                 return Ok(Decided::whole(self.answered(written, &text, Some(decided))));
             }
-            self.model.tell(TurnEvent::Retry(EXCUSED.to_owned()));
+            self.model.tell(TurnEvent::Retry(REFUSED.to_owned()));
             // A refusal was written in place of a call, which may be one that was asked for.
             may = May { look: true, change: self.model.wishes(true)?, ..May::NOTHING };
         }
@@ -254,21 +251,20 @@ impl<M: ScoredModel> Driver<'_, M> {
             false => "",
         };
         let mut written = self.model.answer(side, question)?;
-        if is_echo(question, written.text()) && !self.model.has_thought() {
+        if self.repeats(question, written.text()) && !self.model.has_thought() {
             self.model.tell(TurnEvent::Retry(ECHOED.to_owned()));
             // Not told the request once more, it says what came of it.
             self.model.begin_answer(View::Again(RunEnd { changed: true, ..request.end() }))?;
             written = self.model.answer(side, question)?;
         }
-        let mut text =
-            if is_echo(question, written.text()) { String::new() } else { written.text().to_owned() };
-        if written.was_ended_freely()
-            && let Some(results) = addition(view, request, &text)
-        {
-            text.push_str(&results);
-            self.model.tell(TurnEvent::Text(results));
-        }
+        let text = if self.repeats(question, written.text()) { "" } else { written.text() }.to_owned();
         Ok(self.answered(written, &text, decision))
+    }
+
+    /// Whether an answer does nothing but repeat the question (`""` for none).
+    fn repeats(&self, question: &str, answer: &str) -> bool {
+        let watch = self.request.repetitions.filter(|_| !question.is_empty());
+        watch.is_some_and(|watch| watch.beginning(question, answer, true) == Beginning::Found)
     }
 
     /// A turn that is an answer.
@@ -307,9 +303,5 @@ impl WrittenText for Decoded {
 
     fn text(&self) -> &str {
         &self.text
-    }
-
-    fn was_ended_freely(&self) -> bool {
-        self.stop == StopReason::End
     }
 }

@@ -6,7 +6,7 @@
 use serde_json::Value;
 use toolgate_chat::{Message, ToolCall, ToolSpec, Transcript};
 
-use toolgate_words::holds_word;
+use toolgate_chat::names::holds_word;
 
 /// What was said so far, in small letters: what a further call can know.
 pub(crate) struct Known(String);

@@ -13,7 +13,7 @@ use toolgate_infer::{Backend, Constraint as Limit, Free, Openings, Session, Stat
 use crate::constraint::automata::{Cache, Side};
 use crate::model::pool::Pool;
 use crate::models::Sha256Digest;
-use crate::profile::options::Options;
+use crate::profile::options::{AnswerView, Options};
 use crate::prompt::disk_cache::PromptCache;
 use crate::prompt::room::Room;
 use crate::prompt::underway::Underway;
@@ -250,6 +250,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
         Facts {
             template: Sha256Digest::of(self.dialogue.template().source().as_bytes()).to_string(),
             options: format!("{:?}", self.options),
+            quoted: self.options.answer_view == AnswerView::Quoted,
         }
     }
 

@@ -22,9 +22,9 @@ use crate::turn::driver::{ScoredModel, Thought, View, drive};
 use crate::turn::invented::Known;
 use crate::turn::local::{LocalEngine, State};
 use crate::turn::recover::recover;
-use crate::turn::refusal::RefusalWatch;
 use crate::turn::repeats::{drop_repeats, without_repeats};
 use crate::turn::shown::{Shown, ShownCalls, show};
+use crate::turn::watch::WatchedAnswer;
 use crate::{AnswerForm, Cancel, Constraint, Error, Kind, Penalties, Turn, TurnEvent, TurnRequest};
 
 /// One turn being made.
@@ -42,7 +42,7 @@ pub(crate) struct Making<'a, B> {
     pub(crate) spent: usize,
     /// What the view that is evaluated begins with.
     pub(crate) primer: Primer,
-    /// Whether nothing but settled calls was written.
+    /// Whether nothing but completed calls was written.
     looped: bool,
     /// Tokens at the end of the session that are not the prompt's, but what the call begins with.
     pub(crate) ahead: usize,
@@ -96,7 +96,8 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         let offered = if self.request.choice == ToolChoice::None { &[] } else { self.request.tools };
         self.prefill(state, &self.transcript(), offered, false)?;
-        let decoded = self.decode(state, None, &mut self.sampler()?, Shown::Answer(RefusalWatch::never()))?;
+        let decoded =
+            self.decode(state, None, &mut self.sampler()?, Shown::Answer(WatchedAnswer::unwatched()))?;
         let read = self.engine.dialogue.format().parse(&decoded.text, self.request.tools);
         let written_well = !read.calls.is_empty();
         let mut parsed = recover(read, self.request.tools);
@@ -107,7 +108,7 @@ impl<B: Backend + Send> Making<'_, B> {
             match without_repeats(parsed.calls.clone(), self.request) {
                 Some(calls) => parsed.calls = calls,
                 // Nothing can make this model call in another way: the call comes once more.
-                None if self.request.open => drop_repeats(&mut parsed.calls, &[], self.request.tools),
+                None if self.request.pending => drop_repeats(&mut parsed.calls, &[], self.request.tools),
                 None => {
                     // Or answer instead: what it wrote is the answer, and the run ends.
                     parsed = ParsedTurn { content: Some(decoded.text.clone()), ..ParsedTurn::default() };
@@ -163,7 +164,7 @@ impl<B: Backend + Send> Making<'_, B> {
         state: &mut State<B>,
         side: Option<&Side>,
         sampler: &mut Sampler,
-        mut shown: Shown,
+        mut shown: Shown<'_>,
     ) -> Result<Decoded, Error> {
         let mut constraint = self.constraint(side)?;
         let mut options = match shown {
@@ -214,8 +215,8 @@ impl<B: Backend + Send> Making<'_, B> {
     }
 
     /// How the first text of a turn of calls is shown.
-    pub(crate) fn shown_calls(&self) -> Shown {
-        let are_told = self.request.check.is_none() && self.request.settled.is_empty();
+    pub(crate) fn shown_calls(&self) -> Shown<'static> {
+        let are_told = self.request.check.is_none() && self.request.completed.is_empty();
         let stream = self.engine.dialogue.format().stream(self.request.tools, Start::Turn);
         Shown::Calls(Box::new(ShownCalls::new(stream, are_told, self.known())))
     }
@@ -397,7 +398,9 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
 
     fn answer_unless_refusal(&mut self, side: &Side) -> Result<Option<Decoded>, Error> {
         self.making.moved = true;
-        let (mut sampler, shown) = (self.making.sampler()?, Shown::Answer(RefusalWatch::default()));
+        let request = self.making.request;
+        let watched = WatchedAnswer::new(request.refusals, request.transcript.question().unwrap_or_default());
+        let (mut sampler, shown) = (self.making.sampler()?, Shown::Answer(watched));
         let decoded = self.making.decode(self.state, Some(side), &mut sampler, shown)?;
         Ok(Some(decoded).filter(|decoded| decoded.stop != StopReason::SinkStopped))
     }

@@ -3,7 +3,7 @@
 //! `driver` has the order of the steps, for every place where a model runs. `local` is the engine on this machine, and `making`
 //! carries its steps out: a prompt is evaluated (`prefill`), and the model reasons (`reason`). A call is weighed against an answer
 //! (`changes`, `choose`). Calls are written (`place`, `invented`, `repeats`, `retry`), or an answer is (`answer`, `answering`,
-//! `refusal`, `results`). `shown` tells of it meanwhile, and `recover` reads texts that nothing constrained.
+//! `watch`, `results`). `shown` tells of it meanwhile, and `recover` reads texts that nothing constrained.
 
 pub(crate) mod answer;
 pub(crate) mod answering;
@@ -17,8 +17,8 @@ pub(crate) mod place;
 pub(crate) mod prefill;
 pub(crate) mod reason;
 pub(crate) mod recover;
-pub(crate) mod refusal;
 pub(crate) mod repeats;
 pub(crate) mod results;
 pub(crate) mod retry;
 pub(crate) mod shown;
+pub(crate) mod watch;

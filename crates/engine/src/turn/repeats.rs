@@ -7,11 +7,11 @@
 //! For the packages of this workspace alone: no part of the API.
 
 use serde_json::Value;
+use toolgate_chat::names::{is_among, name_parts};
 use toolgate_chat::{Effect, ToolCall, ToolChoice, ToolName, ToolSpec};
 
 use crate::TurnRequest;
 use crate::turn::changes::{effect_of, is_offered};
-use toolgate_words::{is_among, name_parts};
 
 /// What is said of a turn that is an answer for this reason.
 pub const REPEATED: &str = "the model repeated a call whose result it already has, or would replace what it put in itself, \
@@ -21,16 +21,16 @@ pub const REPEATED: &str = "the model repeated a call whose result it already ha
 pub(crate) const REQUIRED: &str =
     "the model repeated a call whose result it already has, so it is made to call another tool";
 
-/// Where a required turn holds nothing but settled calls, the tools that it can call in their place: such as the one that an answer is
+/// Where a required turn holds nothing but completed calls, the tools that it can call in their place: such as the one that an answer is
 /// given with, where calls are all that a client takes.
 pub(crate) fn in_place_of(
     calls: &[ToolCall],
     request: &TurnRequest<'_>,
     offered: &[ToolSpec],
 ) -> Option<ToolChoice> {
-    let is_settled = |call: &ToolCall| is_made(request.settled, call, request.tools);
+    let is_completed = |call: &ToolCall| is_made(request.completed, call, request.tools);
     let is_required = matches!(request.choice, ToolChoice::Required | ToolChoice::Only(_));
-    if !is_required || calls.is_empty() || !calls.iter().all(is_settled) {
+    if !is_required || calls.is_empty() || !calls.iter().all(is_completed) {
         return None;
     }
     let is_other = |tool: &&ToolSpec| calls.iter().all(|call| call.name != tool.name.as_str());
@@ -39,11 +39,11 @@ pub(crate) fn in_place_of(
     (!others.is_empty()).then_some(ToolChoice::Only(others))
 }
 
-/// The calls of a turn without those that are settled or change a change; none where an answer takes their place. Who
+/// The calls of a turn without those that are completed or change a change; none where an answer takes their place. Who
 /// requires a call gets one, be it one that was made already.
 pub fn without_repeats(calls: Vec<ToolCall>, request: &TurnRequest<'_>) -> Option<Vec<ToolCall>> {
     let mut kept = calls.clone();
-    drop_repeats(&mut kept, request.settled, request.tools);
+    drop_repeats(&mut kept, request.completed, request.tools);
     kept.retain(|call| !changes_own(call, request));
     if !kept.is_empty() || calls.is_empty() {
         return Some(kept);
@@ -98,12 +98,12 @@ fn texts(call: &ToolCall) -> impl Iterator<Item = (&str, &str)> {
     texts.filter(|(_, text)| !text.trim().is_empty())
 }
 
-/// Leaves out calls that are settled, and those that stand in the turn already.
-pub(crate) fn drop_repeats(calls: &mut Vec<ToolCall>, settled: &[ToolCall], tools: &[ToolSpec]) {
+/// Leaves out calls that are completed, and those that stand in the turn already.
+pub(crate) fn drop_repeats(calls: &mut Vec<ToolCall>, completed: &[ToolCall], tools: &[ToolSpec]) {
     let mut kept: Vec<ToolCall> = Vec::with_capacity(calls.len());
     for call in calls.drain(..) {
         let is_again = kept.iter().any(|earlier| earlier.same_request(&call));
-        if !is_again && !is_made(settled, &call, tools) {
+        if !is_again && !is_made(completed, &call, tools) {
             kept.push(call);
         }
     }

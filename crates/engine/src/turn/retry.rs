@@ -119,9 +119,9 @@ impl<B: Backend + Send> Making<'_, B> {
     /// looks.
     fn repeated(&self, call: &ToolCall) -> Option<Fault> {
         let is_free = matches!(self.request.choice, ToolChoice::Auto | ToolChoice::Required);
-        let is_settled = || is_made(self.request.settled, call, self.request.tools);
+        let is_completed = || is_made(self.request.completed, call, self.request.tools);
         let reads = || effect_of(self.request.tools, &call.name) == Effect::Reads;
-        let repeats = is_free && (self.request.open || self.request.retry) && reads() && is_settled();
+        let repeats = is_free && (self.request.pending || self.request.retry) && reads() && is_completed();
         let (first, _) = call.arguments.iter().find(|_| repeats)?;
         let pointer = format!("/{}", place::step(first));
         Some(Fault {

@@ -8,15 +8,15 @@ use toolgate_chat::{Event, ToolCall, fallback};
 
 use crate::TurnEvent;
 use crate::turn::invented::Known;
-use crate::turn::refusal::RefusalWatch;
+use crate::turn::watch::WatchedAnswer;
 
 /// Calls that came again after which nothing new is waited for.
 const REPEATS: usize = 2;
 
 /// What is shown of a text while it is decoded.
-pub(crate) enum Shown {
-    /// All of it: it is an answer, which may have to be known not to be an excuse first.
-    Answer(RefusalWatch),
+pub(crate) enum Shown<'a> {
+    /// All of it: it is an answer, whose beginning may have to be known first.
+    Answer(WatchedAnswer<'a>),
     /// The calls in it, which are read in any case.
     Calls(Box<ShownCalls>),
     /// Nothing of it, as it may be written again.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rmcp::model::{Tool as Definition, ToolAnnotations};
 use serde_json::{Value, json};
 use toolgate_chat::ToolSpec;
+use toolgate_chat::names;
 use toolgate_grammar::{Options, compile};
 use toolgate_sandbox::output;
 use toolgate_sandbox::policy::{McpServer, Mode, Policy};
@@ -14,7 +15,6 @@ use super::tool::{Bounds, ServerTool};
 use super::{Report, Unusable, execution, schema};
 use crate::{Error, Kind};
 use toolgate_tools::{Effect, Source, Told, Tool};
-use toolgate_words::verbs;
 
 /// Bytes of a schema.
 const SCHEMA_BYTES: usize = 64 * 1024;
@@ -70,7 +70,7 @@ impl Offer {
             Some(true) => Effect::Reads,
             Some(false) => Effect::Changes,
             // What looks is believed of nobody who does not say it.
-            None => Some(verbs::effect(own)).filter(|&effect| effect == Effect::Changes).unwrap_or_default(),
+            None => Some(names::effect(own)).filter(|&effect| effect == Effect::Changes).unwrap_or_default(),
         };
         let reads = effect == Effect::Reads;
         if self.only_reads && !reads {
@@ -97,7 +97,7 @@ impl Offer {
             ToolSpec::from_mcp(&json!({"name": name, "description": description, "inputSchema": schema}))?;
         spec.lookup = match hint(|hints| hints.open_world_hint) {
             Some(open_world) => reads && !open_world,
-            None => verbs::looks_into_own(own),
+            None => names::looks_into_own(own),
         };
         // A schema that has no grammar would end every turn; so it costs this tool only.
         compile(&toolgate_chat::read_schema(&spec.closed_parameters())?, &Options::default())?;

@@ -2,60 +2,74 @@
 //! alone; of its tools it tells no more than their definitions.
 //!
 //! Why: a small model that has one result answers, be it one of two things that it was asked for. Our own loop tells its engine
-//! what is open ([`toolgate_agent::pending`]); without that no client's run would come to its second step.
+//! what is pending; without that no client's run would come to its second step.
+//!
+//! For the packages of this workspace alone: no part of the API.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
-use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
+use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript, names};
+use toolgate_engine::Relevance;
+use toolgate_engine::stages::effect_of;
+use toolgate_tools::{Offer, Role};
 
 use super::failures::{advised, share_a_text};
-use toolgate_agent::pending::{self, Pending};
-use toolgate_engine::stages::effect_of;
-use toolgate_words::verbs;
+use super::pending::{self, Pending};
+use super::situation::Memory;
+use super::{Hint, Hints};
 
-/// Where a conversation stands.
+/// Where a client's conversation stands.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Midway {
+pub struct ClientTurn {
     /// Whether the calls whose results come last changed something, as far as their names tell.
-    pub(super) changed: bool,
+    pub changed: bool,
     /// Whether the request names what no call has taken up, and the last calls took up another.
-    pub(super) open: bool,
+    pub pending: bool,
     /// Whether a call failed, for the first time in this run, and the failure tells what to do instead.
-    pub(super) retry: bool,
+    pub retry: bool,
     /// The calls that would say the same again.
-    pub(super) settled: Vec<ToolCall>,
-    /// While something is open, how each tool goes with it, as [`TurnRequest::fits`](toolgate_engine::TurnRequest::fits).
-    pub(super) fits: Vec<f64>,
+    pub completed: Vec<ToolCall>,
+    /// While something is pending, what speaks for each tool ([`TurnRequest::prior`](toolgate_engine::TurnRequest::prior)).
+    pub prior: Vec<f64>,
+    /// How the request goes with the tools.
+    pub relevance: Relevance,
 }
 
-/// Calls of a run behind which nothing counts as open: a client may not bound its runs.
+/// Calls of a run behind which nothing counts as pending: a client may not bound its runs.
 const MOST_CALLS: usize = 12;
 
-/// Settled calls that are kept, the latest.
-const MOST_SETTLED: usize = 256;
+/// Completed calls that are kept, the latest.
+const MOST_COMPLETED: usize = 256;
 
 /// Times in a row that a call of which nobody knows what it does may have the same result: it may wait for something.
 const MOST_SAME: usize = 5;
 
-impl Midway {
+impl ClientTurn {
     /// Where the conversation stands, whose client offers these tools and, if a call is `required`, takes nothing else.
-    pub(super) fn of(transcript: &Transcript, tools: &[ToolSpec], required: bool) -> Self {
+    pub fn of(transcript: &Transcript, tools: &[ToolSpec], required: bool, hints: &Hints) -> Self {
+        let stands = Self::stands(transcript, tools, required, hints);
+        let is_named = stands.prior.iter().any(|&prior| prior != 0.0);
+        let relevance = if is_named { Relevance::Named } else { hints.relevance(transcript, tools) };
+        Self { relevance, ..stands }
+    }
+
+    fn stands(transcript: &Transcript, tools: &[ToolSpec], required: bool, hints: &Hints) -> Self {
         let replies = match transcript.messages() {
             [.., Message::Tool(replies)] => replies,
             // Who says something before there was an answer goes on with the same run.
             [run @ .., Message::User(_)] if matches!(run.last(), Some(Message::Tool(_))) => {
                 let run: Transcript = run.iter().cloned().collect();
-                return Self { settled: settled(tools, &run.calls_of_run()), ..Self::default() };
+                return Self { completed: completed(tools, &run.calls_of_run()), ..Self::default() };
             }
             _ => return Self::default(),
         };
         let changed = replies.iter().any(|reply| !reply.is_error && changes(tools, &reply.name));
         let calls = transcript.calls_of_run();
-        let mut done = settled(tools, &calls);
+        let mut done = completed(tools, &calls);
         if required {
             done.extend(answered(tools, &calls));
         }
-        let nothing = Self { changed, settled: done, ..Self::default() };
+        let nothing = Self { changed, completed: done, ..Self::default() };
         if tools.is_empty() || calls.len() > MOST_CALLS {
             return nothing;
         }
@@ -67,16 +81,19 @@ impl Midway {
                 false => nothing,
             };
         }
+        if !hints.has(pending::PendingMentions.name()) {
+            return nothing;
+        }
         let has_changed = calls
             .iter()
             .any(|(call, reply)| reply.is_some_and(|reply| !reply.is_error) && changes(tools, &call.name));
-        let open = open_of(transcript, tools, has_changed);
-        // What stays open whatever is called is no reason for a further call.
-        if open.is_empty() || open == open_of(&before_last_calls(transcript), tools, has_changed) {
+        let pending = pending_of(transcript, tools, has_changed);
+        // What stays pending whatever is called is no reason for a further call.
+        if pending.is_empty() || pending == pending_of(&before_last_calls(transcript), tools, has_changed) {
             return nothing;
         }
-        let fits = tools.iter().map(|tool| open.fit(tool.name.as_str(), true).sign()).collect();
-        Self { open: true, fits, ..nothing }
+        let prior = tools.iter().map(|tool| pending.fit(tool.name.as_str(), true).sign()).collect();
+        Self { pending: true, prior, ..nothing }
     }
 }
 
@@ -93,7 +110,7 @@ fn tells_how(failure: &ToolReply, tools: &[ToolSpec]) -> bool {
 
 /// The calls of the run that have a result and would give no other one: where nothing but calls are taken, a model makes them again.
 fn answered(tools: &[ToolSpec], calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec<ToolCall> {
-    let is_done = |call: &ToolCall| verbs::looks(&call.name) || changes(tools, &call.name);
+    let is_done = |call: &ToolCall| names::looks(&call.name) || changes(tools, &call.name);
     let done =
         calls.iter().filter(|(call, reply)| is_done(call) && reply.is_some_and(|reply| !reply.is_error));
     done.map(|(call, _)| (*call).clone()).collect()
@@ -107,11 +124,12 @@ fn before_last_calls(transcript: &Transcript) -> Transcript {
     transcript.iter().take(kept).cloned().collect()
 }
 
-/// What is open of the request; of one that has changed something, paths alone.
-fn open_of(transcript: &Transcript, tools: &[ToolSpec], has_changed: bool) -> Pending {
-    let names = || tools.iter().map(|tool| tool.name.as_str());
-    let open = pending::of(transcript, names(), &BTreeSet::new());
-    if has_changed { open.after_change() } else { open }
+/// What is pending of the request; of one that has changed something, paths alone.
+fn pending_of(transcript: &Transcript, tools: &[ToolSpec], has_changed: bool) -> Pending {
+    let offer = |spec: &ToolSpec| Offer { spec: spec.clone(), choices: Vec::new(), role: Role::Other };
+    let offers: Vec<Offer> = tools.iter().map(offer).collect();
+    let pending = pending::of(transcript, &offers, &Memory::default());
+    if has_changed { pending.after_change() } else { pending }
 }
 
 /// The calls that would say the same again:
@@ -120,38 +138,38 @@ fn open_of(transcript: &Transcript, tools: &[ToolSpec], has_changed: bool) -> Pe
 /// - changes, since the same once more changes nothing, until another one was made at the same place; but for those that do more each
 ///   time;
 /// - changes that failed, until a look or another change was made, which may have been what they failed for want of.
-fn settled(tools: &[ToolSpec], calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec<ToolCall> {
-    let mut settled: VecDeque<(&ToolCall, Settled)> = VecDeque::new();
+fn completed(tools: &[ToolSpec], calls: &[(&ToolCall, Option<&ToolReply>)]) -> Vec<ToolCall> {
+    let mut completed: VecDeque<(&ToolCall, Completed)> = VecDeque::new();
     for (at, (call, reply)) in calls.iter().enumerate() {
         let Some(reply) = reply else { continue };
         let effect = effect_of(tools, &call.name);
         match effect {
-            Effect::Unknown => settled.clear(),
+            Effect::Unknown => completed.clear(),
             Effect::Changes if !reply.is_error => {
-                settled.retain(|(made, kind)| *kind == Settled::Made && !share_a_text(made, call));
+                completed.retain(|(made, kind)| *kind == Completed::Made && !share_a_text(made, call));
             }
-            Effect::Reads if !reply.is_error => settled.retain(|(_, kind)| *kind != Settled::Failed),
+            Effect::Reads if !reply.is_error => completed.retain(|(_, kind)| *kind != Completed::Failed),
             Effect::Changes | Effect::Reads => {}
         }
         let kind = match effect {
-            Effect::Changes if reply.is_error => Some(Settled::Failed),
-            Effect::Changes if !verbs::steps(&call.name) => Some(Settled::Made),
-            Effect::Reads => verbs::looks(&call.name).then_some(Settled::Seen),
+            Effect::Changes if reply.is_error => Some(Completed::Failed),
+            Effect::Changes if !names::steps(&call.name) => Some(Completed::Made),
+            Effect::Reads => names::looks(&call.name).then_some(Completed::Seen),
             Effect::Changes | Effect::Unknown => {
-                is_stuck(calls.get(..=at).unwrap_or_default()).then_some(Settled::Seen)
+                is_stuck(calls.get(..=at).unwrap_or_default()).then_some(Completed::Seen)
             }
         };
-        settled.extend(kind.map(|kind| (*call, kind)));
-        if settled.len() > MOST_SETTLED {
-            settled.pop_front();
+        completed.extend(kind.map(|kind| (*call, kind)));
+        if completed.len() > MOST_COMPLETED {
+            completed.pop_front();
         }
     }
-    settled.into_iter().map(|(call, _)| call.clone()).collect()
+    completed.into_iter().map(|(call, _)| call.clone()).collect()
 }
 
-/// Why a call is settled.
+/// Why a call need not come again.
 #[derive(Clone, Copy, PartialEq)]
-enum Settled {
+enum Completed {
     /// It said what there is.
     Seen,
     /// It changed something.
@@ -177,37 +195,40 @@ mod tests {
 
     use super::*;
 
-    fn midway(request: &str, calls: &[(&str, Value, &str)]) -> Midway {
+    fn after(request: &str, calls: &[(&str, Value, &str)]) -> ClientTurn {
         let names = ["read_file", "write_file", "get_weather", "send_message"];
         let tool = |name| ToolSpec::new(name, "", json!({"type": "object"})).unwrap();
-        let tools = names.map(|name| tool(name).with_effect(verbs::effect(name)));
+        let tools = names.map(|name| tool(name).with_effect(names::effect(name)));
         let mut transcript = Transcript::new().with(Message::User(request.to_owned()));
         for (id, (name, arguments, content)) in calls.iter().enumerate() {
             let call = ToolCall::new(*name, arguments.as_object().cloned().unwrap()).with_id(id.to_string());
             let reply = ToolReply::ok(&call, *content);
             transcript = transcript.with(Message::calls([call])).with(Message::Tool(vec![reply]));
         }
-        Midway::of(&transcript, &tools, false)
+        ClientTurn::of(&transcript, &tools, false, &Hints::auto())
     }
 
     #[test]
     fn a_run_goes_on_while_its_calls_take_up_what_was_named() {
         let weather = |city: &str| ("get_weather", json!({"city": city}), "rain");
         let both = "What's the weather in Oslo and in Rome?";
-        assert_eq!(midway(both, &[]), Midway::default(), "nothing was called");
-        let one = midway(both, &[weather("Oslo")]);
-        assert!(one.open && !one.changed);
-        assert_eq!(one.settled.len(), 1, "Oslo is not asked again");
-        assert_eq!(one.fits, [0.0, 0.0, 1.0, 0.0], "of the tools the one that the request has a word of");
-        assert!(!midway(both, &[weather("Oslo"), weather("Rome")]).open);
-        assert!(!midway(both, &[weather("Oslo"), weather("Bergen")]).open, "the last took up nothing of it");
+        assert_eq!(after(both, &[]), ClientTurn::default(), "nothing was called");
+        let one = after(both, &[weather("Oslo")]);
+        assert!(one.pending && !one.changed);
+        assert_eq!(one.completed.len(), 1, "Oslo is not asked again");
+        assert_eq!(one.prior, [0.0, 0.0, 1.0, 0.0], "of the tools the one that the request has a word of");
+        assert!(!after(both, &[weather("Oslo"), weather("Rome")]).pending);
+        assert!(
+            !after(both, &[weather("Oslo"), weather("Bergen")]).pending,
+            "the last took up nothing of it"
+        );
     }
 
     #[test]
     fn what_was_sent_in_other_words_is_not_sent_again() {
         let sent = ("send_message", json!({"to": "Ana", "text": "I come late"}), "sent");
-        let after = midway("Tell Ana that I won't be in Oslo before 9.", &[sent]);
-        assert!(after.changed && !after.open);
+        let told = after("Tell Ana that I won't be in Oslo before 9.", &[sent]);
+        assert!(told.changed && !told.pending);
     }
 
     #[test]
@@ -215,32 +236,32 @@ mod tests {
         let call = |name: &'static str, city: &str| (name, json!({"city": city}), "done");
         let request = "Weather in Oslo, then in Rome and Bergen?";
         let weather = call("get_weather", "Oslo");
-        let settled = |calls: &[(&str, Value, &str)]| midway(request, calls).settled.len();
-        assert_eq!(settled(&[weather.clone(), call("get_weather", "Rome")]), 2);
+        let completed = |calls: &[(&str, Value, &str)]| after(request, calls).completed.len();
+        assert_eq!(completed(&[weather.clone(), call("get_weather", "Rome")]), 2);
         // Nobody knows what it does; the weather may be another now.
-        assert_eq!(settled(&[weather.clone(), call("bash", "Rome")]), 0);
-        assert_eq!(settled(&[weather.clone(), call("bash", "x"), call("get_weather", "Rome")]), 1);
+        assert_eq!(completed(&[weather.clone(), call("bash", "Rome")]), 0);
+        assert_eq!(completed(&[weather.clone(), call("bash", "x"), call("get_weather", "Rome")]), 1);
         // What it waits for may come, but not for ever.
         let waits = call("bash", "x");
         let often = |times: usize| vec![waits.clone(); times];
-        assert_eq!(settled(&often(MOST_SAME - 1)), 0);
-        assert_eq!(settled(&often(MOST_SAME)), 1);
+        assert_eq!(completed(&often(MOST_SAME - 1)), 0);
+        assert_eq!(completed(&often(MOST_SAME)), 1);
         let last = ("bash", json!({"city": "x"}), "other");
-        assert_eq!(settled(&[often(MOST_SAME - 1), vec![last]].concat()), 0);
+        assert_eq!(completed(&[often(MOST_SAME - 1), vec![last]].concat()), 0);
         // It does more each time, and one that only passes on what time brings may be asked for long.
-        assert_eq!(settled(&[call("skip_song", "x")]), 0);
-        assert_eq!(settled(&vec![call("get_job_status", "x"); MOST_SAME]), 0);
+        assert_eq!(completed(&[call("skip_song", "x")]), 0);
+        assert_eq!(completed(&vec![call("get_job_status", "x"); MOST_SAME]), 0);
         // A change was made, and may have made another of the weather.
-        assert_eq!(settled(&[weather, call("write_file", "x")]), 1);
+        assert_eq!(completed(&[weather, call("write_file", "x")]), 1);
     }
 
     #[test]
     fn a_change_is_made_once_and_one_that_failed_until_something_else_went_well() {
         let tools = ["Read", "Edit"].map(|name| {
             let tool = ToolSpec::new(name, "", json!({"type": "object"})).unwrap();
-            tool.with_effect(verbs::effect(name))
+            tool.with_effect(names::effect(name))
         });
-        let settled = |calls: &[(&str, &str, bool)]| {
+        let completed = |calls: &[(&str, &str, bool)]| {
             let mut transcript = Transcript::new().with(Message::User("Put 9 for 8 in a.txt, b.txt".into()));
             for (name, path, is_error) in calls {
                 let arguments = json!({"path": path}).as_object().cloned().unwrap();
@@ -248,17 +269,24 @@ mod tests {
                 let reply = ToolReply { is_error: *is_error, ..ToolReply::ok(&call, "told") };
                 transcript = transcript.with(Message::calls([call])).with(Message::Tool(vec![reply]));
             }
-            let settled = Midway::of(&transcript, &tools, false).settled;
-            settled.iter().map(|call| format!("{} {}", call.name, call.arguments["path"])).collect::<Vec<_>>()
+            let completed = ClientTurn::of(&transcript, &tools, false, &Hints::auto()).completed;
+            completed
+                .iter()
+                .map(|call| format!("{} {}", call.name, call.arguments["path"]))
+                .collect::<Vec<_>>()
         };
         let (edited, failed) = (("Edit", "a.txt", false), ("Edit", "b.txt", true));
-        assert_eq!(settled(&[edited]), ["Edit \"a.txt\""]);
-        assert_eq!(settled(&[edited, failed]), ["Edit \"a.txt\"", "Edit \"b.txt\""]);
-        assert_eq!(settled(&[failed, ("Read", "b.txt", false)]), ["Read \"b.txt\""], "it was read first");
-        assert_eq!(settled(&[failed, ("Read", "b.txt", true)]).len(), 2, "a look that failed gave nothing");
-        assert_eq!(settled(&[failed, edited]), ["Edit \"a.txt\""], "it may have been in the way");
+        assert_eq!(completed(&[edited]), ["Edit \"a.txt\""]);
+        assert_eq!(completed(&[edited, failed]), ["Edit \"a.txt\"", "Edit \"b.txt\""]);
+        assert_eq!(completed(&[failed, ("Read", "b.txt", false)]), ["Read \"b.txt\""], "it was read first");
+        assert_eq!(completed(&[failed, ("Read", "b.txt", true)]).len(), 2, "a look that failed gave nothing");
+        assert_eq!(completed(&[failed, edited]), ["Edit \"a.txt\""], "it may have been in the way");
         let other = ("Edit", "c.txt", false);
-        assert_eq!(settled(&[edited, other]), ["Edit \"a.txt\"", "Edit \"c.txt\""], "they do not alternate");
+        assert_eq!(
+            completed(&[edited, other]),
+            ["Edit \"a.txt\"", "Edit \"c.txt\""],
+            "they do not alternate"
+        );
     }
 
     #[test]
@@ -267,8 +295,8 @@ mod tests {
         let request = format!("Weather in {}?", cities.join(", "));
         let calls: Vec<_> =
             cities.iter().map(|city| ("get_weather", json!({"city": city}), "rain")).collect();
-        assert!(midway(&request, &calls[..MOST_CALLS]).open);
-        assert!(!midway(&request, &calls[..=MOST_CALLS]).open);
+        assert!(after(&request, &calls[..MOST_CALLS]).pending);
+        assert!(!after(&request, &calls[..=MOST_CALLS]).pending);
     }
 
     #[test]
@@ -276,9 +304,9 @@ mod tests {
         let add = ("add_item", json!({"name": "milk"}), "added");
         let list = ("list_items", json!({}), "milk");
         let request = "Put milk on the list for shop.example and tell Bob";
-        let one = midway(request, std::slice::from_ref(&add));
-        let two = midway(request, &[add, list]);
-        assert!(!one.open && !two.open, "{one:?} {two:?}");
+        let one = after(request, std::slice::from_ref(&add));
+        let two = after(request, &[add, list]);
+        assert!(!one.pending && !two.pending, "{one:?} {two:?}");
     }
 
     #[test]
@@ -292,7 +320,7 @@ mod tests {
                 let reply = ToolReply::error(&call, *failure);
                 transcript = transcript.with(Message::calls([call])).with(Message::Tool(vec![reply]));
             }
-            Midway::of(&transcript, &tools, false)
+            ClientTurn::of(&transcript, &tools, false, &Hints::auto())
         };
         let run = |failures: &[&str]| called("read_file", failures);
         let told = "this is a directory; use list_directory";

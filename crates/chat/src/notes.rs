@@ -1,4 +1,6 @@
 //! What a program says to the model in the user's place: elements such as `<system-reminder>`, which agents put into messages.
+//!
+//! For the packages of this workspace alone: no part of the API.
 
 /// A text without the notes in it. What only begins like one stays.
 pub fn without_notes(text: &str) -> String {

@@ -3,51 +3,74 @@
 //! A small model that has one result answers, be it one of two files it was asked for. Its own probability of a further
 //! call tells nothing then, while the request itself does: a path, a number, a name, or a tool's own word in it that
 //! stands neither in a call nor in a result.
-//!
-//! For the packages of this workspace alone: no part of the API.
 
 use std::collections::BTreeSet;
 
+use toolgate_chat::names::{holds_word, name_parts};
 use toolgate_chat::{ToolCall, ToolReply, Transcript};
+use toolgate_tools::{Finding, Offer, Role};
 
-use toolgate_tools::{Fit, is_no_name};
-use toolgate_words::results::is_no_match;
-use toolgate_words::{holds_word, name_parts, plain, specific, stem};
+use super::said::is_no_name;
+use super::situation::Memory;
+use super::words::{plain, specific, stem};
+use super::{Advice, Fit, Hint, Situation};
 
-/// What of the last request is open.
+pub(super) struct PendingMentions;
+
+impl Hint for PendingMentions {
+    fn name(&self) -> &'static str {
+        "pending"
+    }
+
+    fn reason(&self) -> &'static str {
+        "asked about two files, a small model answers after the first"
+    }
+
+    fn advise(&self, at: &Situation<'_>, advice: &mut Advice) {
+        let memory = at.memory;
+        let pending = of(at.transcript, at.offers, memory);
+        let mut pending = if memory.changed { pending.after_change() } else { pending };
+        pending.named.extend(advice.lead.clone());
+        // What stays pending whatever is called is no reason for a further call.
+        advice.is_pending = !pending.is_empty() && pending != memory.pending;
+        advice.pending = pending;
+    }
+}
+
+/// What of the last request is pending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pending {
+pub(crate) struct Pending {
     /// Paths, identifiers, numbers and names that neither a call nor a result holds.
-    pub named: BTreeSet<String>,
+    pub(super) named: BTreeSet<String>,
     /// Words of it, without their endings, that are part of the name of a tool not called yet, and of none that was.
-    pub of_tools: BTreeSet<String>,
+    pub(super) of_tools: BTreeSet<String>,
     /// Words of it that are part of the name of any tool.
     asked: BTreeSet<String>,
     /// Whether the last call is the first search that found nothing.
-    pub unfound: bool,
+    unfound: bool,
 }
 
 impl Pending {
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.named.is_empty() && self.of_tools.is_empty() && !self.unfound
     }
 
     /// What is left of it after a change: no result of one says what was changed, so only paths count.
-    pub fn after_change(self) -> Self {
+    pub(super) fn after_change(self) -> Self {
         let is_path = |word: &String| word.contains(char::is_alphabetic) && word.contains(['/', '.']);
         let named = self.named.into_iter().filter(is_path).collect();
         Self { named, of_tools: BTreeSet::new(), unfound: false, ..self }
     }
 
     /// Whether the request asks for the tool of that name by a word that is open; where none is, by any of its words.
-    pub fn asks_for(&self, tool: &str) -> bool {
+    pub(super) fn asks_for(&self, tool: &str) -> bool {
         let words = if self.of_tools.is_empty() { &self.asked } else { &self.of_tools };
         parts(tool).any(|part| words.contains(&part))
     }
 
     /// How a tool of which nothing else is known goes with it; once calls were `made`, one that it does not ask for steps back
     /// where it asks for others.
-    pub fn fit(&self, tool: &str, made: bool) -> Fit {
+    pub(super) fn fit(&self, tool: &str, made: bool) -> Fit {
         if self.asks_for(tool) {
             Fit::Suits
         } else if made && !self.of_tools.is_empty() {
@@ -58,13 +81,8 @@ impl Pending {
     }
 }
 
-/// What is open of the last request of a transcript, where the tools of these names are offered and the request names
-/// these directories.
-pub fn of<'a>(
-    transcript: &Transcript,
-    tools: impl Iterator<Item = &'a str>,
-    directories: &BTreeSet<String>,
-) -> Pending {
+/// What is pending of the last request of a transcript, where these tools are offered.
+pub(super) fn of(transcript: &Transcript, offers: &[Offer], memory: &Memory) -> Pending {
     let Some(request) = transcript.question() else { return Pending::default() };
     let calls = transcript.calls_of_run();
     let mut said = String::new();
@@ -83,7 +101,10 @@ pub fn of<'a>(
         }
     }
     // Who thinks about a sum has its numbers in mind, written down or not.
-    let is_thought = calls.iter().any(|(call, _)| call.name == THINKS);
+    let role = |call: &ToolCall| {
+        offers.iter().find(|offer| offer.spec.name.as_str() == call.name).map(|offer| &offer.role)
+    };
+    let is_thought = calls.iter().any(|(call, _)| matches!(role(call), Some(Role::Thinks)));
     let is_number = |item: &str| item.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ','));
     let is_taken = |item: &str| {
         let is_held = [&said, &found].iter().any(|text| holds_word(text, &item.to_lowercase()));
@@ -102,25 +123,26 @@ pub fn of<'a>(
                 .iter()
                 .filter_map(|(name, value)| Some((name, value.as_str()?.to_lowercase())));
             let is_it = |(name, text): (&String, String)| {
-                plain(&text) == directory || (name == COMMAND && holds_word(&text, &directory))
+                let is_command = matches!(role(call), Some(Role::Commands(command)) if command == name);
+                plain(&text) == directory || (is_command && holds_word(&text, &directory))
             };
             texts.into_iter().any(is_it)
         };
         calls.iter().any(|(call, _)| is_given(call)) || found.match_indices(&*directory).any(below)
     };
-    let unseen = directories.iter().map(String::as_str).filter(|directory| !is_seen(directory));
+    let unseen = memory.directories.iter().map(String::as_str).filter(|directory| !is_seen(directory));
     let specific = specific(request).take(MOST).filter(|item| !is_taken(item)).chain(unseen);
     let done: BTreeSet<String> = calls.iter().flat_map(|(call, _)| parts(&call.name)).collect();
-    let asked = words_of_tools(request, tools);
+    let asked = words_of_tools(request, offers.iter().map(|offer| offer.spec.name.as_str()));
     let of_tools = asked.difference(&done).cloned().collect();
     let named = specific.map(str::to_owned).collect();
-    Pending { named, of_tools, asked, unfound: unfound(&calls) }
+    Pending { named, of_tools, asked, unfound: unfound(&calls, memory) }
 }
 
 /// Whether the last call is the first search that found nothing: what was looked for may be there in other words. After a
 /// second one it more likely is not.
-fn unfound(calls: &[(&ToolCall, Option<&ToolReply>)]) -> bool {
-    let is_empty = |reply: &ToolReply| !reply.is_error && is_no_match(&reply.content);
+fn unfound(calls: &[(&ToolCall, Option<&ToolReply>)], memory: &Memory) -> bool {
+    let is_empty = |reply: &ToolReply| !reply.is_error && *memory.finding(reply) == Finding::NoMatch;
     let mut replies = calls.iter().rev().map(|(_, reply)| reply.is_some_and(is_empty));
     replies.next() == Some(true) && !replies.any(|found_nothing| found_nothing)
 }
@@ -140,12 +162,6 @@ fn parts(name: &str) -> impl Iterator<Item = String> + '_ {
     name_parts(name).map(|part| stem(&part).to_owned())
 }
 
-/// The tool that does nothing but let the model think.
-const THINKS: &str = "think";
-
-/// The argument that holds paths among other words.
-const COMMAND: &str = "command";
-
 /// Words of a request that are looked for, the first ones: a request may come with a long text behind it.
 const MOST: usize = 200;
 
@@ -157,92 +173,101 @@ const COMMON: [&str; 12] =
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-    use toolgate_chat::Message;
+    use serde_json::{Value, json};
+    use toolgate_tools::ToolResult;
 
+    use super::super::scene::{Scene, hits};
     use super::*;
 
     const TOOLS: [&str; 4] = ["read_file", "write_file", "get_weather", "get_time"];
 
-    fn transcript(request: &str, calls: &[(&str, serde_json::Value, &str)]) -> Transcript {
-        let mut transcript = Transcript::new().with(Message::User(request.to_owned()));
-        for (id, (name, arguments, content)) in calls.iter().enumerate() {
-            let arguments = arguments.as_object().cloned().unwrap_or_default();
-            let call = ToolCall::new(*name, arguments).with_id(id.to_string());
-            let reply = ToolReply::ok(&call, *content);
-            transcript.push(Message::calls([call]));
-            transcript.push(Message::Tool(vec![reply]));
-        }
-        transcript
+    /// What is pending behind these calls.
+    fn pending(request: &str, calls: &[(&str, Value, ToolResult)]) -> Pending {
+        let scene = Scene::asked(request)
+            .offering(&TOOLS)
+            .with_role("run_command", Role::Commands("command"))
+            .with_role("think", Role::Thinks);
+        let scene = calls
+            .iter()
+            .fold(scene, |scene, (name, arguments, result)| scene.called(name, arguments, result.clone()));
+        of(&scene.transcript, &scene.offers, &scene.memory)
     }
 
-    fn after(request: &str, calls: &[(&str, serde_json::Value, &str)]) -> Vec<String> {
-        let open = of(&transcript(request, calls), TOOLS.into_iter(), &BTreeSet::new());
-        open.named.into_iter().chain(open.of_tools).collect()
+    fn after(request: &str, calls: &[(&str, Value, &str)]) -> Vec<String> {
+        let calls: Vec<_> = calls
+            .iter()
+            .map(|(name, arguments, text)| (*name, arguments.clone(), ToolResult::ok(*text)))
+            .collect();
+        let pending = pending(request, &calls);
+        pending.named.into_iter().chain(pending.of_tools).collect()
     }
 
     #[test]
-    fn the_tool_that_the_request_names_takes_what_is_open() {
-        let transcript = Transcript::new().with(Message::User("The weather in Oslo and Rome".into()));
-        let open = of(&transcript, TOOLS.into_iter(), &BTreeSet::new());
-        assert!(open.asks_for("get_weather") && !open.asks_for("get_time"));
-        let called = Pending { of_tools: BTreeSet::new(), ..open };
+    fn the_tool_that_the_request_names_takes_what_is_pending() {
+        let pending = pending("The weather in Oslo and Rome", &[]);
+        assert!(pending.asks_for("get_weather") && !pending.asks_for("get_time"));
+        let called = Pending { of_tools: BTreeSet::new(), ..pending };
         assert!(called.asks_for("get_weather") && !called.asks_for("get_time"), "also once it was called");
     }
 
     #[test]
     fn the_words_of_a_name_are_found_however_it_is_written() {
-        let transcript = Transcript::new().with(Message::User("The weather in Oslo".into()));
         for name in ["get_weather", "getWeather", "GetWeather", "weather.get", "api__get-weather"] {
-            assert!(of(&transcript, [name].into_iter(), &BTreeSet::new()).asks_for(name), "{name}");
+            let scene = Scene::asked("The weather in Oslo").offering(&[name]);
+            assert!(of(&scene.transcript, &scene.offers, &scene.memory).asks_for(name), "{name}");
         }
     }
 
     #[test]
-    fn a_search_that_found_nothing_leaves_its_request_open() {
+    fn a_search_that_found_nothing_leaves_its_request_pending() {
         let search =
-            |query: &str, content: &'static str| ("search_codebase", json!({"query": query}), content);
-        let nothing = "(no match in 3 files)";
-        let unfound = |calls: &[(&str, serde_json::Value, &str)]| {
-            of(&transcript("What does it say?", calls), TOOLS.into_iter(), &BTreeSet::new()).unfound
-        };
-        assert!(unfound(&[search("x", nothing)]));
-        assert!(unfound(&[search("x", "a.txt:1: y"), search("y", nothing)]));
-        assert!(!unfound(&[search("x", nothing), search("y", nothing)]), "it is not there");
-        assert!(!unfound(&[search("x", nothing), search("y", "a.txt:1: y")]) && !unfound(&[]));
+            |query: &str, found: &[(&str, &str)]| ("search", json!({"query": query}), hits(found, false));
+        let unfound = |calls: &[(&str, Value, ToolResult)]| pending("What does it say?", calls).unfound;
+        let there = [("a.txt", "y")];
+        assert!(unfound(&[search("x", &[])]));
+        assert!(unfound(&[search("x", &there), search("y", &[])]));
+        assert!(!unfound(&[search("x", &[]), search("y", &[])]), "it is not there");
+        assert!(!unfound(&[search("x", &[]), search("y", &there)]) && !unfound(&[]));
     }
 
     #[test]
     fn a_word_akin_to_a_tool_s_name_asks_for_it() {
-        let request = "Which van is it, and who is driving?";
-        let transcript = transcript(request, &[("get_van", json!({"day": "today"}), "Bluebell")]);
-        let open = of(&transcript, ["get_van", "get_driver"].into_iter(), &BTreeSet::new());
-        assert!(open.asks_for("get_driver") && !open.asks_for("get_van"), "{open:?}");
+        let scene = Scene::asked("Which van is it, and who is driving?")
+            .offering(&["get_van", "get_driver"])
+            .called("get_van", &json!({"day": "today"}), ToolResult::ok("Bluebell"));
+        let pending = of(&scene.transcript, &scene.offers, &scene.memory);
+        assert!(pending.asks_for("get_driver") && !pending.asks_for("get_van"), "{pending:?}");
     }
 
     #[test]
-    fn a_directory_is_open_until_something_in_it_was_seen() {
-        let list = |path: &str, content: &'static str| ("list_directory", json!({"path": path}), content);
-        let directories: BTreeSet<String> = ["figs".to_owned(), "logs/old".to_owned()].into();
-        let request = "List both figs and logs/old";
-        for (calls, open) in [
+    fn a_directory_is_pending_until_something_in_it_was_seen() {
+        let list = |path: &str, text: &str| ("list", json!({"path": path}), ToolResult::ok(text));
+        let run =
+            |command: &str, text: &str| ("run_command", json!({"command": command}), ToolResult::ok(text));
+        let search = |query: &str, text: &str| ("search", json!({"query": query}), ToolResult::ok(text));
+        for (calls, left) in [
             (vec![list(".", "figs/\nlogs/")], vec!["figs", "logs/old"]),
             (vec![list("figs", "a.txt")], vec!["logs/old"]),
-            (vec![("search_codebase", json!({"query": "in figs"}), "(no match)")], vec!["figs", "logs/old"]),
-            (vec![("run_command", json!({"command": "ls figs logs/old/"}), "a.txt")], vec![]),
+            (vec![search("in figs", "(no match)")], vec!["figs", "logs/old"]),
+            (vec![run("ls figs logs/old/", "a.txt")], vec![]),
             (vec![list("figs", "a.txt"), list("./logs/old", "b.txt")], vec![]),
-            (vec![("search_codebase", json!({"query": "x"}), "figs/a.txt:1: x\nlogs/old/b:2: x")], vec![]),
+            (vec![search("x", "figs/a.txt:1: x\nlogs/old/b:2: x")], vec![]),
         ] {
-            let transcript = transcript(request, &calls);
-            let left = of(&transcript, TOOLS.into_iter(), &directories).named;
-            assert_eq!(left.into_iter().collect::<Vec<_>>(), open, "{calls:?}");
+            let mut scene = Scene::asked("List both figs and logs/old")
+                .with_role("run_command", Role::Commands("command"));
+            scene.memory.directories = ["figs".to_owned(), "logs/old".to_owned()].into();
+            for (name, arguments, result) in &calls {
+                scene = scene.called(name, arguments, result.clone());
+            }
+            let pending = of(&scene.transcript, &scene.offers, &scene.memory);
+            assert_eq!(pending.named.into_iter().collect::<Vec<_>>(), left, "{calls:?}");
         }
     }
 
     #[test]
-    fn what_no_call_and_no_result_holds_is_open() {
-        let read = |path: &str, content: &'static str| ("read_file", json!({"path": path}), content);
-        for (request, calls, open) in [
+    fn what_no_call_and_no_result_holds_is_pending() {
+        let read = |path: &str, text: &'static str| ("read_file", json!({"path": path}), text);
+        for (request, calls, left) in [
             ("Compare a.txt and b/c.txt.", vec![read("a.txt", "x")], vec!["b/c.txt"]),
             ("Compare a.txt and b/c.txt.", vec![read("a.txt", "x"), read("./b/c.txt", "y")], vec![]),
             ("Set LIMIT to 250 in it", vec![read("conf", "LIMIT = 25")], vec!["250"]),
@@ -265,7 +290,7 @@ mod tests {
             ),
             ("Please read it again", vec![], vec!["read"]),
         ] {
-            assert_eq!(after(request, &calls), open, "{request}");
+            assert_eq!(after(request, &calls), left, "{request}");
         }
     }
 }

@@ -4,16 +4,16 @@
 //! and names what is.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
 
-use toolgate_chat::{Message, Transcript};
-use toolgate_words::results::{hits, is_note, is_partial};
-use toolgate_words::{
-    asks_how_many, asks_which_file, enclosed, files_of, is_among, is_identifier, is_pathlike, plain,
-    wants_addition, wants_change, wants_look, wants_made, wants_search, wants_whole, words,
+use toolgate_chat::Message;
+use toolgate_chat::names::is_among;
+use toolgate_tools::{Choices, Finding};
+
+use super::situation::Situation;
+use super::words::{
+    asks_how_many, asks_which_file, enclosed, files_of, is_identifier, is_pathlike, plain, wants_addition,
+    wants_change, wants_look, wants_made, wants_search, wants_whole, words,
 };
-
-use crate::narrow::{Choices, text};
 
 /// Words kept of what users wrote.
 const WORDS: usize = 1_000;
@@ -26,35 +26,35 @@ const RESULT_WORDS: usize = 200;
 
 /// The paths that a user named, by what is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named {
+pub(super) struct Named {
     /// A file.
-    pub file: bool,
+    pub(super) file: bool,
     /// A directory.
-    pub directory: bool,
+    pub(super) directory: bool,
     /// Paths of nothing, as they were written.
-    pub missing: BTreeSet<String>,
+    pub(super) missing: BTreeSet<String>,
     /// Something that is no path but stands in files: `RetryBudget`, `max_size`, `LIMIT`.
-    pub identifier: bool,
+    pub(super) identifier: bool,
     /// The directories, as they were written.
-    pub directories: BTreeSet<String>,
+    pub(super) directories: BTreeSet<String>,
     /// Whether something that is there is to be changed, as far as the request's words tell.
-    pub changes: bool,
+    pub(super) changes: bool,
     /// Whether all of a file is to be replaced, as far as they tell.
-    pub whole: bool,
+    pub(super) whole: bool,
     /// Whether it wants to be told what is in something, as far as they tell.
-    pub looks: bool,
+    pub(super) looks: bool,
     /// Whether it is about lines that hold something, as far as they tell.
-    pub searches: bool,
+    pub(super) searches: bool,
     /// Whether it asks how many there are of something, as far as they tell.
-    pub counts: bool,
+    pub(super) counts: bool,
     /// Whether it asks for one file out of many, as far as they tell.
-    pub which: bool,
+    pub(super) which: bool,
     /// Whether the request names a file that is there, taken up or not.
-    pub given: bool,
+    pub(super) given: bool,
     /// Whether it wants something made, as far as they tell.
-    pub makes: bool,
+    pub(super) makes: bool,
     /// Whether it wants something put beside what is there, as far as they tell.
-    pub adds: bool,
+    pub(super) adds: bool,
 }
 
 /// Words that are no names of files, though a small model may take them for some.
@@ -66,50 +66,37 @@ const NO_NAMES: &str = "\
     these this those to top under us want what where which who with within workspace would you your";
 
 /// What was said so far: the words that could be names.
-///
-/// ```
-/// use toolgate_tools::Said;
-/// use toolgate_chat::{Message, Transcript};
-///
-/// let asked = Message::User("Compare plan.md with old/plan.md".into());
-/// let said = Said::of(&Transcript::new().with(asked));
-/// let named = said.named(&["docs/plan.md".to_owned()], &["docs".to_owned()]);
-/// assert!(named.file && !named.directory);
-/// assert!(named.missing.contains("old/plan.md"));
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub(super) struct Said {
     words: BTreeSet<String>,
     /// What users wrote, newest first.
     texts: Vec<String>,
     /// Of the newest, what no call has taken up; `None` is all of it.
     open: Option<Vec<String>>,
-    /// What the last calls found, short as it is: the path they were given, and their result.
-    found: Vec<(String, String)>,
+    /// What the last calls found, short as it is: the path they were given, what they found, and their result.
+    found: Vec<(String, Finding, String)>,
     /// All paths that calls for the newest request were given.
     visited: BTreeSet<String>,
-    /// Tells this from all that was said otherwise, for what is derived from it.
-    identity: Arc<()>,
 }
 
 impl Said {
     /// What a transcript holds: all words that users wrote, and of tool results those that look like paths.
-    pub fn of(transcript: &Transcript) -> Self {
+    pub(super) fn of(at: &Situation<'_>) -> Self {
+        let transcript = at.transcript;
         let mut said = Self::default();
         let last = match transcript.last() {
             Some(Message::Tool(replies)) => replies.as_slice(),
             _ => &[],
         };
         for (call, reply) in transcript.calls_of_run() {
-            let path = text(&call.arguments, "path").map(plain);
+            let path = at.path_of(call).map(plain);
             said.visited.extend(path.map(str::to_owned));
             let (Some(path), Some(reply)) = (path, reply) else { continue };
             let is_last = last.iter().any(|other| other.call_id == reply.call_id);
-            if is_last
-                && !reply.is_error
-                && reply.content.lines().filter(|line| !is_note(line)).count() <= SHORT
-            {
-                said.found.push((path.to_owned(), reply.content.clone()));
+            let (lines, _) = at.memory.lines(reply);
+            if is_last && !reply.is_error && lines.len() <= SHORT {
+                let finding = at.memory.finding(reply).clone();
+                said.found.push((path.to_owned(), finding, lines.join("\n")));
             }
         }
         let mut found = 0;
@@ -135,37 +122,34 @@ impl Said {
 
     /// The same, where of the newest request only these words are not taken up yet; `None` is all of them.
     #[must_use]
-    #[doc(hidden)]
-    pub fn with_open(self, open: Option<Vec<String>>) -> Self {
-        Self { open, identity: Arc::default(), ..self }
+    pub(super) fn with_pending(self, open: Option<Vec<String>>) -> Self {
+        Self { open, ..self }
     }
 
     /// The one file, of these that are there, to which what was found leads: a short text names it, or it is alone in a
     /// directory that the request asks more about.
-    #[doc(hidden)]
-    pub fn lead(&self, files: &[String]) -> Option<String> {
+    pub(super) fn lead(&self, files: &[String]) -> Option<String> {
         let known: HashSet<&str> = files.iter().map(String::as_str).collect();
         let mut leads = BTreeSet::new();
-        for (path, content) in &self.found {
+        for (path, finding, content) in &self.found {
             let is_file = known.contains(path.as_str());
             if !is_file && !self.asks_more(content) {
                 continue;
             }
-            if is_file {
-                leads.extend(self.leads_of(content, &known));
-            } else if let Some(hits) = hits(content) {
+            match finding {
+                _ if is_file => leads.extend(self.leads_of(content, &known)),
                 // Where no line holds all of what was looked for, the file has more; else what its lines speak of.
-                match is_partial(content) {
-                    true => leads.extend(hits.iter().map(|(file, _)| (*file).to_owned())),
-                    false => leads.extend(hits.iter().flat_map(|(_, text)| paths_in(text))),
+                Finding::Hits { hits, is_partial: true } => {
+                    leads.extend(hits.iter().map(|(file, _)| file.clone()));
                 }
-            } else {
-                // A listing has nothing but names.
-                let names = content.lines().map(|line| plain(line.trim()));
-                leads.extend(names.map(|name| match path.as_str() {
-                    "." => name.to_owned(),
+                Finding::Hits { hits, .. } => {
+                    leads.extend(hits.iter().flat_map(|(_, text)| paths_in(text)));
+                }
+                Finding::Listing(names) => leads.extend(names.iter().map(|name| match path.as_str() {
+                    "." => name.clone(),
                     path => format!("{path}/{name}"),
-                }));
+                })),
+                _ => {}
             }
         }
         leads.retain(|lead| known.contains(lead.as_str()));
@@ -190,13 +174,9 @@ impl Said {
         if found.is_empty() { all } else { found }
     }
 
-    /// The [`lead`](Self::lead) where no other path is open: then a call that reads is about it.
-    #[doc(hidden)]
-    pub fn only_lead(&self, files: &[String]) -> Option<String> {
-        let lead = self.lead(files)?;
-        let asked = self.asked();
-        let mut others = asked.iter().filter(|word| is_pathlike(word) && plain(word) != lead);
-        others.next().is_none().then_some(lead)
+    /// Whether no other path than the [`lead`](Self::lead) is pending: then a call that reads is about it.
+    pub(super) fn is_only(&self, lead: &str) -> bool {
+        !self.asked().iter().any(|word| is_pathlike(word) && plain(word) != lead)
     }
 
     /// Whether the newest request has words that are about more than what is where.
@@ -210,14 +190,8 @@ impl Said {
         words.any(|word| word.chars().count() >= 4 && !is_no_name(&word) && !is_taken(&word))
     }
 
-    /// The same for clones of one value alone, for as long as it is held.
-    pub(super) fn identity(&self) -> &Arc<()> {
-        &self.identity
-    }
-
     /// Whether calls for the newest request were made already.
-    #[doc(hidden)]
-    pub fn is_begun(&self) -> bool {
+    pub(super) fn is_begun(&self) -> bool {
         self.open.is_some()
     }
 
@@ -229,7 +203,7 @@ impl Said {
 
     /// Where the new file goes that the newest request gives a name, of those not taken up yet: there, or by that name in
     /// a directory. None where it gives none, or names something else that is not there.
-    pub fn places(&self, named: &Named, directories: &[String]) -> Option<Choices> {
+    pub(super) fn places(&self, named: &Named, directories: &[String]) -> Option<Choices> {
         let request = self.request();
         let files: BTreeSet<&str> =
             files_of(request).map(plain).filter(|file| named.missing.contains(*file)).collect();
@@ -244,7 +218,7 @@ impl Said {
     }
 
     /// What the newest request names, of what is not taken up yet, where these files and directories are there.
-    pub fn named(&self, files: &[String], directories: &[String]) -> Named {
+    pub(super) fn named(&self, files: &[String], directories: &[String]) -> Named {
         let (files, directories) = (names_of(files), names_of(directories));
         let request = self.request();
         let (changes, whole, looks) = (wants_change(request), wants_whole(request), wants_look(request));
@@ -272,11 +246,6 @@ impl Said {
         named
     }
 
-    /// Whether the newest request asks for all of a file's text to be replaced, as far as its words tell.
-    pub(super) fn wants_whole(&self) -> bool {
-        wants_whole(self.request())
-    }
-
     /// The newest request.
     pub(super) fn request(&self) -> &str {
         self.texts.first().map(String::as_str).unwrap_or_default()
@@ -284,46 +253,14 @@ impl Said {
 
     /// Paths that are there and, of what was said, those that are not: a word for one that is there in other words
     /// (`readme` for the only `docs/README.md`) is left out, so that the path itself is written.
-    ///
-    /// ```
-    /// use toolgate_tools::{Choices, Said};
-    /// use toolgate_chat::{Message, Transcript};
-    ///
-    /// let paths = |asked: &str| {
-    ///     let said = Said::of(&Transcript::new().with(Message::User(asked.into())));
-    ///     said.with_paths(vec!["a.txt".into()], &[])
-    /// };
-    /// let among = |texts: &[&str]| {
-    ///     let texts = texts.iter().map(|text| (*text).to_owned()).collect();
-    ///     Choices::Among { texts, beginnings: Vec::new() }
-    /// };
-    /// assert_eq!(paths("In a.txt replace Acme by Zeta"), among(&["./a.txt", "a.txt"]));
-    /// assert_eq!(paths("Read b.txt"), among(&["./a.txt", "a.txt", "b.txt"]));
-    /// ```
-    pub fn with_paths(&self, paths: Vec<String>, open: &[String]) -> Choices {
+    pub(super) fn with_paths(&self, paths: Vec<String>, open: &[String]) -> Choices {
         let names_paths = self.names_paths(&paths);
         self.among(paths, open, |word| is_pathlike(word) || !(names_paths || is_no_name(word)))
     }
 
     /// The same for a tool that reads files: of what is not there, only what a user wrote as a path, which has a slash or an
     /// ending or is quoted. Another word is none, though it could be a name.
-    ///
-    /// ```
-    /// use toolgate_tools::{Choices, Said};
-    /// use toolgate_chat::{Message, Transcript};
-    ///
-    /// let paths = |asked: &str| {
-    ///     let said = Said::of(&Transcript::new().with(Message::User(asked.into())));
-    ///     said.with_named_paths(vec!["a.txt".into()], &[])
-    /// };
-    /// let among = |texts: &[&str]| {
-    ///     let texts = texts.iter().map(|text| (*text).to_owned()).collect();
-    ///     Choices::Among { texts, beginnings: Vec::new() }
-    /// };
-    /// assert_eq!(paths("What is the default port of the server?"), among(&["./a.txt", "a.txt"]));
-    /// assert_eq!(paths("What is the port in `server`?"), among(&["./a.txt", "a.txt", "server"]));
-    /// ```
-    pub fn with_named_paths(&self, paths: Vec<String>, open: &[String]) -> Choices {
+    pub(super) fn with_named_paths(&self, paths: Vec<String>, open: &[String]) -> Choices {
         let names_paths = self.names_paths(&paths);
         let quoted: HashSet<&str> = self.texts.iter().flat_map(|text| enclosed(text)).collect();
         self.among(paths, open, |word| is_pathlike(word) || !names_paths && quoted.contains(word))
@@ -372,8 +309,7 @@ fn paths_in(text: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 /// Whether a word names nothing by itself.
-#[doc(hidden)]
-pub fn is_no_name(word: &str) -> bool {
+pub(super) fn is_no_name(word: &str) -> bool {
     is_among(word, NO_NAMES)
 }
 
@@ -394,13 +330,14 @@ fn names_of(paths: &[String]) -> HashSet<String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::panic, reason = "tests")]
-    use serde_json::Map;
-    use toolgate_chat::{ToolCall, ToolReply};
+    use serde_json::json;
+    use toolgate_tools::ToolResult;
 
+    use super::super::scene::{Scene, hits, listing};
     use super::*;
 
     fn said(text: &str) -> Said {
-        Said::of(&Transcript::new().with(Message::User(text.to_owned())))
+        Said::of(&Scene::asked(text).at())
     }
 
     fn texts(choices: Choices) -> Vec<String> {
@@ -458,10 +395,9 @@ mod tests {
             assert!(choices.iter().any(|text| text == word), "{message}: {choices:?}");
         }
         // A word of an earlier request is none either.
-        let earlier = Transcript::new()
-            .with(Message::User("How does the server start?".into()))
-            .with(Message::User("What is the default port?".into()));
-        assert_eq!(texts(Said::of(&earlier).with_named_paths(there(), &[])).len(), 4);
+        let mut earlier = Scene::asked("How does the server start?");
+        earlier.transcript.push(Message::User("What is the default port?".into()));
+        assert_eq!(texts(Said::of(&earlier.at()).with_named_paths(there(), &[])).len(), 4);
         let two = vec!["a/server.rs".to_owned(), "b/server.rs".to_owned()];
         let choices = texts(said("What is the port of the server?").with_named_paths(two, &[]));
         assert!(!choices.contains(&"server".to_owned()), "{choices:?}");
@@ -482,14 +418,9 @@ mod tests {
 
     #[test]
     fn of_results_only_paths_are_words() {
-        let reply = ToolReply {
-            call_id: "1".into(),
-            name: "t".into(),
-            content: "see old/plan.txt and the others".into(),
-            is_error: false,
-        };
-        let transcript = Transcript::new().with(Message::User("go".into())).with(Message::Tool(vec![reply]));
-        assert_eq!(texts(Said::of(&transcript).with_paths(Vec::new(), &[])), ["go", "old/plan.txt"]);
+        let scene =
+            Scene::asked("go").called("t", &json!({}), ToolResult::ok("see old/plan.txt and the others"));
+        assert_eq!(texts(Said::of(&scene.at()).with_paths(Vec::new(), &[])), ["go", "old/plan.txt"]);
         let there = Said::default().with_paths(vec![".".into(), "a".into()], &["b".into()]);
         let beginnings = vec!["b/".to_owned(), "./b/".to_owned()];
         let both = [".", "./a", "a"].map(str::to_owned).into();
@@ -524,7 +455,7 @@ mod tests {
         let about = said("Write notes about node.js");
         assert_eq!(about.places(&about.named(&files, &directories), &directories), None);
         assert!(named("Where is RetryBudget set?").identifier && !named("Where is Ana?").identifier);
-        let begun = said("Show plan.md, write new.txt").with_open(Some(vec!["new.txt".into()]));
+        let begun = said("Show plan.md, write new.txt").with_pending(Some(vec!["new.txt".into()]));
         assert!(
             begun.is_begun() && !begun.named(&files, &directories).file,
             "what was taken up does not count"
@@ -534,40 +465,30 @@ mod tests {
     #[test]
     fn a_short_find_leads_to_the_one_file_it_names() {
         let files = ["note.txt", "safe/blue.txt", "safe/red.txt", "in/m-1.txt"].map(str::to_owned);
-        let lead = |request: &str, path: &str, content: &str| {
-            let arguments = Map::from_iter([("path".to_owned(), path.into())]);
-            let call = ToolCall::new("t", arguments).with_id("1");
-            let reply = ToolReply::ok(&call, content);
-            let transcript = Transcript::new()
-                .with(Message::User(request.to_owned()))
-                .with(Message::calls([call]))
-                .with(Message::Tool(vec![reply]));
-            Said::of(&transcript).lead(&files)
+        let lead = |request: &str, path: &str, found: ToolResult| {
+            let scene = Scene::asked(request).with_paths("t").called("t", &json!({"path": path}), found);
+            Said::of(&scene.at()).lead(&files)
         };
-        let code = "What is the code? See note.txt";
-        assert_eq!(lead(code, "note.txt", "It is in safe/blue.txt."), Some("safe/blue.txt".to_owned()));
-        assert_eq!(lead(code, "note.txt", "It is in safe/blue.txt or safe/red.txt."), None, "they are two");
+        let read = |text: &str| lead("What is the code? See note.txt", "note.txt", ToolResult::ok(text));
+        assert_eq!(read("It is in safe/blue.txt."), Some("safe/blue.txt".to_owned()));
+        assert_eq!(read("It is in safe/blue.txt or safe/red.txt."), None, "they are two");
         let two = "old: safe/red.txt\ncode: safe/blue.txt";
-        assert_eq!(
-            lead(code, "note.txt", two),
-            Some("safe/blue.txt".to_owned()),
-            "one is on the line about it"
-        );
-        assert_eq!(lead(code, "note.txt", "It is in safe/gone.txt."), None, "it is not there");
-        assert_eq!(lead(code, "note.txt", "note.txt says nothing"), None, "it was read");
-        assert_eq!(lead(code, "note.txt", "a\nb\nc\nsafe/blue.txt"), None, "a text about more");
-        assert_eq!(
-            lead("Who wrote the message in the folder in?", "in", "m-1.txt"),
-            Some("in/m-1.txt".to_owned())
-        );
-        assert_eq!(lead("What files are there in the folder in?", "in", "m-1.txt"), None, "that was all");
-        let found = |request: &str, content: &str| lead(request, ".", content);
-        assert_eq!(found("Which message is about keys?", "in/m-1.txt:1: Keys"), None, "it was found there");
-        let partly = "in/m-1.txt:1: Keys\n[no line holds this text; these hold some of its words]";
+        assert_eq!(read(two), Some("safe/blue.txt".to_owned()), "one is on the line about it");
+        assert_eq!(read("It is in safe/gone.txt."), None, "it is not there");
+        assert_eq!(read("note.txt says nothing"), None, "it was read");
+        assert_eq!(read("a\nb\nc\nsafe/blue.txt"), None, "a text about more");
+        let inbox = |request: &str| lead(request, "in", listing(&["m-1.txt"], None));
+        assert_eq!(inbox("Who wrote the message in the folder in?"), Some("in/m-1.txt".to_owned()));
+        assert_eq!(inbox("What files are there in the folder in?"), None, "that was all");
+        let found = |request: &str, found: &[(&str, &str)], partial| lead(request, ".", hits(found, partial));
+        let keys = found("Which message is about keys?", &[("in/m-1.txt", "Keys")], false);
+        assert_eq!(keys, None, "it was found there");
         let sum = "How much is the message about?";
-        assert_eq!(found(sum, partly), Some("in/m-1.txt".to_owned()));
-        assert_eq!(found(sum, "note.txt:1: Message: see safe/red.txt"), Some("safe/red.txt".to_owned()));
-        assert_eq!(found(sum, "note.txt:1: Message\nin/m-1.txt:2: Keys"), None, "nothing is missing");
+        assert_eq!(found(sum, &[("in/m-1.txt", "Keys")], true), Some("in/m-1.txt".to_owned()));
+        let named = [("note.txt", "Message: see safe/red.txt")];
+        assert_eq!(found(sum, &named, false), Some("safe/red.txt".to_owned()));
+        let both = [("note.txt", "Message"), ("in/m-1.txt", "Keys")];
+        assert_eq!(found(sum, &both, false), None, "nothing is missing");
     }
 
     #[test]

@@ -1,18 +1,33 @@
-//! Whether an answer begins by saying that it cannot be known: "I'm sorry, but I don't have access to …". English alone.
+//! Answers that begin by saying that it cannot be known: "I'm sorry, but I don't have access to …". English alone.
 
-/// What an answer that begins so far is, as soon as that can be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beginning {
-    /// It may become an excuse.
-    Open,
-    /// It says that something is not known or not at hand.
-    Excuse,
-    /// It says something else.
-    Other,
+use toolgate_engine::{AnswerWatch, Beginning};
+
+use super::Hint;
+
+pub(super) struct Refusal;
+
+impl Hint for Refusal {
+    fn name(&self) -> &'static str {
+        "refusal"
+    }
+
+    fn reason(&self) -> &'static str {
+        "a small model says that it has no access to what a tool could look up"
+    }
+}
+
+impl AnswerWatch for Refusal {
+    fn name(&self) -> &str {
+        Hint::name(self)
+    }
+
+    fn beginning(&self, _request: &str, text: &str, whole: bool) -> Beginning {
+        beginning(text, whole)
+    }
 }
 
 /// What a text begins with; `whole` where nothing follows.
-pub fn beginning(text: &str, whole: bool) -> Beginning {
+fn beginning(text: &str, whole: bool) -> Beginning {
     let text = text.trim_start().to_lowercase().replace('’', "'");
     let open = if whole { Beginning::Other } else { Beginning::Open };
     let Some(rest) = OPENINGS.iter().find_map(|opening| text.strip_prefix(opening)) else {
@@ -24,7 +39,7 @@ pub fn beginning(text: &str, whole: bool) -> Beginning {
     let end = rest.find(['.', '!', '?', ':', '\n']).map(|end| opening + end);
     let sentence = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
     if LACKS.iter().any(|lack| sentence.contains(lack)) {
-        Beginning::Excuse
+        Beginning::Found
     } else if end.is_some() || sentence.len() > LONGEST {
         Beginning::Other
     } else {
@@ -83,19 +98,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_excuse_is_told_as_soon_as_it_says_what_is_lacking() {
+    fn a_refusal_is_told_as_soon_as_it_says_what_is_lacking() {
         for (text, is_it) in [
-            ("I'm sorry, but I don't have access to your wifi password.", Beginning::Excuse),
-            ("I’m sorry, but I do not have any information about Oslo", Beginning::Excuse),
-            ("Unfortunately, I cannot see your calendar.", Beginning::Excuse),
-            ("I don't know who wrote it.", Beginning::Excuse),
-            ("As an AI, I have no way of knowing", Beginning::Excuse),
-            ("I'm sorry to hear that you're feeling sad. I don't have", Beginning::Other),
-            ("I'm sorry, but I can't assist with that.", Beginning::Excuse),
-            ("I'm sorry, but I can't sing.", Beginning::Other),
-            ("I'm just a computer program, so I don't have feelings", Beginning::Other),
-            ("The password is not known: I don't have it.", Beginning::Other),
-            ("Hei!", Beginning::Other),
+            ("Sorry! I do not have the invoices of March.", Beginning::Other),
+            ("Sorry, the invoices of March are something I cannot access.", Beginning::Found),
+            ("I apologize, there is no information on that harbour here", Beginning::Found),
+            ("I’m unable to access the greenhouse", Beginning::Found),
+            ("Unfortunately the ferry's timetable is nothing that I do not know by heart", Beginning::Found),
+            ("I am not able to determine how deep the well is", Beginning::Found),
+            ("Sorry about your bicycle. I have no spare one", Beginning::Other),
+            ("I cannot help you with the roof.", Beginning::Other),
+            ("I'm sorry for the noise of last night.", Beginning::Other),
+            ("The well is nine metres deep; I don't have more.", Beginning::Other),
+            ("Kjære Ola,", Beginning::Other),
             ("I", Beginning::Open),
             ("", Beginning::Open),
             ("I'm sorry, but", Beginning::Open),
@@ -110,9 +125,9 @@ mod tests {
     #[test]
     fn what_was_told_stays_told() {
         for text in [
-            "I'm sorry, but I don't have access to it.",
-            "I do see it. I don't have more.",
-            "Unfortunately it rains: I cannot see the sun.",
+            "Unfortunately the barn is locked and I cannot see its rafters.",
+            "It has nine rafters. I cannot see more.",
+            "Sorry that it took so long: I do not have a ladder.",
         ] {
             let told: Vec<Beginning> = text
                 .char_indices()

@@ -1,8 +1,40 @@
-//! What the name of somebody else's tool tells of what it does, where nothing else does: `read_file` looks, `sendMail` changes.
+//! What the name of a tool tells of it, where nothing else does: `read_file` looks, `sendMail` changes.
+//!
+//! For the packages of this workspace alone: no part of the API.
 
-use toolgate_chat::Effect;
+use crate::Effect;
 
-use super::{is_among, name_parts};
+/// The words of a name in lower case: of `fs__readTextFile`, `fs`, `read`, `text` and `file`.
+pub fn name_parts(name: &str) -> impl Iterator<Item = String> + '_ {
+    let mut before = None;
+    let mut spaced = String::with_capacity(name.len());
+    for c in name.chars() {
+        if before.replace(c).is_some_and(char::is_lowercase) && c.is_uppercase() {
+            spaced.push('_');
+        }
+        spaced.extend(c.to_lowercase());
+    }
+    let words: Vec<String> = spaced.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect();
+    words.into_iter().filter(|word| !word.is_empty())
+}
+
+/// Whether a word is one of a list with blanks between.
+pub fn is_among(word: &str, list: &str) -> bool {
+    list.split(' ').any(|other| other.eq_ignore_ascii_case(word))
+}
+
+/// Whether `text` holds `word` with nothing alphanumeric around it, where the word itself is alphanumeric at that edge.
+pub fn holds_word(text: &str, word: &str) -> bool {
+    let inner = |c: Option<char>, edge: Option<char>| {
+        c.is_some_and(char::is_alphanumeric) && edge.is_some_and(char::is_alphanumeric)
+    };
+    !word.is_empty()
+        && text.match_indices(word).any(|(at, _)| {
+            let before = text.get(..at).and_then(|before| before.chars().next_back());
+            let after = text.get(at + word.len()..).and_then(|after| after.chars().next());
+            !inner(before, word.chars().next()) && !inner(after, word.chars().next_back())
+        })
+}
 
 /// Whether a tool of that name only looks, and says the same when it is asked the same again, as far as the name tells.
 pub fn looks(tool: &str) -> bool {
@@ -89,6 +121,13 @@ const OWN: &str = "calendar codebase contacts diary dir directories directory do
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_is_not_held_by_a_longer_one() {
+        assert!(holds_word("timeout: 45", "45") && holds_word("45", "45") && holds_word("(45)", "45"));
+        assert!(!holds_word("450", "45") && !holds_word("a45", "45") && !holds_word("", "45"));
+        assert!(!holds_word("x", "") && holds_word("a (b)", "(b"));
+    }
 
     #[test]
     fn the_first_verb_of_a_name_tells_whether_it_changes_something() {

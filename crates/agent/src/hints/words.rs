@@ -1,20 +1,12 @@
-//! Words of requests: what they could name, and what they ask for, as far as words tell. Knows no model and no tool.
-//!
-//! For the packages of this workspace alone: no part of the API.
+//! Words of requests: what they could name, and what they ask for, as far as English words tell.
 
-mod notes;
-pub mod particular;
-pub mod refusal;
-pub mod results;
-pub mod verbs;
-
-pub use notes::without_notes;
+use toolgate_chat::names::is_among;
 
 /// Bytes of a word; a longer one is no name.
 const WORD_BYTES: usize = 255;
 
 /// Whether a word looks like a path: `a/b`, `a.txt`, `.env`; no number.
-pub fn is_pathlike(word: &str) -> bool {
+pub(super) fn is_pathlike(word: &str) -> bool {
     let has_letter = word.contains(char::is_alphabetic);
     let is_dotted = word.trim_end_matches('.').contains('.');
     has_letter && (word.contains('/') || is_dotted)
@@ -22,7 +14,7 @@ pub fn is_pathlike(word: &str) -> bool {
 
 /// The words of a request that are names of files to be written, as far as that can be told: with an ending of letters, and
 /// not what something else is about ("notes about node.js", "a page for example.com").
-pub fn files_of(request: &str) -> impl Iterator<Item = &str> {
+pub(super) fn files_of(request: &str) -> impl Iterator<Item = &str> {
     let mut before = "";
     request.split_whitespace().filter_map(move |spaced| {
         let is_mark = |c: char| "\"'`“”‘’«»()[]{}<>,;:!?*".contains(c);
@@ -36,7 +28,7 @@ pub fn files_of(request: &str) -> impl Iterator<Item = &str> {
 const TOPICS: [&str; 8] = ["about", "for", "from", "like", "of", "on", "using", "with"];
 
 /// Whether a path ends as names of files do: `.md`, `.gitignore`; no version and no abbreviation.
-pub fn has_ending(word: &str) -> bool {
+pub(super) fn has_ending(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     let Some((stem, ending)) = name.rsplit_once('.') else { return false };
     let is_abbreviation = stem.chars().count() == 1 && ending.chars().count() == 1;
@@ -45,7 +37,7 @@ pub fn has_ending(word: &str) -> bool {
 
 /// Whether a word is written as names in programs are, `max_size`, `RetryBudget`, `LIMIT`, or as numbers of things are,
 /// `JT-518`; no abbreviation of three letters, or of four capital ones.
-pub fn is_identifier(word: &str) -> bool {
+pub(super) fn is_identifier(word: &str) -> bool {
     let numbered = |(name, number): (&str, &str)| {
         let is_name = !name.is_empty() && name.chars().all(char::is_uppercase);
         is_name && !number.is_empty() && number.chars().all(|c| c.is_ascii_digit())
@@ -66,7 +58,7 @@ pub fn is_identifier(word: &str) -> bool {
 
 /// A word in lower case without an ending of English grammar, so that `driver`, `drives` and `driving` are the same. Rough:
 /// it tells that words are akin, and is no word itself.
-pub fn stem(word: &str) -> &str {
+pub(super) fn stem(word: &str) -> &str {
     let long_enough = |stem: &&str| stem.chars().count() >= 3;
     let ends = ["ings", "ing", "ers", "ies", "er", "es", "ed", "s", "y", "e"];
     let stem = ends.iter().find_map(|end| word.strip_suffix(end).filter(long_enough)).unwrap_or(word);
@@ -77,28 +69,14 @@ pub fn stem(word: &str) -> &str {
     }
 }
 
-/// The words of a tool's name in lower case: of `fs__readTextFile`, `fs`, `read`, `text` and `file`.
-pub fn name_parts(name: &str) -> impl Iterator<Item = String> + '_ {
-    let mut before = None;
-    let mut spaced = String::with_capacity(name.len());
-    for c in name.chars() {
-        if before.replace(c).is_some_and(char::is_lowercase) && c.is_uppercase() {
-            spaced.push('_');
-        }
-        spaced.extend(c.to_lowercase());
-    }
-    let words: Vec<String> = spaced.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect();
-    words.into_iter().filter(|word| !word.is_empty())
-}
-
 /// A path without what does not change it.
-pub fn plain(word: &str) -> &str {
+pub(super) fn plain(word: &str) -> &str {
     word.strip_prefix("./").unwrap_or(word).trim_end_matches('/')
 }
 
 /// What could be a name in a text: words without the punctuation around them, what is quoted, and runs of the
 /// characters of names within scripts that write no blanks.
-pub fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+pub(super) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     let separates = |c: char| c.is_whitespace() || "\"'`“”‘’«»„()[]{}<>,;|*".contains(c);
     let spaced = text.split(separates).map(|word| word.trim_end_matches(['.', ':', '!', '?', '。', '，']));
     let in_name = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
@@ -111,7 +89,7 @@ pub fn words(text: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 /// What stands between quotation marks of any kind. One that is an apostrophe, too, counts where no word goes on behind it.
-pub fn enclosed(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn enclosed(text: &str) -> impl Iterator<Item = &str> {
     let alike = ['"', '`'].into_iter().flat_map(|quote| text.split(quote).skip(1).step_by(2));
     let pairs = [('\'', '\''), ('“', '”'), ('„', '“'), ('‘', '’'), ('«', '»')];
     alike.chain(pairs.into_iter().flat_map(move |(first, last)| {
@@ -133,7 +111,7 @@ pub fn enclosed(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The words of a request that name something: paths, identifiers, numbers, names within a sentence, what is quoted.
-pub fn specific(request: &str) -> impl Iterator<Item = &str> {
+pub(super) fn specific(request: &str) -> impl Iterator<Item = &str> {
     let mut starts_sentence = true;
     let words = request.split_whitespace().filter_map(move |spaced| {
         let word = spaced.trim_matches(|c: char| !(c.is_alphanumeric() || c == '_'));
@@ -144,7 +122,7 @@ pub fn specific(request: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What stands between double quotes or backticks.
-pub fn quoted(request: &str) -> impl Iterator<Item = &str> {
+pub(super) fn quoted(request: &str) -> impl Iterator<Item = &str> {
     let between = |quote: char| request.split(quote).skip(1).step_by(2);
     ['"', '`'].into_iter().flat_map(between).filter(|text| !text.trim().is_empty())
 }
@@ -163,14 +141,14 @@ fn is_specific(word: &str, starts_sentence: bool) -> bool {
 }
 
 /// Whether a request wants something changed that is there, as far as its words tell.
-pub fn wants_change(request: &str) -> bool {
+pub(super) fn wants_change(request: &str) -> bool {
     let words = lower_words(request);
     let has = |list| words.iter().any(|word| is_among(word, list));
     has(CHANGES) && !has(CREATES)
 }
 
 /// Whether a request wants something made that is not there, as far as its words tell.
-pub fn wants_made(request: &str) -> bool {
+pub(super) fn wants_made(request: &str) -> bool {
     let words = lower_words(request);
     let has = |list| words.iter().any(|word| is_among(word, list));
     // "I'd like a table called x.csv"
@@ -178,13 +156,13 @@ pub fn wants_made(request: &str) -> bool {
 }
 
 /// Whether a request asks how many there are of something, as far as its words tell.
-pub fn asks_how_many(request: &str) -> bool {
+pub(super) fn asks_how_many(request: &str) -> bool {
     let words = lower_words(request);
     words.windows(2).any(|pair| pair == ["how", "many"]) || words.iter().any(|word| word == "count")
 }
 
 /// Whether a request asks for one file out of many, as far as its words tell: "which doc talks about it?".
-pub fn asks_which_file(request: &str) -> bool {
+pub(super) fn asks_which_file(request: &str) -> bool {
     let words = lower_words(request);
     let is_which = |at: usize| {
         let near = words.get(at + 1..).unwrap_or_default().iter().take(2);
@@ -195,7 +173,7 @@ pub fn asks_which_file(request: &str) -> bool {
 }
 
 /// Whether a request wants all of a file's text replaced, as far as its words tell.
-pub fn wants_whole(request: &str) -> bool {
+pub(super) fn wants_whole(request: &str) -> bool {
     let words = lower_words(request);
     let says_only = |few: &[String]| match few {
         [says, .., only] => is_among(says, "be contain hold read say") && only == "only",
@@ -213,7 +191,7 @@ pub fn wants_whole(request: &str) -> bool {
 }
 
 /// Whether a request asks for a command to be run, as far as its words tell: "with a shell command", "use wc to count".
-pub fn wants_command(request: &str) -> bool {
+pub(super) fn wants_command(request: &str) -> bool {
     let words = lower_words(request);
     let has_program = || {
         words.windows(2).any(|pair| match pair {
@@ -228,7 +206,7 @@ pub fn wants_command(request: &str) -> bool {
 }
 
 /// Whether a request tells something that is to be kept for later, as far as its words tell.
-pub fn wants_kept(request: &str) -> bool {
+pub(super) fn wants_kept(request: &str) -> bool {
     let words = lower_words(request);
     let has = |list| words.iter().any(|word| is_among(word, list));
     let is_kept = has("remember memorize memorise forget")
@@ -247,7 +225,7 @@ fn notes_for_later(words: &[String]) -> bool {
 }
 
 /// Whether a request asks for what was told earlier, as far as its words tell.
-pub fn wants_recalled(request: &str) -> bool {
+pub(super) fn wants_recalled(request: &str) -> bool {
     let words = lower_words(request);
     let has = |list| words.iter().any(|word| is_among(word, list));
     let asks = request.contains('?') || words.first().is_some_and(|first| is_among(first, ASKS));
@@ -255,19 +233,19 @@ pub fn wants_recalled(request: &str) -> bool {
 }
 
 /// Whether a request is about lines that hold something, as far as its words tell.
-pub fn wants_search(request: &str) -> bool {
+pub(super) fn wants_search(request: &str) -> bool {
     lower_words(request).iter().any(|word| is_among(word, SEARCHES))
 }
 
 /// Whether a request wants something put beside what is there, and nothing taken away, as far as its words tell.
-pub fn wants_addition(request: &str) -> bool {
+pub(super) fn wants_addition(request: &str) -> bool {
     let words = lower_words(request);
     let has = |list| words.iter().any(|word| is_among(word, list));
     has(ADDS) && !has(CHANGES) && !has(REMOVES)
 }
 
 /// Whether a request wants to be told what is in something, as far as its words tell.
-pub fn wants_look(request: &str) -> bool {
+pub(super) fn wants_look(request: &str) -> bool {
     let words = lower_words(request);
     let asks = request.contains('?') || words.first().is_some_and(|first| is_among(first, ASKS));
     asks || words.iter().any(|word| is_among(word, LOOKS))
@@ -275,7 +253,7 @@ pub fn wants_look(request: &str) -> bool {
 
 /// Whether a request is only done when something has been changed, as far as its words tell. It may be one about changes
 /// ("what did she set it to?"), and then nothing should be.
-pub fn demands_change(request: &str) -> bool {
+pub(super) fn demands_change(request: &str) -> bool {
     let words = lower_words(request);
     let asks = words.first().is_some_and(|first| is_among(first, ASKS));
     !asks && words.iter().any(|word| is_among(word, DEMANDS))
@@ -284,11 +262,6 @@ pub fn demands_change(request: &str) -> bool {
 fn lower_words(text: &str) -> Vec<String> {
     let trimmed = text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
     trimmed.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
-}
-
-/// Whether a word is one of a list with blanks between.
-pub fn is_among(word: &str, list: &str) -> bool {
-    list.split(' ').any(|other| other.eq_ignore_ascii_case(word))
 }
 
 const CHANGES: &str = "bump change correct decrease downgrade edit fix increase modify raise rename replace set switch turn update upgrade";
@@ -312,29 +285,9 @@ const FILE: &str = "doc document file module note page script";
 const MAKES: &str = "add copy make note put record store";
 const CREATES: &str = "create draft generate new overwrite save write";
 
-/// Whether `text` holds `word` with nothing alphanumeric around it, where the word itself is alphanumeric at that edge.
-pub fn holds_word(text: &str, word: &str) -> bool {
-    let inner = |c: Option<char>, edge: Option<char>| {
-        c.is_some_and(char::is_alphanumeric) && edge.is_some_and(char::is_alphanumeric)
-    };
-    !word.is_empty()
-        && text.match_indices(word).any(|(at, _)| {
-            let before = text.get(..at).and_then(|before| before.chars().next_back());
-            let after = text.get(at + word.len()..).and_then(|after| after.chars().next());
-            !inner(before, word.chars().next()) && !inner(after, word.chars().next_back())
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_number_is_not_held_by_a_longer_one() {
-        assert!(holds_word("timeout: 45", "45") && holds_word("45", "45") && holds_word("(45)", "45"));
-        assert!(!holds_word("450", "45") && !holds_word("a45", "45") && !holds_word("", "45"));
-        assert!(!holds_word("x", "") && holds_word("a (b)", "(b"));
-    }
 
     #[test]
     fn words_that_are_akin_have_one_stem() {
@@ -352,75 +305,104 @@ mod tests {
         }
         assert_eq!((stem(""), stem("as"), stem("é")), ("", "as", "é"));
     }
+
     #[test]
     fn what_is_to_be_kept_is_told_from_what_is_to_be_recalled() {
         for request in [
-            "Remember that my locker is 218.",
-            "Please keep this in mind: it is on 23 May.",
-            "Note for later: the oven is hot.",
-            "Store that so you don't forget.",
+            "Remember: the gate code of the allotment is 9014.",
+            "Bear in mind that Wednesdays are out for Pavel.",
+            "Note that the boiler was serviced last week.",
+            "Don't forget, the ferry leaves from pier 3 now.",
         ] {
             assert!(wants_kept(request) && !wants_recalled(request), "{request}");
         }
         for request in [
-            "I told you where the key is. Where was it again?",
-            "what is she allergic to? I mentioned it once",
-            "Which desk did I say was mine?",
-            "Do you remember my locker?",
+            "Which pier have I told you about?",
+            "Did I say when Pavel is out?",
+            "Remind me, what was the code of the gate? I mentioned it in spring",
+            "Does your memory hold the date of the service?",
         ] {
             assert!(wants_recalled(request) && !wants_kept(request), "{request}");
         }
-        for request in ["Add a note to a.md", "Keep the lines sorted", "Who said so?", "I told you so."] {
+        for request in
+            ["Put a note on the fridge", "Keep the tallest three", "Who told Pavel?", "He said no."]
+        {
             assert!(!wants_recalled(request) && !wants_kept(request), "{request}");
         }
     }
 
     #[test]
     fn names_and_values_are_told_from_other_words() {
-        let request = "Please ask Ana to set LIMIT_MB from 3.5 to 12 in conf/a.toml and say \"so long\".";
+        let request =
+            "Please tell Ines to lower MAX_LOAD_KG from 7.5 to 6 in rigs/b.ini and to write \"all clear\".";
         let found: Vec<&str> = specific(request).collect();
-        assert_eq!(found, ["Ana", "LIMIT_MB", "3.5", "12", "conf/a.toml", "so long"]);
-        assert!(wants_change("In a.conf, set the volume to 7") && wants_change("Please fix b.txt"));
-        assert!(!wants_change("Put 7 into a.conf") && !wants_change("Create a file that sets it"));
-        assert!(!wants_change("I need a new file that says: set it"));
+        assert_eq!(found, ["Ines", "MAX_LOAD_KG", "7.5", "6", "rigs/b.ini", "all clear"]);
+        for name in ["tide_level", "HeatPump", "OFFSET", "ipv6Only", "QC-77"] {
+            assert!(is_identifier(name), "{name}");
+        }
+        for word in ["Ines", "gate", "EU", "RAM", "JSON", "b.c_d", "___", "7", "2031-02", "step-4", "-9"] {
+            assert!(!is_identifier(word), "{word}");
+        }
+        assert!(is_pathlike(".profile") && is_pathlike("rigs/b") && is_pathlike("b.ini"));
+        assert!(!is_pathlike("7.5") && !is_pathlike("approx.") && !is_pathlike("gate"));
+    }
+
+    #[test]
+    fn what_a_request_wants_done_is_told_by_its_verbs() {
+        assert!(wants_change("In b.ini, raise the limit by two") && wants_change("Kindly correct rota.txt"));
+        assert!(!wants_change("Put the anchor into b.ini") && !wants_change("Draft a page that corrects it"));
         assert!(
-            demands_change("There is a typo in it. Please fix it.") && demands_change("Find X and change it")
+            demands_change("The date in it is off by one. Update it.") && demands_change("Rename the gate")
         );
-        assert!(!demands_change("What did she change?") && !demands_change("Put 7 into a.conf"));
-        assert!(is_pathlike(".env") && is_pathlike("a/b") && is_pathlike("a.txt"));
-        assert!(wants_addition("Please add a line to it") && !wants_addition("Add x and remove y"));
-        assert!(wants_search("Find it in a.txt") && !wants_search("What is in a.txt?"));
-        assert!(wants_command("Use wc to count it") && wants_command("with a shell command"));
+        assert!(!demands_change("Why did he rename it?") && !demands_change("Record the level in b.ini"));
+        assert!(wants_addition("Append the level of today") && !wants_addition("Append this, drop that"));
+        assert!(wants_search("Where does rota.txt mention Ines?") && !wants_search("Summarize rota.txt"));
+        assert!(wants_made("A chart named tide.svg, please") && !wants_made("Is any chart named tide.svg?"));
+        assert!(wants_look("Could you open rota.txt?") && !wants_look("A rota.txt for May, headed by Ines"));
+    }
+
+    #[test]
+    fn a_command_is_asked_for_by_its_kind_or_its_name() {
+        for request in ["Start uniq on the list", "Try du here", "in the terminal, list the rigs"] {
+            assert!(wants_command(request), "{request}");
+        }
+        for request in ["Draft a shell script for the pump", "Start the day with tea", "Use rota.txt"] {
+            assert!(!wants_command(request), "{request}");
+        }
+    }
+
+    #[test]
+    fn questions_for_a_number_and_for_one_file_are_told() {
+        assert!(asks_how_many("And how many of the rigs are idle?") && asks_how_many("count the rigs"));
+        assert!(!asks_how_many("How are the many rigs doing?"));
         assert!(
-            !wants_command("Make a shell script")
-                && !wants_command("Use it")
-                && !wants_command("Start with the file")
+            asks_which_file("Which page speaks of the pump?") && asks_which_file("What script starts it?")
         );
-        assert!(asks_how_many("How many are there?") && !asks_how_many("How are many of them?"));
-        assert!(asks_which_file("find which doc is about it") && asks_which_file("Which env file is it?"));
-        assert!(!asks_which_file("Which files are in docs?") && !asks_which_file("What is in the file?"));
-        for request in
-            ["let it say only this: x", "Overwrite a.txt", "clear a.txt.", "Replace the whole content of it"]
-        {
+        assert!(!asks_which_file("Which pages are in rigs?") && !asks_which_file("What does the page say?"));
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_whole_is_told_from_one_that_is_changed() {
+        for request in [
+            "rota.txt should hold Ines only",
+            "Rewrite b.ini",
+            "empty the file",
+            "wipe the entire contents of it",
+        ] {
             assert!(wants_whole(request), "{request}");
         }
-        for request in
-            ["only say it in a.txt", "Replace b by c in a.txt", "reset the port in a.txt", "Is it clear?"]
-        {
+        for request in ["Replace Ines by Pavel in rota.txt", "clear the limit in b.ini", "Was it reset?"] {
             assert!(!wants_whole(request), "{request}");
         }
-        assert!(wants_made("I'd like a table called a.csv") && !wants_made("Is there one called a.csv?"));
-        assert!(!wants_look("I'd like a.csv, the header is x") && wants_look("Please show me a.csv"));
+    }
+
+    #[test]
+    fn names_of_new_files_are_told_from_what_they_are_about() {
         let files = |request| files_of(request).collect::<Vec<&str>>();
-        assert_eq!(files("Make me a todo.md, and `b/c.tar.gz`."), ["todo.md", "b/c.tar.gz"]);
-        assert_eq!(files("Write a .gitignore that ignores *.log"), [".gitignore", ".log"]);
-        assert!(files("Write notes for v1.2 about node.js, e.g. and/or gates on example.com").is_empty());
-        assert!(["max_size", "RetryBudget", "LIMIT", "http2Port", "JT-518"].into_iter().all(is_identifier));
+        assert_eq!(files("Please make rota.csv, and `rigs/may.ics`!"), ["rota.csv", "rigs/may.ics"]);
+        assert_eq!(files("Draft an .editorconfig that covers *.ini"), [".editorconfig", ".ini"]);
         assert!(
-            !["Ana", "port", "UK", "CPU", "HTTP", "a.b_c", "__", "42", "2026-11", "part-2", "-1"]
-                .into_iter()
-                .any(is_identifier)
+            files("Draft a page about vue.js for v2.0, i.e. on/off switches from example.org").is_empty()
         );
-        assert!(!is_pathlike("3.5") && !is_pathlike("etc.") && !is_pathlike("word"));
     }
 }

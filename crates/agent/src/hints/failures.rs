@@ -11,10 +11,10 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::Value;
+use toolgate_chat::names::{holds_word, name_parts};
 use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
 use toolgate_engine::stages::effect_of;
-use toolgate_words::{holds_word, name_parts};
 
 /// The other tools that a failure of a tool names as what to do first: by a name that is no word of its own, or is written as the name
 /// is.
@@ -32,7 +32,8 @@ pub(super) fn advised<'a>(
 
 /// A conversation in which the changes that were refused are failures: not every API has a place for it, so the text has to tell. It
 /// names another tool as what to do first, in its first line; behind it may stand what is in a file.
-pub(super) fn with_refusals(transcript: Transcript, tools: &[ToolSpec]) -> Transcript {
+#[doc(hidden)]
+pub fn with_refusals(transcript: Transcript, tools: &[ToolSpec]) -> Transcript {
     let changes = |name: &str| effect_of(tools, name) == Effect::Changes;
     let is_refusal = |reply: &ToolReply| {
         let line = reply.content.trim_start().lines().next().unwrap_or_default();
@@ -56,7 +57,8 @@ const FIRST: [&str; 2] = ["first", "before"];
 
 /// A conversation in which the failed calls of its run whose advice was taken have no more than what they share with the call that was
 /// made instead.
-pub(super) fn without_superseded<'a>(transcript: &'a Transcript, tools: &[ToolSpec]) -> Cow<'a, Transcript> {
+#[doc(hidden)]
+pub fn without_superseded<'a>(transcript: &'a Transcript, tools: &[ToolSpec]) -> Cow<'a, Transcript> {
     let calls = transcript.calls_of_run();
     let mut worked: HashSet<(&str, &str)> = HashSet::new();
     let mut superseded: Vec<Option<ToolCall>> = Vec::with_capacity(calls.len());

@@ -5,51 +5,58 @@
 
 use std::collections::BTreeSet;
 
-use toolgate_chat::Message;
+use toolgate_chat::{Message, ToolSpec, Transcript};
+use toolgate_engine::Relevance;
 
-use crate::TurnRequest;
-use toolgate_words::particular::is_particular;
-use toolgate_words::{is_identifier, is_pathlike, stem};
+use super::particular::is_particular;
+use super::words::{is_identifier, is_pathlike, stem};
+use super::{Advice, Hint, Situation};
 
-/// How a request goes with the tools at hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Relation {
-    /// It has a word of a tool's name, names what one of them takes, or goes on from calls; or nothing can be told of it, since its
-    /// words are of another script than theirs.
-    Named,
-    /// It has a word of what a tool does, and none of its name. With a tool that looks things up that is as good as a name.
-    Described,
-    /// Nothing of it is theirs, but it speaks of something in particular, and a tool looks things up.
-    Particular,
-    /// Nothing of it is theirs.
-    None,
+pub(super) struct RelevanceWords;
+
+impl Hint for RelevanceWords {
+    fn name(&self) -> &'static str {
+        "relevance"
+    }
+
+    fn reason(&self) -> &'static str {
+        "a small model opens a call for small talk as readily as for a question that a tool could answer"
+    }
+
+    fn advise(&self, at: &Situation<'_>, advice: &mut Advice) {
+        let is_named = advice.prior().iter().any(|&prior| prior != 0.0);
+        advice.relevance = of(at.transcript, &advice.specs, is_named);
+    }
 }
 
-pub(crate) fn relation(request: &TurnRequest<'_>) -> Relation {
-    if request.transcript.iter().any(has_calls) || request.fits.iter().any(|&fit| fit != 0.0) {
-        return Relation::Named;
+/// How a request goes with these tools; `is_named` if it names what one of them takes or does not.
+pub(super) fn of(transcript: &Transcript, tools: &[ToolSpec], is_named: bool) -> Relevance {
+    if is_named || transcript.iter().any(has_calls) {
+        return Relevance::Named;
     }
-    let asked: Vec<&str> = request.transcript.iter().filter_map(user_text).collect();
+    let asked: Vec<&str> = transcript.iter().filter_map(user_text).collect();
     let mut spaced = asked.iter().copied().flat_map(str::split_whitespace);
     let is_mark = |c: char| !(c.is_alphanumeric() || c == '_');
     let names = |word: &str| is_identifier(word) || is_record(word);
     if spaced.any(|word| is_pathlike(word) || names(word.trim_matches(is_mark))) {
-        return Relation::Named;
+        return Relevance::Named;
     }
     let said: BTreeSet<String> = asked.iter().copied().flat_map(telling).collect();
-    let of_names = || request.tools.iter().flat_map(|tool| telling(tool.name.as_str()));
-    let of_descriptions = || request.tools.iter().flat_map(|tool| telling(&tool.description));
+    let of_names = || tools.iter().flat_map(|tool| telling(tool.name.as_str()));
+    let of_descriptions = || tools.iter().flat_map(|tool| telling(&tool.description));
+    // Of words in another script than theirs nothing can be told.
     let is_told = of_names().chain(of_descriptions()).any(|word| word.is_ascii())
         && said.iter().any(|word| word.is_ascii());
-    let looks = request.looks_up();
+    let looks = tools.iter().any(|tool| tool.lookup);
     if !is_told || of_names().any(|word| said.contains(&word)) {
-        return Relation::Named;
+        return Relevance::Named;
     }
     match of_descriptions().any(|word| said.contains(&word)) {
-        true if looks => Relation::Named,
-        true => Relation::Described,
-        false if looks && asked.iter().any(|text| is_particular(text)) => Relation::Particular,
-        false => Relation::None,
+        // With a tool that looks things up that is as good as a name.
+        true if looks => Relevance::Named,
+        true => Relevance::Described,
+        false if looks && asked.iter().any(|text| is_particular(text)) => Relevance::Particular,
+        false => Relevance::None,
     }
 }
 
@@ -174,9 +181,8 @@ mod tests {
     use toolgate_chat::{ToolCall, ToolSpec, Transcript};
 
     use super::*;
-    use crate::Sampling;
 
-    fn of(messages: &[Message], fits: &[f64], looks: bool) -> Relation {
+    fn of(messages: &[Message], is_named: bool, looks: bool) -> Relevance {
         let spec =
             |name: &str, description: &str| ToolSpec::new(name, description, json!({"type": "object"}));
         let tools: Vec<ToolSpec> = [
@@ -189,44 +195,43 @@ mod tests {
         .map(|tool| if looks { tool.with_lookup() } else { tool })
         .collect();
         let transcript: Transcript = messages.iter().cloned().collect();
-        let sampling = Sampling::default();
-        relation(&TurnRequest { fits, ..TurnRequest::new(&transcript, &tools, &sampling) })
+        super::of(&transcript, &tools, is_named)
     }
 
     #[test]
     fn a_word_of_a_tool_or_a_name_of_something_relates_a_request() {
-        use Relation::{Described, Named, None};
+        use Relevance::{Described, Named, None};
         for (request, is_it) in [
-            ("Who bought a quandle?", Named),
-            ("who is driving on Sunday", Named),
-            ("What does notes/a.txt say?", Named),
-            ("Where is RetryBudget?", Named),
-            ("who bought 70418?", Named),
-            ("目录里有什么文件?", Named),
-            ("Which folders are here?", Described),
-            ("Who owns it?", Described),
-            ("How do you say \"good night\" in French?", None),
-            ("Thanks, that was all for now!", None),
-            ("How many minutes are there in two hours?", None),
-            ("What is the capital of Japan?", None),
-            ("15 plus 28?", None),
+            ("Has the quandle a new owner?", Named),
+            ("did the drivers swap on Friday", Named),
+            ("Sum up logs/pump.txt", Named),
+            ("What sets HeatPump?", Named),
+            ("is 660812 sold?", Named),
+            ("谁拥有这个?", Named),
+            ("List what there is, folder by folder", Named),
+            ("Are there folders for May?", Described),
+            ("Who owned the mill?", Described),
+            ("Is \"sleep well\" rude in Dutch?", None),
+            ("Bye, see you tomorrow!", None),
+            ("Why do cats purr?", None),
+            ("60 minus 14?", None),
         ] {
             let asked = [Message::User(request.to_owned())];
-            assert_eq!(of(&asked, &[], false), is_it, "{request}");
+            assert_eq!(of(&asked, false, false), is_it, "{request}");
             let looking = if is_it == Described { Named } else { is_it };
-            assert_eq!(of(&asked, &[], true), looking, "{request}, and a tool looks things up");
+            assert_eq!(of(&asked, false, true), looking, "{request}, and a tool looks things up");
         }
-        let particular = [Message::User("When does the ticket expire?".to_owned())];
-        assert_eq!(of(&particular, &[], true), Relation::Particular);
-        assert_eq!(of(&particular, &[], false), Relation::None, "no tool could know");
+        let particular = [Message::User("Is the barn roof mended?".to_owned())];
+        assert_eq!(of(&particular, false, true), Relevance::Particular);
+        assert_eq!(of(&particular, false, false), Relevance::None, "no tool could know");
     }
 
     #[test]
     fn what_was_called_or_is_taken_by_a_tool_relates_what_follows() {
-        let asked = Message::User("And in French?".to_owned());
-        assert_eq!(of(std::slice::from_ref(&asked), &[0.0, 0.0], true), Relation::None, "control");
-        assert_eq!(of(std::slice::from_ref(&asked), &[0.0, -1.0], false), Relation::Named);
+        let asked = Message::User("And in Dutch?".to_owned());
+        assert_eq!(of(std::slice::from_ref(&asked), false, true), Relevance::None, "control");
+        assert_eq!(of(std::slice::from_ref(&asked), true, false), Relevance::Named);
         let called = Message::calls([ToolCall::new("find_quandle", serde_json::Map::new())]);
-        assert_eq!(of(&[called, asked], &[], false), Relation::Named);
+        assert_eq!(of(&[called, asked], false, false), Relevance::Named);
     }
 }

@@ -1,0 +1,347 @@
+//! Hints: rules that read the words of a request, and what calls found, to steer small models. Each has a file, a name, a switch and
+//! a reason.
+//!
+//! A hint says what it knows before a turn ([`Hint::advise`]). What comes of all of them is numbers and schemas: a prior for each
+//! tool, a class of relevance, arguments held to choices, and whether something is left to be done. The engine takes those and
+//! reads no words. A model that needs none of this is run with [`Hints::none`].
+//!
+//! Invariant: no hint raises a tool that may change something, and none decides a turn. The engine's own measure of what is asked for
+//! stands beside all of them.
+
+mod client;
+mod commands;
+mod echo;
+mod failures;
+mod lead;
+mod memory;
+mod mention;
+mod overwrite;
+mod particular;
+mod paths;
+mod pending;
+mod quotation;
+mod refusal;
+mod relevance;
+mod said;
+#[cfg(test)]
+mod scene;
+mod situation;
+mod tool_names;
+mod words;
+
+pub use client::ClientTurn;
+pub use failures::{with_refusals, without_superseded};
+pub(crate) use situation::{Memory, Situation};
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use pending::Pending;
+use toolgate_chat::ToolSpec;
+use toolgate_engine::{AnswerWatch, Relevance};
+use toolgate_tools::{Objection, Offer};
+
+use crate::Error;
+
+/// A rule that steers by words.
+pub(crate) trait Hint: Sync {
+    /// Its name, as `--hints` takes it.
+    fn name(&self) -> &'static str;
+
+    /// Why it is there, in a sentence.
+    fn reason(&self) -> &'static str;
+
+    /// What it knows before a turn.
+    fn advise(&self, at: &Situation<'_>, advice: &mut Advice) {
+        let _ = (at, advice);
+    }
+
+    /// What is to be put behind an answer that was given there.
+    fn addition(&self, at: &Situation<'_>, answer: &str) -> Option<String> {
+        let _ = (at, answer);
+        None
+    }
+
+    /// Whether a call that a tool objects to is not made, where this was requested.
+    fn refuses(&self, objection: &Objection, request: &str) -> bool {
+        let _ = (objection, request);
+        false
+    }
+}
+
+/// All hints, in the order in which they are asked: later ones go on from what earlier ones found.
+const ALL: [&dyn Hint; 12] = [
+    &lead::Lead,
+    &pending::PendingMentions,
+    &mention::Mention,
+    &commands::Commands,
+    &memory::MemoryWords,
+    &tool_names::ToolNames,
+    &paths::Paths,
+    &relevance::RelevanceWords,
+    &refusal::Refusal,
+    &echo::Echo,
+    &quotation::Quotation,
+    &overwrite::Overwrite,
+];
+
+/// Which hints are on.
+///
+/// ```
+/// use toolgate_agent::Hints;
+///
+/// let hints: Hints = "relevance,refusal".parse()?;
+/// assert_eq!(hints.to_string(), "relevance,refusal");
+/// assert_eq!(Hints::none().to_string(), "none");
+/// assert!(Hints::known().any(|(name, _reason)| name == "refusal"));
+/// let error = "refusals".parse::<Hints>().map_err(|error| error.to_string());
+/// assert!(error.is_err_and(|why| why.contains("no hint \"refusals\"") && why.contains("quotation")));
+/// # Ok::<(), toolgate_agent::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hints(BTreeSet<&'static str>);
+
+impl Default for Hints {
+    fn default() -> Self {
+        Self::auto()
+    }
+}
+
+impl Hints {
+    /// Those that suit the model: all of them, as long as profiles do not say otherwise.
+    pub fn auto() -> Self {
+        Self(ALL.iter().map(|hint| hint.name()).collect())
+    }
+
+    /// None: the model decides by itself.
+    pub fn none() -> Self {
+        Self(BTreeSet::new())
+    }
+
+    /// The name of every hint, with the reason why it is there.
+    pub fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
+        ALL.iter().map(|hint| (hint.name(), hint.reason()))
+    }
+
+    /// The same without one of them, if it is on.
+    ///
+    /// ```
+    /// use toolgate_agent::Hints;
+    /// let hints: Hints = "lead,echo".parse()?;
+    /// assert_eq!(hints.without("lead").to_string(), "echo");
+    /// # Ok::<(), toolgate_agent::Error>(())
+    /// ```
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.0.remove(name);
+        self
+    }
+
+    /// Whether one is on.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+
+    /// Those of these names that are known here: another process may know others.
+    #[doc(hidden)]
+    pub fn of_names(names: &[String]) -> Self {
+        Self(
+            ALL.iter()
+                .map(|hint| hint.name())
+                .filter(|name| names.iter().any(|other| other == name))
+                .collect(),
+        )
+    }
+
+    /// Who tells refusals, if that is on.
+    #[doc(hidden)]
+    pub fn refusals(&self) -> Option<&'static dyn AnswerWatch> {
+        let name = Hint::name(&refusal::Refusal);
+        self.has(name).then_some(&refusal::Refusal)
+    }
+
+    /// Who tells answers that repeat the request, if that is on.
+    #[doc(hidden)]
+    pub fn repetitions(&self) -> Option<&'static dyn AnswerWatch> {
+        let name = Hint::name(&echo::Echo);
+        self.has(name).then_some(&echo::Echo)
+    }
+
+    /// How a request goes with these tools, where nothing is known but their definitions.
+    #[doc(hidden)]
+    pub fn relevance(&self, transcript: &toolgate_chat::Transcript, tools: &[ToolSpec]) -> Relevance {
+        match self.has(relevance::RelevanceWords.name()) {
+            true => relevance::of(transcript, tools, false),
+            false => Relevance::default(),
+        }
+    }
+
+    fn on(&self) -> impl Iterator<Item = &'static dyn Hint> {
+        ALL.into_iter().filter(|hint| self.has(hint.name()))
+    }
+
+    /// What they know before a turn.
+    pub(crate) fn advice(&self, at: &Situation<'_>) -> Advice {
+        let mut advice = Advice::of(at.offers);
+        for hint in self.on() {
+            hint.advise(at, &mut advice);
+        }
+        advice
+    }
+
+    /// What is to be put behind an answer.
+    pub(crate) fn addition(&self, at: &Situation<'_>, answer: &str) -> Option<String> {
+        self.on().find_map(|hint| hint.addition(at, answer))
+    }
+
+    /// Whether a call that a tool objects to is not made, where this was requested.
+    pub(crate) fn refuse(&self, objection: &Objection, request: &str) -> bool {
+        self.on().any(|hint| hint.refuses(objection, request))
+    }
+}
+
+impl FromStr for Hints {
+    type Err = Error;
+
+    /// `none`, `auto`, or names with commas between.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let known = |name: &str| {
+            ALL.iter().map(|hint| hint.name()).find(|other| *other == name).ok_or_else(|| {
+                let names: Vec<&str> = ALL.iter().map(|hint| hint.name()).collect();
+                Error::input(format!("no hint \"{name}\"; there are: none, auto, {}", names.join(", ")))
+            })
+        };
+        match text {
+            "none" => Ok(Self::none()),
+            "auto" => Ok(Self::auto()),
+            names => names.split(',').map(str::trim).map(known).collect::<Result<_, _>>().map(Self),
+        }
+    }
+}
+
+impl fmt::Display for Hints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        let on: Vec<&str> = self.on().map(Hint::name).collect();
+        f.write_str(&on.join(","))
+    }
+}
+
+/// What hints know before a turn.
+pub(crate) struct Advice {
+    /// The definitions, with the arguments held to what is left of them.
+    pub(crate) specs: Vec<ToolSpec>,
+    /// How each tool goes with the request.
+    pub(crate) fits: Vec<Fit>,
+    /// How the request goes with the tools.
+    pub(crate) relevance: Relevance,
+    /// What the request names and no call has taken up.
+    pub(crate) pending: Pending,
+    /// Whether some of that is left to be done, and the last calls took up another part.
+    pub(crate) is_pending: bool,
+    /// The directories that the request names, as they were written.
+    directories: BTreeSet<String>,
+    /// The one file to which the last results lead.
+    lead: Option<String>,
+}
+
+impl Advice {
+    fn of(offers: &[Offer]) -> Self {
+        Self {
+            specs: offers.iter().map(|offer| offer.spec.clone()).collect(),
+            fits: vec![Fit::Unknown; offers.len()],
+            relevance: Relevance::default(),
+            pending: Pending::default(),
+            is_pending: false,
+            directories: BTreeSet::new(),
+            lead: None,
+        }
+    }
+
+    /// What speaks for each tool, as the engine takes it.
+    pub(crate) fn prior(&self) -> Vec<f64> {
+        self.fits.iter().map(|fit| fit.sign()).collect()
+    }
+}
+
+/// How a tool goes with a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// Nobody knows.
+    #[default]
+    Unknown,
+    /// Nothing was named that is its kind.
+    Unnamed,
+    /// Something was named that it takes.
+    Suits,
+    /// What was named is another kind.
+    Clashes,
+}
+
+impl Fit {
+    /// 1 for a tool that takes what was named, -1 for one that does not, 0 where nothing is told.
+    pub(crate) fn sign(self) -> f64 {
+        match self {
+            Self::Suits => 1.0,
+            Self::Unknown | Self::Unnamed => 0.0,
+            Self::Clashes => -1.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolgate_chat::{Message, Transcript};
+    use toolgate_tools::{PathKind, Role};
+
+    use super::scene::Scene;
+    use super::*;
+
+    #[test]
+    fn hints_can_be_left_out_one_by_one() {
+        let scene =
+            Scene::asked("Please use wc to count the lines of plan.txt, and keep in mind that I like tea.")
+                .with_files("view", PathKind::Files, &["plan.txt", "other.txt"])
+                .with_role("shell", Role::Commands("command"))
+                .with_role("keep", Role::Keeps)
+                .offering(&["tea_timer"]);
+        let advice = |hints: Hints| {
+            let advice = hints.advice(&scene.at());
+            let is_held = advice.specs.first().map(ToolSpec::closed_parameters)
+                != scene.offers.first().map(|offer| offer.spec.closed_parameters());
+            (advice.prior(), is_held)
+        };
+        assert_eq!(advice(Hints::auto()), (vec![1.0, 1.0, 1.0, 1.0], true));
+        assert_eq!(advice(Hints::none()), (vec![0.0; 4], false));
+        assert_eq!(advice(Hints::auto().without("mention")), (vec![0.0, 1.0, 1.0, 1.0], true));
+        assert_eq!(advice(Hints::auto().without("commands")), (vec![1.0, 0.0, 1.0, 1.0], true));
+        assert_eq!(advice(Hints::auto().without("memory")), (vec![1.0, 1.0, 0.0, 1.0], true));
+        assert_eq!(advice(Hints::auto().without("tool-names")), (vec![1.0, 1.0, 1.0, 0.0], true));
+        assert_eq!(advice(Hints::auto().without("paths")), (vec![1.0; 4], false));
+        let pending = |hints: Hints| hints.advice(&scene.at()).is_pending;
+        assert!(pending(Hints::auto()) && !pending(Hints::auto().without("pending")));
+        assert!(Hints::auto().refusals().is_some() && Hints::auto().without("refusal").refusals().is_none());
+        assert!(
+            Hints::auto().repetitions().is_some() && Hints::auto().without("echo").repetitions().is_none()
+        );
+        let talk = Transcript::new().with(Message::User("Sing me a sailor's ballad!".to_owned()));
+        let relevance = |hints: Hints| {
+            let specs: Vec<ToolSpec> = scene.offers.iter().map(|offer| offer.spec.clone()).collect();
+            hints.relevance(&talk, &specs)
+        };
+        assert_eq!(relevance(Hints::auto()), Relevance::None);
+        assert_eq!(relevance(Hints::auto().without("relevance")), Relevance::Named);
+    }
+
+    #[test]
+    fn every_hint_has_a_name_of_its_own_and_says_why_it_is_there() {
+        let names: BTreeSet<&str> = Hints::known().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), ALL.len());
+        assert!(Hints::known().all(|(name, reason)| !name.is_empty() && reason.len() > 20));
+        let written: Result<Hints, _> = Hints::auto().to_string().parse();
+        assert!(written.is_ok_and(|hints| hints == Hints::auto()), "what is written is read back");
+    }
+}

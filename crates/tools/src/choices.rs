@@ -1,0 +1,69 @@
+//! What the state at hand leaves of a tool's parameters, so that a model cannot write what the tool would refuse.
+
+use serde_json::{Value, json};
+use toolgate_chat::ToolSpec;
+
+/// The keyword of a grammar's schema that says which texts a string may be.
+pub const CHOICES: &str = "x-toolgate-choices";
+
+/// The texts that a parameter may be.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_tools::{CHOICES, Choices};
+///
+/// let paths = Choices::Among { texts: vec!["a.txt".into()], beginnings: vec!["docs/".into()] };
+/// let keywords = paths.keywords().unwrap_or_default();
+/// assert_eq!(keywords[CHOICES], json!({"texts": ["a.txt"], "beginnings": ["docs/"]}));
+/// // Where everything is left there is nothing to hold.
+/// assert_eq!(Choices::Among { texts: Vec::new(), beginnings: vec![String::new()] }.keywords(), None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choices {
+    /// These, and whatever goes on from one of these beginnings.
+    Among {
+        /// Whole texts.
+        texts: Vec<String>,
+        /// What others begin with; an empty one admits everything.
+        beginnings: Vec<String>,
+    },
+    /// The pieces that occur exactly once in this text.
+    OnceIn(String),
+}
+
+impl Choices {
+    /// The keywords that hold a grammar to them ([`ToolSpec::with_grammar`]); none where nothing or everything is left.
+    pub fn keywords(&self) -> Option<Value> {
+        let choices = match self {
+            Self::Among { texts, beginnings } if texts.is_empty() && beginnings.is_empty() => return None,
+            Self::Among { beginnings, .. } if beginnings.iter().any(String::is_empty) => return None,
+            Self::Among { texts, beginnings } => json!({"texts": texts, "beginnings": beginnings}),
+            Self::OnceIn(text) if text.is_empty() => return None,
+            Self::OnceIn(text) => json!({"once_in": text}),
+        };
+        Some(json!({CHOICES: choices}))
+    }
+}
+
+/// The definition with these parameters held to these choices.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_chat::ToolSpec;
+/// use toolgate_tools::{CHOICES, Choices, held_to};
+///
+/// let schema = json!({"type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]});
+/// let book = ToolSpec::new("book", "Book a room.", schema)?;
+/// let free = Choices::Among { texts: vec!["blue".to_owned()], beginnings: Vec::new() };
+/// let book = held_to(book, &[("room", free)]);
+/// assert_eq!(book.closed_parameters()["properties"]["room"][CHOICES]["texts"], json!(["blue"]));
+/// # Ok::<(), toolgate_chat::Error>(())
+/// ```
+pub fn held_to(mut spec: ToolSpec, parameters: &[(&'static str, Choices)]) -> ToolSpec {
+    for (parameter, choices) in parameters {
+        if let Some(keywords) = choices.keywords() {
+            spec = spec.with_grammar(parameter, keywords);
+        }
+    }
+    spec
+}
