@@ -1,5 +1,5 @@
 //! A tool with state and a schema of its own, beside the built-in file tools, and what a run looks like from outside.
-//! Run: `toolgate model pull qwen2.5-coder-0.5b && cargo run --release --example custom_tool`
+//! Run: `toolgate model pull qwen2.5-coder-0.5b && cargo run --release --features agent,llama --example custom_tool`
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 use toolgate::agent::{Agent, Event, Options};
+use toolgate::chat::{Message, ToolSpec, Transcript};
 use toolgate::engine::{Cancel, LocalEngine};
+use toolgate::sandbox::policy::{Mode, Policy};
+use toolgate::sandbox::{Root, ambient_authority};
 use toolgate::tools::{Args, Effect, Registry, Tool, ToolResult, file_tools};
-use toolgate_chat::{Message, ToolSpec, Transcript};
-use toolgate_sandbox::policy::{Mode, Policy};
-use toolgate_sandbox::{Root, ambient_authority};
 
 /// Hands out ticket numbers.
 struct NewTicket {
@@ -20,7 +20,7 @@ struct NewTicket {
 }
 
 impl NewTicket {
-    fn new() -> Result<Self, toolgate_chat::Error> {
+    fn new() -> Result<Self, toolgate::chat::Error> {
         let parameters = json!({
             "type": "object",
             "properties": {

@@ -1,5 +1,5 @@
 //! Embed toolgate: one typed tool, one question.
-//! Run: `toolgate model pull qwen2.5-coder-0.5b && cargo run --release --example quickstart`
+//! Run: `toolgate model pull qwen2.5-coder-0.5b && cargo run --release --features agent,llama --example quickstart`
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! The engine behind the OpenAI and the Anthropic API, from a program of one's own, for four clients at a time.
-//! Run: `toolgate model pull qwen2.5-coder-0.5b && cargo run --release --example server`
+//! Run: `toolgate model pull qwen2.5-coder-0.5b && cargo run --release --features llama,serve --example server`
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use std::num::NonZeroUsize;

@@ -19,7 +19,7 @@ use crate::tools::{MEMORY_TOOLS, Registry};
 pub(super) const KEY_VARIABLE: &str = "TOOLGATE_ENGINE_KEY";
 
 /// MiB that a server keeps of prompts: some 20,000 tokens of a model of 0.5 B weights, and 9,000 of one of 1.5 B.
-#[cfg(feature = "serve")]
+#[cfg(any(feature = "lab", feature = "serve"))]
 pub(super) const PROMPT_MEMORY: u16 = 256;
 
 /// Where models run unless a server is named.
@@ -48,7 +48,7 @@ pub(super) struct ModelOptions {
     /// Tokens the model's context holds; 0 is as many as the model was trained for [default: 8192 or these, whichever is
     /// less]. Agents such as Claude Code, Codex and qwen-code need 32768.
     #[arg(long, value_name = "N")]
-    pub(in crate::cli) context: Option<u32>,
+    pub(super) context: Option<u32>,
     /// Move the decision between call and answer towards calling (above 0) or answering (below 0), in logarithms of
     /// the odds: 0.7 doubles the odds of a call.
     #[arg(long, default_value_t = 0.0, value_name = "B", allow_negative_numbers = true)]
@@ -142,7 +142,7 @@ impl Load {
     }
 
     /// For clients whose conversations take turns, with so many MiB for the prompts of those that wait.
-    #[cfg(feature = "serve")]
+    #[cfg(any(feature = "lab", feature = "serve"))]
     pub(super) fn for_clients(at_once: NonZeroUsize, prompt_memory: u16) -> Self {
         Self { at_once, prompt_memory: usize::from(prompt_memory) << 20 }
     }
@@ -248,7 +248,12 @@ impl ModelOptions {
         }
     }
 
-    fn load_file(&self, model: &ResolvedModel, load: Load) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
+    /// Loads a file of this machine.
+    pub(super) fn load_file(
+        &self,
+        model: &ResolvedModel,
+        load: Load,
+    ) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
         let packs = if self.no_cache { None } else { Some(packs_of(&model.path)?) };
         if let Some(packs) = &packs {
             packs.read_ahead();

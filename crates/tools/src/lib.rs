@@ -12,6 +12,7 @@ mod command;
 pub mod database;
 mod error;
 mod files;
+mod lines;
 #[cfg(feature = "memory")]
 pub mod memory;
 #[cfg(feature = "memory")]
@@ -35,6 +36,7 @@ pub use check::{Check, Violation};
 pub use command::{CommandTool, RUN_COMMAND};
 pub use error::{Error, Kind};
 pub use files::{FileTool, file_tools};
+pub use lines::LineServer;
 #[cfg(feature = "memory")]
 pub use memory_tools::{MEMORY_TOOLS, memory_tools};
 pub use narrow::{CHOICES, Choices, Fit, Narrowed, Offered};
@@ -50,7 +52,10 @@ pub use said::is_no_name;
 pub use said::{Named, Said};
 pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]
-pub use wasm::{ComponentTool, ProgramTool};
+pub use wasm::ComponentTool;
+#[cfg(feature = "wasm")]
+#[doc(hidden)]
+pub use wasm::{ended_badly, not_called, shown};
 
 pub use toolgate_chat::Effect;
 use toolgate_chat::{ToolCall, ToolSpec};

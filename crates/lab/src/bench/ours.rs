@@ -14,7 +14,7 @@ use toolgate_infer::{Stats, TokenId};
 
 use super::median;
 use super::requests::{MOST_TOKENS, Request};
-use crate::engine::{Cancel, Engine, Sampling, TurnEvent, TurnRequest};
+use toolgate_engine::{Cancel, Engine, Sampling, TurnEvent, TurnRequest};
 
 /// What a request cost.
 #[derive(Serialize)]
