@@ -48,6 +48,7 @@ use toolgate_tools::{Pending, Preview};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub enum Approval {
     /// Nobody: the policy alone decides.
     Auto,

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use toolgate_chat::{ParsedTurn, RunEnd, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_grammar::Grammar;
-pub use toolgate_infer::{Cancel, Drafting, Forcing, Numerics, Untrained};
+pub use toolgate_infer::{Cancel, Cancelled, Drafting, Forcing, Numerics, OnCancel, Untrained};
 use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 
 /// Something that makes turns.

@@ -114,7 +114,8 @@ pub fn serve_http(
         let stop = CancellationToken::new();
         let router = router(server, options, &stop);
         ready(address);
-        tokio::spawn(watch(cancel.clone(), stop.clone()));
+        let stops = stop.clone();
+        let _wakes = cancel.on_cancel(move || stops.cancel());
         let served = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
         served.await.map_err(|why| failed("the server stopped", &why))
     });
@@ -152,12 +153,4 @@ fn authorization(headers: &HeaderMap) -> Option<&str> {
 fn refused() -> Response {
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
     (StatusCode::UNAUTHORIZED, challenge, "a bearer token is needed\n").into_response()
-}
-
-/// Passes a flag on that has no way to wake anybody.
-async fn watch(cancel: Cancel, stop: CancellationToken) {
-    while !cancel.is_cancelled() {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    stop.cancel();
 }

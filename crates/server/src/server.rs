@@ -93,6 +93,20 @@ impl Options {
     }
 }
 
+impl Options {
+    /// The same at another address.
+    #[must_use]
+    pub fn at(self, address: impl Into<SocketAddr>) -> Self {
+        Self { address: address.into(), ..self }
+    }
+
+    /// The same with that key.
+    #[must_use]
+    pub fn with_key(self, key: impl Into<String>) -> Self {
+        Self { key: Some(key.into()), ..self }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -198,6 +212,61 @@ pub(super) struct Shared {
     pub(super) started: u64,
 }
 
+impl Shared {
+    fn new(engine: Arc<dyn Engine>, execute: Option<Executing>, options: Options) -> Self {
+        let metrics = Arc::new(Metrics::default());
+        Self {
+            engine,
+            execute,
+            key: options.key.as_deref().map(Key::new),
+            questions: Questions::default(),
+            responses: Arc::default(),
+            gate: Admission::new(options.at_once, options.waiting, metrics.clone()),
+            metrics,
+            prefills: Arc::default(),
+            started: now(),
+            options,
+        }
+    }
+}
+
+/// The server's routes, for an [`axum`] program of one's own, inside its tokio runtime.
+///
+/// A router does not see where it is listened on. So it takes a key always, and [`Options::address`] counts for nothing.
+/// It sees neither connections nor the program's end: [`Options::read_time`] bounds bodies alone, and how long heads may
+/// take, TLS, and waiting for turns that are being made are the program's.
+///
+/// # Errors
+/// [`Kind::Denied`] without a key, [`Kind::Input`] for an empty one, and for tools without a workbench.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_agent::Kind;
+/// use toolgate_server::{self as server, router};
+/// # use toolgate_engine::{self as engine, LocalEngine};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()));
+/// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+///
+/// let open = router(engine.clone(), None, server::Options::default());
+/// assert_eq!(open.map(|_| ()).map_err(|error| error.kind()), Err(Kind::Denied));
+/// let models = router(engine, None, server::Options::default().with_key("secret"))?;
+/// let app = axum::Router::new().nest("/models", models);
+/// # drop(app);
+/// # Ok::<(), toolgate_agent::Error>(())
+/// ```
+pub fn router(engine: Arc<dyn Engine>, execute: Option<Execute>, options: Options) -> Result<Router, Error> {
+    let execute = execute.map(Executing::try_from).transpose()?;
+    match options.key.as_deref() {
+        None => {
+            let why = "a router does not see who can reach it, so it takes a key: set the key of its options";
+            return Err(Error::new(Kind::Denied, why));
+        }
+        key => keys::check(options.address, key)?,
+    }
+    Ok(http::router(Arc::new(Shared::new(engine, execute, options))))
+}
+
 /// A server that runs until it is stopped.
 pub struct Server {
     address: SocketAddr,
@@ -252,19 +321,7 @@ impl Server {
         let listener = TcpListener::bind(wanted).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        let metrics = Arc::new(Metrics::default());
-        let shared = Arc::new(Shared {
-            engine,
-            execute,
-            key: options.key.as_deref().map(Key::new),
-            questions: Questions::default(),
-            responses: Arc::default(),
-            gate: Admission::new(options.at_once, options.waiting, metrics.clone()),
-            metrics,
-            prefills: Arc::default(),
-            started: now(),
-            options,
-        });
+        let shared = Arc::new(Shared::new(engine, execute, options));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -44,6 +44,7 @@ pub const VERSION: u32 = 1;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Line {
     /// First: what the run was made with.
     Header(Box<Header>),
@@ -57,6 +58,7 @@ pub enum Line {
 
 /// What a run was made with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Header {
     /// The version of the format.
     pub version: u32,
@@ -91,6 +93,7 @@ pub struct Header {
 
 /// Which model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Model {
     /// Its name.
     pub name: String,
@@ -100,6 +103,7 @@ pub struct Model {
 
 /// A tool of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct OfferedTool {
     /// Its definition, in OpenAI form.
     pub definition: Value,
@@ -109,6 +113,7 @@ pub struct OfferedTool {
 
 /// A turn of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Turn {
     /// Which, counted from 1.
     pub turn: usize,
@@ -141,6 +146,7 @@ pub struct Turn {
 
 /// Tokens that were decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Text {
     /// SHA-256 of the grammar that held them, in hexadecimal.
     pub grammar: Option<String>,
@@ -152,6 +158,7 @@ pub struct Text {
 
 /// A call that was answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Tool {
     /// The call's id.
     pub id: String,
@@ -178,6 +185,7 @@ impl Tool {
 
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Final {
     /// The answer.
     pub answer: String,
@@ -191,6 +199,7 @@ pub struct Final {
 
 /// A whole record.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Record {
     /// What the run was made with.
     pub header: Header,

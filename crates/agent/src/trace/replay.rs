@@ -69,6 +69,7 @@ pub struct Replay<'a> {
 
 /// What a replay found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The first difference; none where the run is the same.
     pub difference: Option<Difference>,

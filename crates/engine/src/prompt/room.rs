@@ -24,6 +24,7 @@ use crate::{Error, Kind};
 /// # Ok::<(), toolgate_engine::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Room {
     /// Tokens that each conversation holds.
     pub tokens: usize,
