@@ -12,9 +12,9 @@ use toolgate::serve::{Options, Server};
 fn main() -> anyhow::Result<()> {
     let model = models::resolve("qwen2.5-coder-0.5b")?;
     let four = NonZeroUsize::MIN.saturating_add(3);
-    let suited = engine::Options { at_once: four, ..engine::Options::for_model(&model) };
+    let suited = engine::Options::for_model(&model).at_once(four);
     let engine = Arc::new(LocalEngine::load(&model, &suited, |_| {})?);
-    let server = Server::start(engine, None, Options { at_once: 4, ..Options::default() })?;
+    let server = Server::start(engine, None, Options::default().at_once(4))?;
     println!("http://{}/v1; Ctrl-C ends it", server.address());
     server.wait()?;
     Ok(())

@@ -99,7 +99,7 @@ pub(super) fn run(args: McpArgs) -> anyhow::Result<Exit> {
         Some(address) => {
             let cancel = Cancel::default();
             stop_on_interrupt(&cancel)?;
-            let options = HttpOptions { address, key: api_key };
+            let options = HttpOptions::new(address).key(api_key);
             serve_http(server, &options, &cancel, |address| {
                 terminal::note(&format!("listening at http://{address}/mcp"));
             })?;
@@ -138,8 +138,7 @@ impl Runs {
             Unasked::Allow => Approval::Auto,
             Unasked::Deny => Approval::Never,
         };
-        let options =
-            Options { max_iterations: self.max_iterations, approval, quotes: false, ..Options::default() };
+        let options = Options::default().max_iterations(self.max_iterations).approval(approval).quotes(false);
         let mut transcript = Transcript::new().with(Message::User(asking.task.clone()));
         Ok(Agent::new(engine, registry, options).run(&mut transcript, cancel, events)?)
     }

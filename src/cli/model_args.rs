@@ -205,10 +205,8 @@ impl ModelOptions {
                 "--constraint is for a model on this machine; with --engine, --engine-grammar none sends no grammar",
             ));
         }
-        let mut server = remote::Options {
-            key: std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty()),
-            ..remote::Options::new(&self.engine)
-        };
+        let mut server = remote::Options::new(&self.engine)
+            .key(std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty()));
         let model = match &self.model {
             Some(model) => model.clone(),
             None => remote::first_model(&server)?,
@@ -216,7 +214,8 @@ impl ModelOptions {
         // A model of the catalogue keeps the settings that suit it, wherever it runs.
         let entry = Store::open().ok().and_then(|store| store.catalogue().served_as(&model).cloned());
         let suited = entry.as_deref().map(engine::Options::for_entry).unwrap_or_default();
-        server.engine = engine::Options { thresholds: suited.thresholds.biased(self.call_bias), ..suited };
+        let thresholds = suited.thresholds.biased(self.call_bias);
+        server.engine = suited.thresholds(thresholds);
         server.model = Some(model);
         server.grammar = match self.engine_grammar {
             GrammarArg::Auto => GrammarSupport::Auto,
@@ -260,23 +259,22 @@ impl ModelOptions {
         }
         let bar = terminal::bar("loading", 100, Unit::Count);
         let suited = engine::Options::for_model(model);
-        let options = engine::Options {
-            thresholds: suited.thresholds.biased(self.call_bias),
-            constraint: match self.constraint {
+        let thresholds = suited.thresholds.biased(self.call_bias);
+        let options = suited
+            .thresholds(thresholds)
+            .constraint(match self.constraint {
                 ConstraintArg::Grammar => engine::Constraint::Grammar,
                 ConstraintArg::Llama => engine::Constraint::Llama,
                 ConstraintArg::None => engine::Constraint::None,
-            },
-            context: self.context,
-            tuning: tunings()?.get(&model.path)?.unwrap_or_default(),
-            numerics: self.numerics.of(self.context),
-            at_once: load.at_once,
-            prompt_memory: load.prompt_memory,
-            reasoning: self.reasoning,
-            forcing: if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On },
-            drafting: if self.no_drafts { engine::Drafting::Off } else { engine::Drafting::On },
-            ..suited
-        };
+            })
+            .context(self.context)
+            .tuning(tunings()?.get(&model.path)?.unwrap_or_default())
+            .numerics(self.numerics.of(self.context))
+            .at_once(load.at_once)
+            .prompt_memory(load.prompt_memory)
+            .reasoning(self.reasoning)
+            .forcing(if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On })
+            .drafting(if self.no_drafts { engine::Drafting::Off } else { engine::Drafting::On });
         let shown = bar.clone();
         let engine =
             LocalEngine::load(model, &options, move |share| shown.set_position((share * 100.0) as u64));

@@ -125,7 +125,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let recorder = match &args.record {
         None => None,
         Some(file) => {
-            let of = trace::Model { name: engine.name().to_owned(), sha256: model.digest()? };
+            let of = trace::Model::default().name(engine.name().to_owned()).sha256(model.digest()?);
             let load = serde_json::to_value(&args.model)?;
             let header = Header::new(of, load, engine.as_ref(), &registry, &options, &transcript);
             let place = || format!("cannot write the record {}", file.display());
@@ -190,16 +190,20 @@ pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<O
             anyhow::bail!("--approve ask needs a terminal; use --approve auto or --approve never")
         }
     };
-    let sampling = Sampling {
-        temperature: args.temperature,
-        seed: args.seed,
-        max_tokens: args.max_tokens,
-        ..Sampling::default()
-    };
-    let budget = RunBudget { tokens: args.budget_tokens, time: args.budget_seconds.map(Duration::from_secs) };
+    let sampling =
+        Sampling::default().temperature(args.temperature).seed(args.seed).max_tokens(args.max_tokens);
+    let budget =
+        RunBudget::default().tokens(args.budget_tokens).time(args.budget_seconds.map(Duration::from_secs));
     let (max_iterations, narrow) = (args.max_iterations, !args.plain_arguments);
     let parallel = args.parallel.or(Options::default().parallel);
-    Ok(Options { max_iterations, choice, parallel, sampling, budget, approval, narrow, quotes: true })
+    Ok(Options::default()
+        .max_iterations(max_iterations)
+        .choice(choice)
+        .parallel(parallel)
+        .sampling(sampling)
+        .budget(budget)
+        .approval(approval)
+        .narrow(narrow))
 }
 
 /// Asks on the terminal; an "always" counts for exactly that call, under that policy, for this run.

@@ -134,7 +134,7 @@ fn a_call_leaked_without_a_constraint_runs_and_is_shown_back_in_the_family_s_for
     ] {
         let proper = "<assistant>".to_owned() + &call("get_weather", "Oslo");
         let model = scripted().on(proper, "It rains.").on("How is", format!("Let me look.\n{leak}"));
-        let engine = engine::Options { constraint: Constraint::None, ..engine::Options::default() };
+        let engine = engine::Options::default().constraint(Constraint::None);
         let run = run(model, Options::default(), engine).unwrap();
         assert_eq!(calls(&run.outcome), [("get_weather", Status::Ok)]);
         assert_eq!(run.outcome.answer, "It rains.");
@@ -149,7 +149,7 @@ fn a_call_leaked_without_a_constraint_runs_and_is_shown_back_in_the_family_s_for
         assert_eq!(text, "Let me look.\nIt rains.");
     }
     // The control: what is no call stays the answer.
-    let engine = engine::Options { constraint: Constraint::None, ..engine::Options::default() };
+    let engine = engine::Options::default().constraint(Constraint::None);
     let run = run(scripted().say("```json\n{\"city\": \"Oslo\"}\n```"), Options::default(), engine).unwrap();
     assert!(run.outcome.calls.is_empty());
     assert!(run.outcome.answer.starts_with("```json"), "{}", run.outcome.answer);
@@ -180,7 +180,7 @@ fn failures_are_results_and_the_run_goes_on() {
 #[test]
 fn the_last_iteration_is_an_answer() {
     let model = scripted().say(call("get_weather", "Oslo")).say("Out of turns.");
-    let options = Options { max_iterations: 2, ..Options::default() };
+    let options = Options::default().max_iterations(2);
     let run = run(model, options, engine::Options::default()).unwrap();
     assert_eq!(run.outcome.stop_reason, StopReason::MaxIterations);
     assert_eq!(run.outcome.answer, "Out of turns.");
@@ -191,12 +191,11 @@ fn the_last_iteration_is_an_answer() {
 fn a_required_call_is_made_even_by_a_model_that_wants_to_chat() {
     let model =
         scripted().say("I would rather chat about \"Oslo\"}}, as one does.").say("Booked.").say("Booked.");
-    let options =
-        Options { choice: ToolChoice::Only(vec![ToolName::new("book").unwrap()]), ..Options::default() };
+    let options = Options::default().choice(ToolChoice::Only(vec![ToolName::new("book").unwrap()]));
     let run = run(model, options, engine::Options::default()).unwrap();
     assert_eq!(run.outcome.calls[0].name, "book");
 
-    let one = Options { choice: ToolChoice::Required, max_iterations: 1, ..Options::default() };
+    let one = Options::default().choice(ToolChoice::Required).max_iterations(1);
     let error = self::run(scripted(), one, engine::Options::default()).err().unwrap();
     assert_eq!(error.kind(), Kind::Input);
 }
@@ -209,7 +208,7 @@ fn the_answer_view_holds_the_result_but_no_tools() {
             .on("<tool_response>", "I see the whole conversation.")
             .on("rain in Oslo", "I see the result alone.")
             .on("How is the weather in Oslo?<assistant>", call("get_weather", "Oslo"));
-        let engine = engine::Options { answer_view: view, ..engine::Options::default() };
+        let engine = engine::Options::default().answer_view(view);
         let answer = run(model, Options::default(), engine).unwrap().outcome.answer;
         assert_eq!(answer.contains("whole conversation"), sees_tools, "{view:?}: {answer}");
     }
@@ -357,7 +356,7 @@ fn a_write_that_is_not_approved_is_denied() {
         let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
         let mut registry = Registry::new();
         registry.add(Ask).unwrap();
-        let agent = Agent::new(Arc::new(engine), registry, Options { approval, ..Options::default() });
+        let agent = Agent::new(Arc::new(engine), registry, Options::default().approval(approval));
         assert_eq!(calls(&agent.ask("burn it").unwrap()), [("burn", status)]);
     }
 }
@@ -375,7 +374,7 @@ fn a_call_that_was_not_allowed_is_not_asked_for_again() {
     let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
     let mut registry = Registry::new();
     registry.add(Ask).unwrap();
-    let agent = Agent::new(Arc::new(engine), registry, Options { approval, ..Options::default() });
+    let agent = Agent::new(Arc::new(engine), registry, Options::default().approval(approval));
     let outcome = agent.ask("burn it").unwrap();
     assert_eq!(calls(&outcome), [("burn", Status::Denied)]);
     assert_eq!(
@@ -388,7 +387,7 @@ fn a_call_that_was_not_allowed_is_not_asked_for_again() {
 fn of_two_cities(model: Scripted, while_open: f64) -> Final {
     let thresholds = Thresholds { first: 0.0, after_success: 2.0, while_open, ..Thresholds::default() };
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options { thresholds, ..engine::Options::default() };
+    let options = engine::Options::default().thresholds(thresholds);
     let engine = LocalEngine::new("scripted", model, dialogue, options);
     Agent::new(Arc::new(engine), registry(), Options::default())
         .ask("How is the weather in Oslo and in Rome?")
@@ -416,7 +415,7 @@ fn while_something_is_open_a_call_is_not_repeated_but_written_in_another_way() {
 #[test]
 fn a_model_too_small_to_retell_results_gives_them_as_they_are() {
     let model = || scripted().say(call("get_weather", "Oslo")).say("It never rains.").say("It never rains.");
-    let options = engine::Options { answer_view: AnswerView::Results, ..engine::Options::default() };
+    let options = engine::Options::default().answer_view(AnswerView::Results);
     let run = run(model(), Options::default(), options).unwrap();
     assert_eq!(run.outcome.answer, "Quoted from get_weather:\n> rain in Oslo");
     let is_shown = |event: &Event| matches!(event, Event::Text { delta } if *delta == run.outcome.answer);
@@ -428,7 +427,7 @@ fn a_model_too_small_to_retell_results_gives_them_as_they_are() {
 fn what_an_answer_says_nothing_of_follows_it() {
     let quoted = |answer: &'static str, answer_view| {
         let model = scripted().say(call("get_weather", "Oslo")).say(answer).say(answer);
-        let options = engine::Options { answer_view, ..engine::Options::default() };
+        let options = engine::Options::default().answer_view(answer_view);
         run(model, Options::default(), options).unwrap()
     };
     let run = quoted("The weather in Oslo is as asked.", AnswerView::Quoted);
@@ -460,12 +459,12 @@ fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
     let oslo = call("get_weather", "Oslo");
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let thresholds = Thresholds { after_success: 0.0, ..Thresholds::default() };
-    let options = engine::Options { primer: Primer::Calls, thresholds, ..engine::Options::default() };
+    let options = engine::Options::default().primer(Primer::Calls).thresholds(thresholds);
     let engine = LocalEngine::new("scripted", scripted().say(oslo).say("It rains."), dialogue, options);
     let (made, transcript) = told_of_oslo();
     let (specs, sampling) = (registry().specs(), Sampling::default());
     let settled = [made];
-    let request = TurnRequest { settled: &settled, ..TurnRequest::new(&transcript, &specs, &sampling) };
+    let request = TurnRequest::new(&transcript, &specs, &sampling).settled(&settled);
     let mut prompts = Vec::new();
     let turn = engine.turn(&request, &Cancel::default(), &mut |event| {
         if let TurnEvent::Prompted(tokens) = event {
@@ -489,11 +488,8 @@ fn a_required_call_is_another_one_than_before_where_there_is_another_tool() {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
         let model = scripted().say(call("get_weather", "Oslo"));
         let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
-        let request = TurnRequest {
-            settled: &settled,
-            choice: ToolChoice::Required,
-            ..TurnRequest::new(&transcript, specs, &sampling)
-        };
+        let request =
+            TurnRequest::new(&transcript, specs, &sampling).settled(&settled).choice(ToolChoice::Required);
         let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
         let [call] = turn.parsed.calls.as_slice() else { panic!("{:?}", turn.parsed) };
         call.clone()
@@ -505,7 +501,7 @@ fn a_required_call_is_another_one_than_before_where_there_is_another_tool() {
 #[test]
 fn the_primer_stands_behind_the_system_prompt_whoever_wrote_it() {
     let thresholds = Thresholds { first: 0.5, ..Thresholds::default() };
-    let options = engine::Options { primer: Primer::Talk, thresholds, ..engine::Options::default() };
+    let options = engine::Options::default().primer(Primer::Talk).thresholds(thresholds);
     let (specs, sampling) = (registry().specs(), Sampling::default());
     let decided = |transcript: &Transcript| {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());

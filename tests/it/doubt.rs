@@ -71,7 +71,7 @@ fn options() -> engine::Options {
         after_success: 2.0,
         ..Thresholds::default()
     };
-    engine::Options { thresholds, ..engine::Options::default() }
+    engine::Options::default().thresholds(thresholds)
 }
 
 /// A model that would answer so, and else call; then it writes each of these behind a prompt.
@@ -121,7 +121,7 @@ fn a_server_s_model_is_not_left_with_an_excuse_either() {
         },
     );
     let engine = |looks| {
-        let connected = remote::Options { engine: options(), ..remote::Options::new(&server.url) };
+        let connected = remote::Options::new(&server.url).engine(options());
         run(RemoteEngine::connect(connected).unwrap(), looks)
     };
     let wanted =

@@ -81,7 +81,7 @@ fn run_with(policy: &Policy, prompt: &str, name: &str, arguments: Value, narrow:
     let agent = Agent::new(
         Arc::new(engine),
         registry,
-        Options { narrow, max_iterations: 3, approval: Approval::Auto, ..Options::default() },
+        Options::default().narrow(narrow).max_iterations(3).approval(Approval::Auto),
     );
     let mut transcript = Transcript::new().with(Message::User(prompt.into()));
     let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |_| {}).unwrap();
@@ -125,7 +125,7 @@ fn calls_of(model: Scripted, prompt: &str, mode: Mode) -> Vec<(String, String)> 
         ..Thresholds::default()
     };
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options { thresholds, fit_weight: 0.1, ..engine::Options::default() };
+    let options = engine::Options::default().thresholds(thresholds).fit_weight(0.1);
     let engine = LocalEngine::new("scripted", model, dialogue, options);
     let outcome = Agent::new(Arc::new(engine), registry, Options::default()).ask(prompt).unwrap();
     let path = |call: &toolgate::agent::CallRecord| {
@@ -313,13 +313,10 @@ fn chosen(prompt: &str, preferred: &str, fit_weight: f64) -> String {
     );
     let model = (0..8).fold(scripted(), |model, _| model.say(call.clone()));
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options { tool_bias: 0.01, fit_weight, ..engine::Options::default() };
+    let options = engine::Options::default().tool_bias(0.01).fit_weight(fit_weight);
     let engine = LocalEngine::new("scripted", model, dialogue, options);
-    let agent = Agent::new(
-        Arc::new(engine),
-        registry,
-        Options { max_iterations: 2, approval: Approval::Auto, ..Options::default() },
-    );
+    let agent =
+        Agent::new(Arc::new(engine), registry, Options::default().max_iterations(2).approval(Approval::Auto));
     let outcome = agent.ask(prompt).unwrap();
     outcome.calls.first().expect("a call").name.clone()
 }

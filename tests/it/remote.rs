@@ -166,7 +166,7 @@ fn a_server_that_cannot_say_what_it_is_is_not_taken_for_one_without_grammars() {
             _ => models(),
         });
         let model = Some("scripted".to_owned());
-        RemoteEngine::connect(remote::Options { model, ..remote::Options::new(&server.url) })
+        RemoteEngine::connect(remote::Options::new(&server.url).model(model))
     };
     assert_eq!(connect(404).unwrap().grammar(), "none", "control");
     for status in [401, 503] {
@@ -196,8 +196,8 @@ fn a_model_that_would_rather_answer_is_told_to_call_while_something_is_open() {
         });
         // What the catalogue says of small models; nothing is known of others, and they do as they like.
         let thresholds = Thresholds { after_success: 2.0, while_open: 0.01, ..Thresholds::default() };
-        let known = engine::Options { thresholds, ..engine::Options::default() };
-        let options = remote::Options { engine: known, ..remote::Options::new(&server.url) };
+        let known = engine::Options::default().thresholds(thresholds);
+        let options = remote::Options::new(&server.url).engine(known);
         let cities = |outcome: Final| {
             let cities: Vec<_> = outcome.calls.iter().map(|call| call.arguments["city"].clone()).collect();
             assert_eq!(outcome.answer, "It rains.");
@@ -302,10 +302,7 @@ fn a_server_that_is_not_there_yet_is_tried_again_and_refusals_are_not() {
             _ => says("here"),
         })
     });
-    let options = remote::Options {
-        grammar: GrammarSupport::None,
-        ..remote::Options::new(format!("http://{address}"))
-    };
+    let options = remote::Options::new(format!("http://{address}")).grammar(GrammarSupport::None);
     let engine = RemoteEngine::connect(options).unwrap();
     let _server = late.join().unwrap();
     assert_eq!(run_with(engine, Options::default(), &Cancel::default()).outcome.unwrap().answer, "here");
@@ -349,7 +346,7 @@ fn the_key_goes_to_the_server_alone() {
         "/v1/models" => Reply::Moved(target.clone()),
         _ => Reply::Refusal(404, Value::Null),
     });
-    let options = |url: &str| remote::Options { key: Some("secret".into()), ..remote::Options::new(url) };
+    let options = |url: &str| remote::Options::new(url).key(Some("secret".into()));
     assert!(RemoteEngine::connect(options(&server.url)).is_err());
     assert_eq!(server.asked("/v1/models")[0].key.as_deref(), Some("Bearer secret"));
     assert!(elsewhere.asked("/v1/models").is_empty(), "a redirect is not followed");

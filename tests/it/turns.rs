@@ -140,7 +140,7 @@ fn a_value_that_does_not_fit_is_written_again_before_anything_runs() {
         assert_eq!(run.outcome.calls[0].status, Status::Ok);
 
         // Without a retry the model is told, as before.
-        let engine = engine::Options { retries: 0, ..engine::Options::default() };
+        let engine = engine::Options::default().retries(0);
         let run = self::run(model(), parameters, Options::default(), engine);
         assert_eq!((arguments(&run), run.called), (vec![compact(bad)], 0));
         assert_eq!((run.outcome.stats.retries, run.outcome.calls[0].status), (0, Status::Failed));
@@ -183,9 +183,9 @@ fn a_model_that_keeps_to_wrong_values_is_told_what_was_wrong_with_the_first() {
     let model = || scripted().say(text(7)).or_say(text(6)).or_say(text(4)).or_say(text(3)).or_say(text(5));
     for (temperature, seed) in [(0.0, 0), (0.2, 1), (0.2, 2)] {
         let run = |retries: usize, end: &str| {
-            let sampling = Sampling { temperature, seed, ..Sampling::default() };
-            let options = Options { sampling, ..Options::default() };
-            let engine = engine::Options { retries, ..engine::Options::default() };
+            let sampling = Sampling::default().temperature(temperature).seed(seed);
+            let options = Options::default().sampling(sampling);
+            let engine = engine::Options::default().retries(retries);
             self::run(model().say(end).say(end), parameters.clone(), options, engine)
         };
         let told = run(3, "Sorry.");
@@ -204,7 +204,7 @@ fn the_second_of_two_calls_is_mended_and_the_first_stays() {
     let first = call(r#"{"ids": [1], "text": "first"}"#);
     let both = |second: &str| format!("{first}{}", call(second));
     let model = scripted().say(both(bad)).or_say(both(good)).say("Done.").say("Done.");
-    let options = Options { parallel: NonZeroUsize::new(2), ..Options::default() };
+    let options = Options::default().parallel(NonZeroUsize::new(2));
     let run = self::run(model, parameters, options, engine::Options::default());
     assert_eq!(arguments(&run), [r#"{"ids":[1],"text":"first"}"#, r#"{"ids":[3,4],"text":"a"}"#]);
     assert_eq!((run.called, run.outcome.stats.retries), (2, 1));
@@ -215,7 +215,7 @@ fn text_parameter() -> Value {
 }
 
 fn budget(max_tokens: usize) -> Options {
-    Options { sampling: Sampling { max_tokens, ..Sampling::default() }, ..Options::default() }
+    Options::default().sampling(Sampling::default().max_tokens(max_tokens))
 }
 
 fn results(run: &Run) -> Vec<(Status, &str)> {
@@ -255,7 +255,7 @@ fn a_call_cut_at_the_budget_is_not_run_and_the_model_is_told() {
 fn a_model_that_cannot_write_less_ends_the_run_at_its_budget() {
     let long = || call(&format!(r#"{{"text": "{}"}}"#, "word ".repeat(60)));
     let model = scripted().say(long()).say(long()).say("never said");
-    let options = Options { choice: ToolChoice::Required, ..budget(120) };
+    let options = budget(120).choice(ToolChoice::Required);
     let run = self::run(model, text_parameter(), options, engine::Options::default());
     assert_eq!((run.called, run.outcome.iterations), (0, 2));
     let last = serde_json::to_value(run.events.last().unwrap()).unwrap();
@@ -286,7 +286,7 @@ fn the_end_of_the_context_is_a_budget_too() {
     let prompt = run(probe, text_parameter(), Options::default(), engine::Options::default());
     let prompt = prompt.outcome.stats.prompt_tokens;
     let model = scripted().context(prompt + 300).say(long);
-    let options = Options { choice: ToolChoice::Required, ..Options::default() };
+    let options = Options::default().choice(ToolChoice::Required);
     let run = self::run(model, text_parameter(), options, engine::Options::default());
     assert_eq!((run.called, run.outcome.stop_reason), (0, StopReason::Budget));
     assert!(results(&run)[0].1.contains("context has room for no more"), "{:?}", results(&run));
@@ -324,7 +324,7 @@ fn text_of(run: &Run, reasoning: bool) -> String {
 
 #[test]
 fn a_model_reasons_before_it_calls_and_before_it_answers_where_it_may() {
-    let engine = engine::Options { reasoning: true, ..engine::Options::default() };
+    let engine = engine::Options::default().reasoning(true);
     let model = scripted()
         .say(format!("I note <it>.\n</think>\n\n{}", call(r#"{"text": "it"}"#)))
         .say("It is noted.</think>\n\nNoted.");
@@ -351,12 +351,12 @@ fn a_model_reasons_before_it_calls_and_before_it_answers_where_it_may() {
 
 #[test]
 fn reasoning_ends_within_its_share_of_the_turn_and_the_call_has_the_rest() {
-    let engine = || engine::Options { reasoning: true, ..engine::Options::default() };
+    let engine = || engine::Options::default().reasoning(true);
     for max_tokens in [200, 240] {
         let call = call(r#"{"text": "it"}"#);
         let thought = "on and on ".repeat(100);
         let model = scripted().say(format!("{thought}</think>\n\n{call}")).say("</think>\n\nNoted.");
-        let options = Options { choice: ToolChoice::Required, ..budget(max_tokens) };
+        let options = budget(max_tokens).choice(ToolChoice::Required);
         let run = run_with(&thinking(), model, text_parameter(), options, engine());
         assert_eq!(run.called, 1, "{max_tokens}");
         let shown = text_of(&run, true);

@@ -36,6 +36,7 @@ mod parameters;
 mod pieces;
 mod primer;
 mod prompt;
+mod setters;
 mod spec;
 pub mod template;
 

@@ -44,7 +44,7 @@ use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 /// use toolgate_engine::Error;
 /// use toolgate_engine::{Cancel, Engine, Turn, TurnEvent, TurnRequest};
 /// use toolgate_chat::ParsedTurn;
-/// use toolgate_infer::{Stats, StopReason};
+/// use toolgate_infer::StopReason;
 ///
 /// /// Says what it is told.
 /// struct Echo;
@@ -63,8 +63,7 @@ use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 ///         let text = request.transcript.question().unwrap_or_default().to_owned();
 ///         events(TurnEvent::Text(text.clone()));
 ///         let parsed = ParsedTurn { content: Some(text.clone()), ..ParsedTurn::default() };
-///         let (stop, stats) = (StopReason::End, Stats::default());
-///         Ok(Turn { parsed, text, stop, budget: 0, decision: None, looped: false, stats })
+///         Ok(Turn::new(parsed, text, StopReason::End))
 ///     }
 /// }
 ///
@@ -165,12 +164,18 @@ pub trait Engine: Send + Sync {
 
 /// What an engine's turns depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Facts {
     /// SHA-256 of the chat template, in hexadecimal; empty where there is none.
     pub template: String,
     /// The engine's options, in words.
     pub options: String,
 }
+
+toolgate_chat::setters! { Facts  {
+    template: String,
+    options: String,
+} }
 
 /// What a turn is asked for.
 ///
@@ -193,12 +198,13 @@ pub struct Facts {
 /// let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
 /// let sampling = Sampling::default();
 /// let request =
-///     TurnRequest { choice: ToolChoice::Required, ..TurnRequest::new(&transcript, &tools, &sampling) };
+///     TurnRequest::new(&transcript, &tools, &sampling).choice(ToolChoice::Required);
 /// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
 /// assert_eq!(turn.parsed.calls[0].arguments["city"], "Oslo");
 /// # Ok::<(), toolgate_engine::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TurnRequest<'a> {
     /// The conversation so far; its last message is the user's or holds tool results.
     pub transcript: &'a Transcript,
@@ -247,6 +253,27 @@ pub struct TurnRequest<'a> {
     /// How tokens are drawn and bounded.
     pub sampling: &'a Sampling,
 }
+
+toolgate_chat::setters! { TurnRequest <'a> {
+    transcript: &'a Transcript,
+    tools: &'a [ToolSpec],
+    sampling: &'a Sampling,
+    choice: ToolChoice,
+    parallel: Option<NonZeroUsize>,
+    settled: &'a [ToolCall],
+    check: Option<&'a dyn CallCheck>,
+    changed: bool,
+    open: bool,
+    retry: bool,
+    fits: &'a [f64],
+    closing: bool,
+    quotes: bool,
+    handed_on: bool,
+    answer: AnswerForm<'a>,
+    answer_check: Option<&'a dyn AnswerCheck>,
+    begun: Option<&'a str>,
+    likelihoods: Option<usize>,
+} }
 
 impl<'a> TurnRequest<'a> {
     /// A first turn of a conversation, which may call one of these tools; all else is left open.
@@ -323,7 +350,7 @@ impl<'a> TurnRequest<'a> {
 /// # }
 ///
 /// // What a model calls a tool with that takes a `city`, and that it would rather give a `town`.
-/// let unconstrained = Options { constraint: Constraint::None, ..Options::default() };
+/// let unconstrained = Options::default().constraint(Constraint::None);
 /// assert_eq!(parameters(unconstrained)?, ["town"]);
 /// assert_eq!(parameters(Options::default())?, ["city"]);
 /// # Ok::<(), toolgate_engine::Error>(())
@@ -425,6 +452,7 @@ pub struct TokenLikelihood {
 
 /// A finished turn.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Turn {
     /// What it says.
     pub parsed: ParsedTurn,
@@ -441,6 +469,21 @@ pub struct Turn {
     pub looped: bool,
     /// What it cost.
     pub stats: Stats,
+}
+
+toolgate_chat::setters! { Turn  {
+    budget: usize,
+    decision: Option<TurnDecision>,
+    looped: bool,
+    stats: Stats,
+} }
+
+impl Turn {
+    /// A turn that says this, and cost nothing that is known of.
+    pub fn new(parsed: ParsedTurn, text: impl Into<String>, stop: StopReason) -> Self {
+        let text = text.into();
+        Self { parsed, text, stop, budget: 0, decision: None, looped: false, stats: Stats::default() }
+    }
 }
 
 #[cfg(doctest)]

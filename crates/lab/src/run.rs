@@ -295,14 +295,13 @@ fn run_task(
         }
     };
     let usual = AgentOptions::default();
-    let agent_options = AgentOptions {
+    let most = usual.parallel;
+    let agent_options = usual
         // The workspace is the task's own, and goes with it.
-        approval: Approval::Auto,
-        max_iterations: task.max_iterations,
-        parallel: options.parallel.or(usual.parallel),
-        sampling: Sampling { max_tokens: options.max_tokens, ..Sampling::default() },
-        ..usual
-    };
+        .approval(Approval::Auto)
+        .max_iterations(task.max_iterations)
+        .parallel(options.parallel.or(most))
+        .sampling(Sampling::default().max_tokens(options.max_tokens));
     let agent = Agent::new(engine.clone(), registry, agent_options);
     let mut transcript = Transcript::new();
     if let Some(system) = &options.system {
@@ -340,9 +339,8 @@ fn run_question(
 ) -> Result<Record, Error> {
     let mut record = blank(&question.id, &question.category);
     let (transcript, tools) = (question.transcript()?, question.specs()?);
-    let sampling = Sampling { max_tokens: options.max_tokens, ..Sampling::default() };
-    let request =
-        TurnRequest { parallel: options.parallel, ..TurnRequest::new(&transcript, &tools, &sampling) };
+    let sampling = Sampling::default().max_tokens(options.max_tokens);
+    let request = TurnRequest::new(&transcript, &tools, &sampling).parallel(options.parallel);
     match engine.turn(&request, cancel, &mut |_| {}) {
         Ok(turn) => {
             record.stop_reason = format!("{:?}", turn.stop);

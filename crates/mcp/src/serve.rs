@@ -40,17 +40,30 @@ const HERE: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::
 /// use toolgate_tools::Registry;
 ///
 /// // Whoever can be reached from elsewhere has a key, or does not listen at all.
-/// let options = HttpOptions { address: ([0, 0, 0, 0], 0).into(), key: None };
+/// let options = HttpOptions::new(([0, 0, 0, 0], 0).into());
 /// let server = Server::new(Registry::new(), Unasked::Deny);
 /// let served = serve_http(server, &options, &Cancel::default(), |_| {});
 /// assert_eq!(served.map_err(|error| error.kind()), Err(Kind::Denied));
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HttpOptions {
     /// The address; port 0 takes a free one.
     pub address: SocketAddr,
     /// The bearer token that requests must bring. Required where the address is not this machine's alone.
     pub key: Option<String>,
+}
+
+toolgate_chat::setters! { HttpOptions  {
+    address: SocketAddr,
+    key: Option<String>,
+} }
+
+impl HttpOptions {
+    /// At that address, without a key.
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address, key: None }
+    }
 }
 
 /// Serves over standard input and output until the input ends.

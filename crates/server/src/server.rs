@@ -40,12 +40,12 @@ use toolgate_tools::Registry;
 /// # let engine = LocalEngine::scripted(model, engine::Options::default())?;
 ///
 /// let address = ([127, 0, 0, 1], 0).into();
-/// let options = Options { address, key: Some("secret".into()), ..Options::default() };
+/// let options = Options::default().address(address).key(Some("secret".into()));
 /// let server = Server::start(Arc::new(engine), None, options)?;
 /// // Whoever can be reached from elsewhere has a key, or does not listen at all.
 /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()));
 /// # let other = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
-/// let open = Options { address: ([0, 0, 0, 0], 0).into(), ..Options::default() };
+/// let open = Options::default().address(([0, 0, 0, 0], 0).into());
 /// assert_eq!(open.check().map_err(|error| error.kind()), Err(Kind::Denied));
 /// assert_eq!(Server::start(other, None, open).map(|_| ()).map_err(|error| error.kind()), Err(Kind::Denied));
 ///
@@ -55,6 +55,7 @@ use toolgate_tools::Registry;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Where it listens; port 0 takes a free one. Default 127.0.0.1:8080.
     pub address: SocketAddr,
@@ -83,6 +84,20 @@ pub struct Options {
     pub max_tokens: usize,
 }
 
+toolgate_chat::setters! { Options  {
+    address: SocketAddr,
+    key: Option<String>,
+    aliases: Vec<String>,
+    at_once: u16,
+    waiting: u16,
+    turn_time: Duration,
+    quiet_time: Duration,
+    progress_time: Duration,
+    read_time: Duration,
+    body: usize,
+    max_tokens: usize,
+} }
+
 impl Options {
     /// Whether the server may listen so, which can be asked before its engine is loaded.
     ///
@@ -90,20 +105,6 @@ impl Options {
     /// [`Kind::Denied`] for an address that other machines reach, without a key; [`Kind::Input`] for an empty key.
     pub fn check(&self) -> Result<(), Error> {
         keys::check(self.address, self.key.as_deref())
-    }
-}
-
-impl Options {
-    /// The same at another address.
-    #[must_use]
-    pub fn at(self, address: impl Into<SocketAddr>) -> Self {
-        Self { address: address.into(), ..self }
-    }
-
-    /// The same with that key.
-    #[must_use]
-    pub fn with_key(self, key: impl Into<String>) -> Self {
-        Self { key: Some(key.into()), ..self }
     }
 }
 
@@ -148,11 +149,10 @@ impl Default for Options {
 /// # let tool = serde_json::json!({"type": "function", "function": function, "result": "rain in Oslo"});
 /// # let mut tools = Registry::new();
 /// # tools.add(CannedTool::from_json(&tool)?)?;
-/// # let options = Options { address: ([127, 0, 0, 1], 0).into(), ..Options::default() };
+/// # let options = Options::default().address(([127, 0, 0, 1], 0).into());
 ///
-/// let began = Arc::new(|task: &str| eprintln!("a run for: {task}"));
-/// let benches = vec![Workbench { tools: Arc::new(tools), began }];
-/// let execute = Execute { benches, options: agent::Options::default() };
+/// let bench = Workbench::new(tools).telling(|task| eprintln!("a run for: {task}"));
+/// let execute = Execute::new(vec![bench]).options(agent::Options::default().max_iterations(4));
 /// let server = Server::start(engine, Some(execute), options)?;
 /// let body = r#"{"model": "scripted", "messages": [{"role": "user", "content": "How is the weather in Oslo?"}]}"#;
 /// let mut answer = ureq::post(format!("http://{}/v1/chat/completions", server.address()))
@@ -163,6 +163,7 @@ impl Default for Options {
 /// assert_eq!(answer["choices"][0]["toolgate"]["calls"][0]["name"], "get_weather");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[non_exhaustive]
 pub struct Execute {
     /// What runs are made at, one at a time at each: where [`Options::at_once`] is more than their number, runs wait.
     pub benches: Vec<Workbench>,
@@ -170,12 +171,38 @@ pub struct Execute {
     pub options: agent::Options,
 }
 
+toolgate_chat::setters! { Execute  {
+    benches: Vec<Workbench>,
+    options: agent::Options,
+} }
+
+impl Execute {
+    /// Runs at these benches, as an agent's defaults have it.
+    pub fn new(benches: Vec<Workbench>) -> Self {
+        Self { benches, options: agent::Options::default() }
+    }
+}
+
 /// The tools of a run, and what belongs to it alone, such as the journal that its changes are kept in.
+#[non_exhaustive]
 pub struct Workbench {
     /// The tools.
     pub tools: Arc<Registry>,
     /// Told of each run's task before it begins.
     pub began: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Workbench {
+    /// Tools, of whose runs nobody is told.
+    pub fn new(tools: Registry) -> Self {
+        Self { tools: Arc::new(tools), began: Arc::new(|_| {}) }
+    }
+
+    /// The same, where `began` is told of each run's task before it begins.
+    #[must_use]
+    pub fn telling(self, began: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { began: Arc::new(began), ..self }
+    }
 }
 
 /// Runs of the server's own tools.
@@ -250,7 +277,7 @@ impl Shared {
 ///
 /// let open = router(engine.clone(), None, server::Options::default());
 /// assert_eq!(open.map(|_| ()).map_err(|error| error.kind()), Err(Kind::Denied));
-/// let models = router(engine, None, server::Options::default().with_key("secret"))?;
+/// let models = router(engine, None, server::Options::default().key(Some("secret".into())))?;
 /// let app = axum::Router::new().nest("/models", models);
 /// # drop(app);
 /// # Ok::<(), toolgate_agent::Error>(())
@@ -302,7 +329,7 @@ impl Server {
     /// #     .on("weather", call);
     /// # let engine = LocalEngine::scripted(model, engine::Options::default())?;
     ///
-    /// let options = Options { address: ([127, 0, 0, 1], 0).into(), ..Options::default() };
+    /// let options = Options::default().address(([127, 0, 0, 1], 0).into());
     /// let server = Server::start(Arc::new(engine), None, options)?;
     /// let mut health = ureq::get(format!("http://{}/health", server.address())).call()?;
     /// assert!(health.body_mut().read_to_string()?.contains("ok"));

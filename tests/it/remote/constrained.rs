@@ -199,7 +199,7 @@ fn vllm_is_sent_the_grammar_with_tools_in_the_system_prompt() {
     });
     let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
     assert_eq!(engine.grammar(), "vllm");
-    let ran = run_with(engine, Options { narrow: false, ..Options::default() }, &Cancel::default());
+    let ran = run_with(engine, Options::default().narrow(false), &Cancel::default());
     let outcome = ran.outcome.unwrap();
     assert_eq!(
         (outcome.answer.as_str(), called(&outcome)),
@@ -228,7 +228,7 @@ fn sample(grammar: &str) -> String {
 fn a_required_call_needs_no_decision() {
     let server = llama(0.0, CALL);
     let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
-    let options = Options { choice: ToolChoice::Required, ..Options::default() };
+    let options = Options::default().choice(ToolChoice::Required);
     let outcome = run_with(engine, options, &Cancel::default()).outcome.unwrap();
     assert_eq!(called(&outcome), [("get_weather", Status::Ok)]);
 }

@@ -53,7 +53,7 @@ impl Engine for Noting {
         }
         let parsed = ParsedTurn { content: Some(text.clone()), ..ParsedTurn::default() };
         let (stop, stats) = (StopReason::End, Stats::default());
-        Ok(Turn { parsed, text, stop, budget: 0, decision: None, looped: false, stats })
+        Ok(Turn::new(parsed, text, stop).stats(stats))
     }
 }
 

@@ -83,7 +83,7 @@ fn a_tool_is_called_by_the_name_that_its_client_gave_it() {
         .on("It rained", "Noted.")
         .on("Weather", call("weather_get_now", "{\"city\": \"Oslo\"}"));
     let served = start(
-        scripted(model, engine::Options { answer_view: AnswerView::Full, ..engine::Options::default() }),
+        scripted(model, engine::Options::default().answer_view(AnswerView::Full)),
         None,
         Options::default(),
     );
@@ -115,7 +115,7 @@ fn a_tool_is_called_by_the_name_that_its_client_gave_it() {
 
 #[test]
 fn whatever_the_model_is_called_the_one_there_is_answers_and_says_so() {
-    let options = Options { aliases: vec!["gpt-9".into()], ..Options::default() };
+    let options = Options::default().aliases(vec!["gpt-9".into()]);
     let served = start(scripted(model(), engine::Options::default()), None, options);
     for (name, places) in [
         (json!("scripted"), vec![]),

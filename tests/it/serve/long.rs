@@ -92,7 +92,7 @@ fn told(stream: &str) -> Vec<(usize, usize)> {
 
 #[test]
 fn a_stream_tells_how_far_its_prompt_has_come_in_comments() {
-    let options = Options { progress_time: Duration::from_millis(20), ..Options::default() };
+    let options = Options::default().progress_time(Duration::from_millis(20));
     let (served, _) = paced(10, options);
     for (path, letter, sign, text, end) in [
         (CHAT, "a", None, "\"content\":\"H", "data: [DONE]"),
@@ -159,7 +159,7 @@ fn what_a_client_that_gave_up_had_evaluated_is_not_evaluated_again() {
 
 #[test]
 fn an_answer_that_outlives_its_time_is_refused_before_its_work_and_streamed_it_comes() {
-    let options = Options { turn_time: Duration::from_secs(1), ..Options::default() };
+    let options = Options::default().turn_time(Duration::from_secs(1));
     // Three seconds for a prompt: each refusal takes a fifth of the estimate away, and three are to come.
     let (served, evaluated) = paced(60, options);
     let count = || evaluated.load(Ordering::SeqCst);

@@ -45,7 +45,7 @@ impl Drop for Served {
 }
 
 fn start(engine: impl Engine + 'static, execute: Option<Execute>, options: Options) -> Served {
-    let options = Options { address: "127.0.0.1:0".parse().unwrap(), ..options };
+    let options = options.address("127.0.0.1:0".parse().unwrap());
     let server = Server::start(Arc::new(engine), execute, options).unwrap();
     let address = server.address().to_string();
     Served { base: format!("http://{address}"), address, stopper: server.stopper(), server: Some(server) }

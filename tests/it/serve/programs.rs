@@ -57,7 +57,7 @@ fn a_call_that_was_cut_off_is_not_given_out_whole() {
 /// A screenshot that a tool took would have the whole conversation refused from then on.
 #[test]
 fn a_part_that_is_no_text_is_noted_whoever_sent_it() {
-    let full = engine::Options { answer_view: engine::AnswerView::Full, ..engine::Options::default() };
+    let full = engine::Options::default().answer_view(engine::AnswerView::Full);
     let served = start(scripted(model(), full), None, Options::default());
     let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}});
     let body = |content: Value, result: Value| {
@@ -182,7 +182,7 @@ fn names_of_tools_may_be_as_long_as_the_anthropic_api_takes_them() {
 /// Open WebUI asks from the page itself.
 #[test]
 fn a_page_may_ask_with_the_key_and_not_without_one() {
-    let options = Options { key: Some("secret".into()), ..Options::default() };
+    let options = Options::default().key(Some("secret".into()));
     let locked = start(scripted(model(), engine::Options::default()), None, options);
     let open = served();
     let ask = |served: &Served, method: &str, key: &str| {

@@ -24,10 +24,8 @@ fn asked_and_told(behind: &[Value]) -> Value {
 
 #[test]
 fn what_a_client_puts_behind_a_result_is_no_new_request() {
-    let options = engine::Options {
-        thresholds: engine::Thresholds { after_success: 2.0, ..engine::Thresholds::default() },
-        ..engine::Options::default()
-    };
+    let options = engine::Options::default()
+        .thresholds(engine::Thresholds { after_success: 2.0, ..engine::Thresholds::default() });
     let served = start(scripted(weather_model(), options), None, Options::default());
     let text = |text: &str| json!({"type": "text", "text": text});
     for behind in [
@@ -86,10 +84,11 @@ fn to_an_agent_that_was_handed_the_conversation_the_request_is_new() {
         .on("\nKind:", " change")
         .on("Result of", "Nothing was done.")
         .on("Refund", refund);
-    let options = engine::Options {
-        thresholds: engine::Thresholds { first: 0.2, after_success: 2.0, ..engine::Thresholds::default() },
-        ..engine::Options::default()
-    };
+    let options = engine::Options::default().thresholds(engine::Thresholds {
+        first: 0.2,
+        after_success: 2.0,
+        ..engine::Thresholds::default()
+    });
     let served = start(scripted(model, options), None, Options::default());
     let tools = json!([{"type": "function", "function": {
         "name": "refund_order", "description": "d", "parameters": parameters()
@@ -115,7 +114,7 @@ fn a_turn_ends_in_front_of_a_call_that_made_up_what_another_one_could_give() {
         .context(16_384)
         .on("Orders of Vela", [find.clone(), call("list_orders", "{\"city\": \"7431\"}")].concat())
         .on("Vela and Brix", [find, call("find_customer", "{\"city\": \"Brix\"}")].concat());
-    let options = engine::Options { parallel: 8.try_into().unwrap(), ..engine::Options::default() };
+    let options = engine::Options::default().parallel(8.try_into().unwrap());
     let served = start(scripted(model, options), None, Options::default());
     let tool =
         |name: &str| json!({"type": "function", "function": {"name": name, "parameters": parameters()}});
@@ -177,7 +176,7 @@ fn a_turn_makes_one_call_unless_more_are_asked_for() {
     let both = [call("get_weather", "{\"city\": \"Oslo\"}"), call("get_weather", "{\"city\": \"Rome\"}")];
     let model =
         Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("Weather", both.concat());
-    let options = engine::Options { parallel: 8.try_into().unwrap(), ..engine::Options::default() };
+    let options = engine::Options::default().parallel(8.try_into().unwrap());
     let served = start(scripted(model, options), None, Options::default());
     let count = |fields: Value| {
         let body = chat("Weather in Oslo and Rome?", merged(json!({"tools": openai_tools()}), fields));

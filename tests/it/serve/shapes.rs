@@ -288,7 +288,7 @@ fn results_come_back_in_either_api_s_form() {
         {"role": "tool", "tool_call_id": "a", "content": "rain in Oslo"},
     ]});
     // The results stand in the order of the calls, so the last one is Rome's; the script knows Oslo's.
-    let engine = engine::Options { answer_view: engine::AnswerView::Full, ..engine::Options::default() };
+    let engine = engine::Options::default().answer_view(engine::AnswerView::Full);
     let full = start(scripted(model(), engine), None, Options::default());
     let (status, body) = post(&full, CHAT, &body);
     assert_eq!(
@@ -420,7 +420,7 @@ fn what_cannot_be_used_is_named_by_its_pointer() {
 
 #[test]
 fn an_engine_that_nothing_constrains_still_hands_its_calls_back() {
-    let engine = engine::Options { constraint: Constraint::None, ..engine::Options::default() };
+    let engine = engine::Options::default().constraint(Constraint::None);
     let served = start(scripted(model(), engine), None, Options::default());
     let chunks = chunks(&served, chat("Weather", json!({"tools": openai_tools()})));
     let finish = &chunks.last().unwrap()["choices"][0];
@@ -431,7 +431,7 @@ fn an_engine_that_nothing_constrains_still_hands_its_calls_back() {
 
 #[test]
 fn only_requests_that_may_ask_are_answered() {
-    let options = Options { key: Some("secret".into()), body: 4096, ..Options::default() };
+    let options = Options::default().key(Some("secret".into())).body(4096);
     let locked = start(scripted(model(), engine::Options::default()), None, options);
     let body = chat("Hello", json!({})).to_string();
     let status = |served: &Served, path: &str, body: &str, headers: &[(&str, &str)]| {

@@ -38,8 +38,7 @@ fn run(engine: Arc<dyn Engine>) -> Ran {
     let file = workspace.path().join("app.toml");
     std::fs::write(&file, "port = 80\nhost = \"a\"\n").unwrap();
     let tools = registry_of(workspace.path(), &Policy::default_for(Mode::Edit), Mode::Edit);
-    let agent =
-        Agent::new(engine, tools, Run { max_iterations: 3, approval: Approval::Auto, ..Run::default() });
+    let agent = Agent::new(engine, tools, Run::default().max_iterations(3).approval(Approval::Auto));
     let mut transcript = Transcript::new().with(Message::User("Set the port in app.toml to 90.".into()));
     let mut events = Vec::new();
     let outcome = agent
@@ -54,7 +53,7 @@ fn run(engine: Arc<dyn Engine>) -> Ran {
 }
 
 fn remote(served: &Served, grammar: GrammarSupport) -> RemoteEngine {
-    RemoteEngine::connect(remote::Options { grammar, ..remote::Options::new(&served.base) }).unwrap()
+    RemoteEngine::connect(remote::Options::new(&served.base).grammar(grammar)).unwrap()
 }
 
 #[test]
@@ -73,11 +72,11 @@ fn a_run_over_a_server_is_the_run_that_its_engine_makes_here() {
 
 #[test]
 fn a_server_that_runs_its_own_tools_makes_no_turns_for_others() {
-    let benches = vec![Workbench { tools: Arc::new(Registry::new()), began: Arc::new(|_| ()) }];
-    let execute = Execute { benches, options: toolgate::agent::Options::default() };
+    let benches = vec![Workbench::new(Registry::new())];
+    let execute = Execute::new(benches);
     let served = start(editing(), Some(execute), Options::default());
     assert_eq!(remote(&served, GrammarSupport::Auto).grammar(), "none");
-    let wanted = remote::Options { grammar: GrammarSupport::Toolgate, ..remote::Options::new(&served.base) };
+    let wanted = remote::Options::new(&served.base).grammar(GrammarSupport::Toolgate);
     assert_eq!(RemoteEngine::connect(wanted).err().unwrap().kind(), toolgate::engine::Kind::Engine);
 }
 
@@ -92,7 +91,7 @@ fn what_goes_wrong_there_goes_wrong_here_in_the_same_way() {
     let error = engine.turn(&request, &Cancel::default(), &mut |_| ()).unwrap_err();
     assert_eq!(error.kind(), toolgate::engine::Kind::Overflow, "{error}");
 
-    let late = Options { turn_time: Duration::from_millis(100), ..Options::default() };
+    let late = Options::default().turn_time(Duration::from_millis(100));
     let (served, counts) = endless(usize::MAX, late);
     let error =
         remote(&served, GrammarSupport::Auto).turn(&request, &Cancel::default(), &mut |_| ()).unwrap_err();
@@ -153,12 +152,12 @@ fn what_is_no_turn_is_refused_and_says_why() {
     let (status, message) = said(&merged(asked(), json!({"tools": [{"name": "<x>"}]})));
     assert!(status == 400 && message.contains("<x>"), "{status} {message}");
 
-    let keyed = Options { key: Some("secret".into()), ..Options::default() };
+    let keyed = Options::default().key(Some("secret".into()));
     let served = start(scripted(model(), engine::Options::default()), None, keyed);
     for path in [TURN, "/toolgate/answer"] {
         assert_eq!(post(&served, path, &asked()).0, 401, "{path}");
     }
     assert_eq!(fetch(&served, "/toolgate/engine").0, 401);
-    let options = remote::Options { key: Some("secret".into()), ..remote::Options::new(&served.base) };
+    let options = remote::Options::new(&served.base).key(Some("secret".into()));
     assert_eq!(RemoteEngine::connect(options).unwrap().grammar(), "toolgate");
 }

@@ -101,6 +101,11 @@ pub struct Model {
     pub sha256: Option<String>,
 }
 
+toolgate_chat::setters! { Model {
+    name: String,
+    sha256: Option<String>,
+} }
+
 /// A tool of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]

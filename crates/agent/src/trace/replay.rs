@@ -194,7 +194,7 @@ impl Engine for Replayed {
             let check = if self.reruns_tools { request.check } else { Some(&then as &dyn CallCheck) };
             // The tools of a record do not tell what the user named.
             let fits = &expected.fits;
-            let request = TurnRequest { tools: &tools, check, fits, ..request.clone() };
+            let request = request.clone().tools(&tools).check(check).fits(fits);
             let (result, got) = noted(engine.as_ref(), 0, &request, cancel, events);
             if !self.watch.compare(&expected, &got, &|tokens: &[TokenId]| engine.text_of(tokens)) {
                 // What the engine says of a failure tells more than that it differs.

@@ -36,6 +36,13 @@ pub struct Room {
     pub trained: Option<usize>,
 }
 
+toolgate_chat::setters! { Room {
+    tokens: usize,
+    slots: NonZeroUsize,
+    token_bytes: Option<u64>,
+    trained: Option<usize>,
+} }
+
 impl Default for Room {
     fn default() -> Self {
         Self { tokens: 0, slots: NonZeroUsize::MIN, token_bytes: None, trained: None }

@@ -91,13 +91,11 @@ pub(super) fn run<H: Host>(args: &mut ServeArgs<H>, out: &mut dyn Write) -> anyh
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let most = args.clients.iter().map(|clients| clients.get()).max().unwrap_or(1);
     let waiting = u16::try_from(most).unwrap_or(u16::MAX);
-    let options = server::Options {
-        address,
-        at_once: args.at_once,
-        waiting,
-        aliases: vec![Ask::MODEL.into()],
-        ..server::Options::default()
-    };
+    let options = server::Options::default()
+        .address(address)
+        .at_once(args.at_once)
+        .waiting(waiting)
+        .aliases(vec![Ask::MODEL.into()]);
     let server = server::Server::start(engine, None, options)?;
     let ours = Peer::new(&format!("http://{}", server.address()), None)?;
     let ours = measure("toolgate", &ours, requests, &own, args)?;
