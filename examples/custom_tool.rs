@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
-use toolgate::agent::{Agent, Event, Options};
+use toolgate::agent::{self, Agent, Event};
 use toolgate::chat::{Message, ToolSpec, Transcript};
 use toolgate::engine::{Cancel, LocalEngine};
 use toolgate::sandbox::policy::{Mode, Policy};
@@ -59,7 +59,7 @@ fn main() -> anyhow::Result<()> {
     tools.add(NewTicket::new()?)?;
 
     let engine = LocalEngine::open("qwen2.5-coder-0.5b")?;
-    let agent = Agent::new(Arc::new(engine), tools, Options::default());
+    let agent = Agent::new(Arc::new(engine), tools, agent::Options::default());
     let task = "Open a ticket with high priority, titled: back up the database";
     let mut transcript = Transcript::new().with(Message::User(task.into()));
     let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |event| match event {

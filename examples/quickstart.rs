@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use toolgate::agent::{Agent, Options};
+use toolgate::agent::{self, Agent};
 use toolgate::engine::LocalEngine;
 use toolgate::tools::{Registry, typed};
 
@@ -22,7 +22,7 @@ fn main() -> anyhow::Result<()> {
     let mut tools = Registry::new();
     tools.add(stock.read_only())?;
     let engine = LocalEngine::open("qwen2.5-coder-0.5b")?;
-    let agent = Agent::new(Arc::new(engine), tools, Options::default());
+    let agent = Agent::new(Arc::new(engine), tools, agent::Options::default());
     println!("{}", agent.ask("How many pieces of A-17 do we have in stock?")?.answer);
     Ok(())
 }

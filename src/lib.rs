@@ -24,7 +24,7 @@
 #![cfg_attr(all(feature = "agent", feature = "llama"), doc = "```no_run")]
 #![cfg_attr(not(all(feature = "agent", feature = "llama")), doc = "```ignore")]
 //! use std::sync::Arc;
-//! use toolgate::agent::{Agent, Options};
+//! use toolgate::agent::{self, Agent};
 //! use toolgate::engine::LocalEngine;
 //! use toolgate::tools::{Registry, typed};
 //!
@@ -39,7 +39,7 @@
 //!     Ok::<_, String>(format!("{}: 42 pieces", stock.article))
 //! })?)?;
 //! let engine = LocalEngine::open("qwen2.5-coder-0.5b")?;
-//! let agent = Agent::new(Arc::new(engine), tools, Options::default());
+//! let agent = Agent::new(Arc::new(engine), tools, agent::Options::default());
 //! println!("{}", agent.ask("How many pieces of A-17 are in stock?")?.answer);
 //! # Ok::<(), toolgate::Error>(())
 //! ```

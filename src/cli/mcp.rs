@@ -14,7 +14,7 @@ use super::tool::{self, UnaskedArg, Workspace};
 use super::undo;
 use super::{mcp_servers, terminal};
 use crate::Error;
-use crate::agent::{Agent, Approval, Event, Final, Options};
+use crate::agent::{self, Agent, Approval, Event, Final};
 use crate::engine::{Cancel, Engine};
 use crate::mcp::{Asking, HttpOptions, Server, Unasked, serve_http, serve_stdio};
 use crate::memory::Memory;
@@ -138,7 +138,8 @@ impl Runs {
             Unasked::Allow => Approval::Auto,
             Unasked::Deny => Approval::Never,
         };
-        let options = Options::default().max_iterations(self.max_iterations).approval(approval).quotes(false);
+        let options =
+            agent::Options::default().max_iterations(self.max_iterations).approval(approval).quotes(false);
         let mut transcript = Transcript::new().with(Message::User(asking.task.clone()));
         Ok(Agent::new(engine, registry, options).run(&mut transcript, cancel, events)?)
     }

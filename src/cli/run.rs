@@ -18,7 +18,7 @@ use super::question::{self, Answer};
 use super::tool::{self, Workspace};
 use super::view::View;
 use super::{chat, undo};
-use crate::agent::{Agent, Approval, Event, Final, Options, Request, RunBudget, StopReason};
+use crate::agent::{self, Agent, Approval, Event, Final, Request, RunBudget, StopReason};
 use crate::engine::{Cancel, Engine, Sampling};
 use crate::memory::Memory;
 use crate::tools::{CannedTool, Registry};
@@ -167,7 +167,7 @@ fn prompt(args: &RunArgs) -> anyhow::Result<Option<String>> {
 }
 
 /// How the run goes, by its arguments; who is asked can also ask to stop.
-pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<Options> {
+pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<agent::Options> {
     if args.max_iterations == 0 {
         anyhow::bail!("--max-iterations must be at least 1");
     }
@@ -195,8 +195,8 @@ pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<O
     let budget =
         RunBudget::default().tokens(args.budget_tokens).time(args.budget_seconds.map(Duration::from_secs));
     let (max_iterations, narrow) = (args.max_iterations, !args.plain_arguments);
-    let parallel = args.parallel.or(Options::default().parallel);
-    Ok(Options::default()
+    let parallel = args.parallel.or(agent::Options::default().parallel);
+    Ok(agent::Options::default()
         .max_iterations(max_iterations)
         .choice(choice)
         .parallel(parallel)

@@ -17,7 +17,7 @@ use super::{terminal, undo};
 use crate::agent::{self, Approval};
 use crate::engine::Room;
 use crate::memory::Memory;
-use crate::serve::{Execute, Options, Server, Workbench};
+use crate::serve::{self, Execute, Server, Workbench};
 use crate::tools::MEMORY_TOOLS;
 
 const EXAMPLES: &str = "\
@@ -89,7 +89,7 @@ pub(super) struct ServeArgs {
 
 /// Serves until it is told to end.
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
-    let options = Options::default()
+    let options = serve::Options::default()
         .address(SocketAddr::new(args.host, args.port))
         .key(args.api_key.clone())
         .aliases(args.alias.clone())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
-use toolgate::agent::{Agent, Event, Options};
+use toolgate::agent::{self, Agent, Event};
 use toolgate::engine::{self, Cancel, Engine, LocalEngine, Thresholds};
 use toolgate::remote::{self, RemoteEngine};
 use toolgate::tools::{Registry, typed};
@@ -40,7 +40,7 @@ fn run(engine: impl Engine + 'static, looks: bool) -> Ran {
     let find = find.unwrap().read_only();
     let mut registry = Registry::new();
     registry.add(if looks { find.with_lookup() } else { find }).unwrap();
-    let agent = Agent::new(Arc::new(engine), registry, Options::default());
+    let agent = Agent::new(Arc::new(engine), registry, agent::Options::default());
     let mut transcript = Transcript::new().with(Message::User("When does the ticket expire?".into()));
     let mut events = Vec::new();
     let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |event| events.push(event)).unwrap();

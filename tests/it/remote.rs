@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate::Kind;
-use toolgate::agent::{Agent, Event, Final, Options, StopReason};
+use toolgate::agent::{self, Agent, Event, Final, StopReason};
 use toolgate::engine::{self, Cancel, Thresholds};
 use toolgate::remote::{self, GrammarSupport, RemoteEngine};
 use toolgate::tools::{Registry, Status, typed};
@@ -39,7 +39,7 @@ struct Ran {
     transcript: Transcript,
 }
 
-fn run_with(engine: RemoteEngine, options: Options, cancel: &Cancel) -> Ran {
+fn run_with(engine: RemoteEngine, options: agent::Options, cancel: &Cancel) -> Ran {
     let agent = Agent::new(Arc::new(engine), registry(), options);
     let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
     let mut events = Vec::new();
@@ -49,7 +49,7 @@ fn run_with(engine: RemoteEngine, options: Options, cancel: &Cancel) -> Ran {
 
 fn run(server: &ModelServer) -> Ran {
     let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
-    run_with(engine, Options::default(), &Cancel::default())
+    run_with(engine, agent::Options::default(), &Cancel::default())
 }
 
 fn called(outcome: &Final) -> Vec<(&str, Status)> {
@@ -177,7 +177,7 @@ fn a_server_that_cannot_say_what_it_is_is_not_taken_for_one_without_grammars() {
 
 /// What is said about the weather in two cities, of which the request's words name both.
 fn both_cities(engine: RemoteEngine) -> Final {
-    let agent = Agent::new(Arc::new(engine), registry(), Options::default());
+    let agent = Agent::new(Arc::new(engine), registry(), agent::Options::default());
     agent.ask("How is the weather in Oslo and in Rome?").unwrap()
 }
 
@@ -305,7 +305,10 @@ fn a_server_that_is_not_there_yet_is_tried_again_and_refusals_are_not() {
     let options = remote::Options::new(format!("http://{address}")).grammar(GrammarSupport::None);
     let engine = RemoteEngine::connect(options).unwrap();
     let _server = late.join().unwrap();
-    assert_eq!(run_with(engine, Options::default(), &Cancel::default()).outcome.unwrap().answer, "here");
+    assert_eq!(
+        run_with(engine, agent::Options::default(), &Cancel::default()).outcome.unwrap().answer,
+        "here"
+    );
 
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
@@ -331,7 +334,7 @@ fn a_cancelled_turn_leaves_the_server_even_one_that_says_nothing() {
             }
             flag.cancel();
         });
-        let ran = run_with(engine, Options::default(), &cancel);
+        let ran = run_with(engine, agent::Options::default(), &cancel);
         canceller.join().unwrap();
         assert_eq!(ran.outcome.unwrap().stop_reason, StopReason::Cancelled);
         server.wait_for_leaver();
@@ -375,7 +378,7 @@ fn a_prompt_that_is_too_long_is_shortened() {
         _ => says("short now"),
     });
     let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
-    let agent = Agent::new(Arc::new(engine), registry(), Options::default());
+    let agent = Agent::new(Arc::new(engine), registry(), agent::Options::default());
     let mut transcript = Transcript::from_iter([
         Message::User("first ".repeat(400)),
         Message::answer("old"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde::Deserialize;
-use toolgate::agent::{Agent, Approval, Options};
+use toolgate::agent::{self, Agent, Approval};
 use toolgate::engine::{self, Cancel, Engine, LocalEngine, Sampling};
 use toolgate::tools::{Args, Effect, Fit, Narrowed, Registry, Said, Tool, ToolResult, typed};
 use toolgate::trace::{End, Header, Line, Model, Outcome, Record, Recorded, Recorder, Replay};
@@ -79,7 +79,7 @@ fn record(
     directory: &Path,
     engine: Arc<dyn Engine>,
     registry: Registry,
-    options: Options,
+    options: agent::Options,
     task: &str,
 ) -> PathBuf {
     let file = directory.join("run.jsonl");
@@ -104,7 +104,7 @@ fn script() -> Vec<String> {
 }
 
 fn scripted_record(directory: &Path) -> PathBuf {
-    let options = Options::default().approval(Approval::Never);
+    let options = agent::Options::default().approval(Approval::Never);
     record(directory, engine(&script()), registry("rain"), options, "How is the weather?")
 }
 
@@ -177,7 +177,8 @@ fn what_the_user_named_weighs_in_a_replay_as_it_did() {
         let options = engine::Options::default().fit_weight(100.0);
         Arc::new(LocalEngine::new("scripted", model, dialogue, options))
     };
-    let record = Record::read(&record(dir.path(), engine(), registry, Options::default(), "Oslo?")).unwrap();
+    let record =
+        Record::read(&record(dir.path(), engine(), registry, agent::Options::default(), "Oslo?")).unwrap();
     assert_eq!(record.tools[0].name, "get_weather", "control: not what the model prefers");
     let outcome = Replay::new(&record).with_engine(engine()).run().unwrap();
     assert!(same(&outcome), "{outcome:?}");
@@ -269,7 +270,7 @@ fn the_smallest_model_says_the_same_again_and_a_changed_record_is_found() {
     for (temperature, seed) in [(0.0, 0), (0.8, 7)] {
         let (_files, registry) = workspace();
         let sampling = Sampling::default().temperature(temperature).seed(seed).max_tokens(60);
-        let options = Options::default()
+        let options = agent::Options::default()
             .choice(ToolChoice::Required)
             .max_iterations(2)
             .sampling(sampling)
