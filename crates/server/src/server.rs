@@ -433,3 +433,44 @@ fn connect(stream: tokio::net::TcpStream, router: &Router, shared: &Shared, conn
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use toolgate_engine::{self as engine, LocalEngine};
+    use toolgate_infer::{Vocabulary, scripted::Scripted};
+
+    use super::*;
+
+    fn scripted() -> Arc<dyn Engine> {
+        let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("weather", "It rains.");
+        Arc::new(LocalEngine::scripted(model, engine::Options::default()).unwrap())
+    }
+
+    #[test]
+    fn a_router_takes_a_key_and_asks_for_it_where_it_is_mounted() {
+        for key in [None, Some(String::new())] {
+            assert!(router(scripted(), None, Options::default().key(key)).is_err());
+        }
+        let routes = router(scripted(), None, Options::default().key(Some("secret".into()))).unwrap();
+        let app = Router::new().nest("/models", routes);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let url = format!("http://{}/models/v1/chat/completions", listener.local_addr().unwrap());
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let served = std::thread::spawn(move || {
+            let until = async { drop(stopped.await) };
+            runtime.block_on(axum::serve(listener, app).with_graceful_shutdown(until).into_future()).unwrap();
+        });
+        let body =
+            r#"{"model": "scripted", "messages": [{"role": "user", "content": "How is the weather?"}]}"#;
+        let ask =
+            || ureq::post(&url).header("Content-Type", "application/json").header("Connection", "close");
+        assert!(matches!(ask().send(body), Err(ureq::Error::StatusCode(401))));
+        let mut answer = ask().header("Authorization", "Bearer secret").send(body).unwrap();
+        assert!(answer.body_mut().read_to_string().unwrap().contains("It rains."));
+        drop(stop);
+        served.join().unwrap();
+    }
+}
