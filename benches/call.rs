@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use serde::Deserialize;
-use toolgate::agent::{Agent, Options};
+use toolgate::agent::{self, Agent};
 use toolgate::engine::{self, LocalEngine};
 use toolgate::tools::{Registry, typed};
 use toolgate_chat::{Dialogue, Template, TemplateTokens};
@@ -35,7 +35,7 @@ fn agent() -> Agent {
     registry.add(tool.unwrap().read_only()).unwrap();
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
-    Agent::new(Arc::new(engine), registry, Options::default())
+    Agent::new(Arc::new(engine), registry, agent::Options::default())
 }
 
 fn call(c: &mut Criterion) {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use toolgate_grammar::{Automaton, Limits, Options, Schema, Vocabulary, compile};
+use toolgate::grammar::{Automaton, Limits, Options, Schema, Vocabulary, compile};
 
 fn main() -> anyhow::Result<()> {
     let schema = serde_json::json!({

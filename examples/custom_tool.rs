@@ -1,17 +1,17 @@
 //! A tool with state and a schema of its own, beside the built-in file tools, and what a run looks like from outside.
-//! Run: `toolgate model pull qwen2.5-coder-0.5b && cargo run --release --example custom_tool`
+//! Run: `toolgate model pull qwen2.5-coder-0.5b && cargo run --release --features agent,llama --example custom_tool`
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
-use toolgate::agent::{Agent, Event, Options};
+use toolgate::agent::{self, Agent, Event};
+use toolgate::chat::{Message, ToolSpec, Transcript};
 use toolgate::engine::{Cancel, LocalEngine};
+use toolgate::sandbox::policy::{Mode, Policy};
+use toolgate::sandbox::{Root, ambient_authority};
 use toolgate::tools::{Args, Effect, Registry, Tool, ToolResult, file_tools};
-use toolgate_chat::{Message, ToolSpec, Transcript};
-use toolgate_sandbox::policy::{Mode, Policy};
-use toolgate_sandbox::{Root, ambient_authority};
 
 /// Hands out ticket numbers.
 struct NewTicket {
@@ -20,7 +20,7 @@ struct NewTicket {
 }
 
 impl NewTicket {
-    fn new() -> Result<Self, toolgate_chat::Error> {
+    fn new() -> Result<Self, toolgate::chat::Error> {
         let parameters = json!({
             "type": "object",
             "properties": {
@@ -59,7 +59,7 @@ fn main() -> anyhow::Result<()> {
     tools.add(NewTicket::new()?)?;
 
     let engine = LocalEngine::open("qwen2.5-coder-0.5b")?;
-    let agent = Agent::new(Arc::new(engine), tools, Options::default());
+    let agent = Agent::new(Arc::new(engine), tools, agent::Options::default());
     let task = "Open a ticket with high priority, titled: back up the database";
     let mut transcript = Transcript::new().with(Message::User(task.into()));
     let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |event| match event {

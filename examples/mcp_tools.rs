@@ -1,5 +1,5 @@
 //! A typed tool for any client of the Model Context Protocol, on standard input and output. No model is needed.
-//! Run: `npx @modelcontextprotocol/inspector --cli cargo run --release --example mcp_tools --method tools/list`
+//! Run: `npx @modelcontextprotocol/inspector --cli cargo run --release --features mcp --example mcp_tools --method tools/list`
 
 use toolgate::mcp::{Server, Unasked, serve_stdio};
 use toolgate::tools::{Registry, typed};

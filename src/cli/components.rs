@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use toolgate_grammar::{Options, compile};
 use toolgate_sandbox::policy::{Mode, Policy, Tier, WasmTool};
-use toolgate_sandbox::wasm::{Components, ENGINE, Limits, MAX_MODULE_BYTES, Setup, read_module};
+use toolgate_sandbox::wasm::{Components, ENGINE, MAX_MODULE_BYTES, Setup, read_module};
 use toolgate_sandbox::{Root, ambient_authority};
 
 use super::terminal;
-use crate::tools::{ComponentTool, Error, ProgramTool, Registry, Tool as _};
+use crate::tools::{ComponentTool, Error, Registry, Tool as _};
 
 /// What a run's components have in common.
 struct Ground<'a> {
@@ -60,18 +60,6 @@ impl Ground<'_> {
 fn engine(root: &Root) -> Result<Components, Error> {
     let cache = directories::BaseDirs::new().map(|dirs| dirs.cache_dir().join("toolgate").join("components"));
     Ok(Components::new(&Setup { cache, ..Setup::default() }, Some(root))?)
-}
-
-/// Adds `wasm`, which runs any program. Nothing is kept on disk: whoever drives this may look at what is left behind.
-pub(super) fn add_program(
-    registry: &mut Registry,
-    root: &Root,
-    policy: &Policy,
-    mode: Mode,
-) -> Result<(), Error> {
-    let components = Components::new(&Setup::default(), Some(root))?;
-    let limits = Limits::from(&policy.limits);
-    registry.add(ProgramTool::new(components, root, policy.grants(mode), limits)?)
 }
 
 /// The engine's name if components can be called here, or why they cannot.

@@ -13,14 +13,14 @@ use serde_json::Value;
 use toolgate_sandbox::policy::ProcessLimits;
 
 use super::exit::Exit;
-use super::jsonl::Jsonl;
 use super::model_args::{Load, ModelOptions};
 use super::run::stop_on_interrupt;
-use super::terminal::{self, Unit};
+use super::terminal::{self, BOLD, DIM, Unit};
 use super::tool::{self, Workspace};
 use crate::agent::Hints;
 use crate::engine::{Cancel, Engine};
 use crate::{Error, Kind};
+use toolgate_lab::jsonl::Jsonl;
 use toolgate_lab::{self as eval, Ablation, Base, Case, Delta, Record, Summary};
 
 const EXAMPLES: &str = "\
@@ -128,7 +128,7 @@ impl Runner<'_> {
         let args = self.args;
         let records = self.records(cases, &args.hints, args.out.as_deref())?;
         let summary = Summary::of(records.iter().flatten());
-        terminal::table(&summary);
+        table(&summary);
         let mut figures = serde_json::to_value(&summary)?;
         if let (true, Some(figures)) = (args.calibrate, figures.as_object_mut()) {
             let calibration = eval::Calibration::of(
@@ -285,4 +285,36 @@ fn open_records(file: &Path) -> anyhow::Result<(HashMap<String, Record>, File)> 
 fn outcome(record: &Record) -> String {
     let verdict = if record.pass { "pass" } else { "FAIL" };
     format!("{verdict} {} {:.1} s {}", record.id, record.seconds, record.reasons.join("; "))
+}
+
+/// The figures of an evaluation, a line a category.
+fn table(summary: &Summary) {
+    let mut err = anstream::stderr().lock();
+    let _ = writeln!(
+        err,
+        "{BOLD}{:<20}{:>5}{:>7}{:>7}{:>9}{:>13}{:>7}{:>11}{BOLD:#}",
+        "category", "n", "passed", "rate", "seconds", "evaluations", "leaks", "no access"
+    );
+    for (name, row) in summary.rows() {
+        let _ = writeln!(
+            err,
+            "{name:<20}{:>5}{:>7}{:>6.0}%{:>9.2}{:>13.1}{:>7}{:>11}",
+            row.n,
+            row.passed,
+            row.rate * 100.0,
+            row.mean_seconds,
+            row.mean_decode_calls,
+            row.leaks,
+            row.no_access_answers
+        );
+    }
+    if let Some((_, all)) = summary.rows().last() {
+        let (low, high) = all.interval();
+        let _ = writeln!(
+            err,
+            "{DIM}95 % interval of the rate over all: {:.0} to {:.0} %{DIM:#}",
+            low * 100.0,
+            high * 100.0
+        );
+    }
 }

@@ -14,7 +14,7 @@ use super::tool::{self, UnaskedArg, Workspace};
 use super::undo;
 use super::{mcp_servers, terminal};
 use crate::Error;
-use crate::agent::{Agent, Approval, Event, Final, Options};
+use crate::agent::{self, Agent, Approval, Event, Final};
 use crate::engine::{Cancel, Engine};
 use crate::mcp::{Asking, HttpOptions, Server, Unasked, serve_http, serve_stdio};
 use crate::memory::Memory;
@@ -99,7 +99,7 @@ pub(super) fn run(args: McpArgs) -> anyhow::Result<Exit> {
         Some(address) => {
             let cancel = Cancel::default();
             stop_on_interrupt(&cancel)?;
-            let options = HttpOptions { address, key: api_key };
+            let options = HttpOptions::new(address).key(api_key);
             serve_http(server, &options, &cancel, |address| {
                 terminal::note(&format!("listening at http://{address}/mcp"));
             })?;
@@ -139,7 +139,7 @@ impl Runs {
             Unasked::Deny => Approval::Never,
         };
         let options =
-            Options { max_iterations: self.max_iterations, approval, quotes: false, ..Options::default() };
+            agent::Options::default().max_iterations(self.max_iterations).approval(approval).quotes(false);
         let mut transcript = Transcript::new().with(Message::User(asking.task.clone()));
         Ok(Agent::new(engine, registry, options).run(&mut transcript, cancel, events)?)
     }

@@ -2,16 +2,16 @@
 //!
 //! Results go to stdout and everything else to stderr; colour and progress bars only on a terminal.
 
-mod bench;
 mod chat;
 #[cfg_attr(not(feature = "wasm"), path = "no_components.rs")]
 mod components;
-mod conformance;
 mod doctor;
+#[cfg(feature = "lab")]
 mod eval;
 mod exit;
 mod grammar;
-mod jsonl;
+#[cfg(feature = "lab")]
+mod lab;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "mcp")]
@@ -88,11 +88,14 @@ enum Command {
     /// Find the tool calls in a text, whatever dialect they are written in.
     Parse(parse::ParseArgs),
     /// Run a file of tasks with a model and tell how many it does right.
+    #[cfg(feature = "lab")]
     Eval(Box<eval::EvalArgs>),
     /// Run a corpus of cases through one part of the program and count the outcomes.
-    Conformance(conformance::ConformanceArgs),
+    #[cfg(feature = "lab")]
+    Conformance(toolgate_lab::conformance::ConformanceArgs),
     /// Measure on this machine what can be repeated on any other.
-    Bench(bench::BenchArgs),
+    #[cfg(feature = "lab")]
+    Bench(toolgate_lab::bench::BenchArgs<model_args::ModelOptions>),
     /// Print a completion script for a shell.
     #[command(
         after_help = "Example:\n  toolgate completions bash > ~/.local/share/bash-completion/completions/toolgate"
@@ -150,9 +153,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Schema(args) => schema::run(args, &mut out),
         Command::Grammar(args) => grammar::run(args, &mut out),
         Command::Parse(args) => parse::run(&args, &mut out),
+        #[cfg(feature = "lab")]
         Command::Eval(args) => eval::run(*args, &mut out),
-        Command::Conformance(args) => conformance::run(args, &mut out),
-        Command::Bench(args) => bench::run(args, &mut out),
+        #[cfg(feature = "lab")]
+        Command::Conformance(args) => lab::conformance(args, &mut out),
+        #[cfg(feature = "lab")]
+        Command::Bench(args) => lab::bench(args, &mut out),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "toolgate", &mut out);
             Ok(Exit::Done)

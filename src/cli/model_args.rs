@@ -19,7 +19,7 @@ use crate::tools::{MEMORY_TOOLS, Registry};
 pub(super) const KEY_VARIABLE: &str = "TOOLGATE_ENGINE_KEY";
 
 /// MiB that a server keeps of prompts: some 20,000 tokens of a model of 0.5 B weights, and 9,000 of one of 1.5 B.
-#[cfg(feature = "serve")]
+#[cfg(any(feature = "lab", feature = "serve"))]
 pub(super) const PROMPT_MEMORY: u16 = 256;
 
 /// Where models run unless a server is named.
@@ -48,7 +48,7 @@ pub(super) struct ModelOptions {
     /// Tokens the model's context holds; 0 is as many as the model was trained for [default: 8192 or these, whichever is
     /// less]. Agents such as Claude Code, Codex and qwen-code need 32768.
     #[arg(long, value_name = "N")]
-    pub(in crate::cli) context: Option<u32>,
+    pub(super) context: Option<u32>,
     /// Move the decision between call and answer towards calling (above 0) or answering (below 0), in logarithms of
     /// the odds: 0.7 doubles the odds of a call.
     #[arg(long, default_value_t = 0.0, value_name = "B", allow_negative_numbers = true)]
@@ -142,7 +142,7 @@ impl Load {
     }
 
     /// For clients whose conversations take turns, with so many MiB for the prompts of those that wait.
-    #[cfg(feature = "serve")]
+    #[cfg(any(feature = "lab", feature = "serve"))]
     pub(super) fn for_clients(at_once: NonZeroUsize, prompt_memory: u16) -> Self {
         Self { at_once, prompt_memory: usize::from(prompt_memory) << 20 }
     }
@@ -205,10 +205,8 @@ impl ModelOptions {
                 "--constraint is for a model on this machine; with --engine, --engine-grammar none sends no grammar",
             ));
         }
-        let mut server = remote::Options {
-            key: std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty()),
-            ..remote::Options::new(&self.engine)
-        };
+        let mut server = remote::Options::new(&self.engine)
+            .key(std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty()));
         let model = match &self.model {
             Some(model) => model.clone(),
             None => remote::first_model(&server)?,
@@ -216,7 +214,8 @@ impl ModelOptions {
         // A model of the catalogue keeps the settings that suit it, wherever it runs.
         let entry = Store::open().ok().and_then(|store| store.catalogue().served_as(&model).cloned());
         let suited = entry.as_deref().map(engine::Options::for_entry).unwrap_or_default();
-        server.engine = engine::Options { thresholds: suited.thresholds.biased(self.call_bias), ..suited };
+        let thresholds = suited.thresholds.biased(self.call_bias);
+        server.engine = suited.thresholds(thresholds);
         server.model = Some(model);
         server.grammar = match self.engine_grammar {
             GrammarArg::Auto => GrammarSupport::Auto,
@@ -248,30 +247,34 @@ impl ModelOptions {
         }
     }
 
-    fn load_file(&self, model: &ResolvedModel, load: Load) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
+    /// Loads a file of this machine.
+    pub(super) fn load_file(
+        &self,
+        model: &ResolvedModel,
+        load: Load,
+    ) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
         let packs = if self.no_cache { None } else { Some(packs_of(&model.path)?) };
         if let Some(packs) = &packs {
             packs.read_ahead();
         }
         let bar = terminal::bar("loading", 100, Unit::Count);
         let suited = engine::Options::for_model(model);
-        let options = engine::Options {
-            thresholds: suited.thresholds.biased(self.call_bias),
-            constraint: match self.constraint {
+        let thresholds = suited.thresholds.biased(self.call_bias);
+        let options = suited
+            .thresholds(thresholds)
+            .constraint(match self.constraint {
                 ConstraintArg::Grammar => engine::Constraint::Grammar,
                 ConstraintArg::Llama => engine::Constraint::Llama,
                 ConstraintArg::None => engine::Constraint::None,
-            },
-            context: self.context,
-            tuning: tunings()?.get(&model.path)?.unwrap_or_default(),
-            numerics: self.numerics.of(self.context),
-            at_once: load.at_once,
-            prompt_memory: load.prompt_memory,
-            reasoning: self.reasoning,
-            forcing: if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On },
-            drafting: if self.no_drafts { engine::Drafting::Off } else { engine::Drafting::On },
-            ..suited
-        };
+            })
+            .context(self.context)
+            .tuning(tunings()?.get(&model.path)?.unwrap_or_default())
+            .numerics(self.numerics.of(self.context))
+            .at_once(load.at_once)
+            .prompt_memory(load.prompt_memory)
+            .reasoning(self.reasoning)
+            .forcing(if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On })
+            .drafting(if self.no_drafts { engine::Drafting::Off } else { engine::Drafting::On });
         let shown = bar.clone();
         let engine =
             LocalEngine::load(model, &options, move |share| shown.set_position((share * 100.0) as u64));

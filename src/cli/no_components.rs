@@ -18,10 +18,6 @@ pub(super) fn add(_: &mut Registry, _: &Root, policy: &Policy, _: Mode, _: &Path
     }
 }
 
-pub(super) fn add_program(_: &mut Registry, _: &Root, _: &Policy, _: Mode) -> Result<(), Error> {
-    Ok(())
-}
-
 pub(super) fn tried(_: &Root) -> Result<String, Error> {
     Err(Error::input(WHY))
 }

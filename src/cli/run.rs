@@ -18,7 +18,7 @@ use super::question::{self, Answer};
 use super::tool::{self, Workspace};
 use super::view::View;
 use super::{chat, undo};
-use crate::agent::{Agent, Approval, Event, Final, Hints, Options, Request, RunBudget, StopReason};
+use crate::agent::{self, Agent, Approval, Event, Final, Hints, Request, RunBudget, StopReason};
 use crate::engine::{Cancel, Engine, Sampling};
 use crate::memory::Memory;
 use crate::tools::{CannedTool, Registry};
@@ -128,7 +128,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let recorder = match &args.record {
         None => None,
         Some(file) => {
-            let of = trace::Model { name: engine.name().to_owned(), sha256: model.digest()? };
+            let of = trace::Model::default().name(engine.name().to_owned()).sha256(model.digest()?);
             let load = serde_json::to_value(&args.model)?;
             let header = Header::new(of, load, engine.as_ref(), &registry, &options, &transcript);
             let place = || format!("cannot write the record {}", file.display());
@@ -170,7 +170,7 @@ fn prompt(args: &RunArgs) -> anyhow::Result<Option<String>> {
 }
 
 /// How the run goes, by its arguments; who is asked can also ask to stop.
-pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<Options> {
+pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<agent::Options> {
     if args.max_iterations == 0 {
         anyhow::bail!("--max-iterations must be at least 1");
     }
@@ -193,24 +193,20 @@ pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<O
             anyhow::bail!("--approve ask needs a terminal; use --approve auto or --approve never")
         }
     };
-    let sampling = Sampling {
-        temperature: args.temperature,
-        seed: args.seed,
-        max_tokens: args.max_tokens,
-        ..Sampling::default()
-    };
-    let budget = RunBudget { tokens: args.budget_tokens, time: args.budget_seconds.map(Duration::from_secs) };
-    Ok(Options {
-        max_iterations: args.max_iterations,
-        choice,
-        parallel: args.parallel.or(Options::default().parallel),
-        sampling,
-        budget,
-        approval,
-        constrain_arguments: !args.plain_arguments,
-        hints: args.hints.clone(),
-        quotes: true,
-    })
+    let sampling =
+        Sampling::default().temperature(args.temperature).seed(args.seed).max_tokens(args.max_tokens);
+    let budget =
+        RunBudget::default().tokens(args.budget_tokens).time(args.budget_seconds.map(Duration::from_secs));
+    let parallel = args.parallel.or(agent::Options::default().parallel);
+    Ok(agent::Options::default()
+        .max_iterations(args.max_iterations)
+        .choice(choice)
+        .parallel(parallel)
+        .sampling(sampling)
+        .budget(budget)
+        .approval(approval)
+        .constrain_arguments(!args.plain_arguments)
+        .hints(args.hints.clone()))
 }
 
 /// Asks on the terminal; an "always" counts for exactly that call, under that policy, for this run.

@@ -17,7 +17,7 @@ use super::{terminal, undo};
 use crate::agent::{self, Approval, Hints};
 use crate::engine::Room;
 use crate::memory::Memory;
-use crate::serve::{Execute, Options, Server, Workbench};
+use crate::serve::{self, Execute, Server, Workbench};
 use crate::tools::MEMORY_TOOLS;
 
 const EXAMPLES: &str = "\
@@ -92,18 +92,16 @@ pub(super) struct ServeArgs {
 
 /// Serves until it is told to end.
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
-    let options = Options {
-        address: SocketAddr::new(args.host, args.port),
-        key: args.api_key.clone(),
-        aliases: args.alias.clone(),
-        at_once: args.at_once,
-        waiting: args.queue,
-        turn_time: Duration::from_secs(args.timeout),
-        body: usize::from(args.max_body) << 20,
-        max_tokens: args.max_tokens.get(),
-        hints: args.hints.clone(),
-        ..Options::default()
-    };
+    let options = serve::Options::default()
+        .address(SocketAddr::new(args.host, args.port))
+        .key(args.api_key.clone())
+        .aliases(args.alias.clone())
+        .at_once(args.at_once)
+        .waiting(args.queue)
+        .turn_time(Duration::from_secs(args.timeout))
+        .body(usize::from(args.max_body) << 20)
+        .max_tokens(args.max_tokens.get())
+        .hints(args.hints.clone());
     options.check()?;
     let execute = args.execute.then(|| execute(args)).transpose()?;
     let model = args.model.resolve()?;
@@ -150,14 +148,12 @@ fn execute(args: &ServeArgs) -> anyhow::Result<Execute> {
     let benches =
         (0..args.at_once).map(|_| workbench(args, memory.clone())).collect::<anyhow::Result<_>>()?;
     let approval = if args.approve_all { Approval::Auto } else { Approval::Never };
-    let options = agent::Options {
-        max_iterations: args.max_iterations.get(),
-        approval,
-        hints: args.hints.clone(),
-        quotes: false,
-        ..agent::Options::default()
-    };
-    Ok(Execute { benches, options })
+    let options = agent::Options::default()
+        .max_iterations(args.max_iterations.get())
+        .approval(approval)
+        .hints(args.hints.clone())
+        .quotes(false);
+    Ok(Execute::new(benches).options(options))
 }
 
 /// The tools of one run at a time, with a journal of their own: its changes are not taken for another's.
@@ -170,7 +166,7 @@ fn workbench(args: &ServeArgs, memory: Arc<Memory>) -> anyhow::Result<Workbench>
             journal.begin(task);
         }
     };
-    Ok(Workbench { tools: Arc::new(registry), began: Arc::new(began) })
+    Ok(Workbench::new(registry).telling(began))
 }
 
 /// The first signal lets the server finish what it does; the second ends the program.
@@ -193,7 +189,7 @@ mod tests {
 
     fn room(tokens: usize, slots: usize, trained: usize) -> Room {
         let slots = NonZeroUsize::new(slots).unwrap_or(NonZeroUsize::MIN);
-        Room { tokens, slots, token_bytes: Some(24 << 10), trained: Some(trained) }
+        Room::default().tokens(tokens).slots(slots).token_bytes(Some(24 << 10)).trained(Some(trained))
     }
 
     #[test]

@@ -10,10 +10,9 @@ use toolgate_sandbox::output;
 
 use crate::agent::{Final, StopReason};
 use crate::tools::Status;
-use toolgate_lab::Summary;
 
-const DIM: Style = Style::new().dimmed();
-const BOLD: Style = Style::new().bold();
+pub(super) const DIM: Style = Style::new().dimmed();
+pub(super) const BOLD: Style = Style::new().bold();
 const RED: Style = AnsiColor::Red.on_default().bold();
 const GREEN: Style = AnsiColor::Green.on_default();
 const YELLOW: Style = AnsiColor::Yellow.on_default();
@@ -157,38 +156,6 @@ pub(super) fn size() -> (usize, usize) {
         return (size.ws_col.into(), size.ws_row.into());
     }
     (0, 0)
-}
-
-/// The figures of an evaluation, a line a category.
-pub(super) fn table(summary: &Summary) {
-    let mut err = anstream::stderr().lock();
-    let _ = writeln!(
-        err,
-        "{BOLD}{:<20}{:>5}{:>7}{:>7}{:>9}{:>13}{:>7}{:>11}{BOLD:#}",
-        "category", "n", "passed", "rate", "seconds", "evaluations", "leaks", "no access"
-    );
-    for (name, row) in summary.rows() {
-        let _ = writeln!(
-            err,
-            "{name:<20}{:>5}{:>7}{:>6.0}%{:>9.2}{:>13.1}{:>7}{:>11}",
-            row.n,
-            row.passed,
-            row.rate * 100.0,
-            row.mean_seconds,
-            row.mean_decode_calls,
-            row.leaks,
-            row.no_access_answers
-        );
-    }
-    if let Some((_, all)) = summary.rows().last() {
-        let (low, high) = all.interval();
-        let _ = writeln!(
-            err,
-            "{DIM}95 % interval of the rate over all: {:.0} to {:.0} %{DIM:#}",
-            low * 100.0,
-            high * 100.0
-        );
-    }
 }
 
 /// The last line of a run: how it ended and what it cost.

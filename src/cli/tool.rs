@@ -82,6 +82,13 @@ impl Workspace {
         Self { workspace: Some(directory.to_owned()), mode: Some(mode), policy: None, db: None }
     }
 
+    /// The same with that directory and that mode, each where it is given.
+    #[cfg(feature = "lab")]
+    pub(super) fn at(&self, directory: Option<PathBuf>, mode: Option<Mode>) -> Self {
+        let mode = mode.and_then(|mode| Self::of(Path::new(""), mode).mode).or(self.mode);
+        Self { workspace: directory.or_else(|| self.workspace.clone()), mode, ..self.clone() }
+    }
+
     /// The same place in another mode.
     #[cfg(feature = "mcp")]
     pub(super) fn in_mode(&self, mode: Mode) -> Self {
@@ -111,6 +118,15 @@ impl Workspace {
 pub(super) enum ModeArg {
     Intel,
     Edit,
+}
+
+impl From<ModeArg> for Mode {
+    fn from(argument: ModeArg) -> Self {
+        match argument {
+            ModeArg::Intel => Self::Intel,
+            ModeArg::Edit => Self::Edit,
+        }
+    }
 }
 
 /// What becomes of calls that the policy has a person asked about, where nobody can be asked.
@@ -178,10 +194,7 @@ pub(super) fn registry_with(
 
 /// What a run of these arguments is for.
 pub(super) fn mode(args: &Workspace) -> Mode {
-    match args.mode {
-        None | Some(ModeArg::Intel) => Mode::Intel,
-        Some(ModeArg::Edit) => Mode::Edit,
-    }
+    args.mode.unwrap_or(ModeArg::Intel).into()
 }
 
 /// The workspace, what is allowed there under the tighter of the policy's bounds and `limits`, and what for.

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake};
 
 use serde::Deserialize;
 use toolgate::Kind;
-use toolgate::agent::{Agent, Approval, Event, Final, Options, StopReason};
+use toolgate::agent::{self, Agent, Approval, Event, Final, StopReason};
 use toolgate::engine::{
     self, AnswerView, Cancel, Constraint, Engine, LocalEngine, Sampling, Thresholds, TurnEvent, TurnRequest,
 };
@@ -72,7 +72,7 @@ fn engine_of(model: Scripted, options: engine::Options) -> Arc<impl Engine> {
     Arc::new(LocalEngine::new("scripted", model, dialogue, options))
 }
 
-fn run(model: Scripted, options: Options, engine: engine::Options) -> Result<Run, toolgate::Error> {
+fn run(model: Scripted, options: agent::Options, engine: engine::Options) -> Result<Run, toolgate::Error> {
     let agent = Agent::new(engine_of(model, engine), registry(), options);
     let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
     let mut events = Vec::new();
@@ -81,7 +81,7 @@ fn run(model: Scripted, options: Options, engine: engine::Options) -> Result<Run
 }
 
 fn outcome(model: Scripted) -> Final {
-    run(model, Options::default(), engine::Options::default()).unwrap().outcome
+    run(model, agent::Options::default(), engine::Options::default()).unwrap().outcome
 }
 
 fn calls(outcome: &Final) -> Vec<(&str, Status)> {
@@ -91,7 +91,7 @@ fn calls(outcome: &Final) -> Vec<(&str, Status)> {
 #[test]
 fn a_call_runs_and_its_result_leads_to_the_answer() {
     let model = scripted().say(call("get_weather", "Oslo")).say("It rains in Oslo.").say("It rains in Oslo.");
-    let run = run(model, Options::default(), engine::Options::default()).unwrap();
+    let run = run(model, agent::Options::default(), engine::Options::default()).unwrap();
     assert_eq!(run.outcome.answer, "It rains in Oslo.");
     assert_eq!(run.outcome.stop_reason, StopReason::Final);
     assert_eq!(run.outcome.iterations, 2);
@@ -121,7 +121,7 @@ fn an_answer_at_once_makes_no_call() {
 fn a_call_in_another_dialect_is_written_in_the_family_s_form() {
     let fence = "```json\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n```";
     let model = scripted().say(fence).say("Rain.").say("Rain.");
-    let run = run(model, Options::default(), engine::Options::default()).unwrap();
+    let run = run(model, agent::Options::default(), engine::Options::default()).unwrap();
     assert_eq!(calls(&run.outcome), [("get_weather", Status::Ok)]);
     assert_eq!(run.outcome.calls[0].arguments["city"], "Oslo");
 }
@@ -134,8 +134,8 @@ fn a_call_leaked_without_a_constraint_runs_and_is_shown_back_in_the_family_s_for
     ] {
         let proper = "<assistant>".to_owned() + &call("get_weather", "Oslo");
         let model = scripted().on(proper, "It rains.").on("How is", format!("Let me look.\n{leak}"));
-        let engine = engine::Options { constraint: Constraint::None, ..engine::Options::default() };
-        let run = run(model, Options::default(), engine).unwrap();
+        let engine = engine::Options::default().constraint(Constraint::None);
+        let run = run(model, agent::Options::default(), engine).unwrap();
         assert_eq!(calls(&run.outcome), [("get_weather", Status::Ok)]);
         assert_eq!(run.outcome.answer, "It rains.");
         let text: String = run
@@ -149,8 +149,9 @@ fn a_call_leaked_without_a_constraint_runs_and_is_shown_back_in_the_family_s_for
         assert_eq!(text, "Let me look.\nIt rains.");
     }
     // The control: what is no call stays the answer.
-    let engine = engine::Options { constraint: Constraint::None, ..engine::Options::default() };
-    let run = run(scripted().say("```json\n{\"city\": \"Oslo\"}\n```"), Options::default(), engine).unwrap();
+    let engine = engine::Options::default().constraint(Constraint::None);
+    let run =
+        run(scripted().say("```json\n{\"city\": \"Oslo\"}\n```"), agent::Options::default(), engine).unwrap();
     assert!(run.outcome.calls.is_empty());
     assert!(run.outcome.answer.starts_with("```json"), "{}", run.outcome.answer);
 }
@@ -159,7 +160,7 @@ fn a_call_leaked_without_a_constraint_runs_and_is_shown_back_in_the_family_s_for
 fn a_settled_call_is_not_made_again_and_the_turn_becomes_an_answer() {
     let again = call("get_weather", "Oslo");
     let model = scripted().say(again.clone()).say(again).say("Rain.").say("Rain.");
-    let run = run(model, Options::default(), engine::Options::default()).unwrap();
+    let run = run(model, agent::Options::default(), engine::Options::default()).unwrap();
     assert_eq!(calls(&run.outcome), [("get_weather", Status::Ok)]);
     assert_eq!(run.outcome.answer, "Rain.");
     assert!(run.events.iter().any(|event| matches!(event, Event::Retry { .. })));
@@ -180,7 +181,7 @@ fn failures_are_results_and_the_run_goes_on() {
 #[test]
 fn the_last_iteration_is_an_answer() {
     let model = scripted().say(call("get_weather", "Oslo")).say("Out of turns.");
-    let options = Options { max_iterations: 2, ..Options::default() };
+    let options = agent::Options::default().max_iterations(2);
     let run = run(model, options, engine::Options::default()).unwrap();
     assert_eq!(run.outcome.stop_reason, StopReason::MaxIterations);
     assert_eq!(run.outcome.answer, "Out of turns.");
@@ -191,12 +192,11 @@ fn the_last_iteration_is_an_answer() {
 fn a_required_call_is_made_even_by_a_model_that_wants_to_chat() {
     let model =
         scripted().say("I would rather chat about \"Oslo\"}}, as one does.").say("Booked.").say("Booked.");
-    let options =
-        Options { choice: ToolChoice::Only(vec![ToolName::new("book").unwrap()]), ..Options::default() };
+    let options = agent::Options::default().choice(ToolChoice::Only(vec![ToolName::new("book").unwrap()]));
     let run = run(model, options, engine::Options::default()).unwrap();
     assert_eq!(run.outcome.calls[0].name, "book");
 
-    let one = Options { choice: ToolChoice::Required, max_iterations: 1, ..Options::default() };
+    let one = agent::Options::default().choice(ToolChoice::Required).max_iterations(1);
     let error = self::run(scripted(), one, engine::Options::default()).err().unwrap();
     assert_eq!(error.kind(), Kind::Input);
 }
@@ -209,8 +209,8 @@ fn the_answer_view_holds_the_result_but_no_tools() {
             .on("<tool_response>", "I see the whole conversation.")
             .on("rain in Oslo", "I see the result alone.")
             .on("How is the weather in Oslo?<assistant>", call("get_weather", "Oslo"));
-        let engine = engine::Options { answer_view: view, ..engine::Options::default() };
-        let answer = run(model, Options::default(), engine).unwrap().outcome.answer;
+        let engine = engine::Options::default().answer_view(view);
+        let answer = run(model, agent::Options::default(), engine).unwrap().outcome.answer;
         assert_eq!(answer.contains("whole conversation"), sees_tools, "{view:?}: {answer}");
     }
 }
@@ -226,7 +226,7 @@ fn a_result_too_long_for_the_context_is_cut_and_a_task_too_long_is_an_error() {
         .say(call("read_log", "Oslo"))
         .on("cut to fit", "The log is long.");
     let engine = LocalEngine::new("scripted", model, dialogue(), engine::Options::default());
-    let agent = Agent::new(Arc::new(engine), registry, Options::default());
+    let agent = Agent::new(Arc::new(engine), registry, agent::Options::default());
     let outcome = agent.ask("What does the log say?").unwrap();
     assert_eq!(outcome.answer, "The log is long.");
     let error = agent.ask(&"word ".repeat(3_000)).err().unwrap();
@@ -256,9 +256,10 @@ fn block_on<F: Future>(future: F) -> F::Output {
 #[test]
 fn a_run_beside_its_caller_tells_the_same_events_and_leaves_the_same() {
     let script = || scripted().say(call("get_weather", "Oslo")).say("Rain.").say("Rain.");
-    let before = run(script(), Options::default(), engine::Options::default()).unwrap();
+    let before = run(script(), agent::Options::default(), engine::Options::default()).unwrap();
     let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
-    let agent = Agent::new(engine_of(script(), engine::Options::default()), registry(), Options::default());
+    let agent =
+        Agent::new(engine_of(script(), engine::Options::default()), registry(), agent::Options::default());
     let mut beside = agent.start(transcript).unwrap();
     let (told, finished) = block_on(async {
         let mut told = Vec::new();
@@ -290,7 +291,7 @@ fn a_run_beside_its_caller_ends_when_nobody_waits_for_it() {
     registry.add(wait.unwrap()).unwrap();
     let model = scripted().say(call("wait", "Oslo")).say(call("wait", "Rome")).say("Done.").say("Done.");
     let engine = engine_of(model, engine::Options::default());
-    let agent = Agent::new(engine.clone(), registry, Options::default());
+    let agent = Agent::new(engine.clone(), registry, agent::Options::default());
     let transcript = Transcript::new().with(Message::User("Wait for Oslo, then for Rome.".into()));
     let run = agent.start(transcript).unwrap();
     gate.wait();
@@ -309,7 +310,7 @@ fn a_cancelled_run_ends_in_order() {
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let model = scripted().say(call("get_weather", "Oslo")).say("never said");
     let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
-    let agent = Agent::new(Arc::new(engine), registry(), Options::default());
+    let agent = Agent::new(Arc::new(engine), registry(), agent::Options::default());
     let mut transcript = Transcript::new().with(Message::User("Oslo?".into()));
     let cancel = Cancel::default();
     let asked = cancel.clone();
@@ -346,7 +347,7 @@ impl toolgate::tools::Tool for Ask {
 #[test]
 fn a_write_that_is_not_approved_is_denied() {
     for (approval, status) in [
-        (Options::default().approval, Status::Denied),
+        (agent::Options::default().approval, Status::Denied),
         (Approval::Never, Status::Denied),
         (Approval::Auto, Status::Ok),
         (Approval::Ask(Arc::new(|call| call.arguments["city"] == "Rome")), Status::Denied),
@@ -357,7 +358,7 @@ fn a_write_that_is_not_approved_is_denied() {
         let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
         let mut registry = Registry::new();
         registry.add(Ask).unwrap();
-        let agent = Agent::new(Arc::new(engine), registry, Options { approval, ..Options::default() });
+        let agent = Agent::new(Arc::new(engine), registry, agent::Options::default().approval(approval));
         assert_eq!(calls(&agent.ask("burn it").unwrap()), [("burn", status)]);
     }
 }
@@ -375,7 +376,7 @@ fn a_call_that_was_not_allowed_is_not_asked_for_again() {
     let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
     let mut registry = Registry::new();
     registry.add(Ask).unwrap();
-    let agent = Agent::new(Arc::new(engine), registry, Options { approval, ..Options::default() });
+    let agent = Agent::new(Arc::new(engine), registry, agent::Options::default().approval(approval));
     let outcome = agent.ask("burn it").unwrap();
     assert_eq!(calls(&outcome), [("burn", Status::Denied)]);
     assert_eq!(
@@ -388,9 +389,9 @@ fn a_call_that_was_not_allowed_is_not_asked_for_again() {
 fn of_two_cities(model: Scripted, while_pending: f64) -> Final {
     let thresholds = Thresholds { first: 0.0, after_success: 2.0, while_pending, ..Thresholds::default() };
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options { thresholds, ..engine::Options::default() };
+    let options = engine::Options::default().thresholds(thresholds);
     let engine = LocalEngine::new("scripted", model, dialogue, options);
-    Agent::new(Arc::new(engine), registry(), Options::default())
+    Agent::new(Arc::new(engine), registry(), agent::Options::default())
         .ask("How is the weather in Oslo and in Rome?")
         .unwrap()
 }
@@ -416,8 +417,8 @@ fn while_something_is_open_a_call_is_not_repeated_but_written_in_another_way() {
 #[test]
 fn a_model_too_small_to_retell_results_gives_them_as_they_are() {
     let model = || scripted().say(call("get_weather", "Oslo")).say("It never rains.").say("It never rains.");
-    let options = engine::Options { answer_view: AnswerView::Results, ..engine::Options::default() };
-    let run = run(model(), Options::default(), options).unwrap();
+    let options = engine::Options::default().answer_view(AnswerView::Results);
+    let run = run(model(), agent::Options::default(), options).unwrap();
     assert_eq!(run.outcome.answer, "Quoted from get_weather:\n> rain in Oslo");
     let is_shown = |event: &Event| matches!(event, Event::Text { delta } if *delta == run.outcome.answer);
     assert!(run.events.iter().any(is_shown));
@@ -428,8 +429,8 @@ fn a_model_too_small_to_retell_results_gives_them_as_they_are() {
 fn what_an_answer_says_nothing_of_follows_it() {
     let quoted = |answer: &'static str, answer_view| {
         let model = scripted().say(call("get_weather", "Oslo")).say(answer).say(answer);
-        let options = engine::Options { answer_view, ..engine::Options::default() };
-        run(model, Options::default(), options).unwrap()
+        let options = engine::Options::default().answer_view(answer_view);
+        run(model, agent::Options::default(), options).unwrap()
     };
     let run = quoted("The weather in Oslo is as asked.", AnswerView::Quoted);
     assert_eq!(
@@ -460,12 +461,12 @@ fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
     let oslo = call("get_weather", "Oslo");
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let thresholds = Thresholds { after_success: 0.0, ..Thresholds::default() };
-    let options = engine::Options { primer: Primer::Calls, thresholds, ..engine::Options::default() };
+    let options = engine::Options::default().primer(Primer::Calls).thresholds(thresholds);
     let engine = LocalEngine::new("scripted", scripted().say(oslo).say("It rains."), dialogue, options);
     let (made, transcript) = told_of_oslo();
     let (specs, sampling) = (registry().specs(), Sampling::default());
     let completed = [made];
-    let request = TurnRequest { completed: &completed, ..TurnRequest::new(&transcript, &specs, &sampling) };
+    let request = TurnRequest::new(&transcript, &specs, &sampling).completed(&completed);
     let mut prompts = Vec::new();
     let turn = engine.turn(&request, &Cancel::default(), &mut |event| {
         if let TurnEvent::Prompted(tokens) = event {
@@ -489,11 +490,9 @@ fn a_required_call_is_another_one_than_before_where_there_is_another_tool() {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
         let model = scripted().say(call("get_weather", "Oslo"));
         let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
-        let request = TurnRequest {
-            completed: &completed,
-            choice: ToolChoice::Required,
-            ..TurnRequest::new(&transcript, specs, &sampling)
-        };
+        let request = TurnRequest::new(&transcript, specs, &sampling)
+            .completed(&completed)
+            .choice(ToolChoice::Required);
         let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
         let [call] = turn.parsed.calls.as_slice() else { panic!("{:?}", turn.parsed) };
         call.clone()
@@ -505,7 +504,7 @@ fn a_required_call_is_another_one_than_before_where_there_is_another_tool() {
 #[test]
 fn the_primer_stands_behind_the_system_prompt_whoever_wrote_it() {
     let thresholds = Thresholds { first: 0.5, ..Thresholds::default() };
-    let options = engine::Options { primer: Primer::Talk, thresholds, ..engine::Options::default() };
+    let options = engine::Options::default().primer(Primer::Talk).thresholds(thresholds);
     let (specs, sampling) = (registry().specs(), Sampling::default());
     let decided = |transcript: &Transcript| {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());

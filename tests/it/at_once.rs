@@ -33,7 +33,7 @@ fn remembering(conversations: usize, prompt_memory: usize) -> LocalEngine<Script
     };
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let others = (1..conversations).map(|_| scripted());
-    let options = engine::Options { prompt_memory, ..engine::Options::default() };
+    let options = engine::Options::default().prompt_memory(prompt_memory);
     LocalEngine::with_conversations("scripted", scripted(), others, dialogue, options)
 }
 
@@ -103,12 +103,11 @@ fn calls_of_a_real_model_at_the_same_time_are_each_about_their_own_request() {
     let paths = ["reports/march.txt", "src/parser.rs", "notes/todo.md", "data/prices.csv"];
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
     let tools = [ToolSpec::new("read_file", "Read a file.", schema).unwrap()];
-    let sampling = Sampling { max_tokens: 64, ..Sampling::default() };
+    let sampling = Sampling::default().max_tokens(64);
     let made = Mutex::new(Vec::new());
     let once = |path: &str| {
         let transcript = asked(&format!("Read the file {path}"));
-        let request =
-            TurnRequest { choice: ToolChoice::Required, ..TurnRequest::new(&transcript, &tools, &sampling) };
+        let request = TurnRequest::new(&transcript, &tools, &sampling).choice(ToolChoice::Required);
         let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
         assert_eq!(turn.parsed.calls.len(), 1, "{}", turn.text);
         let called = turn.parsed.calls[0].arguments["path"].clone();

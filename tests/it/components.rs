@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use assert_cmd::Command;
 use serde_json::{Value, json};
-use toolgate::agent::{Agent, Options};
+use toolgate::agent::{self, Agent};
 use toolgate::engine::{self, LocalEngine};
 use toolgate::tools::{ComponentTool, Registry, Status};
 use toolgate_chat::{Dialogue, Template, TemplateTokens};
@@ -53,7 +53,7 @@ fn a_model_calls_components_and_answers_with_their_results() {
         .on("What is 0.1", call("calculator", r#"{"expression": "0.1 + 0.2"}"#));
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
-    let agent = Agent::new(Arc::new(engine), registry, Options::default());
+    let agent = Agent::new(Arc::new(engine), registry, agent::Options::default());
     let outcome = agent.ask("What is 0.1 + 0.2, and how many words are in notes/todo.txt?").unwrap();
     let calls: Vec<_> = outcome.calls.iter().map(|call| (call.name.as_str(), call.status)).collect();
     assert_eq!(calls, [("calculator", Status::Ok), ("text_statistics", Status::Ok)]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
-use toolgate::agent::{Agent, Event, Options};
+use toolgate::agent::{self, Agent, Event};
 use toolgate::engine::{self, Cancel, Engine, LocalEngine, Thresholds};
 use toolgate::remote::{self, RemoteEngine};
 use toolgate::tools::{Registry, typed};
@@ -40,7 +40,7 @@ fn run(engine: impl Engine + 'static, looks: bool) -> Ran {
     let find = find.unwrap().read_only();
     let mut registry = Registry::new();
     registry.add(if looks { find.with_lookup() } else { find }).unwrap();
-    let agent = Agent::new(Arc::new(engine), registry, Options::default());
+    let agent = Agent::new(Arc::new(engine), registry, agent::Options::default());
     let mut transcript = Transcript::new().with(Message::User("When does the ticket expire?".into()));
     let mut events = Vec::new();
     let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |event| events.push(event)).unwrap();
@@ -71,7 +71,7 @@ fn options() -> engine::Options {
         after_success: 2.0,
         ..Thresholds::default()
     };
-    engine::Options { thresholds, ..engine::Options::default() }
+    engine::Options::default().thresholds(thresholds)
 }
 
 /// A model that would answer so, and else call; then it writes each of these behind a prompt.
@@ -121,7 +121,7 @@ fn a_server_s_model_is_not_left_with_an_excuse_either() {
         },
     );
     let engine = |looks| {
-        let connected = remote::Options { engine: options(), ..remote::Options::new(&server.url) };
+        let connected = remote::Options::new(&server.url).engine(options());
         run(RemoteEngine::connect(connected).unwrap(), looks)
     };
     let wanted =

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolgate::agent::{Agent, Event, Options};
+use toolgate::agent::{self, Agent, Event};
 use toolgate::engine::{
     self, Cancel, Constraint, Engine, Forcing, LocalEngine, Sampling, TurnRequest, Untrained,
 };
@@ -75,7 +75,7 @@ fn the_smallest_model_tells_requests_for_a_change_from_others_in_ten_languages()
 fn the_smallest_model_makes_the_right_call_when_one_is_required() {
     let Some(engine) = load("smollm2-135m", |_| {}) else { return };
     let (_dir, registry) = workspace();
-    let options = Options { choice: ToolChoice::Required, max_iterations: 2, ..Options::default() };
+    let options = agent::Options::default().choice(ToolChoice::Required).max_iterations(2);
     let agent = Agent::new(Arc::new(engine), registry, options);
     let outcome = agent.ask("Read the file notes/meeting-2026-11-03.txt").unwrap();
     assert_eq!(outcome.calls.len(), 1, "{outcome:?}");
@@ -99,7 +99,7 @@ fn demo() -> (Registry, &'static str) {
 fn the_half_billion_model_reads_a_file_and_answers_from_it() {
     let Some(engine) = load("qwen2.5-coder-0.5b", |_| {}) else { return };
     let (registry, question) = demo();
-    let outcome = Agent::new(Arc::new(engine), registry, Options::default()).ask(question).unwrap();
+    let outcome = Agent::new(Arc::new(engine), registry, agent::Options::default()).ask(question).unwrap();
     assert_eq!(outcome.calls[0].name, "read_file", "{outcome:?}");
     assert_eq!(outcome.calls[0].arguments["path"], "config/server.toml");
     assert!(outcome.answer.contains("8417"), "{}", outcome.answer);
@@ -113,7 +113,7 @@ fn without_a_constraint_the_same_model_s_call_is_text_that_has_to_be_recovered()
     };
     let Some(engine) = load("qwen2.5-coder-0.5b", as_published) else { return };
     let (registry, question) = demo();
-    let options = Options { max_iterations: 2, ..Options::default() };
+    let options = agent::Options::default().max_iterations(2);
     let mut transcript = Transcript::new();
     transcript.push(Message::User(question.to_owned()));
     let mut written = Vec::new();
@@ -203,9 +203,8 @@ fn every_turn_is_valid_under_noise() {
         .with(Message::User("Do something.".into()));
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..150 {
-        let sampling = Sampling { temperature: 2.0, seed, max_tokens: 400, ..Sampling::default() };
-        let request =
-            TurnRequest { choice: ToolChoice::Required, ..TurnRequest::new(&transcript, &tools, &sampling) };
+        let sampling = Sampling::default().temperature(2.0).seed(seed).max_tokens(400);
+        let request = TurnRequest::new(&transcript, &tools, &sampling).choice(ToolChoice::Required);
         let turn = engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap();
         assert!(turn.parsed.defects.is_empty(), "seed {seed}: {:?} in {:?}", turn.parsed.defects, turn.text);
         let [call] = turn.parsed.calls.as_slice() else { panic!("seed {seed}: {:?}", turn.text) };
@@ -235,11 +234,8 @@ fn greedy_turns_read_the_same_with_and_without_forced_batches() {
             .iter()
             .map(|task| {
                 let transcript = Transcript::new().with(Message::User((*task).into()));
-                let sampling = Sampling { max_tokens: 80, ..Sampling::default() };
-                let request = TurnRequest {
-                    choice: ToolChoice::Required,
-                    ..TurnRequest::new(&transcript, &specs, &sampling)
-                };
+                let sampling = Sampling::default().max_tokens(80);
+                let request = TurnRequest::new(&transcript, &specs, &sampling).choice(ToolChoice::Required);
                 engine.turn(&request, &Cancel::default(), &mut |_| {}).unwrap().text
             })
             .collect();
@@ -310,7 +306,7 @@ fn a_small_model_chooses_between_components() {
         ("Count the words of the file notes/todo.txt.", "text_statistics", "path", "notes/todo.txt"),
     ] {
         let (_dir, registry) = crate::components::sample();
-        let options = Options { choice: ToolChoice::Required, max_iterations: 2, ..Options::default() };
+        let options = agent::Options::default().choice(ToolChoice::Required).max_iterations(2);
         let outcome = Agent::new(Arc::clone(&engine), registry, options).ask(task).unwrap();
         let call = outcome.calls.first().unwrap_or_else(|| panic!("{task}: {outcome:?}"));
         assert_eq!((call.name.as_str(), call.status), (tool, Status::Ok), "{task}: {outcome:?}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolgate::agent::{Agent, Approval, Final, Options};
+use toolgate::agent::{self, Agent, Approval, Final};
 use toolgate::engine::{self, Cancel, LocalEngine, Thresholds};
 use toolgate::tools::Status;
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, Transcript};
@@ -81,12 +81,7 @@ fn run_with(policy: &Policy, prompt: &str, name: &str, arguments: Value, constra
     let agent = Agent::new(
         Arc::new(engine),
         registry,
-        Options {
-            constrain_arguments: constrained,
-            max_iterations: 3,
-            approval: Approval::Auto,
-            ..Options::default()
-        },
+        agent::Options::default().constrain_arguments(constrained).max_iterations(3).approval(Approval::Auto),
     );
     let mut transcript = Transcript::new().with(Message::User(prompt.into()));
     let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |_| {}).unwrap();
@@ -130,9 +125,9 @@ fn calls_of(model: Scripted, prompt: &str, mode: Mode) -> Vec<(String, String)> 
         ..Thresholds::default()
     };
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options { thresholds, prior_weight: 0.1, ..engine::Options::default() };
+    let options = engine::Options::default().thresholds(thresholds).prior_weight(0.1);
     let engine = LocalEngine::new("scripted", model, dialogue, options);
-    let outcome = Agent::new(Arc::new(engine), registry, Options::default()).ask(prompt).unwrap();
+    let outcome = Agent::new(Arc::new(engine), registry, agent::Options::default()).ask(prompt).unwrap();
     let path = |call: &toolgate::agent::CallRecord| {
         call.arguments.get("path").and_then(Value::as_str).unwrap_or_default().to_owned()
     };
@@ -318,12 +313,12 @@ fn chosen(prompt: &str, preferred: &str, prior_weight: f64) -> String {
     );
     let model = (0..8).fold(scripted(), |model, _| model.say(call.clone()));
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options { tool_bias: 0.01, prior_weight, ..engine::Options::default() };
+    let options = engine::Options::default().tool_bias(0.01).prior_weight(prior_weight);
     let engine = LocalEngine::new("scripted", model, dialogue, options);
     let agent = Agent::new(
         Arc::new(engine),
         registry,
-        Options { max_iterations: 2, approval: Approval::Auto, ..Options::default() },
+        agent::Options::default().max_iterations(2).approval(Approval::Auto),
     );
     let outcome = agent.ask(prompt).unwrap();
     outcome.calls.first().expect("a call").name.clone()

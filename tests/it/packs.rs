@@ -27,7 +27,7 @@ fn tools(names: &[&str]) -> Vec<ToolSpec> {
 fn scripted(packs: Option<&PromptCache>, bias: f64) -> LocalEngine<Scripted> {
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("", CALL);
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options { tool_bias: bias, ..engine::Options::default() };
+    let options = engine::Options::default().tool_bias(bias);
     let engine = LocalEngine::new("scripted", model, dialogue, options);
     match packs {
         Some(packs) => engine.with_prompt_cache(packs.clone()),
@@ -38,9 +38,8 @@ fn scripted(packs: Option<&PromptCache>, bias: f64) -> LocalEngine<Scripted> {
 /// A turn, and how many of its first prompt's tokens were there before.
 fn turn(engine: &dyn Engine, tools: &[ToolSpec], text: &str) -> (Turn, usize) {
     let transcript = Transcript::new().with(Message::User(text.to_owned()));
-    let sampling = Sampling { max_tokens: 200, ..Sampling::default() };
-    let request =
-        TurnRequest { choice: ToolChoice::Required, ..TurnRequest::new(&transcript, tools, &sampling) };
+    let sampling = Sampling::default().max_tokens(200);
+    let request = TurnRequest::new(&transcript, tools, &sampling).choice(ToolChoice::Required);
     let mut cached = None;
     let turn = engine.turn(&request, &Cancel::default(), &mut |event| {
         if let TurnEvent::Prefill { cached: tokens, .. } = event {
@@ -152,7 +151,7 @@ fn behind(
 ) -> (Result<Turn, toolgate::engine::Error>, usize) {
     let asked = Message::User("How are you?".to_owned());
     let transcript = Transcript::new().with(Message::System(system.to_owned())).with(asked);
-    let sampling = Sampling { max_tokens: 12, ..Sampling::default() };
+    let sampling = Sampling::default().max_tokens(12);
     let (cancel, mut first) = (Cancel::default(), None);
     let turn = engine.turn(&TurnRequest::new(&transcript, &[], &sampling), &cancel, &mut |event| {
         if let TurnEvent::Prefill { done, cached, .. } = event {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate::Kind;
-use toolgate::agent::{Agent, Event, Final, Options, StopReason};
+use toolgate::agent::{self, Agent, Event, Final, StopReason};
 use toolgate::engine::{self, Cancel, Thresholds};
 use toolgate::remote::{self, GrammarSupport, RemoteEngine};
 use toolgate::tools::{Registry, Status, typed};
@@ -39,7 +39,7 @@ struct Ran {
     transcript: Transcript,
 }
 
-fn run_with(engine: RemoteEngine, options: Options, cancel: &Cancel) -> Ran {
+fn run_with(engine: RemoteEngine, options: agent::Options, cancel: &Cancel) -> Ran {
     let agent = Agent::new(Arc::new(engine), registry(), options);
     let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
     let mut events = Vec::new();
@@ -49,7 +49,7 @@ fn run_with(engine: RemoteEngine, options: Options, cancel: &Cancel) -> Ran {
 
 fn run(server: &ModelServer) -> Ran {
     let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
-    run_with(engine, Options::default(), &Cancel::default())
+    run_with(engine, agent::Options::default(), &Cancel::default())
 }
 
 fn called(outcome: &Final) -> Vec<(&str, Status)> {
@@ -166,7 +166,7 @@ fn a_server_that_cannot_say_what_it_is_is_not_taken_for_one_without_grammars() {
             _ => models(),
         });
         let model = Some("scripted".to_owned());
-        RemoteEngine::connect(remote::Options { model, ..remote::Options::new(&server.url) })
+        RemoteEngine::connect(remote::Options::new(&server.url).model(model))
     };
     assert_eq!(connect(404).unwrap().grammar(), "none", "control");
     for status in [401, 503] {
@@ -177,7 +177,7 @@ fn a_server_that_cannot_say_what_it_is_is_not_taken_for_one_without_grammars() {
 
 /// What is said about the weather in two cities, of which the request's words name both.
 fn both_cities(engine: RemoteEngine) -> Final {
-    let agent = Agent::new(Arc::new(engine), registry(), Options::default());
+    let agent = Agent::new(Arc::new(engine), registry(), agent::Options::default());
     agent.ask("How is the weather in Oslo and in Rome?").unwrap()
 }
 
@@ -196,8 +196,8 @@ fn a_model_that_would_rather_answer_is_told_to_call_while_something_is_open() {
         });
         // What the catalogue says of small models; nothing is known of others, and they do as they like.
         let thresholds = Thresholds { after_success: 2.0, while_pending: 0.01, ..Thresholds::default() };
-        let known = engine::Options { thresholds, ..engine::Options::default() };
-        let options = remote::Options { engine: known, ..remote::Options::new(&server.url) };
+        let known = engine::Options::default().thresholds(thresholds);
+        let options = remote::Options::new(&server.url).engine(known);
         let cities = |outcome: Final| {
             let cities: Vec<_> = outcome.calls.iter().map(|call| call.arguments["city"].clone()).collect();
             assert_eq!(outcome.answer, "It rains.");
@@ -302,13 +302,13 @@ fn a_server_that_is_not_there_yet_is_tried_again_and_refusals_are_not() {
             _ => says("here"),
         })
     });
-    let options = remote::Options {
-        grammar: GrammarSupport::None,
-        ..remote::Options::new(format!("http://{address}"))
-    };
+    let options = remote::Options::new(format!("http://{address}")).grammar(GrammarSupport::None);
     let engine = RemoteEngine::connect(options).unwrap();
     let _server = late.join().unwrap();
-    assert_eq!(run_with(engine, Options::default(), &Cancel::default()).outcome.unwrap().answer, "here");
+    assert_eq!(
+        run_with(engine, agent::Options::default(), &Cancel::default()).outcome.unwrap().answer,
+        "here"
+    );
 
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
@@ -334,7 +334,7 @@ fn a_cancelled_turn_leaves_the_server_even_one_that_says_nothing() {
             }
             flag.cancel();
         });
-        let ran = run_with(engine, Options::default(), &cancel);
+        let ran = run_with(engine, agent::Options::default(), &cancel);
         canceller.join().unwrap();
         assert_eq!(ran.outcome.unwrap().stop_reason, StopReason::Cancelled);
         server.wait_for_leaver();
@@ -349,7 +349,7 @@ fn the_key_goes_to_the_server_alone() {
         "/v1/models" => Reply::Moved(target.clone()),
         _ => Reply::Refusal(404, Value::Null),
     });
-    let options = |url: &str| remote::Options { key: Some("secret".into()), ..remote::Options::new(url) };
+    let options = |url: &str| remote::Options::new(url).key(Some("secret".into()));
     assert!(RemoteEngine::connect(options(&server.url)).is_err());
     assert_eq!(server.asked("/v1/models")[0].key.as_deref(), Some("Bearer secret"));
     assert!(elsewhere.asked("/v1/models").is_empty(), "a redirect is not followed");
@@ -378,7 +378,7 @@ fn a_prompt_that_is_too_long_is_shortened() {
         _ => says("short now"),
     });
     let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
-    let agent = Agent::new(Arc::new(engine), registry(), Options::default());
+    let agent = Agent::new(Arc::new(engine), registry(), agent::Options::default());
     let mut transcript = Transcript::from_iter([
         Message::User("first ".repeat(400)),
         Message::answer("old"),

@@ -116,3 +116,33 @@ fn every_public_function_stands_in_an_example_that_runs() {
     assert!(shown.len() > 1_000, "only {} words in examples", shown.len());
     assert!(silent.is_empty(), "in no example: {}", silent.join(", "));
 }
+
+#[test]
+fn a_library_without_features_stays_small() {
+    let tree = |features: &str| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let asked = [
+            "tree",
+            "--locked",
+            "-p",
+            "toolgate",
+            "-e",
+            "normal",
+            "--prefix",
+            "none",
+            "--features",
+            features,
+        ];
+        let output = std::process::Command::new(cargo).args(asked).current_dir(root()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect::<HashSet<_>>()
+    };
+    let bare = tree("");
+    assert!(bare.len() <= 70, "{} packages: {bare:?}", bare.len());
+    let full = tree("full");
+    for heavy in ["tokio", "ureq", "rusqlite", "jsonschema", "wasmtime", "toolgate-lab", "toolgate-llama"] {
+        assert!(!bare.contains(heavy), "{heavy}");
+        assert!(full.contains(heavy), "{heavy} has another name now");
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde::Deserialize;
-use toolgate::agent::{Agent, Approval, Options};
+use toolgate::agent::{self, Agent, Approval};
 use toolgate::engine::{self, Cancel, Engine, LocalEngine, Sampling};
 use toolgate::tools::{Args, Effect, Registry, Role, Tool, ToolResult, typed};
 use toolgate::trace::{End, Header, Line, Model, Outcome, Record, Recorded, Recorder, Replay};
@@ -79,12 +79,12 @@ fn record(
     directory: &Path,
     engine: Arc<dyn Engine>,
     registry: Registry,
-    options: Options,
+    options: agent::Options,
     task: &str,
 ) -> PathBuf {
     let file = directory.join("run.jsonl");
     let mut transcript = Transcript::new().with(Message::User(task.to_owned()));
-    let model = Model { name: engine.name().to_owned(), sha256: None };
+    let model = Model::default().name(engine.name().to_owned());
     let header =
         Header::new(model, serde_json::Value::Null, engine.as_ref(), &registry, &options, &transcript);
     let recorder = Arc::new(Recorder::new(std::fs::File::create(&file).unwrap(), header));
@@ -104,7 +104,7 @@ fn script() -> Vec<String> {
 }
 
 fn scripted_record(directory: &Path) -> PathBuf {
-    let options = Options { approval: Approval::Never, ..Options::default() };
+    let options = agent::Options::default().approval(Approval::Never);
     record(directory, engine(&script()), registry("rain"), options, "How is the weather?")
 }
 
@@ -153,11 +153,12 @@ fn what_the_user_named_weighs_in_a_replay_as_it_did() {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
         let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384);
         let model = model.say(call("book", "Oslo")).say("It rains.").say("It rains.");
-        let options = engine::Options { prior_weight: 100.0, ..engine::Options::default() };
+        let options = engine::Options::default().prior_weight(100.0);
         Arc::new(LocalEngine::new("scripted", model, dialogue, options))
     };
     let asked = "What have I told you about Oslo?";
-    let record = Record::read(&record(dir.path(), engine(), registry, Options::default(), asked)).unwrap();
+    let record =
+        Record::read(&record(dir.path(), engine(), registry, agent::Options::default(), asked)).unwrap();
     assert_eq!(record.tools[0].name, "get_weather", "control: not what the model prefers");
     let outcome = Replay::new(&record).with_engine(engine()).run().unwrap();
     assert!(same(&outcome), "{outcome:?}");
@@ -248,14 +249,12 @@ fn the_smallest_model_says_the_same_again_and_a_changed_record_is_found() {
     let dir = tempfile::tempdir().unwrap();
     for (temperature, seed) in [(0.0, 0), (0.8, 7)] {
         let (_files, registry) = workspace();
-        let sampling = Sampling { temperature, seed, max_tokens: 60, ..Sampling::default() };
-        let options = Options {
-            choice: ToolChoice::Required,
-            max_iterations: 2,
-            sampling,
-            approval: Approval::Auto,
-            ..Options::default()
-        };
+        let sampling = Sampling::default().temperature(temperature).seed(seed).max_tokens(60);
+        let options = agent::Options::default()
+            .choice(ToolChoice::Required)
+            .max_iterations(2)
+            .sampling(sampling)
+            .approval(Approval::Auto);
         let task = "Read the file notes/meeting-2026-11-03.txt";
         let mut record = Record::read(&record(dir.path(), engine.clone(), registry, options, task)).unwrap();
         let again = |record: &Record| Replay::new(record).with_engine(engine.clone()).run().unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use toolgate::agent::{Agent, Event, Final, Options, StopReason};
+use toolgate::agent::{self, Agent, Event, Final, StopReason};
 use toolgate::engine::{self, Cancel, LocalEngine, Sampling};
 use toolgate::tools::{Args, Effect, Registry, Status, Tool, ToolResult};
 use toolgate_chat::{
@@ -43,7 +43,7 @@ struct Run {
     called: usize,
 }
 
-fn run(model: Scripted, parameters: Value, options: Options, engine: engine::Options) -> Run {
+fn run(model: Scripted, parameters: Value, options: agent::Options, engine: engine::Options) -> Run {
     run_with(TEMPLATE, model, parameters, options, engine)
 }
 
@@ -51,7 +51,7 @@ fn run_with(
     template: &str,
     model: Scripted,
     parameters: Value,
-    options: Options,
+    options: agent::Options,
     engine: engine::Options,
 ) -> Run {
     let dialogue = Dialogue::derived(Template::new(template, TemplateTokens::default()).unwrap());
@@ -131,7 +131,8 @@ fn faults() -> Vec<(Value, [&'static str; 2])> {
 fn a_value_that_does_not_fit_is_written_again_before_anything_runs() {
     for (parameters, [bad, good]) in faults() {
         let model = || scripted().say(call(bad)).or_say(call(good)).say("Done.").say("Done.");
-        let run = self::run(model(), parameters.clone(), Options::default(), engine::Options::default());
+        let run =
+            self::run(model(), parameters.clone(), agent::Options::default(), engine::Options::default());
         let compact = |text: &str| serde_json::from_str::<Value>(text).unwrap().to_string();
         assert_eq!(arguments(&run), [compact(good)], "{bad}");
         assert_eq!((run.called, run.outcome.answer.as_str()), (1, "Done."), "{bad}");
@@ -140,8 +141,8 @@ fn a_value_that_does_not_fit_is_written_again_before_anything_runs() {
         assert_eq!(run.outcome.calls[0].status, Status::Ok);
 
         // Without a retry the model is told, as before.
-        let engine = engine::Options { retries: 0, ..engine::Options::default() };
-        let run = self::run(model(), parameters, Options::default(), engine);
+        let engine = engine::Options::default().retries(0);
+        let run = self::run(model(), parameters, agent::Options::default(), engine);
         assert_eq!((arguments(&run), run.called), (vec![compact(bad)], 0));
         assert_eq!((run.outcome.stats.retries, run.outcome.calls[0].status), (0, Status::Failed));
     }
@@ -170,7 +171,7 @@ fn a_value_in_an_element_is_written_again_too() {
     let (bad, good) = (written("secret plan"), written("plan"));
     assert!(bad.contains("<parameter=text>"), "{bad}");
     let model = scripted().say(bad).or_say(good).say("Done.").say("Done.");
-    let run = run_with(ELEMENTS, model, parameters, Options::default(), engine::Options::default());
+    let run = run_with(ELEMENTS, model, parameters, agent::Options::default(), engine::Options::default());
     assert_eq!(arguments(&run), [r#"{"text":"plan"}"#], "{:?}", run.events);
     assert_eq!((run.called, run.outcome.stats.retries), (1, 1));
 }
@@ -183,9 +184,9 @@ fn a_model_that_keeps_to_wrong_values_is_told_what_was_wrong_with_the_first() {
     let model = || scripted().say(text(7)).or_say(text(6)).or_say(text(4)).or_say(text(3)).or_say(text(5));
     for (temperature, seed) in [(0.0, 0), (0.2, 1), (0.2, 2)] {
         let run = |retries: usize, end: &str| {
-            let sampling = Sampling { temperature, seed, ..Sampling::default() };
-            let options = Options { sampling, ..Options::default() };
-            let engine = engine::Options { retries, ..engine::Options::default() };
+            let sampling = Sampling::default().temperature(temperature).seed(seed);
+            let options = agent::Options::default().sampling(sampling);
+            let engine = engine::Options::default().retries(retries);
             self::run(model().say(end).say(end), parameters.clone(), options, engine)
         };
         let told = run(3, "Sorry.");
@@ -204,7 +205,7 @@ fn the_second_of_two_calls_is_mended_and_the_first_stays() {
     let first = call(r#"{"ids": [1], "text": "first"}"#);
     let both = |second: &str| format!("{first}{}", call(second));
     let model = scripted().say(both(bad)).or_say(both(good)).say("Done.").say("Done.");
-    let options = Options { parallel: NonZeroUsize::new(2), ..Options::default() };
+    let options = agent::Options::default().parallel(NonZeroUsize::new(2));
     let run = self::run(model, parameters, options, engine::Options::default());
     assert_eq!(arguments(&run), [r#"{"ids":[1],"text":"first"}"#, r#"{"ids":[3,4],"text":"a"}"#]);
     assert_eq!((run.called, run.outcome.stats.retries), (2, 1));
@@ -214,8 +215,8 @@ fn text_parameter() -> Value {
     json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
 }
 
-fn budget(max_tokens: usize) -> Options {
-    Options { sampling: Sampling { max_tokens, ..Sampling::default() }, ..Options::default() }
+fn budget(max_tokens: usize) -> agent::Options {
+    agent::Options::default().sampling(Sampling::default().max_tokens(max_tokens))
 }
 
 fn results(run: &Run) -> Vec<(Status, &str)> {
@@ -255,7 +256,7 @@ fn a_call_cut_at_the_budget_is_not_run_and_the_model_is_told() {
 fn a_model_that_cannot_write_less_ends_the_run_at_its_budget() {
     let long = || call(&format!(r#"{{"text": "{}"}}"#, "word ".repeat(60)));
     let model = scripted().say(long()).say(long()).say("never said");
-    let options = Options { choice: ToolChoice::Required, ..budget(120) };
+    let options = budget(120).choice(ToolChoice::Required);
     let run = self::run(model, text_parameter(), options, engine::Options::default());
     assert_eq!((run.called, run.outcome.iterations), (0, 2));
     let last = serde_json::to_value(run.events.last().unwrap()).unwrap();
@@ -283,10 +284,10 @@ fn a_call_that_needs_just_its_budget_runs_and_none_that_needs_less_is_touched() 
 fn the_end_of_the_context_is_a_budget_too() {
     let long = call(&format!(r#"{{"text": "{}"}}"#, "word ".repeat(400)));
     let probe = scripted().say("x").say("x");
-    let prompt = run(probe, text_parameter(), Options::default(), engine::Options::default());
+    let prompt = run(probe, text_parameter(), agent::Options::default(), engine::Options::default());
     let prompt = prompt.outcome.stats.prompt_tokens;
     let model = scripted().context(prompt + 300).say(long);
-    let options = Options { choice: ToolChoice::Required, ..Options::default() };
+    let options = agent::Options::default().choice(ToolChoice::Required);
     let run = self::run(model, text_parameter(), options, engine::Options::default());
     assert_eq!((run.called, run.outcome.stop_reason), (0, StopReason::Budget));
     assert!(results(&run)[0].1.contains("context has room for no more"), "{:?}", results(&run));
@@ -324,11 +325,11 @@ fn text_of(run: &Run, reasoning: bool) -> String {
 
 #[test]
 fn a_model_reasons_before_it_calls_and_before_it_answers_where_it_may() {
-    let engine = engine::Options { reasoning: true, ..engine::Options::default() };
+    let engine = engine::Options::default().reasoning(true);
     let model = scripted()
         .say(format!("I note <it>.\n</think>\n\n{}", call(r#"{"text": "it"}"#)))
         .say("It is noted.</think>\n\nNoted.");
-    let run = run_with(&thinking(), model, text_parameter(), Options::default(), engine);
+    let run = run_with(&thinking(), model, text_parameter(), agent::Options::default(), engine);
     assert_eq!((run.called, run.outcome.answer.as_str()), (1, "Noted."));
     assert_eq!(text_of(&run, true), "I note <it>.\nIt is noted.");
     assert_eq!(text_of(&run, false), "Noted.");
@@ -344,19 +345,20 @@ fn a_model_reasons_before_it_calls_and_before_it_answers_where_it_may() {
 
     // By default the prompt closes the reasoning.
     let model = scripted().say(call(r#"{"text": "it"}"#)).say("Noted.").say("Noted.");
-    let run = run_with(&thinking(), model, text_parameter(), Options::default(), engine::Options::default());
+    let run =
+        run_with(&thinking(), model, text_parameter(), agent::Options::default(), engine::Options::default());
     assert_eq!((run.called, run.outcome.answer.as_str()), (1, "Noted."));
     assert_eq!(text_of(&run, true), "");
 }
 
 #[test]
 fn reasoning_ends_within_its_share_of_the_turn_and_the_call_has_the_rest() {
-    let engine = || engine::Options { reasoning: true, ..engine::Options::default() };
+    let engine = || engine::Options::default().reasoning(true);
     for max_tokens in [200, 240] {
         let call = call(r#"{"text": "it"}"#);
         let thought = "on and on ".repeat(100);
         let model = scripted().say(format!("{thought}</think>\n\n{call}")).say("</think>\n\nNoted.");
-        let options = Options { choice: ToolChoice::Required, ..budget(max_tokens) };
+        let options = budget(max_tokens).choice(ToolChoice::Required);
         let run = run_with(&thinking(), model, text_parameter(), options, engine());
         assert_eq!(run.called, 1, "{max_tokens}");
         let shown = text_of(&run, true);

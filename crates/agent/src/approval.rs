@@ -41,13 +41,14 @@ use toolgate_tools::{Pending, Preview};
 /// let approval = Approval::Ask(Arc::new(|request| {
 ///     request.preview.as_ref().is_some_and(|shown| !shown.diff.lines().any(|line| line.starts_with('-')))
 /// }));
-/// let agent = Agent::new(engine, tools, Options { approval, ..Options::default() });
+/// let agent = Agent::new(engine, tools, Options::default().approval(approval));
 /// let outcome = agent.ask("Make \"gone\" the text of notes.txt")?;
 /// assert_eq!(outcome.calls[0].status, Status::Denied);
 /// assert_eq!(std::fs::read_to_string(&notes)?, "buy milk\n");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub enum Approval {
     /// Nobody: the policy alone decides.
     Auto,

@@ -134,6 +134,7 @@ impl Drop for StopOnDrop {
 }
 
 /// What a run left.
+#[non_exhaustive]
 pub struct Finished {
     /// The conversation with all that was done, also where it could not go on.
     pub transcript: Transcript,

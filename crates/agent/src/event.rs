@@ -144,6 +144,7 @@ impl StopReason {
 
 /// A call as the record of a run keeps it.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct CallRecord {
     /// The call's id.
     pub id: String,
@@ -157,6 +158,7 @@ pub struct CallRecord {
 
 /// What came of a run.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Final {
     /// The answer; empty if the run ended without one.
     pub answer: String,

@@ -46,11 +46,12 @@ use toolgate_tools::{Effect, Offer, Registry, Status, ToolResult, held_to};
 ///
 /// // The first turn calls `search`, whatever is asked; at most three more come to the answer.
 /// let choice = ToolChoice::Only(vec![ToolName::new("search")?]);
-/// let options = Options { choice, max_iterations: 4, ..Options::default() };
+/// let options = Options::default().choice(choice).max_iterations(4);
 /// assert_eq!(options.parallel.map(|most| most.get()), Some(1));
 /// # Ok::<(), toolgate_chat::Error>(())
 /// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// Turns at most; the last one can only be an answer. Default 12.
     pub max_iterations: usize,
@@ -75,6 +76,18 @@ pub struct Options {
     pub quotes: bool,
 }
 
+toolgate_chat::setters! { Options  {
+    max_iterations: usize,
+    choice: ToolChoice,
+    parallel: Option<NonZeroUsize>,
+    sampling: Sampling,
+    budget: RunBudget,
+    approval: Approval,
+    constrain_arguments: bool,
+    hints: Hints,
+    quotes: bool,
+} }
+
 /// What a run may take before it has to come to its answer.
 ///
 /// ```
@@ -98,8 +111,8 @@ pub struct Options {
 /// # let mut tools = Registry::new();
 /// # tools.add(CannedTool::from_json(&tool)?)?;
 ///
-/// let budget = RunBudget { tokens: Some(1), ..RunBudget::default() };
-/// let agent = Agent::new(engine, tools, Options { budget, ..Options::default() });
+/// let budget = RunBudget::default().tokens(Some(1));
+/// let agent = Agent::new(engine, tools, Options::default().budget(budget));
 /// let outcome = agent.ask("How is the weather in Oslo?")?;
 /// // A turn that has begun is finished: the first one was a call, and the next had to be the answer.
 /// assert_eq!((outcome.calls.len(), outcome.answer.as_str()), (1, "It rains in Oslo."));
@@ -107,12 +120,18 @@ pub struct Options {
 /// # Ok::<(), toolgate_agent::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RunBudget {
     /// Tokens written in all turns together; a turn alone is bounded by [`Sampling::max_tokens`].
     pub tokens: Option<usize>,
     /// Time, tools included. A turn or a call that has begun is not broken off: calls have limits of their own.
     pub time: Option<Duration>,
 }
+
+toolgate_chat::setters! { RunBudget  {
+    tokens: Option<usize>,
+    time: Option<Duration>,
+} }
 
 impl RunBudget {
     fn is_spent(&self, stats: &Stats, start: Instant) -> bool {
@@ -394,21 +413,20 @@ impl Run<'_> {
         let mut shorter: Option<Transcript> = None;
         loop {
             let transcript = shorter.as_ref().unwrap_or(self.transcript);
-            let request = TurnRequest {
-                choice: choice.clone(),
-                parallel: options.parallel,
-                completed: self.completed.calls(),
-                check: Some(&Checked(&agent.registry)),
-                changed: self.memory.changed,
-                pending: advice.is_pending,
-                prior: &prior,
-                relevance: advice.relevance,
-                refusals: options.hints.refusals(),
-                repetitions: options.hints.repetitions(),
-                closing,
-                quotes: options.quotes,
-                ..TurnRequest::new(transcript, &specs, &options.sampling)
-            };
+            let checked = Checked(&agent.registry);
+            let request = TurnRequest::new(transcript, &specs, &options.sampling)
+                .choice(choice.clone())
+                .parallel(options.parallel)
+                .completed(self.completed.calls())
+                .check(Some(&checked))
+                .changed(self.memory.changed)
+                .pending(advice.is_pending)
+                .prior(&prior)
+                .relevance(advice.relevance)
+                .refusals(options.hints.refusals())
+                .repetitions(options.hints.repetitions())
+                .closing(closing)
+                .quotes(options.quotes);
             let events = &mut *self.events;
             let result = self.agent.engine.turn(&request, self.cancel, &mut |event| forward(event, events));
             match result {

@@ -40,6 +40,7 @@ mod parameters;
 mod pieces;
 mod primer;
 mod prompt;
+mod setters;
 mod spec;
 pub mod template;
 

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use toolgate_chat::{ParsedTurn, RunEnd, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_grammar::Grammar;
-pub use toolgate_infer::{Cancel, Drafting, Forcing, Numerics, Untrained};
+pub use toolgate_infer::{Cancel, Cancelled, Drafting, Forcing, Numerics, OnCancel, Untrained};
 use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 
 /// Something that makes turns.
@@ -45,7 +45,7 @@ use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 /// use toolgate_engine::Error;
 /// use toolgate_engine::{Cancel, Engine, Turn, TurnEvent, TurnRequest};
 /// use toolgate_chat::ParsedTurn;
-/// use toolgate_infer::{Stats, StopReason};
+/// use toolgate_infer::StopReason;
 ///
 /// /// Says what it is told.
 /// struct Echo;
@@ -64,8 +64,7 @@ use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 ///         let text = request.transcript.question().unwrap_or_default().to_owned();
 ///         events(TurnEvent::Text(text.clone()));
 ///         let parsed = ParsedTurn { content: Some(text.clone()), ..ParsedTurn::default() };
-///         let (stop, stats) = (StopReason::End, Stats::default());
-///         Ok(Turn { parsed, text, stop, budget: 0, decision: None, looped: false, stats })
+///         Ok(Turn::new(parsed, text, StopReason::End))
 ///     }
 /// }
 ///
@@ -166,6 +165,7 @@ pub trait Engine: Send + Sync {
 
 /// What an engine's turns depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Facts {
     /// SHA-256 of the chat template, in hexadecimal; empty where there is none.
     pub template: String,
@@ -176,6 +176,12 @@ pub struct Facts {
     #[serde(default)]
     pub quoted: bool,
 }
+
+toolgate_chat::setters! { Facts  {
+    template: String,
+    options: String,
+    quoted: bool,
+} }
 
 /// What a turn is asked for.
 ///
@@ -198,12 +204,13 @@ pub struct Facts {
 /// let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
 /// let sampling = Sampling::default();
 /// let request =
-///     TurnRequest { choice: ToolChoice::Required, ..TurnRequest::new(&transcript, &tools, &sampling) };
+///     TurnRequest::new(&transcript, &tools, &sampling).choice(ToolChoice::Required);
 /// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
 /// assert_eq!(turn.parsed.calls[0].arguments["city"], "Oslo");
 /// # Ok::<(), toolgate_engine::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TurnRequest<'a> {
     /// The conversation so far; its last message is the user's or holds tool results.
     pub transcript: &'a Transcript,
@@ -258,6 +265,30 @@ pub struct TurnRequest<'a> {
     /// How tokens are drawn and bounded.
     pub sampling: &'a Sampling,
 }
+
+toolgate_chat::setters! { TurnRequest <'a> {
+    transcript: &'a Transcript,
+    tools: &'a [ToolSpec],
+    sampling: &'a Sampling,
+    choice: ToolChoice,
+    parallel: Option<NonZeroUsize>,
+    completed: &'a [ToolCall],
+    check: Option<&'a dyn CallCheck>,
+    changed: bool,
+    pending: bool,
+    retry: bool,
+    prior: &'a [f64],
+    relevance: Relevance,
+    refusals: Option<&'a dyn AnswerWatch>,
+    repetitions: Option<&'a dyn AnswerWatch>,
+    closing: bool,
+    quotes: bool,
+    handed_on: bool,
+    answer: AnswerForm<'a>,
+    answer_check: Option<&'a dyn AnswerCheck>,
+    begun: Option<&'a str>,
+    likelihoods: Option<usize>,
+} }
 
 impl<'a> TurnRequest<'a> {
     /// A first turn of a conversation, which may call one of these tools; all else is left open.
@@ -352,7 +383,7 @@ pub enum Relevance {
 /// # }
 ///
 /// // What a model calls a tool with that takes a `city`, and that it would rather give a `town`.
-/// let unconstrained = Options { constraint: Constraint::None, ..Options::default() };
+/// let unconstrained = Options::default().constraint(Constraint::None);
 /// assert_eq!(parameters(unconstrained)?, ["town"]);
 /// assert_eq!(parameters(Options::default())?, ["city"]);
 /// # Ok::<(), toolgate_engine::Error>(())
@@ -454,6 +485,7 @@ pub struct TokenLikelihood {
 
 /// A finished turn.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Turn {
     /// What it says.
     pub parsed: ParsedTurn,
@@ -470,6 +502,21 @@ pub struct Turn {
     pub looped: bool,
     /// What it cost.
     pub stats: Stats,
+}
+
+toolgate_chat::setters! { Turn  {
+    budget: usize,
+    decision: Option<TurnDecision>,
+    looped: bool,
+    stats: Stats,
+} }
+
+impl Turn {
+    /// A turn that says this, and cost nothing that is known of.
+    pub fn new(parsed: ParsedTurn, text: impl Into<String>, stop: StopReason) -> Self {
+        let text = text.into();
+        Self { parsed, text, stop, budget: 0, decision: None, looped: false, stats: Stats::default() }
+    }
 }
 
 #[cfg(doctest)]

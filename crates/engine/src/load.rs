@@ -40,7 +40,7 @@ impl LocalEngine<LlamaBackend> {
     /// use toolgate_engine::models::ResolvedModel;
     ///
     /// let model = ResolvedModel::new("models/my-model.gguf", None);
-    /// let options = Options { context: Some(4_096), ..Options::for_model(&model) };
+    /// let options = Options::for_model(&model).context(Some(4_096));
     /// let engine = LocalEngine::load(&model, &options, |share| eprint!("\r{:.0} %", share * 100.0))?;
     /// # Ok::<(), toolgate_engine::Error>(())
     /// ```

@@ -30,6 +30,7 @@
 //! ```
 
 mod backend;
+mod cancel;
 mod constraint;
 mod decision;
 mod decode;
@@ -48,6 +49,7 @@ mod stream;
 mod untrained;
 
 pub use backend::{Backend, Footprint, Numerics, Rows, Specials};
+pub use cancel::{Cancel, Cancelled, OnCancel};
 pub use constraint::{Constraint, Follow, Forced, Free, Mask};
 pub use decision::{Openings, TurnDecision, log_probabilities, opening_mass};
 pub use decode::{
@@ -59,7 +61,7 @@ pub use forced::canonical;
 pub use likelihood::Likelihood;
 pub use retry::{Other, Tried, decode_from, likeliest_other};
 pub use sampler::{Draw, Penalties, Sampler, SamplerOptions};
-pub use session::{Cancel, Prefill, Progress, Session};
+pub use session::{Prefill, Progress, Session};
 pub use shelf::common_len;
 pub use states::States;
 pub use stats::{Milliseconds, Pressure, Stats};

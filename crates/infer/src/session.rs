@@ -8,56 +8,13 @@
 //! shelf names those of the others, whatever failed or was cancelled.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use toolgate_grammar::{TokenId, Vocabulary};
 
 use crate::shelf::{Shelf, common_len};
 use crate::stats::ms;
-use crate::{Backend, Error, Kind, Overflow, Rows, Specials, States};
-
-/// A flag that stops work between two batches or tokens. Clones share it.
-///
-/// ```
-/// use std::sync::Arc;
-/// use toolgate_infer::{Cancel, Kind, Session, Vocabulary, scripted::Scripted};
-///
-/// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())));
-/// let cancel = Cancel::default();
-/// let handler = cancel.clone();
-/// handler.cancel();
-/// let error = session.set_prompt(&b"hi".map(u32::from), 0, &cancel, &mut |_| ()).unwrap_err();
-/// assert_eq!(error.kind(), Kind::Cancelled);
-/// // Others know of flags alone; the next turn begins anew.
-/// assert!(cancel.is_cancelled() && cancel.flag().load(std::sync::atomic::Ordering::Relaxed));
-/// cancel.reset();
-/// assert!(!handler.is_cancelled());
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// Asks the work to stop.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether somebody asked.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// The flag itself, for what knows only of flags: set, somebody asked.
-    pub fn flag(&self) -> Arc<AtomicBool> {
-        self.0.clone()
-    }
-
-    /// Takes the request back, for the next turn.
-    pub fn reset(&self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
+use crate::{Backend, Cancel, Error, Kind, Overflow, Rows, Specials, States};
 
 /// How far the evaluation of a prompt has come, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,3 +1,6 @@
+//! What measures toolgate: task sets, corpora (`conformance`), costs (`bench`), attacks (`escapes`). Above the server;
+//! the program mounts it behind its feature `lab`.
+//!
 //! Task sets: gives an agent each task in a workspace of its own and decides whether what came of it is right.
 //!
 //! Two kinds of file are understood: agentic tasks, whose workspace is checked, too, and questions of the Berkeley
@@ -5,9 +8,14 @@
 //! [`Task`] and [`Question`].
 
 mod ablate;
+pub mod bench;
 mod bfcl;
 mod calibrate;
 mod check;
+pub mod conformance;
+pub mod escapes;
+mod host;
+pub mod jsonl;
 mod path;
 mod record;
 mod run;
@@ -19,6 +27,7 @@ pub use ablate::{Ablation, Base, Delta};
 pub use bfcl::{Expected, Question, Said};
 pub use calibrate::{Calibration, Point};
 pub use check::{Parts, Verdict, check};
+pub use host::{Bar, Host};
 pub use record::{Call, Decided, Record};
 pub use run::{Builtin, Case, Options, run, run_all};
 pub use summary::{Row, Summary};

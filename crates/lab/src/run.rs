@@ -297,15 +297,14 @@ fn run_task(
         }
     };
     let usual = AgentOptions::default();
-    let agent_options = AgentOptions {
+    let most = usual.parallel;
+    let agent_options = usual
         // The workspace is the task's own, and goes with it.
-        approval: Approval::Auto,
-        max_iterations: task.max_iterations,
-        parallel: options.parallel.or(usual.parallel),
-        sampling: Sampling { max_tokens: options.max_tokens, ..Sampling::default() },
-        hints: options.hints.clone(),
-        ..usual
-    };
+        .approval(Approval::Auto)
+        .max_iterations(task.max_iterations)
+        .parallel(options.parallel.or(most))
+        .sampling(Sampling::default().max_tokens(options.max_tokens))
+        .hints(options.hints.clone());
     let agent = Agent::new(engine.clone(), registry, agent_options);
     let mut transcript = Transcript::new();
     if let Some(system) = &options.system {
@@ -343,14 +342,12 @@ fn run_question(
 ) -> Result<Record, Error> {
     let mut record = blank(&question.id, &question.category);
     let (transcript, tools) = (question.transcript()?, question.specs()?);
-    let sampling = Sampling { max_tokens: options.max_tokens, ..Sampling::default() };
-    let request = TurnRequest {
-        parallel: options.parallel,
-        relevance: options.hints.relevance(&transcript, &tools),
-        refusals: options.hints.refusals(),
-        repetitions: options.hints.repetitions(),
-        ..TurnRequest::new(&transcript, &tools, &sampling)
-    };
+    let sampling = Sampling::default().max_tokens(options.max_tokens);
+    let request = TurnRequest::new(&transcript, &tools, &sampling)
+        .parallel(options.parallel)
+        .relevance(options.hints.relevance(&transcript, &tools))
+        .refusals(options.hints.refusals())
+        .repetitions(options.hints.repetitions());
     match engine.turn(&request, cancel, &mut |_| {}) {
         Ok(turn) => {
             record.stop_reason = format!("{:?}", turn.stop);

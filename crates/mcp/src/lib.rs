@@ -18,6 +18,8 @@
 //! ```
 
 mod ask;
+#[cfg(test)]
+mod awaiting;
 mod client;
 mod content;
 mod given_up;

@@ -134,6 +134,7 @@ pub trait Completions: Send + Sync {
 
 /// A value that is being filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Completing {
     /// Whose it is.
     pub subject: Subject,
@@ -147,6 +148,7 @@ pub struct Completing {
 
 /// What something is filled into.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Subject {
     /// The prompt of that name.
     Prompt(String),

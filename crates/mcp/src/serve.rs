@@ -40,17 +40,30 @@ const HERE: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::
 /// use toolgate_tools::Registry;
 ///
 /// // Whoever can be reached from elsewhere has a key, or does not listen at all.
-/// let options = HttpOptions { address: ([0, 0, 0, 0], 0).into(), key: None };
+/// let options = HttpOptions::new(([0, 0, 0, 0], 0).into());
 /// let server = Server::new(Registry::new(), Unasked::Deny);
 /// let served = serve_http(server, &options, &Cancel::default(), |_| {});
 /// assert_eq!(served.map_err(|error| error.kind()), Err(Kind::Denied));
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HttpOptions {
     /// The address; port 0 takes a free one.
     pub address: SocketAddr,
     /// The bearer token that requests must bring. Required where the address is not this machine's alone.
     pub key: Option<String>,
+}
+
+toolgate_chat::setters! { HttpOptions  {
+    address: SocketAddr,
+    key: Option<String>,
+} }
+
+impl HttpOptions {
+    /// At that address, without a key.
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address, key: None }
+    }
 }
 
 /// Serves over standard input and output until the input ends.
@@ -114,7 +127,8 @@ pub fn serve_http(
         let stop = CancellationToken::new();
         let router = router(server, options, &stop);
         ready(address);
-        tokio::spawn(watch(cancel.clone(), stop.clone()));
+        let stops = stop.clone();
+        let _wakes = cancel.on_cancel(move || stops.cancel());
         let served = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
         served.await.map_err(|why| failed("the server stopped", &why))
     });
@@ -152,12 +166,4 @@ fn authorization(headers: &HeaderMap) -> Option<&str> {
 fn refused() -> Response {
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
     (StatusCode::UNAUTHORIZED, challenge, "a bearer token is needed\n").into_response()
-}
-
-/// Passes a flag on that has no way to wake anybody.
-async fn watch(cancel: Cancel, stop: CancellationToken) {
-    while !cancel.is_cancelled() {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    stop.cancel();
 }

@@ -192,13 +192,13 @@ impl Inner {
     }
 
     /// Runs a call of the registry, until it is cancelled where it can be.
-    fn call(&self, call: &ToolCall, cancel: &Cancel) -> Result<ToolResult, ErrorData> {
+    async fn call(&self, call: &ToolCall, cancel: &Cancel) -> Result<ToolResult, ErrorData> {
         if self.registry.effect(&call.name).is_none() {
             let known = self.registry.names().join(", ");
             let message = format!("there is no tool \"{}\"; the tools are: {known}", call.name);
             return Err(ErrorData::invalid_params(message, None));
         }
-        Ok(self.registry.call_unasked(call, self.unasked, cancel))
+        Ok(self.registry.call_async(call, self.unasked, cancel).await)
     }
 }
 
@@ -393,7 +393,8 @@ impl ServerHandler for Server {
         let inner = self.inner.clone();
         let given_up = GivenUp::of(context.ct);
         let cancel = given_up.cancel();
-        let result = beside(move || inner.call(&call, &cancel)).await??;
+        // A tool that awaits finds this runtime in its thread, and one that does not holds nothing but that thread.
+        let result = beside(move || pollster::block_on(inner.call(&call, &cancel))).await??;
         Ok(told::result(result).into())
     }
 }

@@ -271,7 +271,7 @@ impl ScoredModel for Making<'_> {
         self.usage.drain(..).for_each(|usage| stats += &toolgate_infer::Stats::from(usage));
         let stop = text.stop.unwrap_or(StopReason::End);
         let budget = self.request.sampling.max_tokens;
-        Turn { parsed, text: text.text, stop, budget, decision, looped: false, stats }
+        Turn::new(parsed, text.text, stop).budget(budget).decision(decision).stats(stats)
     }
 }
 
@@ -334,7 +334,7 @@ impl Making<'_> {
             }
         };
         // Calls repeat their own marks.
-        let unpenalized = Sampling { penalties: Penalties::default(), ..self.request.sampling.clone() };
+        let unpenalized = self.request.sampling.clone().penalties(Penalties::default());
         let sampling = if is_answer { self.request.sampling } else { &unpenalized };
         let written = self.server.write(prompt, grammar, sampling, self.cancel, &mut piece)?;
         if written.stop.is_none() {

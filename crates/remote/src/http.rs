@@ -5,7 +5,7 @@
 //! closed at once, so that the server, too, knows that nobody waits.
 
 use std::io::{BufRead, BufReader, Read};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::answers;
 use super::fields::Fields;
 use crate::{Error, Kind};
-use toolgate_engine::Cancel;
 use toolgate_engine::stages::lock;
+use toolgate_engine::{Cancel, OnCancel};
 
 /// How long a server may take to be reached.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -24,8 +24,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(600);
 /// How long it may be silent within an answer.
 const STALL: Duration = Duration::from_secs(120);
-/// How often a waiting turn looks whether it should stop.
-const BEAT: Duration = Duration::from_millis(20);
 /// Waits before a request that did not reach the server is sent again.
 const BACKOFF: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(800), Duration::from_millis(2_400)];
@@ -276,7 +274,7 @@ impl Client {
     fn reach(&self, job: Job, want: Want, cancel: &Cancel) -> Result<(Message, Answering), Error> {
         let mut waits = BACKOFF.iter();
         loop {
-            let mut answering = Answering::start(job.clone(), want, &self.idle)?;
+            let mut answering = Answering::start(job.clone(), want, &self.idle, cancel)?;
             match answering.next(cancel)? {
                 Message::Failed(why, Reached::No) => match waits.next() {
                     Some(wait) => {
@@ -352,7 +350,9 @@ fn broken(url: &str, why: &str) -> Error {
 
 /// A request that was made, until its answer is over or it is given up.
 struct Answering {
-    messages: Receiver<Message>,
+    /// What its thread tells; nothing once somebody has asked to stop.
+    messages: Receiver<Option<Message>>,
+    _wakes: OnCancel,
     agent: ureq::Agent,
     idle: Arc<Idle>,
     /// Whether nothing more is to come that matters.
@@ -360,8 +360,12 @@ struct Answering {
 }
 
 impl Answering {
-    fn start(job: Job, want: Want, idle: &Arc<Idle>) -> Result<Self, Error> {
+    fn start(job: Job, want: Want, idle: &Arc<Idle>, cancel: &Cancel) -> Result<Self, Error> {
         let (send, messages) = mpsc::sync_channel(64);
+        let send = Arc::new(send);
+        // The thread alone holds the channel open. Where there is no room, the turn is awake.
+        let stops = Arc::downgrade(&send);
+        let wakes = cancel.on_cancel(move || drop(stops.upgrade().map(|send| send.try_send(None))));
         let agent = idle.take();
         let asks = agent.clone();
         thread::Builder::new()
@@ -369,31 +373,24 @@ impl Answering {
             .spawn(move || {
                 let told = request(&asks, &job, want, &send);
                 // Nobody listens any more once a turn was cancelled.
-                let _ = send.send(told);
+                let _ = send.send(Some(told));
             })
             .map_err(|why| Error::new(Kind::Engine, format!("cannot start a thread: {why}")))?;
-        Ok(Self { messages, agent, idle: idle.clone(), is_over: false })
+        Ok(Self { messages, _wakes: wakes, agent, idle: idle.clone(), is_over: false })
     }
 
     /// The next message; an error once the turn is cancelled.
     fn next(&mut self, cancel: &Cancel) -> Result<Message, Error> {
-        loop {
-            if cancel.is_cancelled() {
-                return Err(cancelled());
+        if cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        match self.messages.recv() {
+            Ok(Some(message)) => {
+                self.is_over |= !matches!(message, Message::Line(_));
+                Ok(message)
             }
-            match self.messages.recv_timeout(BEAT) {
-                Ok(message) => {
-                    self.is_over |= !matches!(message, Message::Line(_));
-                    return Ok(message);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Ok(Message::Failed(
-                        "the request stopped without a word".to_owned(),
-                        Reached::Yes,
-                    ));
-                }
-            }
+            Ok(None) => Err(cancelled()),
+            Err(_) => Ok(Message::Failed("the request stopped without a word".to_owned(), Reached::Yes)),
         }
     }
 }
@@ -408,14 +405,7 @@ impl Drop for Answering {
 }
 
 fn pause(wait: Duration, cancel: &Cancel) -> Result<(), Error> {
-    let until = std::time::Instant::now() + wait;
-    while std::time::Instant::now() < until {
-        if cancel.is_cancelled() {
-            return Err(cancelled());
-        }
-        thread::sleep(BEAT);
-    }
-    Ok(())
+    if cancel.wait_for(wait) { Err(cancelled()) } else { Ok(()) }
 }
 
 fn cancelled() -> Error {
@@ -423,7 +413,7 @@ fn cancelled() -> Error {
 }
 
 /// The thread's side: the last message of it. It ends with the connection when nobody listens any more.
-fn request(agent: &ureq::Agent, job: &Job, want: Want, send: &SyncSender<Message>) -> Message {
+fn request(agent: &ureq::Agent, job: &Job, want: Want, send: &SyncSender<Option<Message>>) -> Message {
     let bearer = job.key.as_ref().map(|key| format!("Bearer {key}"));
     let result = match &job.body {
         None => {
@@ -459,7 +449,7 @@ fn request(agent: &ureq::Agent, job: &Job, want: Want, send: &SyncSender<Message
             Ok(_) => {
                 let end = line.trim_ascii_end().len();
                 line.truncate(end);
-                if send.send(Message::Line(line)).is_err() {
+                if send.send(Some(Message::Line(line))).is_err() {
                     return Message::End;
                 }
             }

@@ -34,11 +34,12 @@ use toolgate_engine::{Error, Kind};
 /// ```
 /// use toolgate_remote::Options;
 ///
-/// let options = Options { key: Some("secret".into()), ..Options::new("https://models.example/v1") };
+/// let options = Options::new("https://models.example/v1").key(Some("secret".into()));
 /// // The key is for the server alone, and does not get into logs.
 /// assert!(!format!("{options:?}").contains("secret"));
 /// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// The server's address, with or without its `/v1`.
     pub url: String,
@@ -51,6 +52,13 @@ pub struct Options {
     /// How turns are decided and shown to the model; what only a local engine does (forcing, context) is left aside.
     pub engine: engine::Options,
 }
+
+toolgate_chat::setters! { Options  {
+    key: Option<String>,
+    model: Option<String>,
+    grammar: GrammarSupport,
+    engine: engine::Options,
+} }
 
 impl Options {
     /// The defaults, for the server at `url`.
@@ -187,14 +195,13 @@ impl Engine for RemoteEngine {
     fn facts(&self) -> Facts {
         let options = format!("{:?}", self.options);
         match &self.way {
-            Way::Constrained(model) => Facts {
-                template: Sha256Digest::of(model.template().as_bytes()).to_string(),
-                options,
-                quoted: self.options.engine.answer_view == engine::AnswerView::Quoted,
-            },
+            Way::Constrained(model) => Facts::default()
+                .template(Sha256Digest::of(model.template().as_bytes()).to_string())
+                .options(options)
+                .quoted(self.options.engine.answer_view == engine::AnswerView::Quoted),
             // What counts is set there.
             Way::Whole(facts) => facts.clone(),
-            Way::Native(_) => Facts { options, ..Facts::default() },
+            Way::Native(_) => Facts::default().options(options),
         }
     }
 
@@ -216,7 +223,7 @@ impl Engine for RemoteEngine {
         // Another toolgate offers of the tools what suits its model.
         let tools =
             if let Way::Whole(_) = &self.way { request.tools.to_vec() } else { own.offered(request.tools) };
-        let request = &TurnRequest { tools: &tools, ..request.clone() };
+        let request = &request.clone().tools(&tools);
         match &self.way {
             Way::Constrained(held) => held.turn(own, request, cancel, events),
             Way::Whole(_) => toolgate::turn(&self.client, &self.name, request, cancel, events),

@@ -261,7 +261,7 @@ fn finished(
         }
     };
     let budget = request.sampling.max_tokens;
-    Turn { parsed, text: written.text, stop, budget, decision: None, looped: false, stats: usage.into() }
+    Turn::new(parsed, written.text, stop).budget(budget).stats(usage.into())
 }
 
 /// How many of the tokens written are of thoughts, where the server counts them together: as many as is their share of the text.

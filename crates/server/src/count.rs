@@ -51,11 +51,7 @@ fn tokens(shared: &Shared, ask: &Ask) -> Result<usize, Refusal> {
     let own = shared.execute.as_ref().map(|execute| execute.benches.take(|_| 0).tools.specs());
     let tools = own.as_ref().unwrap_or(&ask.tools.specs);
     let shown = without_superseded(&ask.conversation.transcript, tools);
-    let request = TurnRequest {
-        choice: ask.choice.clone(),
-        answer: ask.form(),
-        ..TurnRequest::new(&shown, tools, &sampling)
-    };
+    let request = TurnRequest::new(&shown, tools, &sampling).choice(ask.choice.clone()).answer(ask.form());
     let tokens = shared.engine.prompt_tokens(&request).map_err(|error| Refusal::from(&error.into()))?;
     tokens.ok_or_else(|| Refusal::new(Why::Address, "the engine of this server cannot count tokens"))
 }

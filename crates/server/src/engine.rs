@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -37,13 +37,11 @@ use toolgate_engine::protocol::{
     ANSWER, About, ENGINE, EngineEvent, EngineReply, EngineRequest, TURN, Verdict,
 };
 use toolgate_engine::stages::lock;
-use toolgate_engine::{CallCheck, Cancel, Fault, Turn, TurnEvent, TurnRequest};
+use toolgate_engine::{CallCheck, Cancel, Fault, Turn, TurnEvent};
 use toolgate_engine::{Error, Kind};
 
 /// How long a turn waits for an answer. Whoever asked runs the calls, and can still refuse them.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a turn that waits for an answer looks whether it is cancelled.
-const BEAT: Duration = Duration::from_millis(50);
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new().route(ENGINE, get(about)).route(TURN, post(turn)).route(ANSWER, post(answer))
@@ -115,11 +113,7 @@ fn make(
     let check = asked.checked.then_some(&asking as &dyn CallCheck);
     let mut watch = right.watch(shared, Waited::Streamed, id);
     let hints = Hints::of_names(&asked.watches);
-    let request = TurnRequest {
-        refusals: hints.refusals(),
-        repetitions: hints.repetitions(),
-        ..asked.request(tools, check)
-    };
+    let request = asked.request(tools, check).refusals(hints.refusals()).repetitions(hints.repetitions());
     let made = shared.engine.turn(&request, &right.cancel, &mut |event| {
         if let TurnEvent::Prefill { done, tokens, .. } = event {
             watch.see(done, tokens);
@@ -172,41 +166,38 @@ fn streamed(making: Making<EngineEvent>) -> Response {
 
 /// Questions that turns wait for an answer to, by their ids, which nobody can guess.
 #[derive(Default)]
-pub(super) struct Questions(Mutex<HashMap<String, SyncSender<Verdict>>>);
+pub(super) struct Questions(Mutex<HashMap<String, SyncSender<Option<Verdict>>>>);
 
 impl Questions {
     fn put(&self) -> Question<'_> {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let (send, answer) = sync_channel(1);
-        lock(&self.0).insert(id.clone(), send);
-        Question { id, answer, of: self }
+        lock(&self.0).insert(id.clone(), send.clone());
+        Question { id, send, answer, of: self }
     }
 
     /// Whether a turn waits for this answer; it does not any more.
     fn answer(&self, id: &str, verdict: Verdict) -> bool {
-        lock(&self.0).remove(id).is_some_and(|waiting| waiting.send(verdict).is_ok())
+        lock(&self.0).remove(id).is_some_and(|waiting| waiting.send(Some(verdict)).is_ok())
     }
 }
 
 /// A question, until it is dropped.
 struct Question<'a> {
     id: String,
-    answer: Receiver<Verdict>,
+    /// For the word to stop, which is nothing in place of an answer.
+    send: SyncSender<Option<Verdict>>,
+    answer: Receiver<Option<Verdict>>,
     of: &'a Questions,
 }
 
 impl Question<'_> {
     /// The answer, unless the turn is cancelled or has waited long enough first.
     fn wait(&self, cancel: &Cancel) -> Option<Verdict> {
-        let until = Instant::now() + PATIENCE;
-        while !cancel.is_cancelled() && Instant::now() < until {
-            match self.answer.recv_timeout(BEAT) {
-                Ok(verdict) => return Some(verdict),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return None,
-            }
-        }
-        None
+        let stops = self.send.clone();
+        // Where there is no room, an answer is there already.
+        let _wakes = cancel.on_cancel(move || drop(stops.try_send(None)));
+        self.answer.recv_timeout(PATIENCE).ok().flatten()
     }
 }
 

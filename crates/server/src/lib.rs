@@ -43,7 +43,7 @@ mod responses;
 
 use toolgate_agent::{Error, Kind};
 
-pub use server::{Execute, Options, Server, Stopper, Workbench};
+pub use server::{Execute, Options, Server, Stopper, Workbench, router};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

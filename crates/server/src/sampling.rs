@@ -62,17 +62,16 @@ pub(super) fn read(root: &Field<'_>, bounds: &Bounds<'_>) -> Result<Sampling, Re
         bounds.max_tokens.iter().map(|name| root.at(name).bound()).collect();
     // -1 asks for any, as 0 does of the programs that have it.
     let seed = root.at("seed").integer()?.filter(|seed| *seed != -1);
-    Ok(Sampling {
-        temperature: root.at("temperature").number(0.0, 2.0)?.unwrap_or(default.temperature),
-        top_p: root.at("top_p").number(0.0, 1.0)?.unwrap_or(default.top_p),
-        top_k: root.at("top_k").bound()?.unwrap_or(default.top_k),
-        min_p: root.at("min_p").number(0.0, 1.0)?.unwrap_or(default.min_p),
-        seed: seed.map_or_else(any_seed, i64::cast_unsigned),
-        max_tokens: max_tokens?.into_iter().flatten().next().unwrap_or(0),
-        stop: stop(&root.at(bounds.stop))?,
-        penalties: penalties(root)?,
-        bias: bias(&root.at("logit_bias"))?,
-    })
+    Ok(Sampling::default()
+        .temperature(root.at("temperature").number(0.0, 2.0)?.unwrap_or(default.temperature))
+        .top_p(root.at("top_p").number(0.0, 1.0)?.unwrap_or(default.top_p))
+        .top_k(root.at("top_k").bound()?.unwrap_or(default.top_k))
+        .min_p(root.at("min_p").number(0.0, 1.0)?.unwrap_or(default.min_p))
+        .seed(seed.map_or_else(any_seed, i64::cast_unsigned))
+        .max_tokens(max_tokens?.into_iter().flatten().next().unwrap_or(0))
+        .stop(stop(&root.at(bounds.stop))?)
+        .penalties(penalties(root)?)
+        .bias(bias(&root.at("logit_bias"))?))
 }
 
 /// A text, or a list of texts; empty ones end nothing.
@@ -145,8 +144,8 @@ mod tests {
             json!({"repetition_penalty": 0, "stop": ""}),
             json!({"mirostat": 0, "typical_p": 1.0, "ignore_eos": false, "best_of": 1, "bad_words": []}),
         ] {
-            let read = Sampling { seed: 0, ..sampling(body.clone()).unwrap() };
-            assert_eq!(read, Sampling { max_tokens: 0, ..Sampling::default() }, "{body}");
+            let read = sampling(body.clone()).unwrap().seed(0);
+            assert_eq!(read, Sampling::default().max_tokens(0), "{body}");
         }
         let random = |seed: i64| sampling(json!({ "seed": seed })).unwrap().seed;
         assert!(random(7) == random(7) && random(-1) != random(-1));

@@ -40,12 +40,12 @@ use toolgate_tools::Registry;
 /// # let engine = LocalEngine::scripted(model, engine::Options::default())?;
 ///
 /// let address = ([127, 0, 0, 1], 0).into();
-/// let options = Options { address, key: Some("secret".into()), ..Options::default() };
+/// let options = Options::default().address(address).key(Some("secret".into()));
 /// let server = Server::start(Arc::new(engine), None, options)?;
 /// // Whoever can be reached from elsewhere has a key, or does not listen at all.
 /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()));
 /// # let other = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
-/// let open = Options { address: ([0, 0, 0, 0], 0).into(), ..Options::default() };
+/// let open = Options::default().address(([0, 0, 0, 0], 0).into());
 /// assert_eq!(open.check().map_err(|error| error.kind()), Err(Kind::Denied));
 /// assert_eq!(Server::start(other, None, open).map(|_| ()).map_err(|error| error.kind()), Err(Kind::Denied));
 ///
@@ -55,6 +55,7 @@ use toolgate_tools::Registry;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Where it listens; port 0 takes a free one. Default 127.0.0.1:8080.
     pub address: SocketAddr,
@@ -84,6 +85,21 @@ pub struct Options {
     /// Which rules may steer by the words of a request. Default [`Hints::auto`].
     pub hints: Hints,
 }
+
+toolgate_chat::setters! { Options  {
+    address: SocketAddr,
+    key: Option<String>,
+    aliases: Vec<String>,
+    at_once: u16,
+    waiting: u16,
+    turn_time: Duration,
+    quiet_time: Duration,
+    progress_time: Duration,
+    read_time: Duration,
+    body: usize,
+    max_tokens: usize,
+    hints: Hints,
+} }
 
 impl Options {
     /// Whether the server may listen so, which can be asked before its engine is loaded.
@@ -137,11 +153,10 @@ impl Default for Options {
 /// # let tool = serde_json::json!({"type": "function", "function": function, "result": "rain in Oslo"});
 /// # let mut tools = Registry::new();
 /// # tools.add(CannedTool::from_json(&tool)?)?;
-/// # let options = Options { address: ([127, 0, 0, 1], 0).into(), ..Options::default() };
+/// # let options = Options::default().address(([127, 0, 0, 1], 0).into());
 ///
-/// let began = Arc::new(|task: &str| eprintln!("a run for: {task}"));
-/// let benches = vec![Workbench { tools: Arc::new(tools), began }];
-/// let execute = Execute { benches, options: agent::Options::default() };
+/// let bench = Workbench::new(tools).telling(|task| eprintln!("a run for: {task}"));
+/// let execute = Execute::new(vec![bench]).options(agent::Options::default().max_iterations(4));
 /// let server = Server::start(engine, Some(execute), options)?;
 /// let body = r#"{"model": "scripted", "messages": [{"role": "user", "content": "How is the weather in Oslo?"}]}"#;
 /// let mut answer = ureq::post(format!("http://{}/v1/chat/completions", server.address()))
@@ -152,6 +167,7 @@ impl Default for Options {
 /// assert_eq!(answer["choices"][0]["toolgate"]["calls"][0]["name"], "get_weather");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[non_exhaustive]
 pub struct Execute {
     /// What runs are made at, one at a time at each: where [`Options::at_once`] is more than their number, runs wait.
     pub benches: Vec<Workbench>,
@@ -159,12 +175,38 @@ pub struct Execute {
     pub options: agent::Options,
 }
 
+toolgate_chat::setters! { Execute  {
+    benches: Vec<Workbench>,
+    options: agent::Options,
+} }
+
+impl Execute {
+    /// Runs at these benches, as an agent's defaults have it.
+    pub fn new(benches: Vec<Workbench>) -> Self {
+        Self { benches, options: agent::Options::default() }
+    }
+}
+
 /// The tools of a run, and what belongs to it alone, such as the journal that its changes are kept in.
+#[non_exhaustive]
 pub struct Workbench {
     /// The tools.
     pub tools: Arc<Registry>,
     /// Told of each run's task before it begins.
     pub began: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Workbench {
+    /// Tools, of whose runs nobody is told.
+    pub fn new(tools: Registry) -> Self {
+        Self { tools: Arc::new(tools), began: Arc::new(|_| {}) }
+    }
+
+    /// The same, where `began` is told of each run's task before it begins.
+    #[must_use]
+    pub fn telling(self, began: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { began: Arc::new(began), ..self }
+    }
 }
 
 /// Runs of the server's own tools.
@@ -199,6 +241,61 @@ pub(super) struct Shared {
     pub(super) prefills: Arc<Prefills>,
     /// When the server started, in seconds since 1970.
     pub(super) started: u64,
+}
+
+impl Shared {
+    fn new(engine: Arc<dyn Engine>, execute: Option<Executing>, options: Options) -> Self {
+        let metrics = Arc::new(Metrics::default());
+        Self {
+            engine,
+            execute,
+            key: options.key.as_deref().map(Key::new),
+            questions: Questions::default(),
+            responses: Arc::default(),
+            gate: Admission::new(options.at_once, options.waiting, metrics.clone()),
+            metrics,
+            prefills: Arc::default(),
+            started: now(),
+            options,
+        }
+    }
+}
+
+/// The server's routes, for an [`axum`] program of one's own, inside its tokio runtime.
+///
+/// A router does not see where it is listened on. So it takes a key always, and [`Options::address`] counts for nothing.
+/// It sees neither connections nor the program's end: [`Options::read_time`] bounds bodies alone, and how long heads may
+/// take, TLS, and waiting for turns that are being made are the program's.
+///
+/// # Errors
+/// [`Kind::Denied`] without a key, [`Kind::Input`] for an empty one, and for tools without a workbench.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_agent::Kind;
+/// use toolgate_server::{self as server, router};
+/// # use toolgate_engine::{self as engine, LocalEngine};
+/// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+/// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()));
+/// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
+///
+/// let open = router(engine.clone(), None, server::Options::default());
+/// assert_eq!(open.map(|_| ()).map_err(|error| error.kind()), Err(Kind::Denied));
+/// let models = router(engine, None, server::Options::default().key(Some("secret".into())))?;
+/// let app = axum::Router::new().nest("/models", models);
+/// # drop(app);
+/// # Ok::<(), toolgate_agent::Error>(())
+/// ```
+pub fn router(engine: Arc<dyn Engine>, execute: Option<Execute>, options: Options) -> Result<Router, Error> {
+    let execute = execute.map(Executing::try_from).transpose()?;
+    match options.key.as_deref() {
+        None => {
+            let why = "a router does not see who can reach it, so it takes a key: set the key of its options";
+            return Err(Error::new(Kind::Denied, why));
+        }
+        key => keys::check(options.address, key)?,
+    }
+    Ok(http::router(Arc::new(Shared::new(engine, execute, options))))
 }
 
 /// A server that runs until it is stopped.
@@ -236,7 +333,7 @@ impl Server {
     /// #     .on("weather", call);
     /// # let engine = LocalEngine::scripted(model, engine::Options::default())?;
     ///
-    /// let options = Options { address: ([127, 0, 0, 1], 0).into(), ..Options::default() };
+    /// let options = Options::default().address(([127, 0, 0, 1], 0).into());
     /// let server = Server::start(Arc::new(engine), None, options)?;
     /// let mut health = ureq::get(format!("http://{}/health", server.address())).call()?;
     /// assert!(health.body_mut().read_to_string()?.contains("ok"));
@@ -255,19 +352,7 @@ impl Server {
         let listener = TcpListener::bind(wanted).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        let metrics = Arc::new(Metrics::default());
-        let shared = Arc::new(Shared {
-            engine,
-            execute,
-            key: options.key.as_deref().map(Key::new),
-            questions: Questions::default(),
-            responses: Arc::default(),
-            gate: Admission::new(options.at_once, options.waiting, metrics.clone()),
-            metrics,
-            prefills: Arc::default(),
-            started: now(),
-            options,
-        });
+        let shared = Arc::new(Shared::new(engine, execute, options));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -351,4 +436,45 @@ fn connect(stream: tokio::net::TcpStream, router: &Router, shared: &Shared, conn
             tracing::debug!("a connection ended: {why}");
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use toolgate_engine::{self as engine, LocalEngine};
+    use toolgate_infer::{Vocabulary, scripted::Scripted};
+
+    use super::*;
+
+    fn scripted() -> Arc<dyn Engine> {
+        let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("weather", "It rains.");
+        Arc::new(LocalEngine::scripted(model, engine::Options::default()).unwrap())
+    }
+
+    #[test]
+    fn a_router_takes_a_key_and_asks_for_it_where_it_is_mounted() {
+        for key in [None, Some(String::new())] {
+            assert!(router(scripted(), None, Options::default().key(key)).is_err());
+        }
+        let routes = router(scripted(), None, Options::default().key(Some("secret".into()))).unwrap();
+        let app = Router::new().nest("/models", routes);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let url = format!("http://{}/models/v1/chat/completions", listener.local_addr().unwrap());
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let served = std::thread::spawn(move || {
+            let until = async { drop(stopped.await) };
+            runtime.block_on(axum::serve(listener, app).with_graceful_shutdown(until).into_future()).unwrap();
+        });
+        let body =
+            r#"{"model": "scripted", "messages": [{"role": "user", "content": "How is the weather?"}]}"#;
+        let ask =
+            || ureq::post(&url).header("Content-Type", "application/json").header("Connection", "close");
+        assert!(matches!(ask().send(body), Err(ureq::Error::StatusCode(401))));
+        let mut answer = ask().header("Authorization", "Bearer secret").send(body).unwrap();
+        assert!(answer.body_mut().read_to_string().unwrap().contains("It rains."));
+        drop(stop);
+        served.join().unwrap();
+    }
 }

@@ -296,25 +296,23 @@ impl Worker {
             ToolChoice::None | ToolChoice::Only(_) => ClientTurn::default(),
         };
         let shown = without_superseded(transcript, &ask.tools.specs);
-        let request = TurnRequest {
-            choice: ask.choice.clone(),
-            parallel: Some(ask.parallel.unwrap_or(NonZeroUsize::MIN)),
-            check: ask.tools.check(&stands.completed),
-            changed: stands.changed,
-            pending: stands.pending,
-            retry: stands.retry,
-            completed: &stands.completed,
-            prior: &stands.prior,
-            relevance: stands.relevance,
-            refusals: hints.refusals(),
-            repetitions: hints.repetitions(),
-            handed_on: true,
-            answer: ask.form(),
-            answer_check: ask.form.as_ref().and_then(Form::check),
-            begun: ask.conversation.begun.as_deref(),
-            likelihoods: ask.likelihoods,
-            ..TurnRequest::new(&shown, &ask.tools.specs, &ask.sampling)
-        };
+        let request = TurnRequest::new(&shown, &ask.tools.specs, &ask.sampling)
+            .choice(ask.choice.clone())
+            .parallel(Some(ask.parallel.unwrap_or(NonZeroUsize::MIN)))
+            .check(ask.tools.check(&stands.completed))
+            .changed(stands.changed)
+            .pending(stands.pending)
+            .retry(stands.retry)
+            .completed(&stands.completed)
+            .prior(&stands.prior)
+            .relevance(stands.relevance)
+            .refusals(hints.refusals())
+            .repetitions(hints.repetitions())
+            .handed_on(true)
+            .answer(ask.form())
+            .answer_check(ask.form.as_ref().and_then(Form::check))
+            .begun(ask.conversation.begun.as_deref())
+            .likelihoods(ask.likelihoods);
         told.is_blank = request.trims_front();
         let turn = shared.engine.turn(&request, &right.cancel, &mut |event| told.see(event))?;
         let turn = uncut(turn)?;
@@ -350,14 +348,14 @@ impl Worker {
         };
         let bench = execute.benches.take(|_| 0);
         (bench.began)(ask.conversation.transcript.question().unwrap_or_default());
-        let options = agent::Options {
-            choice: ask.choice.clone(),
-            parallel: ask.parallel.or(execute.options.parallel),
-            sampling: ask.sampling.clone(),
+        let options = execute
+            .options
+            .clone()
+            .choice(ask.choice.clone())
+            .parallel(ask.parallel.or(execute.options.parallel))
+            .sampling(ask.sampling.clone())
             // A client takes an answer for the model's own text.
-            quotes: false,
-            ..execute.options.clone()
-        };
+            .quotes(false);
         let agent = Agent::new(shared.engine.clone(), bench.tools.clone(), options);
         let mut transcript = ask.conversation.transcript.clone();
         let run = agent.run(&mut transcript, &right.cancel, &mut |event| told.follow(event))?;

@@ -17,6 +17,7 @@ pub struct Check {
 
 /// One thing that is wrong with a value, for a model to mend and a program to read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Violation {
     /// JSON pointer into the value; empty for its root.
     pub pointer: String,

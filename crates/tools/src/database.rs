@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use crate::Error;
+use crate::error::sql;
 
 /// How long a process waits for another one that is writing.
 const BUSY: Duration = Duration::from_secs(10);
@@ -46,8 +47,8 @@ pub fn open(file: &Path, readers: Readers) -> Result<Connection, Error> {
         }
         tighten(&file).map_err(|why| failed("keep others from reading it", why))?;
     }
-    let connection = Connection::open(&file)?;
-    connection.busy_timeout(BUSY)?;
+    let connection = Connection::open(&file).map_err(sql)?;
+    connection.busy_timeout(BUSY).map_err(sql)?;
     Ok(connection)
 }
 
@@ -91,17 +92,17 @@ pub fn share(connection: &Connection) -> rusqlite::Result<()> {
 /// # Errors
 /// A database that a newer version made, or that cannot be written.
 pub fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(), Error> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let taken: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
+    let taken: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sql)?;
     let taken = usize::try_from(taken).unwrap_or(usize::MAX);
     if taken > steps.len() {
         return Err(Error::input("the database was made by a newer toolgate; use that one, or another file"));
     }
     for step in steps.iter().skip(taken) {
-        transaction.execute_batch(step)?;
+        transaction.execute_batch(step).map_err(sql)?;
     }
-    transaction.pragma_update(None, "user_version", steps.len() as i64)?;
-    Ok(transaction.commit()?)
+    transaction.pragma_update(None, "user_version", steps.len() as i64).map_err(sql)?;
+    transaction.commit().map_err(sql)
 }
 
 #[cfg(test)]

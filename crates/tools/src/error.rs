@@ -90,11 +90,10 @@ impl From<toolgate_grammar::Error> for Error {
     }
 }
 
+/// What a database says, as an error of ours: its own types are no part of what callers see.
 #[cfg(feature = "memory")]
-impl From<rusqlite::Error> for Error {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::caused(Kind::Input, error)
-    }
+pub(crate) fn sql(error: rusqlite::Error) -> Error {
+    Error::caused(Kind::Input, error)
 }
 
 impl From<toolgate_sandbox::Error> for Error {

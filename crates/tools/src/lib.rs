@@ -13,6 +13,7 @@ mod command;
 pub mod database;
 mod error;
 mod files;
+mod lines;
 #[cfg(feature = "memory")]
 pub mod memory;
 #[cfg(feature = "memory")]
@@ -36,6 +37,7 @@ pub use choices::{CHOICES, Choices, held_to};
 pub use command::{CommandTool, RUN_COMMAND};
 pub use error::{Error, Kind};
 pub use files::{FileTool, file_tools};
+pub use lines::LineServer;
 #[cfg(feature = "memory")]
 pub use memory_tools::{MEMORY_TOOLS, memory_tools};
 pub use part::{Body, Contents, Part};
@@ -48,11 +50,14 @@ pub use result::{Finding, Status, ToolResult};
 pub use role::{Objection, Offer, PathArgument, PathKind, Places, Role};
 pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]
-pub use wasm::{ComponentTool, ProgramTool};
+pub use wasm::ComponentTool;
+#[cfg(feature = "wasm")]
+#[doc(hidden)]
+pub use wasm::{ended_badly, not_called, shown};
 
 pub use toolgate_chat::Effect;
 use toolgate_chat::{ToolCall, ToolSpec};
-pub use toolgate_infer::Cancel;
+pub use toolgate_infer::{Cancel, Cancelled, OnCancel};
 
 /// Something a model can call.
 ///
@@ -180,7 +185,57 @@ pub trait Tool: Send + Sync {
         let _ = cancel;
         self.call(args)
     }
+
+    /// The same for callers that are async ([`Registry::call_async`]): a tool that awaits does it here. Its
+    /// [`call`](Self::call) then waits for it, in the thread of a caller that is not. The default runs the plain one,
+    /// which holds the thread: callers poll it where they may wait.
+    ///
+    /// ```
+    /// use pollster::block_on;
+    /// use toolgate_chat::{ToolCall, ToolSpec};
+    /// use toolgate_tools::{Args, Calling, Cancel, Effect, Registry, Tool, ToolResult, Unasked};
+    ///
+    /// /// Asks elsewhere what the time is.
+    /// struct Clock(ToolSpec);
+    ///
+    /// async fn ask() -> String {
+    ///     "noon".to_owned()
+    /// }
+    ///
+    /// impl Tool for Clock {
+    ///     fn spec(&self) -> &ToolSpec {
+    ///         &self.0
+    ///     }
+    ///
+    ///     fn effect(&self) -> Effect {
+    ///         Effect::Reads
+    ///     }
+    ///
+    ///     fn call(&self, args: &Args) -> ToolResult {
+    ///         block_on(self.call_async(args, &Cancel::default()))
+    ///     }
+    ///
+    ///     fn call_async<'a>(&'a self, _: &'a Args, _: &'a Cancel) -> Calling<'a> {
+    ///         Box::pin(async { ToolResult::ok(ask().await) })
+    ///     }
+    /// }
+    ///
+    /// let mut tools = Registry::new();
+    /// let parameters = serde_json::json!({"type": "object", "properties": {}});
+    /// tools.add(Clock(ToolSpec::new("time", "The time.", parameters)?))?;
+    /// let (call, cancel) = (ToolCall::new("time", Default::default()), Cancel::default());
+    /// let result = block_on(tools.call_async(&call, Unasked::Deny, &cancel));
+    /// assert_eq!(result.content, "noon");
+    /// assert_eq!(tools.call(&call).content, "noon");
+    /// # Ok::<(), toolgate_tools::Error>(())
+    /// ```
+    fn call_async<'a>(&'a self, args: &'a Args, cancel: &'a Cancel) -> Calling<'a> {
+        Box::pin(async move { self.call_until(args, cancel) })
+    }
 }
+
+/// A call that is under way, of [`Tool::call_async`].
+pub type Calling<'a> = std::pin::Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>>;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -127,18 +127,41 @@ impl<'r> Pending<'r> {
 
     /// Makes the call, as it was shown; it ends early once `cancel` is set where the tool can be ended.
     pub fn run(self, cancel: &Cancel) -> ToolResult {
-        let Self { registry, entry, call, args, prepared, took, .. } = self;
         let began = Instant::now();
-        let noted = match entry.tool.defies_undo() {
-            true => registry.tell(&call),
-            false => Ok(()),
-        };
-        let result = match (noted, prepared) {
-            (Err(why), _) => ToolResult::failed(format!("not run: {why}")),
-            (Ok(()), Some(prepared)) => prepared.run(),
-            (Ok(()), None) => entry.tool.call_until(&args, cancel),
+        let Self { registry, entry, call, args, prepared, took, .. } = self;
+        let result = match begun(registry, &entry, &call, prepared) {
+            Some(result) => result,
+            None => entry.tool.call_until(&args, cancel),
         };
         finished(result, took + began.elapsed())
+    }
+
+    /// [`run`](Self::run) by [`Tool::call_async`].
+    pub async fn run_async(self, cancel: &Cancel) -> ToolResult {
+        let began = Instant::now();
+        let Self { registry, entry, call, args, prepared, took, .. } = self;
+        let result = match begun(registry, &entry, &call, prepared) {
+            Some(result) => result,
+            None => entry.tool.call_async(&args, cancel).await,
+        };
+        finished(result, took + began.elapsed())
+    }
+}
+
+/// Tells the witness and makes a prepared change; nothing where the tool itself is to be called now.
+fn begun(
+    registry: &Registry,
+    entry: &Entry,
+    call: &ToolCall,
+    prepared: Option<Box<dyn PreparedCall>>,
+) -> Option<ToolResult> {
+    let noted = match entry.tool.defies_undo() {
+        true => registry.tell(call),
+        false => Ok(()),
+    };
+    match noted {
+        Err(why) => Some(ToolResult::failed(format!("not run: {why}"))),
+        Ok(()) => prepared.map(|prepared| prepared.run()),
     }
 }
 
@@ -147,4 +170,88 @@ pub(super) fn finished(mut result: ToolResult, took: Duration) -> ToolResult {
     result.content = output::for_model(result.content.as_bytes(), usize::MAX).text;
     result.ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     result
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
+
+    use serde_json::json;
+    use toolgate_chat::ToolSpec;
+
+    use super::*;
+    use crate::{Calling, Effect, Status, Tool, Unasked};
+
+    /// Waits for the word to stop, and counts how often it is called.
+    struct Patient(ToolSpec, Arc<AtomicUsize>);
+
+    impl Tool for Patient {
+        fn spec(&self) -> &ToolSpec {
+            &self.0
+        }
+
+        fn effect(&self) -> Effect {
+            Effect::Reads
+        }
+
+        fn call(&self, _: &Args) -> ToolResult {
+            ToolResult::failed("the plain call was made")
+        }
+
+        fn call_async<'a>(&'a self, _: &'a Args, cancel: &'a Cancel) -> Calling<'a> {
+            Box::pin(async {
+                self.1.fetch_add(1, Ordering::Relaxed);
+                cancel.cancelled().await;
+                ToolResult::ok("it is over")
+            })
+        }
+    }
+
+    /// Counts how often it is woken.
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn registry() -> (Registry, Arc<AtomicUsize>) {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let parameters = json!({"type": "object", "properties": {}});
+        let spec = ToolSpec::new("wait", "Wait.", parameters).unwrap();
+        let mut registry = Registry::new();
+        registry.add(Patient(spec, calls.clone())).unwrap();
+        (registry, calls)
+    }
+
+    #[test]
+    fn a_tool_that_awaits_holds_no_thread_and_is_called_once() {
+        let (registry, calls) = registry();
+        let (call, cancel) = (ToolCall::new("wait", Map::new()), Cancel::default());
+        let woken = Arc::new(Woken(AtomicUsize::new(0)));
+        let waker = Waker::from(woken.clone());
+        let mut context = Context::from_waker(&waker);
+        let mut called = std::pin::pin!(registry.call_async(&call, Unasked::Deny, &cancel));
+        assert!(called.as_mut().poll(&mut context).is_pending(), "this very thread goes on");
+        assert_eq!((calls.load(Ordering::Relaxed), woken.0.load(Ordering::Relaxed)), (1, 0));
+        cancel.cancel();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        let Poll::Ready(result) = called.as_mut().poll(&mut context) else { panic!("it waits on") };
+        assert_eq!((result.status, result.content.as_str()), (Status::Ok, "it is over"));
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn an_async_call_is_checked_like_any_other() {
+        let (registry, calls) = registry();
+        let cancel = Cancel::default();
+        let unknown = ToolCall::new("run", Map::new());
+        let result = pollster::block_on(registry.call_async(&unknown, Unasked::Deny, &cancel));
+        assert_eq!(result.content, "there is no tool \"run\"; the tools are: wait");
+        assert_eq!(calls.load(Ordering::Relaxed), 0);
+    }
 }

@@ -556,17 +556,32 @@ impl Registry {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn call_unasked(&self, call: &ToolCall, unasked: Unasked, cancel: &Cancel) -> ToolResult {
-        match self.prepare(call) {
-            Ok(pending) if unasked == Unasked::Deny && pending.needs_approval() => {
-                ToolResult::denied(format!(
-                    "the policy has a person asked before this {} call, and nobody can be asked here; \
-                     --approve auto lets such calls through",
-                    call.name
-                ))
-            }
+        match self.let_through(call, unasked) {
             Ok(pending) => pending.run(cancel),
             Err(result) => *result,
         }
+    }
+
+    /// [`call_unasked`](Self::call_unasked) for callers that are async: by [`Tool::call_async`]. A tool that has none of its
+    /// own holds the thread that polls this, so it is to be one that may wait.
+    pub async fn call_async(&self, call: &ToolCall, unasked: Unasked, cancel: &Cancel) -> ToolResult {
+        match self.let_through(call, unasked) {
+            Ok(pending) => pending.run_async(cancel).await,
+            Err(result) => *result,
+        }
+    }
+
+    /// Makes a call ready where nobody can be asked.
+    fn let_through(&self, call: &ToolCall, unasked: Unasked) -> Result<Pending<'_>, Box<ToolResult>> {
+        let pending = self.prepare(call)?;
+        if unasked == Unasked::Deny && pending.needs_approval() {
+            return Err(Box::new(ToolResult::denied(format!(
+                "the policy has a person asked before this {} call, and nobody can be asked here; \
+                 --approve auto lets such calls through",
+                call.name
+            ))));
+        }
+        Ok(pending)
     }
 
     /// Tells the witness of a call whose effects cannot be taken back.

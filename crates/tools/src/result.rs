@@ -46,6 +46,7 @@ impl Status {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct ToolResult {
     /// How it ended.
     pub status: Status,
@@ -68,6 +69,15 @@ pub struct ToolResult {
     /// How long it took, in milliseconds.
     pub ms: u64,
 }
+
+toolgate_chat::setters! { ToolResult  {
+    data: Option<Value>,
+    parts: Vec<Part>,
+    notes: usize,
+    truncated: bool,
+    enforced: Enforced,
+    ms: u64,
+} }
 
 impl ToolResult {
     /// A result of this status and text; nothing truncated, confined by nothing but the process itself.

@@ -1,16 +1,12 @@
-//! WebAssembly components as tools: those the policy names, and any program for programs that drive this one.
+//! WebAssembly components as tools: those the policy names.
 
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 use toolgate_chat::ToolSpec;
 use toolgate_sandbox::policy::{Mode, Policy, WasmTool};
-use toolgate_sandbox::wasm::{
-    Bound, Component, Components, Directory, End, Limits, MAX_MODULE_BYTES, Reach, read_module,
-};
-use toolgate_sandbox::{Enforced, Grants, Kind, Root, ambient_authority, output};
+use toolgate_sandbox::wasm::{Bound, Component, Components, Directory, End, Limits, Reach};
+use toolgate_sandbox::{Enforced, Grants, Kind, Root, output};
 
 use super::{Args, Effect, Status, Tool, ToolResult};
 use crate::Error;
@@ -130,125 +126,9 @@ impl Tool for ComponentTool {
     }
 }
 
-#[derive(Deserialize, JsonSchema)]
-struct Program {
-    /// The module's file; `.p2.wasm` or `.p1.wasm` is appended if it has no ending.
-    module: String,
-    /// Its arguments.
-    #[serde(default)]
-    args: Vec<String>,
-    /// Its standard input.
-    #[serde(default)]
-    stdin: String,
-    /// The directories it sees.
-    #[serde(default)]
-    dirs: Vec<ProgramDirectory>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct ProgramDirectory {
-    /// Its path in the workspace.
-    host: String,
-    /// Its path for the program.
-    guest: String,
-    /// Whether it may be written.
-    #[serde(default)]
-    write: bool,
-}
-
-/// Any WebAssembly program, named by the call. It is for test drivers, which a person trusts to choose the file; no
-/// model is ever offered it.
-///
-/// ```
-/// use toolgate_tools::{ProgramTool, Registry};
-/// use toolgate_sandbox::wasm::{Components, Limits, Setup};
-/// use toolgate_sandbox::{Grants, Root, ambient_authority};
-///
-/// let root = Root::open(".", ambient_authority())?;
-/// let components = Components::new(&Setup::default(), None)?;
-/// let mut tools = Registry::new();
-/// tools.add(ProgramTool::new(components, &root, Grants::read_only(), Limits::default())?)?;
-/// let call = r#"{"module": "../../sandbox/tests/guests/probe", "args": ["say", "hello"]}"#;
-/// assert_eq!(tools.call_json("wasm", call).content, "hello\n");
-/// # Ok::<(), toolgate_tools::Error>(())
-/// ```
-pub struct ProgramTool {
-    spec: ToolSpec,
-    components: Components,
-    root: Root,
-    grants: Grants,
-    limits: Limits,
-}
-
-impl ProgramTool {
-    /// The tool `wasm` over `root`.
-    ///
-    /// # Errors
-    /// Where components cannot be run at all.
-    pub fn new(components: Components, root: &Root, grants: Grants, limits: Limits) -> Result<Self, Error> {
-        let spec = ToolSpec::of::<Program>("wasm", "Run a WebAssembly program.")?;
-        Ok(Self { spec, components, root: root.clone(), grants, limits })
-    }
-
-    fn run(&self, program: Program) -> Result<ToolResult, toolgate_sandbox::Error> {
-        let module = read(&program.module)?;
-        // What compiling takes counts like the call itself, so that both together end within twice the bound.
-        let component = self.components.load(module, None, Some(self.limits.wall_ms))?;
-        let directory =
-            |dir: ProgramDirectory| Directory { host: dir.host, guest: dir.guest, write: dir.write };
-        let directories: Vec<_> = program.dirs.into_iter().map(directory).collect();
-        let reach = Reach { root: &self.root, grants: &self.grants, directories: &directories };
-        let args: Vec<String> = std::iter::once("program".to_owned()).chain(program.args).collect();
-        let ran = self.components.run(&component, &reach, &self.limits, &args, program.stdin.into_bytes())?;
-        let status = match ran.end {
-            End::Exited(0) => Status::Ok,
-            End::Stopped(_) => Status::Limit,
-            _ => ended_badly(ran.refused.as_deref(), &ran.reached),
-        };
-        let data = serde_json::to_value(&ran).ok();
-        let mut result = shown(status, &ran.content(), &self.limits, ran.enforced);
-        result.truncated |= ran.truncated;
-        result.data = data;
-        Ok(result)
-    }
-}
-
-/// The module at `path`, with the first ending that leads to a file.
-fn read(path: &str) -> Result<Vec<u8>, toolgate_sandbox::Error> {
-    let read = |path: &str| read_module(path, MAX_MODULE_BYTES, ambient_authority());
-    if path.ends_with(".wasm") {
-        return read(path);
-    }
-    match read(&format!("{path}.p2.wasm")) {
-        Err(error) if error.kind() == Kind::NotFound => read(&format!("{path}.p1.wasm")),
-        module => module,
-    }
-}
-
-impl Tool for ProgramTool {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn defies_undo(&self) -> bool {
-        true
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Unknown
-    }
-
-    fn call(&self, args: &Args) -> ToolResult {
-        match args.parse().map(|program| self.run(program)) {
-            Ok(Ok(result)) => result,
-            Ok(Err(error)) => not_called(&error),
-            Err(why) => ToolResult::failed(format!("the arguments do not fit: {why}")),
-        }
-    }
-}
-
 /// The status of a call that went wrong by itself, but perhaps because something was refused.
-fn ended_badly(refused: Option<&str>, reached: &[Bound]) -> Status {
+#[doc(hidden)]
+pub fn ended_badly(refused: Option<&str>, reached: &[Bound]) -> Status {
     match (refused, reached) {
         (_, [_, ..]) => Status::Limit,
         (Some(_), []) => Status::Denied,
@@ -256,7 +136,9 @@ fn ended_badly(refused: Option<&str>, reached: &[Bound]) -> Status {
     }
 }
 
-fn not_called(error: &toolgate_sandbox::Error) -> ToolResult {
+/// The result of a call that could not be made.
+#[doc(hidden)]
+pub fn not_called(error: &toolgate_sandbox::Error) -> ToolResult {
     let status = match error.kind() {
         Kind::Denied | Kind::Unavailable => Status::Denied,
         Kind::Limit => Status::Limit,
@@ -265,7 +147,9 @@ fn not_called(error: &toolgate_sandbox::Error) -> ToolResult {
     ToolResult::new(status, error.to_string())
 }
 
-fn shown(status: Status, content: &[u8], limits: &Limits, enforced: Enforced) -> ToolResult {
+/// The result of a call that was made: what it wrote, cleaned and within the bound.
+#[doc(hidden)]
+pub fn shown(status: Status, content: &[u8], limits: &Limits, enforced: Enforced) -> ToolResult {
     let most = usize::try_from(limits.output_kb.saturating_mul(1024)).unwrap_or(usize::MAX);
     let cleaned = output::for_model(content, most);
     let mut result = ToolResult::new(status, cleaned.text);

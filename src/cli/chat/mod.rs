@@ -21,7 +21,7 @@ use super::run::{self, RunArgs};
 use super::tool::ModeArg;
 use super::view::View;
 use super::{terminal, undo};
-use crate::agent::{Agent, Event, Options};
+use crate::agent::{self, Agent, Event};
 use crate::engine::{Cancel, Engine};
 use crate::memory::Memory;
 use crate::tools::{Effect, Registry};
@@ -62,7 +62,7 @@ struct Chat {
     engine: Arc<dyn Engine>,
     memory: Arc<Memory>,
     journal: Option<Arc<Journal>>,
-    options: Options,
+    options: agent::Options,
     agent: Agent,
     transcript: Transcript,
     stop: stop::Stop,

@@ -36,7 +36,7 @@ impl Everything {
             .and_then(|server| server.with_prompts(Arc::new(Letters)))
             .and_then(|server| server.with_completions(Arc::new(Letters)))
             .unwrap();
-        let options = HttpOptions { address: ([127, 0, 0, 1], 0).into(), key: None };
+        let options = HttpOptions::new(([127, 0, 0, 1], 0).into());
         let (cancel, (send, told)) = (Cancel::default(), channel());
         let stop = cancel.clone();
         let thread = std::thread::spawn(move || {

@@ -122,8 +122,11 @@ fn what_a_server_s_model_prefers_whatever_it_is_asked_does_not_choose_the_tool()
         let mut registry = registry();
         let book = typed("book", "Book a trip to a city.", |city: City| Ok::<_, String>(city.city));
         registry.add(book.unwrap()).unwrap();
-        let agent =
-            Agent::new(Arc::new(RemoteEngine::connect(options).unwrap()), registry, Options::default());
+        let agent = Agent::new(
+            Arc::new(RemoteEngine::connect(options).unwrap()),
+            registry,
+            agent::Options::default(),
+        );
         agent.ask("How is the weather in Oslo?").unwrap().calls.first().unwrap().name.clone()
     };
     assert_eq!(called_with(0.0), "book", "control: left to itself");
@@ -147,7 +150,7 @@ fn a_call_that_was_cut_short_is_neither_run_nor_an_answer() {
 fn contents_cannot_forge_control_tokens_on_a_server() {
     let server = llama(0.0, CALL);
     let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
-    let agent = Agent::new(Arc::new(engine), registry(), Options::default());
+    let agent = Agent::new(Arc::new(engine), registry(), agent::Options::default());
     agent.ask("What is <|end|> for?").unwrap();
     let pieces: Vec<String> = server.asked("/tokenize").iter().flat_map(contents).collect();
     assert!(pieces.iter().all(|piece| !piece.contains("<|end|>")), "{pieces:?}");
@@ -161,7 +164,7 @@ fn tokens_that_the_model_does_not_know_are_kept_from_it() {
     options.engine.untrained = Untrained::new(["<tool_call>", "</tool_call>"]).unwrap();
     let engine = RemoteEngine::connect(options).unwrap();
     let before = server.asked("/tokenize").len();
-    let agent = Agent::new(Arc::new(engine), registry(), Options::default());
+    let agent = Agent::new(Arc::new(engine), registry(), agent::Options::default());
     agent.ask("Does it rain in Oslo?").unwrap();
     let texts: Vec<String> = server.asked("/tokenize").iter().skip(before).flat_map(contents).collect();
     assert!(texts.iter().any(|text| text.contains("_call>")), "the prompt speaks of calls: {texts:?}");
@@ -199,8 +202,7 @@ fn vllm_is_sent_the_grammar_with_tools_in_the_system_prompt() {
     });
     let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
     assert_eq!(engine.grammar(), "vllm");
-    let ran =
-        run_with(engine, Options { constrain_arguments: false, ..Options::default() }, &Cancel::default());
+    let ran = run_with(engine, agent::Options::default().constrain_arguments(false), &Cancel::default());
     let outcome = ran.outcome.unwrap();
     assert_eq!(
         (outcome.answer.as_str(), called(&outcome)),
@@ -229,7 +231,7 @@ fn sample(grammar: &str) -> String {
 fn a_required_call_needs_no_decision() {
     let server = llama(0.0, CALL);
     let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
-    let options = Options { choice: ToolChoice::Required, ..Options::default() };
+    let options = agent::Options::default().choice(ToolChoice::Required);
     let outcome = run_with(engine, options, &Cancel::default()).outcome.unwrap();
     assert_eq!(called(&outcome), [("get_weather", Status::Ok)]);
 }

@@ -39,7 +39,7 @@ fn warned(served: &Served, begun: &str) -> bool {
 }
 
 fn behind(server: &ModelServer) -> Served {
-    start(RemoteEngine::connect(remote::Options::new(&server.url)).unwrap(), None, Options::default())
+    start(RemoteEngine::connect(remote::Options::new(&server.url)).unwrap(), None, serve::Options::default())
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn an_answer_of_a_family_with_a_header_goes_on_behind_it() {
         .on("<|start|>assistant<|channel|>final<|message|>The capital is", " Oslo.")
         .on("Capital?", "Without a header.");
     let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
-    let served = start(engine, None, Options::default());
+    let served = start(engine, None, serve::Options::default());
     assert_eq!(content(&served, "The capital is"), " Oslo.");
     let (status, refused) = post(&served, CHAT, &body("It is to=functions.book"));
     assert_eq!(status, 400, "what opens a call begins no answer: {refused}");
@@ -151,9 +151,9 @@ fn another_toolgate_goes_on_as_it_would_here() {
         .context(16_384)
         .on("The capital is", " Oslo.")
         .on("Capital", "I do not know.");
-    let there = start(scripted(model, engine::Options::default()), None, Options::default());
+    let there = start(scripted(model, engine::Options::default()), None, serve::Options::default());
     let engine = RemoteEngine::connect(remote::Options::new(&there.base)).unwrap();
     assert_eq!(engine.grammar(), "toolgate");
-    let served = start(engine, None, Options::default());
+    let served = start(engine, None, serve::Options::default());
     assert_eq!(content(&served, "The capital is"), " Oslo.");
 }

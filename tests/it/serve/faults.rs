@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use toolgate::engine::{self, Cancel, Engine, Turn, TurnEvent, TurnRequest};
-use toolgate::serve::Options;
+use toolgate::serve;
 use toolgate_chat::ParsedTurn;
 use toolgate_infer::{Stats, StopReason};
 
@@ -45,7 +45,7 @@ impl Engine for Endless {
         }
         let parsed = ParsedTurn { content: Some("word".to_owned()), ..ParsedTurn::default() };
         let (text, stats) = (String::new(), Stats::default());
-        Ok(Turn { parsed, text, stop, budget: 0, decision: None, looped: false, stats })
+        Ok(Turn::new(parsed, text, stop).stats(stats))
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Counts {
     pub(super) cancelled: Arc<AtomicUsize>,
 }
 
-pub(super) fn endless(pieces: usize, options: Options) -> (Served, Counts) {
+pub(super) fn endless(pieces: usize, options: serve::Options) -> (Served, Counts) {
     let counts = Counts { began: Arc::default(), cancelled: Arc::default() };
     let engine = Endless { pieces, began: counts.began.clone(), cancelled: counts.cancelled.clone() };
     (start(engine, None, options), counts)
@@ -95,7 +95,7 @@ pub(super) fn gauge(served: &Served, name: &str) -> u64 {
 #[test]
 fn a_client_that_goes_away_cancels_its_turn() {
     for stream in [true, false] {
-        let (served, counts) = endless(usize::MAX, Options::default());
+        let (served, counts) = endless(usize::MAX, serve::Options::default());
         let mut client = open(&served, &chat("x", json!({"stream": stream})));
         wait_for("the turn", || counts.began.load(Ordering::SeqCst) == 1);
         if stream {
@@ -114,7 +114,7 @@ fn a_client_that_goes_away_cancels_its_turn() {
 
 #[test]
 fn a_full_queue_refuses_and_says_when_to_come_again() {
-    let (served, counts) = endless(usize::MAX, Options { waiting: 1, ..Options::default() });
+    let (served, counts) = endless(usize::MAX, serve::Options::default().waiting(1));
     let ask = chat("x", json!({"stream": true}));
     let first = open(&served, &ask);
     wait_for("the turn", || counts.began.load(Ordering::SeqCst) == 1);
@@ -135,7 +135,7 @@ fn a_full_queue_refuses_and_says_when_to_come_again() {
 
 #[test]
 fn a_stream_that_waits_for_long_begins_without_its_turn() {
-    let options = Options { quiet_time: Duration::from_millis(50), waiting: 2, ..Options::default() };
+    let options = serve::Options::default().quiet_time(Duration::from_millis(50)).waiting(2);
     let (served, counts) = endless(usize::MAX, options);
     let ask = chat("x", json!({"stream": true}));
     let first = open(&served, &ask);
@@ -161,7 +161,7 @@ fn a_stream_that_waits_for_long_begins_without_its_turn() {
 
 #[test]
 fn a_turn_that_takes_too_long_is_ended() {
-    let options = Options { turn_time: Duration::from_millis(100), ..Options::default() };
+    let options = serve::Options::default().turn_time(Duration::from_millis(100));
     let (served, counts) = endless(usize::MAX, options);
     // Its first piece is there before its time is over, so the status is too.
     let (status, _, text) = send(&served, CHAT, &chat("x", json!({"stream": true})).to_string(), &[]);
@@ -181,7 +181,7 @@ fn a_turn_that_takes_too_long_is_ended() {
 
 #[test]
 fn a_server_that_is_stopped_finishes_its_turn_and_refuses_who_waits() {
-    let (served, counts) = endless(60, Options::default());
+    let (served, counts) = endless(60, serve::Options::default());
     let running = open(&served, &chat("x", json!({"stream": true})));
     wait_for("the turn", || counts.began.load(Ordering::SeqCst) == 1);
     let waiting = open(&served, &chat("x", json!({})));
@@ -206,7 +206,7 @@ fn a_server_that_is_stopped_finishes_its_turn_and_refuses_who_waits() {
 
 #[test]
 fn bytes_that_are_no_request_do_no_harm() {
-    let options = Options { read_time: Duration::from_secs(1), ..Options::default() };
+    let options = serve::Options::default().read_time(Duration::from_secs(1));
     let served = start(scripted(model(), engine::Options::default()), None, options);
     let answer = |bytes: &[u8]| {
         let mut stream = TcpStream::connect(&served.address).unwrap();
@@ -235,10 +235,10 @@ fn a_model_file_that_another_takes_the_place_of_stays_the_running_server_s() {
     std::fs::copy(weights, &file).unwrap();
     let load = || {
         let model = toolgate::models::ResolvedModel::new(file.clone(), None);
-        let options = engine::Options { context: Some(2048), ..engine::Options::default() };
+        let options = engine::Options::default().context(Some(2048));
         LocalEngine::load(&model, &options, |_| {})
     };
-    let options = Options { aliases: vec!["scripted".into()], ..Options::default() };
+    let options = serve::Options::default().aliases(vec!["scripted".into()]);
     let served = start(load().unwrap(), None, options);
     let ask = || {
         let request = json!({"tools": openai_tools(), "tool_choice": "required", "max_tokens": 64});

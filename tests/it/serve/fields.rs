@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use serde_json::{Value, json};
 use toolgate::engine::{Cancel, Engine, TokenLikelihood, Turn, TurnEvent, TurnRequest};
-use toolgate::serve::Options;
+use toolgate::serve;
 use toolgate_chat::ParsedTurn;
 use toolgate_infer::{Stats, StopReason};
 
@@ -53,7 +53,7 @@ impl Engine for Noting {
         }
         let parsed = ParsedTurn { content: Some(text.clone()), ..ParsedTurn::default() };
         let (stop, stats) = (StopReason::End, Stats::default());
-        Ok(Turn { parsed, text, stop, budget: 0, decision: None, looped: false, stats })
+        Ok(Turn::new(parsed, text, stop).stats(stats))
     }
 }
 
@@ -113,7 +113,7 @@ fn told(served: &Served, noted: &Noting, path: &str, body: &Value) -> (u16, Vec<
 
 fn check(heading: &str, path: &str, base: &Value) {
     let noted = Noting::default();
-    let served = start(noted.clone(), None, Options::default());
+    let served = start(noted.clone(), None, serve::Options::default());
     let rows = rows(heading);
     assert!(rows.len() > 10, "{heading}");
     for row in rows {

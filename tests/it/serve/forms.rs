@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 use toolgate::engine;
-use toolgate::serve::Options;
+use toolgate::serve;
 
 use super::*;
 
 fn served_by(model: Scripted) -> Served {
-    start(scripted(model.context(16_384), engine::Options::default()), None, Options::default())
+    start(scripted(model.context(16_384), engine::Options::default()), None, serve::Options::default())
 }
 
 fn says(text: &str) -> Scripted {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolgate::engine::{self, AnswerView};
-use toolgate::serve::Options;
+use toolgate::serve;
 
 use super::*;
 
@@ -83,9 +83,9 @@ fn a_tool_is_called_by_the_name_that_its_client_gave_it() {
         .on("It rained", "Noted.")
         .on("Weather", call("weather_get_now", "{\"city\": \"Oslo\"}"));
     let served = start(
-        scripted(model, engine::Options { answer_view: AnswerView::Full, ..engine::Options::default() }),
+        scripted(model, engine::Options::default().answer_view(AnswerView::Full)),
         None,
-        Options::default(),
+        serve::Options::default(),
     );
     // Another tool has the plain name already.
     let names = ["weather/get now", "weather:get", "天気"];
@@ -115,7 +115,7 @@ fn a_tool_is_called_by_the_name_that_its_client_gave_it() {
 
 #[test]
 fn whatever_the_model_is_called_the_one_there_is_answers_and_says_so() {
-    let options = Options { aliases: vec!["gpt-9".into()], ..Options::default() };
+    let options = serve::Options::default().aliases(vec!["gpt-9".into()]);
     let served = start(scripted(model(), engine::Options::default()), None, options);
     for (name, places) in [
         (json!("scripted"), vec![]),
@@ -257,7 +257,7 @@ fn an_answer_goes_on_from_where_it_was_begun() {
         .on("It is called", " Rome.")
         .on("{\"city\":", " \"Oslo\", \"rain\": true}")
         .on("Capital", "I do not know.");
-    let served = start(scripted(model, engine::Options::default()), None, Options::default());
+    let served = start(scripted(model, engine::Options::default()), None, serve::Options::default());
     let begun = |text: &str, more: Value| {
         let messages =
             json!([{"role": "user", "content": "Capital?"}, {"role": "assistant", "content": text}]);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolgate::serve::Options;
+use toolgate::serve;
 
 use super::faults::{gauge, open, wait_for};
 use super::*;
@@ -139,7 +139,7 @@ fn no_answer_is_lost_or_another_s_however_many_ask() {
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let options = engine::Options::default();
     let engine = LocalEngine::with_conversations("scripted", model(), conversations, dialogue, options);
-    let served = start(engine, None, Options { at_once: 4, waiting: 4, ..Options::default() });
+    let served = start(engine, None, serve::Options::default().at_once(4).waiting(4));
     let counts = hold(&served, 24, &|n| n < 12);
     // Slow readers may be refused, others come again.
     assert!(counts.answered.load(Ordering::Relaxed) >= 18 * 12, "{:?}", counts.answered);
@@ -165,7 +165,7 @@ fn a_minute_of_many_clients_leaves_memory_as_it_was() {
         (options.at_once, options.context) = (NonZeroUsize::new(4).unwrap(), Some(2048));
     };
     let Some(engine) = load("smollm2-135m", four) else { return };
-    let options = Options { at_once: 4, waiting: 32, aliases: vec!["scripted".into()], ..Options::default() };
+    let options = serve::Options::default().at_once(4).waiting(32).aliases(vec!["scripted".into()]);
     let served = start(engine, None, options);
     let minute = |seconds| {
         let begin = Instant::now();

@@ -59,7 +59,7 @@ const BATCH: usize = 250;
 const LONG: usize = 12_000;
 
 /// A server whose model takes so long for a batch, and the tokens that it has evaluated.
-fn paced(pause: u64, options: Options) -> (Served, Arc<AtomicUsize>) {
+fn paced(pause: u64, options: serve::Options) -> (Served, Arc<AtomicUsize>) {
     let evaluated = Arc::<AtomicUsize>::default();
     let model = model().context(32_768).batch(BATCH);
     let model = Paced { model, pause: Duration::from_millis(pause), evaluated: evaluated.clone() };
@@ -92,7 +92,7 @@ fn told(stream: &str) -> Vec<(usize, usize)> {
 
 #[test]
 fn a_stream_tells_how_far_its_prompt_has_come_in_comments() {
-    let options = Options { progress_time: Duration::from_millis(20), ..Options::default() };
+    let options = serve::Options::default().progress_time(Duration::from_millis(20));
     let (served, _) = paced(10, options);
     for (path, letter, sign, text, end) in [
         (CHAT, "a", None, "\"content\":\"H", "data: [DONE]"),
@@ -120,7 +120,7 @@ fn a_stream_tells_how_far_its_prompt_has_come_in_comments() {
 
 #[test]
 fn the_metrics_tell_of_prompts_under_way_and_of_all_that_was_evaluated() {
-    let (served, evaluated) = paced(20, Options::default());
+    let (served, evaluated) = paced(20, serve::Options::default());
     let evaluating = || gauge(&served, "toolgate_prefill_tokens") as usize;
     assert_eq!(evaluating(), 0);
     let client = open_at(&served, CHAT, &agent(CHAT, "a", json!({"stream": true})));
@@ -140,7 +140,7 @@ fn the_metrics_tell_of_prompts_under_way_and_of_all_that_was_evaluated() {
 #[test]
 fn what_a_client_that_gave_up_had_evaluated_is_not_evaluated_again() {
     for stream in [true, false] {
-        let (served, evaluated) = paced(20, Options::default());
+        let (served, evaluated) = paced(20, serve::Options::default());
         let count = || evaluated.load(Ordering::SeqCst);
         let body = agent(MESSAGES, "a", json!({"stream": stream}));
         let client = open_at(&served, MESSAGES, &body);
@@ -159,7 +159,7 @@ fn what_a_client_that_gave_up_had_evaluated_is_not_evaluated_again() {
 
 #[test]
 fn an_answer_that_outlives_its_time_is_refused_before_its_work_and_streamed_it_comes() {
-    let options = Options { turn_time: Duration::from_secs(1), ..Options::default() };
+    let options = serve::Options::default().turn_time(Duration::from_secs(1));
     // Three seconds for a prompt: each refusal takes a fifth of the estimate away, and three are to come.
     let (served, evaluated) = paced(60, options);
     let count = || evaluated.load(Ordering::SeqCst);
@@ -200,7 +200,7 @@ fn an_answer_that_outlives_its_time_is_refused_before_its_work_and_streamed_it_c
 /// The stream begins before its prompt is evaluated: its status is there at once.
 #[test]
 fn a_long_prompt_s_stream_begins_at_once() {
-    let (served, evaluated) = paced(20, Options::default());
+    let (served, evaluated) = paced(20, serve::Options::default());
     let mut client =
         BufReader::new(open_at(&served, MESSAGES, &agent(MESSAGES, "a", json!({"stream": true}))));
     let mut line = String::new();

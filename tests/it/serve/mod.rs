@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolgate::engine::{self, Engine, LocalEngine};
-use toolgate::serve::{Execute, Options, Server, Stopper, Workbench};
+use toolgate::serve::{self, Execute, Server, Stopper, Workbench};
 use toolgate_chat::{Dialogue, Template, TemplateTokens};
 use toolgate_infer::Vocabulary;
 use toolgate_infer::scripted::Scripted;
@@ -44,8 +44,8 @@ impl Drop for Served {
     }
 }
 
-fn start(engine: impl Engine + 'static, execute: Option<Execute>, options: Options) -> Served {
-    let options = Options { address: "127.0.0.1:0".parse().unwrap(), ..options };
+fn start(engine: impl Engine + 'static, execute: Option<Execute>, options: serve::Options) -> Served {
+    let options = options.address("127.0.0.1:0".parse().unwrap());
     let server = Server::start(Arc::new(engine), execute, options).unwrap();
     let address = server.address().to_string();
     Served { base: format!("http://{address}"), address, stopper: server.stopper(), server: Some(server) }
@@ -76,7 +76,7 @@ fn call(name: &str, arguments: &str) -> String {
 }
 
 fn served() -> Served {
-    start(scripted(model(), engine::Options::default()), None, Options::default())
+    start(scripted(model(), engine::Options::default()), None, serve::Options::default())
 }
 
 fn agent_for(timeout: Duration) -> ureq::Agent {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use serde_json::{Value, json};
 use toolgate::agent::{self, Approval};
 use toolgate::engine::{self, Thresholds};
-use toolgate::serve::{Execute, Options, Workbench};
+use toolgate::serve::{self, Execute, Workbench};
 use toolgate::tools::{Registry, typed};
 use toolgate_infer::Vocabulary;
 use toolgate_infer::scripted::Scripted;
@@ -27,16 +27,16 @@ fn a_server_with_tools_of_its_own_runs_them_to_the_answer() {
     registry.add(weather.unwrap().read_only()).unwrap();
     let began = Arc::new(AtomicUsize::new(0));
     let counted = began.clone();
-    let count = Arc::new(move |_: &str| {
+    let count = move |_: &str| {
         counted.fetch_add(1, Ordering::SeqCst);
-    });
-    let benches = vec![Workbench { tools: Arc::new(registry), began: count }];
-    let execute = Execute { benches, options: agent::Options::default() };
+    };
+    let benches = vec![Workbench::new(registry).telling(count)];
+    let execute = Execute::new(benches);
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
         .context(16_384)
         .on("rain in Oslo", "It rains in Oslo.")
         .on("Weather", call("get_weather", "{\"city\": \"Oslo\"}"));
-    let served = start(scripted(model, engine::Options::default()), Some(execute), Options::default());
+    let served = start(scripted(model, engine::Options::default()), Some(execute), serve::Options::default());
     let (status, body) = post(&served, CHAT, &chat("Weather", json!({})));
     assert_eq!(status, 200, "{body}");
     let choice = &body["choices"][0];
@@ -77,11 +77,11 @@ fn runs_at_the_same_time_have_tools_of_their_own() {
             Ok::<_, String>(format!("rain in {}", city.city))
         });
         registry.add(weather.unwrap()).unwrap();
-        let began = Arc::new(move |task: &str| begun.lock().unwrap().push((number, task.to_owned())));
-        Workbench { tools: Arc::new(registry), began }
+        let began = move |task: &str| begun.lock().unwrap().push((number, task.to_owned()));
+        Workbench::new(registry).telling(began)
     };
-    let options = agent::Options { approval: Approval::Auto, ..agent::Options::default() };
-    let execute = Execute { benches: vec![bench(0), bench(1)], options };
+    let options = agent::Options::default().approval(Approval::Auto);
+    let execute = Execute::new(vec![bench(0), bench(1)]).options(options);
     let cities = ["Oslo", "Rome"];
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384);
     let model = cities.iter().fold(model, |model, city| {
@@ -89,7 +89,7 @@ fn runs_at_the_same_time_have_tools_of_their_own() {
             .on(format!("rain in {city}"), format!("It rains in {city}."))
             .on(format!("Weather {city}"), call("get_weather", &format!("{{\"city\": \"{city}\"}}")))
     });
-    let at_once = Options { at_once: 2, ..Options::default() };
+    let at_once = serve::Options::default().at_once(2);
     let served = start(scripted(model, engine::Options::default()), Some(execute), at_once);
     std::thread::scope(|scope| {
         for city in cities {
@@ -125,7 +125,7 @@ fn a_call_that_fits_its_schema_in_no_way_is_not_given_out() {
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
         .context(16_384)
         .on("Sum", call("sum", "{\"numbers\": [1, 1]}"));
-    let served = start(scripted(model, engine::Options::default()), None, Options::default());
+    let served = start(scripted(model, engine::Options::default()), None, serve::Options::default());
     let ask =
         |unique| post(&served, CHAT, &chat("Sum", json!({"tools": tool(unique), "tool_choice": "required"})));
     let (status, body) = ask(false);
@@ -150,9 +150,9 @@ fn a_client_s_run_goes_on_while_its_request_names_what_no_call_took_up() {
     // As those of small models: after a result they answer, unless something is open.
     let thresholds = Thresholds { after_success: 2.0, while_pending: 0.01, ..Thresholds::default() };
     let served = start(
-        scripted(model, engine::Options { thresholds, ..engine::Options::default() }),
+        scripted(model, engine::Options::default().thresholds(thresholds)),
         None,
-        Options::default(),
+        serve::Options::default(),
     );
     let mut messages = vec![json!({"role": "user", "content": "Weather in Oslo and in Rome?"})];
     for (city, told) in [("Oslo", "rain in Oslo"), ("Rome", "sun in Rome")] {
@@ -173,8 +173,8 @@ fn a_client_s_run_goes_on_while_its_request_names_what_no_call_took_up() {
 fn nothing_is_put_behind_what_a_model_says_of_results() {
     let run = |answer_view, answer: &'static str| {
         let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("", answer);
-        let engine = engine::Options { answer_view, ..engine::Options::default() };
-        let served = start(scripted(model, engine), None, Options::default());
+        let engine = engine::Options::default().answer_view(answer_view);
+        let served = start(scripted(model, engine), None, serve::Options::default());
         let made = json!({"id": "a", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\": \"Oslo\"}"}});
         let messages = json!([
             {"role": "user", "content": "How is the weather in Oslo just now?"},

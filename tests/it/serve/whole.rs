@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 
-use toolgate::agent::{Agent, Approval, Event, Final, Options as Run};
+use toolgate::agent::{self, Agent, Approval, Event, Final};
 use toolgate::engine::{Cancel, Sampling, TurnRequest};
 use toolgate::remote::{self, GrammarSupport, RemoteEngine};
 use toolgate::tools::Registry;
@@ -39,7 +39,7 @@ fn run(engine: Arc<dyn Engine>) -> Ran {
     std::fs::write(&file, "port = 80\nhost = \"a\"\n").unwrap();
     let tools = registry_of(workspace.path(), &Policy::default_for(Mode::Edit), Mode::Edit);
     let agent =
-        Agent::new(engine, tools, Run { max_iterations: 3, approval: Approval::Auto, ..Run::default() });
+        Agent::new(engine, tools, agent::Options::default().max_iterations(3).approval(Approval::Auto));
     let mut transcript = Transcript::new().with(Message::User("Set the port in app.toml to 90.".into()));
     let mut events = Vec::new();
     let outcome = agent
@@ -54,13 +54,13 @@ fn run(engine: Arc<dyn Engine>) -> Ran {
 }
 
 fn remote(served: &Served, grammar: GrammarSupport) -> RemoteEngine {
-    RemoteEngine::connect(remote::Options { grammar, ..remote::Options::new(&served.base) }).unwrap()
+    RemoteEngine::connect(remote::Options::new(&served.base).grammar(grammar)).unwrap()
 }
 
 #[test]
 fn a_run_over_a_server_is_the_run_that_its_engine_makes_here() {
     let here = run(Arc::new(editing()));
-    let served = start(editing(), None, Options::default());
+    let served = start(editing(), None, serve::Options::default());
     let engine = remote(&served, GrammarSupport::Auto);
     assert_eq!((engine.grammar(), engine.facts()), ("toolgate", editing().facts()));
     let there = run(Arc::new(engine));
@@ -73,18 +73,18 @@ fn a_run_over_a_server_is_the_run_that_its_engine_makes_here() {
 
 #[test]
 fn a_server_that_runs_its_own_tools_makes_no_turns_for_others() {
-    let benches = vec![Workbench { tools: Arc::new(Registry::new()), began: Arc::new(|_| ()) }];
-    let execute = Execute { benches, options: toolgate::agent::Options::default() };
-    let served = start(editing(), Some(execute), Options::default());
+    let benches = vec![Workbench::new(Registry::new())];
+    let execute = Execute::new(benches);
+    let served = start(editing(), Some(execute), serve::Options::default());
     assert_eq!(remote(&served, GrammarSupport::Auto).grammar(), "none");
-    let wanted = remote::Options { grammar: GrammarSupport::Toolgate, ..remote::Options::new(&served.base) };
+    let wanted = remote::Options::new(&served.base).grammar(GrammarSupport::Toolgate);
     assert_eq!(RemoteEngine::connect(wanted).err().unwrap().kind(), toolgate::engine::Kind::Engine);
 }
 
 #[test]
 fn what_goes_wrong_there_goes_wrong_here_in_the_same_way() {
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(512).say("Hello.");
-    let served = start(scripted(model, engine::Options::default()), None, Options::default());
+    let served = start(scripted(model, engine::Options::default()), None, serve::Options::default());
     let engine = remote(&served, GrammarSupport::Auto);
     let transcript = Transcript::new().with(Message::User("word ".repeat(400)));
     let sampling = Sampling::default();
@@ -92,7 +92,7 @@ fn what_goes_wrong_there_goes_wrong_here_in_the_same_way() {
     let error = engine.turn(&request, &Cancel::default(), &mut |_| ()).unwrap_err();
     assert_eq!(error.kind(), toolgate::engine::Kind::Overflow, "{error}");
 
-    let late = Options { turn_time: Duration::from_millis(100), ..Options::default() };
+    let late = serve::Options::default().turn_time(Duration::from_millis(100));
     let (served, counts) = endless(usize::MAX, late);
     let error =
         remote(&served, GrammarSupport::Auto).turn(&request, &Cancel::default(), &mut |_| ()).unwrap_err();
@@ -100,7 +100,7 @@ fn what_goes_wrong_there_goes_wrong_here_in_the_same_way() {
     assert!(error.to_string().contains("longer than"), "{error}");
     assert_eq!(counts.cancelled.load(Ordering::SeqCst), 1);
 
-    let (served, counts) = endless(usize::MAX, Options::default());
+    let (served, counts) = endless(usize::MAX, serve::Options::default());
     let cancel = Cancel::default();
     let ended = remote(&served, GrammarSupport::Auto).turn(&request, &cancel, &mut |_| cancel.cancel());
     assert_eq!(ended.unwrap_err().kind(), toolgate::engine::Kind::Cancelled);
@@ -120,7 +120,7 @@ fn asked() -> Value {
 
 #[test]
 fn a_question_that_nobody_answers_holds_nothing_up_once_its_client_is_gone() {
-    let served = start(scripted(model(), engine::Options::default()), None, Options::default());
+    let served = start(scripted(model(), engine::Options::default()), None, serve::Options::default());
     let body = asked().to_string();
     let mut client = TcpStream::connect(&served.address).unwrap();
     let head = format!("POST {TURN} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json");
@@ -142,7 +142,7 @@ fn a_question_that_nobody_answers_holds_nothing_up_once_its_client_is_gone() {
 
 #[test]
 fn what_is_no_turn_is_refused_and_says_why() {
-    let served = start(scripted(model(), engine::Options::default()), None, Options::default());
+    let served = start(scripted(model(), engine::Options::default()), None, serve::Options::default());
     let said = |body: &Value| {
         let (status, body) = post(&served, TURN, body);
         (status, body["error"]["message"].as_str().unwrap().to_owned())
@@ -153,12 +153,12 @@ fn what_is_no_turn_is_refused_and_says_why() {
     let (status, message) = said(&merged(asked(), json!({"tools": [{"name": "<x>"}]})));
     assert!(status == 400 && message.contains("<x>"), "{status} {message}");
 
-    let keyed = Options { key: Some("secret".into()), ..Options::default() };
+    let keyed = serve::Options::default().key(Some("secret".into()));
     let served = start(scripted(model(), engine::Options::default()), None, keyed);
     for path in [TURN, "/toolgate/answer"] {
         assert_eq!(post(&served, path, &asked()).0, 401, "{path}");
     }
     assert_eq!(fetch(&served, "/toolgate/engine").0, 401);
-    let options = remote::Options { key: Some("secret".into()), ..remote::Options::new(&served.base) };
+    let options = remote::Options::new(&served.base).key(Some("secret".into()));
     assert_eq!(RemoteEngine::connect(options).unwrap().grammar(), "toolgate");
 }

@@ -44,6 +44,7 @@ pub const VERSION: u32 = 1;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Line {
     /// First: what the run was made with.
     Header(Box<Header>),
@@ -61,6 +62,7 @@ fn all_hints() -> String {
 
 /// What a run was made with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Header {
     /// The version of the format.
     pub version: u32,
@@ -99,6 +101,7 @@ pub struct Header {
 
 /// Which model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Model {
     /// Its name.
     pub name: String,
@@ -106,8 +109,14 @@ pub struct Model {
     pub sha256: Option<String>,
 }
 
+toolgate_chat::setters! { Model {
+    name: String,
+    sha256: Option<String>,
+} }
+
 /// A tool of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct OfferedTool {
     /// Its definition, in OpenAI form.
     pub definition: Value,
@@ -117,6 +126,7 @@ pub struct OfferedTool {
 
 /// A turn of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Turn {
     /// Which, counted from 1.
     pub turn: usize,
@@ -156,6 +166,7 @@ pub struct Turn {
 
 /// Tokens that were decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Text {
     /// SHA-256 of the grammar that held them, in hexadecimal.
     pub grammar: Option<String>,
@@ -167,6 +178,7 @@ pub struct Text {
 
 /// A call that was answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Tool {
     /// The call's id.
     pub id: String,
@@ -203,6 +215,7 @@ impl Tool {
 
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Final {
     /// The answer.
     pub answer: String,
@@ -216,6 +229,7 @@ pub struct Final {
 
 /// A whole record.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Record {
     /// What the run was made with.
     pub header: Header,

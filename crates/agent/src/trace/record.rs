@@ -238,7 +238,7 @@ pub(super) fn noted(
     let mut noted = asked(turn, request);
     let checking = request.check.map(Noting::new);
     let check = checking.as_ref().map(|checking| checking as &dyn CallCheck);
-    let result = engine.turn(&TurnRequest { check, ..request.clone() }, cancel, &mut |event| {
+    let result = engine.turn(&request.clone().check(check), cancel, &mut |event| {
         match &event {
             TurnEvent::Prompted(tokens) => noted.prompts.push(tokens.clone()),
             TurnEvent::Decoded { grammar, tokens } => noted.texts.push(Text {

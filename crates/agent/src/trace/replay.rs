@@ -69,6 +69,7 @@ pub struct Replay<'a> {
 
 /// What a replay found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The first difference; none where the run is the same.
     pub difference: Option<Difference>,
@@ -200,14 +201,13 @@ impl Engine for Replayed {
             let then = Answering(&expected.faults);
             let check = if self.reruns_tools { request.check } else { Some(&then as &dyn CallCheck) };
             // The tools of a record do not tell what the user named.
-            let request = TurnRequest {
-                tools: &tools,
-                check,
-                prior: &expected.prior,
-                relevance: expected.relevance,
-                pending: expected.pending,
-                ..request.clone()
-            };
+            let request = request
+                .clone()
+                .tools(&tools)
+                .check(check)
+                .prior(&expected.prior)
+                .relevance(expected.relevance)
+                .pending(expected.pending);
             let (result, got) = noted(engine.as_ref(), 0, &request, cancel, events);
             if !self.watch.compare(&expected, &got, &|tokens: &[TokenId]| engine.text_of(tokens)) {
                 // What the engine says of a failure tells more than that it differs.

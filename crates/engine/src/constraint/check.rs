@@ -41,7 +41,7 @@ use toolgate_chat::ToolCall;
 ///
 /// // The model writes Atlantis first, and then what it takes for the next likeliest.
 /// let known = Known(vec!["Oslo", "Rome"]);
-/// let request = TurnRequest { check: Some(&known), ..TurnRequest::new(&transcript, &tools, &sampling) };
+/// let request = TurnRequest::new(&transcript, &tools, &sampling).check(Some(&known));
 /// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
 /// assert_eq!(turn.parsed.calls[0].arguments["city"], "Oslo");
 /// assert_eq!(turn.stats.retries, 1);
@@ -92,7 +92,7 @@ pub struct Fault {
 ///
 /// let schema = json!({"type": "object", "properties": {"year": {"type": "integer"}}, "required": ["year"]});
 /// let (answer, answer_check) = (AnswerForm::Json(&schema), Some(&LeapYear as &dyn AnswerCheck));
-/// let request = TurnRequest { answer, answer_check, ..TurnRequest::new(&transcript, &[], &sampling) };
+/// let request = TurnRequest::new(&transcript, &[], &sampling).answer(answer).answer_check(answer_check);
 /// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
 /// assert_eq!(turn.parsed.content.as_deref(), Some("{\"year\": 1924}"));
 /// # Ok::<(), toolgate_engine::Error>(())

@@ -18,13 +18,14 @@ use toolgate_infer::TokenId;
 /// # let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
 ///
 /// // The likeliest tokens, 100 at most, and none from the first line break on.
-/// let sampling = Sampling { max_tokens: 100, stop: vec!["\n".into()], ..Sampling::default() };
+/// let sampling = Sampling::default().max_tokens(100).stop(vec!["\n".into()]);
 /// let request = TurnRequest::new(&transcript, &[], &sampling);
 /// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
 /// assert_eq!(turn.parsed.content.as_deref(), Some("It rains."));
 /// # Ok::<(), toolgate_engine::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Sampling {
     /// 0 takes the likeliest token; higher is more random. Default 0.
     pub temperature: f32,
@@ -48,6 +49,18 @@ pub struct Sampling {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bias: Vec<(TokenId, f32)>,
 }
+
+toolgate_chat::setters! { Sampling  {
+    temperature: f32,
+    top_k: usize,
+    top_p: f32,
+    min_p: f32,
+    seed: u64,
+    max_tokens: usize,
+    stop: Vec<String>,
+    penalties: Penalties,
+    bias: Vec<(TokenId, f32)>,
+} }
 
 impl Default for Sampling {
     fn default() -> Self {

@@ -19,6 +19,9 @@ pub const CACHE_VARIABLE: &str = "TOOLGATE_CACHE";
 /// The environment variable that names a catalogue file, laid over the built-in one.
 pub const CATALOGUE_VARIABLE: &str = "TOOLGATE_CATALOGUE";
 
+/// The growing file in a directory where a model is put together.
+pub(crate) const PART: &str = "model.part";
+
 /// The catalogue and the directory its models are kept in.
 ///
 /// ```
@@ -183,7 +186,7 @@ impl Store {
                 _ => Presence::Present { bytes },
             };
         }
-        match size(&self.staging_of(&entry.file_name()).join(super::staging::PART)) {
+        match size(&self.staging_of(&entry.file_name()).join(PART)) {
             Some(bytes) if bytes > 0 => Presence::Partial { bytes },
             _ => Presence::Absent,
         }

@@ -88,6 +88,7 @@ impl Error {
         result.caused_by(error)
     }
 
+    #[cfg(feature = "pull")]
     pub(crate) fn cancelled(message: impl Into<String>) -> Self {
         Self::new(Kind::Cancelled, message)
     }
@@ -98,6 +99,7 @@ impl Error {
         self
     }
 
+    #[cfg(feature = "pull")]
     #[must_use]
     pub(crate) fn attempts(mut self, attempts: Vec<String>) -> Self {
         self.0.attempts = attempts;
@@ -121,6 +123,7 @@ impl Error {
     }
 
     /// The message without what was tried and what to do.
+    #[cfg(feature = "pull")]
     pub(crate) fn message(&self) -> &str {
         &self.0.message
     }

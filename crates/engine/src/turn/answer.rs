@@ -25,7 +25,7 @@ use crate::turn::making::Making;
 ///     "additionalProperties": false
 /// });
 /// let answer = AnswerForm::Json(&schema);
-/// let request = TurnRequest { answer, ..TurnRequest::new(&transcript, &[], &sampling) };
+/// let request = TurnRequest::new(&transcript, &[], &sampling).answer(answer);
 /// let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
 /// assert_eq!(turn.parsed.content.as_deref(), Some(r#"{"rain": true}"#));
 /// # Ok::<(), toolgate_engine::Error>(())

@@ -23,6 +23,7 @@ mod check;
 mod sample;
 
 pub(crate) mod find;
+#[cfg(feature = "gbnf")]
 mod interop;
 mod triggers;
 

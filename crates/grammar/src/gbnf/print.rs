@@ -180,6 +180,7 @@ impl Printer {
 }
 
 /// A text as it stands between the quotes of a literal.
+#[cfg(feature = "gbnf")]
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // Writing to a string does not fail.
@@ -188,6 +189,7 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 /// A token terminal as text.
+#[cfg(feature = "gbnf")]
 pub(crate) fn token_text(token: &TokenMatch) -> String {
     let mut out = String::new();
     let _ = token_match(&mut out, token);

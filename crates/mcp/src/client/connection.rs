@@ -40,8 +40,6 @@ pub(super) const MOST_TOOLS: usize = 256;
 const MOST_PAGES: usize = 64;
 /// How long the goodbye to a server that runs elsewhere may take.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// How often a call that waits looks whether it should stop.
-const BEAT: Duration = Duration::from_millis(50);
 /// Bytes of what a server said, or wrote to its standard error, in a message.
 const SHOWN: usize = 400;
 
@@ -263,7 +261,7 @@ impl Connection {
                 let (peer, request) = (asked.peer.clone(), asked.id.clone());
                 tokio::select! {
                     answered = asked.await_response() => answered,
-                    () = cancelled(cancel) => {
+                    () = cancel.cancelled() => {
                         let reason = Some("the run was cancelled".to_owned());
                         let params = CancelledNotificationParam::new(Some(request), reason.clone());
                         // A server that cannot be told goes on, and nobody waits for it.
@@ -355,13 +353,6 @@ where
         }
         Ok(Err(why)) => Err(shown(why.to_string(), secrets)),
         Err(_) => Err(format!("it does not answer within {} seconds", START.as_secs())),
-    }
-}
-
-/// Waits until somebody has asked to stop.
-async fn cancelled(cancel: &Cancel) {
-    while !cancel.is_cancelled() {
-        tokio::time::sleep(BEAT).await;
     }
 }
 

@@ -38,6 +38,7 @@ const CPU_SECONDS: u64 = 3_600;
 
 /// A server or a tool that is not offered.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Unusable {
     /// Its name; a tool's after its server's.
     pub name: String,

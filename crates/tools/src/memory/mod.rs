@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::Error;
 use crate::database::{self, Readers};
+use crate::error::sql;
 
 /// A store of memories: a file, or the process's own memory.
 ///
@@ -70,6 +71,7 @@ impl Kind {
 
 /// A memory as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Entry {
     /// Its number; later ones are higher.
     pub id: i64,
@@ -110,7 +112,7 @@ impl Memory {
         let open = || -> Result<Connection, Error> {
             let connection = database::open(file, Readers::AsItIs)?;
             // Readers go on while one process writes, and a crash loses nothing that was committed.
-            database::share(&connection)?;
+            database::share(&connection).map_err(sql)?;
             Ok(connection)
         };
         open().and_then(Self::prepare).map_err(|error| error.context(format!("memory {}", file.display())))
@@ -121,7 +123,7 @@ impl Memory {
     /// # Errors
     /// None but a lack of memory.
     pub fn in_process() -> Result<Self, Error> {
-        Self::prepare(Connection::open_in_memory()?)
+        Self::prepare(Connection::open_in_memory().map_err(sql)?)
     }
 
     fn prepare(mut connection: Connection) -> Result<Self, Error> {
@@ -168,11 +170,11 @@ impl Memory {
     /// ```
     pub fn store_all(&self, notes: impl IntoIterator<Item = String>) -> Result<(), Error> {
         let mut connection = self.lock();
-        let transaction = connection.transaction()?;
+        let transaction = connection.transaction().map_err(sql)?;
         for note in notes {
             insert(&transaction, Kind::Note, &note, &[], None)?;
         }
-        Ok(transaction.commit()?)
+        transaction.commit().map_err(sql)
     }
 
     /// The memories that share a word with `query`, best first; the newest if none does.
@@ -196,10 +198,11 @@ impl Memory {
             return Ok(found);
         }
         let connection = self.lock();
-        let mut newest = connection.prepare_cached(&format!("{SELECT} ORDER BY id DESC LIMIT ?"))?;
+        let mut newest =
+            connection.prepare_cached(&format!("{SELECT} ORDER BY id DESC LIMIT ?")).map_err(sql)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = newest.query_map([limit], entry)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let rows = newest.query_map([limit], entry).map_err(sql)?;
+        rows.collect::<Result<_, _>>().map_err(sql)
     }
 
     /// The memories that share a word with `query`, best first.
@@ -219,9 +222,9 @@ impl Memory {
     pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Entry>, Error> {
         let connection = self.lock();
         let mut found = Vec::new();
-        let mut one = connection.prepare_cached(&format!("{SELECT} WHERE id = ?"))?;
-        for id in recall::ranked(&connection, query)?.into_iter().take(limit) {
-            found.push(one.query_row([id], entry)?);
+        let mut one = connection.prepare_cached(&format!("{SELECT} WHERE id = ?")).map_err(sql)?;
+        for id in recall::ranked(&connection, query).map_err(sql)?.into_iter().take(limit) {
+            found.push(one.query_row([id], entry).map_err(sql)?);
         }
         Ok(found)
     }
@@ -240,13 +243,10 @@ fn insert(
     data: Option<&Value>,
 ) -> Result<i64, Error> {
     connection
-        .prepare_cached("INSERT INTO memory (kind, content, tags, data) VALUES (?, ?, ?, ?)")?
-        .execute((
-            kind.as_str(),
-            content,
-            Value::from(tags.to_vec()).to_string(),
-            data.map(Value::to_string),
-        ))?;
+        .prepare_cached("INSERT INTO memory (kind, content, tags, data) VALUES (?, ?, ?, ?)")
+        .map_err(sql)?
+        .execute((kind.as_str(), content, Value::from(tags.to_vec()).to_string(), data.map(Value::to_string)))
+        .map_err(sql)?;
     Ok(connection.last_insert_rowid())
 }
 

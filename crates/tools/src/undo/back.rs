@@ -11,6 +11,7 @@ use toolgate_sandbox::{Image, Root};
 use super::chain::{self, Link, plan};
 use super::{Journal, Undone, digest, locked, names};
 use crate::Error;
+use crate::error::sql;
 
 /// The changes of a run, without the bytes.
 pub(super) const CHANGES: &str =
@@ -107,16 +108,22 @@ impl Journal {
     /// What a run did, file by file, the one first changed first.
     pub(super) fn histories(&self, run: i64) -> Result<Vec<History>, Error> {
         let connection = locked(&self.connection);
-        let mut query = connection.prepare_cached(CHANGES)?;
-        let mut rows = query.query([run])?;
+        let mut query = connection.prepare_cached(CHANGES).map_err(sql)?;
+        let mut rows = query.query([run]).map_err(sql)?;
         let mut histories: Vec<History> = Vec::new();
         let mut places: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-        while let Some(row) = rows.next()? {
-            let path: Vec<u8> = row.get(1)?;
-            let (before, len): (Option<[u8; 32]>, i64) = (row.get(2)?, row.get(3)?);
-            let (after, after_len): ([u8; 32], i64) = (row.get(5)?, row.get(6)?);
+        while let Some(row) = rows.next().map_err(sql)? {
+            let path: Vec<u8> = row.get(1).map_err(sql)?;
+            let (before, len): (Option<[u8; 32]>, i64) = (row.get(2).map_err(sql)?, row.get(3).map_err(sql)?);
+            let (after, after_len): ([u8; 32], i64) = (row.get(5).map_err(sql)?, row.get(6).map_err(sql)?);
             let kept = before.is_none() || len >= 0;
-            let link = Link { id: row.get(0)?, before, after: Some(after), kept, lost: row.get(4)? };
+            let link = Link {
+                id: row.get(0).map_err(sql)?,
+                before,
+                after: Some(after),
+                kept,
+                lost: row.get(4).map_err(sql)?,
+            };
             let longest = u64::try_from(len.max(after_len)).unwrap_or(0);
             let place = *places.entry(path.clone()).or_insert(histories.len());
             match histories.get_mut(place) {
@@ -134,23 +141,32 @@ impl Journal {
     /// meanwhile stays.
     fn remove(&self, run: i64, changes: &[i64], last_deed: Option<i64>) -> Result<(), Error> {
         let mut connection = locked(&self.connection);
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
         for id in changes {
-            transaction.prepare_cached("DELETE FROM change WHERE id = ?1")?.execute([id])?;
+            transaction
+                .prepare_cached("DELETE FROM change WHERE id = ?1")
+                .map_err(sql)?
+                .execute([id])
+                .map_err(sql)?;
         }
         if let Some(last) = last_deed {
-            transaction.execute("DELETE FROM deed WHERE run = ?1 AND id <= ?2", [run, last])?;
+            transaction.execute("DELETE FROM deed WHERE run = ?1 AND id <= ?2", [run, last]).map_err(sql)?;
         }
-        super::remove_empty(&transaction, run)?;
-        Ok(transaction.commit()?)
+        super::remove_empty(&transaction, run).map_err(sql)?;
+        transaction.commit().map_err(sql)
     }
 }
 
 /// What a change found, and how many directories it made.
 pub(super) fn image(connection: &Connection, id: i64) -> Result<(Option<Image>, usize), Error> {
-    let (bytes, mode, directories) = connection.prepare_cached(IMAGE)?.query_row([id], |row| {
-        Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Option<u32>>(1)?, row.get::<_, i64>(2)?))
-    })?;
+    let (bytes, mode, directories) = connection
+        .prepare_cached(IMAGE)
+        .map_err(sql)?
+        .query_row([id], |row| {
+            Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Option<u32>>(1)?, row.get::<_, i64>(2)?))
+        })
+        .map_err(sql)?;
     Ok((bytes.map(|bytes| Image { bytes, mode }), usize::try_from(directories).unwrap_or(0)))
 }
 

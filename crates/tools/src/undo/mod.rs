@@ -27,6 +27,7 @@ use self::place::{Match, Place};
 use self::record::Kept;
 use crate::Error;
 use crate::database::{self, Readers};
+use crate::error::sql;
 
 /// The schema's steps.
 const MIGRATIONS: [&str; 2] = [include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
@@ -89,6 +90,7 @@ struct Head {
 
 /// A run in the journal. Bytes of a name that are no text are spelled out as `\xff`, and a backslash is doubled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Run {
     /// Its number; later ones are higher.
     pub number: i64,
@@ -104,6 +106,7 @@ pub struct Run {
 
 /// What taking a run back came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Undone {
     /// The run as it was.
     pub run: Run,
@@ -115,6 +118,7 @@ pub struct Undone {
 
 /// What saving the files of a run as they were before it came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Saved {
     /// The run.
     pub run: Run,
@@ -128,6 +132,7 @@ pub struct Saved {
 
 /// What was forgotten for good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Forgotten {
     /// The numbers of the runs.
     pub runs: Vec<i64>,
@@ -146,9 +151,9 @@ impl Journal {
             // It holds the bytes of files that others may not be allowed to read.
             let connection = database::open(file, Readers::Owner)?;
             // What is deleted is given back to the file system; this has to come before the first table.
-            connection.pragma_update(None, "auto_vacuum", "full")?;
+            connection.pragma_update(None, "auto_vacuum", "full").map_err(sql)?;
             // What is replaced must be on the disk before it is replaced.
-            database::share(&connection)?;
+            database::share(&connection).map_err(sql)?;
             Ok(connection)
         };
         open()
@@ -158,9 +163,9 @@ impl Journal {
 
     fn prepare(mut connection: Connection, bounds: Bounds) -> Result<Self, Error> {
         // A step that makes a table anew drops the old one, and with it would go what refers to it.
-        connection.pragma_update(None, "foreign_keys", false)?;
+        connection.pragma_update(None, "foreign_keys", false).map_err(sql)?;
         database::migrate(&mut connection, &MIGRATIONS)?;
-        connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "foreign_keys", true).map_err(sql)?;
         Ok(Self { connection: Mutex::new(connection), bounds, current: Mutex::default() })
     }
 
@@ -235,11 +240,13 @@ impl Journal {
         let place = Place::of(root)?;
         let connection = locked(&self.connection);
         let mut numbers = Vec::new();
-        for (known, how) in place.alike(&connection)? {
+        for (known, how) in place.alike(&connection).map_err(sql)? {
             if place.has_path_of(&known) && how != Match::Same {
-                let mut query = connection.prepare_cached(EARLIER)?;
-                let rows = query.query_map([known.id, how.since().unwrap_or(i64::MAX)], |row| row.get(0))?;
-                numbers.extend(rows.collect::<rusqlite::Result<Vec<i64>>>()?);
+                let mut query = connection.prepare_cached(EARLIER).map_err(sql)?;
+                let rows = query
+                    .query_map([known.id, how.since().unwrap_or(i64::MAX)], |row| row.get(0))
+                    .map_err(sql)?;
+                numbers.extend(rows.collect::<rusqlite::Result<Vec<i64>>>().map_err(sql)?);
             }
         }
         numbers.sort_unstable_by(|one, other| other.cmp(one));
@@ -270,11 +277,12 @@ impl Journal {
     pub fn forgotten(&self, root: &Root) -> Result<u64, Error> {
         let place = Place::of(root)?;
         let connection = locked(&self.connection);
-        let mut query = connection.prepare_cached("SELECT forgotten FROM workspace WHERE id = ?1")?;
+        let mut query =
+            connection.prepare_cached("SELECT forgotten FROM workspace WHERE id = ?1").map_err(sql)?;
         let mut forgotten = 0_u64;
-        for (known, how) in place.alike(&connection)? {
+        for (known, how) in place.alike(&connection).map_err(sql)? {
             if how.since().is_some() {
-                let more: i64 = query.query_row([known.id], |row| row.get(0))?;
+                let more: i64 = query.query_row([known.id], |row| row.get(0)).map_err(sql)?;
                 forgotten = forgotten.saturating_add(u64::try_from(more).unwrap_or(0));
             }
         }
@@ -361,28 +369,33 @@ impl Journal {
         }
         let place = Place::of(root)?;
         let mut connection = locked(&self.connection);
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
         let mut forgotten = Forgotten { runs: Vec::new(), bytes: 0 };
         for number in numbers {
             let bytes: Option<i64> = transaction
-                .prepare_cached("SELECT bytes FROM run WHERE id = ?1")?
+                .prepare_cached("SELECT bytes FROM run WHERE id = ?1")
+                .map_err(sql)?
                 .query_row([number], |row| row.get(0))
-                .optional()?;
+                .optional()
+                .map_err(sql)?;
             if let Some(bytes) = bytes
-                && bounds::forget(&transaction, number)?
+                && bounds::forget(&transaction, number).map_err(sql)?
             {
                 forgotten.runs.push(number);
                 forgotten.bytes = forgotten.bytes.saturating_add(u64::try_from(bytes).unwrap_or(0));
             }
         }
         if number.is_none() {
-            for (known, how) in place.alike(&transaction)? {
+            for (known, how) in place.alike(&transaction).map_err(sql)? {
                 if how.since().is_some() {
-                    transaction.execute("DELETE FROM workspace WHERE id = ?1 AND runs = 0", [known.id])?;
+                    transaction
+                        .execute("DELETE FROM workspace WHERE id = ?1 AND runs = 0", [known.id])
+                        .map_err(sql)?;
                 }
             }
         }
-        transaction.commit()?;
+        transaction.commit().map_err(sql)?;
         // Where another process reads meanwhile, the space comes back with a later change.
         let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         Ok(forgotten)
@@ -397,20 +410,21 @@ impl Journal {
     /// The run of that number in any workspace.
     fn any(&self, number: i64) -> Result<Option<Head>, Error> {
         let connection = locked(&self.connection);
-        let mut query = connection.prepare_cached("SELECT id, task, began FROM run WHERE id = ?1")?;
-        Ok(query.query_row([number], head_of).optional()?)
+        let mut query =
+            connection.prepare_cached("SELECT id, task, began FROM run WHERE id = ?1").map_err(sql)?;
+        query.query_row([number], head_of).optional().map_err(sql)
     }
 
     /// The runs in `root`, newest first.
     fn heads(&self, root: &Root) -> Result<Vec<Head>, Error> {
         let place = Place::of(root)?;
         let connection = locked(&self.connection);
-        let mut query = connection.prepare_cached(HEADS)?;
+        let mut query = connection.prepare_cached(HEADS).map_err(sql)?;
         let mut heads = Vec::new();
-        for (known, how) in place.alike(&connection)? {
+        for (known, how) in place.alike(&connection).map_err(sql)? {
             let Some(since) = how.since() else { continue };
-            let rows = query.query_map([known.id, since], head_of)?;
-            heads.extend(rows.collect::<rusqlite::Result<Vec<Head>>>()?);
+            let rows = query.query_map([known.id, since], head_of).map_err(sql)?;
+            heads.extend(rows.collect::<rusqlite::Result<Vec<Head>>>().map_err(sql)?);
         }
         heads.sort_unstable_by_key(|head| std::cmp::Reverse(head.number));
         Ok(heads)
@@ -419,12 +433,14 @@ impl Journal {
     /// A run with what it did, and the number of the last of its deeds, 0 where there is none.
     fn whole(&self, head: Head) -> Result<(Run, i64), Error> {
         let connection = locked(&self.connection);
-        let mut query = connection.prepare_cached(FILES)?;
-        let files = query.query_map([head.number], |row| Ok(names::shown(&row.get::<_, Vec<u8>>(0)?)))?;
-        let files = files.collect::<Result<_, _>>()?;
-        let mut query = connection.prepare_cached(back::DEEDS)?;
-        let deeds = query.query_map([head.number], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let deeds: Vec<(i64, String)> = deeds.collect::<Result<_, _>>()?;
+        let mut query = connection.prepare_cached(FILES).map_err(sql)?;
+        let files = query
+            .query_map([head.number], |row| Ok(names::shown(&row.get::<_, Vec<u8>>(0)?)))
+            .map_err(sql)?;
+        let files = files.collect::<Result<_, _>>().map_err(sql)?;
+        let mut query = connection.prepare_cached(back::DEEDS).map_err(sql)?;
+        let deeds = query.query_map([head.number], |row| Ok((row.get(0)?, row.get(1)?))).map_err(sql)?;
+        let deeds: Vec<(i64, String)> = deeds.collect::<Result<_, _>>().map_err(sql)?;
         let last_deed = deeds.last().map_or(0, |(id, _)| *id);
         let commands = deeds.into_iter().map(|(_, what)| what).collect();
         let Head { number, task, began } = head;

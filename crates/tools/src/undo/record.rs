@@ -8,6 +8,7 @@ use toolgate_sandbox::{self as sandbox, Before, Change, Keeper, Root};
 use super::bounds::{self, Full};
 use super::place::Place;
 use super::{Current, Journal, TASK, digest, locked, names, now};
+use crate::error::sql;
 use crate::{Error, Kind};
 
 /// The newest change of a file in a run.
@@ -37,7 +38,7 @@ impl From<Error> for Unkept {
 
 impl From<rusqlite::Error> for Unkept {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Failed(error.into())
+        Self::Failed(sql(error))
     }
 }
 

@@ -10,8 +10,8 @@ use super::*;
 
 /// The whole conversation is in the prompt of an answer.
 fn full_of(model: Scripted) -> Served {
-    let full = engine::Options { answer_view: engine::AnswerView::Full, ..engine::Options::default() };
-    start(scripted(model, full), None, Options::default())
+    let full = engine::Options::default().answer_view(engine::AnswerView::Full);
+    start(scripted(model, full), None, serve::Options::default())
 }
 
 fn full() -> Served {

@@ -123,9 +123,9 @@ fn thoughts_are_an_item_in_front_of_the_answer() {
         .context(4_096)
         .on("Hello", "They greet me.\n</think>\n\nHello there.");
     let dialogue = Dialogue::derived(Template::new(template, TemplateTokens::default()).unwrap());
-    let thinking = engine::Options { reasoning: true, ..engine::Options::default() };
+    let thinking = engine::Options::default().reasoning(true);
     let engine = LocalEngine::new("scripted", model, dialogue, thinking);
-    let served = start(engine, None, Options::default());
+    let served = start(engine, None, serve::Options::default());
     let events = streamed(&served, asked("Hello", json!({})));
     let output = &last(&events)["output"];
     assert_eq!(
@@ -154,7 +154,7 @@ fn a_call_that_was_cut_off_has_no_end() {
     let city = "Llanfairpwllgwyngyll ".repeat(8);
     let long = super::super::call("get_weather", &format!("{{\"city\": \"{city}\"}}"));
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("Weather", long);
-    let served = start(scripted(model, engine::Options::default()), None, Options::default());
+    let served = start(scripted(model, engine::Options::default()), None, serve::Options::default());
     let body = |most: usize| asked("Weather", json!({"tools": tools(), "max_output_tokens": most}));
     let whole = streamed(&served, body(400));
     assert_eq!(calls(last(&whole)).len(), 1, "control");
@@ -168,7 +168,7 @@ fn a_call_that_was_cut_off_has_no_end() {
 
 #[test]
 fn what_goes_wrong_in_a_stream_is_its_last_event() {
-    let options = Options { turn_time: Duration::from_millis(100), ..Options::default() };
+    let options = serve::Options::default().turn_time(Duration::from_millis(100));
     let (served, _) = faults::endless(usize::MAX, options);
     let events = streamed_to_failure(&served, asked("x", json!({})));
     let response = last(&events);
@@ -187,7 +187,7 @@ fn streamed_to_failure(served: &Served, body: Value) -> Vec<Value> {
 /// Some clients know of nothing before the response is created, and signs of life come while it waits.
 #[test]
 fn a_stream_that_waits_for_long_begins_with_its_response() {
-    let options = Options { quiet_time: Duration::from_millis(50), waiting: 1, ..Options::default() };
+    let options = serve::Options::default().quiet_time(Duration::from_millis(50)).waiting(1);
     let (served, counts) = faults::endless(usize::MAX, options);
     let first = faults::open(&served, &chat("x", json!({"stream": true})));
     faults::wait_for("the first turn", || counts.began.load(Ordering::SeqCst) == 1);

@@ -11,6 +11,7 @@ mod analysis;
 mod arbitrary;
 mod check;
 mod errors;
+#[cfg(feature = "gbnf")]
 mod interop;
 mod laws;
 mod matching;

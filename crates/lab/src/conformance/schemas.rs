@@ -14,9 +14,10 @@ use toolgate_infer::Specials;
 use toolgate_llama::{Load, Model, ModelOptions};
 
 use super::{CorpusArgs, Outcome};
-use crate::cli::jsonl::Row;
-use crate::models;
-use crate::tools::Check;
+use crate::host::Bar;
+use crate::jsonl::Row;
+use toolgate_engine::models;
+use toolgate_tools::Check;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -55,13 +56,13 @@ struct Counts {
 }
 
 /// Runs the corpus; the summary.
-pub(super) fn run(args: &SchemasArgs) -> anyhow::Result<Value> {
+pub(super) fn run(args: &SchemasArgs, bar: Bar) -> anyhow::Result<Value> {
     let model = args.vocab.as_deref().map(vocabulary_of).transpose()?;
     let vocabulary = model
         .as_ref()
         .map_or_else(|| Arc::new(Vocabulary::bytes_only()), |model| Arc::clone(model.vocabulary()));
     let mut counts = Counts::default();
-    args.corpus.each(|row| counts.case(row, &vocabulary, model.as_ref()))?;
+    args.corpus.each(bar, |row| counts.case(row, &vocabulary, model.as_ref()))?;
     Ok(counts.summary(model.is_some()))
 }
 
@@ -174,7 +175,7 @@ fn rounded(value: f64) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::cli::jsonl::Jsonl;
+    use crate::jsonl::Jsonl;
 
     #[test]
     fn each_kind_of_outcome_is_counted_as_itself() {

@@ -7,7 +7,8 @@ use toolgate_grammar::gbnf::{ParseOptions, Parsed};
 use toolgate_grammar::{Error, Grammar, Limits};
 
 use super::{CorpusArgs, Outcome};
-use crate::cli::jsonl::Row;
+use crate::host::Bar;
+use crate::jsonl::Row;
 
 pub(super) const EXAMPLES: &str = "\
 Example:
@@ -36,9 +37,9 @@ struct Counts {
 }
 
 /// Runs the corpus; the summary.
-pub(super) fn run(args: &GbnfArgs) -> anyhow::Result<Value> {
+pub(super) fn run(args: &GbnfArgs, bar: Bar) -> anyhow::Result<Value> {
     let mut counts = Counts::default();
-    args.corpus.each(|row| counts.case(row))?;
+    args.corpus.each(bar, |row| counts.case(row))?;
     Ok(json!({
         "grammars": counts.grammars,
         "wrongly_refused": counts.wrongly_refused,
@@ -118,7 +119,7 @@ fn build(text: &str, root: Option<&str>) -> Result<Grammar, Error> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::cli::jsonl::Jsonl;
+    use crate::jsonl::Jsonl;
 
     #[test]
     fn each_kind_of_outcome_is_counted_as_itself() {

@@ -5,16 +5,14 @@ use std::io::Write;
 use std::time::Instant;
 
 use anyhow::bail;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 use toolgate_infer::{Backend, Rows, Specials, TokenId};
 use toolgate_llama::{ContextOptions, LlamaBackend, Model, Numerics};
 
-use crate::cli::exit::Exit;
-use crate::cli::model_args::{NumericsArg, tunings};
-use crate::cli::terminal::{self, Unit};
-use crate::models;
+use crate::host::Host;
+use toolgate_engine::models;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -49,6 +47,14 @@ pub(super) struct PrefillArgs {
     json: bool,
 }
 
+/// Which kernels evaluate.
+#[derive(Clone, Copy, ValueEnum)]
+enum NumericsArg {
+    Auto,
+    Exact,
+    Fast,
+}
+
 /// How fast tokens behind so many others are.
 #[derive(Serialize)]
 struct Row {
@@ -58,9 +64,9 @@ struct Row {
 }
 
 /// Runs `toolgate bench prefill`.
-pub(super) fn run(args: &PrefillArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+pub(super) fn run<H: Host>(args: &PrefillArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     let file = models::resolve(&args.model)?;
-    let tuning = tunings()?.get(&file.path)?.unwrap_or_default();
+    let tuning = H::tunings()?.get(&file.path)?.unwrap_or_default();
     let model = Model::load(&file.path, toolgate_llama::ModelOptions::default())?;
     let mut depths = args.depths.clone();
     depths.sort_unstable();
@@ -69,7 +75,11 @@ pub(super) fn run(args: &PrefillArgs, out: &mut dyn Write) -> anyhow::Result<Exi
     let prompt = text_of(&model, deepest.saturating_add(tokens))?;
     let usual = ContextOptions::default();
     let context = u32::try_from(prompt.len())?.max(1);
-    let numerics = args.numerics.of(Some(context));
+    let numerics = match args.numerics {
+        NumericsArg::Auto => H::numerics(context),
+        NumericsArg::Exact => Numerics::Exact,
+        NumericsArg::Fast => Numerics::Fast,
+    };
     let options = ContextOptions {
         context: Some(context),
         batch: args.batch.or(tuning.batch).unwrap_or(usual.batch),
@@ -77,7 +87,7 @@ pub(super) fn run(args: &PrefillArgs, out: &mut dyn Write) -> anyhow::Result<Exi
         numerics,
     };
     let mut backend = model.backend(&options)?;
-    let bar = terminal::bar("measuring", depths.len() as u64, Unit::Count);
+    let bar = H::BAR("measuring", depths.len() as u64);
     // Once before anything counts: weights are read from disk, threads are started.
     evaluate(&mut backend, &prompt, tokens.min(64))?;
     backend.truncate(0)?;
@@ -105,7 +115,7 @@ pub(super) fn run(args: &PrefillArgs, out: &mut dyn Write) -> anyhow::Result<Exi
             writeln!(out, "{:>8}{:>16.1}", row.depth, row.tokens_per_second)?;
         }
     }
-    Ok(Exit::Done)
+    Ok(true)
 }
 
 /// Text like that of a prompt, of so many tokens.

@@ -17,10 +17,8 @@ use serde_json::json;
 use super::ours;
 use super::peer::{Against, Ask, Peer};
 use super::requests::{self, CONTEXT, Request};
-use crate::cli::exit::Exit;
-use crate::cli::model_args::{Load, ModelOptions, PROMPT_MEMORY, Source};
-use crate::cli::terminal::{self, Unit};
-use crate::serve::{Options, Server};
+use crate::host::Host;
+use toolgate_server as server;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -39,9 +37,9 @@ ratio}]}; the ratio is our calls a second over the server's, for as many clients
 
 /// Arguments of `toolgate bench serve`.
 #[derive(Args)]
-pub(super) struct ServeArgs {
+pub(super) struct ServeArgs<H: Host> {
     #[command(flatten)]
-    model: ModelOptions,
+    model: H,
     #[command(flatten)]
     other: Against,
     /// Clients at the same time, one measurement each.
@@ -75,16 +73,15 @@ struct Row {
 }
 
 /// Runs `toolgate bench serve`.
-pub(super) fn run(args: &mut ServeArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    args.model.context.get_or_insert(CONTEXT);
-    let model = args.model.resolve()?;
-    let Source::File(file) = &model else {
+pub(super) fn run<H: Host>(args: &mut ServeArgs<H>, out: &mut dyn Write) -> anyhow::Result<bool> {
+    args.model.hold(CONTEXT);
+    let Some(file) = args.model.file()? else {
         bail!("bench serve measures a model on this machine; --against URL measures a server beside it");
     };
     let all = requests::requests()?;
     let requests = all.get(..args.limit.unwrap_or(usize::MAX).min(all.len())).unwrap_or_default();
     let at_once = NonZeroUsize::new(usize::from(args.at_once)).unwrap_or(NonZeroUsize::MIN);
-    let (engine, _) = args.model.load_for(&model, Load::for_clients(at_once, PROMPT_MEMORY))?;
+    let engine = args.model.load_for_clients(&file, at_once)?;
     // Our prompts and grammars, for the other server.
     let held = match args.other.with_grammar() {
         true => requests.iter().map(|request| ours::once(engine.as_ref(), request)).collect(),
@@ -94,14 +91,12 @@ pub(super) fn run(args: &mut ServeArgs, out: &mut dyn Write) -> anyhow::Result<E
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let most = args.clients.iter().map(|clients| clients.get()).max().unwrap_or(1);
     let waiting = u16::try_from(most).unwrap_or(u16::MAX);
-    let options = Options {
-        address,
-        at_once: args.at_once,
-        waiting,
-        aliases: vec![Ask::MODEL.into()],
-        ..Options::default()
-    };
-    let server = Server::start(engine, None, options)?;
+    let options = server::Options::default()
+        .address(address)
+        .at_once(args.at_once)
+        .waiting(waiting)
+        .aliases(vec![Ask::MODEL.into()]);
+    let server = server::Server::start(engine, None, options)?;
     let ours = Peer::new(&format!("http://{}", server.address()), None)?;
     let ours = measure("toolgate", &ours, requests, &own, args)?;
     let ours = ours.context("our server refused a request; TOOLGATE_LOG=warn says why")?;
@@ -130,7 +125,7 @@ pub(super) fn run(args: &mut ServeArgs, out: &mut dyn Write) -> anyhow::Result<E
     } else {
         table(&rows, out)?;
     }
-    Ok(if valid { Exit::Done } else { Exit::Failed })
+    Ok(valid)
 }
 
 /// Puts our calls a second over theirs.
@@ -141,12 +136,12 @@ fn beside(theirs: Vec<Row>, ours: &[Row]) -> Vec<Row> {
 }
 
 /// Asks a server all of it, for each number of clients; none where it refuses to be asked so.
-fn measure(
+fn measure<H: Host>(
     name: &'static str,
     peer: &Peer,
     requests: &[Request],
     asks: &[Ask],
-    args: &ServeArgs,
+    args: &ServeArgs<H>,
 ) -> anyhow::Result<Option<Vec<Row>>> {
     let work: Vec<(&Request, &Ask)> = requests.iter().zip(asks).collect();
     for (_, ask) in &work {
@@ -154,7 +149,7 @@ fn measure(
             return Ok(None);
         }
     }
-    let bar = terminal::bar(name, args.clients.len() as u64, Unit::Count);
+    let bar = H::BAR(name, args.clients.len() as u64);
     let mut rows = Vec::new();
     for clients in &args.clients {
         let (valid, took) = load(peer, &work, clients.get(), args.rounds.get())?;

@@ -1,5 +1,7 @@
 //! JSON Lines files as the corpora and task files are kept: an object a line, and errors that name the line.
-//! Beneath the subcommands that read them.
+//! Beneath the commands that read them.
+//!
+//! For the packages of this workspace alone: the program mounts it.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,14 +13,17 @@ use serde_json::Value;
 const MOST_BYTES: u64 = 1 << 30;
 
 /// A JSON Lines file in memory; its lines are parsed one by one as they are asked for.
-pub(super) struct Jsonl {
+pub struct Jsonl {
     name: String,
     text: String,
 }
 
 impl Jsonl {
     /// Reads a file; `-` is standard input.
-    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// A file that cannot be read, is too long, or is not UTF-8 text.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
         let reader: Box<dyn Read> = match path == Path::new("-") {
             true => Box::new(std::io::stdin().lock()),
@@ -38,12 +43,12 @@ impl Jsonl {
     }
 
     /// How many rows there are: lines that are not blank.
-    pub(super) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.lines().count()
     }
 
     /// The rows in order, each an error if its line is not a JSON object.
-    pub(super) fn rows(&self) -> impl Iterator<Item = anyhow::Result<Row>> {
+    pub fn rows(&self) -> impl Iterator<Item = anyhow::Result<Row>> {
         self.lines().map(|(line, text)| {
             let place = format!("{}:{line}", self.name);
             let value: Value = serde_json::from_str(text)
@@ -67,42 +72,51 @@ fn cause(error: &serde_json::Error) -> String {
 }
 
 /// One object, and the line it stands in.
-pub(super) struct Row {
+pub struct Row {
     place: String,
     value: Value,
 }
 
 impl Row {
     /// The line it stands in, for error messages, and the object itself.
-    pub(super) fn into_parts(self) -> (String, Value) {
+    pub fn into_parts(self) -> (String, Value) {
         (self.place, self.value)
     }
 
     /// A field; JSON `null` counts as absent.
-    pub(super) fn get(&self, field: &str) -> Option<&Value> {
+    pub fn get(&self, field: &str) -> Option<&Value> {
         self.value.get(field).filter(|value| !value.is_null())
     }
 
     /// A field that must be there and be a string.
-    pub(super) fn text(&self, field: &str) -> anyhow::Result<&str> {
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub fn text(&self, field: &str) -> anyhow::Result<&str> {
         self.get(field).and_then(Value::as_str).ok_or_else(|| self.is_not(field, "a string"))
     }
 
     /// A field that is a list of strings; none if it is absent.
-    pub(super) fn texts(&self, field: &str) -> anyhow::Result<Vec<&str>> {
+    ///
+    /// # Errors
+    /// Where it is something else.
+    pub fn texts(&self, field: &str) -> anyhow::Result<Vec<&str>> {
         let Some(value) = self.get(field) else { return Ok(Vec::new()) };
         let texts = value.as_array().and_then(|list| list.iter().map(Value::as_str).collect());
         texts.ok_or_else(|| self.is_not(field, "a list of strings"))
     }
 
     /// A field that is a list; empty if it is absent.
-    pub(super) fn list(&self, field: &str) -> anyhow::Result<&[Value]> {
+    ///
+    /// # Errors
+    /// Where it is something else.
+    pub fn list(&self, field: &str) -> anyhow::Result<&[Value]> {
         let Some(value) = self.get(field) else { return Ok(&[]) };
         value.as_array().map(Vec::as_slice).ok_or_else(|| self.is_not(field, "a list"))
     }
 
     /// The error that a field is not what it must be.
-    pub(super) fn is_not(&self, field: &str, what: &str) -> anyhow::Error {
+    pub fn is_not(&self, field: &str, what: &str) -> anyhow::Error {
         anyhow!("{}: field {field:?} is not {what}", self.place)
     }
 }
@@ -119,7 +133,7 @@ mod tests {
     #[test]
     fn rows_are_objects_and_blank_lines_are_none() {
         let file = jsonl("{\"id\": \"a\", \"pass\": [\"1\", \"2\"], \"fail\": null}\r\n\n{\"id\": \"b\"}\n");
-        assert_eq!(file.len(), 2);
+        assert_eq!(file.count(), 2);
         let rows: Vec<Row> = file.rows().collect::<anyhow::Result<_>>().unwrap();
         assert_eq!(rows.iter().map(|row| row.text("id").unwrap()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(rows[0].texts("pass").unwrap(), ["1", "2"]);

@@ -14,11 +14,9 @@ use toolgate_infer::{Backend, Rows, Specials, TokenId};
 use toolgate_llama::{ContextOptions, LlamaBackend, Model, Numerics};
 
 use super::median;
-use crate::cli::exit::Exit;
-use crate::cli::model_args::tunings;
-use crate::cli::terminal::{self, Unit};
-use crate::engine::Tuning;
-use crate::models;
+use crate::host::Host;
+use toolgate_engine::Tuning;
+use toolgate_engine::models;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -77,12 +75,12 @@ struct Row {
 }
 
 /// Runs `toolgate bench tune`.
-pub(super) fn run(args: &TuneArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+pub(super) fn run<H: Host>(args: &TuneArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     let file = models::resolve(&args.model)?;
     if args.reset {
-        tunings()?.put(&file.path, Tuning::default())?;
-        terminal::note("the defaults count again");
-        return Ok(Exit::Done);
+        H::tunings()?.put(&file.path, Tuning::default())?;
+        H::note("the defaults count again");
+        return Ok(true);
     }
     let model = Model::load(&file.path, toolgate_llama::ModelOptions::default())?;
     let prompt = prompt(&model)?;
@@ -93,7 +91,7 @@ pub(super) fn run(args: &TuneArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
     };
     let (cores, hardware) = processors();
     let candidates = to_try(cores, hardware);
-    let bar = terminal::bar("measuring", (candidates.len() + BATCHES.len()) as u64, Unit::Count);
+    let bar = H::BAR("measuring", (candidates.len() + BATCHES.len()) as u64);
     let mut rows = Vec::new();
     for &threads in &candidates {
         rows.push(measured(threads, usual.batch, usual.numerics)?);
@@ -108,7 +106,7 @@ pub(super) fn run(args: &TuneArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
     rows.push(measured(threads, usual.batch, Numerics::Fast)?);
     bar.finish_and_clear();
     if !args.dry_run {
-        tunings()?.put(&file.path, chosen)?;
+        H::tunings()?.put(&file.path, chosen)?;
     }
     let name = file.path.file_stem().map(|name| name.to_string_lossy().into_owned());
     if args.json {
@@ -117,7 +115,7 @@ pub(super) fn run(args: &TuneArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
     } else {
         table(&rows, &chosen, args.dry_run, out)?;
     }
-    Ok(Exit::Done)
+    Ok(true)
 }
 
 /// What is read: text like that of a prompt, as often as it takes.

@@ -12,7 +12,8 @@ use toolgate_grammar::schema::{Draft, Formats};
 use toolgate_grammar::{Kind, Options, SchemaOptions, Vocabulary};
 
 use super::{CorpusArgs, Outcome};
-use crate::cli::jsonl::{Jsonl, Row};
+use crate::host::Bar;
+use crate::jsonl::{Jsonl, Row};
 
 pub(super) const EXAMPLES: &str = "\
 Example:
@@ -52,7 +53,7 @@ impl Counts {
 struct Remotes(Arc<HashMap<String, Value>>);
 
 /// Runs the suite; the summary.
-pub(super) fn run(args: &SuiteArgs) -> anyhow::Result<Value> {
+pub(super) fn run(args: &SuiteArgs, bar: Bar) -> anyhow::Result<Value> {
     let mut remotes = HashMap::new();
     if let Some(path) = &args.remotes {
         for row in Jsonl::read(path)?.rows() {
@@ -63,7 +64,7 @@ pub(super) fn run(args: &SuiteArgs) -> anyhow::Result<Value> {
     }
     let remotes = args.remotes.is_some().then(|| Remotes(Arc::new(remotes)));
     let mut counts: BTreeMap<(String, bool), Counts> = BTreeMap::new();
-    args.corpus.each(|row| {
+    args.corpus.each(bar, |row| {
         let required = row.get("kind").and_then(Value::as_str).is_none_or(|kind| kind == "required");
         let key = (row.text("draft")?.to_owned(), required);
         group(row, remotes.as_ref(), counts.entry(key).or_default())
@@ -183,7 +184,10 @@ mod tests {
         };
         let (file, remotes) = (write(rows), remotes.map(write));
         let corpus = CorpusArgs { file: file.path().to_owned(), out: None, limit: None };
-        run(&SuiteArgs { corpus, remotes: remotes.as_ref().map(|file| file.path().to_owned()) }).unwrap()
+        run(&SuiteArgs { corpus, remotes: remotes.as_ref().map(|file| file.path().to_owned()) }, |_, _| {
+            indicatif::ProgressBar::hidden()
+        })
+        .unwrap()
     }
 
     #[test]

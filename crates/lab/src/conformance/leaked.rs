@@ -8,7 +8,8 @@ use toolgate_chat::ToolSpec;
 use toolgate_chat::fallback::{Extraction, extract_inside_reasoning, extract_typed};
 
 use super::{CorpusArgs, Outcome};
-use crate::cli::jsonl::Row;
+use crate::host::Bar;
+use crate::jsonl::Row;
 
 pub(super) const EXAMPLES: &str = "\
 Example:
@@ -55,9 +56,9 @@ impl Tally {
 }
 
 /// Runs the corpus; the summary.
-pub(super) fn run(args: &LeakedArgs) -> anyhow::Result<Value> {
+pub(super) fn run(args: &LeakedArgs, bar: Bar) -> anyhow::Result<Value> {
     let mut counts = Counts::default();
-    args.corpus.each(|row| counts.case(row))?;
+    args.corpus.each(bar, |row| counts.case(row))?;
     let tallies = |tallies: &BTreeMap<String, Tally>| -> Value {
         tallies.iter().map(|(name, tally)| (name.clone(), tally.json())).collect::<Map<_, _>>().into()
     };

@@ -8,7 +8,7 @@ use toolgate_chat::{ToolCall, ToolFormat, ToolSpec, TurnRequest};
 use toolgate_grammar::compile::render;
 use toolgate_grammar::{Grammar, Options, Schema, TokenId, Whitespace, compile};
 
-use crate::cli::jsonl::Jsonl;
+use crate::jsonl::Jsonl;
 
 /// Calls of one tool set that are replayed.
 const MOST_CALLS: usize = 20;

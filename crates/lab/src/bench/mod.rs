@@ -1,6 +1,8 @@
 //! `toolgate bench`: measurements that anyone can repeat on their own machine.
 //!
 //! A file per measurement, and beside them what they share.
+//!
+//! For the packages of this workspace alone: the program mounts it.
 
 mod call;
 mod mask;
@@ -18,14 +20,14 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
-use super::exit::Exit;
+use crate::host::Host;
 
 /// Arguments of `toolgate bench`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct BenchArgs {
+pub struct BenchArgs<H: Host> {
     #[command(subcommand)]
-    measurement: Measurement,
+    measurement: Measurement<H>,
 }
 
 const EXAMPLES: &str = "\
@@ -35,17 +37,17 @@ Examples:
   toolgate bench tune --model qwen2.5-coder-1.5b";
 
 #[derive(Subcommand)]
-enum Measurement {
+enum Measurement<H: Host> {
     /// What the grammar costs per token, beside llama.cpp's own grammar sampler in the same run.
     #[command(after_help = mask::EXAMPLES)]
     Mask(mask::MaskArgs),
     /// What a tool call costs, warm and cold, beside a server in the same run.
     #[command(after_help = call::EXAMPLES)]
-    Call(Box<call::CallArgs>),
+    Call(Box<call::CallArgs<H>>),
     /// How many tool calls a second the server makes for one client and for several, beside another server.
     #[cfg(feature = "serve")]
     #[command(after_help = serve::EXAMPLES)]
-    Serve(Box<serve::ServeArgs>),
+    Serve(Box<serve::ServeArgs<H>>),
     /// How fast prompts are evaluated, by how much of them is there already.
     #[command(after_help = prefill::EXAMPLES)]
     Prefill(prefill::PrefillArgs),
@@ -54,15 +56,18 @@ enum Measurement {
     Tune(Box<tune::TuneArgs>),
 }
 
-/// Runs `toolgate bench`.
-pub(super) fn run(args: BenchArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+/// Runs `toolgate bench`; whether all that was measured is valid.
+///
+/// # Errors
+/// A model, a server or a file that cannot be used.
+pub fn run<H: Host>(args: BenchArgs<H>, out: &mut dyn Write) -> anyhow::Result<bool> {
     match args.measurement {
-        Measurement::Mask(args) => mask::run(&args, out),
+        Measurement::Mask(args) => mask::run::<H>(&args, out),
         Measurement::Call(mut args) => call::run(&mut args, out),
         #[cfg(feature = "serve")]
         Measurement::Serve(mut args) => serve::run(&mut args, out),
-        Measurement::Prefill(args) => prefill::run(&args, out),
-        Measurement::Tune(args) => tune::run(&args, out),
+        Measurement::Prefill(args) => prefill::run::<H>(&args, out),
+        Measurement::Tune(args) => tune::run::<H>(&args, out),
     }
 }
 

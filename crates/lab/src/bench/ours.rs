@@ -14,7 +14,7 @@ use toolgate_infer::{Stats, TokenId};
 
 use super::median;
 use super::requests::{MOST_TOKENS, Request};
-use crate::engine::{Cancel, Engine, Sampling, TurnEvent, TurnRequest};
+use toolgate_engine::{Cancel, Engine, Sampling, TurnEvent, TurnRequest};
 
 /// What a request cost.
 #[derive(Serialize)]
@@ -57,12 +57,10 @@ pub(super) fn warm(engine: &dyn Engine, request: &Request, runs: u16) -> anyhow:
 
 /// Makes a request.
 pub(super) fn once(engine: &dyn Engine, request: &Request) -> anyhow::Result<Measured> {
-    let sampling = Sampling { max_tokens: MOST_TOKENS, ..Sampling::default() };
-    let turn = TurnRequest {
-        choice: ToolChoice::Required,
-        parallel: std::num::NonZeroUsize::new(1),
-        ..TurnRequest::new(&request.transcript, &request.tools, &sampling)
-    };
+    let sampling = Sampling::default().max_tokens(MOST_TOKENS);
+    let turn = TurnRequest::new(&request.transcript, &request.tools, &sampling)
+        .choice(ToolChoice::Required)
+        .parallel(std::num::NonZeroUsize::new(1));
     let (mut prompt, mut grammar) = (Vec::new(), None);
     let started = Instant::now();
     let made = engine.turn(&turn, &Cancel::default(), &mut |event| match event {

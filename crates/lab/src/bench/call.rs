@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::num::NonZeroUsize;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -11,9 +11,8 @@ use super::median;
 use super::ours::{self, Measured};
 use super::peer::{Against, Answered, Ask, Peer};
 use super::requests::{self, CONTEXT, Request};
-use crate::cli::exit::Exit;
-use crate::cli::model_args::{Load, ModelOptions, Source};
-use crate::cli::terminal::{self, Unit};
+use crate::host::Host;
+use toolgate_engine::models::ResolvedModel;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -44,9 +43,9 @@ not measured is left out; ratios are ours over the server's.";
 
 /// Arguments of `toolgate bench call`.
 #[derive(Args)]
-pub(super) struct CallArgs {
+pub(super) struct CallArgs<H: Host> {
     #[command(flatten)]
-    model: ModelOptions,
+    model: H,
     #[command(flatten)]
     other: Against,
     /// Measure each warm call so often and take the median.
@@ -70,25 +69,22 @@ pub(super) struct CallArgs {
 }
 
 /// Runs `toolgate bench call`.
-pub(super) fn run(args: &mut CallArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    args.model.context.get_or_insert(CONTEXT);
+pub(super) fn run<H: Host>(args: &mut CallArgs<H>, out: &mut dyn Write) -> anyhow::Result<bool> {
+    args.model.hold(CONTEXT);
     let requests = requests::requests()?;
     if let Some(id) = &args.once {
         let request = requests.iter().find(|request| request.id == *id);
         let request = request.with_context(|| format!("there is no request {id:?}"))?;
-        let (engine, _) = args.model.load(&args.model.resolve()?)?;
+        let engine = args.model.load(&local(&args.model)?, NonZeroUsize::MIN)?;
         writeln!(out, "{}", serde_json::to_string(&ours::once(engine.as_ref(), request)?)?)?;
-        return Ok(Exit::Done);
+        return Ok(true);
     }
-    let model = args.model.resolve()?;
-    let Source::File(file) = &model else {
-        bail!("bench call measures a model on this machine; --against URL measures a server beside it");
-    };
-    let (engine, _) = args.model.load(&model)?;
+    let file = local(&args.model)?;
+    let engine = args.model.load(&file, NonZeroUsize::MIN)?;
     let peer = args.other.peer()?;
     let running = peer.as_ref().map(Peer::start).transpose()?;
     let count = requests.len().min(args.limit.unwrap_or(usize::MAX));
-    let bar = terminal::bar("measuring", count as u64, Unit::Count);
+    let bar = H::BAR("measuring", count as u64);
     let mut rows = Vec::new();
     for request in requests.iter().take(count) {
         let ours = ours::warm(engine.as_ref(), request, args.runs)?;
@@ -106,7 +102,7 @@ pub(super) fn run(args: &mut CallArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     drop(running);
     drop(engine);
     let cold = count.min(args.cold);
-    let bar = terminal::bar("cold starts", cold as u64, Unit::Count);
+    let bar = H::BAR("cold starts", cold as u64);
     for (row, request) in rows.iter_mut().zip(&requests).take(cold) {
         row.cold = ours::cold(&request.id, &[])?;
         row.cold_no_cache = ours::cold(&request.id, &["--no-cache"])?;
@@ -118,7 +114,7 @@ pub(super) fn run(args: &mut CallArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     }
     bar.finish_and_clear();
     let peak = ours::peak_memory();
-    let speedup = speedup(args, &model, requests.get(..count).unwrap_or_default(), &rows)?;
+    let speedup = speedup(args, &file, requests.get(..count).unwrap_or_default(), &rows)?;
     let bytes = std::fs::metadata(&file.path)?.len();
     let report = json!({
         "model": file.path.file_stem().map(|name| name.to_string_lossy().into_owned()),
@@ -132,13 +128,20 @@ pub(super) fn run(args: &mut CallArgs, out: &mut dyn Write) -> anyhow::Result<Ex
         table(&report, out)?
     }
     let valid = rows.iter().all(|row| row.ours.valid);
-    Ok(if valid { Exit::Done } else { Exit::Failed })
+    Ok(valid)
+}
+
+/// The model's file, which has to be on this machine.
+fn local<H: Host>(model: &H) -> anyhow::Result<ResolvedModel> {
+    model
+        .file()?
+        .context("bench call measures a model on this machine; --against URL measures a server beside it")
 }
 
 /// How many times as many calls are made in a second when several are made at the same time; none where one is.
-fn speedup(
-    args: &CallArgs,
-    model: &Source,
+fn speedup<H: Host>(
+    args: &CallArgs<H>,
+    file: &ResolvedModel,
     requests: &[Request],
     rows: &[Row],
 ) -> anyhow::Result<Option<f64>> {
@@ -146,8 +149,8 @@ fn speedup(
     if at_once == 1 || requests.len() < at_once {
         return Ok(None);
     }
-    let (engine, _) = args.model.load_for(model, Load::for_turns(args.at_once))?;
-    let bar = terminal::bar("calls at once", requests.len() as u64, Unit::Count);
+    let engine = args.model.load(file, args.at_once)?;
+    let bar = H::BAR("calls at once", requests.len() as u64);
     let (mut alone, mut together) = (0.0, 0.0);
     // The same calls one by one, each at its median.
     for (requests, rows) in requests.chunks_exact(at_once).zip(rows.chunks_exact(at_once)) {
@@ -161,7 +164,7 @@ fn speedup(
 }
 
 /// A request with our prompt and grammar, where the server is asked so.
-fn with_grammar(ours: &Measured, args: &CallArgs) -> Option<Ask> {
+fn with_grammar<H: Host>(ours: &Measured, args: &CallArgs<H>) -> Option<Ask> {
     let grammar = ours.grammar.as_ref().filter(|_| args.other.with_grammar())?;
     Some(Ask::completion(&ours.prompt, grammar))
 }
@@ -185,7 +188,12 @@ struct Answer {
 
 impl PeerTimes {
     /// What it takes for a request whose prompt it has evaluated before.
-    fn of(peer: &Peer, request: &Request, ours: &Measured, args: &CallArgs) -> anyhow::Result<Self> {
+    fn of<H: Host>(
+        peer: &Peer,
+        request: &Request,
+        ours: &Measured,
+        args: &CallArgs<H>,
+    ) -> anyhow::Result<Self> {
         let time = |ask: Option<Ask>| -> anyhow::Result<Option<Answered>> {
             Ok(ask.map(|ask| peer.repeated(&ask, args.runs)).transpose()?.flatten())
         };

@@ -19,10 +19,9 @@ use toolgate_llama::{LlamaGrammar, Load, Model, ModelOptions};
 
 use super::measure::{self, Outcome, Peer, Sample, Start};
 use super::workload::{Place, Tokenizer, Workload};
-use crate::cli::exit::Exit;
-use crate::cli::jsonl::Jsonl;
-use crate::cli::terminal::{self, Unit};
-use crate::models::{self, ResolvedModel};
+use crate::host::Host;
+use crate::jsonl::Jsonl;
+use toolgate_engine::models::{self, ResolvedModel};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -78,13 +77,13 @@ fn positive(text: &str) -> Result<usize, String> {
 }
 
 /// Runs `toolgate bench mask`.
-pub(super) fn run(args: &MaskArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+pub(super) fn run<H: Host>(args: &MaskArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     // A mistake in the corpus shows before anything is measured.
     let corpus = args.schemas.as_deref().map(Jsonl::read).transpose()?;
     let resolved = models::resolve(&args.model)?;
     let options = ModelOptions { load: Load::Vocabulary, ..ModelOptions::default() };
     let model = Model::load(&resolved.path, options)
-        .map_err(crate::engine::Error::from)
+        .map_err(toolgate_engine::Error::from)
         .with_context(|| format!("cannot load the vocabulary of {}", args.model))?;
     let format = format_of(&model, &resolved)?;
     let vocabulary = Arc::clone(model.vocabulary());
@@ -105,7 +104,7 @@ pub(super) fn run(args: &MaskArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
     };
     let bench =
         Bench { vocabulary: &vocabulary, peer: &llama, peer_masks: args.peer_masks, rounds: args.rounds };
-    let bar = terminal::bar("measuring", (workloads.len() * args.rounds) as u64, Unit::Count);
+    let bar = H::BAR("measuring", (workloads.len() * args.rounds) as u64);
     let measured: Vec<Value> =
         workloads.iter().map(|workload| bench.measure(workload, &|| bar.inc(1))).collect();
     bar.finish_and_clear();
@@ -121,7 +120,7 @@ pub(super) fn run(args: &MaskArgs, out: &mut dyn Write) -> anyhow::Result<Exit> 
     } else {
         table(&report, out)?
     }
-    Ok(Exit::Done)
+    Ok(true)
 }
 
 /// The form of the model's calls; our own where it has no chat template.

@@ -2,6 +2,8 @@
 //!
 //! A file per corpus; each counts its own summary, and what all share is here: reading the rows, the line per case
 //! of `--out`, the progress bar, the summary on stdout.
+//!
+//! For the packages of this workspace alone: the program mounts it.
 
 mod gbnf;
 mod leaked;
@@ -17,14 +19,13 @@ use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::exit::Exit;
-use super::jsonl::{Jsonl, Row};
-use super::terminal;
+use crate::host::Bar;
+use crate::jsonl::{Jsonl, Row};
 
 /// Arguments of `toolgate conformance`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct ConformanceArgs {
+pub struct ConformanceArgs {
     #[command(subcommand)]
     corpus: Corpus,
 }
@@ -51,16 +52,19 @@ enum Corpus {
     SchemaSuite(schema_suite::SuiteArgs),
 }
 
-/// Runs `toolgate conformance`.
-pub(super) fn run(args: ConformanceArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+/// Runs `toolgate conformance`, with a bar of the program's.
+///
+/// # Errors
+/// What is no such corpus, or a file that cannot be written.
+pub fn run(args: ConformanceArgs, bar: Bar, out: &mut dyn Write) -> anyhow::Result<()> {
     let summary = match args.corpus {
-        Corpus::Gbnf(args) => gbnf::run(&args)?,
-        Corpus::Leaked(args) => leaked::run(&args)?,
-        Corpus::Schemas(args) => schemas::run(&args)?,
-        Corpus::SchemaSuite(args) => schema_suite::run(&args)?,
+        Corpus::Gbnf(args) => gbnf::run(&args, bar)?,
+        Corpus::Leaked(args) => leaked::run(&args, bar)?,
+        Corpus::Schemas(args) => schemas::run(&args, bar)?,
+        Corpus::SchemaSuite(args) => schema_suite::run(&args, bar)?,
     };
     writeln!(out, "{summary}")?;
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// The arguments that every corpus takes.
@@ -78,13 +82,13 @@ struct CorpusArgs {
 
 impl CorpusArgs {
     /// Runs `case` on one row after another, writing down what comes out of each.
-    fn each(&self, mut case: impl FnMut(&Row) -> anyhow::Result<Outcome>) -> anyhow::Result<()> {
+    fn each(&self, bar: Bar, mut case: impl FnMut(&Row) -> anyhow::Result<Outcome>) -> anyhow::Result<()> {
         if self.out.as_deref().is_some_and(|out| same_file(out, &self.file)) {
             bail!("--out would overwrite the corpus {}", self.file.display());
         }
         let corpus = Jsonl::read(&self.file)?;
-        let cases = corpus.len().min(self.limit.unwrap_or(usize::MAX));
-        let mut outcomes = Outcomes::create(self.out.as_deref(), cases as u64)?;
+        let cases = corpus.count().min(self.limit.unwrap_or(usize::MAX));
+        let mut outcomes = Outcomes::create(self.out.as_deref(), bar("cases", cases as u64))?;
         for row in corpus.rows().take(cases) {
             outcomes.add(&case(&row?)?)?;
         }
@@ -112,13 +116,13 @@ struct Outcomes {
 }
 
 impl Outcomes {
-    fn create(path: Option<&Path>, cases: u64) -> anyhow::Result<Self> {
+    fn create(path: Option<&Path>, bar: ProgressBar) -> anyhow::Result<Self> {
         let create = |path: &Path| -> anyhow::Result<_> {
             let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
             Ok((BufWriter::new(file), path.to_owned()))
         };
         let file = path.map(create).transpose()?;
-        Ok(Self { file, bar: terminal::bar("cases", cases, terminal::Unit::Count) })
+        Ok(Self { file, bar })
     }
 
     fn add(&mut self, outcome: &Outcome) -> anyhow::Result<()> {

@@ -1,0 +1,55 @@
+//! Beneath the measurements: what the program lends them, which they share with its other commands. Measures nothing.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use clap::Args;
+use indicatif::ProgressBar;
+use toolgate_engine::models::ResolvedModel;
+use toolgate_engine::{Engine, Numerics, Tunings};
+
+/// Makes a bar with that label for so many steps; one that shows nothing where there is no terminal.
+pub type Bar = fn(&'static str, u64) -> ProgressBar;
+
+/// The arguments that name a model, and how the program holds it.
+pub trait Host: Args {
+    /// Gives the model's context so many tokens, where the arguments leave that open.
+    fn hold(&mut self, tokens: u32);
+
+    /// The model's file; none where a server has it.
+    ///
+    /// # Errors
+    /// Where there is no such model.
+    fn file(&self) -> anyhow::Result<Option<ResolvedModel>>;
+
+    /// Loads a file for so many turns at the same time.
+    ///
+    /// # Errors
+    /// Where it cannot be loaded.
+    fn load(&self, file: &ResolvedModel, at_once: NonZeroUsize) -> anyhow::Result<Arc<dyn Engine>>;
+
+    /// The same for clients whose conversations take turns, as the server has it.
+    ///
+    /// # Errors
+    /// Where it cannot be loaded.
+    fn load_for_clients(
+        &self,
+        file: &ResolvedModel,
+        at_once: NonZeroUsize,
+    ) -> anyhow::Result<Arc<dyn Engine>>;
+
+    /// Which kernels a context of so many tokens gets, where nobody says.
+    fn numerics(context: u32) -> Numerics;
+
+    /// What was found to suit this machine.
+    ///
+    /// # Errors
+    /// Where there is no place to keep it.
+    fn tunings() -> anyhow::Result<Tunings>;
+
+    /// Makes bars.
+    const BAR: Bar;
+
+    /// Tells a person something.
+    fn note(text: &str);
+}
