@@ -13,11 +13,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::CANARY;
 use support::attack::{Attack, Target, names, script, through};
 use support::shell::{
     Field, POLICY, available, if_started, refuse_user_namespaces, setup, start_as_ordinary_user, text,
 };
+use support::{CANARY, skip};
 use toolgate_sandbox::command::{Commands, End, Layer, Ran, Setup};
 use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits};
 use toolgate_sandbox::{Error, Kind, Root, ambient_authority};
@@ -178,7 +178,11 @@ fn possible() -> bool {
     }
     let held = Field::new().run("true").enforced.layers;
     let new = held.contains(&"landlock 6".to_owned());
-    assert!(new || std::env::var_os("TOOLGATE_REQUIRE_SANDBOX").is_none(), "{held:?}");
+    if !new {
+        skip::sandbox(&format!(
+            "a kernel of 6.12 or later has version 6 of Landlock; these layers hold: {held:?}"
+        ));
+    }
     new
 }
 

@@ -31,12 +31,7 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Begins a chat with the smallest model; `None` where it is not there.
     fn chat(workspace: &Path, state: &Path, arguments: &[&str]) -> Option<Self> {
-        let models = std::env::var_os("TOOLGATE_MODELS");
-        let Some(models) = models else {
-            eprintln!("skipped: set TOOLGATE_MODELS to a directory with smollm2-135m.gguf");
-            return None;
-        };
-        let model = PathBuf::from(models).join("smollm2-135m.gguf");
+        let model = crate::skip::model("smollm2-135m")?;
         let model =
             [OsStr::new("run"), "--context".as_ref(), "4096".as_ref(), "--model".as_ref(), model.as_ref()];
         let arguments: Vec<&OsStr> = model.into_iter().chain(arguments.iter().map(OsStr::new)).collect();

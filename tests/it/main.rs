@@ -33,6 +33,9 @@ mod remote;
 mod replaced;
 #[cfg(feature = "serve")]
 mod serve;
+#[path = "../support/skip.rs"]
+mod skip;
+mod skipping;
 mod tidy;
 mod tools;
 mod trace;

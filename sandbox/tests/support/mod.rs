@@ -9,6 +9,8 @@
 pub(crate) mod attack;
 #[cfg(target_os = "linux")]
 pub(crate) mod shell;
+#[path = "../../../tests/support/skip.rs"]
+pub(crate) mod skip;
 
 use std::fs;
 use std::path::{Path, PathBuf};
