@@ -7,6 +7,9 @@
 
 #[cfg(target_os = "linux")]
 pub(crate) mod attack;
+#[cfg(unix)]
+#[path = "../../../tests/support/lifeline.rs"]
+pub(crate) mod lifeline;
 #[cfg(target_os = "linux")]
 pub(crate) mod shell;
 #[path = "../../../tests/support/skip.rs"]
