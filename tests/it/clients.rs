@@ -149,6 +149,7 @@ fn sigterm_lets_the_turn_being_made_finish() {
         if let Some(status) = program.child.try_wait().unwrap() {
             break status;
         }
+        // Asked again and again: the standard library waits for the end of a process without a limit only.
         assert!(start.elapsed() < Duration::from_secs(60), "it does not end");
         std::thread::sleep(Duration::from_millis(20));
     };

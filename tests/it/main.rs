@@ -19,6 +19,9 @@ mod clients;
 mod components;
 mod doubt;
 mod forced;
+#[cfg(unix)]
+#[path = "../support/lifeline.rs"]
+mod lifeline;
 mod long;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -44,3 +47,4 @@ mod turns;
 mod undo;
 #[path = "../../crates/llama/tests/it/vocabularies.rs"]
 mod vocabularies;
+mod watched;
