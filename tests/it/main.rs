@@ -18,6 +18,7 @@ mod clients;
 #[cfg(feature = "wasm")]
 mod components;
 mod doubt;
+mod examples;
 mod forced;
 #[cfg(unix)]
 #[path = "../support/lifeline.rs"]
