@@ -27,7 +27,7 @@ mod resources;
 mod serve;
 mod server;
 mod subscriptions;
-mod told;
+mod wire;
 
 pub use ask::{Ask, Asking};
 pub use client::{Fetch, Packages, Report, Servers, Unusable};

@@ -27,7 +27,7 @@ use super::given_up::GivenUp;
 use super::prompts::{self, Completions, Prompts};
 use super::resources::{self, Resources};
 use super::subscriptions::{self, Changes, Subscriptions};
-use super::told;
+use super::wire;
 use crate::Error;
 use toolgate_engine::Cancel;
 use toolgate_tools::{Effect, Registry, Told, ToolResult, Unasked};
@@ -177,12 +177,12 @@ impl Inner {
     fn tools(&self) -> Vec<Tool> {
         let ask = self.ask.iter().map(|ask| {
             let effect = if ask.writes() { Effect::Changes } else { Effect::Reads };
-            told::tool(&ask.spec, effect)
+            wire::tool(&ask.spec, effect)
         });
         let own = self.registry.specs().into_iter().filter(|spec| !self.is_ask(spec.name.as_str()));
         let own = own.map(|spec| {
             let effect = self.registry.effect(spec.name.as_str()).unwrap_or_default();
-            told::tool(&spec, effect)
+            wire::tool(&spec, effect)
         });
         own.chain(ask).collect()
     }
@@ -394,6 +394,6 @@ impl ServerHandler for Server {
         let given_up = GivenUp::of(context.ct);
         let cancel = given_up.cancel();
         let result = beside(move || inner.call(&call, &cancel)).await??;
-        Ok(told::result(result).into())
+        Ok(wire::result(result).into())
     }
 }

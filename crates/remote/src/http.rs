@@ -231,7 +231,7 @@ impl Client {
                 Message::Line(line) => match line.strip_prefix(b"data:") {
                     Some(data) => event.extend_from_slice(data.trim_ascii()),
                     None if line.is_empty()
-                        && tell(&url, &std::mem::take(&mut event), each)? == Told::Last =>
+                        && deliver(&url, &std::mem::take(&mut event), each)? == Stream::Ended =>
                     {
                         answering.is_over = true;
                         return Ok(());
@@ -240,7 +240,7 @@ impl Client {
                     None => {}
                 },
                 Message::End => {
-                    tell(&url, &event, each)?;
+                    deliver(&url, &event, each)?;
                     return Ok(());
                 }
             }
@@ -306,32 +306,37 @@ enum Want {
     Stream,
 }
 
+/// Whether more events of a stream follow.
 #[derive(PartialEq, Eq)]
-enum Told {
-    More,
-    Last,
+enum Stream {
+    GoesOn,
+    Ended,
 }
 
-/// Tells an event, unless it is empty; the mark that ends a stream is none.
-fn tell(url: &str, event: &[u8], each: &mut dyn FnMut(&Value) -> Result<(), Error>) -> Result<Told, Error> {
+/// Hands an event to `each`. An empty event is passed over, and `[DONE]` ends the stream.
+fn deliver(
+    url: &str,
+    event: &[u8],
+    each: &mut dyn FnMut(&Value) -> Result<(), Error>,
+) -> Result<Stream, Error> {
     match event {
-        b"" => Ok(Told::More),
-        b"[DONE]" => Ok(Told::Last),
+        b"" => Ok(Stream::GoesOn),
+        b"[DONE]" => Ok(Stream::Ended),
         data => {
             let value: Value = serde_json::from_slice(data)
                 .map_err(|why| broken(url, &format!("an event that is no JSON: {why}")))?;
             if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
                 return Err(answers::failure(url, error));
             }
-            each(&value).map(|()| Told::More)
+            each(&value).map(|()| Stream::GoesOn)
         }
     }
 }
 
 /// What is said of an answer that is JSON where a stream was asked for: the server's own words, where it failed.
 fn unstreamed(url: &str, body: &[u8]) -> Error {
-    let told: Value = serde_json::from_slice(body).unwrap_or_default();
-    match told.get("error").filter(|error| !error.is_null()) {
+    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+    match answer.get("error").filter(|error| !error.is_null()) {
         Some(error) => answers::failure(url, error),
         None => {
             let message = format!("{url} does not stream its answers, which are asked for as events");
@@ -367,9 +372,9 @@ impl Answering {
         thread::Builder::new()
             .name("toolgate-remote".to_owned())
             .spawn(move || {
-                let told = request(&asks, &job, want, &send);
+                let outcome = request(&asks, &job, want, &send);
                 // Nobody listens any more once a turn was cancelled.
-                let _ = send.send(told);
+                let _ = send.send(outcome);
             })
             .map_err(|why| Error::new(Kind::Engine, format!("cannot start a thread: {why}")))?;
         Ok(Self { messages, agent, idle: idle.clone(), is_over: false })

@@ -21,8 +21,8 @@ use super::midway::Midway;
 use super::prefill::{Prefilling, Progress};
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
+use super::steps::StepSender;
 use super::time::{Time, Waited, Watch};
-use super::told::Told;
 use crate::{Error, Kind};
 use toolgate_agent::{self as agent, Agent};
 use toolgate_engine::stages::stands_whole;
@@ -165,8 +165,8 @@ pub(super) async fn begin(
     start(shared, place, move |right, steps| {
         let waited = if ask.stream { Waited::Streamed } else { Waited::Silently };
         let watch = right.watch(&of, waited, &request);
-        let told = Told::new(prefix, steps, ask.tools.names.clone(), watch);
-        Worker { shared: of, request, ask, right, told }.run();
+        let sender = StepSender::new(prefix, steps, ask.tools.names.clone(), watch);
+        Worker { shared: of, request, ask, right, sender }.run();
     })
     .await
 }
@@ -245,7 +245,7 @@ struct Worker {
     request: String,
     ask: Ask,
     right: Right,
-    told: Told,
+    sender: StepSender,
 }
 
 impl Worker {
@@ -266,9 +266,9 @@ impl Worker {
             }
         };
         // The next turn need not wait until this one's client has read the end.
-        let Self { right, mut told, .. } = self;
+        let Self { right, mut sender, .. } = self;
         drop(right);
-        told.tell(last);
+        sender.send(last);
     }
 
     /// As many answers as are asked for, each from a seed of its own.
@@ -279,14 +279,14 @@ impl Worker {
             if earlier.len() + 1 >= self.ask.choices.get() {
                 return Ok(Outcome { earlier, ..outcome });
             }
-            self.told.next(&outcome);
+            self.sender.next(&outcome);
             earlier.push(outcome);
             self.ask.sampling.seed = self.ask.sampling.seed.wrapping_add(1);
         }
     }
 
     fn turn(&mut self) -> Result<Outcome, Error> {
-        let Self { shared, ask, right, told, .. } = self;
+        let Self { shared, ask, right, sender, .. } = self;
         let transcript = &ask.conversation.transcript;
         let midway = match ask.choice {
             ToolChoice::Auto | ToolChoice::Required => {
@@ -312,28 +312,28 @@ impl Worker {
             likelihoods: ask.likelihoods,
             ..TurnRequest::new(&shown, &ask.tools.specs, &ask.sampling)
         };
-        told.is_blank = request.trims_front();
-        let turn = shared.engine.turn(&request, &right.cancel, &mut |event| told.see(event))?;
+        sender.is_blank = request.trims_front();
+        let turn = shared.engine.turn(&request, &right.cancel, &mut |event| sender.see(event))?;
         let turn = uncut(turn)?;
         let finish = Finish::of(&turn.stop, &ask.sampling, !turn.parsed.calls.is_empty());
         let mut calls = turn.parsed.calls;
-        let is_cut = is_cut(&turn.stop, &turn.text, calls.last(), told.ids.len() > calls.len());
-        if is_cut && calls.len() >= told.ids.len() {
+        let is_cut = is_cut(&turn.stop, &turn.text, calls.last(), sender.ids.len() > calls.len());
+        if is_cut && calls.len() >= sender.ids.len() {
             calls.pop();
         }
         fits(&ask.tools, &calls)?;
         if is_cut {
-            told.leave_open(calls.len());
+            sender.leave_open(calls.len());
         }
-        let calls = told.calls(calls);
+        let calls = sender.calls(calls);
         Ok(Outcome {
             content: turn.parsed.content,
             reasoning: turn.parsed.reasoning,
             calls,
             finish,
-            usage: told.usage(&turn.stats),
+            usage: sender.usage(&turn.stats),
             decision: turn.decision,
-            likelihoods: std::mem::take(&mut told.likelihoods),
+            likelihoods: std::mem::take(&mut sender.likelihoods),
             run: None,
             earlier: Vec::new(),
         })
@@ -341,7 +341,7 @@ impl Worker {
 
     /// The server's own tools, in a loop to the final answer.
     fn loop_of_turns(&mut self) -> Result<Outcome, Error> {
-        let Self { shared, ask, right, told, .. } = self;
+        let Self { shared, ask, right, sender, .. } = self;
         let Some(execute) = &shared.execute else {
             return Err(Error::new(Kind::Engine, "this server has no tools of its own"));
         };
@@ -357,7 +357,7 @@ impl Worker {
         };
         let agent = Agent::new(shared.engine.clone(), bench.tools.clone(), options);
         let mut transcript = ask.conversation.transcript.clone();
-        let run = agent.run(&mut transcript, &right.cancel, &mut |event| told.follow(event))?;
+        let run = agent.run(&mut transcript, &right.cancel, &mut |event| sender.follow(event))?;
         let finish = match run.stop_reason {
             agent::StopReason::Cancelled => return Err(Error::new(Kind::Cancelled, "cancelled")),
             agent::StopReason::Budget | agent::StopReason::MaxIterations => Finish::Length,
@@ -386,7 +386,7 @@ impl Worker {
 
     fn refusal(&mut self, error: &Error) -> Refusal {
         if error.kind() == Kind::Cancelled {
-            if let Some(refusal) = self.told.refused() {
+            if let Some(refusal) = self.sender.refused() {
                 return refusal;
             }
             if self.right.time.is_over() {

@@ -15,9 +15,9 @@ mod differential;
 mod files;
 mod forcing;
 mod grammars;
-mod lanes;
 #[path = "../../../../tests/support/skip.rs"]
 mod skip;
+mod slots;
 mod support;
 mod untrained;
 mod vocabularies;
