@@ -6,8 +6,8 @@
 //!      Constraint (grammar, none, …) ─ decode ─ Sampler ─▶ Decoded { text, tokens, stop, stats }
 //! ```
 //!
-//! It knows token vocabularies and grammars (`toolgate-grammar`), probabilities and time; no llama.cpp, no chat,
-//! no tool. A model is whatever implements [`Backend`]; [`scripted::Scripted`] is one without weights.
+//! This package knows token vocabularies and grammars (`toolgate-grammar`), probabilities and time. It knows no llama.cpp,
+//! no chat and no tool. A model is a type that implements [`Backend`]; [`scripted::Scripted`] is one without weights.
 //!
 //! ```
 //! use std::sync::Arc;
