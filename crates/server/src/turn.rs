@@ -1,6 +1,6 @@
-//! A turn on a thread of its own: what happens in it comes as steps, and nobody who reads slowly holds the model up.
+//! A turn on a thread of its own. Its events come as steps, and a slow reader does not delay the model.
 //!
-//! Invariant: the steps add up to the outcome, which comes last, unless the turn fails; a turn that nobody reads is cancelled.
+//! Invariant: the steps add up to the outcome, which comes last, unless the turn fails. A turn that nobody reads is cancelled.
 
 use std::fmt::Display;
 use std::num::NonZeroUsize;
