@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use support::CANARY;
+use support::lifeline::Lifeline;
 use support::shell::{Field, POLICY, available, text};
 use toolgate_sandbox::Kind;
 use toolgate_sandbox::command::{End, Layer};
@@ -181,17 +182,16 @@ fn a_command_that_is_to_stop_ends_with_all_it_started() {
     let field = Field::new();
     let commands = field.commands(POLICY, Mode::Edit, &ProcessLimits::default(), &[]).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let line = "(sleep 2; touch late) & touch begun; sleep 20; touch after";
+    let lifeline = Lifeline::at(&field.ws.join("alive"));
+    let line = "exec 3>alive; (sleep 600; touch late) & echo begun >&3; sleep 600; touch after";
     let ran = std::thread::scope(|scope| {
         let running = scope.spawn(|| commands.run_until(line, stop.clone()).unwrap());
-        while !field.ws.join("begun").exists() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        assert_eq!(lifeline.line(), "begun");
         stop.store(true, Ordering::Relaxed);
         running.join().unwrap()
     });
     assert_eq!(ran.end, End::Stopped);
-    std::thread::sleep(Duration::from_millis(2_500));
+    lifeline.end();
     assert!(!field.ws.join("late").exists() && !field.ws.join("after").exists());
     assert_eq!(commands.run_until("echo again", Arc::default()).unwrap().end, End::Exited(0));
 }

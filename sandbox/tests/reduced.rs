@@ -13,11 +13,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::CANARY;
 use support::attack::{Attack, Target, names, script, through};
 use support::shell::{
     Field, POLICY, available, if_started, refuse_user_namespaces, setup, start_as_ordinary_user, text,
 };
+use support::{CANARY, skip};
 use toolgate_sandbox::command::{Commands, End, Layer, Ran, Setup};
 use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits};
 use toolgate_sandbox::{Error, Kind, Root, ambient_authority};
@@ -178,7 +178,11 @@ fn possible() -> bool {
     }
     let held = Field::new().run("true").enforced.layers;
     let new = held.contains(&"landlock 6".to_owned());
-    assert!(new || std::env::var_os("TOOLGATE_REQUIRE_SANDBOX").is_none(), "{held:?}");
+    if !new {
+        skip::sandbox(&format!(
+            "a kernel of 6.12 or later has version 6 of Landlock; these layers hold: {held:?}"
+        ));
+    }
     new
 }
 
@@ -358,15 +362,17 @@ fn started_to_be_killed() {
             run(&Field::new(), &format!("setsid sleep {nap} & sleep {nap}"));
             return;
         }
+        // Processes that sleep so long, and are nothing else.
         let sleeping = || {
-            let count = format!("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'slee[p] {nap} '");
-            let output = Command::new("/bin/sh").args(["-c", &count]).output().unwrap();
-            String::from_utf8(output.stdout).unwrap().trim().parse::<u32>().unwrap()
+            let processes = fs::read_dir("/proc").unwrap().map_while(Result::ok);
+            let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+            lines.filter(|line| line == format!("sleep\0{nap}\0").as_bytes()).count()
         };
-        let wait = |wanted: &dyn Fn(u32) -> bool| {
+        // Looked for again and again: they are another process's, and the system says nothing of them here.
+        let wait = |wanted: usize| {
             let start = Instant::now();
-            while !wanted(sleeping()) {
-                assert!(start.elapsed() < Duration::from_secs(9), "{} sleep", sleeping());
+            while sleeping() != wanted {
+                assert!(start.elapsed() < Duration::from_secs(20), "{} sleep", sleeping());
                 std::thread::sleep(Duration::from_millis(20));
             }
         };
@@ -376,11 +382,9 @@ fn started_to_be_killed() {
             .env(RUNTIME, std::process::id().to_string())
             .spawn()
             .unwrap();
-        wait(&|sleeping| sleeping > 0);
-        // For both to be there: the count is one of lines.
-        std::thread::sleep(Duration::from_millis(300));
+        wait(2);
         runtime.kill().unwrap();
         runtime.wait().unwrap();
-        wait(&|sleeping| sleeping == 0);
+        wait(0);
     });
 }

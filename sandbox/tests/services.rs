@@ -7,9 +7,9 @@
 mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::time::{Duration, Instant};
 
 use support::CANARY;
+use support::lifeline::Lifeline;
 use support::shell::{Field, POLICY, available, text};
 use toolgate_sandbox::Kind;
 use toolgate_sandbox::command::{End, Service};
@@ -74,20 +74,14 @@ fn all_that_a_service_started_ends_with_it() {
     }
     let field = Field::new();
     // It ignores the end of its input and what asks it to end, and so do its children.
-    let stubborn = "trap '' TERM HUP INT; (while :; do date >> beat; sleep 0.05; done) & echo up; while :; do sleep 1; done";
+    let stubborn = "exec 3>alive; trap '' TERM HUP INT; (echo child >&3; while :; do sleep 1; done) & echo up; while :; do sleep 1; done";
+    let lifeline = Lifeline::at(&field.ws.join("alive"));
     let mut service = start(&field, Mode::Edit, stubborn);
     let (_input, output) = service.take_pipes().unwrap();
     assert_eq!(BufReader::new(output).lines().next().unwrap().unwrap(), "up");
-    let beat = field.ws.join("beat");
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !beat.exists() {
-        assert!(Instant::now() < deadline, "its child does not beat");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    assert_eq!(lifeline.line(), "child");
     drop(service);
-    let before = std::fs::metadata(&beat).unwrap().len();
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(std::fs::metadata(&beat).unwrap().len(), before, "nothing of it is left");
+    lifeline.end();
 }
 
 #[test]

@@ -457,6 +457,7 @@ fn compiling_ends_in_time_and_others_are_compiled_after_it() {
     let start = Instant::now();
     while let Err(error) = components.load(small.clone(), None, None) {
         assert_eq!(error.kind(), Kind::Limit, "{error}");
+        // Asked again and again: a compiler that comes back says so to nobody.
         assert!(start.elapsed() < Duration::from_secs(120), "the compiler comes back");
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -8,10 +8,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+use crate::watched::Watched;
 
 /// Far longer than anything takes; a test that waits for what never comes ends by it.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -24,19 +26,14 @@ const CTRL_D: &str = "\x04";
 pub(crate) struct Terminal {
     keys: std::fs::File,
     child: Child,
-    screen: Arc<Mutex<String>>,
+    screen: Arc<Watched<String>>,
     seen: usize,
 }
 
 impl Terminal {
     /// Begins a chat with the smallest model; `None` where it is not there.
     fn chat(workspace: &Path, state: &Path, arguments: &[&str]) -> Option<Self> {
-        let models = std::env::var_os("TOOLGATE_MODELS");
-        let Some(models) = models else {
-            eprintln!("skipped: set TOOLGATE_MODELS to a directory with smollm2-135m.gguf");
-            return None;
-        };
-        let model = PathBuf::from(models).join("smollm2-135m.gguf");
+        let model = crate::skip::model("smollm2-135m")?;
         let model =
             [OsStr::new("run"), "--context".as_ref(), "4096".as_ref(), "--model".as_ref(), model.as_ref()];
         let arguments: Vec<&OsStr> = model.into_iter().chain(arguments.iter().map(OsStr::new)).collect();
@@ -58,7 +55,7 @@ impl Terminal {
             .env_remove("TOOLGATE_MODEL")
             .spawn(pts)
             .unwrap();
-        let screen = Arc::new(Mutex::new(String::new()));
+        let screen = Arc::<Watched<String>>::default();
         let fd: OwnedFd = pty.into();
         let keys = std::fs::File::from(fd);
         let mut output = keys.try_clone().unwrap();
@@ -67,7 +64,7 @@ impl Terminal {
             let mut bytes = [0; 4096];
             // The terminal ends with an error when its program does.
             while let Ok(n @ 1..) = output.read(&mut bytes) {
-                shown.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..n]));
+                shown.change(|shown| shown.push_str(&String::from_utf8_lossy(&bytes[..n])));
             }
         });
         Self { keys, child, screen, seen: 0 }
@@ -75,17 +72,15 @@ impl Terminal {
 
     /// Waits for a text behind what was seen before; what stands in front of it.
     pub(crate) fn expect(&mut self, text: &str) -> String {
-        let start = Instant::now();
-        loop {
-            let screen = self.screen.lock().unwrap().clone();
-            let rest = screen.get(self.seen..).unwrap_or_default();
-            if let Some(at) = rest.find(text) {
-                self.seen += at + text.len();
-                return rest[..at].to_owned();
-            }
-            assert!(start.elapsed() < PATIENCE, "no {text:?} in {rest:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let seen = self.seen;
+        let rest = |screen: &str| screen.get(seen..).unwrap_or_default().to_owned();
+        let find = |screen: &String| {
+            let rest = rest(screen);
+            rest.find(text).map(|at| rest[..at].to_owned())
+        };
+        let before = self.screen.wait(find, |screen| format!("no {text:?} in {:?}", rest(screen)));
+        self.seen += before.len() + text.len();
+        before
     }
 
     pub(crate) fn press(&mut self, keys: &str) {
@@ -105,6 +100,7 @@ impl Terminal {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
+            // Asked again and again: the standard library waits for the end of a process without a limit only.
             assert!(start.elapsed() < PATIENCE, "the chat does not end");
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -3,6 +3,8 @@
 use assert_cmd::Command;
 use serde_json::Value;
 
+use crate::skip;
+
 fn toolgate() -> Command {
     let mut command = Command::cargo_bin("toolgate").unwrap();
     let empty = std::env::temp_dir().join("toolgate-tests-empty-cache");
@@ -128,8 +130,7 @@ fn an_unwritable_workspace_is_refused_in_edit_mode_only() {
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
     // Root may write anywhere: then there is nothing to refuse.
     if std::fs::write(dir.path().join("probe"), "").is_ok() {
-        eprintln!("skipped: this user may write everywhere");
-        return;
+        return skip::optional("run the tests as a user who may not write everywhere");
     }
     check(dir.path(), &["tool", "list"], 0, "");
     check(dir.path(), &["tool", "list", "--mode", "edit"], 3, "cannot be written");
@@ -147,9 +148,10 @@ fn help_of_every_subcommand_has_examples() {
     assert!(check(dir.path(), &["completions", "bash"], 0, "").contains("_toolgate"));
 }
 
-/// Whether commands can run confined here, as `doctor` says.
-fn commands_work(directory: &std::path::Path) -> bool {
-    let output = toolgate().current_dir(directory).args(["doctor", "--json"]).output().unwrap();
+/// Whether commands can run confined here, as `doctor` says; skips where they cannot.
+pub(crate) fn commands_work() -> bool {
+    let dir = workspace();
+    let output = toolgate().current_dir(dir.path()).args(["doctor", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let layers = report["sandbox"]["layers"].as_array().unwrap();
     assert!(layers.iter().any(|layer| layer["layer"] == "landlock"), "{report}");
@@ -158,6 +160,9 @@ fn commands_work(directory: &std::path::Path) -> bool {
     }
     let works = report["sandbox"]["commands"] == true;
     assert_eq!(output.status.code(), Some(if works { 0 } else { 3 }));
+    if !works {
+        skip::sandbox(&report["sandbox"].to_string());
+    }
     works
 }
 
@@ -173,8 +178,7 @@ fn a_command_runs_confined_or_not_at_all() {
             .unwrap();
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
-    if !commands_work(dir.path()) {
-        eprintln!("skipped: no command sandbox here");
+    if !commands_work() {
         let list = check(dir.path(), &["tool", "list"], 0, "run_command is not offered");
         assert!(!list.contains("run_command"));
         return;
@@ -206,8 +210,7 @@ fn without_user_namespaces(directory: &std::path::Path, arguments: &str) -> Opti
 #[test]
 fn without_user_namespaces_commands_are_refused_and_doctor_says_why() {
     let dir = workspace();
-    if !commands_work(dir.path()) {
-        eprintln!("skipped: no command sandbox here");
+    if !commands_work() {
         return;
     }
     let doctor = without_user_namespaces(dir.path(), "doctor").expect("unshare works where commands do");

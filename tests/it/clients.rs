@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::cargo::cargo_bin;
 
+use crate::skip;
+
 const MODEL: &str = "smollm2-135m";
 
 /// The program, serving; ended with the test.
@@ -42,41 +44,25 @@ fn serve() -> Option<Program> {
     Some(Program { child, address })
 }
 
-fn packages() -> Option<std::ffi::OsString> {
-    let packages = std::env::var_os("TOOLGATE_CLIENTS");
-    if packages.is_none() {
-        eprintln!(
-            "skipped: set TOOLGATE_CLIENTS to a directory with the Python packages openai, openai-agents, anthropic and mcp"
-        );
+/// Has a script drive the server with a package.
+fn drive(package: &str, script: &str) {
+    if skip::client(package).is_none() {
+        return;
     }
-    packages
-}
-
-fn drive(script: &str) {
-    if let Some(packages) = packages() {
-        drive_with(packages, script);
-    }
-}
-
-/// As `drive`, where a directory of packages has this one; `scripts/test` sees to it.
-fn drive_if_there(packages: &std::path::Path, package: &str, script: &str) {
-    if packages.join(package).is_dir() {
-        return drive_with(packages.into(), script);
-    }
-    assert!(std::env::var_os("CI").is_none(), "in CI {package} has to drive the server");
-    eprintln!("skipped: {} has no {package}", packages.display());
-}
-
-fn drive_with(packages: std::ffi::OsString, script: &str) {
     let Some(program) = serve() else { return };
-    run(packages, script, &[format!("http://{}", program.address).as_ref(), MODEL.as_ref()]);
+    run(script, &[format!("http://{}", program.address).as_ref(), MODEL.as_ref()]);
 }
 
-fn run(packages: std::ffi::OsString, script: &str, arguments: &[&std::ffi::OsStr]) {
-    let (program, path) = match script.ends_with(".py") {
-        true => ("python3", "PYTHONPATH"),
-        false => ("node", "NODE_PATH"),
+/// Runs a script with the packages of `TOOLGATE_CLIENTS`.
+fn run(script: &str, arguments: &[&std::ffi::OsStr]) {
+    let (program, path, folder) = match script.ends_with(".py") {
+        true => ("python3", "PYTHONPATH", ""),
+        false => ("node", "NODE_PATH", "node_modules"),
     };
+    let Some(packages) = skip::client(folder) else { return };
+    if !skip::program(program) {
+        return;
+    }
     let output = Command::new(program)
         .arg(concat_path(script))
         .args(arguments)
@@ -95,42 +81,39 @@ fn concat_path(script: &str) -> std::path::PathBuf {
 
 #[test]
 fn the_openai_package_finds_what_it_expects() {
-    drive("openai_client.py");
+    drive("openai", "openai_client.py");
 }
 
 #[test]
 fn the_openai_package_finds_what_it_expects_of_responses() {
-    drive("responses_client.py");
+    drive("openai", "responses_client.py");
 }
 
 #[test]
 fn the_agents_package_runs_its_agents() {
-    if let Some(packages) = packages() {
-        drive_if_there(packages.as_ref(), "agents", "agents_client.py");
-    }
+    drive("agents", "agents_client.py");
 }
 
 #[test]
 fn the_packages_of_node_find_what_they_expect_of_responses() {
-    if let Some(packages) = packages() {
-        let modules = std::path::Path::new(&packages).join("node_modules");
-        drive_if_there(&modules, "@ai-sdk/openai", "responses_client.cjs");
-    }
+    drive("node_modules/@ai-sdk/openai", "responses_client.cjs");
 }
 
 #[test]
 fn the_anthropic_package_finds_what_it_expects() {
-    drive("anthropic_client.py");
+    drive("anthropic", "anthropic_client.py");
 }
 
 #[cfg(feature = "mcp")]
 #[test]
 fn the_mcp_package_finds_what_it_expects() {
-    let Some(packages) = packages() else { return };
+    if skip::client("mcp").is_none() {
+        return;
+    }
     let Some(model) = crate::models::weights(MODEL) else { return };
     let editor = crate::mcp::editor();
     let program = cargo_bin("toolgate");
-    run(packages, "mcp_client.py", &[program.as_os_str(), model.as_os_str(), editor.url.as_ref()]);
+    run("mcp_client.py", &[program.as_os_str(), model.as_os_str(), editor.url.as_ref()]);
 }
 
 #[cfg(unix)]
@@ -166,6 +149,7 @@ fn sigterm_lets_the_turn_being_made_finish() {
         if let Some(status) = program.child.try_wait().unwrap() {
             break status;
         }
+        // Asked again and again: the standard library waits for the end of a process without a limit only.
         assert!(start.elapsed() < Duration::from_secs(60), "it does not end");
         std::thread::sleep(Duration::from_millis(20));
     };

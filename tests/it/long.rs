@@ -128,6 +128,7 @@ fn a_server_that_was_killed_goes_on_from_what_a_client_that_gave_up_had_evaluate
     .unwrap();
     let wait = |what: &str, is_so: &dyn Fn() -> bool| {
         let began = Instant::now();
+        // Asked again and again: a server tells nobody of its metrics.
         while !is_so() {
             assert!(began.elapsed() < Duration::from_secs(120), "{what} did not happen");
             std::thread::sleep(Duration::from_millis(20));

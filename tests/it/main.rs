@@ -18,7 +18,11 @@ mod clients;
 #[cfg(feature = "wasm")]
 mod components;
 mod doubt;
+mod examples;
 mod forced;
+#[cfg(unix)]
+#[path = "../support/lifeline.rs"]
+mod lifeline;
 mod long;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -33,6 +37,9 @@ mod remote;
 mod replaced;
 #[cfg(feature = "serve")]
 mod serve;
+#[path = "../support/skip.rs"]
+mod skip;
+mod skipping;
 mod tidy;
 mod tools;
 mod trace;
@@ -41,3 +48,4 @@ mod turns;
 mod undo;
 #[path = "../../crates/llama/tests/it/vocabularies.rs"]
 mod vocabularies;
+mod watched;

@@ -19,6 +19,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::model_server::{Asked, ModelServer, Reply, calls, models, results, says};
+use crate::skip;
 
 /// Longest wait for an answer: nothing here takes that long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -355,12 +356,9 @@ fn the_servers_in_the_guide_are_those_of_a_whole_policy() {
     assert_eq!(policy.tier, toolgate_sandbox::policy::Tier::Exec, "else no server would start");
 }
 
-/// A policy with the scripted server, or nothing where commands cannot be confined.
+/// A policy with the scripted server, or none after a skip where commands cannot be confined.
 fn with_server(field: &Field, more: &str) -> Option<String> {
-    let (_, report, _) = field.run(&["doctor", "--json"]);
-    let report: Value = serde_json::from_str(&report).unwrap();
-    if report["sandbox"]["commands"] != true {
-        eprintln!("skipped: no command sandbox here");
+    if !crate::cli::commands_work() {
         return None;
     }
     std::fs::write(field.ws.join("server.sh"), include_str!("fixtures/server.sh")).unwrap();
@@ -499,17 +497,11 @@ fn each_session_of_streamable_http_is_told_that_the_list_has_changed() {
 #[cfg(unix)]
 #[test]
 fn the_typescript_client_finds_what_it_expects() {
-    let modules =
-        std::env::var_os("TOOLGATE_CLIENTS").map(|clients| Path::new(&clients).join("node_modules"));
-    let modules = modules.filter(|modules| modules.join("@modelcontextprotocol/client").exists());
-    let node = Command::new("node").arg("--version").output();
-    let (Some(modules), Ok(_)) = (modules, node) else {
-        assert!(std::env::var_os("CI").is_none(), "in CI the official client has to drive the server");
-        eprintln!(
-            "skipped: set TOOLGATE_CLIENTS to a directory with node_modules/@modelcontextprotocol/client, and install node"
-        );
+    let Some(client) = skip::client("node_modules/@modelcontextprotocol/client") else { return };
+    if !skip::program("node") {
         return;
-    };
+    }
+    let modules = client.ancestors().nth(2).unwrap();
     let field = Field::new();
     let more = "[approve]\nask = [\"write_file\"]\n";
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/mcp_client.cjs");

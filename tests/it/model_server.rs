@@ -2,10 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use crate::watched::Watched;
 
 /// A request as the server saw it.
 #[derive(Clone, Debug)]
@@ -34,9 +36,9 @@ pub(crate) enum Reply {
 /// A running server; it ends with the test's process.
 pub(crate) struct ModelServer {
     pub(crate) url: String,
-    seen: Arc<Mutex<Vec<Asked>>>,
+    seen: Arc<Watched<Vec<Asked>>>,
     /// How many callers went while they waited.
-    left: Arc<Mutex<usize>>,
+    left: Arc<Watched<usize>>,
 }
 
 impl ModelServer {
@@ -49,14 +51,14 @@ impl ModelServer {
         script: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (seen, left) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
+        let (seen, left) = (Arc::<Watched<Vec<Asked>>>::default(), Arc::<Watched<usize>>::default());
         let (log, gone, script) = (seen.clone(), left.clone(), Arc::new(script));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (log, gone, script) = (log.clone(), gone.clone(), script.clone());
                 std::thread::spawn(move || {
                     let Some(asked) = request(&stream) else { return };
-                    log.lock().unwrap().push(asked.clone());
+                    log.change(|log| log.push(asked.clone()));
                     answer(stream, script(&asked), &gone);
                 });
             }
@@ -66,18 +68,18 @@ impl ModelServer {
 
     /// The requests to a path, in order.
     pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
-        self.seen.lock().unwrap().iter().filter(|asked| asked.path == path).cloned().collect()
+        self.seen.read(|seen| seen.iter().filter(|asked| asked.path == path).cloned().collect())
+    }
+
+    /// Waits for the first request to a path.
+    pub(crate) fn wait_for_request(&self, path: &str) {
+        let first = |seen: &Vec<Asked>| seen.iter().any(|asked| asked.path == path).then_some(());
+        self.seen.wait(first, |seen| format!("no request to {path}: {seen:?}"));
     }
 
     /// Waits until a caller that got [`Reply::Waiting`] or [`Reply::Silent`] has gone.
     pub(crate) fn wait_for_leaver(&self) {
-        for _ in 0..2_000 {
-            if *self.left.lock().unwrap() > 0 {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the caller is still there");
+        self.left.wait(|left| (*left > 0).then_some(()), |_| "the caller is still there".to_owned());
     }
 }
 
@@ -102,7 +104,7 @@ fn request(stream: &TcpStream) -> Option<Asked> {
     Some(Asked { path, key, body: serde_json::from_slice(&body).unwrap_or_default() })
 }
 
-fn answer(mut stream: TcpStream, reply: Reply, left: &Mutex<usize>) {
+fn answer(mut stream: TcpStream, reply: Reply, left: &Watched<usize>) {
     let whole = |status: &str, body: String| {
         format!(
             "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -121,7 +123,7 @@ fn answer(mut stream: TcpStream, reply: Reply, left: &Mutex<usize>) {
         Reply::Moved(to) => format!("HTTP/1.1 307 Moved\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"),
         Reply::Silent => {
             if matches!(stream.read(&mut [0]), Ok(0)) {
-                *left.lock().unwrap() += 1;
+                left.change(|left| *left += 1);
             }
             return;
         }
@@ -129,9 +131,10 @@ fn answer(mut stream: TcpStream, reply: Reply, left: &Mutex<usize>) {
             let mut beat = events(&[], "");
             while stream.write_all(beat.as_bytes()).is_ok() {
                 ": beat\n\n".clone_into(&mut beat);
+                // The pace of the server: a beat shows it whether the caller is there.
                 std::thread::sleep(Duration::from_millis(20));
             }
-            *left.lock().unwrap() += 1;
+            left.change(|left| *left += 1);
             return;
         }
     };

@@ -20,16 +20,7 @@ use toolgate_sandbox::{Root, ambient_authority};
 use crate::model_server::{self, ModelServer, Reply};
 use crate::tools::registry_of;
 
-/// The weights of a model, or a word about how to have them.
-pub(crate) fn weights(id: &str) -> Option<PathBuf> {
-    match std::env::var_os("TOOLGATE_MODELS") {
-        Some(directory) => Some(PathBuf::from(directory).join(format!("{id}.gguf"))),
-        None => {
-            eprintln!("skipped: set TOOLGATE_MODELS to a directory with {id}.gguf");
-            None
-        }
-    }
-}
+pub(crate) use crate::skip::model as weights;
 
 pub(crate) fn load(id: &str, change: impl FnOnce(&mut engine::Options)) -> Option<LocalEngine<LlamaBackend>> {
     let path = weights(id)?;

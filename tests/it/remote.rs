@@ -295,7 +295,10 @@ fn a_server_that_is_not_there_yet_is_tried_again_and_refusals_are_not() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
+    let (tries, first_try) = std::sync::mpsc::channel();
     let late = std::thread::spawn(move || {
+        first_try.recv().unwrap();
+        // A refused connection is no event to anybody but the caller: the server comes after a time in which it is tried.
         std::thread::sleep(Duration::from_millis(500));
         ModelServer::at(std::net::TcpListener::bind(address).unwrap(), |asked| match asked.path.as_str() {
             "/v1/models" => models(),
@@ -303,6 +306,7 @@ fn a_server_that_is_not_there_yet_is_tried_again_and_refusals_are_not() {
         })
     });
     let options = remote::Options::new(format!("http://{address}")).grammar(GrammarSupport::None);
+    tries.send(()).unwrap();
     let engine = RemoteEngine::connect(options).unwrap();
     let _server = late.join().unwrap();
     assert_eq!(
@@ -329,9 +333,7 @@ fn a_cancelled_turn_leaves_the_server_even_one_that_says_nothing() {
         let cancel = Cancel::default();
         let (flag, watched) = (cancel.clone(), server.clone());
         let canceller = std::thread::spawn(move || {
-            while watched.asked("/v1/chat/completions").is_empty() {
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            watched.wait_for_request("/v1/chat/completions");
             flag.cancel();
         });
         let ran = run_with(engine, agent::Options::default(), &cancel);

@@ -277,13 +277,10 @@ fn the_smallest_model_says_the_same_again_and_a_changed_record_is_found() {
 
 #[test]
 fn the_program_records_a_run_and_says_where_another_differs() {
-    let Some(models) = std::env::var_os("TOOLGATE_MODELS") else {
-        eprintln!("skipped: set TOOLGATE_MODELS to a directory with smollm2-135m.gguf");
-        return;
-    };
+    let Some(model) = crate::skip::model("smollm2-135m") else { return };
+    let model = model.to_str().unwrap();
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a.txt"), "alpha\n").unwrap();
-    let model = PathBuf::from(models).join("smollm2-135m.gguf").to_str().unwrap().to_owned();
     let toolgate = |arguments: &[&str]| {
         let mut command = assert_cmd::Command::cargo_bin("toolgate").unwrap();
         let output = command.current_dir(dir.path()).env("NO_COLOR", "1").args(arguments).output().unwrap();
@@ -291,7 +288,7 @@ fn the_program_records_a_run_and_says_where_another_differs() {
         (output.status.code(), text)
     };
     let task = "Read the file a.txt";
-    let run = ["run", "--model", &model, "--record", "run.jsonl", "--tool-choice", "read_file"];
+    let run = ["run", "--model", model, "--record", "run.jsonl", "--tool-choice", "read_file"];
     let run =
         [&run[..], &["--max-iterations", "2", "--max-tokens", "60", "--context", "4096", task]].concat();
     let (code, said) = toolgate(&run);
@@ -303,7 +300,7 @@ fn the_program_records_a_run_and_says_where_another_differs() {
     );
     let (code, said) = toolgate(&["replay", "run.jsonl"]);
     assert!(code == Some(0) && said.contains("the same: 2 turns"), "{said}");
-    let (code, said) = toolgate(&["replay", "run.jsonl", "--model", &model]);
+    let (code, said) = toolgate(&["replay", "run.jsonl", "--model", model]);
     assert!(code == Some(0) && said.contains("token by token"), "{said}");
     assert!(!said.contains("not the"), "the model is loaded as it was: {said}");
     let (code, said) = toolgate(&["replay", "run.jsonl", "--tools", "run"]);

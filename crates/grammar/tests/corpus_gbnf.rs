@@ -11,6 +11,9 @@
     reason = "tests"
 )]
 
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
+
 use serde_json::Value;
 use toolgate_grammar::gbnf::{ParseOptions, Parsed};
 use toolgate_grammar::{Grammar, Limits};
@@ -35,8 +38,7 @@ fn texts<'v>(row: &'v Value, name: &str) -> impl Iterator<Item = &'v str> {
 
 #[test]
 fn every_grammar_of_the_corpus_matches_what_it_must_and_nothing_else() {
-    let Ok(path) = std::env::var("TOOLGATE_GBNF_CORPUS") else {
-        eprintln!("skipped: set TOOLGATE_GBNF_CORPUS");
+    let Some(path) = skip::corpus("TOOLGATE_GBNF_CORPUS", "a corpus of grammars as JSON lines") else {
         return;
     };
     let lines = std::fs::read_to_string(&path).expect("TOOLGATE_GBNF_CORPUS names a readable file");

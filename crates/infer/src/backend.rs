@@ -1,8 +1,7 @@
-//! What a model must offer: tokens in, logits out, and a cache of evaluated tokens that can be shortened.
+//! The interface of a model: it takes tokens, gives logits, and has a cache of evaluated tokens that can be shortened.
 //!
-//! The invariant a backend keeps: its logits are a function of the tokens it has evaluated, in order: whatever the
-//! batches they came in up to [`Backend::exact_batch_len`], and up to floating-point noise beyond, of which
-//! [`Backend::noise`] is the measure.
+//! Invariant of a backend: its logits are a function of the evaluated tokens in their order. Batches up to
+//! [`Backend::exact_batch_len`] do not change them. Wider batches add floating-point noise; [`Backend::noise`] is its measure.
 
 use std::sync::Arc;
 
@@ -23,13 +22,13 @@ use crate::{Error, Kind};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Specials {
-    /// They do: for prompts rendered by a chat template.
+    /// They become tokens: for prompts that a chat template rendered.
     Parse,
-    /// They stay text: for whatever a user, a tool or a grammar wrote.
+    /// They stay text: for texts of a user, a tool or a grammar.
     Plain,
 }
 
-/// Positions of a batch whose logits are wanted.
+/// The positions of a batch whose logits are computed.
 ///
 /// ```
 /// use toolgate_infer::Rows;
@@ -45,12 +44,12 @@ pub enum Rows {
     Last,
     /// Every position; row `i` belongs to token `i` of the batch.
     All,
-    /// This position of the batch and those behind it, row 0 being its own (drafts are verified so).
+    /// This position of the batch, as row 0, and those behind it. Drafts are verified so.
     From(usize),
 }
 
-/// What batches may change in the low bits of logits. Low bits decide when two tokens are almost equally likely, and
-/// quantized models make them large: up to 0.4 for a 0.5 B model.
+/// The changes that batches may make in the low bits of logits. Low bits decide between two tokens that are almost equally
+/// likely. Quantized models make them large: up to 0.4 for a 0.5 B model.
 ///
 /// ```
 /// use toolgate_infer::Numerics;
@@ -58,15 +57,15 @@ pub enum Rows {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Numerics {
-    /// Nothing that is chosen: the same greedy turn, byte for byte, with and without batches of forced and guessed tokens.
-    /// Where wide batches leave a choice closer than [`Backend::noise`], it is made anew from narrow ones.
+    /// No choice changes: a greedy turn is the same, byte for byte, with and without batches of forced and drafted tokens.
+    /// Where wide batches leave a choice closer than [`Backend::noise`], the turn repeats it from narrow ones.
     #[default]
     Exact,
-    /// Anything: the widest batches and the fastest kernels, and no choice is made twice.
+    /// Choices may change: this takes the widest batches and the fastest kernels, and repeats no choice.
     Fast,
 }
 
-/// What a conversation's context takes, for people who choose its length. Nothing is known of most backends without weights.
+/// The size of a slot's context, for people who choose its length. Most backends without weights know nothing of it.
 ///
 /// ```
 /// use toolgate_infer::Footprint;
@@ -75,7 +74,7 @@ pub enum Numerics {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Bytes of keys and values for each token of a conversation's context, in all of its sequences.
+    /// Bytes of keys and values for each token of a slot's context, in all of its sequences.
     pub token_bytes: Option<u64>,
     /// Tokens of context that the model was trained with.
     pub trained: Option<usize>,
@@ -95,9 +94,9 @@ impl Rows {
 
 /// A model and the tokens it has evaluated.
 ///
-/// It may hold several sequences of tokens; all methods are about the current one, unless they name one.
+/// A backend may hold several sequences of tokens. All methods are about the current one, unless they name one.
 ///
-/// The trait can be made into an object; [`Session`](crate::Session) is the safe way to drive it.
+/// The trait works as an object. [`Session`](crate::Session) is the safe way to drive a backend.
 ///
 /// A model that finds all tokens equally likely, whatever it has read:
 ///
@@ -134,74 +133,73 @@ impl Rows {
 /// # Ok::<(), toolgate_infer::Error>(())
 /// ```
 pub trait Backend {
-    /// The tokens it speaks.
+    /// Its tokens.
     fn vocabulary(&self) -> &Arc<Vocabulary>;
 
-    /// The model's own tokenization of `text`, with no token added in front or behind.
+    /// The model's own tokenization of `text`, without added tokens in front or behind.
     ///
     /// # Errors
     /// [`Kind::Backend`](crate::Kind::Backend).
     fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error>;
 
-    /// Most tokens a sequence of it can hold.
+    /// The most tokens of a sequence.
     fn context_len(&self) -> usize;
 
-    /// What a conversation's context takes.
+    /// The size of a slot's context.
     fn footprint(&self) -> Footprint {
         Footprint::default()
     }
 
-    /// Most tokens one [`eval`](Self::eval) takes; at least 1.
+    /// The most tokens of one [`eval`](Self::eval); at least 1.
     fn batch_len(&self) -> usize;
 
-    /// Most tokens whose evaluation at once gives, bit for bit, the logits of evaluating them one by one. Batches
-    /// within a turn are no wider, so that they change nothing in it, but for forced text of greedy turns where
-    /// [`noise`](Self::noise) is known.
+    /// The most tokens of a batch whose logits have the bits of tokens evaluated one by one. Batches within a turn are no
+    /// wider, so they change nothing in it. Forced text of greedy turns is the exception, if [`noise`](Self::noise) is known.
     fn exact_batch_len(&self) -> usize {
         self.batch_len()
     }
 
-    /// By how much two logits may come closer, or change places, where tokens in front of them were evaluated in batches
-    /// wider than [`exact_batch_len`](Self::exact_batch_len). None where that is not known.
+    /// The most that the difference of two logits may change if earlier tokens were evaluated in batches wider than
+    /// [`exact_batch_len`](Self::exact_batch_len). None where that is not known.
     fn noise(&self) -> Option<f32> {
         None
     }
 
-    /// What each further token of a batch within a turn costs, as a share of what one token by itself costs.
+    /// The cost of each further token of a batch within a turn, as a share of the cost of a single token.
     fn token_cost(&self) -> f64 {
         0.25
     }
 
-    /// Tokens it holds.
+    /// The number of tokens in the current sequence.
     fn evaluated(&self) -> usize;
 
-    /// Forgets all but the first `len` tokens and returns how many it kept: fewer than `len`, down to none, where
+    /// Forgets all but the first `len` tokens, and returns how many it kept. Those are fewer than `len`, down to none, where
     /// the model's memory cannot be cut there (recurrent models).
     ///
     /// # Errors
     /// [`Kind::Backend`](crate::Kind::Backend).
     fn truncate(&mut self, len: usize) -> Result<usize, Error>;
 
-    /// Evaluates `tokens` after those it holds, in one batch.
+    /// Evaluates `tokens` in one batch, behind the tokens that it holds.
     ///
     /// # Errors
-    /// [`Kind::Backend`](crate::Kind::Backend); then [`evaluated`](Self::evaluated) still tells the truth.
+    /// [`Kind::Backend`](crate::Kind::Backend). [`evaluated`](Self::evaluated) is right also then.
     fn eval(&mut self, tokens: &[TokenId], rows: Rows) -> Result<(), Error>;
 
     /// A row of the last [`eval`](Self::eval): a logit for each token of the vocabulary.
     ///
     /// # Errors
-    /// [`Kind::Backend`](crate::Kind::Backend) for a row that was not asked for.
+    /// [`Kind::Backend`](crate::Kind::Backend) for a row that the evaluation did not compute.
     fn logits(&self, row: usize) -> Result<&[f32], Error>;
 
-    /// Sequences of tokens it can hold beside each other, each of up to [`context_len`](Self::context_len), numbered from 0,
-    /// the one it starts with; at least 1.
+    /// The number of sequences, at least 1. Each has up to [`context_len`](Self::context_len) tokens. Numbers begin at 0, the
+    /// first current one.
     fn sequences(&self) -> usize {
         1
     }
 
-    /// Makes the first `len` tokens of the current sequence another one, in place of what that held, and the current
-    /// one; returns how many it kept, as [`truncate`](Self::truncate) does. Logits are gone.
+    /// Copies the first `len` tokens of the current sequence over another one, and makes that the current one. Returns how
+    /// many it kept, as [`truncate`](Self::truncate) does. The logits are gone.
     ///
     /// # Errors
     /// [`Kind::Backend`](crate::Kind::Backend), at once where there is no such sequence.
@@ -210,7 +208,7 @@ pub trait Backend {
         Err(no_sequence(sequence))
     }
 
-    /// Makes another sequence the current one. Logits are gone.
+    /// Makes another sequence the current one. The logits are gone.
     ///
     /// # Errors
     /// [`Kind::Backend`](crate::Kind::Backend) where there is no such sequence.
@@ -218,13 +216,13 @@ pub trait Backend {
         if sequence == 0 { Ok(()) } else { Err(no_sequence(sequence)) }
     }
 
-    /// What saved states depend on beside the model's file: a state is restored only where this is the same text. None
-    /// where states cannot be saved.
+    /// The conditions of saved states beside the model's file. A state is restored only where this text is the same. None where
+    /// states cannot be saved.
     fn state_key(&self) -> Option<String> {
         None
     }
 
-    /// The state of the current sequence as bytes; none where it cannot be saved, or not now.
+    /// The state of the current sequence as bytes; none where it cannot be saved at the moment.
     ///
     /// # Errors
     /// [`Kind::Backend`](crate::Kind::Backend).
@@ -232,8 +230,8 @@ pub trait Backend {
         Ok(None)
     }
 
-    /// Makes the current sequence hold `tokens`, whose state was saved as `state`; whether it does now. Where it does
-    /// not, the sequence is empty. Logits are gone.
+    /// Restores the current sequence from `state`, the saved state of `tokens`. Returns whether the sequence holds them now; if
+    /// not, it is empty. The logits are gone.
     ///
     /// # Errors
     /// [`Kind::Backend`](crate::Kind::Backend).
@@ -243,14 +241,14 @@ pub trait Backend {
         Ok(false)
     }
 
-    /// How many tokens `prompt` begins with are held for another conversation of the same model.
+    /// The length of the longest beginning of `prompt` that another slot of the same model holds, in tokens.
     fn lent(&self, prompt: &[TokenId]) -> usize {
         let _ = prompt;
         0
     }
 
-    /// Makes the current sequence hold what `prompt` begins with and another conversation holds, in place of what it
-    /// held, if that is more; returns how many tokens it holds. Logits are gone if it did.
+    /// Copies the longest beginning of `prompt` that another slot holds over the current sequence, if it is longer than that.
+    /// Returns how many tokens the sequence holds. The logits are gone after a copy.
     ///
     /// # Errors
     /// [`Kind::Backend`](crate::Kind::Backend).
@@ -259,10 +257,10 @@ pub trait Backend {
         Ok(self.evaluated())
     }
 
-    /// Tells that the first `at` of the tokens held now are the prompt of a turn. A hint; most backends have no use for it.
+    /// Marks the first `at` tokens of the sequence as the prompt of a turn. A hint; most backends have no use for it.
     fn begin_turn(&mut self, _at: usize) {}
 
-    /// Tells that a turn has ended: nothing is evaluated for a while. A hint, as above.
+    /// Marks the end of a turn: nothing is evaluated for a while. A hint, as above.
     fn end_turn(&mut self) {}
 }
 

@@ -1,6 +1,6 @@
-//! What may come next: the seam between the decode loop and whatever limits its text.
+//! The interface between the decode loop and a limit on its text, such as a grammar.
 //!
-//! Invariant: a constraint only moves by [`Constraint::accept`], and a token it has just allowed is accepted.
+//! Invariant: a constraint moves by [`Constraint::accept`] alone, and accepts a token that it has just allowed.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use toolgate_grammar::{Budgeted, Matcher, TokenId, TokenKind, TokenSet, Vocabula
 
 use crate::{Error, Kind};
 
-/// Tokens looked at one by one where forced text ends; with more, any text may follow.
+/// The most tokens that may follow forced text and are listed. With more, any text counts as possible.
 const FEW: usize = 64;
 
 /// A limit on the tokens of one turn.
@@ -29,20 +29,20 @@ const FEW: usize = 64;
 /// # Ok::<(), toolgate_infer::Error>(())
 /// ```
 pub trait Constraint {
-    /// Whether `token` may come next. End tokens: whether the text so far may end.
+    /// Whether `token` may come next. For an end token: whether the text so far may end.
     ///
     /// # Errors
     /// [`Kind::Constraint`] where the constraint itself cannot go on.
     fn allows(&mut self, token: TokenId) -> Result<bool, Error>;
 
-    /// All tokens that may come next, and perhaps a few that [`allows`](Self::allows) refuses: what is drawn from it
-    /// is checked.
+    /// All tokens that may come next, and perhaps a few that [`allows`](Self::allows) refuses. The loop checks the token that it
+    /// draws.
     ///
     /// # Errors
     /// As [`allows`](Self::allows).
     fn mask(&mut self) -> Result<Mask, Error>;
 
-    /// Exactly the tokens that may come next, at whatever price: for when too much of [`mask`](Self::mask) is refused.
+    /// Exactly the tokens that may come next, at any cost. The loop asks for it when too much of [`mask`](Self::mask) is refused.
     ///
     /// # Errors
     /// As [`allows`](Self::allows).
@@ -50,8 +50,8 @@ pub trait Constraint {
         self.mask()
     }
 
-    /// Tells how many more tokens there can be. A constraint that can look ahead steers so that its text is whole by
-    /// then; others have no use for it.
+    /// Sets how many more tokens there can be. A constraint that can look ahead steers its text to a whole one by then. Others
+    /// have no use for it.
     ///
     /// # Errors
     /// As [`allows`](Self::allows).
@@ -59,7 +59,7 @@ pub trait Constraint {
         Ok(())
     }
 
-    /// Whether [`limit`](Self::limit) has kept a token from being taken.
+    /// Whether a token was refused because of [`limit`](Self::limit).
     fn is_steered(&self) -> bool {
         false
     }
@@ -70,14 +70,14 @@ pub trait Constraint {
     /// [`Kind::Constraint`] for a token that is not allowed.
     fn accept(&mut self, token: TokenId) -> Result<(), Error>;
 
-    /// Text without an alternative, and what may follow it.
+    /// The forced text, and the tokens that may follow it.
     ///
     /// # Errors
     /// As [`allows`](Self::allows).
     fn forced(&mut self) -> Result<Forced, Error>;
 
-    /// How many of these tokens may come next, one behind the other, as far as can be told without taking them: what a
-    /// guess is held against before the model is asked.
+    /// How many of these tokens may come next, one behind the other, as far as that is known without accepting them. A draft is
+    /// checked so before the model evaluates it.
     ///
     /// # Errors
     /// As [`allows`](Self::allows).
@@ -88,7 +88,7 @@ pub trait Constraint {
     /// Whether the text so far is whole.
     fn is_complete(&self) -> bool;
 
-    /// Whether it would be with these bytes behind it, as far as can be told without taking them.
+    /// Whether the text would be whole with these bytes behind it, as far as that is known without accepting them.
     ///
     /// # Errors
     /// As [`allows`](Self::allows).
@@ -103,16 +103,16 @@ pub trait Constraint {
     fn is_finished(&mut self) -> Result<bool, Error>;
 }
 
-/// Text every continuation starts with.
+/// Forced text: the beginning of every continuation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forced {
     /// The text; empty where there is a choice.
     pub bytes: Vec<u8>,
-    /// What may follow it, which decides how it is tokenized.
+    /// The tokens that may follow it. They decide how it is tokenized.
     pub follow: Follow,
 }
 
-/// What may follow a forced text.
+/// The tokens that may follow a forced text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Follow {
     /// Nothing: the turn is over.
@@ -134,7 +134,7 @@ pub enum Follow {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Mask {
-    /// As an automaton memoizes it.
+    /// The form that an automaton memoizes.
     Set(Arc<TokenSet>),
     /// 64 tokens a word, lowest bit first.
     Words(Arc<[u64]>),
@@ -193,7 +193,7 @@ impl Iterator for Bits {
     }
 }
 
-/// No constraint: every token but those never to be produced, for as long as the model likes.
+/// No constraint: every token but those that are never produced, until the model ends.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -212,7 +212,7 @@ pub struct Free {
 }
 
 impl Free {
-    /// No constraint on the tokens of `vocabulary`.
+    /// No constraint over `vocabulary`.
     pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
         Self { vocabulary }
     }
@@ -313,7 +313,7 @@ impl Constraint for Budgeted {
         forced(self.matcher(), bytes)
     }
 
-    /// The budget is left out: it is looked at when a token is drawn.
+    /// This leaves the budget out. The loop checks it when it draws a token.
     fn admits(&mut self, tokens: &[TokenId]) -> Result<usize, Error> {
         admits(self.matcher(), tokens)
     }
@@ -348,7 +348,7 @@ fn admits(run: &Matcher, tokens: &[TokenId]) -> Result<usize, Error> {
     Ok(tokens.len())
 }
 
-/// Whether a run would be complete behind these bytes.
+/// Whether a run would be complete with these bytes behind it.
 fn is_complete_after(run: &Matcher, bytes: &[u8]) -> bool {
     let mut ahead = run.clone();
     // What it does not take is no way to an end.

@@ -1,7 +1,8 @@
-//! Call or answer, read from the distribution before the turn's first token. Knows texts and tokens, no formats.
+//! The decision between call and answer, from the distribution before the turn's first token. Knows texts and tokens, no
+//! formats.
 //!
-//! Small models often *want* to call in a dialect of their own. The sum of the probability of every known opening,
-//! in any dialect, is a far better sign of that than the single likeliest token, and it is read without a mask.
+//! Small models often *want* to call in a dialect of their own. The summed probability of every known opening, in any
+//! dialect, shows that far better than the single likeliest token. It comes from logits without a mask.
 
 use serde::{Deserialize, Serialize};
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
@@ -9,7 +10,7 @@ use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 /// How many of the likeliest tokens a decision reports.
 const TOP: usize = 5;
 
-/// The tokens a call may open with, found once for a vocabulary and a list of openings.
+/// The tokens that may open a call, found once for a vocabulary and a list of openings.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -84,9 +85,9 @@ impl Openings {
 pub struct TurnDecision {
     /// Probability that the model opens a call, in any dialect.
     pub p_call: f64,
-    /// Probability from which on it is one.
+    /// The probability from which on the turn is a call.
     pub threshold: f64,
-    /// Whether it is one.
+    /// Whether the turn is a call.
     pub call: bool,
     /// The likeliest first tokens and their probability, likeliest first.
     pub top: Vec<(String, f64)>,

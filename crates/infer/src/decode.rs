@@ -1,13 +1,16 @@
 //! The loop: forced tokens, evaluation, a draw under the constraint, until something ends the turn.
 //!
-//! Invariants: every token was accepted by the constraint before its text is shown; a constraint that fails ends the
-//! turn with its reason and never lets unconstrained text through; the tokens chosen are the same however forced ones
-//! are batched, since both ways write them canonically, and the same with guesses as without.
+//! Invariants:
 //!
-//! Why guesses change nothing: a guessed token is evaluated ahead, together with what has to be evaluated anyway, and
-//! then each position is drawn from its own logits, exactly as without it. A guess that is what was drawn has saved an
-//! evaluation, another is cut off again. So the distribution is the same at any temperature, and a seed draws the
-//! same text.
+//! - The constraint accepts every token before its text is shown.
+//! - A constraint that fails ends the turn with its reason. No unconstrained text gets through.
+//! - The chosen tokens are the same however forced tokens are batched, since both ways write them canonically.
+//! - The chosen tokens are the same with drafts and without.
+//!
+//! Why drafts change nothing: the model evaluates a drafted token ahead, together with tokens that it has to evaluate anyway.
+//! Then each position is drawn from its own logits, exactly as without the draft. A draft that equals the drawn token has
+//! saved an evaluation; any other is cut off again. So the distribution is the same at any temperature, and a seed draws
+//! the same text.
 
 mod ahead;
 mod close;
@@ -29,7 +32,7 @@ use crate::stats::ms;
 use crate::stream::TextStream;
 use crate::{Backend, Cancel, Error, Kind, Sampler, Session, Stats};
 
-/// How a turn is decoded.
+/// Options of a turn's decoding.
 ///
 /// ```
 /// use std::{ops::ControlFlow, sync::Arc};
@@ -46,21 +49,21 @@ use crate::{Backend, Cancel, Error, Kind, Sampler, Session, Stats};
 /// ```
 #[derive(Clone, Debug)]
 pub struct DecodeOptions {
-    /// Most tokens of the turn, forced ones included. Default 1,024.
+    /// The most tokens of the turn, forced ones included. Default 1,024.
     pub max_tokens: usize,
-    /// What becomes of the text when they run out. Default [`Budget::Cut`].
+    /// The handling of the text when they run out. Default [`Budget::Cut`].
     pub budget: Budget,
-    /// What is done with text that has no alternative. Default [`Forcing::On`].
+    /// The handling of forced text. Default [`Forcing::On`].
     pub forcing: Forcing,
-    /// Whether tokens are guessed ahead. Default [`Drafting::On`].
+    /// Whether tokens are drafted. Default [`Drafting::On`].
     pub drafting: Drafting,
-    /// Tokens at the end of the session that are not in front of the turn, but guesses at its first ones. Default 0.
+    /// Tokens at the end of the session that are drafts of the turn's first ones, and not in front of it. Default 0.
     pub ahead: usize,
-    /// Texts that end the turn; the text then ends in front of them. Default none.
+    /// Texts that end the turn. The text ends in front of them. Default none.
     pub stop_texts: Vec<String>,
-    /// What decides whether a whole text goes on behind white space. Default none: it goes on.
+    /// The rule for whether a whole text goes on behind white space. Default none: it goes on.
     pub further: Option<Further>,
-    /// Whether it is told how likely the model thought each token, and with it so many of the likeliest. Default none.
+    /// How many of the likeliest tokens are reported with the likelihood of each token. Default none: no likelihoods.
     pub likelihoods: Option<usize>,
     /// Stops the turn between two evaluations.
     pub cancel: Cancel,
@@ -82,7 +85,7 @@ impl Default for DecodeOptions {
     }
 }
 
-/// What becomes of a text when the tokens of a turn run out.
+/// The handling of a text when the tokens of a turn run out.
 ///
 /// ```
 /// use std::{ops::ControlFlow, sync::Arc};
@@ -101,60 +104,59 @@ impl Default for DecodeOptions {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// It is cut off wherever it is.
+    /// The text is cut off.
     Cut,
-    /// It is whole by then, where the constraint can look ahead ([`Constraint::limit`]) and the shortest text takes
-    /// no more tokens: the model is kept from beginning what it could not end. [`StopReason::Budget`] tells the text
-    /// that was steered so from one that ended as the model wanted.
+    /// The text is whole by then, if the constraint can look ahead ([`Constraint::limit`]) and the shortest text takes no more
+    /// tokens. The model begins nothing that it could not end. [`StopReason::Budget`] marks a text that was steered so.
     Whole,
 }
 
-/// What is done with text that has no alternative.
+/// The handling of forced text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forcing {
-    /// It is written as the model's tokenizer would, without asking the model, and evaluated together.
+    /// It is written as the model's tokenizer would, and evaluated in batches. The model is not asked.
     On,
-    /// The same tokens, evaluated one by one: what [`On`](Self::On) is measured against. Greedy turns are the same.
+    /// The same tokens, evaluated one by one: the reference for [`On`](Self::On). Greedy turns are the same.
     Off,
-    /// The model is asked for each token, under the mask. Where the one it would write is refused it may cut the
-    /// text into other tokens than its tokenizer would, and small models then go on differently: at least half of 20
-    /// greedy calls of a 135 M model changed.
+    /// The model is asked for each token, under the mask. Where its own token is refused, it may cut the text into other tokens
+    /// than its tokenizer would. Small models then go on differently: at least half of 20 greedy calls of a 135 M model
+    /// changed.
     Asked,
 }
 
-/// Whether tokens are guessed ahead from what the prompt and the turn say already.
+/// Whether tokens are drafted from the text of the prompt and the turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drafting {
-    /// As many as are worth their place in a batch, by how often guesses were right in this turn and by
-    /// [`Backend::token_cost`]; none with [`Forcing::Off`], which evaluates one token at a time.
+    /// As many as are worth their place in a batch, by the share of right drafts in this turn and by [`Backend::token_cost`].
+    /// None with [`Forcing::Off`], which evaluates one token at a time.
     #[default]
     On,
-    /// None: what [`On`](Self::On) is measured against. Turns are the same.
+    /// None: the reference for [`On`](Self::On). Turns are the same.
     Off,
 }
 
-/// Where a token came from.
+/// The source of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
     /// Drawn from the model's distribution.
     Sampled,
-    /// Without an alternative.
+    /// Forced.
     Forced,
-    /// Drawn like [`Sampled`](Self::Sampled) ones, and guessed ahead: its evaluation was done already.
+    /// Drawn like [`Sampled`](Self::Sampled) ones, and drafted: the model had evaluated it already.
     Drafted,
 }
 
 /// A token of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodedToken {
-    /// Which.
+    /// The token.
     pub token: TokenId,
-    /// Where it came from.
+    /// Its source.
     pub source: Source,
 }
 
-/// Text as it becomes certain: whole code points, nothing that may yet turn out to be a stop text, never empty.
+/// A piece of certain text: whole code points, no part of a possible stop text, never empty.
 ///
 /// ```
 /// use std::{ops::ControlFlow, sync::Arc};
@@ -174,13 +176,13 @@ pub struct DecodedToken {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// The text that follows what was shown before.
+    /// The text behind the earlier pieces.
     pub text: &'a str,
-    /// Where the token that made it certain came from.
+    /// The source of the token that made it certain.
     pub source: Source,
 }
 
-/// Why a turn ended.
+/// The reason that a turn ended.
 ///
 /// ```
 /// use toolgate_infer::StopReason;
@@ -190,12 +192,12 @@ pub struct Piece<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// The model ended it, where the constraint allowed.
+    /// The model ended the turn, where the constraint allowed it.
     End,
     /// The text is whole and nothing can follow.
     Finished,
-    /// The text is whole, because it was steered to its end when the tokens of [`Budget::Whole`] ran out: the model
-    /// would have written more.
+    /// The text is whole, since it was steered to its end when the tokens of [`Budget::Whole`] ran out. The model would have
+    /// written more.
     Budget,
     /// This one of [`DecodeOptions::stop_texts`] appeared.
     StopText(usize),
@@ -205,40 +207,40 @@ pub enum StopReason {
     ContextFull,
     /// [`DecodeOptions::cancel`] was set.
     Cancelled,
-    /// The sink broke off.
+    /// The sink stopped the turn.
     SinkStopped,
-    /// The constraint could not go on, for this reason.
+    /// The constraint failed, for this reason.
     ConstraintFailed(String),
 }
 
 impl StopReason {
-    /// Whether the text is one that the model or the constraint brought to an end, not cut off.
+    /// Whether the model or the constraint ended the text. Otherwise it was cut off.
     pub fn is_whole(&self) -> bool {
         matches!(self, Self::End | Self::Finished | Self::Budget | Self::StopText(_))
     }
 }
 
-/// A turn.
+/// A decoded turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
     /// Tokens of the session in front of it.
     pub start: usize,
     /// Its text: the pieces in order. Control tokens appear by name.
     pub text: String,
-    /// Its tokens, without the one that ended it.
+    /// Its tokens, without the end token.
     pub tokens: Vec<DecodedToken>,
-    /// How likely each of them was, where [`DecodeOptions::likelihoods`] asks for it.
+    /// The likelihood of each of them, if [`DecodeOptions::likelihoods`] asks for it.
     pub likelihoods: Vec<Likelihood>,
-    /// Why it ended.
+    /// The reason of its end.
     pub stop: StopReason,
-    /// What it cost; the prompt is not in it.
+    /// Its costs, without the prompt.
     pub stats: Stats,
 }
 
 /// Decodes one turn after the prompt of `session`, showing its text to `sink` as it becomes certain.
 ///
 /// # Errors
-/// [`Kind::Backend`], and whatever else keeps the model from being asked. A failing constraint is no error but
+/// [`Kind::Backend`], and other failures of the model. A constraint that fails is no error but
 /// [`StopReason::ConstraintFailed`].
 ///
 /// ```
@@ -281,23 +283,23 @@ pub(crate) struct Turn<'a, B> {
     constraint: Timed<'a>,
     options: &'a DecodeOptions,
     sink: &'a mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
-    /// Tokens of the turn the model has not evaluated yet.
+    /// Pending tokens: tokens of the turn that the model has not evaluated yet.
     pending: Vec<TokenId>,
-    /// Tokens it has evaluated ahead behind those of the turn; empty where some are pending.
+    /// Tokens that it has evaluated ahead, behind those of the turn; empty while some are pending.
     ahead: VecDeque<TokenId>,
     /// Row of the last evaluation with the logits behind the turn's last token; none where that is the session's last.
     row: Option<usize>,
     drafter: Option<Drafter>,
-    /// Whether the model's memory could not be cut where a guess was wrong.
+    /// Whether the model's memory could not be cut at a wrong draft.
     lossy: bool,
-    /// What wide batches may do to choices; none where they are not taken, or not any more.
+    /// The noise of wide batches in choices; none where the turn takes no wide batches, or none any more.
     noise: Option<f32>,
-    /// What was guessed to come next and what that rests on, whether it was evaluated ahead or not.
+    /// The draft of the next token, evaluated ahead or not, with its grounds.
     guess: VecDeque<(TokenId, Reliance)>,
     stream: TextStream<'a>,
     tokens: Vec<DecodedToken>,
     likelihoods: Vec<Likelihood>,
-    /// That of the token drawn last, until it is taken.
+    /// The likelihood of the last drawn token, until it is taken.
     drawn: Option<Likelihood>,
     stats: Stats,
     /// Time in the model, the sampler and the constraint; not in the sink.
@@ -433,7 +435,7 @@ impl<'a, B: Backend> Turn<'a, B> {
         }
     }
 
-    /// The canonical tokens of the text that has no alternative here.
+    /// The canonical tokens of the forced text here.
     fn forced(&mut self) -> Result<Vec<TokenId>, Error> {
         if self.options.forcing == Forcing::Asked {
             return Ok(Vec::new());
@@ -456,7 +458,7 @@ impl<'a, B: Backend> Turn<'a, B> {
         last.iter().chain(&self.pending).copied().collect()
     }
 
-    /// Accepts a token and shows its text; a reason if the turn ends with it.
+    /// Accepts a token and shows its text. Returns a reason if the turn ends with it.
     fn take(&mut self, token: TokenId, source: Source) -> Result<Option<StopReason>, Error> {
         self.constraint.accept(token)?;
         self.follow(token, source)?;

@@ -6,8 +6,8 @@
 //!      Constraint (grammar, none, …) ─ decode ─ Sampler ─▶ Decoded { text, tokens, stop, stats }
 //! ```
 //!
-//! It knows token vocabularies and grammars (`toolgate-grammar`), probabilities and time; no llama.cpp, no chat,
-//! no tool. A model is whatever implements [`Backend`]; [`scripted::Scripted`] is one without weights.
+//! This package knows token vocabularies and grammars (`toolgate-grammar`), probabilities and time. It knows no llama.cpp,
+//! no chat and no tool. A model is a type that implements [`Backend`]; [`scripted::Scripted`] is one without weights.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -37,13 +37,13 @@ mod decode;
 mod draft;
 mod error;
 mod forced;
+mod kv_cache;
 mod likelihood;
 mod retry;
 mod sampler;
 pub mod scripted;
+mod sequences;
 mod session;
-mod shelf;
-mod states;
 mod stats;
 mod stream;
 mod untrained;
@@ -58,12 +58,12 @@ pub use decode::{
 };
 pub use error::{Error, Kind, Overflow};
 pub use forced::canonical;
+pub use kv_cache::KvCache;
 pub use likelihood::Likelihood;
 pub use retry::{Other, Tried, decode_from, likeliest_other};
 pub use sampler::{Draw, Penalties, Sampler, SamplerOptions};
+pub use sequences::common_len;
 pub use session::{Prefill, Progress, Session};
-pub use shelf::common_len;
-pub use states::States;
 pub use stats::{Milliseconds, Pressure, Stats};
 pub use toolgate_grammar::{TokenId, TokenKind, TokenSet, Vocabulary};
 pub use untrained::Untrained;

@@ -1,20 +1,20 @@
 //! A backend and the tokens it holds: prompts are evaluated after the longest prefix already there.
 //!
-//! Where the backend can hold several sequences, a prompt that would replace much of the current one leaves that where
-//! it is and goes on in another: two views of a conversation, or two conversations, are each evaluated once. What has no
-//! sequence any more may be kept in memory ([`Session::keeping`]), and is put back when it comes again.
+//! Where the backend has several sequences, a prompt that would replace much of the current one goes into another. So two
+//! views of a conversation, or two conversations, are each evaluated once. A [`KvCache`] may keep in memory what has no
+//! sequence any more ([`Session::keeping`]). The session puts it back when it comes again.
 //!
-//! Invariant: [`Session::tokens`] are exactly the tokens the backend has evaluated in its current sequence, and the
-//! shelf names those of the others, whatever failed or was cancelled.
+//! Invariant: [`Session::tokens`] are exactly the tokens that the backend has evaluated in its current sequence.
+//! `others` has those of its other sequences. This holds whatever failed or was cancelled.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use toolgate_grammar::{TokenId, Vocabulary};
 
-use crate::shelf::{Shelf, common_len};
+use crate::sequences::{Sequences, common_len};
 use crate::stats::ms;
-use crate::{Backend, Cancel, Error, Kind, Overflow, Rows, Specials, States};
+use crate::{Backend, Cancel, Error, Kind, KvCache, Overflow, Rows, Specials};
 
 /// How far the evaluation of a prompt has come, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +62,10 @@ pub struct Session<B> {
     tokens: Vec<TokenId>,
     /// The backend's current sequence.
     current: usize,
-    /// What its other sequences hold.
-    shelf: Shelf,
-    /// What its sequences had to give up.
-    states: Option<States>,
+    /// Its other sequences.
+    others: Sequences,
+    /// What its sequences gave up.
+    cache: Option<KvCache>,
     /// Tokens in front of the first batch of the turn that may have changed low bits.
     sure: usize,
     /// Row of the last evaluation that belongs to the last token, if its logits were asked for.
@@ -79,17 +79,17 @@ impl<B: Backend> Session<B> {
             backend,
             tokens: Vec::new(),
             current: 0,
-            shelf: Shelf::default(),
-            states: None,
+            others: Sequences::default(),
+            cache: None,
             sure: 0,
             row: None,
         }
     }
 
-    /// Keeps in `states` what its sequences have to give up, and takes from there what comes again.
+    /// Keeps in `cache` what its sequences give up, and takes from there what comes again.
     #[must_use]
-    pub fn keeping(mut self, states: States) -> Self {
-        self.states = Some(states).filter(States::keeps);
+    pub fn keeping(mut self, cache: KvCache) -> Self {
+        self.cache = Some(cache).filter(KvCache::keeps);
         self
     }
 
@@ -263,13 +263,13 @@ impl<B: Backend> Session<B> {
     /// # Ok::<(), toolgate_infer::Error>(())
     /// ```
     pub fn held(&self, prompt: &[TokenId]) -> usize {
-        self.evaluated(prompt).max(self.states.as_ref().map_or(0, |states| states.held(prompt)))
+        self.evaluated(prompt).max(self.cache.as_ref().map_or(0, |cache| cache.held(prompt)))
     }
 
     /// Most tokens of `prompt` that a sequence holds.
     fn evaluated(&self, prompt: &[TokenId]) -> usize {
-        let shelved = self.shelf.best(prompt).map_or(0, |(_, held)| held);
-        common_len(&self.tokens, prompt).max(shelved).max(self.backend.lent(prompt))
+        let beside = self.others.best(prompt).map_or(0, |(_, held)| held);
+        common_len(&self.tokens, prompt).max(beside).max(self.backend.lent(prompt))
     }
 
     /// Tells the backend that a turn has ended: nothing is evaluated for a while.
@@ -455,7 +455,7 @@ impl<B: Backend> Session<B> {
     /// Goes to the sequence that has most of `prompt`; to a new one with that much, if too much would be lost there.
     fn choose(&mut self, prompt: &[TokenId]) -> Result<(), Error> {
         let mut held = common_len(&self.tokens, prompt);
-        if let Some((kept, more)) = self.shelf.best(prompt).filter(|&(_, more)| more > held) {
+        if let Some((kept, more)) = self.others.best(prompt).filter(|&(_, more)| more > held) {
             self.go_to(kept)?;
             held = more;
         }
@@ -464,13 +464,14 @@ impl<B: Backend> Session<B> {
         if lost < WORTH_KEEPING {
             return Ok(());
         }
-        let free = (0..sequences).find(|&sequence| sequence != self.current && !self.shelf.has(sequence));
+        let free = (0..sequences).find(|&sequence| sequence != self.current && !self.others.has(sequence));
         // What is given up for it must not be worth more: a long prompt stays where short ones come and go.
-        let given_up = || self.shelf.cheapest().filter(|&(_, tokens)| tokens <= lost).map(|(other, _)| other);
+        let given_up =
+            || self.others.cheapest().filter(|&(_, tokens)| tokens <= lost).map(|(other, _)| other);
         let Some(target) = free.or_else(given_up) else { return self.keep() };
         self.row = None;
-        self.keep_shelved(target)?;
-        let _ = self.shelf.take(target);
+        self.keep_other(target)?;
+        let _ = self.others.take(target);
         let kept = match self.backend.fork(target, held) {
             Ok(kept) => kept,
             Err(error) => {
@@ -480,21 +481,21 @@ impl<B: Backend> Session<B> {
         };
         let mut tokens = self.tokens.clone();
         tokens.truncate(kept);
-        self.shelf
+        self.others
             .put(std::mem::replace(&mut self.current, target), std::mem::replace(&mut self.tokens, tokens));
         Ok(())
     }
 
     /// Puts back what is kept of `prompt`, where that is more than any sequence holds.
     fn recall(&mut self, prompt: &[TokenId]) -> Result<(), Error> {
-        let Some(states) = self.states.clone() else { return Ok(()) };
-        let kept = states.held(prompt);
+        let Some(cache) = self.cache.clone() else { return Ok(()) };
+        let kept = cache.held(prompt);
         if kept < WORTH_KEEPING || kept < self.evaluated(prompt) + WORTH_KEEPING {
             return Ok(());
         }
-        let Some((tokens, state)) = states.find(prompt) else { return Ok(()) };
+        let Some((tokens, state)) = cache.find(prompt) else { return Ok(()) };
         if !self.restore(&tokens, &state)? {
-            states.forget(&tokens);
+            cache.forget(&tokens);
             return Ok(());
         }
         // What follows in it is still kept: it needs no sequence.
@@ -503,19 +504,19 @@ impl<B: Backend> Session<B> {
 
     /// Keeps the state of the current sequence, which is about to be lost.
     fn keep(&mut self) -> Result<(), Error> {
-        let Some(states) = &self.states else { return Ok(()) };
-        if states.held(&self.tokens) + WORTH_KEEPING > self.tokens.len() {
+        let Some(cache) = &self.cache else { return Ok(()) };
+        if cache.held(&self.tokens) + WORTH_KEEPING > self.tokens.len() {
             return Ok(());
         }
         if let Some(state) = self.backend.save()? {
-            states.put(self.tokens.clone(), state);
+            cache.put(self.tokens.clone(), state);
         }
         Ok(())
     }
 
     /// Keeps the state of another sequence, if it holds something.
-    fn keep_shelved(&mut self, sequence: usize) -> Result<(), Error> {
-        if self.states.is_none() || !self.shelf.has(sequence) {
+    fn keep_other(&mut self, sequence: usize) -> Result<(), Error> {
+        if self.cache.is_none() || !self.others.has(sequence) {
             return Ok(());
         }
         let current = self.current;
@@ -525,13 +526,13 @@ impl<B: Backend> Session<B> {
         kept
     }
 
-    /// Makes a sequence from the shelf the current one, and puts that there.
+    /// Makes another sequence the current one.
     fn go_to(&mut self, sequence: usize) -> Result<(), Error> {
         self.row = None;
         self.backend.switch(sequence)?;
-        let tokens = self.shelf.take(sequence);
+        let tokens = self.others.take(sequence);
         let before = std::mem::replace(&mut self.current, sequence);
-        self.shelf.put(before, std::mem::replace(&mut self.tokens, tokens));
+        self.others.put(before, std::mem::replace(&mut self.tokens, tokens));
         Ok(())
     }
 
@@ -550,11 +551,11 @@ impl<B: Backend> Session<B> {
     /// until it evaluates, and so over what is put there in between.
     fn set_aside(&mut self) -> Result<(), Error> {
         let sequences = self.backend.sequences();
-        let free = (0..sequences).find(|&sequence| sequence != self.current && !self.shelf.has(sequence));
-        let other = free.or_else(|| self.shelf.oldest()).filter(|_| self.tokens.len() >= WORTH_KEEPING);
+        let free = (0..sequences).find(|&sequence| sequence != self.current && !self.others.has(sequence));
+        let other = free.or_else(|| self.others.oldest()).filter(|_| self.tokens.len() >= WORTH_KEEPING);
         match other {
             Some(target) => {
-                self.keep_shelved(target)?;
+                self.keep_other(target)?;
                 self.go_to(target)?;
             }
             None => self.keep()?,

@@ -1,4 +1,4 @@
-//! What a run cost: counts of tokens and evaluations, and time by stage. Plain numbers that add up.
+//! The costs of a run: counts of tokens and evaluations, and time by stage. Plain numbers that add up.
 
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct Stats {
     pub cached_tokens: usize,
     /// Tokens drawn from the model's distribution, but for the accepted ones.
     pub sampled_tokens: usize,
-    /// Tokens the grammar left no choice about.
+    /// Forced tokens: the grammar left no choice.
     pub forced_tokens: usize,
     /// Tokens evaluated before they were taken: guesses, and those that were looked past.
     pub drafted_tokens: usize,
@@ -32,20 +32,20 @@ pub struct Stats {
     pub accepted_tokens: usize,
     /// Evaluations of the model after the prompts.
     pub decode_calls: usize,
-    /// Of the tokens written, those of what the model thought.
+    /// Of the written tokens, those of reasoning.
     #[serde(default)]
     pub reasoning_tokens: usize,
-    /// Values written again because they did not fit what is checked when they are whole.
+    /// Constrained retries: values written again, since they failed the check of a whole value.
     #[serde(default)]
     pub retries: usize,
     /// Time by stage.
     pub ms: Milliseconds,
-    /// Probability the constraint took away.
+    /// The probability that the constraint removed.
     pub constraint_pressure: Pressure,
 }
 
 impl Stats {
-    /// Tokens written: drawn, guessed and confirmed, or without an alternative.
+    /// Written tokens: drawn, drafted and confirmed, or forced.
     pub fn written(&self) -> usize {
         self.sampled_tokens + self.accepted_tokens + self.forced_tokens
     }
@@ -64,7 +64,7 @@ pub struct Milliseconds {
     pub mask: f64,
     /// Running tools.
     pub tools: f64,
-    /// All of it, as a clock on the wall saw it.
+    /// The wall time of all of it.
     pub total: f64,
 }
 

@@ -1,15 +1,15 @@
-//! Bytes of tokens become text that can be shown at once: whole code points, and nothing that may be a stop text.
+//! Makes text that can be shown at once of the bytes of tokens: whole code points, and no part of a possible stop text.
 //!
-//! Invariant: the deltas handed out, in order, are the final text.
+//! Invariant: the deltas in order are the final text.
 
 /// Text under construction.
 #[derive(Debug, Default)]
 pub(crate) struct TextStream<'a> {
     stops: &'a [String],
     text: String,
-    /// Bytes of a code point not yet whole.
+    /// Bytes of a code point that is not whole yet.
     partial: Vec<u8>,
-    /// How much of `text` has been handed out.
+    /// How much of `text` was given out.
     shown: usize,
 }
 
@@ -18,7 +18,7 @@ impl<'a> TextStream<'a> {
         Self { stops, ..Self::default() }
     }
 
-    /// Takes the bytes of one token. `Some(i)` once stop text `i` appeared; the text then ends in front of it.
+    /// Takes the bytes of one token. `Some(i)` once stop text `i` appeared. Then the text ends in front of it.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<usize> {
         let before = self.text.len();
         self.partial.extend_from_slice(bytes);
@@ -47,7 +47,7 @@ impl<'a> TextStream<'a> {
         self.stop_after(before)
     }
 
-    /// The text that can be shown and was not yet; it counts as shown.
+    /// The text that can be shown and was not shown yet. It counts as shown from here on.
     pub(crate) fn delta(&mut self) -> &str {
         let end = (self.shown.max(self.text.len() - self.held())..=self.text.len())
             .find(|&end| self.text.is_char_boundary(end))
@@ -56,7 +56,7 @@ impl<'a> TextStream<'a> {
         self.text.get(start..end).unwrap_or_default()
     }
 
-    /// No more tokens come: what was held back is text after all.
+    /// Ends the text: no more tokens come, so the rest is text.
     pub(crate) fn finish(&mut self) -> &str {
         if !std::mem::take(&mut self.partial).is_empty() {
             self.text.push(char::REPLACEMENT_CHARACTER);
@@ -69,7 +69,7 @@ impl<'a> TextStream<'a> {
         self.text
     }
 
-    /// The first stop text that ends after byte `before`; the text is cut in front of it.
+    /// The first stop text that ends after byte `before`. The text is cut in front of it.
     fn stop_after(&mut self, before: usize) -> Option<usize> {
         let found = self
             .stops

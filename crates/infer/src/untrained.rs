@@ -1,15 +1,15 @@
-//! Added tokens that a model was not trained with: their names are written in the tokens of ordinary text.
+//! Added tokens that a model was not trained with. Their names are written in tokens of ordinary text.
 //!
-//! Invariant: no part of a text holds a name, and each part is cut off where words are split in any case, so that the
-//! tokens are those of a vocabulary without the added ones.
+//! Invariant: no part of a text holds a name. Each part ends where the tokenizer splits words in any case, so the tokens are
+//! those of a vocabulary without the added ones.
 //!
-//! Why: a tokenizer finds added tokens before anything else. The vocabulary of Qwen2.5-Coder has one for `<tool_call>`, of
-//! which its weights know nothing; shown that name in ordinary tokens the model opens calls far more readily where one
-//! is wanted, and no more where none is.
+//! Why: a tokenizer finds added tokens before anything else. The vocabulary of Qwen2.5-Coder has one for `<tool_call>`, which
+//! its weights do not know. With that name in ordinary tokens, the model opens calls far more often where one is wanted, and
+//! no more often where none is.
 
 use crate::{Error, Kind};
 
-/// Names of such tokens, and where each is cut.
+/// Names of such tokens, with the place where each is cut.
 ///
 /// ```
 /// use toolgate_infer::Untrained;
@@ -21,10 +21,10 @@ use crate::{Error, Kind};
 pub struct Untrained(Vec<(String, usize)>);
 
 impl Untrained {
-    /// From the names.
+    /// Takes the names.
     ///
     /// # Errors
-    /// [`Kind::Options`] for a name in which no word ends before other characters: it could only be cut within a word.
+    /// [`Kind::Options`] for a name in which no word ends before other characters. It could only be cut within a word.
     pub fn new(names: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, Error> {
         let cut = |name: String| {
             let missing = || {
@@ -47,7 +47,7 @@ impl Untrained {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The text, cut within each name: in parts that are to be tokenized one by one.
+    /// The parts of a text that is cut within each name. Each part is tokenized by itself.
     pub fn parts<'t>(&self, text: &'t str) -> Vec<&'t str> {
         let (mut parts, mut rest) = (Vec::new(), text);
         let first = |rest: &str| {

@@ -1,7 +1,7 @@
-//! A conversation in a context as a [`Backend`]: batches in, logits out, the KV cache cut where asked.
+//! A slot of a context as a [`Backend`]: it takes batches, gives logits, and cuts its KV cache.
 //!
-//! Invariant: the first `held` tokens of each of its sequences are in the cache, whatever failed before. More may be there
-//! until the next evaluation where the context is shared: cutting them at once would wait for the batch of others.
+//! Invariant: the first `held` tokens of each of its sequences are in the cache, whatever failed before. In a shared context
+//! the cache may hold more until the next evaluation: a cut at once would wait for the batch of other slots.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use toolgate_grammar::{TokenId, Vocabulary};
 use toolgate_infer::{Backend, Footprint, Rows, Specials};
 
 use crate::context::{Context, Part, SEQUENCES, failed};
-use crate::lanes::{Lane, Lanes};
+use crate::scheduler::{Scheduler, Slot};
 use crate::{ContextOptions, Error, Kind, Model};
 
 type Result<T> = std::result::Result<T, toolgate_infer::Error>;
 
-/// A conversation with a few sequences.
+/// A slot with a few sequences.
 ///
 /// ```no_run
 /// use toolgate_infer::{Backend, Footprint, Rows, Specials};
@@ -23,7 +23,7 @@ type Result<T> = std::result::Result<T, toolgate_infer::Error>;
 ///
 /// let model = Model::load("qwen2.5-coder-0.5b.gguf", ModelOptions::default())?;
 /// let mut backend = model.backend(&ContextOptions { context: Some(4_096), ..ContextOptions::default() })?;
-/// assert_eq!(backend.context_len(), 4_096);
+/// assert_eq!((backend.context_len(), backend.model().size()), (4_096, model.size()));
 /// let tokens = backend.tokenize("fn main() {", Specials::Plain)?;
 /// backend.eval(&tokens, Rows::Last)?;
 /// assert_eq!(backend.logits(0)?.len(), model.vocabulary().len());
@@ -38,7 +38,7 @@ pub struct LlamaBackend {
     facts: Facts,
 }
 
-/// What a context has for each conversation.
+/// The properties of a context for each slot.
 #[derive(Clone)]
 struct Facts {
     context_len: usize,
@@ -63,12 +63,12 @@ impl Facts {
     }
 }
 
-/// Where a conversation is evaluated.
+/// Where the tokens of a slot are evaluated.
 enum Place {
     /// In a context of its own, with the numbers of the last batch's rows there.
     Alone(Box<Context>, Vec<i32>),
-    /// In a context with others, with the logits of its own part of the last batch.
-    Beside { lane: Lane, logits: Vec<f32>, further: f64 },
+    /// In a context with other slots, with the logits of its own part of the last batch.
+    Beside { slot: Slot, logits: Vec<f32>, further: f64 },
 }
 
 impl fmt::Debug for LlamaBackend {
@@ -79,14 +79,14 @@ impl fmt::Debug for LlamaBackend {
 }
 
 impl LlamaBackend {
-    /// A conversation with a context to itself.
+    /// A slot with a context to itself.
     pub(crate) fn alone(model: &Model, options: &ContextOptions) -> std::result::Result<Self, Error> {
         let context = Context::new(model, options, 1)?;
         let facts = Facts::of(&context, context.batch_len);
         Ok(Self::at(Place::Alone(Box::new(context), Vec::new()), model, facts))
     }
 
-    /// So many conversations, evaluated together in one context.
+    /// Slots that share one context.
     pub(crate) fn beside_each_other(
         model: &Model,
         options: &ContextOptions,
@@ -97,15 +97,15 @@ impl LlamaBackend {
             return Err(Error::new(Kind::Context, message));
         }
         let context = Context::new(model, options, conversations)?;
-        // A part of a prompt leaves room in the batch for what others decode, and does not hold them up for long. Where there are no
-        // others, it has the batch to itself.
+        // A part of a prompt leaves room in the batch for tokens that other slots decode, and delays them little. Without other
+        // slots it has the batch to itself.
         let facts = Facts::of(&context, (context.batch_len / SHARE).max(1));
         let further = context.costs.further(1);
-        let lanes = Lanes::start(context, conversations).map_err(|error| {
+        let slots = Scheduler::start(context, conversations).map_err(|error| {
             Error::new(Kind::Context, "no thread to evaluate in could be started").because(error)
         })?;
-        let place = |lane| Place::Beside { lane, logits: Vec::new(), further };
-        Ok(lanes.into_iter().map(|lane| Self::at(place(lane), model, facts.clone())).collect())
+        let place = |slot| Place::Beside { slot, logits: Vec::new(), further };
+        Ok(slots.into_iter().map(|slot| Self::at(place(slot), model, facts.clone())).collect())
     }
 
     fn at(place: Place, model: &Model, facts: Facts) -> Self {
@@ -131,11 +131,11 @@ impl LlamaBackend {
         Ok(sequence
             + match &self.place {
                 Place::Alone(..) => 0,
-                Place::Beside { lane, .. } => lane.first(),
+                Place::Beside { slot, .. } => slot.first(),
             })
     }
 
-    /// The logits of the last batch are gone.
+    /// Forgets the logits of the last batch.
     fn forget_rows(&mut self) {
         match &mut self.place {
             Place::Alone(_, rows) => rows.clear(),
@@ -143,16 +143,16 @@ impl LlamaBackend {
         }
     }
 
-    /// The context, for as long as it takes to change what it holds.
+    /// Changes the context, under its lock where it is shared.
     fn with<T>(&mut self, change: impl FnOnce(&mut Context) -> T) -> T {
         match &mut self.place {
             Place::Alone(context, _) => change(context),
-            Place::Beside { lane, .. } => change(&mut lane.context()),
+            Place::Beside { slot, .. } => change(&mut slot.context()),
         }
     }
 }
 
-/// Of a batch, the part that one of several conversations fills with its prompt at most.
+/// Of a batch divided by this, the prompt of one of several slots fills at most one part.
 const SHARE: usize = 4;
 
 impl Backend for LlamaBackend {
@@ -176,7 +176,7 @@ impl Backend for LlamaBackend {
 
     fn batch_len(&self) -> usize {
         match &self.place {
-            Place::Beside { lane, .. } if !lane.is_alone() => self.facts.share_len,
+            Place::Beside { slot, .. } if !slot.is_alone() => self.facts.share_len,
             _ => self.facts.batch_len,
         }
     }
@@ -234,8 +234,8 @@ impl Backend for LlamaBackend {
                 let evaluated = rows.map(|rows| *own = rows.into_iter().flatten().collect());
                 (evaluated, context.held(part.sequence))
             }
-            Place::Beside { lane, logits, further } => {
-                let outcome = lane.eval(&part, std::mem::take(logits));
+            Place::Beside { slot, logits, further } => {
+                let outcome = slot.eval(&part, std::mem::take(logits));
                 let evaluated =
                     outcome.map(|outcome| (*logits, *further) = (outcome.logits, outcome.further));
                 let now = if evaluated.is_ok() { held + tokens.len() } else { held };
@@ -290,19 +290,19 @@ impl Backend for LlamaBackend {
     fn lent(&self, prompt: &[TokenId]) -> usize {
         match &self.place {
             Place::Alone(..) => 0,
-            Place::Beside { lane, .. } => lane.lender(prompt).map_or(0, |(_, held)| held),
+            Place::Beside { slot, .. } => slot.lender(prompt).map_or(0, |(_, held)| held),
         }
     }
 
     fn borrow(&mut self, prompt: &[TokenId]) -> Result<usize> {
         let (to, held) = (self.number(self.current)?, self.evaluated());
-        let Place::Beside { lane, logits, .. } = &mut self.place else { return Ok(held) };
-        let lends = || lane.lender(prompt).filter(|&(_, more)| more > held);
-        // The context may be busy for as long as a batch takes: it is not waited for without need.
+        let Place::Beside { slot, logits, .. } = &mut self.place else { return Ok(held) };
+        let lends = || slot.lender(prompt).filter(|&(_, more)| more > held);
+        // The context may be locked for as long as a batch takes, so this locks it only if there is something to borrow.
         if lends().is_none() {
             return Ok(held);
         }
-        let mut context = lane.context();
+        let mut context = slot.context();
         let Some((from, more)) = lends() else { return Ok(held) };
         logits.clear();
         let copied = context.copy(from, to, more);
@@ -323,8 +323,8 @@ impl Backend for LlamaBackend {
     }
 
     fn end_turn(&mut self) {
-        if let Place::Beside { lane, .. } = &self.place {
-            lane.rest();
+        if let Place::Beside { slot, .. } = &self.place {
+            slot.rest();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A llama.cpp context: numbered sequences of tokens, evaluated in batches that may hold parts of several.
 //!
-//! Invariant: `texts` are exactly the tokens of each sequence that are in the cache, from position 0 on, whatever failed
+//! Invariant: `texts` has exactly the tokens of each sequence that are in the KV cache, from position 0 on, whatever failed
 //! before.
 
 use std::num::NonZeroU32;
@@ -21,7 +21,7 @@ use crate::texts::Texts;
 use crate::threads::physical_cores;
 use crate::{Error, Kind, Model, state};
 
-/// How a context is made.
+/// Options of a context.
 ///
 /// ```
 /// use toolgate_llama::{ContextOptions, Numerics};
@@ -31,30 +31,30 @@ use crate::{Error, Kind, Model, state};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextOptions {
-    /// Tokens a conversation holds; `None` is what the model was trained with, at most 8,192, and 0 all of that. Each costs memory for its
-    /// keys and values (12 KiB with a 0.5 B model, 28 KiB with a 1.5 B one) in each of a conversation's two sequences.
+    /// Tokens of a slot. `None` takes the model's trained context, at most 8,192; 0 takes all of it. Each token costs memory
+    /// for its keys and values (12 KiB with a 0.5 B model, 28 KiB with a 1.5 B one), in each of a slot's two sequences.
     pub context: Option<u32>,
-    /// Most tokens evaluated at once; between two batches, progress is reported and work can be cancelled.
-    /// Default 256.
+    /// The most tokens of a batch. Between two batches the caller gets progress, and can cancel. Default 256.
     pub batch: u32,
     /// Threads; `None` is one for each physical core.
     pub threads: Option<u32>,
-    /// Whether tokens evaluated together must give the logits of tokens evaluated one by one. Default
-    /// [`Numerics::Exact`]: tokens then go in batches of seven, or of three where weights are of type Q4_K and so
-    /// repacked (greedy turns take wider ones there, and make close choices anew: [`toolgate_infer::Backend::noise`]),
-    /// and prompts do without the tiled attention kernel (values are cached as bfloat16, which it does not take). It
-    /// holds for a conversation that has a context to itself; those that share one are in each other's batches, and
-    /// keep of it only the plain attention kernel, beside which the tiled one turned rows of a 135 M model by a cosine
-    /// of 0.98.
+    /// Whether tokens of one batch must give the logits of tokens evaluated one by one. Default [`Numerics::Exact`].
+    ///
+    /// With it, batches have seven tokens, or three where weights are of type Q4_K and so repacked. There, greedy turns take
+    /// wider batches and repeat close choices ([`toolgate_infer::Backend::noise`]). Prompts do without the tiled attention
+    /// kernel: values are cached as bfloat16, which that kernel does not take.
+    ///
+    /// It holds for a slot that has a context to itself. Slots that share a context are in each other's batches. They keep
+    /// the plain attention kernel alone. Against it, the tiled kernel turned rows of a 135 M model by a cosine of 0.98.
     pub numerics: Numerics,
 }
 
-/// Tokens of a context where nothing else is said, at most.
+/// The most tokens of a context by default.
 const USUAL: u32 = 8_192;
-/// The same where the model does not tell how many it was trained with.
+/// The same for a model that does not name its trained context.
 const UNTOLD: u32 = 4_096;
 
-/// Tokens of a batch up to which it is taken for one of a turn, in what batches cost.
+/// The most tokens of a batch that counts as a part of a turn in the costs of batches.
 const WRITTEN: usize = 16;
 
 impl Default for ContextOptions {
@@ -63,14 +63,14 @@ impl Default for ContextOptions {
     }
 }
 
-/// Sequences of a conversation: as its calls see it, and as its answers do.
+/// Sequences of a slot: one for the prompt view of calls, one for that of answers.
 pub(crate) const SEQUENCES: usize = 2;
 
-/// What is to be evaluated for one sequence.
+/// Tokens to evaluate for one sequence.
 #[derive(Debug)]
 pub(crate) struct Part<'a> {
     pub(crate) sequence: usize,
-    /// Tokens of the sequence that stay; what lies behind them is forgotten first.
+    /// Tokens of the sequence that stay; the rest is forgotten first.
     pub(crate) after: usize,
     pub(crate) tokens: &'a [TokenId],
     pub(crate) rows: Rows,
@@ -78,32 +78,32 @@ pub(crate) struct Part<'a> {
 
 /// A context with its sequences.
 pub(crate) struct Context {
-    /// Borrows the model below: declared before it, so that it is dropped first.
+    /// Borrows the model below. It is declared first, so it is dropped first.
     inner: LlamaContext<'static>,
     model: Model,
     batch: LlamaBatch<'static>,
     pub(crate) batch_len: usize,
     pub(crate) exact_len: usize,
-    /// What batches wider than that do to logits, where turns may take them all the same.
+    /// The noise of wider batches in logits, where turns may take them all the same.
     pub(crate) noise: Option<f32>,
-    /// Tokens that a sequence may hold.
+    /// The most tokens of a sequence.
     pub(crate) len: usize,
     pub(crate) texts: Arc<Texts>,
-    /// What saved states depend on; none where they cannot be saved.
+    /// The conditions of saved states; none where states cannot be saved.
     pub(crate) state_key: Option<String>,
-    /// Whether sequences have cells of their own, so that llama.cpp copies one by moving its keys and values.
+    /// Whether sequences have cells of their own. Then llama.cpp copies one by moving its keys and values.
     moves: bool,
-    /// The sequence that was last made a copy since the last evaluation: that is put off until the next one.
+    /// The last sequence that became a copy since the last evaluation. llama.cpp puts the copy off until the next one.
     copied: Option<usize>,
     pub(crate) costs: Costs,
 }
 
 impl Context {
-    /// A context for so many conversations, at least one.
+    /// A context for one slot or several.
     ///
-    /// The sequences of one conversation have cells of their own: sharing them would cost no memory, but a token's logits
-    /// would depend, in their low bits, on where the cells of its sequence happen to lie among those of others. Several
-    /// conversations do share them: else llama.cpp would evaluate parts of different lengths one after the other.
+    /// The sequences of a single slot have cells of their own. Shared cells would save memory, but the low bits of a token's
+    /// logits would depend on the places of its cells among those of others. Several slots share cells: otherwise llama.cpp
+    /// would evaluate parts of different lengths one after the other.
     #[expect(unsafe_code, reason = "a context borrows its model; both are kept together here")]
     pub(crate) fn new(model: &Model, options: &ContextOptions, conversations: usize) -> Result<Self, Error> {
         let trained = u32::try_from(model.trained_context()).unwrap_or(0);
@@ -151,10 +151,10 @@ impl Context {
         let batch_len = (context.n_batch().min(context.n_ubatch()).max(1)) as usize;
         let exact_len = match options.numerics {
             Numerics::Exact if !shared => model.inner().layout.exact_len().min(batch_len),
-            // In batches that are shared nothing is exact that narrow parts could keep so.
+            // Shared batches are not exact, however narrow their parts are.
             Numerics::Exact | Numerics::Fast => batch_len,
         };
-        // Where nothing is kept exact, there is nothing to make sure of.
+        // Only an exact context has choices to confirm.
         let is_exact = options.numerics == Numerics::Exact && !shared && model.remembers_all();
         let noise = model.inner().layout.noise().filter(|_| is_exact);
         let state_key = model.remembers_all().then(|| {
@@ -182,12 +182,12 @@ impl Context {
         })
     }
 
-    /// How many tokens a sequence holds.
+    /// The number of tokens in a sequence.
     pub(crate) fn held(&self, sequence: usize) -> usize {
         self.texts.held(sequence)
     }
 
-    /// Evaluates parts of different sequences in one batch; for each part, the numbers of its rows of logits.
+    /// Evaluates parts of different sequences in one batch. Returns the numbers of the rows of logits of each part.
     pub(crate) fn eval(&mut self, parts: &[Part<'_>]) -> Result<Vec<Vec<i32>>, toolgate_infer::Error> {
         for part in parts {
             self.cut(part.sequence, part.after)?;
@@ -198,7 +198,7 @@ impl Context {
         let rows = self.fill(parts)?;
         let started = Instant::now();
         if let Err(error) = self.inner.decode(&mut self.batch) {
-            // Part of the batch may have got in: positions after those held before must be empty again.
+            // A part of the batch may be in the cache: the positions behind the earlier tokens must be empty again.
             for part in parts {
                 self.erase(part.sequence, part.after)?;
             }
@@ -209,7 +209,7 @@ impl Context {
             self.texts.extend(part.sequence, part.tokens);
         }
         let tokens = parts.iter().map(|part| part.tokens.len()).sum();
-        // Parts of prompts are wider, and say nothing of the batches that turns are written in.
+        // Parts of prompts are wider. Their times do not count for the batches of turns.
         if parts.iter().all(|part| part.rows != Rows::None && part.tokens.len() <= WRITTEN) {
             let seconds = started.elapsed().as_secs_f64();
             match parts.len() {
@@ -256,8 +256,8 @@ impl Context {
         self.inner.get_logits_ith(row)
     }
 
-    /// Forgets a sequence from a position on, if it goes that far; all of it where a part cannot be forgotten, as with
-    /// recurrent models: the caller evaluates it again.
+    /// Cuts a sequence to `len` tokens if it has more. Where a part cannot be cut, as with recurrent models, it empties the
+    /// sequence, and the caller evaluates it again.
     pub(crate) fn cut(&mut self, sequence: usize, len: usize) -> Result<(), toolgate_infer::Error> {
         if len < self.held(sequence) { self.erase(sequence, len) } else { Ok(()) }
     }
@@ -289,17 +289,17 @@ impl Context {
         self.cut(to, len)
     }
 
-    /// Has llama.cpp do the copies that it has put off: it would copy what is in their place by then.
+    /// Makes llama.cpp do the copies that it has put off. Later it would copy other content of the same cells.
     fn settle(&mut self) -> Result<(), toolgate_infer::Error> {
         let Some(sequence) = self.copied else { return Ok(()) };
-        // It does them when it evaluates: a token that is there already, or any, which is forgotten again.
+        // It does them when it evaluates. So this evaluates the last token again, or any token, which it then forgets.
         let (held, last) = (self.held(sequence), self.texts.last(sequence).unwrap_or(0));
         let part = Part { sequence, after: held.saturating_sub(1), tokens: &[last], rows: Rows::None };
         self.eval(&[part])?;
         self.cut(sequence, held)
     }
 
-    /// The state of a sequence's tokens; none where it cannot be saved.
+    /// The state of a sequence; none where it cannot be saved.
     #[expect(unsafe_code, reason = "llama-cpp-2's safe form does not give the bytes away")]
     pub(crate) fn save(&mut self, sequence: usize) -> Result<Option<Vec<u8>>, toolgate_infer::Error> {
         let held = self.held(sequence);
@@ -316,7 +316,7 @@ impl Context {
         Ok((written == size && state::check(&state, held)).then_some(state))
     }
 
-    /// Makes a sequence hold these tokens, whose state this is; whether it does now.
+    /// Restores a sequence from the state of `tokens`. Returns whether the sequence holds them now.
     #[expect(unsafe_code, reason = "llama-cpp-2's safe form takes no bytes from a file")]
     pub(crate) fn restore(
         &mut self,

@@ -1,27 +1,27 @@
-//! What small batches cost, as measured so far: how far guessing ahead pays.
+//! The measured costs of small batches. They decide how long a draft pays.
 
 /// Times of small batches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     /// Seconds of a token by itself; 0 before the first.
     single: f64,
-    /// What each further token of a batch costs, as a share of that.
+    /// The cost of each further token of a batch, as a share of that.
     further: f64,
     shared: Line,
 }
 
-/// How much the latest batch counts.
+/// The weight of the latest batch.
 const LATEST: f64 = 0.2;
 
-/// What each further token of a batch costs, as a share of a single one, before anything was measured: what two cores with
-/// AVX2 took for models of 0.1 to 1.5 B weights.
+/// The cost of each further token of a batch before any measurement, as a share of a single one. Two cores with AVX2 took
+/// this for models of 0.1 to 1.5 B weights.
 const USUAL: f64 = 0.25;
 
 impl Costs {
-    /// Before anything was measured.
+    /// The costs before any measurement.
     pub(crate) const UNKNOWN: Self = Self { single: 0.0, further: USUAL, shared: Line::UNKNOWN };
 
-    /// Takes note of a batch with a part of one conversation.
+    /// Adds the time of a batch with a part of one slot.
     pub(crate) fn add(&mut self, tokens: usize, seconds: f64) {
         match tokens {
             0 => {}
@@ -35,24 +35,24 @@ impl Costs {
         }
     }
 
-    /// Takes note of a batch with parts of several conversations.
+    /// Adds the time of a batch with parts of several slots.
     pub(crate) fn add_shared(&mut self, tokens: usize, seconds: f64) {
         self.shared.add(tokens as f64, seconds);
     }
 
-    /// What a further token costs one of `conversations` that are evaluated together, as a share of what one token costs
-    /// it then: they share what a batch costs by itself. Their batches are wide, where other kernels make a token cheaper
-    /// than in narrow ones, so each kind is measured by itself.
-    pub(crate) fn further(&self, conversations: usize) -> f64 {
-        let n = conversations.max(1) as f64;
+    /// The cost of a further token for one of `slots` slots, as a share of the cost of its first token in the same batch. The
+    /// slots share the fixed cost of a batch. Shared batches are wide, and other kernels make a token cheaper there than in
+    /// narrow ones. So each kind has its own figures.
+    pub(crate) fn further(&self, slots: usize) -> f64 {
+        let n = slots.max(1) as f64;
         let further = match self.shared.further() {
-            Some(further) if conversations > 1 => further,
+            Some(further) if slots > 1 => further,
             _ => self.further,
         };
         n * further / (1.0 + (n - 1.0) * further)
     }
 
-    /// Seconds of a batch that several conversations share; of a single token where there was none yet.
+    /// Seconds of a batch that several slots share; of a single token before the first such batch.
     pub(crate) fn batch(&self) -> f64 {
         if self.shared.batches > 0 { self.shared.seconds } else { self.single }
     }

@@ -1,7 +1,6 @@
-//! Reads just enough of a GGUF file to say whether all of it is there, and of what types its weights are. Runs before
-//! llama.cpp sees the file.
+//! Checks that a GGUF file is whole, and finds the types of its weights. It runs before llama.cpp sees the file.
 //!
-//! Invariant: memory and time are bounded by the file's own length, whatever its counts claim.
+//! Invariant: the file's own length bounds memory and time, whatever the file's counts claim.
 //! The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
 use std::fs::File;
@@ -13,13 +12,13 @@ use crate::{Error, Kind};
 /// The tensors of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weights {
-    /// Bytes of all.
+    /// Bytes of all weights.
     pub(crate) bytes: u64,
-    /// Bytes of those of type Q4_K.
+    /// Bytes of the weights of type Q4_K.
     pub(crate) q4_k: u64,
 }
 
-/// Checks magic, version, metadata and the tensor table, and that the file reaches to the end of its last tensor.
+/// Checks magic, version, metadata and the tensor table. The file has to reach to the end of its last tensor.
 pub(crate) fn check(path: &Path) -> Result<Weights, Error> {
     let open = || -> std::io::Result<(File, std::fs::Metadata)> {
         let file = File::open(path)?;
@@ -209,7 +208,7 @@ fn fixed(kind: u32) -> Option<u64> {
     SIZES.get(kind as usize).copied().filter(|&size| size > 0)
 }
 
-/// Bytes of a tensor; for a type not known here at least one, since such a file is llama.cpp's to judge.
+/// Bytes of a tensor. A type that is not known here counts for one byte: llama.cpp judges such a file.
 fn tensor_bytes(kind: u32, elements: u64) -> Option<u64> {
     // Elements and bytes of a block, by type: `type_traits` in ggml.c, and the block structs in ggml-common.h.
     let (block, bytes) = match kind {

@@ -1,7 +1,7 @@
-//! llama.cpp's own grammar sampler as a [`Constraint`]: the reference our automaton is compared with.
+//! llama.cpp's own grammar sampler as a [`Constraint`]: tests compare our automaton with it.
 //!
-//! Invariant: it is only told of tokens it has just allowed, since one it refuses can abort the process. It walks the
-//! whole vocabulary for a mask, knows no forced text, and matches control tokens by the letters of their names.
+//! Invariant: the sampler gets only tokens that it has just allowed, since a token that it refuses can abort the process. It
+//! walks the whole vocabulary for a mask, knows no forced text, and matches control tokens by the letters of their names.
 
 use std::fmt;
 
@@ -46,7 +46,7 @@ impl LlamaGrammar {
     /// A run of the GBNF text from its rule `root`.
     ///
     /// # Errors
-    /// [`Kind::Grammar`] where llama.cpp refuses it; why it does goes to its log.
+    /// [`Kind::Grammar`] where llama.cpp refuses it. The reason goes to llama.cpp's log.
     pub fn new(model: &Model, gbnf: &str, root: &str) -> Result<Self, Error> {
         let sampler = LlamaSampler::grammar(&model.inner().model, gbnf, root).map_err(|error| {
             let message = "llama.cpp refuses the grammar (its log goes to tracing, target llama-cpp-2)";
@@ -62,7 +62,7 @@ impl LlamaGrammar {
         ends.first().is_some_and(|&end| self.permits(end))
     }
 
-    /// Asks about one token; costs the letters of that token only.
+    /// Whether the sampler allows one token; this costs the letters of that token only.
     fn permits(&mut self, token: TokenId) -> bool {
         let mut one = LlamaTokenDataArray::new(vec![candidate(token)], false);
         one.apply_sampler(&mut self.sampler);

@@ -3,12 +3,12 @@
 //! ```text
 //! GGUF file ─ gguf::check ─▶ Model::load ─▶ Model { vocabulary, templates, metadata }
 //!                                             ├─ Model::backend ─▶ LlamaBackend (context and KV cache)
-//!                                             ├─ Model::backends ─▶ several of one context, evaluated together
+//!                                             ├─ Model::backends ─▶ several slots of one context, evaluated in one batch
 //!                                             └─ LlamaGrammar (llama.cpp's own grammar sampler, as a reference)
 //! ```
 //!
-//! Files are checked before llama.cpp sees them, since its own messages go to a log and some of its failures abort
-//! the process. Its log goes to `tracing` (target `llama-cpp-2`) and is silent without a subscriber.
+//! This package checks files before llama.cpp sees them: llama.cpp's own messages go to a log, and some of its failures
+//! abort the process. The log goes to `tracing` (target `llama-cpp-2`). It is silent without a subscriber.
 //!
 //! ```no_run
 //! use toolgate_infer::{DecodeOptions, Free, Sampler, Session, decode};
@@ -30,10 +30,10 @@ mod costs;
 mod error;
 mod gguf;
 mod grammar;
-mod lanes;
 mod load;
 mod model;
 mod processor;
+mod scheduler;
 mod state;
 mod texts;
 mod threads;

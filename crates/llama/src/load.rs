@@ -1,14 +1,20 @@
-//! Loads a file through llama.cpp's C interface, for what llama-cpp-2 does not offer: whether weights are repacked.
+//! Loads a file through llama.cpp's C interface, since llama-cpp-2 cannot choose whether weights are repacked.
 //!
-//! Invariant: what comes out is the pointer llama-cpp-2 would have made itself, owned by its type.
+//! Invariant: the result is the pointer that llama-cpp-2 would have made itself, owned by its type.
 //!
-//! At load, llama.cpp can copy weights into a layout of its own. On x86-64 it does so for few types, of which Q4_K is the
-//! one that common files are made of. Measured on two cores with a 1.5 B model of it, as in the file and repacked, in
-//! milliseconds: with AVX2 a token takes 92 and 71, four 204 and 151, sixteen 481 and 402, one of a prompt 15.6 and
-//! 15.2; with AVX-512 a token 91 and 72, four 198 and 129, sixteen 350 and 329, one of a prompt 9.2 and 11.7. It has its
-//! price: the weights are read instead of mapped, since both would hold them twice (half a second and more for each
-//! gigabyte), and from four tokens on a batch gives other low bits than the same tokens one by one, where weights
-//! as they are in the file allow seven. A file with few weights of this type gains nothing, and is mapped. On other
+//! At load, llama.cpp can copy weights into a layout of its own. On x86-64 it does so for few types. Of these, common files
+//! use Q4_K. Measured on two cores with a 1.5 B model of it, in milliseconds:
+//!
+//! | | AVX2, as in the file | AVX2, repacked | AVX-512, as in the file | AVX-512, repacked |
+//! |---|---|---|---|---|
+//! | one token | 92 | 71 | 91 | 72 |
+//! | four | 204 | 151 | 198 | 129 |
+//! | sixteen | 481 | 402 | 350 | 329 |
+//! | a token of a prompt | 15.6 | 15.2 | 9.2 | 11.7 |
+//!
+//! Repacking has two costs. The weights are read instead of mapped, since both would hold them twice; that takes half a
+//! second and more for each gigabyte. From four tokens on, a batch gives other low bits than the same tokens one by one; with
+//! weights as in the file, from eight on. A file with few weights of this type gains nothing, so it is mapped. On other
 //! processors repacking is llama.cpp's fast path for most types, and stays on.
 
 use std::ffi::{CString, c_void};
@@ -23,22 +29,22 @@ use crate::gguf::Weights;
 /// How the weights of a model lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// As in the file, which is mapped.
+    /// As in the file; the file is mapped.
     Mapped,
-    /// Those of some types rearranged for this processor, and all of them read.
+    /// Some types are rearranged for this processor, and all weights are read.
     Repacked,
 }
 
 impl Layout {
-    /// The one that suits these weights here.
+    /// The faster layout for these weights on this processor.
     pub(crate) fn of(weights: Weights) -> Self {
         let gains = cfg!(target_arch = "x86_64") && weights.q4_k > weights.bytes / 2;
         if gains { Self::Repacked } else { Self::Mapped }
     }
 
-    /// Tokens up to which llama.cpp's kernels give the bits of single tokens. On x86-64 its matrix kernels for several tokens
-    /// take over at four in its own layout, and at eight in the file's. For other processors nothing is known, so
-    /// nothing is promised.
+    /// The most tokens of a batch whose logits have the bits of single tokens. On x86-64 llama.cpp's matrix kernels for several
+    /// tokens take over at four in its own layout, and at eight in the file's. For other processors nothing is known, so
+    /// this promises nothing.
     pub(crate) fn exact_len(self) -> usize {
         match self {
             _ if cfg!(not(target_arch = "x86_64")) => 1,
@@ -47,11 +53,10 @@ impl Layout {
         }
     }
 
-    /// What wider batches within a turn do to the difference of two logits; none where they are not worth what it costs to
-    /// make sure of a choice. Measured with a 1.5 B model over 218 choices, between the likeliest token and the next:
-    /// 0.06 in the middle, 0.24 for all but one in a hundred, and 0.28 at most. Twice this bound would be surer, and have
-    /// three times as many choices made again. Weights as they are in the file allow batches of seven, beyond which there is little
-    /// to gain.
+    /// The change of the difference of two logits by wider batches within a turn. None where wider batches gain less than it
+    /// costs to confirm a choice. Measured with a 1.5 B model over 218 choices, between the likeliest token and the next:
+    /// median 0.06, 99th percentile 0.24, maximum 0.28. Twice this bound would be safer, and would repeat three times as many
+    /// choices. Weights as in the file allow batches of seven; wider ones gain little.
     pub(crate) fn noise(self) -> Option<f32> {
         match self {
             Self::Repacked if cfg!(target_arch = "x86_64") => Some(0.3),
@@ -60,7 +65,7 @@ impl Layout {
     }
 }
 
-/// Loads `path`; `progress` gets the part loaded so far and says whether to go on. None where llama.cpp gives up.
+/// Loads `path`. `progress` gets the part loaded so far, and returns whether to go on. None where llama.cpp gives up.
 #[expect(unsafe_code, reason = "llama-cpp-2 has no setters for `use_extra_bufts` and `load_mode`")]
 pub(crate) fn load_file(
     _running: &LlamaCpp,

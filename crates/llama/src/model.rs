@@ -1,6 +1,6 @@
-//! A loaded model: weights, vocabulary, metadata. Shared and immutable; contexts are made from it.
+//! A loaded model: weights, vocabulary, metadata. It is shared and immutable, and makes contexts.
 //!
-//! Invariant: the vocabulary says of each token what it stands for in text, and control tokens stand for nothing.
+//! Invariant: the vocabulary has the text of each token; control tokens have none.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -21,18 +21,18 @@ use crate::backend::LlamaBackend;
 use crate::load::{Layout, load_file};
 use crate::{Error, Kind, gguf, processor};
 
-/// How much of a file is loaded.
+/// The part of a file that is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Load {
-    /// Everything. Weights are mapped into memory, but where this processor is faster with those of type Q4_K in another
-    /// order and they are most of the file: then all are read into memory of this process.
+    /// Everything. Weights are mapped into memory. Where most of them are of type Q4_K, and this processor is faster with
+    /// those in another order, all weights are read into memory of this process instead.
     #[default]
     All,
-    /// Vocabulary and metadata: no context can be made from it.
+    /// Vocabulary and metadata. Such a model makes no context.
     Vocabulary,
 }
 
-/// How a model is loaded.
+/// Options of a load.
 ///
 /// ```no_run
 /// use std::ops::ControlFlow;
@@ -49,12 +49,12 @@ pub enum Load {
 /// ```
 #[derive(Default)]
 pub struct ModelOptions {
-    /// How much of the file is loaded.
+    /// The part of the file that is loaded.
     pub load: Load,
-    /// Added tokens that it was not trained with: texts that hold their names are written in tokens of ordinary text, and
-    /// they themselves never appear. Not for tokenizers that put a space in front of a text. Default none.
+    /// Added tokens that the model was not trained with. They never appear; their names become tokens of ordinary text. This
+    /// is not for tokenizers that put a space in front of a text. Default none.
     pub untrained: Untrained,
-    /// Called with the part loaded so far, 0 to 1; a break cancels.
+    /// Gets the part loaded so far, 0 to 1. A break cancels.
     pub progress: Option<Box<dyn FnMut(f32) -> ControlFlow<()>>>,
 }
 
@@ -79,6 +79,8 @@ impl fmt::Debug for ModelOptions {
 /// assert_eq!(model.backend(&Default::default()).unwrap_err().kind(), Kind::Context, "it has no weights");
 /// assert!(model.chat_template(None).is_some_and(|template| template.contains("messages")));
 /// assert_eq!((model.adds_bos(), model.trained_context()), (false, 32_768));
+/// assert!(model.metadata("general.architecture").is_some_and(|name| name == "qwen2") && model.parameters() > 0);
+/// println!("a sequence begins with {:?} and ends with {:?}", model.bos(), model.eos());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -89,10 +91,10 @@ pub(crate) struct Inner {
     vocabulary: Arc<Vocabulary>,
     load: Load,
     pub(crate) layout: Layout,
-    /// What the tokenizer puts in front of a text that begins a sequence; empty for most.
+    /// The bytes that the tokenizer puts in front of a text that begins a sequence; empty for most.
     pub(crate) prefix: Vec<u8>,
     untrained: Untrained,
-    /// llama.cpp may write to the model while it makes a context: one at a time.
+    /// Held while a context is made: llama.cpp may write to the model then.
     pub(crate) making_context: Mutex<()>,
 }
 
@@ -166,7 +168,7 @@ impl Model {
         })))
     }
 
-    /// A context of its own, with a KV cache.
+    /// A slot with a context of its own, and so a KV cache of its own.
     ///
     /// # Errors
     /// [`Kind::Context`] for a model without weights, or where memory does not suffice.
@@ -175,9 +177,9 @@ impl Model {
         LlamaBackend::alone(self, options)
     }
 
-    /// So many conversations in one context: what they evaluate at the same time is evaluated in one batch, by a thread of
-    /// its own, and what one holds of another's prompt is not evaluated again. Each is driven from its own thread.
-    /// One conversation has a context to itself.
+    /// Slots that share one context. A thread evaluates in one batch what they evaluate at the same time. A slot copies the
+    /// beginning of its prompt from another slot that holds it. Each slot is driven from its own thread. A single slot
+    /// has a context to itself.
     ///
     /// # Errors
     /// [`Kind::Context`] as with [`backend`](Self::backend), and for models whose memory is no cache of every token
@@ -224,7 +226,7 @@ impl Model {
         &self.0.vocabulary
     }
 
-    /// A text as tokens; needs no weights. With [`Specials::Parse`] the names of control tokens in it become these.
+    /// The tokens of a text. This needs no weights. With [`Specials::Parse`], names of control tokens become these tokens.
     ///
     /// # Errors
     /// A text of more than 2 GiB.
@@ -244,8 +246,8 @@ impl Model {
         if parse || inner.prefix.is_empty() || text.is_empty() {
             return Ok(tokens(text));
         }
-        // Plain text stands inside a sequence, where nothing is added: tokenize it after a line break of its own,
-        // unless that merges with it.
+        // Plain text stands inside a sequence, where the tokenizer adds nothing. So it is tokenized behind a line break,
+        // unless the break merges with it.
         let after_break = tokens(&format!("\n{text}"));
         let mut bytes = 0;
         let break_end = inner.prefix.len() + 1;
@@ -258,7 +260,7 @@ impl Model {
         Ok(tokens(text))
     }
 
-    /// The chat template of the file; `name` is that of an alternative, such as `tool_use`.
+    /// The chat template of the file. `name` is the name of an alternative, such as `tool_use`.
     pub fn chat_template(&self, name: Option<&str>) -> Option<String> {
         match name {
             None => self.metadata("tokenizer.chat_template"),
@@ -286,14 +288,14 @@ impl Model {
         self.0.model.vocab().should_add_bos()
     }
 
-    /// Tokens of context it was trained with.
+    /// The trained context, in tokens; 0 where the file does not name it.
     pub fn trained_context(&self) -> usize {
         self.number("context_length").and_then(|length| usize::try_from(length).ok()).unwrap_or(0)
     }
 
-    /// Bytes of keys and values that a token takes in a sequence; none where the model's memory is of another kind.
+    /// Bytes of a token's keys and values in a sequence; none where the model's memory is of another kind.
     pub(crate) fn token_bytes(&self) -> Option<u64> {
-        // Both are kept in two bytes a number. With latent attention they are not what is kept.
+        // Both have two bytes a number. With latent attention the cache holds other values.
         const NUMBER: u64 = 2;
         if !self.remembers_all() || self.number("attention.kv_lora_rank").is_some() {
             return None;
@@ -312,7 +314,7 @@ impl Model {
         self.metadata(&format!("{architecture}.{key}"))?.parse().ok()
     }
 
-    /// Whether its memory holds keys and values of every token: neither a window of them nor a summary.
+    /// Whether the model's memory holds keys and values of every token, and neither a window nor a summary of them.
     pub(crate) fn remembers_all(&self) -> bool {
         let architecture = self.metadata("general.architecture").unwrap_or_default();
         let window = self.metadata(&format!("{architecture}.attention.sliding_window"));

@@ -1,8 +1,8 @@
-//! Whether this processor has the instructions that llama.cpp was built with: without them a program ends in the middle of
-//! an evaluation, with nothing said.
+//! Checks that this processor has the instructions that llama.cpp was built with. Without them a program ends in the middle
+//! of an evaluation, without a message.
 //!
-//! On x86-64 llama.cpp is built for AVX2, FMA, F16C and BMI2, and for what variables named like its options add when this
-//! package is built (`GGML_AVX512=ON`, `GGML_AVX512_VNNI=ON`, …; `llama-cpp-sys-2` hands them on).
+//! On x86-64 llama.cpp is built for AVX2, FMA, F16C and BMI2. Variables named like its options add more when this package is
+//! built (`GGML_AVX512=ON`, `GGML_AVX512_VNNI=ON`, …; `llama-cpp-sys-2` hands them on).
 
 use crate::threads::physical_cores;
 use crate::{Error, Kind, state};
@@ -24,7 +24,7 @@ pub struct Instructions {
     pub there: bool,
 }
 
-/// Refuses a processor that the build is not for.
+/// Refuses a processor that lacks instructions of the build.
 pub(crate) fn check() -> Result<(), Error> {
     refuse(&instructions())
 }
@@ -43,7 +43,7 @@ fn refuse(instructions: &[Instructions]) -> Result<(), Error> {
     Err(Error::new(Kind::Processor, message))
 }
 
-/// The sets of instructions that this build uses, or another could.
+/// The sets of instructions that this build uses, and those that another build could use.
 #[cfg(target_arch = "x86_64")]
 pub fn instructions() -> Vec<Instructions> {
     let wide = is_on(option_env!("GGML_AVX512"));
@@ -69,14 +69,14 @@ pub fn instructions() -> Vec<Instructions> {
     ]
 }
 
-/// Elsewhere llama.cpp is built for what every processor of the kind has.
+/// None: elsewhere llama.cpp is built for the instructions that every processor of the kind has.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn instructions() -> Vec<Instructions> {
     Vec::new()
 }
 
-/// What of a machine and a build tells how fast a model is evaluated: the pinned llama.cpp, what it was built for, and the
-/// processors that this process may use.
+/// The parts of a machine and a build that decide the speed of a model: the pinned llama.cpp, the instructions that it was
+/// built for, and the processors that this process may use.
 ///
 /// ```
 /// use toolgate_llama::machine;
@@ -94,7 +94,7 @@ pub fn machine() -> String {
     )
 }
 
-/// What CMake takes for true.
+/// Whether CMake takes a value for true.
 #[cfg(any(target_arch = "x86_64", test))]
 fn is_on(value: Option<&str>) -> bool {
     value.is_some_and(|value| ["1", "on", "yes", "true", "y"].iter().any(|on| value.eq_ignore_ascii_case(on)))

@@ -1,16 +1,15 @@
-//! The state of a sequence as llama.cpp writes it: looked at before it is saved, and before llama.cpp reads it back.
+//! The state of a sequence as llama.cpp writes it. This module checks it before it is saved, and before llama.cpp reads it.
 //!
-//! Invariant: what [`check`] lets through describes the tokens at positions 0 to `len` and no others, one sequence
-//! each. llama.cpp checks the rest itself, against the shapes of its cache; a state it refuses is one that is not
-//! restored.
+//! Invariant: a state that passes [`check`] describes the tokens at positions 0 to `len` and no others, one sequence
+//! each. llama.cpp checks the rest itself, against the shapes of its cache. A state that it refuses is not restored.
 
-/// How the state of a sequence begins.
+/// The first number of a state.
 const MAGIC: u32 = 0xaf14_3cd8;
 
-/// The pinned llama.cpp, as `llama-cpp-sys-2` numbers it: another one may compute or write states differently.
+/// The pinned llama.cpp, as `llama-cpp-sys-2` numbers it. Another version may compute or write states differently.
 pub(crate) const LLAMA_CPP: &str = "0.1.161";
 
-/// What the processor and the build make of a model: states are taken from neither another processor nor another build.
+/// The processor and the build, in the words of llama.cpp. A state of another processor or build is not used.
 #[expect(unsafe_code, reason = "llama-cpp-2 has no name for it")]
 pub(crate) fn system() -> String {
     static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -21,13 +20,13 @@ pub(crate) fn system() -> String {
     text.to_string_lossy().trim().to_owned()
 }
 
-/// Whether a state is laid out like that of `len` tokens in a plain cache of keys and values.
+/// Whether a state has the layout of `len` tokens in a plain KV cache.
 pub(crate) fn check(state: &[u8], len: usize) -> bool {
     cells(state).is_some_and(|cells| cells == len)
 }
 
-/// The cells of a state, which have to hold the positions from 0 on, each once. They come in any order where several
-/// sequences share the cells of a context.
+/// The number of cells in a state. The cells have to hold the positions from 0 on, each once. Where several sequences share
+/// the cells of a context, they come in any order.
 fn cells(state: &[u8]) -> Option<usize> {
     let mut rest = state;
     let mut next = || {
@@ -40,7 +39,7 @@ fn cells(state: &[u8]) -> Option<usize> {
     }
     let _sequence = next()?;
     let streams = next()?;
-    // A sequence lies in one stream; those in front of it are empty.
+    // A sequence lies in one stream; the streams in front of it are empty.
     for _ in 0..streams.min(MOST_STREAMS) {
         let cells = next()?;
         if cells == 0 {
@@ -65,7 +64,7 @@ fn cells(state: &[u8]) -> Option<usize> {
 
 /// Bytes that describe a cell.
 const CELL: usize = 12;
-/// Streams that are looked through: more sequences than any context of ours has.
+/// The most streams that a state may have: more than the sequences of any context of ours.
 const MOST_STREAMS: u32 = 256;
 
 #[cfg(test)]

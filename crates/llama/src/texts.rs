@@ -1,4 +1,4 @@
-//! What each sequence of a context holds: read, too, while a batch is evaluated that has the context to itself.
+//! The tokens of each sequence of a context. Slots read them also while a batch that locks the context is evaluated.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,12 @@ use toolgate_infer::common_len;
 pub(crate) struct Texts(Mutex<Vec<Vec<TokenId>>>);
 
 impl Texts {
-    /// So many sequences without a token.
+    /// Empty sequences, `sequences` of them.
     pub(crate) fn new(sequences: usize) -> Self {
         Self(Mutex::new(vec![Vec::new(); sequences]))
     }
 
-    /// How many tokens a sequence holds.
+    /// The number of tokens in a sequence.
     pub(crate) fn held(&self, sequence: usize) -> usize {
         self.lock().get(sequence).map_or(0, Vec::len)
     }
@@ -26,40 +26,40 @@ impl Texts {
         self.lock().get(sequence)?.last().copied()
     }
 
-    /// Adds to a sequence.
+    /// Adds tokens to a sequence.
     pub(crate) fn extend(&self, sequence: usize, tokens: &[TokenId]) {
         if let Some(text) = self.lock().get_mut(sequence) {
             text.extend_from_slice(tokens);
         }
     }
 
-    /// Forgets all but the first tokens of a sequence.
+    /// Cuts a sequence to its first `held` tokens.
     pub(crate) fn truncate(&self, sequence: usize, held: usize) {
         if let Some(text) = self.lock().get_mut(sequence) {
             text.truncate(held);
         }
     }
 
-    /// Gives a sequence other tokens.
+    /// Replaces the tokens of a sequence.
     pub(crate) fn set(&self, sequence: usize, tokens: &[TokenId]) {
         self.truncate(sequence, 0);
         self.extend(sequence, tokens);
     }
 
-    /// Gives a sequence the tokens of another.
+    /// Replaces the tokens of a sequence with those of another.
     pub(crate) fn copy(&self, from: usize, to: usize) {
         let text = self.lock().get(from).cloned().unwrap_or_default();
         self.set(to, &text);
     }
 
-    /// The sequence, but those of `own`, that begins like `prompt` for longest, and for how many tokens.
+    /// The sequence outside `own` that shares the longest beginning with `prompt`, and its length in tokens.
     pub(crate) fn lender(&self, own: &Range<usize>, prompt: &[TokenId]) -> Option<(usize, usize)> {
         let texts = self.lock();
         let others = texts.iter().enumerate().filter(|(sequence, _)| !own.contains(sequence));
         others.map(|(sequence, text)| (sequence, common_len(text, prompt))).max_by_key(|&(_, held)| held)
     }
 
-    /// What a panic left behind is still true: each change is made at once.
+    /// Locks the list. A panic leaves it whole: each change is one step.
     fn lock(&self) -> MutexGuard<'_, Vec<Vec<TokenId>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,9 +1,9 @@
-//! How many threads evaluate a model: physical cores, since two hyper-threads share the units that multiply.
+//! The number of threads that evaluate a model: the physical cores, since two hyper-threads share the units that multiply.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Physical cores this process may use; where the system does not tell, its hardware threads.
+/// The physical cores that this process may use. Where the system does not list them, the hardware threads.
 ///
 /// ```
 /// use toolgate_llama::physical_cores;
@@ -19,7 +19,7 @@ pub fn physical_cores() -> usize {
     }
 }
 
-/// Distinct cores listed by Linux; 0 where there is no such list.
+/// The distinct cores that Linux lists; 0 where there is no such list.
 fn cores_under(directory: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
     let siblings = entries

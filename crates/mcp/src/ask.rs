@@ -16,7 +16,7 @@ use toolgate_chat::{ToolCall, ToolSpec};
 use toolgate_sandbox::policy::Mode;
 
 use super::given_up::GivenUp;
-use super::told;
+use super::wire;
 use crate::{Error, Kind};
 use toolgate_agent::{Event, Final};
 use toolgate_engine::Cancel;
@@ -107,7 +107,7 @@ impl AskTool {
     pub(super) async fn call(&self, call: &ToolCall, context: RequestContext<RoleServer>) -> CallToolResult {
         let asking = match self.asking(call) {
             Ok(asking) => asking,
-            Err(refused) => return told::result(*refused),
+            Err(refused) => return wire::result(*refused),
         };
         let given_up = GivenUp::of(context.ct.clone());
         let (send, mut events) = mpsc::unbounded_channel();
@@ -121,16 +121,16 @@ impl AskTool {
         let token = context.meta.get_progress_token();
         let mut count = 0_u32;
         while let Some(event) = events.recv().await {
-            let (Some(token), Some(line)) = (&token, told::event(&event)) else { continue };
+            let (Some(token), Some(line)) = (&token, wire::event(&event)) else { continue };
             count += 1;
             let progress = ProgressNotificationParam::new(token.clone(), f64::from(count)).with_message(line);
             // A caller that has gone is noticed by its token.
             let _ = context.peer.notify_progress(progress).await;
         }
         match run.await {
-            Ok(Ok(outcome)) => told::outcome(&outcome),
-            Ok(Err(error)) => told::result(refusal(&error)),
-            Err(_) => told::result(ToolResult::failed("the run stopped unexpectedly; it may be tried again")),
+            Ok(Ok(outcome)) => wire::outcome(&outcome),
+            Ok(Err(error)) => wire::result(refusal(&error)),
+            Err(_) => wire::result(ToolResult::failed("the run stopped unexpectedly; it may be tried again")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Parts of results, prompts and resources as the protocol has them, both ways.
+//! Parts of results, prompts and resources, to and from the protocol's form.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -7,7 +7,7 @@ use toolgate_sandbox::output;
 
 use toolgate_tools::{Body, Contents, Part};
 
-/// A part, for others.
+/// A part in the protocol's form.
 pub(super) fn block(part: Part) -> ContentBlock {
     match part {
         Part::Text(text) => ContentBlock::text(text),
@@ -18,7 +18,7 @@ pub(super) fn block(part: Part) -> ContentBlock {
     }
 }
 
-/// What a resource holds, for others.
+/// The contents of a resource in the protocol's form.
 pub(super) fn resource(contents: Contents) -> ResourceContents {
     let Contents { uri, mime_type, body } = contents;
     match body {
@@ -30,7 +30,7 @@ pub(super) fn resource(contents: Contents) -> ResourceContents {
     }
 }
 
-/// A part of others, as it came; what we have no part for, as a text that names it.
+/// A part of another program. A kind that we have no part for becomes a text that names it.
 pub(super) fn part(block: ContentBlock) -> Part {
     match block {
         ContentBlock::Text(text) => Part::Text(text.text),

@@ -1,11 +1,11 @@
-//! Work for a request, cancelled once its caller gives it up: by a word, or by going away.
+//! Cancels the work for a request once its caller gives it up: by a notification, or by going away.
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use toolgate_engine::Cancel;
 
-/// Cancels when the request is given up, and when it goes.
+/// Cancels when the caller gives the request up, and when this is dropped.
 pub(super) struct GivenUp {
     cancel: Cancel,
     _watching: AbortOnDropHandle<()>,

@@ -1,8 +1,8 @@
-//! The Model Context Protocol, through `rmcp`: this program's tools for other programs ([`Server`]), and other programs'
-//! tools for this one ([`Servers`]). An embedder's server may have [`Resources`], [`Prompts`] and [`Completions`], too.
+//! The Model Context Protocol, through `rmcp`. [`Server`] gives this program's tools to other programs. [`Servers`] gives
+//! other programs' tools to this one. An embedder's server may have [`Resources`], [`Prompts`] and [`Completions`], too.
 //!
-//! Invariant: a call that comes over the protocol goes through the same [`Registry`](toolgate_tools::Registry) and policy as
-//! any other, and what comes back over it is made safe like any output. Types of `rmcp` stay in this module.
+//! Invariant: a call over the protocol goes through the same [`Registry`](toolgate_tools::Registry) and policy as any other.
+//! Its result is made safe like any output. Types of `rmcp` stay in this package.
 //!
 //! ```no_run
 //! use toolgate_mcp::{Server, Unasked, serve_stdio};
@@ -29,7 +29,7 @@ mod resources;
 mod serve;
 mod server;
 mod subscriptions;
-mod told;
+mod wire;
 
 pub use ask::{Ask, Asking};
 pub use client::{Fetch, Packages, Report, Servers, Unusable};
@@ -47,7 +47,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use toolgate_agent::{Error, Kind};
 
-/// A runtime for the protocol's messages; what blocks runs beside it.
+/// A runtime for the protocol's messages. Blocking work runs beside it.
 fn runtime() -> Result<Runtime, Error> {
     let made = Builder::new_multi_thread().worker_threads(2).thread_name("toolgate-mcp").enable_all().build();
     made.map_err(|why| failed("cannot start a runtime", &why))

@@ -1,4 +1,4 @@
-//! What lists have in common, and how an embedder's errors are told.
+//! The pages of lists, and the protocol's form of an embedder's errors.
 
 use rmcp::model::ErrorData;
 
@@ -7,8 +7,8 @@ use crate::{Error, Kind};
 /// Entries of a page.
 const PAGE: usize = 200;
 
-/// The page that `cursor` leads to, and the cursor of the next one. A list that becomes another in between may have an entry twice,
-/// or not at all, as the protocol has it.
+/// The page at `cursor`, and the cursor of the next one. If the list changes in between, an entry may come twice or not at all.
+/// The protocol allows that.
 pub(super) fn page<T>(all: Vec<T>, cursor: Option<&str>) -> Result<(Vec<T>, Option<String>), ErrorData> {
     let from: usize = match cursor {
         None => 0,
@@ -21,7 +21,7 @@ pub(super) fn page<T>(all: Vec<T>, cursor: Option<&str>) -> Result<(Vec<T>, Opti
     Ok((all.into_iter().skip(from).take(PAGE).collect(), next))
 }
 
-/// Why something cannot be had.
+/// An embedder's error in the protocol's form.
 pub(super) fn refusal(error: &Error) -> ErrorData {
     match error.kind() {
         Kind::Input => ErrorData::invalid_params(error.to_string(), None),

@@ -1,6 +1,6 @@
-//! Prompts that an embedder gives a [`Server`](super::Server), and values for what is to be filled in, as the protocol asks for them.
+//! Prompts and completions that an embedder gives a [`Server`](super::Server), in the protocol's form.
 //!
-//! Invariant: a prompt is asked for only where there is one of that name, with all arguments that it requires.
+//! Invariant: the embedder gets only requests for prompts in its list, with all arguments that a prompt requires.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::page::{page, refusal};
 use crate::Error;
 use toolgate_tools::Part;
 
-/// Messages that a person may choose to begin with.
+/// Prompts: messages that a person may choose to begin a conversation with.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -43,13 +43,13 @@ use toolgate_tools::Part;
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Prompts: Send + Sync {
-    /// All that there are now. Clients are given them in pages.
+    /// All prompts at the moment. Clients get them in pages.
     fn list(&self) -> Vec<Prompt>;
 
-    /// The messages of one that is in the list; the arguments that it requires are there.
+    /// The messages of a prompt in the list. All arguments that it requires are there.
     ///
     /// # Errors
-    /// Whatever keeps it from being made. Clients are told.
+    /// Any reason that the prompt cannot be made. Clients get it.
     fn get(&self, name: &str, arguments: &BTreeMap<String, String>) -> Result<Vec<PromptMessage>, Error>;
 }
 
@@ -58,20 +58,20 @@ pub trait Prompts: Send + Sync {
 pub struct Prompt {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// What is to be filled in.
+    /// Its arguments.
     pub arguments: Vec<PromptArgument>,
 }
 
-/// What is to be filled in.
+/// An argument of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its meaning.
     pub description: String,
-    /// Whether there is no prompt without it.
+    /// Whether the prompt requires it.
     pub required: bool,
 }
 
@@ -86,13 +86,13 @@ pub struct PromptArgument {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptMessage {
-    /// Who says it.
+    /// The speaker.
     pub speaker: Speaker,
-    /// What is said, or shown.
+    /// The content.
     pub content: Part,
 }
 
-/// Who says something.
+/// The speaker of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaker {
     /// The person.
@@ -102,13 +102,13 @@ pub enum Speaker {
 }
 
 impl PromptMessage {
-    /// A text of the person.
+    /// A message of the person, with a text.
     pub fn user(text: impl Into<String>) -> Self {
         Self { speaker: Speaker::User, content: Part::Text(text.into()) }
     }
 }
 
-/// Values for what is to be filled in.
+/// Completions: values for arguments of prompts and variables of URIs.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -128,25 +128,25 @@ impl PromptMessage {
 /// # Ok::<(), toolgate_agent::Error>(())
 /// ```
 pub trait Completions: Send + Sync {
-    /// Values that go on from what there is, the best one first. Clients are given a hundred at most.
+    /// Values that continue the one that was begun, the best first. Clients get at most a hundred.
     fn complete(&self, completing: &Completing) -> Vec<String>;
 }
 
-/// A value that is being filled in.
+/// A value that somebody is filling in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Completing {
-    /// Whose it is.
+    /// The prompt or the resources that it belongs to.
     pub subject: Subject,
     /// The argument's name.
     pub argument: String,
-    /// What there is of its value.
+    /// The begun value.
     pub begun: String,
-    /// The other arguments' values, where they are there already.
+    /// The values of other arguments that are there already.
     pub others: BTreeMap<String, String>,
 }
 
-/// What something is filled into.
+/// The owner of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subject {
@@ -163,7 +163,7 @@ pub(super) fn list(of: &dyn Prompts, cursor: Option<&str>) -> Result<ListPrompts
     Ok(ListPromptsResult { prompts, next_cursor, ..ListPromptsResult::default() })
 }
 
-/// The messages of one.
+/// The messages of a prompt.
 pub(super) fn get(
     of: &(dyn Prompts + 'static),
     asked: GetPromptRequestParams,
@@ -198,7 +198,7 @@ pub(super) fn get(
     Ok(made)
 }
 
-/// Values for what is being filled in.
+/// Values for an argument or a variable.
 pub(super) fn complete(
     of: &(dyn Completions + 'static),
     asked: CompleteRequestParams,

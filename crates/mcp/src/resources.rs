@@ -1,6 +1,6 @@
-//! Resources that an embedder gives a [`Server`](super::Server), as the protocol asks for them.
+//! Resources that an embedder gives a [`Server`](super::Server), in the protocol's form.
 //!
-//! Invariant: a list comes in pages, and nothing is sent that is longer than [`MOST`] bytes.
+//! Invariant: a list comes in pages, and no resource is longer than [`MOST`] bytes.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::page::{page, refusal};
 use crate::Error;
 use toolgate_tools::{Body, Contents};
 
-/// Bytes of a resource at most: with what its message adds, what clients take in one (4 MiB).
+/// Longest resource, in bytes. With the rest of its message it fits the 4 MiB that clients take.
 const MOST: usize = 3 * 1024 * 1024;
 
-/// What clients may read.
+/// Resources that clients may read.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -39,7 +39,7 @@ const MOST: usize = 3 * 1024 * 1024;
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Resources: Send + Sync {
-    /// All that there are now. Clients are given them in pages.
+    /// All resources at the moment. Clients get them in pages.
     fn list(&self) -> Vec<Resource>;
 
     /// Patterns of URIs that can be read as well.
@@ -47,46 +47,46 @@ pub trait Resources: Send + Sync {
         Vec::new()
     }
 
-    /// What is there under a URI; nothing where there is no such resource.
+    /// The contents of a resource; none where there is no such resource.
     ///
     /// # Errors
-    /// Whatever keeps it from being read. Clients are told.
+    /// Any reason that the resource cannot be read. Clients get it.
     fn read(&self, uri: &str) -> Result<Option<Contents>, Error>;
 
-    /// Has `changed` told, from any thread, the URI of whatever becomes another. Whether it does: where it does not, clients cannot
-    /// ask to be told.
+    /// Keeps `changed`, to call it from any thread with the URI of each resource that changes. Returns whether it will: if not,
+    /// clients cannot subscribe.
     fn watch(&self, changed: Arc<Changed>) -> bool {
         let _ = changed;
         false
     }
 }
 
-/// Whoever is told the URI of a resource that has become another.
+/// A function that takes the URI of a changed resource.
 pub type Changed = dyn Fn(&str) + Send + Sync;
 
 /// A resource in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
-    /// What it is read under.
+    /// Its URI.
     pub uri: String,
     /// Its name.
     pub name: String,
-    /// What it is about; empty where there is nothing to say.
+    /// Its description; may be empty.
     pub description: String,
     /// Its type, such as `text/plain`, where it is known.
     pub mime_type: Option<String>,
 }
 
-/// Resources that have the form of their URIs in common.
+/// Resources whose URIs have one form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceTemplate {
     /// The form, as in RFC 6570: `notes://{day}`.
     pub uri_template: String,
     /// Their name.
     pub name: String,
-    /// What they are about; empty where there is nothing to say.
+    /// Their description; may be empty.
     pub description: String,
-    /// Their type, where all have the same.
+    /// Their type, if all have the same.
     pub mime_type: Option<String>,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn templates(
     })
 }
 
-/// What is there under a URI.
+/// The contents of a resource.
 pub(super) fn read(of: &dyn Resources, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let shown = || output::name(uri);
     let contents = of.read(uri).map_err(|error| refusal(&error))?.ok_or_else(|| {

@@ -1,7 +1,7 @@
-//! What carries a server's messages: standard input and output, or streamable HTTP.
+//! The transports of a server: standard input and output, or streamable HTTP.
 //!
-//! Invariant: whoever reaches the server from elsewhere than this machine shows a key, and no page in a browser reaches it that does
-//! not come from this machine itself.
+//! Invariant: a caller on another machine needs a key. A page in a browser reaches the server only if it comes from this
+//! machine itself.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ use crate::Error;
 use toolgate_agent::keys::{self, Key, bearer};
 use toolgate_engine::Cancel;
 
-/// How long a session lives of which nothing is heard: longer than a run of `ask` may be silent, whose client cannot be told
-/// from one that has gone.
+/// The life of a silent session. It is longer than a run of `ask` may be silent: the client of such a run looks like one that
+/// has gone.
 const SESSION: Duration = Duration::from_secs(60 * 60);
 
 /// The origins of pages that this machine itself serves, such as an inspector's. A name that only leads here is none of them.
 const HERE: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
 
-/// Where a server listens, and who may use it.
+/// The address of a server, and its key.
 ///
 /// ```
 /// use toolgate_agent::Kind;
@@ -39,7 +39,7 @@ const HERE: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::
 /// use toolgate_mcp::{HttpOptions, Server, Unasked, serve_http};
 /// use toolgate_tools::Registry;
 ///
-/// // Whoever can be reached from elsewhere has a key, or does not listen at all.
+/// // Without a key, a server does not listen at an address that other machines reach.
 /// let options = HttpOptions::new(([0, 0, 0, 0], 0).into());
 /// let server = Server::new(Registry::new(), Unasked::Deny);
 /// let served = serve_http(server, &options, &Cancel::default(), |_| {});
@@ -50,7 +50,7 @@ const HERE: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::
 pub struct HttpOptions {
     /// The address; port 0 takes a free one.
     pub address: SocketAddr,
-    /// The bearer token that requests must bring. Required where the address is not this machine's alone.
+    /// The bearer token that requests must bring. Required for an address that other machines reach.
     pub key: Option<String>,
 }
 
@@ -81,16 +81,16 @@ pub fn serve_stdio(server: Server) -> Result<(), Error> {
             Err(why) => Err(Error::input(format!("the client does not speak MCP: {why}"))),
         }
     });
-    // A thread that waits for input would be waited for.
+    // The runtime would wait for a thread that waits for input.
     runtime.shutdown_background();
     served
 }
 
-/// Serves streamable HTTP at `/mcp` until `cancel` is set; `ready` is told the address.
+/// Serves streamable HTTP at `/mcp` until `cancel` is set. `ready` gets the address.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::Kind::Input) for an address that cannot be listened at or a key that is empty, [`Kind::Denied`](crate::Kind::Denied) for an address that
-/// others reach, without a key.
+/// [`Kind::Input`](crate::Kind::Input) for an address that the server cannot listen at, and for an empty key.
+/// [`Kind::Denied`](crate::Kind::Denied) for an address that other machines reach, without a key.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -143,7 +143,7 @@ fn router(server: Server, options: &HttpOptions, stop: &CancellationToken) -> Ro
         .enforce_origin_validation();
     let config = match options.address.ip().is_loopback() {
         true => config.with_allowed_origins(HERE),
-        // The key tells who may ask; under which name this machine is reached is not known here.
+        // The key decides who may ask. The names of this machine are not known here.
         false => config.disable_allowed_hosts(),
     };
     let mut sessions = LocalSessionManager::default();
@@ -158,7 +158,7 @@ fn router(server: Server, options: &HttpOptions, stop: &CancellationToken) -> Ro
     Router::new().nest_service("/mcp", service).layer(middleware::from_fn(guard))
 }
 
-/// The bearer token that a request brings.
+/// The bearer token of a request.
 fn authorization(headers: &HeaderMap) -> Option<&str> {
     bearer(headers.get(header::AUTHORIZATION)?.to_str().ok()?)
 }

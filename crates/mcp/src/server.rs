@@ -1,7 +1,7 @@
-//! The tools of a registry, `ask`, and what an embedder adds, as an MCP server. What carries the messages is [`serve`](super::serve)'s business.
+//! An MCP server: the tools of a registry, `ask`, and the embedder's additions. [`serve`](super::serve) has the transports.
 //!
-//! Invariant: whoever is told that the list of tools has changed finds what it has become in the next list. Nothing is declared
-//! that is not there.
+//! Invariant: after a notification that the list of tools has changed, the next list is the new one. The server declares only
+//! what it has.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,22 +27,22 @@ use super::given_up::GivenUp;
 use super::prompts::{self, Completions, Prompts};
 use super::resources::{self, Resources};
 use super::subscriptions::{self, Changes, Subscriptions};
-use super::told;
+use super::wire;
 use crate::Error;
 use toolgate_engine::Cancel;
 use toolgate_tools::{Effect, Registry, Told, ToolResult, Unasked};
 
-/// The shortest time between two words to a client about the list of tools: a server of ours that changes its list without
-/// end costs our clients no more than this.
+/// The shortest time between two notifications about the list of tools. A server of ours that changes its list without end
+/// costs our clients no more than this.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How often a session of which nothing is heard is looked at, and how long a client may take to hear a word.
+/// The time between two looks at a silent session, and the longest time for a client to take a notification.
 pub(super) const LOOK: Duration = Duration::from_secs(10);
 
-/// An MCP server. Cheap to clone: each session of streamable HTTP has its own.
+/// An MCP server. A clone is cheap: each session of streamable HTTP has its own.
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<Inner>,
-    /// What this session is told of.
+    /// The resources that this session watches.
     subscriptions: Subscriptions,
 }
 
@@ -51,16 +51,16 @@ struct Inner {
     unasked: Unasked,
     ask: Option<AskTool>,
     resources: Option<Arc<dyn Resources>>,
-    /// What changes among them, where they tell.
+    /// Their changes, where they report them.
     changes: Option<Changes>,
     prompts: Option<Arc<dyn Prompts>>,
     completions: Option<Arc<dyn Completions>>,
-    /// Changes once the tools may have become others. What is seen of it, each session keeps in a receiver of its own.
+    /// Changes when the list of tools may have changed. Each session has its own receiver.
     news: watch::Receiver<()>,
 }
 
 impl Server {
-    /// The tools of `registry`; clients are told when those of its sources become others.
+    /// A server with the tools of `registry`. Clients get a notification when the tools of its sources change.
     pub fn new(registry: Registry, unasked: Unasked) -> Self {
         let (tell, news) = watch::channel(());
         let told: Arc<Told> = Arc::new(move || {
@@ -80,7 +80,7 @@ impl Server {
         Self { inner: Arc::new(inner), subscriptions: Subscriptions::default() }
     }
 
-    /// Adds the tool `ask`, whose runs have at most `mode`. A tool of the registry that has its name is not offered.
+    /// Adds the tool `ask`. Its runs have at most `mode`. A tool of the registry with that name is not offered.
     ///
     /// # Errors
     /// For a server that sessions share already.
@@ -117,7 +117,7 @@ impl Server {
         self.with(|inner| inner.ask = ask)
     }
 
-    /// Adds what clients may read. [`Resources`] has an example.
+    /// Adds resources that clients may read. [`Resources`] has an example.
     ///
     /// # Errors
     /// For a server that sessions share already.
@@ -126,7 +126,7 @@ impl Server {
         self.with(|inner| (inner.resources, inner.changes) = (Some(resources), changes))
     }
 
-    /// Adds messages that a person may choose to begin with. [`Prompts`] has an example.
+    /// Adds prompts. [`Prompts`] has an example.
     ///
     /// # Errors
     /// For a server that sessions share already.
@@ -134,7 +134,7 @@ impl Server {
         self.with(|inner| inner.prompts = Some(prompts))
     }
 
-    /// Adds values for what is to be filled into prompts and the URIs of resources. [`Completions`] has an example.
+    /// Adds completions for arguments of prompts and URIs of resources. [`Completions`] has an example.
     ///
     /// # Errors
     /// For a server that sessions share already.
@@ -177,12 +177,12 @@ impl Inner {
     fn tools(&self) -> Vec<Tool> {
         let ask = self.ask.iter().map(|ask| {
             let effect = if ask.writes() { Effect::Changes } else { Effect::Reads };
-            told::tool(&ask.spec, effect)
+            wire::tool(&ask.spec, effect)
         });
         let own = self.registry.specs().into_iter().filter(|spec| !self.is_ask(spec.name.as_str()));
         let own = own.map(|spec| {
             let effect = self.registry.effect(spec.name.as_str()).unwrap_or_default();
-            told::tool(&spec, effect)
+            wire::tool(&spec, effect)
         });
         own.chain(ask).collect()
     }
@@ -191,7 +191,7 @@ impl Inner {
         name == ASK && self.ask.is_some()
     }
 
-    /// Runs a call of the registry, until it is cancelled where it can be.
+    /// Runs a call of the registry. A call that can be cancelled ends when the caller gives it up.
     async fn call(&self, call: &ToolCall, cancel: &Cancel) -> Result<ToolResult, ErrorData> {
         if self.registry.effect(&call.name).is_none() {
             let known = self.registry.names().join(", ");
@@ -202,13 +202,13 @@ impl Inner {
     }
 }
 
-/// Does what may wait, for a file or for the server that a tool belongs to, beside the threads that carry messages.
+/// Runs work that may wait for a file or for a tool's server, beside the threads that carry messages.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ErrorData> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| ErrorData::internal_error("what was asked for stopped unexpectedly", None))
 }
 
-/// Has `of` asked beside the threads that carry messages; the method `M` is unknown where there is none.
+/// Asks `of` beside the threads that carry messages. Without `of` the method `M` is unknown.
 async fn asked<M: ConstString, P, T, A>(
     of: Option<&Arc<P>>,
     params: A,
@@ -257,7 +257,7 @@ impl ServerHandler for Server {
         });
     }
 
-    // From protocol 2026-07-28 on clients ask to be told, and are told in the answer to that.
+    // From protocol 2026-07-28 on, clients subscribe, and get notifications in the answer to that request.
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         Some(requested.clone())
     }
@@ -393,8 +393,8 @@ impl ServerHandler for Server {
         let inner = self.inner.clone();
         let given_up = GivenUp::of(context.ct);
         let cancel = given_up.cancel();
-        // A tool that awaits finds this runtime in its thread, and one that does not holds nothing but that thread.
+        // A tool that awaits finds this runtime in its thread. One that does not holds nothing but that thread.
         let result = beside(move || pollster::block_on(inner.call(&call, &cancel))).await??;
-        Ok(told::result(result).into())
+        Ok(wire::result(result).into())
     }
 }

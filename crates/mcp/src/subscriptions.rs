@@ -1,7 +1,7 @@
-//! Which resources a session is to be told of, and telling it.
+//! Subscriptions: the resources that a session watches, and the notifications about them.
 //!
-//! Invariant: whoever asked for a resource is told of it, or, where too much has changed to be told one by one, of all that they
-//! asked for.
+//! Invariant: a session gets a notification for each change of a resource that it watches. After too many changes it gets one
+//! for every resource that it watches.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,15 +15,15 @@ use tokio::sync::broadcast::{Receiver, Sender};
 use super::resources::Resources;
 use super::server::LOOK;
 
-/// URIs that have changed and that a session has not been told of.
+/// The most changes that wait for a session.
 const WAITING: usize = 256;
-/// Resources that one session is told of at most.
+/// The most resources that one session watches.
 const MOST: usize = 1_000;
 
-/// The URIs of what changes.
+/// The URIs of changed resources.
 pub(super) type Changes = Sender<String>;
 
-/// What changes among `resources`; nothing where they do not tell.
+/// The changes of `resources`; none where they do not report changes.
 pub(super) fn changes(resources: &dyn Resources) -> Option<Changes> {
     let changes = Changes::new(WAITING);
     let told = changes.clone();
@@ -34,7 +34,7 @@ pub(super) fn changes(resources: &dyn Resources) -> Option<Changes> {
     watched.then_some(changes)
 }
 
-/// What one session is to be told of. Each clone is another session's.
+/// The resources that one session watches. Each clone belongs to another session.
 #[derive(Default)]
 pub(super) struct Subscriptions(Arc<Mutex<Wanted>>);
 
@@ -52,7 +52,7 @@ impl Clone for Subscriptions {
 }
 
 impl Subscriptions {
-    /// Has the session told of a resource.
+    /// Adds a resource.
     pub(super) fn add(
         &self,
         uri: String,
@@ -73,7 +73,7 @@ impl Subscriptions {
         Ok(())
     }
 
-    /// Has it told of it no more.
+    /// Removes a resource.
     pub(super) fn remove(&self, uri: &str) {
         lock(&self.0).uris.remove(uri);
     }
@@ -83,7 +83,7 @@ fn lock(wanted: &Mutex<Wanted>) -> MutexGuard<'_, Wanted> {
     wanted.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells a session until it ends.
+/// Sends a session its notifications until it ends.
 async fn tell(wanted: Arc<Mutex<Wanted>>, mut changes: Receiver<String>, peer: Peer<RoleServer>) {
     while !peer.is_transport_closed() {
         let Ok(changed) = tokio::time::timeout(LOOK, changes.recv()).await else { continue };

@@ -1,13 +1,13 @@
-//! What servers say when they refuse: their words, and which kind of error of ours it is.
+//! Refusals of servers: their words, and the kind of our error.
 
 use serde_json::Value;
 
 use crate::{Error, Kind};
 
-/// Characters of a server's words in a message.
+/// The most characters of a server's words in a message.
 const SHOWN: usize = 400;
 
-/// The error of an answer with a status that is no success.
+/// The error of an answer whose status is no success.
 pub(super) fn refusal(url: &str, status: u16, body: &[u8]) -> Error {
     let told: Value = serde_json::from_slice(body).unwrap_or_default();
     let hint = match status {
@@ -20,18 +20,18 @@ pub(super) fn refusal(url: &str, status: u16, body: &[u8]) -> Error {
     Error::new(kind(&told, &words), format!("{url} answers with status {status}: {words}{hint}"))
 }
 
-/// The error that an event of a stream tells.
+/// The error in an event of a stream.
 pub(super) fn failure(url: &str, error: &Value) -> Error {
     let words = words(error, || error.to_string());
     Error::new(kind(error, &words), format!("{url} ended its answer with an error: {words}"))
 }
 
-/// What an error says: a text, or one under `message`.
+/// The text of an error: the error itself, or its `message`.
 pub(super) fn message(error: &Value) -> Option<&str> {
     error.as_str().or_else(|| error.get("message")?.as_str())
 }
 
-/// A server's words in one line that is not too long.
+/// A server's words in one short line.
 fn words(error: &Value, otherwise: impl FnOnce() -> String) -> String {
     let text = message(error).map_or_else(otherwise, str::to_owned);
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -41,7 +41,7 @@ fn words(error: &Value, otherwise: impl FnOnce() -> String) -> String {
     }
 }
 
-/// A prompt that is too long is told in as many ways as there are servers; what llama-server, OpenAI and vLLM say.
+/// The words of llama-server, OpenAI and vLLM for a prompt that is too long. Each server has its own.
 fn kind(told: &Value, words: &str) -> Kind {
     let error = told.get("error").unwrap_or(told);
     let named = |field: &str| error.get(field).and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which tool a call is of, at a server that tells tokens and their probabilities: chosen as a local engine chooses.
+//! The choice of a call's tool at a server that reports tokens and their probabilities. It is the choice of a local engine.
 
 use toolgate_chat::Prompt;
 use toolgate_grammar::TokenId;
@@ -7,19 +7,19 @@ use crate::Error;
 use toolgate_engine::Cancel;
 use toolgate_engine::stages::Look;
 
-/// A server whose model can be looked at token by token.
+/// A server that reports its model's probabilities token by token.
 pub(super) trait Tokens {
-    /// A prompt's tokens.
+    /// The tokens of a prompt.
     fn of_prompt(&self, prompt: &Prompt, cancel: &Cancel) -> Result<Vec<TokenId>, Error>;
 
-    /// The tokens of the beginning of a call.
+    /// The tokens of a call's beginning.
     fn of_call(&self, text: &str, cancel: &Cancel) -> Result<Vec<TokenId>, Error>;
 
-    /// The logarithm of the probability of each of the `next` tokens behind others.
+    /// The log-probability of each of the `next` tokens behind others.
     fn shares(&self, after: &[TokenId], next: &[TokenId], cancel: &Cancel) -> Result<Vec<f64>, Error>;
 }
 
-/// What may come next behind tokens that the server is shown.
+/// The tokens that may come next behind the tokens of a request.
 pub(super) struct Ahead<'a> {
     pub(super) server: &'a dyn Tokens,
     pub(super) cancel: &'a Cancel,

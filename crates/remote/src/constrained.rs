@@ -1,7 +1,7 @@
-//! A turn under our grammar on a server that holds text to it, made as a local one is: a prompt in the model's own form,
-//! call or answer decided by the probabilities of the turn's first token, then one of them written.
+//! A turn under our grammar on a server that enforces it. It is made like a local one: the prompt has the model's own form, the
+//! probabilities of the turn's first token decide between call and answer, and the model writes one of them.
 //!
-//! Invariant: there is no unconstrained fallback. A grammar that the server does not take ends the turn with its error.
+//! Invariant: there is no unconstrained fallback. If the server refuses the grammar, the turn ends with its error.
 
 use std::sync::Mutex;
 
@@ -20,7 +20,7 @@ use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
 use crate::{Error, Kind};
 
-/// A server that holds text to a grammar.
+/// A server that enforces a grammar.
 pub(super) trait Server: Send + Sync {
     /// Its kind, for people.
     fn kind(&self) -> &'static str;

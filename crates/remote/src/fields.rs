@@ -1,9 +1,10 @@
-//! Fields of requests that a server does not take: from its first refusal on they are left out, or have the name that it wants.
+//! Fields of requests that a server refuses. After the first refusal, requests leave them out or use the name that the server
+//! wants.
 //!
-//! Why: OpenAI's reasoning models refuse `max_tokens` and a temperature of their caller's, other servers refuse what OpenAI does
-//! not have. None says so before.
+//! Why: OpenAI's reasoning models refuse `max_tokens` and a caller's temperature. Other servers refuse fields that OpenAI does
+//! not have. No server reports that before.
 //!
-//! Invariant: only what a turn can do without is left out; a request refused for anything else is not changed.
+//! Invariant: requests leave out only fields that a turn can do without. A request refused for another reason is not changed.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -32,9 +33,9 @@ const SPARE: [&str; 13] = [
     "continue_final_message",
     "add_generation_prompt",
 ];
-/// What bounds a turn, and the later name for it.
+/// The field that bounds a turn, and its later name.
 const BOUND: [&str; 2] = ["max_tokens", "max_completion_tokens"];
-/// How servers say that they do not take a field.
+/// Words of servers that do not take a field.
 const SAYS_SO: [&str; 7] = [
     "unsupported",
     "not supported",
@@ -45,12 +46,12 @@ const SAYS_SO: [&str; 7] = [
     "extra_forbidden",
 ];
 
-/// The fields that a server was found not to take.
+/// The fields that a server has refused.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Mutex<BTreeSet<&'static str>>);
 
 impl Fields {
-    /// A request's body as the server takes it.
+    /// A request's body in the form that the server takes.
     pub(super) fn suited<'a>(&self, body: &'a Value) -> Cow<'a, Value> {
         let refused = lock(&self.0);
         if refused.is_empty() {
@@ -68,7 +69,7 @@ impl Fields {
         Cow::Owned(body)
     }
 
-    /// Learns from the refusal of a body which of its fields the server does not take; whether there is another to try.
+    /// Finds the refused field of a body in the server's words. Returns whether there is another body to try.
     pub(super) fn learn(&self, body: &Value, status: u16, answer: &[u8]) -> bool {
         if !matches!(status, 400 | 422) {
             return false;
@@ -84,7 +85,7 @@ impl Fields {
         };
         let known = SPARE.into_iter().chain([BOUND[0]]).filter(|field| body.get(field).is_some());
         match known.into_iter().find(|field| is_named(field)) {
-            // Another turn may have learned it in the meantime: what was sent had it all the same.
+            // Another turn may have learned it meanwhile; the sent body had the field all the same.
             Some(field) => {
                 lock(&self.0).insert(field);
                 true
@@ -94,12 +95,12 @@ impl Fields {
     }
 }
 
-/// What a server says of a refusal, in lower case and sentence by sentence: not what it repeats of the request.
+/// The sentences of a server's refusal, in lower case, without its copy of the request.
 fn sentences(told: &Value) -> Vec<String> {
     let error = told.get("error").unwrap_or(told);
     let message = answers::message(error).unwrap_or_default();
     let mut sentences: Vec<String> = message.split(['.', '\n']).map(str::to_lowercase).collect();
-    // As FastAPI tells what is wrong with a body: a place and a message each.
+    // FastAPI reports the faults of a body so: a place and a message each.
     for fault in told.get("detail").and_then(Value::as_array).into_iter().flatten() {
         let part = |name: &str| fault.get(name).map(Value::to_string).unwrap_or_default();
         sentences.push([part("type"), part("loc"), part("msg")].join(" ").to_lowercase());

@@ -1,8 +1,8 @@
-//! Requests to the server: JSON out, JSON or a stream of events back, each on a thread of its own so that a silent
-//! server never holds up a cancelled turn.
+//! Requests to the server: JSON out, JSON or a stream of events back. Each has a thread of its own, so a silent server never
+//! delays a cancelled turn.
 //!
-//! Invariants: a request is sent again only while no byte of an answer has come; the connection of one that is given up is
-//! closed at once, so that the server, too, knows that nobody waits.
+//! Invariants: a request is sent again only while no byte of an answer has come. The connection of a request that is given up
+//! closes at once, so the server knows that nobody waits.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -18,26 +18,26 @@ use crate::{Error, Kind};
 use toolgate_engine::stages::lock;
 use toolgate_engine::{Cancel, OnCancel};
 
-/// How long a server may take to be reached.
+/// The longest time to connect.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long it may take to begin an answer: the prompt of a small machine is long in coming.
+/// The longest time to the begin of an answer. A small machine takes long for a prompt.
 const ANSWER: Duration = Duration::from_secs(600);
-/// How long it may be silent within an answer.
+/// The longest silence within an answer.
 const STALL: Duration = Duration::from_secs(120);
-/// Waits before a request that did not reach the server is sent again.
+/// The waits before a request that did not reach the server is sent again.
 const BACKOFF: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(800), Duration::from_millis(2_400)];
-/// Connections that are kept for the next requests.
+/// The most connections that are kept for later requests.
 const MOST_IDLE: usize = 16;
-/// Bytes of one event, or of an answer that is none. A model's turn is far shorter.
+/// The most bytes of an event, or of a whole answer. A model's turn is far shorter.
 const MOST: u64 = 16 * 1024 * 1024;
 
 /// A server.
 pub(super) struct Client {
     idle: Arc<Idle>,
-    /// Where the server is, without the version of its interface.
+    /// The server's address, without the version of its interface.
     root: String,
-    /// Where the OpenAI interface is.
+    /// The address of the OpenAI interface.
     api: String,
     key: Option<String>,
     fields: Fields,
@@ -82,15 +82,15 @@ struct Job {
     body: Option<String>,
 }
 
-/// What the thread of a request tells.
+/// A message of a request's thread.
 enum Message {
-    /// A whole answer, with its status.
+    /// A whole answer with its status.
     Answer(u16, Vec<u8>),
     /// A line of a stream.
     Line(Vec<u8>),
     /// The stream has ended.
     End,
-    /// It failed, for this reason.
+    /// The request failed, for this reason.
     Failed(String, Reached),
 }
 
@@ -102,10 +102,10 @@ enum Reached {
 }
 
 impl Client {
-    /// The server at `url`, which may name its version (`/v1`).
+    /// The server at `url`. The address may name its version (`/v1`).
     ///
     /// # Errors
-    /// [`Kind::Input`] for anything but an `http` or `https` address.
+    /// [`Kind::Input`] for a text that is no `http` or `https` address.
     pub(super) fn new(url: &str, key: Option<String>) -> Result<Self, Error> {
         let url = url.trim().trim_end_matches('/');
         if !(url.starts_with("http://") || url.starts_with("https://")) {
@@ -138,11 +138,10 @@ impl Client {
         self.found(format!("{}/models", self.api), cancel)
     }
 
-    /// A path below the server's root; none where the server knows no such address, or answers with something else than
-    /// JSON.
+    /// The JSON at a path below the server's root. None if the server has no such path, or answers with something else than JSON.
     ///
     /// # Errors
-    /// A server that cannot be reached, refuses the key, or fails: what it is cannot be told then.
+    /// A server that cannot be reached, refuses the key, or fails. Its kind is not known then.
     pub(super) fn find(&self, path: &str, cancel: &Cancel) -> Result<Option<Value>, Error> {
         self.found(format!("{}{path}", self.root), cancel)
     }
@@ -162,12 +161,12 @@ impl Client {
         self.whole(format!("{}/chat/completions", self.api), Some(body), cancel)
     }
 
-    /// What follows a text that is no conversation.
+    /// A completion of a text that is no conversation.
     pub(super) fn completion(&self, body: &Value, cancel: &Cancel) -> Result<Value, Error> {
         self.whole(format!("{}/completions", self.api), Some(body), cancel)
     }
 
-    /// A chat completion, event by event; an error of `each` ends it.
+    /// A chat completion, event by event. An error of `each` ends it.
     pub(super) fn chat_stream(
         &self,
         body: &Value,
@@ -229,7 +228,7 @@ impl Client {
                 Message::Line(line) => match line.strip_prefix(b"data:") {
                     Some(data) => event.extend_from_slice(data.trim_ascii()),
                     None if line.is_empty()
-                        && tell(&url, &std::mem::take(&mut event), each)? == Told::Last =>
+                        && deliver(&url, &std::mem::take(&mut event), each)? == Stream::Ended =>
                     {
                         answering.is_over = true;
                         return Ok(());
@@ -238,15 +237,15 @@ impl Client {
                     None => {}
                 },
                 Message::End => {
-                    tell(&url, &event, each)?;
+                    deliver(&url, &event, each)?;
                     return Ok(());
                 }
             }
         }
     }
 
-    /// The beginning of an answer. A server that is not reached is tried again a few times; one that refuses a field is asked
-    /// without it.
+    /// The beginning of an answer. If the server is not reached, this tries again a few times. If the server refuses a field,
+    /// this asks without it.
     fn first(
         &self,
         url: &str,
@@ -270,7 +269,7 @@ impl Client {
         }
     }
 
-    /// The beginning of an answer; a server that is not reached is tried again a few times.
+    /// The beginning of an answer. If the server is not reached, this tries again a few times.
     fn reach(&self, job: Job, want: Want, cancel: &Cancel) -> Result<(Message, Answering), Error> {
         let mut waits = BACKOFF.iter();
         loop {
@@ -304,32 +303,37 @@ enum Want {
     Stream,
 }
 
+/// Whether more events of a stream follow.
 #[derive(PartialEq, Eq)]
-enum Told {
-    More,
-    Last,
+enum Stream {
+    GoesOn,
+    Ended,
 }
 
-/// Tells an event, unless it is empty; the mark that ends a stream is none.
-fn tell(url: &str, event: &[u8], each: &mut dyn FnMut(&Value) -> Result<(), Error>) -> Result<Told, Error> {
+/// Hands an event to `each`. An empty event is passed over, and `[DONE]` ends the stream.
+fn deliver(
+    url: &str,
+    event: &[u8],
+    each: &mut dyn FnMut(&Value) -> Result<(), Error>,
+) -> Result<Stream, Error> {
     match event {
-        b"" => Ok(Told::More),
-        b"[DONE]" => Ok(Told::Last),
+        b"" => Ok(Stream::GoesOn),
+        b"[DONE]" => Ok(Stream::Ended),
         data => {
             let value: Value = serde_json::from_slice(data)
                 .map_err(|why| broken(url, &format!("an event that is no JSON: {why}")))?;
             if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
                 return Err(answers::failure(url, error));
             }
-            each(&value).map(|()| Told::More)
+            each(&value).map(|()| Stream::GoesOn)
         }
     }
 }
 
-/// What is said of an answer that is JSON where a stream was asked for: the server's own words, where it failed.
+/// The error of a JSON answer to a request for a stream. If the server failed, it has the server's own words.
 fn unstreamed(url: &str, body: &[u8]) -> Error {
-    let told: Value = serde_json::from_slice(body).unwrap_or_default();
-    match told.get("error").filter(|error| !error.is_null()) {
+    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+    match answer.get("error").filter(|error| !error.is_null()) {
         Some(error) => answers::failure(url, error),
         None => {
             let message = format!("{url} does not stream its answers, which are asked for as events");
@@ -348,7 +352,7 @@ fn broken(url: &str, why: &str) -> Error {
     Error::new(Kind::Engine, message)
 }
 
-/// A request that was made, until its answer is over or it is given up.
+/// A request under way, until its answer ends or it is given up.
 struct Answering {
     /// What its thread tells; nothing once somebody has asked to stop.
     messages: Receiver<Option<Message>>,
@@ -371,15 +375,15 @@ impl Answering {
         thread::Builder::new()
             .name("toolgate-remote".to_owned())
             .spawn(move || {
-                let told = request(&asks, &job, want, &send);
+                let outcome = request(&asks, &job, want, &send);
                 // Nobody listens any more once a turn was cancelled.
-                let _ = send.send(Some(told));
+                let _ = send.send(Some(outcome));
             })
             .map_err(|why| Error::new(Kind::Engine, format!("cannot start a thread: {why}")))?;
         Ok(Self { messages, _wakes: wakes, agent, idle: idle.clone(), is_over: false })
     }
 
-    /// The next message; an error once the turn is cancelled.
+    /// The next message, or an error once the turn is cancelled.
     fn next(&mut self, cancel: &Cancel) -> Result<Message, Error> {
         if cancel.is_cancelled() {
             return Err(cancelled());
@@ -412,7 +416,7 @@ fn cancelled() -> Error {
     Error::new(Kind::Cancelled, "cancelled while the server was asked")
 }
 
-/// The thread's side: the last message of it. It ends with the connection when nobody listens any more.
+/// The work of a request's thread, up to its last message. It ends with the connection when nobody listens any more.
 fn request(agent: &ureq::Agent, job: &Job, want: Want, send: &SyncSender<Option<Message>>) -> Message {
     let bearer = job.key.as_ref().map(|key| format!("Bearer {key}"));
     let result = match &job.body {
@@ -458,8 +462,8 @@ fn request(agent: &ureq::Agent, job: &Job, want: Want, send: &SyncSender<Option<
     }
 }
 
-/// Whether more than the connection failed: what is asked of a model has no effects, so that a request may be made again
-/// when the connection was lost before the answer.
+/// Whether more than the connection failed. Requests to a model have no effects, so a request may be sent again if the
+/// connection was lost before the answer.
 fn reached(error: &ureq::Error) -> Reached {
     use std::io::ErrorKind;
     use ureq::Timeout::{Connect, Resolve};

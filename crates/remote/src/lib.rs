@@ -1,12 +1,15 @@
-//! A model behind a server: an [`Engine`] over any OpenAI-compatible one. The loop, the tools and the sandbox stay here.
+//! A model behind a server: an [`Engine`] over any OpenAI-compatible server. The loop, the tools and the sandbox stay here.
 //!
-//! Where the server holds text to a grammar, a turn goes the way of [`LocalEngine`](toolgate_engine::LocalEngine): decided
-//! by the model's own probabilities, then written under our grammar (`constrained`). Elsewhere the tools are sent and the
-//! server's calls are read, and those that leaked into its text (`native`). Another toolgate is asked for the turn as its
-//! own engine would be (`toolgate`).
+//! There are three ways to make a turn:
 //!
-//! Invariant: a turn is whole or an error. What broke off in the middle is never taken for a turn, and the transcript
-//! of the caller is not touched. Only what no byte of an answer has come to is sent again.
+//! - `constrained`: the server enforces our grammar. The turn is that of [`LocalEngine`](toolgate_engine::LocalEngine): the
+//!   model's own probabilities decide, and the model writes under our grammar.
+//! - `native`: the server gets the tools and makes calls of its own. The fallback parser finds calls that leaked into the
+//!   text.
+//! - `toolgate`: the engine of another toolgate makes the whole turn.
+//!
+//! Invariant: a turn is whole or an error. An answer that broke off is never a turn, and the caller's transcript stays as it
+//! was. A request is sent again only if no byte of an answer has come.
 
 mod answers;
 mod choice;
@@ -29,13 +32,13 @@ use toolgate_engine::models::Sha256Digest;
 use toolgate_engine::{self as engine, AnswerForm, Cancel, Engine, Facts, Turn, TurnEvent, TurnRequest};
 use toolgate_engine::{Error, Kind};
 
-/// Where a model is served, and how it is asked.
+/// The server of a model, and the options of its turns.
 ///
 /// ```
 /// use toolgate_remote::Options;
 ///
 /// let options = Options::new("https://models.example/v1").key(Some("secret".into()));
-/// // The key is for the server alone, and does not get into logs.
+/// // The key goes to the server alone, and not into logs.
 /// assert!(!format!("{options:?}").contains("secret"));
 /// ```
 #[derive(Clone)]
@@ -43,13 +46,13 @@ use toolgate_engine::{Error, Kind};
 pub struct Options {
     /// The server's address, with or without its `/v1`.
     pub url: String,
-    /// Sent as a bearer token; nothing else of this program is.
+    /// The bearer token of requests. The server gets no other key of this program.
     pub key: Option<String>,
-    /// The model's name there; `None` takes the first that the server lists.
+    /// The model's name at the server. `None` takes the first model that the server lists.
     pub model: Option<String>,
-    /// How the server holds text to a grammar. Default: it is asked.
+    /// The way that the server enforces a grammar. Default: the engine asks the server.
     pub grammar: GrammarSupport,
-    /// How turns are decided and shown to the model; what only a local engine does (forcing, context) is left aside.
+    /// Options of turns. Those that only a local engine has (forcing, context) have no effect.
     pub engine: engine::Options,
 }
 
@@ -61,7 +64,7 @@ toolgate_chat::setters! { Options  {
 } }
 
 impl Options {
-    /// The defaults, for the server at `url`.
+    /// The defaults for the server at `url`.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -86,20 +89,20 @@ impl fmt::Debug for Options {
     }
 }
 
-/// How a server holds text to a grammar.
+/// The way that a server enforces a grammar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GrammarSupport {
-    /// The server is asked what it is.
+    /// The engine asks the server.
     #[default]
     Auto,
-    /// As llama-server does: `/completion` with `grammar`; prompts are rendered here with the template it tells.
+    /// The way of llama-server: `/completion` with `grammar`. Prompts are rendered here, with the template that it reports.
     Llama,
-    /// As vLLM does: chat with `structured_outputs`; tools are described in the system prompt.
+    /// The way of vLLM: chat with `structured_outputs`. The system prompt describes the tools.
     Vllm,
-    /// As `toolgate serve` does: its engine makes the turn, with all that is known here.
+    /// The way of `toolgate serve`: its engine makes the turn, with everything that is known here.
     Toolgate,
-    /// Not at all: tools are sent, and its calls are read.
+    /// None: the server gets the tools and makes calls of its own.
     None,
 }
 
@@ -124,22 +127,22 @@ pub struct RemoteEngine {
     way: Way,
 }
 
-/// How turns are had of the server.
+/// The way that the server makes turns.
 enum Way {
     /// Under our grammar.
     Constrained(constrained::Constrained),
-    /// The server's engine makes the turn, with all that is known here.
+    /// The server's engine makes the turn, with everything that is known here.
     Whole(Facts),
     /// By the server's own tool calls.
     Native(native::Native),
 }
 
 impl RemoteEngine {
-    /// Asks the server what it is and which models it has.
+    /// Asks the server for its kind and its models.
     ///
     /// # Errors
-    /// [`Kind::Engine`] for a server that does not answer, fails, refuses the key, or lists no model where none is named;
-    /// [`Kind::Input`] for an address that is none.
+    /// [`Kind::Engine`] for a server that does not answer, fails, or refuses the key; also if it lists no model and the options
+    /// name none. [`Kind::Input`] for a text that is no address.
     ///
     /// ```
     /// use toolgate_engine::Kind;
@@ -177,7 +180,7 @@ impl RemoteEngine {
         Ok(Self { name, client, options, way })
     }
 
-    /// How the server was found to hold text to a grammar.
+    /// The way that the server enforces a grammar, as the engine found it.
     pub fn grammar(&self) -> &'static str {
         match &self.way {
             Way::Constrained(held) => held.server(),
@@ -232,8 +235,8 @@ impl Engine for RemoteEngine {
     }
 }
 
-/// What a server says it is. One that does not say is asked for nothing but what all have; one that cannot say now, as it is
-/// not reached or still loads, is an error: taken for another it would be asked in a worse way for the whole run.
+/// Finds the kind of a server. A server that reports no kind gets requests that every server takes. A server that cannot be
+/// reached or still loads is an error: with a wrong kind, the whole run would use a worse way.
 fn detect(client: &Client) -> Result<GrammarSupport, Error> {
     let never = Cancel::default();
     let is_llama = |told: Value| told.get("chat_template").is_some_and(Value::is_string);
@@ -252,10 +255,10 @@ fn owner(list: &Value) -> Option<&str> {
     list.pointer("/data/0/owned_by")?.as_str()
 }
 
-/// The first model that the server at `options` lists: the one that [`RemoteEngine::connect`] takes where none is named.
+/// The first model that the server at `options` lists. [`RemoteEngine::connect`] takes it if the options name none.
 ///
 /// # Errors
-/// As [`RemoteEngine::connect`].
+/// The errors of [`RemoteEngine::connect`].
 ///
 /// ```no_run
 /// use toolgate_engine::{self as engine, models::Catalogue};

@@ -1,4 +1,4 @@
-//! llama-server: prompts are rendered here, with the chat template it tells, and completed there under `grammar`.
+//! llama-server: prompts are rendered here, with the chat template that it reports, and completed there under `grammar`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use super::wire::{Usage, Written};
 use crate::{Error, Kind};
 use toolgate_engine::{Cancel, Sampling};
 
-/// Likeliest tokens that a decision between call and answer looks at. Small models open calls that they should make with 0.0001
-/// and less, far below the first hundred.
+/// The number of likeliest tokens that a decision between call and answer reads. Small models open calls that they should make
+/// with a probability of 0.0001 and less, far below the first hundred.
 const LIKELIEST: usize = 2_000;
 
 /// llama-server and its model.

@@ -1,8 +1,8 @@
-//! A turn on a server that takes tools and no grammar: they are sent, its calls are put together from their pieces, and
-//! those that leaked into the text are found by the fallback parser.
+//! A turn on a server that takes tools and no grammar. It sends the tools, joins the server's calls from their pieces, and
+//! finds calls that leaked into the text with the fallback parser.
 //!
-//! Invariant: a call's arguments are the server's JSON object, whole unless the turn says that it was cut off, or the call
-//! is none.
+//! Invariant: a call's arguments are the server's JSON object. They are whole, unless the turn is marked as cut off. Otherwise
+//! there is no call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

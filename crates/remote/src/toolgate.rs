@@ -1,5 +1,5 @@
-//! A turn at another toolgate: its engine is asked for the whole of it, with all that is known here, and what only the tools
-//! here can tell is answered in the middle of it.
+//! A turn at another toolgate. Its engine makes the whole turn, with everything that is known here. It asks back in the middle of
+//! the turn what only the tools here know.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! vLLM: chat completions under `structured_outputs`. Its template is not told, so the tools are described in the system
-//! prompt, and calls and results are texts in the generic form, which any template can show.
+//! vLLM: chat completions under `structured_outputs`. It does not report its template. So the system prompt describes the tools,
+//! and calls and results are texts in the generic form, which any template can show.
 
 use std::sync::Arc;
 

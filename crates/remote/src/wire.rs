@@ -1,4 +1,4 @@
-//! What the ways of asking have in common: what a server wrote, what it cost, and chat completions as they arrive.
+//! The common parts of the ways to ask a server: its text, its costs, and chat completions as they arrive.
 
 use serde_json::{Map, Value, json};
 use toolgate_infer::{Stats, StopReason};
@@ -10,18 +10,18 @@ use toolgate_engine::{Penalties, Sampling};
 pub(super) struct Written {
     pub(super) text: String,
     pub(super) reasoning: String,
-    /// Why it ended; `None` while it has not.
+    /// The reason of its end; `None` before it.
     pub(super) stop: Option<StopReason>,
     pub(super) usage: Usage,
 }
 
-/// What a server counted.
+/// A server's counts of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Usage {
     pub(super) prompt_tokens: usize,
     pub(super) cached_tokens: usize,
     pub(super) written_tokens: usize,
-    /// Of these, tokens of what the model thought; `None` where the server does not say.
+    /// Of these, tokens of reasoning; `None` if the server does not count them.
     pub(super) reasoning_tokens: Option<usize>,
     pub(super) prefill_ms: f64,
     pub(super) decode_ms: f64,
@@ -43,7 +43,7 @@ impl From<Usage> for Stats {
 }
 
 impl Usage {
-    /// Takes what an event of a chat completion tells, the figures of llama-server included.
+    /// Takes the counts of an event of a chat completion, those of llama-server included.
     pub(super) fn note(&mut self, event: &Value) {
         let count = |path: &str| event.pointer(path).and_then(Value::as_u64).map(|n| n as usize);
         let take = |own: &mut usize, path: &str| *own = count(path).unwrap_or(*own);
@@ -70,7 +70,7 @@ impl Usage {
 /// The highest seed.
 const SEEDS: u64 = i64::MAX as u64;
 
-/// The fields of a chat completion that say how tokens are drawn.
+/// The sampling fields of a chat completion.
 pub(super) fn chat_body(model: &str, sampling: &Sampling) -> Map<String, Value> {
     let body = json!({
         "model": model,
@@ -115,7 +115,7 @@ pub(super) fn going_on() -> impl Iterator<Item = (String, Value)> {
         .map(|(field, value)| (field.to_owned(), value.into()))
 }
 
-/// What a word of a chat completion about its end means.
+/// The meaning of a chat completion's `finish_reason`.
 pub(super) fn stop_of(finish: &str) -> StopReason {
     match finish {
         "length" => StopReason::MaxTokens,

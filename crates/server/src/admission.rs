@@ -1,7 +1,7 @@
-//! Who may make a turn: so many at a time, so many waiting, and nobody once the server is about to end.
+//! Admission control: so many turns run at a time, so many requests wait, and none begins once the server is about to end.
 //!
-//! Invariant: a place is held from the moment a request is taken until its turn has ended, whatever becomes of its client,
-//! so that an idle gate means that nothing runs.
+//! Invariant: a request has its permit from its arrival to the end of its turn, also if its client goes. So if no permit is
+//! out, nothing runs.
 
 use std::sync::Arc;
 

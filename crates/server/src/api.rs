@@ -1,4 +1,4 @@
-//! What an API is to the server: how its requests are read and its answers are written.
+//! The trait of an API: it reads requests and writes answers.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! How long the prompt of a request would be, for clients that cut their conversations by it: `count_tokens` of the Anthropic
-//! API. No turn is made, but the engine's tokenizer is a turn's, so that whoever counts waits like one.
+//! The length of a request's prompt, for clients that cut their conversations by it: `count_tokens` of the Anthropic API. It makes no
+//! turn. But it uses the engine's tokenizer as a turn does, so the request waits like one.
 
 use std::sync::Arc;
 

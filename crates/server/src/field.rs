@@ -1,4 +1,4 @@
-//! A request's body read field by field, so that whatever is wrong is named by its JSON pointer.
+//! Reads a request's body field by field, so that each fault has a JSON pointer.
 
 use std::fmt;
 

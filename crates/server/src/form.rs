@@ -1,5 +1,5 @@
-//! What a request holds the answer to: a JSON Schema, a grammar, a regular expression or a choice, under the names that the APIs and the
-//! programs behind them have for it. Held or refused: none is passed over.
+//! The constraint of a request on its answer: a JSON Schema, a grammar, a regular expression or a choice, under the names that the
+//! APIs and the programs behind them use. The server enforces it or refuses it, and ignores none.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! A client's messages become a transcript: calls and results are paired, and texts of one side in a row are one message.
+//! Makes a transcript of a client's messages. It pairs calls and results, and joins texts of one side in a row to one message.
 //!
-//! Invariants: every call of the transcript has its result, in the order of the calls, and the last message is the user's or
-//! holds results. What does not pair in the messages is carried on with and warned of: a conversation that holds it would be
-//! refused for good, and who keeps it is seldom who broke it.
+//! Invariants: every call of the transcript has its result, in the order of the calls. The last message is the user's or holds
+//! results. The server continues with messages that do not pair, and warns of them: otherwise their conversation would be
+//! refused for good, and its sender has seldom broken it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 

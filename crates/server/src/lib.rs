@@ -31,9 +31,9 @@ mod prefill;
 mod refusal;
 mod sampling;
 mod server;
+mod steps;
 mod stream;
 mod time;
-mod told;
 mod turn;
 mod warning;
 

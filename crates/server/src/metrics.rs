@@ -1,4 +1,4 @@
-//! What the server counts, and its text in the Prometheus form.
+//! The server's metrics, and their text in the Prometheus form.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

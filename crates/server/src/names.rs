@@ -1,7 +1,7 @@
-//! The names of a client's tools, and those that the model knows them by: programs name tools as their users like, and what
-//! stands in a prompt and a grammar is plain ([`ToolName`]).
+//! The names of a client's tools, and the names that the model knows them by. Programs name tools as they like. Names in a prompt
+//! and a grammar are plain ([`ToolName`]).
 //!
-//! Invariant: no two tools of a request have the same name for the model, and each leads back to the client's own.
+//! Invariant: no two tools of a request have the same name for the model, and each name leads back to the client's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 

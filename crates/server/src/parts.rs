@@ -1,5 +1,5 @@
-//! What stands in a message: a text, or a list of parts of which the model reads the texts. A part that is none leaves a note in its
-//! place: a conversation that holds a picture would else be refused for good.
+//! The content of a message: a text, or a list of parts. The model reads the parts that are text. Any other part leaves a note in
+//! its place. Otherwise a conversation that holds a picture would be refused for good.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Why a request gets no answer: one value, which each API words in its own shape.
+//! Refusals: the reason that a request gets no answer, as one value. Each API has its own form for it.
 
 use axum::http::StatusCode;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! How a request wants tokens drawn, in the fields that the APIs and the programs behind them have in common.
+//! The sampling fields of a request that the APIs and the programs behind them have in common.
 
 use serde_json::Value;
 

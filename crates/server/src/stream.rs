@@ -1,8 +1,8 @@
-//! An answer as a stream of events: a turn's steps in the words of an API, as they come.
+//! An answer as a stream of events: the steps of a turn in the words of an API, as they come.
 //!
-//! Why a response may begin before its turn does: a client that hears nothing for some minutes gives up and asks again, which makes the
-//! queue longer for all. So that none hears nothing, one clock per stream says that it goes on: with how far a prompt has come, and
-//! with the API's own word for it where it has one.
+//! Why a response may begin before its turn: a client that gets nothing for some minutes gives up and asks again, and the queue
+//! grows for all. So each stream has a clock that shows that it goes on: with the progress of the prompt, and with the API's own
+//! event for that, if it has one.
 
 use std::convert::Infallible;
 use std::pin::Pin;

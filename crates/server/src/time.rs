@@ -1,6 +1,6 @@
-//! How long a turn may take: it is cancelled when its time is over, and refused where that is certain before it begins.
+//! The time limit of a turn. A turn is cancelled when its time is over. It is refused if that is certain before it begins.
 //!
-//! A stream's client sees that it goes on, and can leave: its time begins anew with each part of its prompt.
+//! A stream's client sees that its turn goes on, and can leave. So its time begins anew with each part of its prompt.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,6 +1,6 @@
-//! A turn on a thread of its own: what happens in it comes as steps, and nobody who reads slowly holds the model up.
+//! A turn on a thread of its own. Its events come as steps, and a slow reader does not delay the model.
 //!
-//! Invariant: the steps add up to the outcome, which comes last, unless the turn fails; a turn that nobody reads is cancelled.
+//! Invariant: the steps add up to the outcome, which comes last, unless the turn fails. A turn that nobody reads is cancelled.
 
 use std::fmt::Display;
 use std::num::NonZeroUsize;
@@ -19,8 +19,8 @@ use super::metrics::Ended;
 use super::prefill::{Prefilling, Progress};
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
+use super::steps::StepSender;
 use super::time::{Time, Waited, Watch};
-use super::told::Told;
 use crate::{Error, Kind};
 use toolgate_agent::hints::{ClientTurn, without_superseded};
 use toolgate_agent::{self as agent, Agent};
@@ -164,8 +164,8 @@ pub(super) async fn begin(
     start(shared, place, move |right, steps| {
         let waited = if ask.stream { Waited::Streamed } else { Waited::Silently };
         let watch = right.watch(&of, waited, &request);
-        let told = Told::new(prefix, steps, ask.tools.names.clone(), watch);
-        Worker { shared: of, request, ask, right, told }.run();
+        let sender = StepSender::new(prefix, steps, ask.tools.names.clone(), watch);
+        Worker { shared: of, request, ask, right, sender }.run();
     })
     .await
 }
@@ -244,7 +244,7 @@ struct Worker {
     request: String,
     ask: Ask,
     right: Right,
-    told: Told,
+    sender: StepSender,
 }
 
 impl Worker {
@@ -265,9 +265,9 @@ impl Worker {
             }
         };
         // The next turn need not wait until this one's client has read the end.
-        let Self { right, mut told, .. } = self;
+        let Self { right, mut sender, .. } = self;
         drop(right);
-        told.tell(last);
+        sender.send(last);
     }
 
     /// As many answers as are asked for, each from a seed of its own.
@@ -278,14 +278,14 @@ impl Worker {
             if earlier.len() + 1 >= self.ask.choices.get() {
                 return Ok(Outcome { earlier, ..outcome });
             }
-            self.told.next(&outcome);
+            self.sender.next(&outcome);
             earlier.push(outcome);
             self.ask.sampling.seed = self.ask.sampling.seed.wrapping_add(1);
         }
     }
 
     fn turn(&mut self) -> Result<Outcome, Error> {
-        let Self { shared, ask, right, told, .. } = self;
+        let Self { shared, ask, right, sender, .. } = self;
         let transcript = &ask.conversation.transcript;
         let hints = &shared.options.hints;
         let stands = match ask.choice {
@@ -313,28 +313,28 @@ impl Worker {
             .answer_check(ask.form.as_ref().and_then(Form::check))
             .begun(ask.conversation.begun.as_deref())
             .likelihoods(ask.likelihoods);
-        told.is_blank = request.trims_front();
-        let turn = shared.engine.turn(&request, &right.cancel, &mut |event| told.see(event))?;
+        sender.is_blank = request.trims_front();
+        let turn = shared.engine.turn(&request, &right.cancel, &mut |event| sender.see(event))?;
         let turn = uncut(turn)?;
         let finish = Finish::of(&turn.stop, &ask.sampling, !turn.parsed.calls.is_empty());
         let mut calls = turn.parsed.calls;
-        let is_cut = is_cut(&turn.stop, &turn.text, calls.last(), told.ids.len() > calls.len());
-        if is_cut && calls.len() >= told.ids.len() {
+        let is_cut = is_cut(&turn.stop, &turn.text, calls.last(), sender.ids.len() > calls.len());
+        if is_cut && calls.len() >= sender.ids.len() {
             calls.pop();
         }
         fits(&ask.tools, &calls)?;
         if is_cut {
-            told.leave_open(calls.len());
+            sender.leave_open(calls.len());
         }
-        let calls = told.calls(calls);
+        let calls = sender.calls(calls);
         Ok(Outcome {
             content: turn.parsed.content,
             reasoning: turn.parsed.reasoning,
             calls,
             finish,
-            usage: told.usage(&turn.stats),
+            usage: sender.usage(&turn.stats),
             decision: turn.decision,
-            likelihoods: std::mem::take(&mut told.likelihoods),
+            likelihoods: std::mem::take(&mut sender.likelihoods),
             run: None,
             earlier: Vec::new(),
         })
@@ -342,7 +342,7 @@ impl Worker {
 
     /// The server's own tools, in a loop to the final answer.
     fn loop_of_turns(&mut self) -> Result<Outcome, Error> {
-        let Self { shared, ask, right, told, .. } = self;
+        let Self { shared, ask, right, sender, .. } = self;
         let Some(execute) = &shared.execute else {
             return Err(Error::new(Kind::Engine, "this server has no tools of its own"));
         };
@@ -358,7 +358,7 @@ impl Worker {
             .quotes(false);
         let agent = Agent::new(shared.engine.clone(), bench.tools.clone(), options);
         let mut transcript = ask.conversation.transcript.clone();
-        let run = agent.run(&mut transcript, &right.cancel, &mut |event| told.follow(event))?;
+        let run = agent.run(&mut transcript, &right.cancel, &mut |event| sender.follow(event))?;
         let finish = match run.stop_reason {
             agent::StopReason::Cancelled => return Err(Error::new(Kind::Cancelled, "cancelled")),
             agent::StopReason::Budget | agent::StopReason::MaxIterations => Finish::Length,
@@ -387,7 +387,7 @@ impl Worker {
 
     fn refusal(&mut self, error: &Error) -> Refusal {
         if error.kind() == Kind::Cancelled {
-            if let Some(refusal) = self.told.refused() {
+            if let Some(refusal) = self.sender.refused() {
                 return refusal;
             }
             if self.right.time.is_over() {

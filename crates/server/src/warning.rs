@@ -1,5 +1,5 @@
-//! What a request holds that it is carried on without, or read in another way than it was sent: told beside the answer, since whoever
-//! sent it may never have meant to.
+//! Warnings: parts of a request that the server ignores, or reads in another way than they were sent. The answer has them beside
+//! it, since their sender may not have meant them.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Check, Violation};
 
-/// A call's arguments, known to fit the tool's schema.
+/// A call's arguments, which fit the tool's schema.
 ///
 /// ```
 /// use toolgate_tools::{Args, Registry, ToolResult};
@@ -38,7 +38,7 @@ use super::{Check, Violation};
 pub struct Args(Map<String, Value>);
 
 impl Check {
-    /// The checked arguments, or what is wrong with them.
+    /// The checked arguments, or their faults.
     pub(super) fn check(&self, arguments: &Map<String, Value>) -> Result<Args, Vec<Violation>> {
         let violations = self.violations(&Value::Object(arguments.clone()));
         if violations.is_empty() { Ok(Args(arguments.clone())) } else { Err(violations) }
@@ -61,10 +61,10 @@ impl Args {
         self.0.get(name).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok())
     }
 
-    /// The arguments as the Rust type the schema came from.
+    /// The arguments as the Rust type that the schema came from.
     ///
     /// # Errors
-    /// The deserializer's message, where the type is narrower than its schema.
+    /// The deserializer's message, if the type is narrower than its schema.
     pub fn parse<P: DeserializeOwned>(&self) -> Result<P, String> {
         serde_json::from_value(Value::Object(self.0.clone())).map_err(|e| e.to_string())
     }

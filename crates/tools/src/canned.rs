@@ -30,10 +30,10 @@ pub struct CannedTool {
 }
 
 impl CannedTool {
-    /// From an OpenAI-style definition with an optional `"result"` beside its `"function"`.
+    /// A tool from an OpenAI-style definition, with an optional `"result"` beside its `"function"`.
     ///
     /// # Errors
-    /// What is wrong with the definition, and where.
+    /// A fault of the definition, with its place.
     pub fn from_json(definition: &Value) -> Result<Self, Error> {
         let result = definition.get("result").cloned();
         Ok(Self { spec: ToolSpec::from_any(definition)?, result })
@@ -42,7 +42,7 @@ impl CannedTool {
     /// All tools of a JSON array.
     ///
     /// # Errors
-    /// Text that is no JSON array, or a definition that is none.
+    /// Text that is no JSON array, and a faulty definition.
     pub fn all_from_json(text: &str) -> Result<Vec<Self>, Error> {
         let definitions: Vec<Value> = serde_json::from_str(text)
             .map_err(|e| Error::input(format!("not a JSON array of tool definitions: {e}")))?;

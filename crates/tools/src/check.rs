@@ -1,5 +1,5 @@
-//! The check of finished arguments against a whole schema: what the grammar of a call leaves to be checked, and all
-//! of it where no grammar held.
+//! The check of finished arguments against a whole schema. Behind a grammar it covers the keywords that the grammar does not
+//! enforce; without one it covers all of them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -15,19 +15,19 @@ pub struct Check {
     schema: Value,
 }
 
-/// One thing that is wrong with a value, for a model to mend and a program to read.
+/// A fault of a value, for a model to correct and a program to read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Violation {
     /// JSON pointer into the value; empty for its root.
     pub pointer: String,
-    /// The keyword that is violated.
+    /// The violated keyword.
     pub rule: String,
     /// JSON pointer of the keyword in the schema.
     pub rule_pointer: String,
-    /// What stands there.
+    /// The value at that place.
     pub given: Value,
-    /// The keyword's value: what may stand there.
+    /// The keyword's value, which says what is allowed there.
     pub allowed: Value,
     /// The same as a sentence.
     pub message: String,
@@ -40,7 +40,7 @@ impl Check {
     /// Compiles `schema` for checking.
     ///
     /// # Errors
-    /// What the validator has against the schema.
+    /// The validator's reason to refuse the schema.
     ///
     /// ```
     /// # use toolgate_tools::Check; use serde_json::json;
@@ -53,7 +53,7 @@ impl Check {
     pub fn new(schema: &Value) -> Result<Self, String> {
         let options = jsonschema::options().should_validate_formats(true);
         let validator = if jsonschema::Draft::default().detect(schema) == jsonschema::Draft::Unknown {
-            // The validator refuses a dialect that it has no description of; its keywords are read all the same.
+            // The validator refuses an unknown dialect; the keywords count all the same.
             let mut plain = schema.clone();
             plain.as_object_mut().map(|object| object.shift_remove("$schema"));
             options.with_draft(draft(schema)).build(&plain)
@@ -63,7 +63,7 @@ impl Check {
         Ok(Self { validator: validator.map_err(|error| error.to_string())?, schema: schema.clone() })
     }
 
-    /// Whether nothing is wrong with a value.
+    /// Whether a value has no fault.
     ///
     /// ```
     /// # use toolgate_tools::Check; use serde_json::json;
@@ -76,8 +76,8 @@ impl Check {
         self.validator.is_valid(value)
     }
 
-    /// What is wrong with a value: the first few things, as nobody mends more at once. Of a deeply nested value, that it does
-    /// not fit: to say what is wrong with each of several alternatives takes twice the time with each level.
+    /// The first few faults of a value; nobody corrects more at once. A deeply nested value has one fault, that it does not fit:
+    /// the faults of each alternative take twice the time with each level.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         if self.is_valid(value) {
             return Vec::new();
@@ -123,7 +123,7 @@ impl Check {
     }
 }
 
-/// Levels of a value of which it is told what is wrong.
+/// The deepest value whose faults are listed, in levels.
 const MAX_TOLD_DEPTH: usize = 12;
 
 /// How deeply a value is nested, as far as it matters.
@@ -145,7 +145,7 @@ fn depth(value: &Value) -> usize {
     MAX_TOLD_DEPTH + 1
 }
 
-/// The draft that the compiler takes a document for.
+/// The draft of a document, as the compiler sees it.
 fn draft(schema: &Value) -> jsonschema::Draft {
     match Draft::of(schema).unwrap_or_default() {
         Draft::Four => jsonschema::Draft::Draft4,
@@ -157,8 +157,8 @@ fn draft(schema: &Value) -> jsonschema::Draft {
 }
 
 impl Violation {
-    /// JSON pointer of the value that is to be another one: the violation's own, and of a list whose elements are not
-    /// unique the first that was there before.
+    /// JSON pointer of the value to correct. It is the violation's own place. In a list whose elements are not unique, it is the
+    /// first element that repeats an earlier one.
     ///
     /// ```
     /// # use toolgate_tools::Check; use serde_json::json;
@@ -181,7 +181,7 @@ impl Violation {
     }
 }
 
-/// The value with the fields of its objects in one order, so that equal ones are written alike.
+/// The value with the fields of its objects in one order, so that equal values have equal texts.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(sorted).collect(),
@@ -194,7 +194,7 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// A model cannot use more corrections than this at once.
+/// The most faults of one result: a model cannot use more at once.
 const MAX_VIOLATIONS: usize = 4;
 
 impl fmt::Display for Violation {

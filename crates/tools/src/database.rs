@@ -1,4 +1,4 @@
-//! The SQLite files of this program: shared by processes, and brought to the schema that this version knows.
+//! The SQLite files of this program. Processes share them, and this module migrates them to this version's schema.
 //!
 //! For the packages of this workspace alone: no part of the API.
 
@@ -12,33 +12,33 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use crate::Error;
 use crate::error::sql;
 
-/// How long a process waits for another one that is writing.
+/// The longest wait for another process that writes.
 const BUSY: Duration = Duration::from_secs(10);
-/// How long between two tries to make a file a shared one.
+/// The time between two tries to make a file shared.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Who may look into a database.
+/// The users who may read a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
-    /// Its owner alone. A file that is there already is made so.
+    /// Its owner alone. An existing file gets these permissions.
     Owner,
-    /// Its owner alone, unless the file is there already and says otherwise.
+    /// Its owner alone, unless the file exists with other permissions.
     AsItIs,
 }
 
-/// Opens a database, which is created if it is not there, so that no other user can read it in between.
+/// Opens a database, and creates it if it does not exist. No other user can read it in between.
 ///
 /// # Errors
-/// A file that cannot be opened, or whose permissions cannot be taken back.
+/// A file that cannot be opened, or whose permissions cannot be changed.
 pub fn open(file: &Path, readers: Readers) -> Result<Connection, Error> {
     let failed = |what: &str, why: io::Error| Error::input(format!("cannot {what}: {why}"));
-    // Names that mean something else to SQLite are files here.
+    // Names that SQLite reads in another way are file names here.
     let file = std::path::absolute(file).map_err(|why| failed("find it", why))?;
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    // Where it cannot be created SQLite says why.
+    // If this cannot create it, SQLite names the reason.
     let _ = options.open(&file);
     if readers == Readers::Owner {
         // What a link to nothing leads to would be made with other permissions.
@@ -52,8 +52,8 @@ pub fn open(file: &Path, readers: Readers) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// Takes the permissions of all but the owner from a database and the files beside it, as far as they are there. Those
-/// that come later get the permissions of the first.
+/// Removes the permissions of all but the owner from a database and from SQLite's files beside it. Later files beside it get
+/// the permissions of the database.
 pub fn tighten(file: &Path) -> io::Result<()> {
     #[cfg(unix)]
     for suffix in ["", "-wal", "-shm"] {
@@ -74,9 +74,9 @@ pub fn tighten(file: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a file one that others read while it is written, and whose commits are on the disk.
+/// Sets the journal mode: others can read a database during a write, and commits are on the disk.
 pub fn share(connection: &Connection) -> rusqlite::Result<()> {
-    // Of two that change the mode at once SQLite lets one fail at once, since both waiting would be a deadlock.
+    // If two change the mode at the same time, SQLite fails one at once: two that wait would be a deadlock.
     let begun = Instant::now();
     while let Err(why) = connection.pragma_update(None, "journal_mode", "wal") {
         if why.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) || begun.elapsed() >= BUSY {
@@ -87,7 +87,7 @@ pub fn share(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", "full")
 }
 
-/// Takes the steps of a schema that a database has not taken yet; its `user_version` counts those it has.
+/// Runs the migrations that a database lacks. Its `user_version` counts those that it has.
 ///
 /// # Errors
 /// A database that a newer version made, or that cannot be written.

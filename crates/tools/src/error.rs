@@ -1,14 +1,14 @@
-//! Why tools cannot be had or run at all: a kind, a message and its cause.
+//! The error of this package: a kind, a message and its cause.
 
 use std::fmt;
 
-/// Why the library cannot go on. What a model or a tool does wrong is data, not this.
+/// The kind of an error that the library cannot go on from. A mistake of a model or a tool is data and no error.
 ///
 /// ```
 /// use toolgate_tools::{Error, Kind};
 /// use toolgate_chat::ToolName;
 ///
-/// // Errors of the packages below become this one, each with the kind it is here.
+/// // Errors of the packages below become this one, with a kind of this package.
 /// let error = ToolName::new("read file").map_err(Error::from);
 /// assert_eq!(error.map_err(|error| error.kind()), Err(Kind::Input));
 /// ```
@@ -17,7 +17,7 @@ use std::fmt;
 pub enum Kind {
     /// Input that cannot be used: a tool definition, a schema, an option, a file.
     Input,
-    /// Refused by the policy or the sandbox.
+    /// A refusal of the policy or the sandbox.
     Denied,
 }
 
@@ -38,7 +38,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind`; the message is lower-case and says where and what to do.
+    /// An error of `kind`. The message is lower-case, and names the place and what to do.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), source: None }
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // The message of the cause is already in ours: show what caused the cause.
+        // Our message has the message of the cause already, so the source is the cause's own cause.
         self.source.as_deref().and_then(std::error::Error::source)
     }
 }

@@ -1,7 +1,7 @@
-//! Tools: what a call runs. Knows messages and the sandbox; no model and no grammar.
+//! Tools, and the registry that runs calls of them. Knows messages and the sandbox; no model and no grammar.
 //!
 //! Invariant: a tool never sees arguments that its schema does not admit ([`Args`] is made only by
-//! [`Registry::call`]), and whatever goes wrong inside a tool becomes a [`ToolResult`] the model can read.
+//! [`Registry::call`]). A failure inside a tool becomes a [`ToolResult`] that the model can read.
 
 mod args;
 mod canned;
@@ -59,7 +59,7 @@ pub use toolgate_chat::Effect;
 use toolgate_chat::{ToolCall, ToolSpec};
 pub use toolgate_infer::{Cancel, Cancelled, OnCancel};
 
-/// Something a model can call.
+/// A tool that a model can call.
 ///
 /// ```
 /// use toolgate_tools::{Args, Effect, Registry, Tool, ToolResult};
@@ -91,44 +91,44 @@ pub use toolgate_infer::{Cancel, Cancelled, OnCancel};
 /// let mut tools = Registry::new();
 /// tools.add(Glossary(ToolSpec::new("explain", "What a word means here.", parameters)?))?;
 /// assert_eq!(tools.call_json("explain", r#"{"word": "flight"}"#).content, "the record of a run");
-/// // What does not fit the schema never reaches it.
+/// // Arguments that do not fit the schema never reach it.
 /// assert!(tools.call_json("explain", r#"{"word": 3}"#).content.contains("/word: 3 is not of type"));
 /// # Ok::<(), toolgate_tools::Error>(())
 /// ```
 pub trait Tool: Send + Sync {
-    /// Its name, description and parameters: the one definition that feeds grammar, prompt, listing and check.
+    /// Its name, description and parameters. Grammar, prompt, listing and check use this one definition.
     fn spec(&self) -> &ToolSpec;
 
-    /// What a call does.
+    /// The effect of a call.
     fn effect(&self) -> Effect;
 
-    /// Whether somebody is to be asked before it is called (the approval of an agent).
+    /// Whether a person is asked before each call (the approval of an agent).
     fn needs_approval(&self) -> bool {
         false
     }
 
-    /// Whether somebody is to be asked before this very call, where the arguments decide.
+    /// Whether a person is asked before this call, where the arguments decide.
     fn needs_approval_of(&self, call: &ToolCall) -> bool {
         let _ = call;
         self.needs_approval()
     }
 
-    /// Whether what a call changes cannot be taken back, because nobody knows what it is.
+    /// Whether nobody can undo a call, since nobody knows what it changes.
     fn defies_undo(&self) -> bool {
         false
     }
 
-    /// Whose tool it is, for the person who is asked about it: nothing for the program's own, else such as `MCP server files`.
-    /// An answer that is remembered counts for no tool of another origin.
+    /// The owner of the tool, such as `MCP server files`, for the person who is asked. Empty for the program's own tools. An
+    /// answer that is remembered counts for no tool of another origin.
     fn origin(&self) -> String {
         String::new()
     }
 
-    /// Makes a call ready, where the tool can tell beforehand what it will change; nothing is changed. What comes out is run
-    /// in place of [`call`](Self::call).
+    /// Prepares a call, if the tool knows beforehand what it will change. This changes nothing. The registry runs the prepared
+    /// call in place of [`call`](Self::call).
     ///
     /// # Errors
-    /// The call's result, where the tool knows beforehand that it fails.
+    /// The call's result, if the tool knows beforehand that the call fails.
     fn prepare(&self, args: &Args) -> Result<Option<Box<dyn PreparedCall>>, Box<ToolResult>> {
         let _ = args;
         Ok(None)
@@ -177,10 +177,10 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Runs it on arguments that fit its schema.
+    /// Runs a call with arguments that fit the schema.
     fn call(&self, args: &Args) -> ToolResult;
 
-    /// [`call`](Self::call), ended early once `cancel` is set, by a tool that can take long and can be ended.
+    /// [`call`](Self::call) for a tool that can take long and can be ended: it ends early once `cancel` is set.
     fn call_until(&self, args: &Args, cancel: &Cancel) -> ToolResult {
         let _ = cancel;
         self.call(args)

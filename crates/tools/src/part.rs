@@ -1,4 +1,4 @@
-//! What a result, a prompt or a resource holds: text, and what is none. Knows no protocol.
+//! The parts of a result, a prompt or a resource: text and other content. Knows no protocol.
 
 use std::borrow::Cow;
 
@@ -32,11 +32,11 @@ pub enum Part {
         /// Its file's bytes.
         bytes: Vec<u8>,
     },
-    /// What a resource holds, with its name.
+    /// A resource's contents, with its name.
     Resource(Contents),
 }
 
-/// What is read under a URI.
+/// The contents of a resource.
 ///
 /// ```
 /// use toolgate_tools::{Body, Contents, Part};
@@ -48,11 +48,11 @@ pub enum Part {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// What it is read under.
+    /// Its URI.
     pub uri: String,
     /// Its type, where it is known.
     pub mime_type: Option<String>,
-    /// What it is.
+    /// Its content.
     pub body: Body,
 }
 
@@ -66,7 +66,7 @@ pub enum Body {
 }
 
 impl Part {
-    /// The text that stands for it before a model that reads nothing else.
+    /// The text that a model gets in its place, since models read text alone.
     pub fn shown(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text),
@@ -81,7 +81,7 @@ impl Part {
         }
     }
 
-    /// Whether it is nothing but text.
+    /// Whether it is text alone.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self, Self::Text(_))
     }
@@ -98,7 +98,7 @@ impl Contents {
         Self { uri: uri.into(), mime_type: None, body: Body::Bytes(bytes.into()) }
     }
 
-    /// Says of which type it is.
+    /// Sets its type.
     #[must_use]
     pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());

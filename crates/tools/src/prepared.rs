@@ -1,7 +1,7 @@
-//! A call between its check and its run: the tool, the arguments and what would change are fixed, and nothing was changed.
+//! A call between its check and its run. The tool, the arguments and the change are fixed, and nothing has changed yet.
 //!
-//! Invariant: what [`Pending::run`] runs is what [`Pending::preview`] showed: the same tool, though others may have come
-//! under its name, the same arguments, and a change that its tool has made ready.
+//! Invariant: [`Pending::run`] runs exactly what [`Pending::preview`] showed: the same tool, even if another one has its name by
+//! now, the same arguments, and the change that the tool prepared.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use toolgate_sandbox::output;
 use super::registry::{Entry, Registry};
 use super::{Args, Preview, ToolResult};
 
-/// A call that its tool has made ready ([`Tool::prepare`](super::Tool::prepare)).
+/// A call that its tool has prepared ([`Tool::prepare`](super::Tool::prepare)).
 pub trait PreparedCall: Send {
-    /// What it will change.
+    /// The change that it will make.
     fn preview(&self) -> Preview;
 
-    /// Makes the change that was shown, or none where that is not possible any more.
+    /// Makes the change that was shown, or none if that is not possible any more.
     fn run(self: Box<Self>) -> ToolResult;
 }
 
@@ -44,7 +44,7 @@ pub trait PreparedCall: Send {
 /// let pending = tools.prepare(&call).map_err(|result| result.content)?;
 /// let preview = pending.preview().ok_or("no preview")?;
 /// assert_eq!(preview.summary, "\"app.toml\" has 1 line, 10 bytes and gets 0 lines, 0 bytes");
-/// // It stands for this call over these bytes, and for no other.
+/// // The digest belongs to this call over these bytes, and to no other.
 /// let digest = pending.digest();
 /// std::fs::write(directory.path().join("app.toml"), "port = 81\n")?;
 /// assert_ne!(tools.prepare(&call).map_err(|result| result.content)?.digest(), digest);
@@ -57,7 +57,7 @@ pub struct Pending<'r> {
     args: Args,
     prepared: Option<Box<dyn PreparedCall>>,
     preview: Option<Preview>,
-    /// What it took to make it ready; how long a person thinks about it is no time of the call's.
+    /// The time of the preparation. The time that a person thinks does not count.
     took: Duration,
 }
 
@@ -80,27 +80,27 @@ impl<'r> Pending<'r> {
         &self.call.name
     }
 
-    /// The arguments, checked.
+    /// The checked arguments.
     pub fn arguments(&self) -> &Map<String, Value> {
         self.args.as_map()
     }
 
-    /// Whose tool it is ([`Tool::origin`](super::Tool::origin)).
+    /// The owner of the tool ([`Tool::origin`](super::Tool::origin)).
     pub fn origin(&self) -> String {
         self.entry.tool.origin()
     }
 
-    /// What it would change, where its tool can tell.
+    /// The change that it would make, if its tool knows it.
     pub fn preview(&self) -> Option<&Preview> {
         self.preview.as_ref()
     }
 
-    /// Whether somebody is to be asked before it is made.
+    /// Whether a person is asked before the call.
     pub fn needs_approval(&self) -> bool {
         self.entry.tool.needs_approval_of(&self.call)
     }
 
-    /// The SHA-256 of the tool and whose it is, its definition, the arguments, what would change, and the policy.
+    /// The SHA-256 of the tool, its owner, its definition, the arguments, the change and the policy.
     pub fn digest(&self) -> [u8; 32] {
         let tool = &self.entry.tool;
         let (spec, effect) = (tool.spec(), format!("{:?}", tool.effect()));
@@ -125,7 +125,7 @@ impl<'r> Pending<'r> {
         hash.finalize().into()
     }
 
-    /// Makes the call, as it was shown; it ends early once `cancel` is set where the tool can be ended.
+    /// Makes the call as it was shown. Once `cancel` is set, a tool that can be ended ends early.
     pub fn run(self, cancel: &Cancel) -> ToolResult {
         let began = Instant::now();
         let Self { registry, entry, call, args, prepared, took, .. } = self;
@@ -165,7 +165,7 @@ fn begun(
     }
 }
 
-/// A result as a model is shown it, with its time: no character that could hide or reorder text stays.
+/// A result as a model sees it, with its time. No character that could hide or reorder text stays.
 pub(super) fn finished(mut result: ToolResult, took: Duration) -> ToolResult {
     result.content = output::for_model(result.content.as_bytes(), usize::MAX).text;
     result.ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! What a change of a file would do, for the person who is asked: made from the very bytes that would be written.
+//! The preview of a change of a file, for the person who is asked. It is made from the very bytes that would be written.
 
 use sha2::{Digest as _, Sha256};
 use toolgate_sandbox::{PreparedChange, output};
@@ -6,23 +6,23 @@ use toolgate_sandbox::{PreparedChange, output};
 /// Lines shown around a change.
 const CONTEXT: usize = 2;
 
-/// What a call would change.
+/// The change that a call would make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preview {
-    /// What becomes of what, in one line: which file really, whether it is new, how much of it goes and comes.
+    /// The change in one line: the real file, whether it is new, and how much of it goes and comes.
     pub summary: String,
-    /// All of the change, a line each: `-` goes, `+` comes, a space stays and stands near; `\` is a remark on the line
-    /// before. Characters that a reader cannot see are spelled out, and nothing is left out.
+    /// The whole change by lines: `-` marks a line that goes, `+` one that comes, a space one nearby that stays. `\` marks a
+    /// remark on the line before. Characters that a reader cannot see are spelled out.
     pub diff: String,
-    /// The arguments that summary and diff show all of.
+    /// The arguments that summary and diff show in full.
     pub covers: &'static [&'static str],
-    /// A digest of all that the change depends on: the place, all bytes that go, all that come.
+    /// A digest of everything that the change depends on: the place, all bytes that go, and all bytes that come.
     pub digest: [u8; 32],
 }
 
 impl Preview {
-    /// The preview of a change that is made ready; `covers` names the arguments that hold its text.
+    /// The preview of a prepared change. `covers` names the arguments that hold its text.
     pub(super) fn of<T>(change: &PreparedChange<T>, covers: &'static [&'static str]) -> Self {
         let (path, after) = (spelled(change.path().as_bytes()), change.after());
         let texts = change.texts();
@@ -40,7 +40,7 @@ impl Preview {
         };
         let mut hash = Sha256::new();
         for part in [change.path().as_bytes(), known.unwrap_or_default(), after] {
-            // The length keeps parts from running into each other.
+            // The length keeps parts apart.
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
@@ -75,8 +75,8 @@ fn size(bytes: &[u8]) -> String {
     format!("{lines} line{}, {bytes} byte{}", s(lines), s(bytes))
 }
 
-/// The change from `old` to `new`, each line whole; what both begin and end with is left out but for a little of it, so
-/// that one change is shown as one piece. Lines differ by their bytes, line ends included.
+/// The change from `old` to `new` by whole lines. Of the common beginning and end it shows a few lines only, so one change is
+/// one piece. Lines differ by their bytes, line ends included.
 fn diff(old: &[u8], new: &[u8]) -> String {
     let lines = |text| <[u8]>::split_inclusive(text, |byte| *byte == b'\n').collect::<Vec<&[u8]>>();
     let (old, new) = (lines(old), lines(new));
@@ -103,7 +103,7 @@ fn diff(old: &[u8], new: &[u8]) -> String {
     shown.join("\n")
 }
 
-/// Text in one line, whole: what a reader cannot see is spelled out, and so are bytes that are no text.
+/// The whole text in one line. Characters that a reader cannot see are spelled out, and so are bytes that are no text.
 #[doc(hidden)]
 pub fn spelled(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());

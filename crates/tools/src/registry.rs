@@ -1,4 +1,4 @@
-//! The tools of a run by name, with the check that stands before every call.
+//! The tools of a run by name, with the check before every call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,7 +13,7 @@ use super::prepared::finished;
 use super::{Check, Effect, Objection, Offer, Pending, Tool, ToolResult, Violation};
 use crate::Error;
 
-/// Tools in the order they are offered, each with its compiled schema.
+/// Tools in the order of the offer, each with its compiled schema.
 ///
 /// ```
 /// use toolgate_tools::{CannedTool, Registry};
@@ -28,44 +28,44 @@ use crate::Error;
 /// tools.add(now("today")?)?;
 /// assert_eq!(tools.names(), ["now", "today"]);
 /// assert!(tools.add(now("now")?).is_err(), "the name is taken");
-/// // What a model does wrong is a result it can act on.
+/// // A mistake of a model is a result that it can act on.
 /// let result = tools.call_json("tomorrow", "{}");
 /// assert_eq!(result.content, "there is no tool \"tomorrow\"; the tools are: now, today");
 /// # Ok::<(), toolgate_tools::Error>(())
 /// ```
 #[derive(Default)]
 pub struct Registry {
-    /// Behind a lock, because those of a source may become others.
+    /// Behind a lock, since the tools of a source may change.
     entries: RwLock<Entries>,
-    /// Where some of the tools come from.
+    /// The sources of some of the tools.
     sources: Vec<Arc<dyn Source>>,
-    /// Held while they are asked for news, so that none is lost to another thread that asks. It holds the names that tools
-    /// of a source have had, each with that source's place: no tool of another gets such a name, since a call that was
-    /// written or allowed for the one would run the other.
+    /// Locked while a thread asks the sources for news, so that no news is lost to another thread. It has the names that tools
+    /// of a source had, with the place of that source. No tool of another source gets such a name: a call that was written
+    /// or allowed for the one would run the other.
     names_had: Mutex<BTreeMap<String, usize>>,
-    /// What the tools are allowed, as a text that differs where policies differ.
+    /// The policy of the tools as a text, which differs where policies differ.
     policy: String,
-    /// Who is told of calls whose effects cannot be taken back.
+    /// Gets each call whose effects nobody can undo.
     witness: Option<Arc<Witness>>,
 }
 
-/// What becomes of calls that a person would be asked about, where nobody can be asked.
+/// The handling of calls that need a person's answer, where nobody can be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unasked {
     /// They are denied.
     #[default]
     Deny,
-    /// They are let through, as far as the policy lets them.
+    /// They are made, as far as the policy allows.
     Allow,
 }
 
-/// Whoever is told of a call before it is made; an error keeps it from being made.
+/// A function that takes a call before it is made. An error stops the call.
 pub type Witness = dyn Fn(&ToolCall) -> Result<(), Error> + Send + Sync;
 
-/// Whoever is told that there may be news; what they are is asked for afterwards.
+/// A function that is called when the tools may have changed. The caller then asks for the tools.
 pub type Told = dyn Fn() + Send + Sync;
 
-/// Tools that may become others while a registry offers them.
+/// Tools that may change while a registry offers them.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -96,7 +96,7 @@ pub type Told = dyn Fn() + Send + Sync;
 /// # Ok::<(), toolgate_tools::Error>(())
 /// ```
 pub trait Source: Send + Sync {
-    /// All of its tools, if they are others than when this was asked last; `taken` tells the names that others have.
+    /// All of its tools, if they have changed since the last call. `taken` says whether another tool has a name.
     fn news(&self, taken: &dyn Fn(&str) -> bool) -> Option<Vec<Box<dyn Tool>>>;
 
     /// Has `told` told, from any thread, once there may be news; nothing where a source only says so when it is asked.
@@ -163,24 +163,24 @@ impl Entries {
 }
 
 impl Registry {
-    /// No tools.
+    /// A registry without tools.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same registry, marked with the policy its tools were made under, so that approvals are bound to it.
+    /// The same registry, marked with the policy of its tools. Approvals belong to that policy.
     #[must_use]
     pub fn under(mut self, policy: String) -> Self {
         self.policy = policy;
         self
     }
 
-    /// What [`under`](Self::under) was given.
+    /// The policy that [`under`](Self::under) set.
     pub fn policy(&self) -> &str {
         &self.policy
     }
 
-    /// The same registry, which tells `witness` of each call whose effects cannot be taken back, before it is made.
+    /// The same registry with a `witness`. It gets each call whose effects nobody can undo, before the call is made.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -213,13 +213,13 @@ impl Registry {
         Self { entries: RwLock::new(entries), ..self }
     }
 
-    /// Adds the tools of `source` after the others, and whatever they become.
+    /// Adds the tools of `source` after the others, and follows their changes.
     pub fn follow(&mut self, source: Arc<dyn Source>) {
         self.sources.push(source);
         self.refresh();
     }
 
-    /// Whether the tools may become others.
+    /// Whether the tools may change.
     pub fn may_change(&self) -> bool {
         !self.sources.is_empty()
     }
@@ -229,7 +229,7 @@ impl Registry {
         self.sources.iter().for_each(|source| source.watch(told.clone()));
     }
 
-    /// Takes in what the sources have that is new; those of a source stay after the tools that were added.
+    /// Takes the news of the sources. Their tools stay behind the tools that were added.
     fn refresh(&self) {
         if self.sources.is_empty() {
             return;
@@ -268,7 +268,7 @@ impl Registry {
     /// Adds a tool after the others.
     ///
     /// # Errors
-    /// A name that is taken, or a schema that cannot be checked against.
+    /// A name that is taken, and a schema that the check cannot use.
     pub fn add(&mut self, tool: impl Tool + 'static) -> Result<(), Error> {
         self.add_boxed(Box::new(tool))
     }
@@ -282,10 +282,10 @@ impl Registry {
         self.write().push(entry)
     }
 
-    /// Keeps only the named tools, in this order; of a source, those that it has now.
+    /// Keeps only the named tools, in this order. Of a source, it keeps tools that the source has now.
     ///
     /// # Errors
-    /// A name that no tool has, or that is given twice; the message lists those there are.
+    /// A name that no tool has, and a name that comes twice. The message lists the names of all tools.
     ///
     /// ```
     /// use toolgate_tools::{CannedTool, Registry};
@@ -316,14 +316,14 @@ impl Registry {
         Ok(self.with(selected))
     }
 
-    /// Leaves out the named tools, where they are there.
+    /// Leaves out the named tools, if it has them.
     #[must_use]
     pub fn without(self, names: &[&str]) -> Self {
         let rest = self.read().kept(|entry| !names.contains(&entry.name()));
         self.with(rest)
     }
 
-    /// The definitions, in the order offered.
+    /// The definitions, in the order of the offer.
     ///
     /// ```
     /// use toolgate_tools::{Registry, typed};
@@ -400,27 +400,27 @@ impl Registry {
         entry.tool.objection(&entry.check.check(&call.arguments).ok()?)
     }
 
-    /// The names, in the order offered.
+    /// The names, in the order of the offer.
     pub fn names(&self) -> Vec<String> {
         self.refresh();
         self.read().list.iter().map(|entry| entry.name().to_owned()).collect()
     }
 
-    /// Whether no tool is offered.
+    /// Whether it has no tools.
     pub fn is_empty(&self) -> bool {
         self.read().list.is_empty()
     }
 
-    /// What calling the tool of that name may do; `None` if there is none.
+    /// The effect of the tool of that name; `None` if there is none.
     pub fn effect(&self, name: &str) -> Option<Effect> {
         self.entry(name).map(|entry| entry.tool.effect())
     }
 
-    /// Finds the tool of a call, checks the arguments and has the call made ready; nothing is changed.
+    /// Finds the tool of a call, checks the arguments and has the tool prepare the call. This changes nothing.
     ///
     /// # Errors
-    /// The result to give the model, where there is no such tool, its arguments do not fit, or it knows beforehand that the
-    /// call fails; also where a person would be asked about arguments that the tool does not have.
+    /// A result for the model: there is no such tool, the arguments do not fit, or the tool knows beforehand that the call
+    /// fails. Also where a person would be asked about arguments that the tool does not have.
     ///
     /// ```
     /// use serde_json::json;
@@ -468,7 +468,7 @@ impl Registry {
         Box::new(ToolResult::failed(format!("there is no tool \"{name}\"; the tools are: {known}")))
     }
 
-    /// Whether somebody is to be asked before that call.
+    /// Whether a person is asked before that call.
     ///
     /// ```
     /// # use std::sync::Arc; use toolgate_tools::{Registry, file_tools}; use toolgate_chat::ToolCall;
@@ -487,7 +487,7 @@ impl Registry {
         self.entry(&call.name).is_some_and(|entry| entry.tool.needs_approval_of(call))
     }
 
-    /// What is wrong with a call's arguments; nothing for a tool that is not there.
+    /// The faults of a call's arguments; none for an unknown tool.
     ///
     /// ```
     /// use toolgate_tools::{Registry, typed};
@@ -511,13 +511,13 @@ impl Registry {
     }
 
     /// Runs a call: finds the tool, checks the arguments, calls it, times it.
-    /// Whatever is wrong becomes a result the model can act on.
+    /// A fault becomes a result that the model can act on.
     pub fn call(&self, call: &ToolCall) -> ToolResult {
         self.call_until(call, &Cancel::default())
     }
 
-    /// [`call`](Self::call), ended early once `cancel` is set where the tool can be: a command is, with all it started, and a
-    /// call of an MCP server.
+    /// [`call`](Self::call) that ends early once `cancel` is set, if the tool can be ended. A command can, with everything that
+    /// it started, and so can a call of an MCP server.
     ///
     /// ```
     /// # use toolgate_tools::{Registry, Status}; use toolgate_chat::ToolCall; use toolgate_tools::Cancel;
@@ -532,8 +532,7 @@ impl Registry {
         }
     }
 
-    /// [`call_until`](Self::call_until) where nobody can be asked: a call that somebody would have to be asked about goes
-    /// the way of `unasked`.
+    /// [`call_until`](Self::call_until) where nobody can be asked. `unasked` decides calls that need a person's answer.
     ///
     /// ```
     /// # use toolgate_tools::{Registry, Status, Unasked, file_tools};
@@ -584,7 +583,7 @@ impl Registry {
         Ok(pending)
     }
 
-    /// Tells the witness of a call whose effects cannot be taken back.
+    /// Gives the witness a call whose effects nobody can undo.
     pub(super) fn tell(&self, call: &ToolCall) -> Result<(), Error> {
         self.witness.as_deref().map_or(Ok(()), |tell| tell(call))
     }
@@ -602,8 +601,8 @@ impl Registry {
     }
 }
 
-/// Refuses arguments that a tool does not have, where its schema names those that it has and says nothing of others: a
-/// person who is asked would have to find the ones that count among them.
+/// Refuses arguments that a tool does not have, if its schema names its arguments and is silent about others. Otherwise a
+/// person who is asked would have to find the arguments that count.
 fn declared(spec: &ToolSpec, arguments: &Map<String, Value>) -> Result<(), Box<ToolResult>> {
     const SAY_MORE: [&str; 7] = [
         "additionalProperties",
@@ -628,7 +627,7 @@ fn declared(spec: &ToolSpec, arguments: &Map<String, Value>) -> Result<(), Box<T
     Err(Box::new(ToolResult::failed(why)))
 }
 
-/// The result of a call whose arguments are wrong: a sentence for each thing, and the same as data.
+/// The result of a call with faulty arguments: a sentence for each fault, and the same as data.
 fn misfit(name: &str, violations: &[Violation]) -> Box<ToolResult> {
     let sentences: Vec<String> = violations.iter().map(Violation::to_string).collect();
     let content = format!("the arguments of {name} do not fit its schema: {}", sentences.join("; "));

@@ -1,4 +1,4 @@
-//! What a call came to, as the model sees it and as a program reads it (SPEC §9).
+//! The result of a call, for the model and for programs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,17 +6,17 @@ use toolgate_sandbox::Enforced;
 
 use super::Part;
 
-/// How a call ended. Everything but `Ok` is shown to the model as an error, with what to do instead.
+/// The outcome of a call in one word. The model sees everything but `Ok` as an error, with what to do instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It did what was asked.
+    /// The call did its work.
     Ok,
-    /// It could not: a missing file, arguments that do not fit, an unknown tool.
+    /// The call failed: a missing file, arguments that do not fit, an unknown tool.
     Failed,
-    /// The sandbox or the user refused it.
+    /// The sandbox or the user refused the call.
     Denied,
-    /// It ran into a limit.
+    /// The call ran into a limit.
     Limit,
 }
 
@@ -40,7 +40,7 @@ impl Status {
 ///
 /// let found = ToolResult::ok("a.txt and b.txt").with_data(json!({"files": ["a.txt", "b.txt"]}));
 /// assert_eq!((found.status, found.content.as_str()), (Status::Ok, "a.txt and b.txt"));
-/// // A failure is for the model, too: it says what to do instead.
+/// // The model sees a failure, too. It says what to do instead.
 /// let failed = ToolResult::failed("no file c.txt; there are: a.txt, b.txt");
 /// assert_eq!(serde_json::to_value(&failed)?["status"], "failed");
 /// # Ok::<(), serde_json::Error>(())
@@ -48,25 +48,25 @@ impl Status {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ToolResult {
-    /// How it ended.
+    /// The outcome.
     pub status: Status,
     /// The text for the model.
     pub content: String,
-    /// The same, structured, where the tool has a structure to offer. [`finding`](Self::finding) knows some of its fields.
+    /// The same as structured data, if the tool has any. [`finding`](Self::finding) knows some of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// All of it in its parts, where some of them are more than text; empty else. For clients that show pictures and the like:
+    /// The whole result in parts, if some are more than text; else empty. They are for clients that show pictures and the like.
     /// JSON and models have `content` alone.
     #[serde(skip)]
     pub parts: Vec<Part>,
     /// How many lines at the end of `content` are remarks of the tool about what it found, such as `[3 files]`.
     #[serde(skip)]
     pub notes: usize,
-    /// Whether `content` was cut; it then says how to read on.
+    /// Whether `content` was cut. Then it says how to read on.
     pub truncated: bool,
-    /// What confined the call.
+    /// The layers that confined the call.
     pub enforced: Enforced,
-    /// How long it took, in milliseconds.
+    /// The time of the call, in milliseconds.
     pub ms: u64,
 }
 
@@ -80,7 +80,7 @@ toolgate_chat::setters! { ToolResult  {
 } }
 
 impl ToolResult {
-    /// A result of this status and text; nothing truncated, confined by nothing but the process itself.
+    /// A result with a status and a text. It is not cut, and only the process itself confined the call.
     pub fn new(status: Status, content: impl Into<String>) -> Self {
         Self {
             status,
@@ -94,12 +94,12 @@ impl ToolResult {
         }
     }
 
-    /// It worked; this is what it says.
+    /// A result of a call that worked.
     pub fn ok(content: impl Into<String>) -> Self {
         Self::new(Status::Ok, content)
     }
 
-    /// It worked; this is what there is, of which a model reads the text.
+    /// A result of a call that worked, in parts. A model reads the text of them.
     ///
     /// ```
     /// use toolgate_tools::{Part, ToolResult};
@@ -118,17 +118,17 @@ impl ToolResult {
         result
     }
 
-    /// It could not be done; the text says what to do instead.
+    /// A result of a call that failed. The text says what to do instead.
     pub fn failed(content: impl Into<String>) -> Self {
         Self::new(Status::Failed, content)
     }
 
-    /// It was refused.
+    /// A result of a call that was refused.
     pub fn denied(content: impl Into<String>) -> Self {
         Self::new(Status::Denied, content)
     }
 
-    /// Adds a remark, a line of the text and of the parts.
+    /// Adds a remark: a line of the text and of the parts.
     pub fn note(&mut self, line: String) {
         self.notes += 1;
         self.content.push('\n');

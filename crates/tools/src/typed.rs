@@ -27,7 +27,7 @@ pub struct TypedTool<P, F> {
 /// is there to.
 ///
 /// # Errors
-/// A name that is no tool name, or a type whose schema is not an object.
+/// A name that is no tool name, and a type whose schema is not an object.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -82,14 +82,14 @@ impl<P, F> TypedTool<P, F> {
         self
     }
 
-    /// Declares that calling it changes nothing, so that the same call is not made twice.
+    /// Declares that a call changes nothing. So the same call is not made twice.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.effect = Effect::Reads;
         self
     }
 
-    /// Declares that it is there to change something: it is called where the request asks for a change.
+    /// Declares that a call changes something. So it is made where the request asks for a change.
     ///
     /// ```
     /// use toolgate_tools::{Effect, Tool, typed};

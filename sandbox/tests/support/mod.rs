@@ -7,8 +7,13 @@
 
 #[cfg(target_os = "linux")]
 pub(crate) mod attack;
+#[cfg(unix)]
+#[path = "../../../tests/support/lifeline.rs"]
+pub(crate) mod lifeline;
 #[cfg(target_os = "linux")]
 pub(crate) mod shell;
+#[path = "../../../tests/support/skip.rs"]
+pub(crate) mod skip;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,6 @@
 //! A workspace for commands, confined and plain.
 
-#![allow(
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "tests; started ones report to the test that started them"
-)]
+#![allow(clippy::print_stdout, reason = "started tests report to the test that started them")]
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -18,7 +13,7 @@ use toolgate_sandbox::command::{Commands, Layer, Ran, Setup};
 use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits};
 use toolgate_sandbox::{Error, Root, ambient_authority};
 
-use super::CANARY;
+use super::{CANARY, skip};
 
 pub(crate) const POLICY: &str =
     "version = 1\ntier = \"exec\"\n[fs]\nread = [\"@workspace\", \"@system\"]\nwrite = [\"@workspace\"]\n";
@@ -153,14 +148,8 @@ pub(crate) fn text(ran: &Ran) -> String {
     String::from_utf8_lossy(&ran.output).into_owned()
 }
 
-/// Whether this machine can run commands at all; a machine that cannot is told so, once a test.
+/// Whether this machine can run commands at all; skips where it cannot.
 pub(crate) fn available() -> bool {
-    match Field::new().commands(POLICY, Mode::Edit, &ProcessLimits::default(), &[]) {
-        Ok(_) => true,
-        Err(error) if std::env::var_os("TOOLGATE_REQUIRE_SANDBOX").is_some() => panic!("{error}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            false
-        }
-    }
+    let made = Field::new().commands(POLICY, Mode::Edit, &ProcessLimits::default(), &[]);
+    made.map_err(|error| skip::sandbox(&error.to_string())).is_ok()
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::{Field, toolgate};
+use crate::skip;
 
 impl Field {
     /// Runs the program with a data directory of its own: exit code, what it printed, what it said.
@@ -25,10 +26,7 @@ impl Field {
 
     /// What the only tool of an added server says, where commands can be confined.
     fn started_with(&self, policy: &str) -> Option<String> {
-        let (_, report, _) = self.with_data(&["doctor", "--json"]);
-        let report: Value = serde_json::from_str(&report).unwrap();
-        if report["sandbox"]["commands"] != true {
-            eprintln!("skipped: no command sandbox here");
+        if !crate::cli::commands_work() {
             return None;
         }
         let (code, result, said) =
@@ -37,15 +35,6 @@ impl Field {
         let result: Value = serde_json::from_str(&result).unwrap();
         Some(result["content"].as_str().unwrap().to_owned())
     }
-}
-
-/// Whether a program is here to test with.
-fn has(program: &str, argument: &str) -> bool {
-    let has = Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success());
-    if !has {
-        eprintln!("skipped: no {program}");
-    }
-    has
 }
 
 /// A package of npm, packed. Its script would leave a trace.
@@ -101,7 +90,7 @@ fn wheel(base: &Path) -> String {
 
 #[test]
 fn a_package_of_npm_is_installed_once_and_started_in_the_sandbox() {
-    if !(has("npm", "--version") && has("node", "--version")) {
+    if !(skip::program("npm") && skip::program("node")) {
         return;
     }
     let field = Field::new();
@@ -137,7 +126,7 @@ fn a_package_of_npm_is_installed_once_and_started_in_the_sandbox() {
 
 #[test]
 fn a_package_of_python_is_installed_once_and_none_of_its_code_runs_outside() {
-    if !has("python3", "--version") {
+    if !skip::program("python3") {
         return;
     }
     let field = Field::new();
@@ -147,8 +136,7 @@ fn a_package_of_python_is_installed_once_and_none_of_its_code_runs_outside() {
         "mcp", "add", "packed", "--yes", "--policy", &policy, "--", "uvx", &package, "--root", ".",
     ]);
     if code != 0 && said.contains("venv") {
-        eprintln!("skipped: {said}");
-        return;
+        return skip::optional(&format!("install python3-venv: {said}"));
     }
     assert!(code == 0 && said.contains("packed-server 1.2.3 is installed in"), "{said}");
     assert!(!field.base.path().join("trace").exists(), "its code was run");
@@ -200,7 +188,7 @@ fn a_command_that_fetches_nothing_is_only_added_and_what_is_wrong_costs_nothing(
         assert!(code == 2 && printed.is_empty() && said.contains(why), "{arguments:?}: {code} {said}");
         assert!(!field.installed("a").exists());
     }
-    if has("npm", "--version") {
+    if skip::program("npm") {
         let missing = field.base.path().join("missing.tgz").to_string_lossy().into_owned();
         let (code, _, said) = field.with_data(&["mcp", "add", "a", "--yes", "--", "npx", &missing]);
         assert!(code == 2 && said.contains("npm pack"), "{said}");

@@ -9,20 +9,15 @@ use assert_cmd::cargo::cargo_bin;
 
 use super::everything::Everything;
 use super::{Field, http_server};
+use crate::skip;
 
 /// What a client is asked for, but for `auth/*`: signing in by OAuth is not done, a server's key comes from a variable.
 const CLIENT: [&str; 4] = ["initialize", "tools_call", "sse-retry", "elicitation-sep1034-client-defaults"];
 
-/// The suite's program; nothing where it is not to be had.
+/// The suite's program, or none after a skip.
 fn suite() -> Option<PathBuf> {
-    let packages = std::env::var_os("TOOLGATE_CLIENTS").map(PathBuf::from);
-    let path = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
-    let program = packages.map(|packages| packages.join(path)).filter(|program| program.exists());
-    if program.is_none() {
-        assert!(std::env::var_os("CI").is_none(), "in CI the conformance suite has to run");
-        eprintln!("skipped: set TOOLGATE_CLIENTS to a directory with {path}");
-    }
-    program
+    let program = skip::client("node_modules/@modelcontextprotocol/conformance/dist/index.js")?;
+    skip::program("node").then_some(program)
 }
 
 fn here(path: &str) -> PathBuf {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{Client, Field, http_server};
+use crate::watched::Watched;
 
 /// Bytes of an answer that are too many.
 const TOO_MANY: usize = 4 * 1024 * 1024 + 1;
@@ -32,26 +33,27 @@ struct Asked {
     authorization: Option<String>,
     method: String,
     body: Value,
+    at: Instant,
 }
 
 /// A server behind a socket; it ends with the test's process.
 struct Far {
     url: String,
-    seen: Arc<Mutex<Vec<Asked>>>,
+    seen: Arc<Watched<Vec<Asked>>>,
 }
 
 impl Far {
     fn start(does: impl Fn(&Asked) -> Does + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let seen = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::<Watched<Vec<Asked>>>::default();
         let (log, does) = (seen.clone(), Arc::new(does));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (log, does) = (log.clone(), does.clone());
                 std::thread::spawn(move || {
                     let Some(asked) = request(&stream) else { return };
-                    log.lock().unwrap().push(asked.clone());
+                    log.change(|log| log.push(asked.clone()));
                     act(stream, does(&asked));
                 });
             }
@@ -72,23 +74,18 @@ impl Far {
     }
 
     fn asked(&self, method: &str) -> Vec<Asked> {
-        self.seen.lock().unwrap().iter().filter(|asked| asked.method == method).cloned().collect()
+        self.seen.read(|seen| seen.iter().filter(|asked| asked.method == method).cloned().collect())
     }
 
-    /// Waits until it was asked so.
+    /// Waits for the first request of a method.
     fn wait_for(&self, method: &str) -> Asked {
-        let start = Instant::now();
-        loop {
-            if let Some(asked) = self.asked(method).pop() {
-                return asked;
-            }
-            assert!(
-                start.elapsed() < Duration::from_secs(20),
-                "no {method}: {:?}",
-                self.seen.lock().unwrap()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        self.wait_for_nth(method, 0)
+    }
+
+    /// Waits for one after `n` others.
+    fn wait_for_nth(&self, method: &str, n: usize) -> Asked {
+        let nth = |seen: &Vec<Asked>| seen.iter().filter(|asked| asked.method == method).nth(n).cloned();
+        self.seen.wait(nth, |seen| format!("no {method} after {n}: {seen:?}"))
     }
 }
 
@@ -113,7 +110,7 @@ fn request(stream: &TcpStream) -> Option<Asked> {
     reader.read_exact(&mut body).ok()?;
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let method = body["method"].as_str().unwrap_or(&http).to_owned();
-    Some(Asked { http, session, authorization, method, body })
+    Some(Asked { http, session, authorization, method, body, at: Instant::now() })
 }
 
 fn act(mut stream: TcpStream, does: Does) {
@@ -133,6 +130,7 @@ fn act(mut stream: TcpStream, does: Does) {
             let mut said = stream.write_all(head.as_bytes());
             while said.is_ok() {
                 said = stream.write_all(again.as_bytes());
+                // The pace of a server that beats.
                 if again.len() < 100 {
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -451,9 +449,8 @@ fn a_list_that_changes_elsewhere_is_told_to_our_clients() {
     assert_eq!(client.call("grow", &json!({})).0, "grew");
     client.wait_for("notifications/tools/list_changed");
     assert!(client.names().contains(&"grown".to_owned()));
-    std::thread::sleep(Duration::from_secs(3));
-    let streams = far.asked("GET").len();
-    assert!((2..=8).contains(&streams), "{streams} streams were asked for");
+    let [first, fourth] = [0, 3].map(|n| far.wait_for_nth("GET", n).at);
+    assert!(fourth.duration_since(first) > Duration::from_secs(1), "streams are asked for without a pause");
     assert_eq!(client.end(), 0);
 }
 

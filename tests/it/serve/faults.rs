@@ -60,7 +60,8 @@ pub(super) fn endless(pieces: usize, options: serve::Options) -> (Served, Counts
     (start(engine, None, options), counts)
 }
 
-/// Waits until a condition holds; a test that waits for ever has failed.
+/// Waits until a condition holds; a test that waits for ever has failed. It is looked at again and again, since it is about
+/// counts, such as the server's metrics, that nobody is told of.
 pub(super) fn wait_for(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {

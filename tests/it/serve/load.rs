@@ -157,8 +157,7 @@ fn resident() -> usize {
 /// Sixty-four clients for a minute, on a real model.
 #[test]
 fn a_minute_of_many_clients_leaves_memory_as_it_was() {
-    if std::env::var_os("RUN_SLOW_TESTS").is_none() {
-        eprintln!("skipped: set RUN_SLOW_TESTS for a minute of load");
+    if !crate::skip::slow("a minute of load") {
         return;
     }
     let four = |options: &mut engine::Options| {

@@ -1,8 +1,8 @@
-//! What a client's conversation tells of the run that it is in the middle of. The client keeps the loop, and sends messages
-//! alone; of its tools it tells no more than their definitions.
+//! Finds the open tasks of a client's run in its conversation. The client keeps the loop. It sends messages and the definitions of
+//! its tools, and nothing else.
 //!
-//! Why: a small model that has one result answers, be it one of two things that it was asked for. Our own loop tells its engine
-//! what is pending; without that no client's run would come to its second step.
+//! Why: a small model that has one result answers, even if it was asked for two things. Our own loop gives its engine the pending
+//! mentions. Without them no client's run would come to its second step.
 //!
 //! For the packages of this workspace alone: no part of the API.
 

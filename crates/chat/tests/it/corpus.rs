@@ -45,8 +45,7 @@ fn conversations() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
 
 #[test]
 fn real_templates_render() {
-    let Ok(directory) = std::env::var("TOOLGATE_TEMPLATES") else {
-        println!("skipped: set TOOLGATE_TEMPLATES to a directory of .jinja files");
+    let Some(directory) = crate::skip::corpus("TOOLGATE_TEMPLATES", "a directory of .jinja files") else {
         return;
     };
     let mut paths: Vec<PathBuf> = std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()).collect();

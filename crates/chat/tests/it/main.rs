@@ -18,6 +18,8 @@ mod laws;
 mod leaked;
 mod prompt;
 mod random;
+#[path = "../../../../tests/support/skip.rs"]
+mod skip;
 mod spec;
 mod spoken;
 mod streams;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use toolgate_chat::{Dialogue, Opened, Template, TemplateTokens, ToolChoice, Transcript};
 use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
 use toolgate_infer::scripted::Scripted;
-use toolgate_infer::{Backend, Constraint as Limit, Free, Openings, Session, States, common_len};
+use toolgate_infer::{Backend, Constraint as Limit, Free, KvCache, Openings, Session, common_len};
 
 use crate::constraint::automata::{Cache, Side};
 use crate::model::pool::Pool;
@@ -85,11 +85,11 @@ pub(crate) struct State<B> {
 }
 
 impl<B> State<B> {
-    fn new(backend: B, states: &States) -> Self
+    fn new(backend: B, cache: &KvCache) -> Self
     where
         B: Backend,
     {
-        Self { session: Session::new(backend).keeping(states.clone()), last: Transcript::new() }
+        Self { session: Session::new(backend).keeping(cache.clone()), last: Transcript::new() }
     }
 
     /// How many messages this conversation has of a transcript.
@@ -172,10 +172,10 @@ impl<B: Backend + Send> LocalEngine<B> {
         let close = dialogue.knowledge().opens_reasoning.as_deref();
         let closes_by_token = close.is_some_and(|close| backend.vocabulary().special(close.trim()).is_some());
         let vocabulary = backend.vocabulary().clone();
-        let states = States::new(options.prompt_memory);
-        let others: Vec<_> = others.into_iter().map(|other| State::new(other, &states)).collect();
+        let cache = KvCache::new(options.prompt_memory);
+        let others: Vec<_> = others.into_iter().map(|other| State::new(other, &cache)).collect();
         let room = Room::of(&backend, 1 + others.len());
-        let conversations = Pool::new(State::new(backend, &states), others);
+        let conversations = Pool::new(State::new(backend, &cache), others);
         Self {
             name: name.into(),
             vocabulary,

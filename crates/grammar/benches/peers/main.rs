@@ -22,6 +22,8 @@
 
 mod engines;
 mod report;
+#[path = "../../../../tests/support/skip.rs"]
+mod skip;
 mod vocabulary;
 
 use std::hint::black_box;
@@ -66,12 +68,9 @@ fn main() {
         arguments.get(at + 1).cloned()
     };
     // `cargo test --benches` runs this as a test, with nothing to measure.
-    let (Ok(corpus), Ok(model)) =
-        (std::env::var("TOOLGATE_SCHEMA_CORPUS"), std::env::var("TOOLGATE_VOCABULARY"))
-    else {
-        eprintln!("skipped: set TOOLGATE_SCHEMA_CORPUS and TOOLGATE_VOCABULARY");
-        return;
-    };
+    let corpus = skip::corpus("TOOLGATE_SCHEMA_CORPUS", "a corpus of schemas as JSON lines");
+    let model = skip::corpus("TOOLGATE_VOCABULARY", "a GGUF file with a byte-level BPE vocabulary");
+    let (Some(corpus), Some(model)) = (corpus, model) else { return };
     let tokenizer = Tokenizer::read(&model).expect("a GGUF file with a byte-level BPE vocabulary");
     let limit = option("--limit").map_or(300, |n| n.parse().expect("a number"));
     let mut workloads = vec![("corpus".to_owned(), corpus_cases(&corpus, limit, &tokenizer))];

@@ -9,6 +9,8 @@
 mod choices;
 mod grammars;
 mod schemas;
+#[path = "../../../../tests/support/skip.rs"]
+mod skip;
 
 use std::sync::Arc;
 
@@ -100,10 +102,9 @@ fn what_takes_too_long_to_prove_or_determinize_is_checked() {
 
 #[test]
 fn schemas_twice_as_large_hold_twice_the_memory() {
-    let alone = std::env::var_os("NEXTEST").is_some();
-    if !alone {
-        eprintln!("skipped: memory is counted where each test has a process of its own, as with nextest");
-        return;
+    // Memory is counted a process: this test must be alone in its own.
+    if std::env::var_os("NEXTEST").is_none() {
+        return skip::required("install cargo-nextest and run the tests by cargo nextest run");
     }
     let held = |document: &Value| {
         let before = MEMORY.current_usage();

@@ -5,10 +5,7 @@ use toolgate_grammar::schema::{Draft, Formats};
 
 /// The rows of the corpus that a variable names, those with a certain id only if `TOOLGATE_ONLY` says so.
 pub(crate) fn rows(variable: &str) -> Option<Vec<Value>> {
-    let Ok(path) = std::env::var(variable) else {
-        eprintln!("skipped: set {variable} to a corpus as JSON lines");
-        return None;
-    };
+    let path = crate::skip::corpus(variable, "a corpus as JSON lines")?;
     let only = std::env::var("TOOLGATE_ONLY").ok();
     let rows = std::fs::read_to_string(path).unwrap();
     let rows = rows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

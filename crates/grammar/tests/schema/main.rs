@@ -24,4 +24,6 @@ mod drawn;
 mod keywords;
 mod laws;
 mod schemars_types;
+#[path = "../../../../tests/support/skip.rs"]
+mod skip;
 mod ways;

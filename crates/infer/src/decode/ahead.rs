@@ -1,7 +1,7 @@
-//! What a turn has the model evaluate: the tokens that are pending, and guesses at those behind them, in one batch.
+//! The batches of a turn: the pending tokens, with a draft of the tokens behind them.
 //!
-//! Invariant: the session holds the tokens in front of the turn, those of the turn that are not pending, and those ahead, in
-//! this order.
+//! Invariant: the session holds the tokens in front of the turn, then the turn's tokens that are not pending, then the
+//! tokens ahead.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::forced::whole;
 use crate::{Backend, Error, Rows};
 
 impl<B: Backend> Turn<'_, B> {
-    /// Evaluates what is pending, with what is guessed to follow it.
+    /// Evaluates the pending tokens, with a draft behind them.
     pub(super) fn evaluate(&mut self) -> Result<(), Error> {
         if self.pending.is_empty() {
             return self.refresh();
@@ -35,8 +35,8 @@ impl<B: Backend> Turn<'_, B> {
         Ok(())
     }
 
-    /// Makes sure that there are logits behind the turn's last token, which is evaluated: once more, where nobody asked
-    /// for its logits then.
+    /// Ensures that there are logits behind the turn's last token, which is evaluated. It evaluates the token again if the
+    /// earlier evaluation computed none for it.
     fn refresh(&mut self) -> Result<(), Error> {
         if self.row.is_some() {
             return Ok(());
@@ -50,8 +50,8 @@ impl<B: Backend> Turn<'_, B> {
         Ok(())
     }
 
-    /// Cuts the session to its first `len` tokens, or fewer where it cannot be cut there; what is then to be evaluated again,
-    /// with what is pending.
+    /// Cuts the session to its first `len` tokens, or to fewer where it cannot be cut there. Returns the tokens to evaluate
+    /// again, with the pending ones.
     pub(super) fn rewind(&mut self, len: usize) -> Result<Vec<TokenId>, Error> {
         let mut held = self.session.tokens().to_vec();
         self.session.truncate(len)?;
@@ -60,7 +60,7 @@ impl<B: Backend> Turn<'_, B> {
         Ok(rest)
     }
 
-    /// Tokens that probably follow, at most so many: as many as are worth it.
+    /// The draft: tokens that probably follow, as many as are worth it, and at most so many.
     fn draft(&mut self, room: usize) -> Result<Vec<TokenId>, Error> {
         self.guess.clear();
         if self.lossy || self.options.drafting == Drafting::Off || self.options.forcing != Forcing::On {
@@ -79,7 +79,7 @@ impl<B: Backend> Turn<'_, B> {
         Ok(draft)
     }
 
-    /// The tokens of the likeliest guess that the constraint admits more of than what is certain anyway.
+    /// The tokens of the likeliest draft of which the constraint admits more than the certain text.
     fn guessed(&mut self) -> Result<VecDeque<(TokenId, Reliance)>, Error> {
         let vocabulary = self.session.vocabulary().clone();
         let (session, start, turn) = (&*self.session, self.start, &self.tokens);
@@ -114,12 +114,12 @@ impl<B: Backend> Turn<'_, B> {
         Ok(first)
     }
 
-    /// Sees that a token came, guessed or not; what was evaluated ahead of another is cut off.
+    /// Takes the next token. If the draft had another one, the tokens ahead are cut off.
     pub(super) fn follow(&mut self, token: TokenId, source: Source) -> Result<(), Error> {
         if let Some(drafter) = &mut self.drafter {
             drafter.push(self.session.vocabulary().bytes(token));
             if let Some((guessed, reliance)) = self.guess.pop_front() {
-                // What has no alternative says nothing about guesses.
+                // Forced text does not count for the share of right drafts.
                 if source != Source::Forced {
                     drafter.learn(reliance, guessed == token);
                 }
@@ -138,8 +138,8 @@ impl<B: Backend> Turn<'_, B> {
         Ok(())
     }
 
-    /// Cuts off what was evaluated ahead. Where the model's memory cannot be cut there, what it lost is pending again,
-    /// and nothing more is guessed.
+    /// Cuts off the tokens ahead. If the model's memory cannot be cut there, the lost tokens are pending again, and the turn
+    /// drafts no more.
     pub(super) fn cut(&mut self) -> Result<(), Error> {
         self.row = None;
         let ahead = std::mem::take(&mut self.ahead).len();

@@ -1,13 +1,13 @@
-//! Choices that wide batches leave open: made anew from narrow ones.
+//! Repeats choices that wide batches leave open, from narrow ones.
 //!
-//! Wide batches are cheaper for each token, and change low bits of the logits behind them, by less than
-//! [`Backend::noise`]. A greedy turn takes them all the same: where what was chosen is further from all else that is
-//! allowed than that, it is what the plain loop would choose. Where it is not, the turn is evaluated again from its
-//! first wide batch on, in batches that change nothing, and the choice is made from there. So is what follows: where a
-//! choice was close, more of them are, and each would cost all the tokens since once more.
+//! Wide batches are cheaper for each token. They change low bits of the logits behind them, by less than
+//! [`Backend::noise`]. A greedy turn takes them all the same. If the chosen token is further than that from every other
+//! allowed one, the plain loop would choose it too. If it is not, the turn is evaluated again from its first wide batch on,
+//! in exact batches, and the choice is made from those logits. The rest of the turn uses exact batches, too: close choices
+//! come together, and each would cost all tokens since the first once more.
 //!
-//! The first wide batch is one that forced text fills. Where there is none, as in answers, choices are many, and too many of
-//! them close.
+//! The first wide batch is one that forced text fills. Turns without forced text, such as answers, take none: they have many
+//! choices, and too many of those are close.
 
 use super::{Forcing, Turn};
 use crate::likelihood::Likelihood;
@@ -15,7 +15,7 @@ use crate::sampler::{Draw, has_rival};
 use crate::{Backend, Error, Rows, Sampler};
 
 impl<B: Backend> Turn<'_, B> {
-    /// Most tokens of a batch.
+    /// The most tokens of a batch.
     pub(super) fn at_once(&self) -> usize {
         if self.options.forcing != Forcing::On {
             return 1;
@@ -26,7 +26,7 @@ impl<B: Backend> Turn<'_, B> {
         if is_wide { backend.batch_len().max(1) } else { exact }
     }
 
-    /// Draws the next token, from logits that leave no doubt which it is.
+    /// Draws the next token from logits that decide it clearly.
     pub(super) fn draw(&mut self, sampler: &mut Sampler) -> Result<Draw, Error> {
         let doubt = self.in_doubt();
         let logits = match self.row {
@@ -51,18 +51,18 @@ impl<B: Backend> Turn<'_, B> {
         Ok(draw)
     }
 
-    /// Whether a probability is too near to a threshold for what wide batches may have changed.
+    /// Whether a probability is so near to a threshold that the noise of wide batches may decide.
     pub(super) fn is_near(&self, probability: f64, threshold: f64) -> bool {
         let odds = |p: f64| (p / (1.0 - p)).ln();
         self.in_doubt().is_some_and(|noise| (odds(probability) - odds(threshold)).abs() < f64::from(noise))
     }
 
-    /// What the logits behind the session's last token may be off by; none where they are those of the plain loop.
+    /// The noise in the logits behind the session's last token; none where they are those of the plain loop.
     fn in_doubt(&self) -> Option<f32> {
         self.noise.filter(|_| self.session.sure() < self.session.tokens().len())
     }
 
-    /// Evaluates again, in batches that change nothing, what was not: up to the turn's last token.
+    /// Evaluates again, in exact batches, the tokens from the first wide batch up to the turn's last token.
     pub(super) fn settle(&mut self) -> Result<(), Error> {
         self.cut()?;
         let rest = self.rewind(self.session.sure())?;

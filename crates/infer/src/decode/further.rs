@@ -1,7 +1,7 @@
-//! Whether a whole text goes on where the model wrote white space behind it.
+//! Decides whether a whole text goes on where the model wrote white space behind it.
 //!
-//! Small models write a line break behind a call whether another call follows or not. Under a grammar that admits nothing
-//! but calls there, it would always become one; so what the model, left to itself, would write behind it decides.
+//! Small models write a line break behind a call whether another call follows or not. Under a grammar that admits only calls
+//! there, the break would always become another call. So the model's own next token, without the grammar, decides.
 
 use toolgate_grammar::{TokenId, TokenKind};
 
@@ -11,7 +11,7 @@ use crate::decision::{Openings, opening_mass};
 use crate::forced::canonical;
 use crate::{Backend, Error, Rows};
 
-/// What a whole text may go on with behind white space, and how probable that has to be.
+/// The texts that a whole text may go on with behind white space, and the least probability of them.
 ///
 /// ```
 /// use std::{ops::ControlFlow, sync::Arc};
@@ -31,14 +31,14 @@ use crate::{Backend, Error, Rows};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Further {
-    /// How it begins.
+    /// Their beginnings.
     pub openings: Openings,
-    /// Probability of such a beginning from which on the text goes on; 0 always does.
+    /// The least probability of such a beginning with which the text goes on. With 0 it always goes on.
     pub threshold: f64,
 }
 
 impl<B: Backend> Turn<'_, B> {
-    /// The tokens with which the turn ends in place of one that was drawn and could go on with it; none where it does.
+    /// The tokens that end the turn in place of a drawn one that could go on; none where the turn goes on.
     pub(super) fn ending(&mut self, drawn: TokenId) -> Result<Option<Vec<TokenId>>, Error> {
         let options = self.options;
         let Some(further) = options.further.as_ref().filter(|further| further.threshold > 0.0) else {
@@ -62,7 +62,7 @@ impl<B: Backend> Turn<'_, B> {
         if mass >= further.threshold {
             return Ok(None);
         }
-        // A token may hold the end of the text and the white space: the end is written without it.
+        // A token may hold the end of the text and white space. Then the end is written without the white space.
         let end = Forced { bytes: whole.to_vec(), follow: Follow::End };
         self.cut()?;
         canonical(self.session.backend(), &self.recent(), &end).map(Some)

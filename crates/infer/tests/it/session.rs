@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolgate_infer::scripted::Scripted;
 use toolgate_infer::{
-    Backend, Cancel, Error, Kind, Overflow, Rows, Session, Specials, States, TokenId, Vocabulary,
+    Backend, Cancel, Error, Kind, KvCache, Overflow, Rows, Session, Specials, TokenId, Vocabulary,
 };
 
 fn scripted() -> Scripted {
@@ -83,8 +83,8 @@ fn prompts_that_take_turns_are_each_evaluated_once() {
 fn what_gave_way_is_put_back_when_it_comes_again() {
     let [first, second, third] = views();
     for sequences in [1, 2] {
-        let states = States::new(1 << 20);
-        let keeping = || Session::new(scripted().holding(sequences)).keeping(states.clone());
+        let cache = KvCache::new(1 << 20);
+        let keeping = || Session::new(scripted().holding(sequences)).keeping(cache.clone());
         let (mut session, mut other) = (keeping(), keeping());
         for text in [&first, &second, &third] {
             set(&mut session, text);
@@ -102,7 +102,7 @@ fn what_gave_way_is_put_back_when_it_comes_again() {
             "a restored pack makes way like a prompt"
         );
     }
-    let mut none = Session::new(scripted()).keeping(States::new(0));
+    let mut none = Session::new(scripted()).keeping(KvCache::new(0));
     set(&mut none, &first);
     set(&mut none, &third);
     assert_eq!(set(&mut none, &first), (0, 50), "control: nothing is kept");
@@ -110,13 +110,13 @@ fn what_gave_way_is_put_back_when_it_comes_again() {
 
 #[test]
 fn what_is_kept_stays_within_its_bound() {
-    let states = States::new(1_000);
-    let mut session = Session::new(scripted()).keeping(states.clone());
+    let cache = KvCache::new(1_000);
+    let mut session = Session::new(scripted()).keeping(cache.clone());
     for number in 0..40 {
         set(&mut session, &format!("{number}: {}", "t".repeat(number + 30)));
-        assert!(states.bytes() <= 1_000);
+        assert!(cache.bytes() <= 1_000);
     }
-    assert!(states.bytes() > 0);
+    assert!(cache.bytes() > 0);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn sequences_change_nothing_but_what_is_evaluated() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
-    let kept = States::new(2_000);
+    let kept = KvCache::new(2_000);
     let mut sessions = [
         Session::new(scripted().holding(3).context(200)),
         Session::new(scripted().holding(2).context(200)).keeping(kept.clone()),

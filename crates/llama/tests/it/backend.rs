@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use toolgate_infer::{
-    Backend, Cancel, DecodeOptions, Free, Kind, Rows, Sampler, Session, Specials, States, StopReason,
+    Backend, Cancel, DecodeOptions, Free, Kind, KvCache, Rows, Sampler, Session, Specials, StopReason,
     TokenKind, decode,
 };
 use toolgate_llama::{ContextOptions, LlamaBackend, Load, Model};
@@ -176,12 +176,12 @@ fn what_gave_way_to_others_goes_on_as_if_it_had_not() {
         session.set_prompt_text(text).unwrap();
         on(&mut session, text)
     });
-    let states = States::new(64 << 20);
-    let mut session = Session::new(backend(&model, 64)).keeping(states.clone());
+    let cache = KvCache::new(64 << 20);
+    let mut session = Session::new(backend(&model, 64)).keeping(cache.clone());
     for text in &texts {
         session.set_prompt_text(text).unwrap();
     }
-    assert!(states.bytes() > 0, "there are two sequences for three texts");
+    assert!(cache.bytes() > 0, "there are two sequences for three texts");
     for (text, (evaluated, logits)) in texts.iter().zip(&alone) {
         let (again, as_before) = on(&mut session, text);
         assert!(again == *evaluated && as_before == *logits, "{text}: {again} evaluated, not {evaluated}");

@@ -158,9 +158,7 @@ fn greedy_turn_is_the_same_with_and_without_batches_with_the_default_model() {
 
 #[test]
 fn greedy_turn_is_the_same_with_and_without_batches_with_the_largest_model() {
-    if std::env::var_os("RUN_SLOW_TESTS").is_none() {
-        eprintln!("skipped: set RUN_SLOW_TESTS for the 1.5 B model");
-        return;
+    if crate::skip::slow("the 1.5 B model") {
+        check("qwen2.5-coder-1.5b", some(0));
     }
-    check("qwen2.5-coder-1.5b", some(0));
 }

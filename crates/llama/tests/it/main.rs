@@ -1,5 +1,5 @@
 //! llama.cpp with real files: one binary, a module for each part. Tests that need weights look for `<id>.gguf` in the
-//! directory `TOOLGATE_MODELS` and say so when they are skipped.
+//! directory `TOOLGATE_MODELS`, and skip where it is not there.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +15,9 @@ mod differential;
 mod files;
 mod forcing;
 mod grammars;
-mod lanes;
+#[path = "../../../../tests/support/skip.rs"]
+mod skip;
+mod slots;
 mod support;
 mod untrained;
 mod vocabularies;

@@ -1,23 +1,13 @@
 //! Models for the tests: each loaded once a process.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use toolgate_llama::{Load, Model, ModelOptions};
 
-/// The file of a model, or none after saying that the test is skipped.
-pub(crate) fn file(id: &str) -> Option<PathBuf> {
-    let path =
-        std::env::var_os("TOOLGATE_MODELS").map(|models| PathBuf::from(models).join(format!("{id}.gguf")));
-    let found = path.filter(|path| path.is_file());
-    if found.is_none() {
-        eprintln!("skipped: set TOOLGATE_MODELS to a directory that holds {id}.gguf");
-    }
-    found
-}
+pub(crate) use crate::skip::model as file;
 
-/// A model, or none after saying that the test is skipped.
+/// A model, or none after a skip.
 pub(crate) fn model(id: &str, load: Load) -> Option<Model> {
     static LOADED: Mutex<BTreeMap<(String, bool), Model>> = Mutex::new(BTreeMap::new());
     let path = file(id)?;

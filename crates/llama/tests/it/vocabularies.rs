@@ -9,13 +9,17 @@ use std::sync::Arc;
 use toolgate_infer::{Backend, Error, Kind, Rows, Specials, TokenId, Untrained, Vocabulary};
 use toolgate_llama::{Load, Model, ModelOptions};
 
-/// Runs `check` on each vocabulary there is, in the order of their paths; says what is skipped.
+use crate::skip;
+
+/// Runs `check` on each vocabulary there is, in the order of their paths; skips those that do not load.
 pub(crate) fn each(mut check: impl FnMut(&str, &Tokenizer)) {
     for path in files() {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         match load(&path, Untrained::default()) {
             Ok(model) => check(&name, &Tokenizer(model)),
-            Err(error) => eprintln!("skipped: {name} does not load: {error}"),
+            Err(error) => skip::optional(&format!(
+                "set TOOLGATE_VOCABULARIES to files that load; {name} does not: {error}"
+            )),
         }
         // The default model as it is used: its weights do not know these tokens.
         if name == "qwen2.5-coder-0.5b" {
@@ -31,21 +35,15 @@ fn load(path: &Path, untrained: Untrained) -> Result<Model, toolgate_llama::Erro
 
 /// The files of vocabularies, in the order of their paths.
 pub(crate) fn files() -> Vec<PathBuf> {
-    let models = std::env::var_os("TOOLGATE_MODELS").map(PathBuf::from);
-    let own = ["smollm2-135m.gguf", "qwen2.5-coder-0.5b.gguf"];
-    let mut files: Vec<PathBuf> =
-        models.iter().flat_map(|models| own.map(|name| models.join(name))).collect();
-    files.retain(|file| file.is_file());
-    if files.len() < own.len() {
-        eprintln!("skipped: set TOOLGATE_MODELS to a directory that holds {}", own.join(" and "));
-    }
+    let own = ["smollm2-135m", "qwen2.5-coder-0.5b"];
+    let mut files: Vec<PathBuf> = own.into_iter().filter_map(skip::model).collect();
     match std::env::var_os("TOOLGATE_VOCABULARIES") {
         Some(directory) => {
             let found =
                 std::fs::read_dir(Path::new(&directory)).expect("TOOLGATE_VOCABULARIES is a directory");
             files.extend(found.map(|entry| entry.unwrap().path()));
         }
-        None => eprintln!("skipped: set TOOLGATE_VOCABULARIES to a directory of GGUF files"),
+        None => skip::required("set TOOLGATE_VOCABULARIES to a directory of GGUF files"),
     }
     files.retain(|file| file.extension().is_some_and(|extension| extension == "gguf"));
     files.sort();

@@ -1,7 +1,7 @@
-//! Where a server that runs elsewhere is, and connections to it. Knows nothing of the protocol.
+//! The address of a server that runs elsewhere, and connections to it. Knows nothing of the protocol.
 //!
-//! Invariant: a connection goes to the host and port that the policy names. Over `https` it is used only where the other
-//! side has a certificate for that host from one of the authorities of the web.
+//! Invariant: a connection goes to the host and port that the policy names. Over `https` the server needs a certificate for
+//! that host from one of the authorities of the web.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 use crate::Error;
 
-/// How long a server may take to be reached, encryption included.
+/// The longest time to connect, encryption included.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The address of a server.
@@ -32,16 +32,16 @@ pub(super) struct Address {
     origin: String,
 }
 
-/// What carries requests and answers.
+/// A connection that carries requests and answers.
 pub(super) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
 impl Address {
-    /// Takes a policy's `url` apart.
+    /// Parses a policy's `url`.
     ///
     /// # Errors
-    /// For whatever is no `http` or `https` address of a host, and one with a name and password in it.
+    /// For a text that is no `http` or `https` address of a host, and for an address with a name and a password.
     pub(super) fn new(url: &str) -> Result<Self, Error> {
         let authorities = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
         Self::trusting(url, authorities)
@@ -91,7 +91,7 @@ impl Address {
         &self.origin
     }
 
-    /// Whether nobody on the way can read what is sent there: it is encrypted, or does not leave this machine.
+    /// Whether nobody on the way can read the messages: they are encrypted, or do not leave this machine.
     pub(super) fn is_private(&self) -> bool {
         let is_loopback = |host: &str| host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
         self.tls.is_some() || self.host == "localhost" || is_loopback(&self.host)
@@ -107,14 +107,14 @@ impl Address {
         self.target.clone()
     }
 
-    /// A connection of its own.
+    /// Makes a connection.
     ///
     /// # Errors
-    /// Where the server cannot be reached within ten seconds, or does not prove who it is.
+    /// Where the server cannot be reached within ten seconds, or has no valid certificate.
     pub(super) async fn connect(&self) -> io::Result<Box<dyn Wire>> {
         let reached = async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-            // Requests are small, and each is waited for.
+            // Requests are small, and the caller waits for each.
             stream.set_nodelay(true)?;
             Ok(match &self.tls {
                 None => Box::new(stream) as Box<dyn Wire>,
@@ -127,7 +127,7 @@ impl Address {
 }
 
 fn connector(authorities: RootCertStore) -> Result<TlsConnector, Error> {
-    // Named, because what another crate of the program chose for the whole process is not known here.
+    // Named, since another crate of the program may have chosen another one for the whole process.
     let provider = Arc::new(crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -1,7 +1,6 @@
-//! A server that was started, or is connected to: its process in the sandbox, if it is one of ours, and requests to it from
-//! threads that may wait.
+//! A connection to a server: the server's process in the sandbox, if it runs here, and requests from threads that may wait.
 //!
-//! Invariant: every request ends, by an answer, by its time limit or with the server.
+//! Invariant: every request ends: by an answer, by its time limit, or with the server.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,20 +29,20 @@ use crate::Error;
 use toolgate_engine::Cancel;
 use toolgate_tools::Told;
 
-/// How long a server may take to start, and to list its tools.
+/// The longest time for a server to start, and to list its tools.
 const START: Duration = Duration::from_secs(20);
-/// After how long a list that could not be had is asked for again.
+/// The time before a list that failed is asked for again.
 const AGAIN: Duration = Duration::from_secs(30);
-/// Tools of a server at most.
+/// The most tools of a server.
 pub(super) const MOST_TOOLS: usize = 256;
-/// Pages of a list at most, so that a list without end is none.
+/// The most pages of a list. It ends a list without end.
 const MOST_PAGES: usize = 64;
-/// How long the goodbye to a server that runs elsewhere may take.
+/// The longest time for the goodbye to a server that runs elsewhere.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// Bytes of what a server said, or wrote to its standard error, in a message.
+/// The most bytes of a server's words or its standard error in a message.
 const SHOWN: usize = 400;
 
-/// The threads that carry messages. They go at once, wherever the last of their connections is dropped.
+/// The threads that carry messages. They end at once when the last of their connections is dropped, in any thread.
 pub(super) struct Threads(Option<Runtime>);
 
 impl Threads {
@@ -64,18 +63,18 @@ impl Drop for Threads {
     }
 }
 
-/// A server that runs.
+/// A running server.
 pub(super) struct Connection {
     session: Option<RunningService<RoleClient, Hears>>,
     place: Place,
     list: Arc<List>,
     enforced: Enforced,
     secrets: Secrets,
-    // After the session, whose messages it carries.
+    // Declared after the session, whose messages it carries.
     threads: Arc<Threads>,
 }
 
-/// Where a server runs.
+/// The place of a server.
 enum Place {
     /// In the sandbox, until it has ended.
     Here(Mutex<Option<Service>>),
@@ -83,7 +82,7 @@ enum Place {
     Elsewhere,
 }
 
-/// What is known of a server's list of tools.
+/// The state of a server's list of tools.
 struct List {
     /// From when on it is to be asked for; none where it is known.
     due: Mutex<Option<Instant>>,
@@ -108,7 +107,7 @@ impl List {
     }
 }
 
-/// Hears what a server says of itself.
+/// Receives a server's notifications.
 struct Hears {
     list: Arc<List>,
 }
@@ -128,7 +127,8 @@ impl Connection {
     /// Starts a server by its command and greets it.
     ///
     /// # Errors
-    /// Where the sandbox does not hold here, and what a server that does not answer wrote to its standard error.
+    /// Where the sandbox does not hold here, and where the server does not answer. Then the error has the server's standard
+    /// error.
     pub(super) fn start(
         commands: &Commands,
         command: &[String],
@@ -153,10 +153,10 @@ impl Connection {
         }
     }
 
-    /// Connects to a server that runs elsewhere and greets it; its answers to calls take `limit` at most.
+    /// Connects to a server that runs elsewhere and greets it. Its answers to calls take at most `limit`.
     ///
     /// # Errors
-    /// Where it is not reached, or answers with something else than the protocol.
+    /// Where the server cannot be reached, or does not speak the protocol.
     pub(super) fn connect(
         address: Address,
         key: Option<Key>,
@@ -242,7 +242,7 @@ impl Connection {
         })
     }
 
-    /// Calls a tool; the server is told when its time is over, or when it is cancelled.
+    /// Calls a tool. When its time is over or it is cancelled, the server gets a notification.
     pub(super) fn call(
         &self,
         name: &str,
@@ -290,7 +290,7 @@ impl Connection {
         self.session.as_ref().ok_or_else(|| Error::input("the server has ended"))
     }
 
-    /// Why a request failed; of a server that has ended, how.
+    /// The reason of a failed request. If the server has ended, how it ended.
     fn told(&self, why: ServiceError) -> Error {
         match (why, &self.place) {
             (ServiceError::TransportSend(why), Place::Elsewhere) => {
@@ -332,7 +332,7 @@ impl Drop for Connection {
     }
 }
 
-/// Says hello; why there is no session, where there is none.
+/// Greets a server. The error says why there is no session.
 fn greet<T, E, A>(
     carrier: T,
     list: &Arc<List>,
@@ -356,15 +356,15 @@ where
     }
 }
 
-/// Why a call has no result.
+/// The reason that a call has no result.
 pub(super) enum Failure {
-    /// The server said so.
+    /// The server reported an error.
     Refused(String),
-    /// It took too long.
+    /// The time limit was over.
     TimeLimit,
-    /// It is not wanted any more.
+    /// The caller cancelled it.
     Cancelled,
-    /// The server is not there any more.
+    /// The server has ended.
     Ended(String),
 }
 
@@ -382,7 +382,7 @@ fn shown(message: String, secrets: &Secrets) -> String {
     safe(message.get(..SHOWN).unwrap_or(&message))
 }
 
-/// What a server said, on one line.
+/// A server's words, on one line.
 fn safe(said: &[u8]) -> String {
     let shown = output::for_model(said, 2 * SHOWN).text;
     shown.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -397,7 +397,7 @@ fn channel(service: &mut Service, handle: &Handle) -> Result<Channel, Error> {
     use tokio::net::unix::pipe::{Receiver, Sender};
     let (input, output) = service.take_pipes().ok_or_else(|| Error::input("the server has no pipes"))?;
     let _inside = handle.enter();
-    // They stop to block here: the server's ends are its own.
+    // Non-blocking on this side only: the server has its own ends.
     let receiver = Receiver::from_owned_fd(output.into());
     let made = receiver.and_then(|receiver| Ok((Lines::new(receiver), Sender::from_owned_fd(input.into())?)));
     made.map_err(|why| super::super::failed("cannot talk to the server", &why))

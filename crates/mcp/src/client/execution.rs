@@ -1,7 +1,7 @@
-//! Between a server's messages and `rmcp`: what the protocol's version of 2025-11-25 says of how a tool is run, which `rmcp`
-//! does not read.
+//! A filter between a server's messages and `rmcp`. It keeps the field `execution` of tools (protocol 2025-11-25), which
+//! `rmcp` does not read.
 //!
-//! Invariant: a message that says nothing of it goes on byte for byte.
+//! Invariant: a message without that field passes byte for byte.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ const KEPT: &str = "toolgate/execution";
 /// Bytes of a line that is looked into. `rmcp` bounds lines too.
 const MOST: usize = 4 * 1024 * 1024;
 
-/// Whether a tool can only be called as a task, which is not done here.
+/// Whether a tool can only be called as a task. This client makes no tasks.
 pub(super) fn needs_a_task(tool: &Tool) -> bool {
     let execution = tool.meta.as_ref().and_then(|meta| meta.get(KEPT));
     execution.and_then(|execution| execution.get(SAID)).and_then(Value::as_str) == Some("required")

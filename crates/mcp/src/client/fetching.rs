@@ -1,11 +1,11 @@
-//! Programs that fetch a server and start it, as the instructions of most servers have it. In the sandbox they would wait for a network
-//! that is not there, and say so in words of their own, or not at all. What they would fetch can be installed once instead.
+//! Commands that fetch a server and start it, as most servers' instructions have them. In the sandbox they would wait for a
+//! network that is not there, and fail with unclear messages or none. `toolgate mcp add` installs the package once instead.
 
 use std::path::Path;
 
 use crate::Error;
 
-/// Their commands, and whose packages they fetch.
+/// These commands, and the registry of the packages that they fetch.
 const FETCHING: [(&[&str], Packages); 11] = [
     (&["npx"], Packages::Node),
     (&["bunx"], Packages::Node),
@@ -20,14 +20,14 @@ const FETCHING: [(&[&str], Packages); 11] = [
     (&["pipx", "run"], Packages::Python),
 ];
 
-/// What keeps them from fetching anything.
+/// Options that keep them from fetching anything.
 const OFFLINE: [&str; 3] = ["--offline", "--no", "--no-install"];
 /// Options that change nothing about what is fetched.
 const PLAIN: [&str; 6] = ["-y", "--yes", "-q", "--quiet", "--silent", "--"];
-/// Options behind which the package stands; the program's own name follows later.
+/// Options in front of the package. The name of the program follows later.
 const NAMING: [&str; 4] = ["-p", "--package", "--from", "--spec"];
 
-/// Whose packages they are.
+/// The registry of packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packages {
     /// Of the npm registry.
@@ -36,7 +36,7 @@ pub enum Packages {
     Python,
 }
 
-/// A command that fetches a package and starts a program of it, taken apart.
+/// The parts of a command that fetches a package and starts a program of it.
 ///
 /// ```
 /// use toolgate_mcp::{Fetch, Packages};
@@ -50,21 +50,21 @@ pub enum Packages {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
-    /// Whose package it is.
+    /// The registry of the package.
     pub packages: Packages,
-    /// The package, with its version if one is asked for.
+    /// The package, with its version if the command names one.
     pub package: String,
-    /// The program of the package, where it is named apart.
+    /// The program of the package, if the command names it.
     pub program: Option<String>,
-    /// What the program is given.
+    /// The arguments of the program.
     pub arguments: Vec<String>,
 }
 
 impl Fetch {
-    /// Takes a command apart; nothing for one that fetches nothing.
+    /// Parses a command; none for a command that fetches nothing.
     ///
     /// # Errors
-    /// Where it has an option that is not known here, or names no package.
+    /// For a command with an unknown option, and for one that names no package.
     pub fn of(command: &[String]) -> Result<Option<Self>, Error> {
         let Some((words, arguments, packages)) = fetching(command) else { return Ok(None) };
         let words = words.join(" ");

@@ -1,7 +1,7 @@
 //! The HTTP of streamable HTTP, for rmcp's client: a request, a connection, an answer or a stream of events.
 //!
-//! Invariant: requests go to the policy's address and to none that an answer names, and what comes back is bounded in bytes
-//! and, but for the stream that a server may always say something on, in time.
+//! Invariant: requests go to the policy's address, and to no address that an answer names. Answers are bounded in bytes. They
+//! are bounded in time, too, except for the stream of notifications.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -35,17 +35,17 @@ use super::address::Address;
 use super::execution;
 use super::key::Key;
 
-/// Bytes of an answer, or of an event.
+/// The most bytes of an answer, or of an event.
 const MOST: usize = 4 * 1024 * 1024;
-/// Bytes of an answer's head.
+/// The most bytes of an answer's head.
 const HEAD: usize = 64 * 1024;
-/// Bytes of what a server says about a request that it refuses.
+/// The most bytes of a server's reason for a refusal.
 const REFUSAL: usize = 400;
-/// The shortest time between two streams that are asked for, and the longest between tries: a server that ends its stream
-/// at once is not asked without end, one that is away for a night is found again.
+/// The shortest time between two requests for a stream, and the longest. A server that ends its stream at once does not get
+/// requests without pause. A server that is away for a night is found again.
 const PACE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// What rmcp has for its errors, with ours.
+/// The error of rmcp's transport, with our error inside.
 type Failure = StreamableHttpError<io::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
@@ -55,13 +55,13 @@ type Events = BoxStream<'static, Result<Sse, SseError>>;
 pub(super) struct Http {
     address: Arc<Address>,
     key: Option<Key>,
-    /// How long an answer may take, with all that belongs to it.
+    /// The longest time for a whole answer.
     patience: Duration,
-    /// When the last stream was asked for.
+    /// The time of the last request for a stream.
     asked: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
-/// What carries messages to the server at `address` and back, each with the `key`; a request is given up after `patience`.
+/// The transport to the server at `address`. Each request has the `key`, and ends after `patience`.
 pub(super) fn transport(
     address: Address,
     key: Option<Key>,
@@ -75,7 +75,7 @@ pub(super) fn transport(
     StreamableHttpClientTransport::with_client(client, config)
 }
 
-/// What went wrong, without what rmcp and its transports put in front of it.
+/// The reason of an error, without the words that rmcp and its transports put in front of it.
 pub(super) fn reason(error: &(dyn StdError + 'static)) -> String {
     let mut at = Some(error);
     while let Some(error) = at {
@@ -87,7 +87,7 @@ pub(super) fn reason(error: &(dyn StdError + 'static)) -> String {
     error.to_string()
 }
 
-/// An answer, of which the head is there; its connection ends with it.
+/// An answer whose head is there. Its connection ends with it.
 struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -100,13 +100,13 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Whether its content is of that type.
+    /// Whether its content has that type.
     fn is(&self, kind: &str) -> bool {
         let given = self.header(header::CONTENT_TYPE).unwrap_or_default();
         given.split(';').next().is_some_and(|given| given.trim().eq_ignore_ascii_case(kind))
     }
 
-    /// All of it, or the first bytes of it and that there are more.
+    /// The whole content, or its first bytes; and whether there is more.
     async fn read(mut self, most: usize) -> io::Result<(Vec<u8>, bool)> {
         let mut read = Vec::new();
         while let Some(piece) = self.body.next().await {
@@ -120,7 +120,7 @@ impl Answer {
         Ok((read, false))
     }
 
-    /// Its events; none comes after `until`.
+    /// Its events, until `until`.
     fn events(self, until: Option<Instant>) -> Events {
         let Self { body, connection, .. } = self;
         let pieces = futures_util::stream::unfold(
@@ -211,7 +211,7 @@ impl Http {
         headers.into_iter().fold(request, |request, (name, value)| request.header(name, value))
     }
 
-    /// Sends a request, and waits for the head of its answer.
+    /// Sends a request and waits for the head of its answer.
     async fn ask(&self, request: Builder, body: Body) -> Result<Answer, Failure> {
         let request = request.body(body).map_err(|why| other(why.to_string()))?;
         let unreached = |why: &dyn std::fmt::Display| {
@@ -235,7 +235,7 @@ impl Http {
         other(format!("it does not answer within {} seconds", self.patience.as_secs()))
     }
 
-    /// All of an answer, within the time that is left of it.
+    /// The whole answer, within the rest of its time.
     async fn read(&self, answer: Answer, most: usize, until: Instant) -> Result<(Vec<u8>, bool), Failure> {
         let read = tokio::time::timeout_at(until, answer.read(most)).await.map_err(|_| self.late())?;
         read.map_err(|why| other(format!("its answer broke off: {why}")))
@@ -281,7 +281,7 @@ impl Http {
         }
     }
 
-    /// Why a request was refused; an error of the protocol is passed on as one.
+    /// The reason of a refusal. An error of the protocol stays one.
     async fn refused(
         &self,
         answer: Answer,

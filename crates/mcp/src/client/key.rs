@@ -1,6 +1,6 @@
-//! The key that a server elsewhere wants, from a variable of the environment: policies are files that are shared.
+//! The key for a server that runs elsewhere. It comes from a variable of the environment, since people share policies.
 //!
-//! Invariant: it is sent to the address it was made for, where nobody on the way can read it, and is never printed.
+//! Invariant: it goes only to its own address, and only where nobody on the way can read it. It is never printed.
 
 use axum::http::HeaderValue;
 
@@ -15,7 +15,7 @@ impl Key {
     /// The key in a variable of the environment, for the server at an address.
     ///
     /// # Errors
-    /// Where the variable is not set or cannot be sent, and where others could read it on the way.
+    /// Where the variable is not set, where a header cannot hold its value, and where others could read it on the way.
     pub(super) fn of_variable(variable: &str, address: &Address) -> Result<Self, Error> {
         if !address.is_private() {
             return Err(Error::input("its key could be read on the way: its url has to begin with https://"));
@@ -32,7 +32,7 @@ impl Key {
         Ok(Self(header))
     }
 
-    /// What `Authorization` says.
+    /// The value of the header `Authorization`.
     pub(super) fn header(&self) -> HeaderValue {
         self.0.clone()
     }

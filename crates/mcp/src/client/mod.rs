@@ -1,8 +1,8 @@
-//! The servers of a policy as tools: started in the command sandbox, or connected to where they run elsewhere; listed, held
-//! to the contract of schemas, and followed where their lists change.
+//! The servers of a policy as tools. Servers run in the command sandbox, or elsewhere. Their schemas have the contract of all
+//! schemas, and their lists of tools are followed when they change.
 //!
-//! Invariant: a server costs a run nothing but its own tools. One that does not start, and a tool whose schema has no
-//! grammar, is left out with its reason.
+//! Invariant: a fault of a server costs a run only that server's tools. A server that does not start is left out with the
+//! reason. So is a tool whose schema has no grammar.
 
 mod address;
 mod connection;
@@ -33,7 +33,7 @@ use self::tool::Bounds;
 use crate::{Error, Kind};
 use toolgate_tools::Source;
 
-/// Processor seconds of a server's processes where the policy says nothing: it lives as long as the run.
+/// Processor seconds of a server's processes by default. A server lives as long as the run.
 const CPU_SECONDS: u64 = 3_600;
 
 /// A server or a tool that is not offered.
@@ -42,11 +42,11 @@ const CPU_SECONDS: u64 = 3_600;
 pub struct Unusable {
     /// Its name; a tool's after its server's.
     pub name: String,
-    /// Why not.
+    /// The reason.
     pub why: Error,
 }
 
-/// Who is told of servers and tools that are not offered, now and when lists change.
+/// A function that takes servers and tools that are not offered, at the start and when lists change.
 pub type Report = dyn Fn(&Unusable) + Send + Sync;
 
 /// The servers of a policy.
@@ -55,8 +55,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts the servers of `policy` in the workspace `root`, with what `mode` leaves of its grants, and connects to those
-    /// that have an address. They end, or are left, with the last registry that follows them.
+    /// Starts the servers of `policy` in the workspace `root`, with the grants that `mode` leaves. Connects to those that
+    /// have an address. Servers and connections end with the last registry that follows them.
     ///
     /// ```
     /// use std::sync::{Arc, mpsc};
@@ -74,7 +74,7 @@ impl Servers {
     /// let servers = Servers::start(&policy, &root, Mode::Intel, &report);
     /// let mut tools = Registry::new();
     /// servers.sources().for_each(|source| tools.follow(source));
-    /// // One that the policy does not grant is left out, with the reason.
+    /// // A server that the policy does not grant is left out, with the reason.
     /// assert!(told.recv()?.starts_with("tickets: the policy grants no servers"));
     /// assert!(tools.names().is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -85,7 +85,7 @@ impl Servers {
         }
         let ground = Ground { policy, root, mode, report };
         let threads = Threads::new();
-        // All at once: one that hangs is waited for alone.
+        // All at the same time: a server that hangs delays no other.
         let started: Vec<_> = std::thread::scope(|scope| {
             let start = |name: &str, server: &McpServer| match &threads {
                 Ok(threads) => ground.start(name, server, threads),
@@ -105,7 +105,7 @@ impl Servers {
         Self { sources }
     }
 
-    /// Where their tools come from, in the order of their names, for [`Registry::follow`](toolgate_tools::Registry::follow).
+    /// The sources of their tools, in the order of their names, for [`Registry::follow`](toolgate_tools::Registry::follow).
     pub fn sources(&self) -> impl Iterator<Item = Arc<dyn Source>> + '_ {
         self.sources.iter().cloned()
     }
@@ -115,7 +115,7 @@ fn stopped() -> Error {
     Error::input("starting it stopped unexpectedly")
 }
 
-/// What the servers of a run have in common.
+/// The common parts of the servers of a run.
 struct Ground<'a> {
     policy: &'a Policy,
     root: &'a Root,

@@ -1,4 +1,4 @@
-//! What a server offers, as tools: those that the policy names, whose schemas have a grammar, under names that are free.
+//! A server's offer as tools: the tools that the policy names, whose schemas have a grammar, under free names.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{Report, Unusable, execution, schema};
 use crate::{Error, Kind};
 use toolgate_tools::{Effect, Source, Told, Tool};
 
-/// Bytes of a schema.
+/// The most bytes of a schema.
 const SCHEMA_BYTES: usize = 64 * 1024;
 
 /// A server's offer.
@@ -57,7 +57,7 @@ impl Offer {
         (self.report)(&Unusable { name, why });
     }
 
-    /// A tool under a name that is free; the server's own name goes in front of one that is not.
+    /// A tool under a free name. If its name is taken, the server's name goes in front.
     fn tool(&self, told: &Definition, taken: &dyn Fn(&str) -> bool) -> Result<ServerTool, Error> {
         let own = told.name.as_ref();
         if execution::needs_a_task(told) {
@@ -99,9 +99,9 @@ impl Offer {
             Some(open_world) => reads && !open_world,
             None => names::looks_into_own(own),
         };
-        // A schema that has no grammar would end every turn; so it costs this tool only.
+        // A schema without a grammar would end every turn. So only this tool is left out.
         compile(&toolgate_chat::read_schema(&spec.closed_parameters())?, &Options::default())?;
-        // What the sandbox allows, the hint can only lessen.
+        // The hint can only narrow what the sandbox allows.
         let asks = self.policy.asks(&name) || self.policy.asks(own);
         let bounds = Bounds::of(&self.policy);
         Ok(ServerTool {

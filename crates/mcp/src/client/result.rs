@@ -1,7 +1,7 @@
-//! What a server answers, made safe like any output and cut to what a model is shown.
+//! A server's answers, made safe like any output and cut to the size that a model sees.
 //!
-//! Invariant: what is handed on in parts has the same words as the text, and like it no value of a variable. Bytes are bounded where
-//! messages are.
+//! Invariant: the parts have the same words as the text. Neither has a value of a variable. The bound of messages bounds
+//! their bytes.
 
 use rmcp::model::{CallToolResult, ContentBlock};
 use toolgate_sandbox::output;

@@ -1,6 +1,6 @@
-//! A server's schemas, made safe to show: what is meant for readers is cleaned, what has a meaning of its own is not.
+//! A server's schemas, made safe to show. Texts for readers are cleaned; names and values are not.
 //!
-//! Invariant: nothing of a schema that comes out can steer a terminal or hide from who reads it.
+//! Invariant: nothing in a cleaned schema can steer a terminal or hide from a reader.
 
 use serde_json::Value;
 use toolgate_sandbox::output;
@@ -9,13 +9,13 @@ use crate::Error;
 
 /// Keywords whose texts are for readers only.
 const FOR_READERS: [&str; 3] = ["description", "title", "$comment"];
-/// Bytes of one of these texts.
+/// The most bytes of one of these texts.
 const TEXT_BYTES: usize = 2_000;
 
 /// Cleans the texts for readers in `schema`.
 ///
 /// # Errors
-/// Where a name or a value holds characters that cannot be shown: they cannot be changed without changing what is meant.
+/// Where a name or a value holds characters that cannot be shown. A change of them would change the meaning.
 pub(super) fn safe(schema: &mut Value) -> Result<(), Error> {
     match schema {
         Value::String(text) => shown(text),

@@ -1,24 +1,24 @@
-//! What a server was given that nobody else is to see: the values of its variables, kept out of whatever it says.
+//! A server's secrets: the values of its variables. This module removes them from the server's words.
 //!
-//! Invariant: a value is replaced by its variable's name wherever a server's words are shown, kept or given to a model. A value
-//! that is shorter than eight bytes is a word like others, and stays.
+//! Invariant: wherever a server's words are shown, kept or given to a model, the variable's name replaces its value. A value
+//! of less than eight bytes is a word like others, and stays.
 
 use toolgate_sandbox::policy::McpServer;
 
 use crate::Error;
 
-/// Bytes of a value that can be told from common words.
+/// The shortest value that is no common word, in bytes.
 const TELLING: usize = 8;
 
-/// The values, each with its variable; longest first, so that none hides a part of another.
+/// The values with their variables, longest first, so that no value hides a part of another.
 #[derive(Default)]
 pub(super) struct Secrets(Vec<(String, String)>);
 
 impl Secrets {
-    /// Those of a server.
+    /// The secrets of a server.
     ///
     /// # Errors
-    /// Where a variable that is to be passed on is not set.
+    /// Where a variable that the policy passes on is not set.
     pub(super) fn of(server: &McpServer) -> Result<Self, Error> {
         let mut values: Vec<(String, String)> =
             server.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect();

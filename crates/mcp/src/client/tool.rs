@@ -13,11 +13,11 @@ use super::result;
 use toolgate_engine::Cancel;
 use toolgate_tools::{Args, Effect, Status, Tool, ToolResult};
 
-/// What a call may take.
+/// Bounds of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) time: Duration,
-    /// Bytes of a result that a model is shown.
+    /// The most bytes of a result that a model sees.
     pub(super) bytes: usize,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct ServerTool {
     pub(super) spec: ToolSpec,
     /// The server's name in the policy.
     pub(super) server: String,
-    /// What the server calls it.
+    /// The server's own name for the tool.
     pub(super) own: String,
-    /// What the server is granted beyond what commands are.
+    /// The server's grants beyond those of commands.
     pub(super) powers: Vec<String>,
     pub(super) effect: Effect,
     pub(super) asks: bool,

@@ -1,14 +1,13 @@
-//! Several conversations in one context: what they have to evaluate at the same time is evaluated in one batch
-//! (continuous batching).
+//! The batch scheduler: slots that share a context are evaluated in one batch (continuous batching).
 //!
 //! ```text
-//! conversation ─ Part ─▶ ┐
-//! conversation ─ Part ─▶ ├ desk ─ a batch ─▶ thread that evaluates ─ logits of each ─▶ conversations
-//! conversation ─ Part ─▶ ┘
+//! slot ─ Part ─▶ ┐
+//! slot ─ Part ─▶ ├ queue ─ a batch ─▶ thread that evaluates ─ logits of each ─▶ slots
+//! slot ─ Part ─▶ ┘
 //! ```
 //!
-//! Each conversation waits for its own logits; the parts that came first go first, so none starves. Invariant: a
-//! conversation only ever names its own sequences, but to copy the tokens of another where its prompt begins with them.
+//! Each slot waits for its own logits. The parts that came first go first, so no slot starves. Invariant: a slot names its
+//! own sequences only. It reads another slot's sequence only to copy the tokens that its prompt begins with.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,26 +20,26 @@ use toolgate_infer::{Error, Rows};
 use crate::context::{Context, Part, SEQUENCES, failed};
 use crate::texts::Texts;
 
-/// The context, and the desk where work is handed in and fetched.
-pub(crate) struct Lanes {
+/// The context, and the queue of work for it.
+pub(crate) struct Scheduler {
     context: Mutex<Context>,
     texts: Arc<Texts>,
-    desk: Mutex<Desk>,
-    bell: Condvar,
+    queue: Mutex<Queue>,
+    changed: Condvar,
 }
 
 #[derive(Default)]
-struct Desk {
+struct Queue {
     waiting: Vec<Job>,
     done: BTreeMap<usize, Result<Outcome, Error>>,
-    /// Conversations in the middle of a turn: what they evaluate next is worth waiting for a moment.
+    /// Slots in the middle of a turn. A batch waits a moment for what they evaluate next.
     busy: BTreeSet<usize>,
     closed: bool,
 }
 
-/// What a conversation wants evaluated.
+/// The tokens that a slot wants evaluated.
 struct Job {
-    lane: usize,
+    slot: usize,
     sequence: usize,
     after: usize,
     tokens: Vec<TokenId>,
@@ -49,10 +48,10 @@ struct Job {
     logits: Vec<f32>,
 }
 
-impl Desk {
-    /// Whether no other conversation is in the middle of a turn.
-    fn is_alone(&self, lane: usize) -> bool {
-        self.busy.iter().all(|busy| *busy == lane)
+impl Queue {
+    /// Whether no other slot is in the middle of a turn.
+    fn is_alone(&self, slot: usize) -> bool {
+        self.busy.iter().all(|busy| *busy == slot)
     }
 }
 
@@ -62,78 +61,78 @@ impl Job {
     }
 }
 
-/// What came of it.
+/// What a job gave.
 pub(crate) struct Outcome {
-    /// The rows that were wanted, one after the other.
+    /// The rows that the job asked for, one after the other.
     pub(crate) logits: Vec<f32>,
-    /// What a further token would have cost; see [`Costs::further`](crate::costs::Costs::further).
+    /// The cost of a further token in this batch; see [`Costs::further`](crate::costs::Costs::further).
     pub(crate) further: f64,
 }
 
-/// One conversation's place.
-pub(crate) struct Lane {
-    lanes: Arc<Lanes>,
+/// One slot of the context: the sequences of one turn at a time.
+pub(crate) struct Slot {
+    scheduler: Arc<Scheduler>,
     number: usize,
-    /// Ends the thread once no conversation is left.
+    /// Ends the thread once no slot is left.
     _closing: Arc<Closing>,
 }
 
-/// Closes the desk when the last conversation is gone, and sees the thread end.
+/// Closes the queue when the last slot is gone, and waits for the end of the thread.
 struct Closing {
-    lanes: Arc<Lanes>,
+    scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        drop(Shut(&self.lanes));
+        drop(Shut(&self.scheduler));
         // A thread that panicked has said so.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Closes the desk at the end of the thread.
-struct Shut<'a>(&'a Lanes);
+/// Closes the queue at the end of the thread.
+struct Shut<'a>(&'a Scheduler);
 
 impl Drop for Shut<'_> {
     fn drop(&mut self) {
-        self.0.desk().closed = true;
-        self.0.bell.notify_all();
+        self.0.queue().closed = true;
+        self.0.changed.notify_all();
     }
 }
 
-impl Lanes {
-    /// Starts the thread that evaluates; one place for each of the context's conversations.
-    pub(crate) fn start(context: Context, conversations: usize) -> std::io::Result<Vec<Lane>> {
+impl Scheduler {
+    /// Starts the thread that evaluates, and makes the slots of the context.
+    pub(crate) fn start(context: Context, slots: usize) -> std::io::Result<Vec<Slot>> {
         let texts = context.texts.clone();
-        let (context, desk, bell) = (Mutex::new(context), Mutex::default(), Condvar::new());
-        let lanes = Arc::new(Self { context, texts, desk, bell });
-        let at_work = lanes.clone();
+        let (context, queue, changed) = (Mutex::new(context), Mutex::default(), Condvar::new());
+        let scheduler = Arc::new(Self { context, texts, queue, changed });
+        let at_work = scheduler.clone();
         let named = std::thread::Builder::new().name("toolgate-eval".to_owned());
         let thread = Some(named.spawn(move || at_work.work())?);
-        let closing = Arc::new(Closing { lanes: lanes.clone(), thread });
-        let lane = |number| Lane { lanes: lanes.clone(), number, _closing: closing.clone() };
-        Ok((0..conversations).map(lane).collect())
+        let closing = Arc::new(Closing { scheduler: scheduler.clone(), thread });
+        let slot = |number| Slot { scheduler: scheduler.clone(), number, _closing: closing.clone() };
+        Ok((0..slots).map(slot).collect())
     }
 
     pub(crate) fn context(&self) -> MutexGuard<'_, Context> {
         self.context.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Evaluates until the desk is closed.
+    /// Evaluates until the queue is closed.
     fn work(&self) {
         // Should this thread panic, nobody waits for it any more.
         let _closing = Shut(self);
         while let Some(jobs) = self.next() {
             let done = self.evaluate(jobs);
-            let mut desk = self.desk();
-            desk.done.extend(done);
-            drop(desk);
-            self.bell.notify_all();
+            let mut queue = self.queue();
+            queue.done.extend(done);
+            drop(queue);
+            self.changed.notify_all();
         }
     }
 
@@ -146,50 +145,49 @@ impl Lanes {
                 Duration::from_secs_f64((context.costs.batch() * PATIENCE).clamp(0.002, 0.05)),
             )
         };
-        let mut desk = self.desk();
-        while desk.waiting.is_empty() {
-            if desk.closed {
+        let mut queue = self.queue();
+        while queue.waiting.is_empty() {
+            if queue.closed {
                 return None;
             }
-            desk = self.bell.wait(desk).unwrap_or_else(PoisonError::into_inner);
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         let until = Instant::now() + patience;
-        while desk.waiting.len() < desk.busy.len() {
+        while queue.waiting.len() < queue.busy.len() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            desk = self.bell.wait_timeout(desk, left).unwrap_or_else(PoisonError::into_inner).0;
+            queue = self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         let mut tokens = 0;
-        let fit = desk.waiting.iter().take_while(|job| {
+        let fit = queue.waiting.iter().take_while(|job| {
             tokens += job.tokens.len();
             tokens <= most
         });
-        let fit = fit.count().max(1).min(desk.waiting.len());
-        Some(desk.waiting.drain(..fit).collect())
+        let fit = fit.count().max(1).min(queue.waiting.len());
+        Some(queue.waiting.drain(..fit).collect())
     }
 
     /// Evaluates jobs together; one by one where that fails, so that none fails for another.
     fn evaluate(&self, mut jobs: Vec<Job>) -> Vec<(usize, Result<Outcome, Error>)> {
         let mut context = self.context();
         if let Ok(outcomes) = together(&mut context, &mut jobs) {
-            return jobs.iter().map(|job| job.lane).zip(outcomes.into_iter().map(Ok)).collect();
+            return jobs.iter().map(|job| job.slot).zip(outcomes.into_iter().map(Ok)).collect();
         }
         let alone = |mut job: Job| {
             let outcomes = together(&mut context, std::slice::from_mut(&mut job));
             let nothing = || failed("nothing came of an evaluation");
-            (job.lane, outcomes.and_then(|mut outcomes| outcomes.pop().ok_or_else(nothing)))
+            (job.slot, outcomes.and_then(|mut outcomes| outcomes.pop().ok_or_else(nothing)))
         };
         jobs.into_iter().map(alone).collect()
     }
 }
 
-/// How long a batch waits for conversations in the middle of a turn, as a share of what a batch takes, which may not be known
-/// yet.
+/// How long a batch waits for slots in the middle of a turn, as a share of the time of a batch.
 const PATIENCE: f64 = 0.2;
 
-/// What comes of each job, in their order.
+/// Evaluates jobs in one batch; the outcomes in the order of the jobs.
 fn together(context: &mut Context, jobs: &mut [Job]) -> Result<Vec<Outcome>, Error> {
     let parts: Vec<Part<'_>> = jobs.iter().map(Job::part).collect();
     let rows = context.eval(&parts)?;
@@ -203,60 +201,60 @@ fn together(context: &mut Context, jobs: &mut [Job]) -> Result<Vec<Outcome>, Err
     Ok(outcomes.collect())
 }
 
-impl Lane {
-    /// The number of this conversation's first sequence.
+impl Slot {
+    /// The number of this slot's first sequence.
     pub(crate) fn first(&self) -> usize {
         self.number * SEQUENCES
     }
 
-    /// The context, as soon as no batch is evaluated.
+    /// The context; waits for the end of a batch that is evaluated.
     pub(crate) fn context(&self) -> MutexGuard<'_, Context> {
-        self.lanes.context()
+        self.scheduler.context()
     }
 
-    /// Hands a part in and waits for what comes of it.
+    /// Puts a part into the queue and waits for its outcome.
     pub(crate) fn eval(&self, part: &Part<'_>, logits: Vec<f32>) -> Result<Outcome, Error> {
-        let mut desk = self.lanes.desk();
-        desk.busy.insert(self.number);
-        desk.waiting.push(Job {
-            lane: self.number,
+        let mut queue = self.scheduler.queue();
+        queue.busy.insert(self.number);
+        queue.waiting.push(Job {
+            slot: self.number,
             sequence: part.sequence,
             after: part.after,
             tokens: part.tokens.to_vec(),
             rows: part.rows,
             logits,
         });
-        self.lanes.bell.notify_all();
+        self.scheduler.changed.notify_all();
         loop {
-            if let Some(outcome) = desk.done.remove(&self.number) {
+            if let Some(outcome) = queue.done.remove(&self.number) {
                 return outcome;
             }
-            if desk.closed {
+            if queue.closed {
                 return Err(failed("the thread that evaluates has ended"));
             }
-            desk = self.lanes.bell.wait(desk).unwrap_or_else(PoisonError::into_inner);
+            queue = self.scheduler.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Whether nobody else evaluates in the context: no other conversation is in the middle of a turn.
+    /// Whether no other slot of the context is in the middle of a turn.
     pub(crate) fn is_alone(&self) -> bool {
-        self.lanes.desk().is_alone(self.number)
+        self.scheduler.queue().is_alone(self.number)
     }
 
-    /// Takes back that something is to be waited for.
+    /// Ends the slot's turn: batches do not wait for it any more.
     pub(crate) fn rest(&self) {
-        self.lanes.desk().busy.remove(&self.number);
-        self.lanes.bell.notify_all();
+        self.scheduler.queue().busy.remove(&self.number);
+        self.scheduler.changed.notify_all();
     }
 
-    /// The sequence of another conversation that begins like `prompt` for longest, and for how many tokens; for as long as
-    /// nothing is evaluated.
+    /// The sequence of another slot that shares the longest beginning with `prompt`, and its length in tokens. It holds
+    /// until the next batch.
     pub(crate) fn lender(&self, prompt: &[TokenId]) -> Option<(usize, usize)> {
-        self.lanes.texts.lender(&(self.first()..self.first() + SEQUENCES), prompt)
+        self.scheduler.texts.lender(&(self.first()..self.first() + SEQUENCES), prompt)
     }
 }
 
-impl Drop for Lane {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.rest();
     }
@@ -267,10 +265,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conversation_is_alone_until_another_is_in_the_middle_of_a_turn() {
+    fn a_slot_is_alone_until_another_is_in_the_middle_of_a_turn() {
         let alone = |busy: &[usize]| {
             let busy = busy.iter().copied().collect();
-            Desk { busy, ..Desk::default() }.is_alone(1)
+            Queue { busy, ..Queue::default() }.is_alone(1)
         };
         assert!(alone(&[]) && alone(&[1]));
         assert!(!alone(&[0]) && !alone(&[1, 2]));

@@ -1,4 +1,4 @@
-//! Conversations that share a context: each gets the logits it would get alone, up to the noise of wider batches.
+//! Slots that share a context: each gets the logits it would get alone, up to the noise of wider batches.
 
 use std::num::NonZeroUsize;
 use std::thread;
@@ -18,7 +18,7 @@ fn options() -> ContextOptions {
     ContextOptions { context: Some(256), batch: 64, threads: Some(1), ..ContextOptions::default() }
 }
 
-fn lanes(model: &Model, conversations: usize) -> Vec<Session<LlamaBackend>> {
+fn slots(model: &Model, conversations: usize) -> Vec<Session<LlamaBackend>> {
     let conversations = NonZeroUsize::new(conversations).unwrap();
     model.backends(&options(), conversations).unwrap().into_iter().map(Session::new).collect()
 }
@@ -69,7 +69,7 @@ fn conversations_in_one_context_get_their_own_logits() {
     let expected = texts.clone().map(|tokens| alone(&model, &tokens));
     let strange = likeness(&expected[0][5], &expected[1][5]);
     assert!(strange < 0.98, "control: another conversation's row is {strange}");
-    let mut sessions = lanes(&model, texts.len());
+    let mut sessions = slots(&model, texts.len());
     for round in 0..3 {
         thread::scope(|scope| {
             for (at, session) in sessions.iter_mut().enumerate() {
@@ -88,7 +88,7 @@ fn conversations_in_one_context_get_their_own_logits() {
 #[test]
 fn what_another_conversation_holds_is_not_evaluated_again() {
     let Some(model) = model("smollm2-135m", Load::All) else { return };
-    let mut sessions = lanes(&model, 2);
+    let mut sessions = slots(&model, 2);
     let [first, second] = &mut sessions[..] else { panic!() };
     let whole = first.set_prompt_text(TEXTS[0]).unwrap();
     let ending = " It is long.";
@@ -111,7 +111,7 @@ fn what_another_conversation_holds_is_not_evaluated_again() {
 #[test]
 fn a_state_goes_from_one_conversation_to_the_next_but_not_to_a_context_of_one() {
     let Some(model) = model("smollm2-135m", Load::All) else { return };
-    let mut sessions = lanes(&model, 3);
+    let mut sessions = slots(&model, 3);
     sessions[2].set_prompt_text(TEXTS[2]).unwrap();
     let (text, state) = (sessions[2].tokens().to_vec(), sessions[2].save().unwrap().unwrap());
     assert!(sessions[1].restore(&text, &state).unwrap());
@@ -130,7 +130,7 @@ fn a_conversation_that_asks_for_too_much_does_not_fail_the_others() {
     let Some(model) = model("smollm2-135m", Load::All) else { return };
     let texts = TEXTS.map(|text| tokens(&model, text));
     let expected = alone(&model, &texts[0]);
-    let mut sessions = lanes(&model, 2);
+    let mut sessions = slots(&model, 2);
     let [first, second] = &mut sessions[..] else { panic!() };
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -149,7 +149,7 @@ fn a_conversation_that_asks_for_too_much_does_not_fail_the_others() {
 fn every_sequence_of_every_conversation_has_the_whole_context() {
     let Some(model) = model("smollm2-135m", Load::All) else { return };
     for conversations in [1, 2] {
-        let mut sessions = lanes(&model, conversations);
+        let mut sessions = slots(&model, conversations);
         for session in &mut sessions {
             let len = session.backend().context_len();
             // Two prompts without anything in common, each as long as may be.
@@ -169,7 +169,7 @@ fn every_sequence_of_every_conversation_has_the_whole_context() {
 fn a_lone_prompt_takes_whole_batches_and_a_share_of_them_beside_others() {
     let Some(model) = model("smollm2-135m", Load::All) else { return };
     let prompt = tokens(&model, &TEXTS.join(" ").repeat(4));
-    let mut sessions = lanes(&model, 4);
+    let mut sessions = slots(&model, 4);
     let [one, other, ..] = sessions.as_mut_slice() else { panic!("four conversations") };
     let longest = |session: &mut Session<LlamaBackend>| {
         session.truncate(0).unwrap();

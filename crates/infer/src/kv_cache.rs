@@ -1,34 +1,34 @@
-//! Evaluated tokens that gave way to others, kept in memory as the states of their sequences until they come again.
+//! The KV cache in memory: it keeps evaluated tokens that have no sequence any more, as the states of those sequences.
 //! Knows token numbers and bytes, and nothing of models.
 //!
-//! Invariant: the bytes of all states are at most what was asked for; the one used longest ago gives way.
+//! Invariant: the states have at most as many bytes as the limit; the one used longest ago gives way.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolgate_grammar::TokenId;
 
-use crate::shelf::common_len;
+use crate::sequences::common_len;
 
-/// States in memory. Clones share them, so that each of an engine's conversations finds what another one had to give up:
-/// all of them have to be of one model, in contexts made alike.
+/// States in memory. Clones share them, so each slot of an engine finds what another slot gave up. All slots have to be of
+/// one model, in contexts made alike.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use toolgate_infer::scripted::Scripted;
-/// use toolgate_infer::{Session, States, Vocabulary};
+/// use toolgate_infer::{Session, KvCache, Vocabulary};
 ///
 /// let scripted = || Scripted::new(Arc::new(Vocabulary::bytes_only()));
-/// let states = States::new(1 << 20);
-/// let mut session = Session::new(scripted()).keeping(states.clone());
+/// let cache = KvCache::new(1 << 20);
+/// let mut session = Session::new(scripted()).keeping(cache.clone());
 /// let (first, second) = ("a first conversation, which is a long one", "another");
 /// session.set_prompt_text(first)?;
 /// session.set_prompt_text(second)?;
-/// assert_eq!(states.bytes(), first.len() * 4, "four bytes a token, with this backend");
+/// assert_eq!(cache.bytes(), first.len() * 4, "four bytes a token, with this backend");
 /// assert_eq!(session.set_prompt_text(first)?.evaluated_tokens, 1, "the last one, for its logits");
 /// # Ok::<(), toolgate_infer::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct States(Arc<Mutex<Kept>>);
+pub struct KvCache(Arc<Mutex<Kept>>);
 
 #[derive(Debug)]
 struct Kept {
@@ -43,8 +43,8 @@ struct State {
     bytes: Arc<Vec<u8>>,
 }
 
-impl States {
-    /// None yet, and at most so many bytes of them; 0 keeps none.
+impl KvCache {
+    /// An empty cache for at most so many bytes; with 0 it keeps nothing.
     pub fn new(most: usize) -> Self {
         Self(Arc::new(Mutex::new(Kept { most, states: Vec::new() })))
     }
@@ -54,18 +54,18 @@ impl States {
         self.lock().bytes()
     }
 
-    /// Whether there may be any.
+    /// Whether it may keep anything.
     pub(crate) fn keeps(&self) -> bool {
         self.lock().most > 0
     }
 
-    /// Most tokens that a state has of what `prompt` begins with.
+    /// Tokens of the longest beginning that a state shares with `prompt`.
     pub(crate) fn held(&self, prompt: &[TokenId]) -> usize {
         let kept = self.lock();
         kept.states.iter().map(|state| common_len(&state.tokens, prompt)).max().unwrap_or(0)
     }
 
-    /// The state that has most of what `prompt` begins with, and all of its own tokens.
+    /// The state that shares the longest beginning with `prompt`, with all of its own tokens.
     pub(crate) fn find(&self, prompt: &[TokenId]) -> Option<(Vec<TokenId>, Arc<Vec<u8>>)> {
         let mut kept = self.lock();
         let lengths = kept.states.iter().map(|state| common_len(&state.tokens, prompt)).enumerate();
@@ -76,7 +76,7 @@ impl States {
         Some(found)
     }
 
-    /// Keeps a state, in place of those of what its tokens begin with. One that is larger than all may be is not kept.
+    /// Keeps a state, in place of states of a beginning of its tokens. A state larger than the limit is not kept.
     pub(crate) fn put(&self, tokens: Vec<TokenId>, bytes: Vec<u8>) {
         let mut kept = self.lock();
         if bytes.len() > kept.most {
@@ -94,7 +94,7 @@ impl States {
         self.lock().states.retain(|state| state.tokens != tokens);
     }
 
-    /// What a panic left behind is still true: a state is there or it is not.
+    /// Locks the list. A panic leaves it whole: a state is there or it is not.
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,31 +111,31 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    fn lengths(states: &States) -> Vec<usize> {
-        states.lock().states.iter().map(|state| state.tokens.len()).collect()
+    fn lengths(cache: &KvCache) -> Vec<usize> {
+        cache.lock().states.iter().map(|state| state.tokens.len()).collect()
     }
 
     #[test]
     fn the_state_used_longest_ago_gives_way_to_the_bound() {
-        let states = States::new(10);
-        states.put(vec![1, 1], vec![0; 4]);
-        states.put(vec![2, 2, 2], vec![0; 4]);
-        assert_eq!(states.find(&[1, 1, 5]).unwrap().0, [1, 1]);
-        states.put(vec![3; 4], vec![0; 6]);
-        assert_eq!((lengths(&states), states.bytes()), (vec![2, 4], 10), "2 2 2 was used longest ago");
-        states.put(vec![4; 5], vec![0; 11]);
-        assert_eq!(lengths(&states), [2, 4], "one that is larger than the bound costs no other its place");
+        let cache = KvCache::new(10);
+        cache.put(vec![1, 1], vec![0; 4]);
+        cache.put(vec![2, 2, 2], vec![0; 4]);
+        assert_eq!(cache.find(&[1, 1, 5]).unwrap().0, [1, 1]);
+        cache.put(vec![3; 4], vec![0; 6]);
+        assert_eq!((lengths(&cache), cache.bytes()), (vec![2, 4], 10), "2 2 2 was used longest ago");
+        cache.put(vec![4; 5], vec![0; 11]);
+        assert_eq!(lengths(&cache), [2, 4], "one that is larger than the bound costs no other its place");
     }
 
     #[test]
     fn a_state_stands_for_what_its_tokens_begin_with() {
-        let states = States::new(100);
-        states.put(vec![1, 2], vec![0; 2]);
-        states.put(vec![1, 2, 3], vec![0; 3]);
-        states.put(vec![1, 2, 4], vec![0; 3]);
-        assert_eq!((lengths(&states), states.bytes()), (vec![3, 3], 6));
-        assert_eq!((states.held(&[1, 2]), states.held(&[1, 2, 4, 5]), states.held(&[2])), (2, 3, 0));
-        states.forget(&[1, 2, 4]);
-        assert_eq!(states.held(&[1, 2, 4, 5]), 2);
+        let cache = KvCache::new(100);
+        cache.put(vec![1, 2], vec![0; 2]);
+        cache.put(vec![1, 2, 3], vec![0; 3]);
+        cache.put(vec![1, 2, 4], vec![0; 3]);
+        assert_eq!((lengths(&cache), cache.bytes()), (vec![3, 3], 6));
+        assert_eq!((cache.held(&[1, 2]), cache.held(&[1, 2, 4, 5]), cache.held(&[2])), (2, 3, 0));
+        cache.forget(&[1, 2, 4]);
+        assert_eq!(cache.held(&[1, 2, 4, 5]), 2);
     }
 }

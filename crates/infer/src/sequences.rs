@@ -1,41 +1,41 @@
-//! What the sequences of a backend hold beside its current one. Knows token numbers and nothing else.
+//! The sequences of a backend beside its current one, with the tokens that each holds. Knows token numbers and nothing else.
 
 use toolgate_grammar::TokenId;
 
-/// Sequences put aside, the one used last at the end.
+/// The other sequences, the one used last at the end.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf(Vec<(usize, Vec<TokenId>)>);
+pub(crate) struct Sequences(Vec<(usize, Vec<TokenId>)>);
 
-impl Shelf {
-    /// Puts a sequence aside.
+impl Sequences {
+    /// Adds a sequence.
     pub(crate) fn put(&mut self, sequence: usize, tokens: Vec<TokenId>) {
         self.0.retain(|(other, _)| *other != sequence);
         self.0.push((sequence, tokens));
     }
 
-    /// Takes a sequence from the shelf; nothing if it is not there.
+    /// Removes a sequence; its tokens, none if it is not there.
     pub(crate) fn take(&mut self, sequence: usize) -> Vec<TokenId> {
         let at = self.0.iter().position(|(other, _)| *other == sequence);
         at.map(|at| self.0.remove(at).1).unwrap_or_default()
     }
 
-    /// The sequence that begins like `prompt` for longest, and for how many tokens.
+    /// The sequence that shares the longest beginning with `prompt`, and its length in tokens.
     pub(crate) fn best(&self, prompt: &[TokenId]) -> Option<(usize, usize)> {
         let lengths = self.0.iter().map(|(sequence, tokens)| (*sequence, common_len(tokens, prompt)));
         lengths.max_by_key(|&(_, common)| common)
     }
 
-    /// Whether a sequence is on the shelf.
+    /// Whether a sequence is among them.
     pub(crate) fn has(&self, sequence: usize) -> bool {
         self.0.iter().any(|(other, _)| *other == sequence)
     }
 
-    /// The sequence put aside first.
+    /// The sequence added first.
     pub(crate) fn oldest(&self) -> Option<usize> {
         self.0.first().map(|(sequence, _)| *sequence)
     }
 
-    /// The sequence that would cost least to evaluate again, the one put aside first of several, and its tokens.
+    /// The shortest sequence, which costs least to evaluate again, and its length in tokens; the one added first of several.
     pub(crate) fn cheapest(&self) -> Option<(usize, usize)> {
         self.0.iter().map(|(sequence, tokens)| (*sequence, tokens.len())).min_by_key(|&(_, tokens)| tokens)
     }

@@ -1,6 +1,6 @@
-//! What a turn's client is told of it: events of the engine become steps, under the names and ids that the client knows.
+//! The steps of a turn for its client: made of the engine's events, with the names and ids that the client knows.
 //!
-//! Invariant: the end of a call is told only once it is known that the turn was not cut off in it.
+//! Invariant: a client gets the end of a call only once it is known that the turn was not cut off in it.
 
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
@@ -13,24 +13,24 @@ use super::turn::{Outcome, Step, Usage};
 use toolgate_agent::Event;
 use toolgate_engine::{TokenLikelihood, TurnEvent};
 
-/// What was told of a turn so far.
-pub(super) struct Told {
+/// Sends the steps of one turn.
+pub(super) struct StepSender {
     prefix: &'static str,
     steps: UnboundedSender<Step>,
-    /// What the client calls its tools.
+    /// The client's names of its tools.
     names: Names,
-    /// The ids of the calls that were told.
+    /// The ids of the calls that were sent.
     pub(super) ids: Vec<String>,
     begun: bool,
-    /// Whether the answer told so far is blank.
+    /// Whether the answer sent so far is blank.
     pub(super) is_blank: bool,
     /// Tokens of the prompt evaluated last.
     prompt: usize,
-    /// The end of the call told last, kept back until it is known that the turn was not cut off in it.
+    /// The end of the last call, kept back until it is known that the turn was not cut off in it.
     end: CallEnd,
-    /// How likely the tokens of the text were that was written last.
+    /// The likelihoods of the tokens of the last text.
     pub(super) likelihoods: Vec<TokenLikelihood>,
-    /// Looks at its prompts.
+    /// Watches the evaluation of prompts.
     watch: Watch,
 }
 
@@ -39,12 +39,12 @@ pub(super) struct Told {
 struct CallEnd {
     /// The last piece of its arguments.
     arguments: String,
-    /// Whether that was all.
+    /// Whether the call is whole.
     is_whole: bool,
 }
 
-impl Told {
-    /// Nothing yet; calls get ids that begin with `prefix`.
+impl StepSender {
+    /// A turn that has not begun. Calls get ids that begin with `prefix`.
     pub(super) fn new(
         prefix: &'static str,
         steps: UnboundedSender<Step>,
@@ -65,61 +65,62 @@ impl Told {
         }
     }
 
-    /// Why the turn was given up before its work, where it was.
+    /// The refusal, if the turn was given up before its work.
     pub(super) fn refused(&mut self) -> Option<Refusal> {
         self.watch.refused()
     }
 
-    /// Tells a step, and first that the turn has begun: an answer that no prompt was evaluated for begins too.
-    pub(super) fn tell(&mut self, step: Step) {
+    /// Sends a step. Sends the begin of the turn first, also where no prompt was evaluated.
+    pub(super) fn send(&mut self, step: Step) {
         if !self.begun && !matches!(step, Step::Begun(_) | Step::Failed(_)) {
             self.begin(0, 0);
         }
-        // Whoever has gone away has cancelled the turn.
+        // A client that has gone has cancelled the turn.
         let _ = self.steps.send(step);
     }
 
+    /// Takes an event of the engine.
     pub(super) fn see(&mut self, event: TurnEvent) {
         match event {
             TurnEvent::Prefill { done, tokens, cached } => self.read(done, tokens, cached),
             TurnEvent::Text(text) => self.text(&text),
-            TurnEvent::Reasoning(text) => self.tell(Step::Reasoning(text)),
+            TurnEvent::Reasoning(text) => self.send(Step::Reasoning(text)),
             TurnEvent::CallStarted(name) => self.start_call(name),
             TurnEvent::Arguments(text) => {
-                self.tell_end();
+                self.send_end();
                 self.end.arguments = text;
             }
             TurnEvent::CallEnded => self.end.is_whole = true,
-            TurnEvent::Likelihoods(told) => self.likelihoods = told,
+            TurnEvent::Likelihoods(likelihoods) => self.likelihoods = likelihoods,
             _ => {}
         }
     }
 
-    /// Another answer follows to the same request.
+    /// Ends an answer; another one to the same request follows.
     pub(super) fn next(&mut self, outcome: &Outcome) {
-        self.tell(Step::Next(Box::new(outcome.clone())));
+        self.send(Step::Next(Box::new(outcome.clone())));
         self.ids.clear();
         self.end = CallEnd::default();
     }
 
-    /// An event of the server's own loop.
+    /// Takes an event of the server's own loop.
     pub(super) fn follow(&mut self, event: Event) {
         match event {
             Event::PrefillProgress { done, tokens } => self.read(done, tokens, done),
             Event::Prefill { tokens, cached } => self.read(tokens, tokens, cached),
             Event::Text { delta } => self.text(&delta),
-            Event::Reasoning { delta } => self.tell(Step::Reasoning(delta)),
+            Event::Reasoning { delta } => self.send(Step::Reasoning(delta)),
             Event::ToolCall { .. }
             | Event::ToolResult { .. }
             | Event::Decision { .. }
             | Event::Retry { .. } => {
-                self.tell(Step::Ran(serde_json::to_value(&event).unwrap_or_default()));
+                self.send(Step::Ran(serde_json::to_value(&event).unwrap_or_default()));
             }
             _ => {}
         }
     }
 
-    /// So many tokens of a prompt are there.
+    /// Takes how much of a prompt is evaluated.
     fn read(&mut self, done: usize, tokens: usize, cached: usize) {
         self.watch.see(done, tokens);
         self.begin(tokens, cached);
@@ -129,39 +130,39 @@ impl Told {
         self.prompt = prompt;
         if !self.begun {
             self.begun = true;
-            self.tell(Step::Begun(Usage { prompt, cached, ..Usage::default() }));
+            self.send(Step::Begun(Usage { prompt, cached, ..Usage::default() }));
         }
     }
 
-    /// A piece of the answer, without the blanks that it begins with.
+    /// Sends a piece of the answer, without blanks at the answer's begin.
     fn text(&mut self, text: &str) {
         let text = if self.is_blank { text.trim_start() } else { text };
         if !text.is_empty() {
             self.is_blank = false;
-            self.tell(Step::Text(text.to_owned()));
+            self.send(Step::Text(text.to_owned()));
         }
     }
 
-    /// Tells what was kept back.
-    fn tell_end(&mut self) {
+    /// Sends what was kept back.
+    fn send_end(&mut self) {
         let CallEnd { arguments, is_whole } = std::mem::take(&mut self.end);
         if !arguments.is_empty() {
-            self.tell(Step::Arguments(arguments));
+            self.send(Step::Arguments(arguments));
         }
         if is_whole {
-            self.tell(Step::CallEnded);
+            self.send(Step::CallEnded);
         }
     }
 
     fn start_call(&mut self, name: String) {
-        self.tell_end();
+        self.send_end();
         let id = format!("{}{}", self.prefix, uuid::Uuid::new_v4().simple());
         self.ids.push(id.clone());
         let name = self.names.for_client(name);
-        self.tell(Step::CallStarted { id, name });
+        self.send(Step::CallStarted { id, name });
     }
 
-    /// Leaves what was told of a call that was cut off, behind so many whole ones, without its end, so that it is no JSON.
+    /// Leaves the call that was cut off behind `whole` whole ones without its end, so that its arguments are no JSON.
     pub(super) fn leave_open(&mut self, whole: usize) {
         if whole < self.ids.len() {
             let arguments = std::mem::take(&mut self.end).arguments;
@@ -170,16 +171,16 @@ impl Told {
         }
     }
 
-    /// The calls under the ids that were told; those that were not are told now.
+    /// The calls with the ids that were sent. Calls that were not sent are sent now.
     pub(super) fn calls(&mut self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
-        self.tell_end();
-        let told = self.ids.len();
+        self.send_end();
+        let sent = self.ids.len();
         let mut named = Vec::with_capacity(calls.len());
         for (i, call) in calls.into_iter().enumerate() {
-            if i >= told {
+            if i >= sent {
                 self.start_call(call.name.clone());
-                self.tell(Step::Arguments(Value::Object(call.arguments.clone()).to_string()));
-                self.tell(Step::CallEnded);
+                self.send(Step::Arguments(Value::Object(call.arguments.clone()).to_string()));
+                self.send(Step::CallEnded);
             }
             let id = self.ids.get(i).cloned().unwrap_or_default();
             let name = self.names.for_client(call.name);

@@ -1,4 +1,4 @@
-//! Definitions and results as the protocol has them, and the events of a run as words.
+//! Types of the protocol made of ours: definitions of tools, results, and the events of a run as lines of text.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::content;
 use toolgate_agent::{Event, Final};
 use toolgate_tools::{Effect, Status, ToolResult};
 
-/// Characters of a result in a word about it.
+/// Longest line about an event, in characters.
 const SHOWN: usize = 120;
 
 /// A tool's definition.
@@ -25,8 +25,8 @@ pub(super) fn tool(spec: &ToolSpec, effect: Effect) -> Tool {
     Tool::new(spec.name.to_string(), spec.description.clone(), Arc::new(schema)).with_annotations(annotations)
 }
 
-/// A call's result: the text as the model would see it, or its parts where it has some. Its data is left out: clients that find structured content show their
-/// model nothing else, and it is neither bounded nor made safe as the text is.
+/// A call's result: the text that the model would see, or the result's parts where it has some. The data is left out. Clients
+/// that find structured content show their model nothing else, and the data is neither bounded nor made safe as the text is.
 pub(super) fn result(result: ToolResult) -> CallToolResult {
     let content = match result.parts.is_empty() {
         true => vec![ContentBlock::text(result.content)],
@@ -46,12 +46,12 @@ pub(super) fn outcome(outcome: &Final) -> CallToolResult {
         false => format!("there is no answer: the run ended because of {}", outcome.stop_reason.as_str()),
     };
     let content = vec![ContentBlock::text(text)];
-    let mut told = if answered { CallToolResult::success(content) } else { CallToolResult::error(content) };
-    told.structured_content = serde_json::to_value(outcome).ok();
-    told
+    let mut result = if answered { CallToolResult::success(content) } else { CallToolResult::error(content) };
+    result.structured_content = serde_json::to_value(outcome).ok();
+    result
 }
 
-/// An event in one line, for a person who waits; nothing for what says nothing.
+/// An event in one line, for a person who waits; none for an event that has nothing to show.
 pub(super) fn event(event: &Event) -> Option<String> {
     let line = match event {
         Event::Started { model, tools } => format!("{model} with {} tools", tools.len()),
