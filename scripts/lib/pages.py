@@ -17,7 +17,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Flags of other programs that pages name by themselves, without a command in front.
-OTHERS = {"--no-default-features", "--check", "--jinja"}
+OTHERS = {"--features", "--no-default-features", "--check", "--jinja"}
 
 MAP_BYTES = 12_000
 

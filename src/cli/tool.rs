@@ -74,6 +74,7 @@ pub(super) struct Workspace {
 
 impl Workspace {
     /// That directory, under the mode's default policy, with a memory that is forgotten.
+    #[cfg(any(feature = "lab", feature = "mcp"))]
     pub(super) fn of(directory: &Path, mode: Mode) -> Self {
         let mode = match mode {
             Mode::Intel => ModeArg::Intel,

@@ -98,7 +98,7 @@ pub fn serve_stdio(server: Server) -> Result<(), Error> {
 /// use toolgate_mcp::{HttpOptions, Server, Unasked, serve_http};
 /// use toolgate_tools::Registry;
 ///
-/// let options = HttpOptions { address: ([127, 0, 0, 1], 0).into(), key: Some("secret".into()) };
+/// let options = HttpOptions::new(([127, 0, 0, 1], 0).into()).key(Some("secret".into()));
 /// let server = Server::new(Registry::new(), Unasked::Deny);
 /// let (cancel, (send, told)) = (Cancel::default(), mpsc::channel());
 /// serve_http(server, &options, &cancel, |address| {

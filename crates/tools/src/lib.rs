@@ -227,6 +227,8 @@ pub trait Tool: Send + Sync {
     /// let result = block_on(tools.call_async(&call, Unasked::Deny, &cancel));
     /// assert_eq!(result.content, "noon");
     /// assert_eq!(tools.call(&call).content, "noon");
+    /// // Or made ready first, so that a person can be shown it.
+    /// assert!(tools.prepare(&call).is_ok_and(|ready| block_on(ready.run_async(&cancel)).content == "noon"));
     /// # Ok::<(), toolgate_tools::Error>(())
     /// ```
     fn call_async<'a>(&'a self, args: &'a Args, cancel: &'a Cancel) -> Calling<'a> {

@@ -73,8 +73,8 @@ impl<'a> LineServer<'a> {
     }
 
     /// The same, with fields that `remark` adds to a reply, from the tool's name and its result.
-    #[doc(hidden)]
     #[must_use]
+    #[doc(hidden)]
     pub fn remarking(self, remark: &'a Remark<'a>) -> Self {
         Self { remark, ..self }
     }

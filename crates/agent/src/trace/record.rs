@@ -43,7 +43,7 @@ use toolgate_tools::{CHOICES, Effect, Registry};
 /// # let directory = tempfile::tempdir()?;
 /// # let file = directory.path().join("run.jsonl");
 ///
-/// let (model, options) = (Model { name: engine.name().to_owned(), sha256: None }, Options::default());
+/// let (model, options) = (Model::default().name(engine.name().to_owned()), Options::default());
 /// let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
 /// let load = serde_json::Value::Null;
 /// let header = Header::new(model, load, engine.as_ref(), &tools, &options, &transcript);

@@ -35,7 +35,6 @@ const SHOWN: usize = 300;
 /// assert_eq!(first.as_deref(), Some("turn 2: token differs at token 7"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Difference {
     /// The turn, counted from 1.
     pub turn: usize,
