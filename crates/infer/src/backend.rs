@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use toolgate_grammar::marks::{Mark, Piece};
 use toolgate_grammar::{TokenId, Vocabulary};
 
 use crate::{Error, Kind};
@@ -142,6 +143,21 @@ pub trait Backend {
     /// # Errors
     /// [`Kind::Backend`](crate::Kind::Backend).
     fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error>;
+
+    /// A mark as tokens: its own, and those of the texts between them.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend).
+    fn tokenize_mark(&self, mark: &Mark) -> Result<Vec<TokenId>, Error> {
+        let mut tokens = Vec::new();
+        for piece in mark.pieces() {
+            match piece {
+                Piece::Text(text) => tokens.extend(self.tokenize(text, Specials::Plain)?),
+                Piece::Token { id, .. } => tokens.push(*id),
+            }
+        }
+        Ok(tokens)
+    }
 
     /// Most tokens a sequence of it can hold.
     fn context_len(&self) -> usize;

@@ -37,6 +37,7 @@ mod draft;
 mod error;
 mod forced;
 mod likelihood;
+mod openings;
 mod retry;
 mod sampler;
 pub mod scripted;
@@ -49,7 +50,7 @@ mod untrained;
 
 pub use backend::{Backend, Footprint, Numerics, Rows, Specials};
 pub use constraint::{Constraint, Follow, Forced, Free, Mask};
-pub use decision::{Openings, TurnDecision, log_probabilities, opening_mass};
+pub use decision::{TurnDecision, log_probabilities, opening_mass};
 pub use decode::{
     Budget, DecodeOptions, Decoded, DecodedToken, Drafting, Forcing, Further, Piece, Source, StopReason,
     decode,
@@ -57,6 +58,7 @@ pub use decode::{
 pub use error::{Error, Kind, Overflow};
 pub use forced::canonical;
 pub use likelihood::Likelihood;
+pub use openings::Openings;
 pub use retry::{Other, Tried, decode_from, likeliest_other};
 pub use sampler::{Draw, Penalties, Sampler, SamplerOptions};
 pub use session::{Cancel, Prefill, Progress, Session};

@@ -7,6 +7,7 @@
 mod bfcl;
 mod calibrate;
 mod check;
+pub mod families;
 mod path;
 mod record;
 mod run;

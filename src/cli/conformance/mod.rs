@@ -3,6 +3,7 @@
 //! A file per corpus; each counts its own summary, and what all share is here: reading the rows, the line per case
 //! of `--out`, the progress bar, the summary on stdout.
 
+mod families;
 mod gbnf;
 mod leaked;
 mod schema_suite;
@@ -37,6 +38,9 @@ Prints a JSON summary. Exit codes: 0 all cases were run, whatever came out; 2 no
 
 #[derive(Subcommand)]
 enum Corpus {
+    /// Families of tool calls, over the vocabularies and templates of models.
+    #[command(after_help = families::EXAMPLES)]
+    Families(families::FamiliesArgs),
     /// GBNF grammars, each with texts that match and texts that do not.
     #[command(after_help = gbnf::EXAMPLES)]
     Gbnf(gbnf::GbnfArgs),
@@ -54,6 +58,7 @@ enum Corpus {
 /// Runs `toolgate conformance`.
 pub(super) fn run(args: ConformanceArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let summary = match args.corpus {
+        Corpus::Families(args) => families::run(&args)?,
         Corpus::Gbnf(args) => gbnf::run(&args)?,
         Corpus::Leaked(args) => leaked::run(&args)?,
         Corpus::Schemas(args) => schemas::run(&args)?,
