@@ -131,7 +131,7 @@ impl Writer<'_> {
                 Some(values) => Expr::choice(values.iter().filter_map(Value::as_str).map(Expr::literal)),
                 None => {
                     let Close::Keyed(before, _) = &elements.close else { return None };
-                    self.shared.text(self.builder, before.trim())
+                    self.shared.text(self.builder, before.trim(), self.tokens)
                 }
             }
         } else if kinds.is_scalar() {

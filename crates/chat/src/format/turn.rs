@@ -5,6 +5,7 @@
 use std::num::NonZeroUsize;
 
 use serde_json::{Map, Value, json};
+use toolgate_grammar::marks::MarkTokens;
 use toolgate_grammar::{Contract, Expr, Grammar, GrammarBuilder, Whitespace};
 
 use super::syntax::{Arguments, Part, Spacing, Syntax};
@@ -235,7 +236,7 @@ impl Syntax {
         let grammar = |open: &str| {
             let mut builder = Grammar::builder();
             let root = builder.declare("root");
-            let text = free::any_text_without(&mut builder, "thought", &[close]);
+            let text = free::any_text_without(&mut builder, "thought", &ends(&self.tokens, close));
             builder.define(root, Expr::sequence([self.written(open), text, self.written(close)]));
             compile::built(builder, root)
         };
@@ -273,6 +274,12 @@ impl Syntax {
         let end = if opening.starts_with("]<]") { "]<]minimax[>[".len() } else { end };
         opening.get(..end).filter(|mark| mark.len() >= 3).map(str::to_owned)
     }
+}
+
+/// What ends a text: the mark, and the token in it that comes first. Neither is spelled in the text.
+pub(super) fn ends<'t>(tokens: &'t MarkTokens, end: &'t str) -> Vec<&'t str> {
+    let first = tokens.iter().map(|(name, _)| name).find(|name| end.trim_start().starts_with(name));
+    [Some(end), first].into_iter().flatten().collect()
 }
 
 /// What no answer may hold.

@@ -8,7 +8,7 @@ use toolgate_grammar::{Contract, Expr, GrammarBuilder, Whitespace};
 use super::compile;
 use super::free;
 use super::syntax::{Arguments, Close, Elements};
-use super::turn::Field;
+use super::turn::{Field, ends};
 use super::written::Written;
 use crate::choices::{self, CHOICES};
 use crate::error::Error;
@@ -24,11 +24,11 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Any text without `end`.
-    pub(super) fn text(&mut self, builder: &mut GrammarBuilder, end: &str) -> Expr {
+    pub(super) fn text(&mut self, builder: &mut GrammarBuilder, end: &str, tokens: &MarkTokens) -> Expr {
         if let Some((_, expr)) = self.texts.iter().find(|(known, _)| known == end) {
             return expr.clone();
         }
-        let expr = free::any_text_without(builder, "value", &[end]);
+        let expr = free::any_text_without(builder, "value", &ends(tokens, end));
         self.texts.push((end.to_owned(), expr.clone()));
         expr
     }
@@ -129,7 +129,7 @@ impl Writer<'_> {
             return chosen;
         }
         self.unenforced(field, &["pattern", "format", "minLength", "maxLength", CHOICES]);
-        self.shared.text(self.builder, &end)
+        self.shared.text(self.builder, &end, self.tokens)
     }
 
     /// Bare text that is among the choices of a field, each listed one `spelled` as the family writes it.
@@ -195,7 +195,7 @@ impl Writer<'_> {
             return Ok(Expr::choice(std::iter::once(quoted(chosen)).chain(angled.collect::<Vec<_>>())));
         }
         self.unenforced(field, &["pattern", "format", "minLength", "maxLength", CHOICES]);
-        let text = self.shared.text(self.builder, quote);
+        let text = self.shared.text(self.builder, quote, self.tokens);
         let json = self.json(field, &json!({"type": "string"}))?;
         Ok(Expr::choice([quoted(text), json]))
     }
@@ -221,7 +221,7 @@ impl Writer<'_> {
         let value = self.builder.declare("nested-value");
         let name = Field { name: "any".to_owned(), schema: Value::Bool(true), is_required: true };
         let scalar = self.json(&name, &json!({"type": ["number", "boolean", "null", "string"]}))?;
-        let text = self.shared.text(self.builder, quote);
+        let text = self.shared.text(self.builder, quote, self.tokens);
         let quoted = Expr::sequence([self.written(quote), text, self.written(quote)]);
         let string = self.json(&name, &json!({"type": "string"}))?;
         let word =

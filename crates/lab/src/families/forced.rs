@@ -76,18 +76,19 @@ fn walk_of(pair: &Pair, tools: &[ToolSpec], calls: &[ToolCall]) -> Result<Walk, 
     let grammar = grammar.ok_or_else(|| untested("there is no grammar of such calls"))?;
     let run = start(pair, &grammar).ok_or_else(|| untested("the grammar is refused"))?;
     let written = pair.dialogue.format().write_calls(calls, tools);
-    let span = span(pair, &turn, &written)?;
+    let span = span(pair, &turn, &written, calls)?;
     let (before, rest) = turn.tokens.split_at_checked(span.0).unwrap_or((&turn.tokens, &[]));
     let want = rest.get(..span.1 - span.0).unwrap_or(rest).to_vec();
     Ok(Walk { run, before: before.to_vec(), want })
 }
 
 /// Where the calls stand in a turn, in tokens.
-fn span(pair: &Pair, turn: &Turn, written: &Mark) -> Result<(usize, usize), Outcome> {
-    let text = written.text();
-    let at = turn.text.rfind(&text).ok_or_else(|| Outcome::Fails {
+fn span(pair: &Pair, turn: &Turn, written: &Mark, calls: &[ToolCall]) -> Result<(usize, usize), Outcome> {
+    let whole = written.text();
+    let found = turn.text.rfind(&whole).map(|at| (at, whole.as_str()));
+    let (at, text) = found.or_else(|| shown(pair, turn, &whole, calls)).ok_or_else(|| Outcome::Fails {
         want: pair.text(turn.tokens.get(turn.start..).unwrap_or_default()),
-        got: text.clone(),
+        got: whole.clone(),
     })?;
     let vocabulary = pair.tokenizer.0.vocabulary();
     // Tokenizers that put a space in front of a text have more bytes than it.
@@ -110,6 +111,25 @@ fn span(pair: &Pair, turn: &Turn, written: &Mark) -> Result<(usize, usize), Outc
             got: format!("a token crosses the edge of {text:?}"),
         }),
     }
+}
+
+/// The calls as the template shows them, where it writes a value in another way than we do: from what opens them to what ends
+/// the turn.
+fn shown<'t>(pair: &Pair, turn: &'t Turn, written: &str, calls: &[ToolCall]) -> Option<(usize, &'t str)> {
+    let name = calls.first()?.name.as_str();
+    let opening = written.get(..written.find(name)? + name.len())?;
+    let start: usize = pair.text(turn.tokens.get(..turn.start)?).len().min(turn.text.len());
+    // The tokens before a turn may be longer than its text by a blank that the tokenizer puts there.
+    let start = (0..start).rev().find(|&at| turn.text.is_char_boundary(at)).unwrap_or(0);
+    let at = start + turn.text.get(start..)?.find(opening)?;
+    let vocabulary = pair.tokenizer.0.vocabulary();
+    let own = turn.tokens.get(turn.start..)?;
+    let is_end = |token: &TokenId| vocabulary.kind(*token) == TokenKind::EndOfGeneration;
+    let end = own.iter().position(is_end).map_or(0, |at| pair.text(own.get(at..).unwrap_or_default()).len());
+    let text = turn.text.get(at..turn.text.len().checked_sub(end)?)?;
+    let ends = written.trim_end().chars().next_back()?;
+    let text = text.get(..text.rfind(ends)? + ends.len_utf8())?;
+    Some((at, text))
 }
 
 impl Walk {
