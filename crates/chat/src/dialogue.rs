@@ -2,11 +2,12 @@
 //!
 //! Invariant: only the template and this crate write markup; nothing a user, a tool or a model said can.
 
+mod marks;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use toolgate_grammar::marks::MarkTokens;
 
 use crate::error::Error;
 use crate::format::{self, Derived, ToolFormat};
@@ -141,44 +142,6 @@ impl Dialogue {
         self.guarded.extend(specials.into_iter().map(Into::into).filter(|text| !text.is_empty()));
         self.guarded.sort_unstable();
         self.guarded.dedup();
-        self
-    }
-
-    /// The texts in which marks stand: those of its family and its template. A token is a mark where its name stands in one.
-    pub fn mark_texts(&self) -> Vec<String> {
-        let markers = self.derived.format.markers().into_iter().map(str::to_owned);
-        self.derived
-            .format
-            .texts()
-            .into_iter()
-            .chain(markers)
-            .chain([self.template.source().to_owned()])
-            .collect()
-    }
-
-    /// What a turn may begin with beside calls, where the template tells of it: the mark of thoughts, and what stands in front
-    /// of an answer.
-    pub fn beside_calls(&self) -> Vec<String> {
-        let format = &self.derived.format;
-        let open = format.thoughts().map(|(open, _)| open.text());
-        let open = open.filter(|open| self.template.source().contains(open.trim()));
-        open.into_iter().chain([format.answer_head().to_owned()]).filter(|text| !text.is_empty()).collect()
-    }
-
-    /// The same dialogue in a family whose marks are tokens of a vocabulary.
-    ///
-    /// ```
-    /// use toolgate_chat::{Dialogue, Template, TemplateTokens};
-    /// use toolgate_grammar::marks::MarkTokens;
-    /// let source = "{% for m in messages %}{{ m.content }}{% endfor %}";
-    /// let dialogue = Dialogue::derived(Template::new(source, TemplateTokens::default())?);
-    /// let resolved = dialogue.resolved(&MarkTokens::new([("<tool_call>".to_owned(), 7)]));
-    /// assert!(resolved.format().mark("<tool_call>\n").tokens().eq([7]));
-    /// # Ok::<(), toolgate_chat::Error>(())
-    /// ```
-    #[must_use]
-    pub fn resolved(mut self, tokens: &MarkTokens) -> Self {
-        self.derived.format = self.derived.format.resolved(tokens);
         self
     }
 
