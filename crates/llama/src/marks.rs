@@ -31,6 +31,15 @@ impl Marks {
 impl Model {
     /// The same model with the marks of a format as special tokens: those tokens that the file calls user-defined and whose
     /// name stands in one of `texts`, and what `known` says. Text then never becomes such a token, and grammars name it.
+    ///
+    /// ```no_run
+    /// use toolgate_llama::{Load, Model, ModelOptions};
+    ///
+    /// let vocabulary_only = ModelOptions { load: Load::Vocabulary, ..ModelOptions::default() };
+    /// let model = Model::load("qwen3.gguf", vocabulary_only)?.marking(["<tool_call>\n"], &[]);
+    /// assert!(model.mark_tokens().resolve("<tool_call>\n").has_tokens());
+    /// # Ok::<(), toolgate_llama::Error>(())
+    /// ```
     #[must_use]
     pub fn marking<'t>(&self, texts: impl IntoIterator<Item = &'t str>, known: &[KnownMark]) -> Self {
         let texts: Vec<&str> = texts.into_iter().collect();

@@ -8,6 +8,16 @@ use super::Dialogue;
 
 impl Dialogue {
     /// The texts in which marks stand: those of its family and its template. A token is a mark where its name stands in one.
+    ///
+    /// ```
+    /// use toolgate_chat::{Dialogue, Template, TemplateTokens};
+    /// let source = "{% for m in messages %}<|turn|>{{ m.content }}{% endfor %}";
+    /// let dialogue = Dialogue::derived(Template::new(source, TemplateTokens::default())?);
+    /// for mark in ["<|turn|>", "<tool_call>"] {
+    ///     assert!(dialogue.mark_texts().iter().any(|text| text.contains(mark)));
+    /// }
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
     pub fn mark_texts(&self) -> Vec<String> {
         let markers = self.derived.format.markers().into_iter().map(str::to_owned);
         self.derived
@@ -19,12 +29,25 @@ impl Dialogue {
             .collect()
     }
 
-    /// What a turn may begin with beside calls, where the template tells of it: the mark of thoughts, and what stands in front
-    /// of an answer.
+    /// What a turn may begin with beside calls, where the template tells of it: the mark of thoughts, unless the prompt has
+    /// opened them, and what stands in front of an answer.
+    ///
+    /// ```
+    /// use toolgate_chat::{Dialogue, Template, TemplateTokens};
+    /// let beside = |source: &str| -> Result<Vec<String>, toolgate_chat::Error> {
+    ///     Ok(Dialogue::derived(Template::new(source, TemplateTokens::default())?).beside_calls())
+    /// };
+    /// let told = "Think in <think>.{% for m in messages %}{{ m.content }}{% endfor %}";
+    /// assert_eq!(beside(told)?, ["<think>"]);
+    /// let opened = "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}";
+    /// assert!(beside(opened)?.is_empty());
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
     pub fn beside_calls(&self) -> Vec<String> {
         let format = &self.derived.format;
         let open = format.thoughts().map(|(open, _)| open.text());
-        let open = open.filter(|open| self.template.source().contains(open.trim()));
+        let is_told = self.derived.opens_reasoning.is_none();
+        let open = open.filter(|open| is_told && self.template.source().contains(open.trim()));
         open.into_iter().chain([format.answer_head().to_owned()]).filter(|text| !text.is_empty()).collect()
     }
 
