@@ -5,7 +5,7 @@
 use std::num::NonZeroUsize;
 
 use serde_json::{Map, Value, json};
-use toolgate_grammar::marks::MarkTokens;
+use toolgate_grammar::marks::{MarkTokens, Piece};
 use toolgate_grammar::{Contract, Expr, Grammar, GrammarBuilder, Whitespace};
 
 use super::syntax::{Arguments, Part, Spacing, Syntax};
@@ -233,10 +233,12 @@ impl Syntax {
 
     fn thoughts(&self) -> Result<Option<Reasoning>, Error> {
         let Some((open, close)) = &self.reasoning else { return Ok(None) };
+        let ends = ends(&self.tokens, close);
+        let without: Vec<&str> = ends.iter().map(String::as_str).collect();
         let grammar = |open: &str| {
             let mut builder = Grammar::builder();
             let root = builder.declare("root");
-            let text = free::any_text_without(&mut builder, "thought", &ends(&self.tokens, close));
+            let text = free::any_text_without(&mut builder, "thought", &without);
             builder.define(root, Expr::sequence([self.written(open), text, self.written(close)]));
             compile::built(builder, root)
         };
@@ -277,9 +279,10 @@ impl Syntax {
 }
 
 /// What ends a text: the mark, and the token in it that comes first. Neither is spelled in the text.
-pub(super) fn ends<'t>(tokens: &'t MarkTokens, end: &'t str) -> Vec<&'t str> {
-    let first = tokens.iter().map(|(name, _)| name).find(|name| end.trim_start().starts_with(name));
-    [Some(end), first].into_iter().flatten().collect()
+pub(super) fn ends(tokens: &MarkTokens, end: &str) -> Vec<String> {
+    let mark = tokens.resolve(end);
+    let first = mark.pieces().iter().find(|piece| matches!(piece, Piece::Token { .. }));
+    std::iter::once(end).chain(first.map(Piece::text)).map(str::to_owned).collect()
 }
 
 /// What no answer may hold.

@@ -28,7 +28,9 @@ impl Shared {
         if let Some((_, expr)) = self.texts.iter().find(|(known, _)| known == end) {
             return expr.clone();
         }
-        let expr = free::any_text_without(builder, "value", &ends(tokens, end));
+        let ends = ends(tokens, end);
+        let without: Vec<&str> = ends.iter().map(String::as_str).collect();
+        let expr = free::any_text_without(builder, "value", &without);
         self.texts.push((end.to_owned(), expr.clone()));
         expr
     }
