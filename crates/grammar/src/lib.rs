@@ -29,6 +29,7 @@ pub mod engine;
 mod error;
 pub mod gbnf;
 mod limits;
+pub mod marks;
 mod matching;
 pub mod schema;
 mod work;

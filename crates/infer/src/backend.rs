@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use toolgate_grammar::marks::{Mark, Piece};
 use toolgate_grammar::{TokenId, Vocabulary};
 
 use crate::{Error, Kind};
@@ -141,6 +142,21 @@ pub trait Backend {
     /// # Errors
     /// [`Kind::Backend`](crate::Kind::Backend).
     fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error>;
+
+    /// A mark as tokens: its own, and those of the texts between them.
+    ///
+    /// # Errors
+    /// [`Kind::Backend`](crate::Kind::Backend).
+    fn tokenize_mark(&self, mark: &Mark) -> Result<Vec<TokenId>, Error> {
+        let mut tokens = Vec::new();
+        for piece in mark.pieces() {
+            match piece {
+                Piece::Text(text) => tokens.extend(self.tokenize(text, Specials::Plain)?),
+                Piece::Token { id, .. } => tokens.push(*id),
+            }
+        }
+        Ok(tokens)
+    }
 
     /// The most tokens of a sequence.
     fn context_len(&self) -> usize;

@@ -76,6 +76,14 @@ pub trait Constraint {
     /// As [`allows`](Self::allows).
     fn forced(&mut self) -> Result<Forced, Error>;
 
+    /// The token without an alternative, where no text is: a mark that is one token. Its successor may be forced in turn.
+    ///
+    /// # Errors
+    /// As [`allows`](Self::allows).
+    fn forced_token(&mut self) -> Result<Option<TokenId>, Error> {
+        Ok(None)
+    }
+
     /// How many of these tokens may come next, one behind the other, as far as that is known without accepting them. A draft is
     /// checked so before the model evaluates it.
     ///
@@ -264,6 +272,10 @@ impl Constraint for Matcher {
         forced(self, bytes)
     }
 
+    fn forced_token(&mut self) -> Result<Option<TokenId>, Error> {
+        Ok(Self::forced_token(self)?)
+    }
+
     fn admits(&mut self, tokens: &[TokenId]) -> Result<usize, Error> {
         admits(self, tokens)
     }
@@ -311,6 +323,10 @@ impl Constraint for Budgeted {
     fn forced(&mut self) -> Result<Forced, Error> {
         let bytes = Self::forced(self)?;
         forced(self.matcher(), bytes)
+    }
+
+    fn forced_token(&mut self) -> Result<Option<TokenId>, Error> {
+        Ok(Self::forced_token(self)?)
     }
 
     /// This leaves the budget out. The loop checks it when it draws a token.
@@ -398,6 +414,10 @@ impl<C: Constraint + ?Sized> Constraint for Box<C> {
 
     fn forced(&mut self) -> Result<Forced, Error> {
         (**self).forced()
+    }
+
+    fn forced_token(&mut self) -> Result<Option<TokenId>, Error> {
+        (**self).forced_token()
     }
 
     fn admits(&mut self, tokens: &[TokenId]) -> Result<usize, Error> {

@@ -5,66 +5,19 @@
 //! dialect, shows that far better than the single likeliest token. It comes from logits without a mask.
 
 use serde::{Deserialize, Serialize};
-use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
+use toolgate_grammar::{TokenId, Vocabulary};
+
+use crate::openings::Openings;
 
 /// How many of the likeliest tokens a decision reports.
 const TOP: usize = 5;
 
-/// The tokens that may open a call, found once for a vocabulary and a list of openings.
-///
-/// ```
-/// use std::sync::Arc;
-/// use toolgate_infer::{Openings, Session, Vocabulary, scripted::Scripted};
-///
-/// let vocabulary = Arc::new(Vocabulary::bytes_only());
-/// let openings = Openings::new(&vocabulary, &["<tool_call>"]);
-/// let mut session = Session::new(Scripted::new(vocabulary.clone()).say("<tool_call>").say("Hello."));
-/// session.set_prompt_text("Read notes.txt.")?;
-/// assert!(openings.decide(session.logits()?, &vocabulary, 0.5).call);
-/// session.set_prompt_text("Greet me.")?;
-/// assert!(!openings.decide(session.logits()?, &vocabulary, 0.5).call);
-/// # Ok::<(), toolgate_infer::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Openings {
-    tokens: Vec<TokenId>,
-}
-
 impl Openings {
-    /// Finds the tokens that begin one of the `openings`: a control token of that name, and every text token that,
-    /// white space in front left aside, is a beginning of an opening or starts with one.
-    ///
-    /// ```
-    /// use toolgate_infer::{Openings, Vocabulary};
-    /// let openings = Openings::new(&Vocabulary::bytes_only(), &["{\"name\"", "<tool_call>"]);
-    /// assert_eq!(openings.tokens(), [u32::from(b'<'), u32::from(b'{')]);
-    /// ```
-    pub fn new(vocabulary: &Vocabulary, openings: &[&str]) -> Self {
-        let named: Vec<TokenId> = openings.iter().filter_map(|opening| vocabulary.special(opening)).collect();
-        let opens = |token: TokenId| match vocabulary.kind(token) {
-            TokenKind::Text => {
-                let bytes = vocabulary.bytes(token).trim_ascii_start();
-                !bytes.is_empty()
-                    && openings.iter().map(|opening| opening.as_bytes()).any(|opening| {
-                        !opening.is_empty() && (opening.starts_with(bytes) || bytes.starts_with(opening))
-                    })
-            }
-            TokenKind::Special => named.contains(&token),
-            TokenKind::EndOfGeneration | TokenKind::Unused => false,
-        };
-        let len = u32::try_from(vocabulary.len()).unwrap_or(u32::MAX);
-        Self { tokens: (0..len).filter(|&token| opens(token)).collect() }
-    }
-
-    /// The tokens, ascending.
-    pub fn tokens(&self) -> &[TokenId] {
-        &self.tokens
-    }
-
     /// Decides between call and answer on the logits before a turn's first token.
     pub fn decide(&self, logits: &[f32], vocabulary: &Vocabulary, threshold: f64) -> TurnDecision {
         let p_call = opening_mass(logits, self);
-        TurnDecision { p_call, threshold, call: p_call >= threshold, top: top(logits, vocabulary) }
+        let undecided = mass(logits, self.ambiguous());
+        TurnDecision { p_call, undecided, threshold, call: p_call >= threshold, top: top(logits, vocabulary) }
     }
 }
 
@@ -85,6 +38,9 @@ impl Openings {
 pub struct TurnDecision {
     /// Probability that the model opens a call, in any dialect.
     pub p_call: f64,
+    /// Probability of beginnings that calls share with something else ([`Openings::ambiguous`]): part of neither.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub undecided: f64,
     /// The probability from which on the turn is a call.
     pub threshold: f64,
     /// Whether the turn is a call.
@@ -105,12 +61,21 @@ pub struct TurnDecision {
 /// # Ok::<(), toolgate_infer::Error>(())
 /// ```
 pub fn opening_mass(logits: &[f32], openings: &Openings) -> f64 {
+    mass(logits, openings.tokens())
+}
+
+fn mass(logits: &[f32], tokens: &[TokenId]) -> f64 {
     let (best, total) = normalizer(logits);
     if total == 0.0 {
         return 0.0;
     }
     let logit = |&token: &TokenId| logits.get(token as usize).copied();
-    openings.tokens.iter().filter_map(logit).map(|logit| weight(logit, best)).sum::<f64>() / total
+    tokens.iter().filter_map(logit).map(|logit| weight(logit, best)).sum::<f64>() / total
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
 }
 
 /// The logarithm of the softmax probability of each of these tokens, from logits without any mask.
@@ -161,28 +126,12 @@ fn weight(logit: f32, best: f32) -> f64 {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+    use toolgate_grammar::TokenKind;
+
     use super::*;
 
     fn vocabulary(tokens: &[(&str, TokenKind)]) -> Vocabulary {
         Vocabulary::new(tokens.iter().map(|&(text, kind)| (text.as_bytes().to_vec(), kind))).unwrap()
-    }
-
-    #[test]
-    fn openings_are_found_under_white_space_and_by_name() {
-        use TokenKind::{EndOfGeneration, Special, Text, Unused};
-        let vocabulary = vocabulary(&[
-            ("<tool", Text),           // 0: begins an opening
-            (" \n<tool_call>x", Text), // 1: starts with one, after white space
-            ("\n", Text),              // 2: white space alone says nothing
-            ("tool", Text),            // 3: inside an opening
-            ("<|python_tag|>", Special),
-            ("<|other|>", Special),
-            ("<", Unused),
-            ("<tool_call>", EndOfGeneration),
-            ("", Text),
-        ]);
-        let openings = Openings::new(&vocabulary, &["<tool_call>", "<|python_tag|>", ""]);
-        assert_eq!(openings.tokens(), [0, 1, 4]);
     }
 
     #[test]

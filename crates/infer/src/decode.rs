@@ -14,6 +14,7 @@
 
 mod ahead;
 mod close;
+mod forcing;
 mod further;
 
 pub use further::Further;
@@ -26,7 +27,7 @@ use toolgate_grammar::{TokenId, TokenKind};
 
 use crate::constraint::{Constraint, Forced, Mask};
 use crate::draft::{Drafter, Reliance};
-use crate::forced::{CONTEXT, canonical};
+use crate::forced::CONTEXT;
 use crate::likelihood::Likelihood;
 use crate::stats::ms;
 use crate::stream::TextStream;
@@ -392,14 +393,8 @@ impl<'a, B: Backend> Turn<'a, B> {
         // How close a draw by chance is to another one cannot be told.
         self.noise = self.session.backend().noise().filter(|_| sampler.is_greedy());
         loop {
-            for token in self.forced()? {
-                // Near the end of a budget the canonical tokens may be too many where fewer and longer ones do.
-                if !self.constraint.allows(token)? {
-                    break;
-                }
-                if let Some(stop) = self.take(token, Source::Forced)? {
-                    return Ok(stop);
-                }
+            if let Some(stop) = self.take_forced()? {
+                return Ok(stop);
             }
             if self.options.cancel.is_cancelled() {
                 return Ok(StopReason::Cancelled);
@@ -433,21 +428,6 @@ impl<'a, B: Backend> Turn<'a, B> {
                 return Ok(stop);
             }
         }
-    }
-
-    /// The canonical tokens of the forced text here.
-    fn forced(&mut self) -> Result<Vec<TokenId>, Error> {
-        if self.options.forcing == Forcing::Asked {
-            return Ok(Vec::new());
-        }
-        let start = Instant::now();
-        let forced = self.constraint.forced()?;
-        let tokens = match forced.bytes.is_empty() {
-            true => Vec::new(),
-            false => canonical(self.session.backend(), &self.recent(), &forced)?,
-        };
-        self.busy += start.elapsed();
-        Ok(tokens)
     }
 
     /// The last tokens of the turn and of what is in front of it.
@@ -553,6 +533,10 @@ impl Constraint for Timed<'_> {
 
     fn forced(&mut self) -> Result<Forced, Error> {
         self.time(|inner| inner.forced())
+    }
+
+    fn forced_token(&mut self) -> Result<Option<TokenId>, Error> {
+        self.time(|inner| inner.forced_token())
     }
 
     fn admits(&mut self, tokens: &[TokenId]) -> Result<usize, Error> {

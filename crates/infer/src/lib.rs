@@ -39,6 +39,7 @@ mod error;
 mod forced;
 mod kv_cache;
 mod likelihood;
+mod openings;
 mod retry;
 mod sampler;
 pub mod scripted;
@@ -51,7 +52,7 @@ mod untrained;
 pub use backend::{Backend, Footprint, Numerics, Rows, Specials};
 pub use cancel::{Cancel, Cancelled, OnCancel};
 pub use constraint::{Constraint, Follow, Forced, Free, Mask};
-pub use decision::{Openings, TurnDecision, log_probabilities, opening_mass};
+pub use decision::{TurnDecision, log_probabilities, opening_mass};
 pub use decode::{
     Budget, DecodeOptions, Decoded, DecodedToken, Drafting, Forcing, Further, Piece, Source, StopReason,
     decode,
@@ -60,6 +61,7 @@ pub use error::{Error, Kind, Overflow};
 pub use forced::canonical;
 pub use kv_cache::KvCache;
 pub use likelihood::Likelihood;
+pub use openings::Openings;
 pub use retry::{Other, Tried, decode_from, likeliest_other};
 pub use sampler::{Draw, Penalties, Sampler, SamplerOptions};
 pub use sequences::common_len;

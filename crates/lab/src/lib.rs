@@ -14,6 +14,7 @@ mod calibrate;
 mod check;
 pub mod conformance;
 pub mod escapes;
+pub mod families;
 mod host;
 pub mod jsonl;
 mod path;

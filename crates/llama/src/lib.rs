@@ -31,12 +31,14 @@ mod error;
 mod gguf;
 mod grammar;
 mod load;
+mod marks;
 mod model;
 mod processor;
 mod scheduler;
 mod state;
 mod texts;
 mod threads;
+mod tokenizer;
 
 pub use backend::LlamaBackend;
 pub use context::ContextOptions;
@@ -45,6 +47,7 @@ pub use grammar::LlamaGrammar;
 pub use model::{Load, Model, ModelOptions};
 pub use processor::{Instructions, instructions, machine};
 pub use threads::physical_cores;
+pub use tokenizer::Tokenizer;
 pub use toolgate_infer::Numerics;
 
 #[cfg(doctest)]

@@ -19,6 +19,7 @@ use toolgate_infer::{Specials, Untrained};
 use crate::ContextOptions;
 use crate::backend::LlamaBackend;
 use crate::load::{Layout, load_file};
+use crate::marks::Marks;
 use crate::{Error, Kind, gguf, processor};
 
 /// The part of a file that is loaded.
@@ -84,11 +85,14 @@ impl fmt::Debug for ModelOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Model(Arc<Inner>);
+pub struct Model {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) vocabulary: Arc<Vocabulary>,
+    pub(crate) marks: Arc<Marks>,
+}
 
 pub(crate) struct Inner {
     pub(crate) model: LlamaModel,
-    vocabulary: Arc<Vocabulary>,
     load: Load,
     pub(crate) layout: Layout,
     /// The bytes that the tokenizer puts in front of a text that begins a sequence; empty for most.
@@ -100,7 +104,10 @@ pub(crate) struct Inner {
 
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Model").field("load", &self.0.load).field("tokens", &self.vocabulary().len()).finish()
+        f.debug_struct("Model")
+            .field("load", &self.inner.load)
+            .field("tokens", &self.vocabulary().len())
+            .finish()
     }
 }
 
@@ -155,17 +162,11 @@ impl Model {
         let vocabulary = vocabulary_of(&model, &untrained).map_err(|error| {
             Error::new(Kind::Invalid, format!("vocabulary cannot be used: {error}")).at(path).because(error)
         })?;
+        let marks = Arc::new(Marks::of(&vocabulary));
         let vocabulary = Arc::new(vocabulary);
         let making_context = Mutex::new(());
-        Ok(Self(Arc::new(Inner {
-            model,
-            vocabulary,
-            load: options.load,
-            layout,
-            prefix,
-            untrained,
-            making_context,
-        })))
+        let inner = Inner { model, load: options.load, layout, prefix, untrained, making_context };
+        Ok(Self { inner: Arc::new(inner), vocabulary, marks })
     }
 
     /// A slot with a context of its own, and so a KV cache of its own.
@@ -213,7 +214,7 @@ impl Model {
     }
 
     fn has_weights(&self) -> Result<(), Error> {
-        match self.0.load {
+        match self.inner.load {
             Load::Vocabulary => {
                 Err(Error::new(Kind::Context, "the model was loaded without its weights: load all of it"))
             }
@@ -223,7 +224,7 @@ impl Model {
 
     /// Its tokens.
     pub fn vocabulary(&self) -> &Arc<Vocabulary> {
-        &self.0.vocabulary
+        &self.vocabulary
     }
 
     /// The tokens of a text. This needs no weights. With [`Specials::Parse`], names of control tokens become these tokens.
@@ -244,7 +245,7 @@ impl Model {
             tokens.filter_map(|token| TokenId::try_from(token.0).ok()).collect()
         };
         if parse || inner.prefix.is_empty() || text.is_empty() {
-            return Ok(tokens(text));
+            return Ok(self.cut_at_marks(text, specials, tokens));
         }
         // Plain text stands inside a sequence, where the tokenizer adds nothing. So it is tokenized behind a line break,
         // unless the break merges with it.
@@ -270,22 +271,22 @@ impl Model {
 
     /// A metadata value as text, by its key; none for arrays.
     pub fn metadata(&self, key: &str) -> Option<String> {
-        self.0.model.meta_val_str(key).ok()
+        self.inner.model.meta_val_str(key).ok()
     }
 
     /// The text of the token that begins a sequence; empty where there is none.
     pub fn bos(&self) -> &str {
-        self.text(self.0.model.vocab().bos())
+        self.text(self.inner.model.vocab().bos())
     }
 
     /// The text of the token that ends a sequence; empty where there is none.
     pub fn eos(&self) -> &str {
-        self.text(self.0.model.vocab().eos())
+        self.text(self.inner.model.vocab().eos())
     }
 
     /// Whether prompts are to begin with [`bos`](Self::bos) even where the template does not write it.
     pub fn adds_bos(&self) -> bool {
-        self.0.model.vocab().should_add_bos()
+        self.inner.model.vocab().should_add_bos()
     }
 
     /// The trained context, in tokens; 0 where the file does not name it.
@@ -318,26 +319,26 @@ impl Model {
     pub(crate) fn remembers_all(&self) -> bool {
         let architecture = self.metadata("general.architecture").unwrap_or_default();
         let window = self.metadata(&format!("{architecture}.attention.sliding_window"));
-        let model = &self.0.model;
+        let model = &self.inner.model;
         !model.is_recurrent() && !model.is_hybrid() && window.is_none_or(|window| window == "0")
     }
 
     /// Number of weights.
     pub fn parameters(&self) -> u64 {
-        self.0.model.n_params()
+        self.inner.model.n_params()
     }
 
     /// Bytes of all weights.
     pub fn size(&self) -> u64 {
-        self.0.model.size()
+        self.inner.model.size()
     }
 
     pub(crate) fn inner(&self) -> &Inner {
-        &self.0
+        &self.inner
     }
 
     fn text(&self, token: LlamaToken) -> &str {
-        let bytes = TokenId::try_from(token.0).map(|token| self.0.vocabulary.bytes(token));
+        let bytes = TokenId::try_from(token.0).map(|token| self.vocabulary.bytes(token));
         bytes.ok().and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 }

@@ -188,7 +188,8 @@ impl ScoredModel for Making<'_> {
         let prompt = self.prompt(&self.introduced(self.request.transcript, true), offered)?;
         let (tokens, usage) = self.server.first_tokens(&prompt, self.cancel)?;
         self.note(usage);
-        decision(&tokens, &self.server.dialogue().format().openings(), threshold)
+        let dialogue = self.server.dialogue();
+        decision(&tokens, &dialogue.format().openings(), &dialogue.beside_calls(), threshold)
     }
 
     fn begin_call(&mut self, offered: &[ToolSpec]) -> Result<(), Error> {
@@ -375,7 +376,13 @@ fn rest_of(format: &dyn ToolFormat, begun: &str) -> Result<Grammar, Error> {
 }
 
 /// Decides on the likeliest tokens alone: what is left of the probability counts as no call.
-fn decision(tokens: &[(String, f64)], openings: &[&str], threshold: f64) -> Result<TurnDecision, Error> {
+fn decision(
+    tokens: &[(String, f64)],
+    openings: &[&str],
+    beside: &[String],
+    threshold: f64,
+) -> Result<TurnDecision, Error> {
+    let beside: Vec<&str> = beside.iter().map(String::as_str).collect();
     let told: f64 = tokens.iter().map(|(_, logarithm)| logarithm.exp()).sum();
     let rest = (1.0 - told).max(f64::MIN_POSITIVE).ln();
     let kind = |text: &str| if text.is_empty() { TokenKind::Unused } else { TokenKind::Text };
@@ -383,7 +390,7 @@ fn decision(tokens: &[(String, f64)], openings: &[&str], threshold: f64) -> Resu
     let vocabulary = Vocabulary::new(entries.chain([(Vec::new(), TokenKind::Unused)]))?;
     let logits: Vec<f32> =
         tokens.iter().map(|&(_, logarithm)| logarithm as f32).chain([rest as f32]).collect();
-    Ok(Openings::new(&vocabulary, openings).decide(&logits, &vocabulary, threshold))
+    Ok(Openings::beside(&vocabulary, openings, &beside).decide(&logits, &vocabulary, threshold))
 }
 
 #[cfg(test)]
@@ -399,9 +406,13 @@ mod tests {
             ("To".to_owned(), 0.4_f64.ln()),
             (" {".to_owned(), 0.1_f64.ln()),
         ];
-        let decided = decision(&tokens, &["<tool_call>", "{\"name\""], 0.35).unwrap();
+        let decided = decision(&tokens, &["<tool_call>", "{\"name\""], &[], 0.35).unwrap();
         assert!((decided.p_call - 0.4).abs() < 1e-6 && decided.call, "{decided:?}");
-        assert!(!decision(&tokens, &["<tool_call>"], 0.35).unwrap().call);
-        assert_eq!(decision(&[], &["<tool_call>"], 0.2).unwrap().p_call, 0.0);
+        assert!(!decision(&tokens, &["<tool_call>"], &[], 0.35).unwrap().call);
+        assert_eq!(decision(&[], &["<tool_call>"], &[], 0.2).unwrap().p_call, 0.0);
+        // What a thought begins with as well says nothing yet.
+        let shared = [("<".to_owned(), 0.9_f64.ln())];
+        let decided = decision(&shared, &["<tool_call>"], &["<think>".to_owned()], 0.35).unwrap();
+        assert!(!decided.call && decided.undecided > 0.8, "{decided:?}");
     }
 }

@@ -61,12 +61,15 @@ impl Llama {
         Ok(llama)
     }
 
-    /// The call openings that are one token.
+    /// The call openings that are one token, and the marks that one begins with.
     fn names(&self) -> Result<HashMap<TokenId, String>, Error> {
         let mut named = HashMap::new();
         for opening in self.dialogue.format().openings() {
-            if let [token] = self.tokenize(&[opening], &Cancel::default())?.as_slice() {
-                named.insert(*token, opening.to_owned());
+            let mark = first_mark(opening).filter(|mark| *mark != opening);
+            for text in mark.into_iter().chain([opening]) {
+                if let [token] = self.tokenize(&[text], &Cancel::default())?.as_slice() {
+                    named.insert(*token, text.to_owned());
+                }
             }
         }
         Ok(named)
@@ -235,6 +238,17 @@ pub(super) fn rooted(grammar: &Grammar) -> String {
     }
 }
 
+/// The mark that an opening begins with: `[TOOL_CALLS]` of `[TOOL_CALLS][`.
+fn first_mark(opening: &str) -> Option<&str> {
+    let bare = opening.trim_start();
+    let close = match bare.chars().next()? {
+        '<' => '>',
+        '[' => ']',
+        _ => return None,
+    };
+    bare.get(..=bare.find(close)?)
+}
+
 /// What in a template looks like control tokens: the server does not list them, and messages must not hold them.
 fn marks(template: &str) -> impl Iterator<Item = String> + '_ {
     let pattern = Regex::new(r"<[^<>\s]{1,60}>|\[/?[A-Z][A-Z_]{1,40}\]").ok();
@@ -247,6 +261,19 @@ fn marks(template: &str) -> impl Iterator<Item = String> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mark_that_an_opening_begins_with_is_told_from_the_rest() {
+        for (opening, mark) in [
+            ("[TOOL_CALLS][", Some("[TOOL_CALLS]")),
+            ("\n<tool_call>\n", Some("<tool_call>")),
+            ("[{\"name\"", None),
+            (" to=functions.", None),
+            ("", None),
+        ] {
+            assert_eq!(first_mark(opening), mark, "{opening:?}");
+        }
+    }
 
     #[test]
     fn the_control_tokens_of_a_template_are_found_in_its_text() {

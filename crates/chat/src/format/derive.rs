@@ -88,7 +88,7 @@ pub fn derive(template: &Template) -> Derived {
         if let Some(family) = &family {
             syntax.name = family.name.clone();
         }
-        syntax.reasoning = probe.reasoning().or_else(|| family.and_then(|family| family.reasoning));
+        syntax.reasoning = thoughts(probe.reasoning(), family.and_then(|family| family.reasoning));
         if wants_text && syntax.arguments == Arguments::Json(Spacing::Spaced) {
             syntax.arguments = Arguments::Json(Spacing::Given);
         }
@@ -220,6 +220,14 @@ impl<'t> Probe<'t> {
             .or_else(|| self.ending(&[], false, Ending::Generation))?;
         let prompt = prompt.trim_end();
         REASONING.iter().find(|(open, _)| prompt.ends_with(open.trim())).map(|(_, close)| (*close).to_owned())
+    }
+}
+
+/// The marks of thoughts: those of the template, with all that the family has behind them.
+fn thoughts(own: Option<(Text, Text)>, family: Option<(Text, Text)>) -> Option<(Text, Text)> {
+    match (own, family) {
+        (Some((open, close)), Some(known)) if known.0 == open && known.1.starts_with(&*close) => Some(known),
+        (own, family) => own.or(family),
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use toolgate_grammar::marks::MarkTokens;
+
 use super::syntax::{Arguments, Close, Elements, Middle, Part, Spacing, Syntax};
 
 const THINK: (&str, &str) = ("<think>", "</think>");
@@ -349,6 +351,7 @@ fn form(
         answer: "".into(),
         reasoning: None,
         is_single: false,
+        tokens: MarkTokens::default(),
     }
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use toolgate_grammar::Grammar;
+use toolgate_grammar::marks::{Mark, MarkTokens};
 
 use super::stream::{Start, TurnStream};
-use super::syntax::Syntax;
-use super::{ToolFormat, TurnGrammar, TurnRequest, dialects, families, instructions};
+use super::syntax::{Arguments, Close, Syntax};
+use super::{TokenStream, ToolFormat, TurnGrammar, TurnRequest, dialects, families, instructions};
 use crate::error::Error;
 use crate::model::{ParsedTurn, ToolCall};
 use crate::spec::ToolSpec;
@@ -108,8 +109,41 @@ impl ToolFormat for Family {
         }
     }
 
-    fn render_calls(&self, calls: &[ToolCall], tools: &[ToolSpec]) -> String {
+    fn write_calls(&self, calls: &[ToolCall], tools: &[ToolSpec]) -> Mark {
         self.syntax.render(calls, tools)
+    }
+
+    fn resolved(&self, tokens: &MarkTokens) -> Arc<dyn ToolFormat> {
+        let syntax = Syntax { tokens: tokens.clone(), ..(*self.syntax).clone() };
+        Arc::new(Self { syntax: Arc::new(syntax), ..self.clone() })
+    }
+
+    fn mark(&self, text: &str) -> Mark {
+        self.syntax.tokens.resolve(text)
+    }
+
+    fn thoughts(&self) -> Option<(Mark, Mark)> {
+        self.syntax.reasoning.as_ref().map(|(open, close)| (self.mark(open), self.mark(close)))
+    }
+
+    fn value_ends(&self) -> Vec<Mark> {
+        let end = match &self.syntax.arguments {
+            Arguments::Elements(elements) => Some(match &elements.close {
+                Close::Text(close) => close.trim_start().to_owned(),
+                Close::Keyed(before, _) => before.trim_start().to_owned(),
+            }),
+            Arguments::Gemma(quote) => Some(quote.to_string()),
+            Arguments::Json(_) | Arguments::Pythonic => None,
+        };
+        end.iter().map(|end| self.mark(end)).collect()
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.syntax.texts()
+    }
+
+    fn call_texts(&self) -> Vec<String> {
+        self.syntax.call_texts()
     }
 
     fn turn(&self, tools: &[ToolSpec], request: &TurnRequest) -> Result<TurnGrammar, Error> {
@@ -126,6 +160,12 @@ impl ToolFormat for Family {
 
     fn stream(&self, tools: &[ToolSpec], start: Start) -> TurnStream {
         TurnStream::new(self.syntax.clone(), tools, start)
+    }
+
+    fn token_stream(&self, tools: &[ToolSpec], start: Start) -> TokenStream {
+        let mut texts = self.texts();
+        texts.extend(self.markers.iter().chain(&self.openings).cloned());
+        TokenStream::new(self.stream(tools, start), &self.syntax.tokens, &texts)
     }
 
     fn parse(&self, text: &str, tools: &[ToolSpec]) -> ParsedTurn {

@@ -15,7 +15,7 @@ pub(crate) fn definitions(tools: &[ToolSpec], syntax: &Syntax) -> String {
         out.push_str(&json::spaced(&tool.shown()));
     }
     let example = example_calls(tools).next();
-    let shown = syntax.render(example.as_slice(), tools);
+    let shown = syntax.render(example.as_slice(), tools).text();
     if example.is_some() {
         out.push_str(&format!("\n\nTo call one, write only the call, such as:\n{shown}"));
     }

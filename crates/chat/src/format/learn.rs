@@ -4,6 +4,7 @@
 //! Invariant: a learned syntax writes the probe as the template did, but for quotes, or it is not learned.
 
 use serde_json::{Map, Value, json};
+use toolgate_grammar::marks::MarkTokens;
 
 use super::syntax::{Arguments, Close, Elements, Middle, Part, Spacing, Syntax};
 use crate::fallback::gemma;
@@ -71,6 +72,7 @@ pub(crate) fn learn(one: &str, two: Option<&str>) -> Option<Syntax> {
                 answer: "".into(),
                 reasoning: None,
                 is_single: false,
+                tokens: MarkTokens::default(),
             }
         }
         None => {
@@ -88,6 +90,7 @@ pub(crate) fn learn(one: &str, two: Option<&str>) -> Option<Syntax> {
                 answer: "".into(),
                 reasoning: None,
                 is_single: true,
+                tokens: MarkTokens::default(),
             }
         }
     };
@@ -95,7 +98,7 @@ pub(crate) fn learn(one: &str, two: Option<&str>) -> Option<Syntax> {
     let plain = |text: &str| text.trim().replace('\'', "\"").replace("True", "true");
     let tools: Vec<ToolSpec> =
         [&first, &second].iter().filter_map(|call| ToolSpec::from_openai(&definition(call)).ok()).collect();
-    let writes = |calls: &[ToolCall], text: &str| plain(&syntax.render(calls, &tools)) == plain(text);
+    let writes = |calls: &[ToolCall], text: &str| plain(&syntax.render(calls, &tools).text()) == plain(text);
     let is_true = writes(std::slice::from_ref(&first), one)
         && (syntax.is_single || two.is_some_and(|two| writes(&[first, second], two)));
     is_true.then_some(syntax)

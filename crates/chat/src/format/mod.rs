@@ -17,11 +17,15 @@ mod parts;
 mod reader;
 mod stream;
 mod syntax;
+mod tokens;
 mod turn;
 mod writer;
+mod written;
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
+use toolgate_grammar::marks::{Mark, MarkTokens};
 use toolgate_grammar::{Contract, Grammar};
 
 use crate::error::Error;
@@ -31,6 +35,7 @@ use crate::spec::ToolSpec;
 pub use derive::{Derived, derive};
 pub use family::Family;
 pub use stream::{Start, TurnStream};
+pub use tokens::TokenStream;
 
 /// One family's way to write, constrain and read tool calls.
 ///
@@ -56,7 +61,32 @@ pub trait ToolFormat: Send + Sync + std::fmt::Debug {
     /// The calls as the model would write them, in the canonical form the call grammar accepts.
     /// Arguments are written in the order given; [`ToolSpec::arrange`] puts them in the grammar's. `tools` tell which
     /// values are bare text, in families that write some so.
-    fn render_calls(&self, calls: &[ToolCall], tools: &[ToolSpec]) -> String;
+    fn render_calls(&self, calls: &[ToolCall], tools: &[ToolSpec]) -> String {
+        self.write_calls(calls, tools).text()
+    }
+
+    /// The same with its marks as tokens, where the format was [resolved](Self::resolved). What a value holds is text,
+    /// whatever it looks like.
+    fn write_calls(&self, calls: &[ToolCall], tools: &[ToolSpec]) -> Mark;
+
+    /// The same format with its marks as tokens of a vocabulary: for grammars, openings and readers of tokens. A format that
+    /// is not resolved has its marks as text.
+    fn resolved(&self, tokens: &MarkTokens) -> Arc<dyn ToolFormat>;
+
+    /// A text of this format, such as an opening or a head, as tokens and text.
+    fn mark(&self, text: &str) -> Mark;
+
+    /// What stands around reasoning, where the format has it.
+    fn thoughts(&self) -> Option<(Mark, Mark)>;
+
+    /// What may stand behind a value that is written as bare text: all that ends one.
+    fn value_ends(&self) -> Vec<Mark>;
+
+    /// Every text that the format itself writes and that may be a token, or hold some.
+    fn texts(&self) -> Vec<String>;
+
+    /// Those of them that it writes for calls.
+    fn call_texts(&self) -> Vec<String>;
 
     /// The grammars of a turn.
     ///
@@ -76,6 +106,10 @@ pub trait ToolFormat: Send + Sync + std::fmt::Debug {
 
     /// Reads a turn that arrives in pieces; `start` says whether the prompt opened the reasoning.
     fn stream(&self, tools: &[ToolSpec], start: Start) -> TurnStream;
+
+    /// Reads a turn that arrives in tokens, for a format that was [resolved](Self::resolved): a mark that is a token there is
+    /// none where it is spelled.
+    fn token_stream(&self, tools: &[ToolSpec], start: Start) -> TokenStream;
 
     /// Reads a turn; `tools` tell the types of values that the family writes as bare text. Never fails: what is wrong
     /// with the text is listed in the turn's defects.
@@ -148,8 +182,8 @@ pub struct TurnGrammar {
 /// use toolgate_grammar::Limits;
 /// let turn = Family::hermes().turn(&[], &TurnRequest::default())?;
 /// let reasoning = turn.reasoning.ok_or("the family has reasoning")?;
-/// assert_eq!(reasoning.close.trim(), "</think>");
-/// let text = format!("{}Hm.{}", reasoning.open, reasoning.close);
+/// assert_eq!(reasoning.close.text(), "</think>");
+/// let text = format!("{}Hm.{}", reasoning.open.text(), reasoning.close.text());
 /// assert!(reasoning.whole.match_text(&text, &Limits::default())?.matched);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -157,9 +191,9 @@ pub struct TurnGrammar {
 #[non_exhaustive]
 pub struct Reasoning {
     /// What opens it: the third thing a turn can begin with.
-    pub open: String,
+    pub open: Mark,
     /// What ends it.
-    pub close: String,
+    pub close: Mark,
     /// From its opening mark to its closing one.
     pub whole: Grammar,
     /// From inside it to its closing mark.

@@ -111,7 +111,7 @@ impl Writer<'_> {
             for (key, schema, required) in schema.members()? {
                 members.push((self.element_of(elements, &key, field, schema, depth)?, required));
             }
-            return Some(separated(self.builder, field.name(), &members, ""));
+            return Some(separated(self.builder, field.name(), &members, &Expr::empty()));
         }
         None
     }
@@ -131,7 +131,7 @@ impl Writer<'_> {
                 Some(values) => Expr::choice(values.iter().filter_map(Value::as_str).map(Expr::literal)),
                 None => {
                     let Close::Keyed(before, _) = &elements.close else { return None };
-                    self.shared.text(self.builder, before.trim())
+                    self.shared.text(self.builder, before.trim(), self.tokens)
                 }
             }
         } else if kinds.is_scalar() {
@@ -139,8 +139,8 @@ impl Writer<'_> {
         } else {
             self.inside(elements, field, schema, depth)?
         };
-        let open = Expr::literal(format!("{}{key}{}", elements.open, elements.middle.object));
-        Some(Expr::sequence([open, value, Expr::literal(elements.close.of(key))]))
+        let open = self.written(&format!("{}{key}{}", elements.open, elements.middle.object));
+        Some(Expr::sequence([open, value, self.written(&elements.close.of(key))]))
     }
 }
 

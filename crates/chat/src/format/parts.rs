@@ -170,6 +170,11 @@ impl Elements {
         } else {
             cursor.take_until(close.trim())?
         };
+        // Some templates put character data around what could be markup.
+        let data = raw.trim().strip_prefix("<![CDATA[").and_then(|rest| rest.strip_suffix("]]>"));
+        if let Some(data) = data.filter(|data| is_text != Some(false) && !data.contains("]]>")) {
+            return Some(Value::String(data.to_owned()));
+        }
         Some(match is_text {
             Some(true) => Value::String(typing::text(raw)),
             Some(false) => serde_json::from_str(raw.trim()).unwrap_or_else(|_| schema.value(raw)),

@@ -6,7 +6,10 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
+use toolgate_grammar::Expr;
+use toolgate_grammar::marks::{Mark, MarkTokens};
 
+use super::written::Written;
 use crate::fallback::names;
 use crate::fallback::typing::{self, Schema};
 use crate::json;
@@ -35,6 +38,8 @@ pub(crate) struct Syntax {
     pub(crate) reasoning: Option<(Text, Text)>,
     /// Whether a turn can have one call alone.
     pub(crate) is_single: bool,
+    /// The tokens that its texts are written with, of the vocabulary that it was resolved against; none before that.
+    pub(crate) tokens: MarkTokens,
 }
 
 /// A piece of a call.
@@ -167,22 +172,55 @@ impl Spacing {
 
 impl Syntax {
     /// The calls as the model would write them; `tools` tell which values are bare text.
-    pub(crate) fn render(&self, calls: &[ToolCall], tools: &[ToolSpec]) -> String {
-        let mut out = String::new();
+    pub(crate) fn render(&self, calls: &[ToolCall], tools: &[ToolSpec]) -> Mark {
+        let mut out = Written::new(&self.tokens);
         for (i, call) in calls.iter().enumerate() {
-            out.push_str(if i == 0 { &self.begin } else { &self.between });
+            out.mark(if i == 0 { &self.begin } else { &self.between });
             for part in &self.call {
                 match part {
-                    Part::Text(text) => out.push_str(text),
-                    Part::Name => out.push_str(&call.name),
-                    Part::Id => out.push_str(&shown_id(&call.id, i)),
-                    Part::Index(first) => out.push_str(&(first + i).to_string()),
+                    Part::Text(text) => out.mark(text),
+                    Part::Name => out.text(&call.name),
+                    Part::Id => out.text(&shown_id(&call.id, i)),
+                    Part::Index(first) => out.text(&(first + i).to_string()),
                     Part::Arguments => self.push_arguments(call, tools, &mut out),
                 }
             }
         }
-        out.push_str(&self.end);
-        out
+        out.mark(&self.end);
+        out.finish()
+    }
+
+    /// Every text of it.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let mut texts = self.call_texts();
+        texts.push(self.answer.to_string());
+        texts.extend(self.reasoning.iter().flat_map(|(open, close)| [open.to_string(), close.to_string()]));
+        texts.retain(|text| !text.is_empty());
+        texts
+    }
+
+    /// Those of its calls.
+    pub(crate) fn call_texts(&self) -> Vec<String> {
+        let mut texts = vec![self.begin.to_string(), self.between.to_string(), self.end.to_string()];
+        let part = |part: &Part| match part {
+            Part::Text(text) => Some(text.to_string()),
+            _ => None,
+        };
+        texts.extend(self.call.iter().filter_map(part));
+        match &self.arguments {
+            Arguments::Elements(elements) => {
+                texts.extend([
+                    elements.open.to_string(),
+                    elements.close.of(""),
+                    elements.between.to_string(),
+                ]);
+                texts.extend(elements.middle.all().map(str::to_owned));
+            }
+            Arguments::Gemma(quote) => texts.push(quote.to_string()),
+            Arguments::Json(_) | Arguments::Pythonic => {}
+        }
+        texts.retain(|text| !text.is_empty());
+        texts
     }
 
     /// Takes thoughts that were left blank from what stands before the calls.
@@ -229,6 +267,11 @@ impl Syntax {
         out
     }
 
+    /// What a grammar has for a text of the syntax: its marks as tokens, where they are.
+    pub(crate) fn written(&self, text: &str) -> Expr {
+        self.tokens.resolve(text).expr()
+    }
+
     /// What opens a call, before anything that differs between calls.
     pub(crate) fn opening(&self) -> String {
         match self.call.first() {
@@ -237,27 +280,30 @@ impl Syntax {
         }
     }
 
-    fn push_arguments(&self, call: &ToolCall, tools: &[ToolSpec], out: &mut String) {
+    fn push_arguments(&self, call: &ToolCall, tools: &[ToolSpec], out: &mut Written<'_>) {
         let tool = names::tool(tools, &call.name);
         if let (Some(tool), false) = (tool, matches!(self.arguments, Arguments::Json(_)))
             && self.fields(tool).is_none()
         {
             // Parameters that are no plain list of fields are written as JSON, in every family.
-            return out.push_str(&json::spaced(&Value::Object(call.arguments.clone())));
+            return out.text(&json::spaced(&Value::Object(call.arguments.clone())));
         }
         match &self.arguments {
-            Arguments::Json(spacing) => out.push_str(&spacing.write(&Value::Object(call.arguments.clone()))),
+            Arguments::Json(spacing) => out.text(&spacing.write(&Value::Object(call.arguments.clone()))),
             Arguments::Elements(elements) => {
                 for (i, (key, value)) in call.arguments.iter().enumerate() {
                     if i > 0 {
-                        out.push_str(&elements.between);
+                        out.mark(&elements.between);
                     }
                     let schema = typing::property(tool, key);
-                    out.push_str(&elements.open);
-                    out.push_str(key);
-                    out.push_str(elements.middle.of(value));
-                    out.push_str(&elements.value(value, schema));
-                    out.push_str(&elements.close.of(key));
+                    out.mark(&elements.open);
+                    out.text(key);
+                    out.mark(elements.middle.of(value));
+                    match elements.nested_text(value, schema) {
+                        Some(nested) => out.mark(&nested),
+                        None => out.text(&elements.value(value, schema)),
+                    }
+                    out.mark(&elements.close.of(key));
                 }
             }
             Arguments::Pythonic => {
@@ -266,13 +312,13 @@ impl Syntax {
                     .iter()
                     .map(|(key, value)| format!("{key}={}", json::spaced(value)))
                     .collect();
-                out.push_str(&arguments.join(", "));
+                out.text(&arguments.join(", "));
             }
             Arguments::Gemma(quote) => {
                 // Its templates sort the keys.
-                let mut sorted = call.arguments.clone();
-                sorted.sort_keys();
-                gemma(&Value::Object(sorted), quote, out);
+                let mut sorted = Value::Object(call.arguments.clone());
+                sorted.sort_all_objects();
+                gemma(&sorted, quote, out);
             }
         }
     }
@@ -336,37 +382,37 @@ fn shown_id(id: &str, index: usize) -> String {
 }
 
 /// A value as Gemma writes it; a text that holds the quote is written as JSON.
-pub(crate) fn gemma(value: &Value, quote: &str, out: &mut String) {
+pub(crate) fn gemma(value: &Value, quote: &str, out: &mut Written<'_>) {
     match value {
         Value::Object(members) => {
-            out.push('{');
+            out.text("{");
             for (i, (key, member)) in members.iter().enumerate() {
                 if i > 0 {
-                    out.push(',');
+                    out.text(",");
                 }
-                out.push_str(&gemma_key(key));
-                out.push(':');
+                out.text(&gemma_key(key));
+                out.text(":");
                 gemma(member, quote, out);
             }
-            out.push('}');
+            out.text("}");
         }
         Value::Array(items) => {
-            out.push('[');
+            out.text("[");
             for (i, item) in items.iter().enumerate() {
                 if i > 0 {
-                    out.push(',');
+                    out.text(",");
                 }
                 gemma(item, quote, out);
             }
-            out.push(']');
+            out.text("]");
         }
-        Value::String(text) if text.contains('<') => out.push_str(&typing::json_without_angles(text)),
+        Value::String(text) if text.contains(quote) => out.text(&typing::json_without_angles(text)),
         Value::String(text) => {
-            out.push_str(quote);
-            out.push_str(text);
-            out.push_str(quote);
+            out.mark(quote);
+            out.text(text);
+            out.mark(quote);
         }
-        scalar => out.push_str(&scalar.to_string()),
+        scalar => out.text(&scalar.to_string()),
     }
 }
 

@@ -5,6 +5,7 @@
 use std::num::NonZeroUsize;
 
 use serde_json::{Map, Value, json};
+use toolgate_grammar::marks::{MarkTokens, Piece};
 use toolgate_grammar::{Contract, Expr, Grammar, GrammarBuilder, Whitespace};
 
 use super::syntax::{Arguments, Part, Spacing, Syntax};
@@ -126,6 +127,7 @@ impl Syntax {
         let differs = |part: &Part| matches!(part, Part::Name | Part::Arguments);
         let first = self.call.iter().position(differs).unwrap_or(0);
         let last = self.call.iter().rposition(differs).map_or(first, |last| last + 1);
+        let slot = |part: &Part| self.slot(part);
         let (head, rest) = self.call.split_at_checked(first).unwrap_or((&[], &self.call));
         let (own, tail) = rest.split_at_checked(last - first).unwrap_or((rest, &[]));
         let mut choices = Vec::with_capacity(tools.len());
@@ -149,12 +151,9 @@ impl Syntax {
         let parallel = if self.is_single { Some(NonZeroUsize::MIN) } else { request.parallel };
         let more = match parallel.map(|most| most.get() as u64 - 1) {
             Some(0) => Expr::empty(),
-            others => {
-                Expr::sequence([Expr::literal(self.between.to_string()), Expr::Rule(call)]).repeat(0, others)
-            }
+            others => Expr::sequence([self.written(&self.between), Expr::Rule(call)]).repeat(0, others),
         };
-        let parts =
-            [Expr::literal(self.begin.to_string()), first_call, more, Expr::literal(self.end.to_string())];
+        let parts = [self.written(&self.begin), first_call, more, self.written(&self.end)];
         builder.define(root, Expr::sequence(parts));
         compile::built(builder, root)
     }
@@ -184,7 +183,7 @@ impl Syntax {
         };
         // The contract is that of the whole schema; what bare texts cannot be held to is taken back from it.
         let (_, mut contract) = compile::compile_arguments(tool, &mut Grammar::builder(), whitespace)?;
-        let mut writer = Writer { tool, builder, shared, contract: &mut contract };
+        let mut writer = Writer { tool, builder, shared, contract: &mut contract, tokens: &self.tokens };
         let mut members = Vec::with_capacity(fields.len());
         for field in &fields {
             members.push((writer.member(&self.arguments, field)?, field.is_required));
@@ -200,7 +199,7 @@ impl Syntax {
             Arguments::Pythonic => ("", ", ".to_owned(), ""),
             _ => ("{", ",".to_owned(), "}"),
         };
-        let list = separated(builder, tool.name.as_str(), &members, &separator);
+        let list = separated(builder, tool.name.as_str(), &members, &self.written(&separator));
         Ok((Expr::sequence([Expr::literal(open), list, Expr::literal(close)]), contract))
     }
 
@@ -227,27 +226,40 @@ impl Syntax {
         }
         let root = builder.declare("root");
         let text = free::text_without(&mut builder, "answer", &forbidden, &[]);
-        let head = Expr::literal(self.answer.to_string());
+        let head = self.written(&self.answer);
         builder.define(root, Expr::sequence([head, Expr::Rule(text)]));
         compile::built(builder, root)
     }
 
     fn thoughts(&self) -> Result<Option<Reasoning>, Error> {
         let Some((open, close)) = &self.reasoning else { return Ok(None) };
+        let ends = ends(&self.tokens, close);
+        let without: Vec<&str> = ends.iter().map(String::as_str).collect();
         let grammar = |open: &str| {
             let mut builder = Grammar::builder();
             let root = builder.declare("root");
-            let text = free::any_text_without(&mut builder, "thought", &[close]);
-            builder
-                .define(root, Expr::sequence([Expr::literal(open), text, Expr::literal(close.to_string())]));
+            let text = free::any_text_without(&mut builder, "thought", &without);
+            builder.define(root, Expr::sequence([self.written(open), text, self.written(close)]));
             compile::built(builder, root)
         };
         Ok(Some(Reasoning {
-            open: open.to_string(),
-            close: close.to_string(),
+            open: self.tokens.resolve(open),
+            close: self.tokens.resolve(close),
             whole: grammar(open)?,
             inside: grammar("")?,
         }))
+    }
+
+    /// A part of a call that is the same for all tools.
+    fn slot(&self, part: &Part) -> Expr {
+        match part {
+            Part::Text(text) => self.written(text),
+            Part::Id => {
+                Expr::class([('a', 'z'), ('A', 'Z'), ('0', '9'), ('_', '_'), ('-', '-')]).repeat(1, Some(64))
+            }
+            Part::Index(_) => Expr::class([('0', '9')]).repeat(1, Some(4)),
+            Part::Name | Part::Arguments => Expr::empty(),
+        }
     }
 
     /// The tag or token that opens calls, which no answer may hold; `None` for bare JSON and the like.
@@ -266,21 +278,16 @@ impl Syntax {
     }
 }
 
+/// What ends a text: the mark, and the token in it that comes first. Neither is spelled in the text.
+pub(super) fn ends(tokens: &MarkTokens, end: &str) -> Vec<String> {
+    let mark = tokens.resolve(end);
+    let first = mark.pieces().iter().find(|piece| matches!(piece, Piece::Token { .. }));
+    std::iter::once(end).chain(first.map(Piece::text)).map(str::to_owned).collect()
+}
+
 /// What no answer may hold.
 fn forbidden(mark: Option<&str>) -> Vec<&str> {
     dialects::MARKERS.iter().copied().chain(mark).collect()
-}
-
-/// A part of a call that is the same for all tools.
-fn slot(part: &Part) -> Expr {
-    match part {
-        Part::Text(text) => Expr::literal(text.to_string()),
-        Part::Id => {
-            Expr::class([('a', 'z'), ('A', 'Z'), ('0', '9'), ('_', '_'), ('-', '-')]).repeat(1, Some(64))
-        }
-        Part::Index(_) => Expr::class([('0', '9')]).repeat(1, Some(4)),
-        Part::Name | Part::Arguments => Expr::empty(),
-    }
 }
 
 /// A property's schema with the definitions that its references lead to.

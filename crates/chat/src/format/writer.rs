@@ -1,13 +1,15 @@
 //! The members of a call as grammar rules: one argument after the other, as a family writes them.
 
 use serde_json::{Value, json};
+use toolgate_grammar::marks::MarkTokens;
 use toolgate_grammar::schema::Texts;
 use toolgate_grammar::{Contract, Expr, GrammarBuilder, Whitespace};
 
 use super::compile;
 use super::free;
 use super::syntax::{Arguments, Close, Elements};
-use super::turn::Field;
+use super::turn::{Field, ends};
+use super::written::Written;
 use crate::choices::{self, CHOICES};
 use crate::error::Error;
 use crate::fallback::typing::Schema;
@@ -22,11 +24,13 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Any text without `end`.
-    pub(super) fn text(&mut self, builder: &mut GrammarBuilder, end: &str) -> Expr {
+    pub(super) fn text(&mut self, builder: &mut GrammarBuilder, end: &str, tokens: &MarkTokens) -> Expr {
         if let Some((_, expr)) = self.texts.iter().find(|(known, _)| known == end) {
             return expr.clone();
         }
-        let expr = free::any_text_without(builder, "value", &[end]);
+        let ends = ends(tokens, end);
+        let without: Vec<&str> = ends.iter().map(String::as_str).collect();
+        let expr = free::any_text_without(builder, "value", &without);
         self.texts.push((end.to_owned(), expr.clone()));
         expr
     }
@@ -38,6 +42,7 @@ pub(super) struct Writer<'w> {
     pub(super) builder: &'w mut GrammarBuilder,
     pub(super) shared: &'w mut Shared,
     pub(super) contract: &'w mut Contract,
+    pub(super) tokens: &'w MarkTokens,
 }
 
 impl Writer<'_> {
@@ -68,7 +73,7 @@ impl Writer<'_> {
         let mut alternatives = Vec::new();
         if kinds.string {
             let text = self.text(elements, field, schema);
-            alternatives.push(Expr::sequence([Expr::literal(middle.string.to_string()), text]));
+            alternatives.push(Expr::sequence([self.written(&middle.string), text]));
         }
         for (kind, names, text) in [
             (kinds.integer || kinds.number, &["integer", "number"][..], &middle.number),
@@ -85,7 +90,7 @@ impl Writer<'_> {
                 None
             };
             if let Some(nested) = nested {
-                alternatives.push(Expr::sequence([Expr::literal(text.to_string()), nested]));
+                alternatives.push(Expr::sequence([self.written(text), nested]));
             }
             let value = if kinds.is_boolean() && elements.python_literals {
                 Expr::choice([Expr::literal("True"), Expr::literal("False")])
@@ -98,16 +103,16 @@ impl Writer<'_> {
                     Err(_) => continue,
                 }
             };
-            alternatives.push(Expr::sequence([Expr::literal(text.to_string()), value]));
+            alternatives.push(Expr::sequence([self.written(text), value]));
         }
         if alternatives.is_empty() {
             let value = self.json(field, &field.schema)?;
-            alternatives.push(Expr::sequence([Expr::literal(middle.object.to_string()), value]));
+            alternatives.push(Expr::sequence([self.written(&middle.object), value]));
         }
         Ok(Expr::sequence([
-            Expr::literal(format!("{}{}", elements.open, field.name)),
+            self.written(&format!("{}{}", elements.open, field.name)),
             Expr::choice(alternatives),
-            Expr::literal(elements.close.of(&field.name)),
+            self.written(&elements.close.of(&field.name)),
         ]))
     }
 
@@ -126,7 +131,7 @@ impl Writer<'_> {
             return chosen;
         }
         self.unenforced(field, &["pattern", "format", "minLength", "maxLength", CHOICES]);
-        self.shared.text(self.builder, &end)
+        self.shared.text(self.builder, &end, self.tokens)
     }
 
     /// Bare text that is among the choices of a field, each listed one `spelled` as the family writes it.
@@ -157,11 +162,9 @@ impl Writer<'_> {
         let mut alternatives = Vec::new();
         if kinds.string {
             let text = match listed(&field.schema) {
-                Some(values) => Expr::choice(values.iter().filter(|value| value.is_string()).map(|value| {
-                    let mut out = String::new();
-                    super::syntax::gemma(value, quote, &mut out);
-                    Expr::literal(out)
-                })),
+                Some(values) => {
+                    Expr::choice(values.iter().filter_map(Value::as_str).map(|text| self.quoted(text, quote)))
+                }
                 None => self.gemma_text(field, quote)?,
             };
             alternatives.push(text);
@@ -180,24 +183,35 @@ impl Writer<'_> {
     }
 
     fn gemma_text(&mut self, field: &Field, quote: &str) -> Result<Expr, Error> {
-        let quoted = |text| Expr::sequence([Expr::literal(quote), text, Expr::literal(quote)]);
-        // What holds an angle is written as JSON.
-        let plain = |text: &str| (!text.contains('<')).then(|| text.to_owned());
+        let mark = self.written(quote);
+        let quoted = |text| Expr::sequence([mark.clone(), text, mark.clone()]);
+        // What holds the quote is written as JSON.
+        let plain = |text: &str| (!text.contains(quote)).then(|| text.to_owned());
         if let Some(chosen) = self.chosen(field, quote, &plain) {
             let texts = field.schema.get(CHOICES).and_then(|choices| choices.get("texts"));
             let texts = texts.and_then(Value::as_array).into_iter().flatten();
-            let angled =
-                texts.filter(|text| text.as_str().is_some_and(|text| text.contains('<'))).map(|text| {
-                    let mut out = String::new();
-                    super::syntax::gemma(text, quote, &mut out);
-                    Expr::literal(out)
-                });
+            let angled = texts
+                .filter_map(Value::as_str)
+                .filter(|text| text.contains(quote))
+                .map(|text| self.quoted(text, quote));
             return Ok(Expr::choice(std::iter::once(quoted(chosen)).chain(angled.collect::<Vec<_>>())));
         }
         self.unenforced(field, &["pattern", "format", "minLength", "maxLength", CHOICES]);
-        let text = self.shared.text(self.builder, quote);
+        let text = self.shared.text(self.builder, quote, self.tokens);
         let json = self.json(field, &json!({"type": "string"}))?;
         Ok(Expr::choice([quoted(text), json]))
+    }
+
+    /// A text as Gemma writes it: in its quote, or as JSON where the quote could be in it.
+    fn quoted(&self, text: &str, quote: &str) -> Expr {
+        let mut out = Written::new(self.tokens);
+        super::syntax::gemma(&Value::String(text.to_owned()), quote, &mut out);
+        out.finish().expr()
+    }
+
+    /// A text of the syntax: its marks as tokens, where they are.
+    pub(super) fn written(&self, text: &str) -> Expr {
+        self.tokens.resolve(text).expr()
     }
 
     /// Any list or object.
@@ -209,8 +223,8 @@ impl Writer<'_> {
         let value = self.builder.declare("nested-value");
         let name = Field { name: "any".to_owned(), schema: Value::Bool(true), is_required: true };
         let scalar = self.json(&name, &json!({"type": ["number", "boolean", "null", "string"]}))?;
-        let text = self.shared.text(self.builder, quote);
-        let quoted = Expr::sequence([Expr::literal(quote), text, Expr::literal(quote)]);
+        let text = self.shared.text(self.builder, quote, self.tokens);
+        let quoted = Expr::sequence([self.written(quote), text, self.written(quote)]);
         let string = self.json(&name, &json!({"type": "string"}))?;
         let word =
             Expr::class([('a', 'z'), ('A', 'Z'), ('0', '9'), ('_', '_'), ('-', '-')]).repeat(1, Some(128));
@@ -260,14 +274,14 @@ pub(super) fn separated(
     builder: &mut GrammarBuilder,
     name: &str,
     members: &[(Expr, bool)],
-    separator: &str,
+    separator: &Expr,
 ) -> Expr {
     // From the last to the first: what may follow when nothing stands before it yet, and when something does.
     let (mut first, mut later) = (Expr::empty(), Expr::empty());
     for (member, is_required) in members.iter().rev() {
         let with =
-            |before: &str, rest: &Expr| Expr::sequence([Expr::literal(before), member.clone(), rest.clone()]);
-        let mut opening = vec![with("", &later)];
+            |before: &Expr, rest: &Expr| Expr::sequence([before.clone(), member.clone(), rest.clone()]);
+        let mut opening = vec![with(&Expr::empty(), &later)];
         let mut following = vec![with(separator, &later)];
         if !is_required {
             opening.push(first);

@@ -125,7 +125,7 @@ fn thoughts_between_tags_of_their_own() {
     let turn = derived.format.parse("<mull>Late?</mull>\n<act>{\"tool\": \"now\", \"with\": {}}</act>", &[]);
     assert_eq!((turn.reasoning.as_deref(), turn.content, turn.calls.len()), (Some("Late?"), None, 1));
     let reasoning = derived.format.turn(&[], &Default::default()).unwrap().reasoning.unwrap();
-    assert_eq!((reasoning.open.as_str(), reasoning.close.as_str()), ("<mull>", "</mull>"));
+    assert_eq!((reasoning.open.text().as_str(), reasoning.close.text().as_str()), ("<mull>", "</mull>"));
 }
 
 #[test]

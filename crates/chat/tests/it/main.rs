@@ -16,6 +16,7 @@ mod fallback;
 mod families;
 mod laws;
 mod leaked;
+mod marks;
 mod prompt;
 mod random;
 #[path = "../../../../tests/support/skip.rs"]

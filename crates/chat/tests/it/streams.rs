@@ -101,7 +101,7 @@ fn reasoning_that_the_prompt_opened() {
         let name = family.name().to_owned();
         let Some(reasoning) = family.turn(&tools(), &Default::default()).unwrap().reasoning else { continue };
         let said = family.render_calls(&[call("now", json!({}))], &tools());
-        let text = format!("Is it late?{}\n{said}", reasoning.close);
+        let text = format!("Is it late?{}\n{said}", reasoning.close.text());
         for start in [Start::Reasoning, Start::Turn] {
             let (seen, turn) = streamed(family.stream(&tools(), start), &text, &[3]);
             assert_eq!(turn.reasoning.as_deref(), Some("Is it late?"), "{name} {start:?}");
@@ -117,18 +117,18 @@ fn reasoning_that_the_prompt_opened() {
             (turn.content, turn.reasoning.as_deref(), seen.text.as_str()),
             (None, Some("Is it late"), "")
         );
-        let opened = format!("{}Is it late?{}Yes.", reasoning.open, reasoning.close);
+        let opened = format!("{}Is it late?{}Yes.", reasoning.open.text(), reasoning.close.text());
         let (seen, turn) = streamed(family.stream(&tools(), Start::Turn), &opened, &[2]);
         assert_eq!((turn.content.as_deref(), seen.reasoning.trim()), (Some("Yes."), "Is it late?"), "{name}");
         // Both grammars of it take what the model writes, and nothing after the mark.
         let (whole, inside) =
             (crate::support::automaton(&reasoning.whole), crate::support::automaton(&reasoning.inside));
-        let closed = format!("Is it late?{}", reasoning.close);
+        let closed = format!("Is it late?{}", reasoning.close.text());
         assert!(
             crate::support::accepts(&inside, &closed) && !crate::support::accepts(&whole, &closed),
             "{name}"
         );
-        let both = format!("{}{closed}", reasoning.open);
+        let both = format!("{}{closed}", reasoning.open.text());
         assert!(crate::support::accepts(&whole, &both), "{name}");
         assert!(!crate::support::accepts(&inside, &format!("{closed} more")), "{name}");
     }

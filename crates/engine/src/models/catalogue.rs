@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer};
 use toolgate_chat::Primer;
+use toolgate_grammar::TokenId;
+use toolgate_grammar::marks::KnownMark;
 use toolgate_infer::Untrained;
 
 use super::digest::Sha256Digest;
@@ -57,6 +59,10 @@ pub struct Entry {
     /// Added tokens of its vocabulary that its weights know nothing of: their names are written in tokens of ordinary text.
     #[serde(default, deserialize_with = "untrained")]
     pub untrained_tokens: Untrained,
+    /// Marks whose tokens the file gives a wrong type: `[{ text = "[TOOL_CALLS]", token = 9 }]`. Without a token the mark is
+    /// written as text.
+    #[serde(default, deserialize_with = "marks")]
+    pub marks: Vec<KnownMark>,
     /// Settings that suit this model.
     #[serde(default)]
     pub defaults: Defaults,
@@ -380,6 +386,17 @@ impl Entry {
 
 fn untrained<'de, D: Deserializer<'de>>(names: D) -> Result<Untrained, D::Error> {
     Untrained::new(Vec::<String>::deserialize(names)?).map_err(serde::de::Error::custom)
+}
+
+fn marks<'de, D: Deserializer<'de>>(marks: D) -> Result<Vec<KnownMark>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Said {
+        text: String,
+        token: Option<TokenId>,
+    }
+    let marks = Vec::<Said>::deserialize(marks)?;
+    Ok(marks.into_iter().map(|Said { text, token }| KnownMark { text, token }).collect())
 }
 
 fn main_branch() -> String {

@@ -40,6 +40,7 @@ impl Options {
             Some(Answers::Results) => AnswerView::Results,
         };
         options.untrained = entry.untrained_tokens.clone();
+        options.marks.clone_from(&entry.marks);
         options.tool_bias = defaults.tool_bias.unwrap_or(options.tool_bias);
         options.prior_weight = defaults.prior_weight.unwrap_or(options.prior_weight);
         let parallel = defaults.parallel.and_then(|n| NonZeroUsize::new(n as usize));

@@ -4,6 +4,7 @@
 use std::num::NonZeroUsize;
 
 use toolgate_chat::{Message, Primer, SystemPrompt, ToolFormat, ToolSpec, Transcript};
+use toolgate_grammar::marks::KnownMark;
 use toolgate_infer::{Drafting, Forcing, Numerics, Untrained};
 
 use crate::Constraint;
@@ -47,6 +48,8 @@ pub struct Options {
     /// Added tokens of the model's vocabulary that it was not trained with: their names are read and written in tokens of
     /// ordinary text. Default none. It counts where a model is loaded, and at a llama-server.
     pub untrained: Untrained,
+    /// Marks of which more is known than the model's file says. Default none. It counts where a model is loaded.
+    pub marks: Vec<KnownMark>,
     /// Which parameters of the tools the model is offered.
     pub parameters: Parameters,
     /// What the model sees when it answers after calls.
@@ -55,8 +58,8 @@ pub struct Options {
     /// the same turn go through all the tools there are.
     pub parallel: NonZeroUsize,
     /// Whether a model whose template begins a turn with reasoning may go on with it, within half of the turn's tokens.
-    /// Default: the reasoning is closed in the prompt. It stays closed where its end is a control token, which a
-    /// grammar of text does not write, and where nothing constrains the turn.
+    /// Default: the reasoning is closed in the prompt. It stays closed where
+    /// nothing constrains the turn.
     pub reasoning: bool,
     /// How often a value that the grammar admits and [`TurnRequest::check`](crate::TurnRequest::check) does not is written again, within a turn.
     /// Default 5. Where that does not help, the call is what the model wrote first.
@@ -164,6 +167,7 @@ impl Default for Options {
             tool_bias: 0.0,
             prior_weight: 0.0,
             untrained: Untrained::default(),
+            marks: Vec::new(),
             parameters: Parameters::All,
             answer_view: AnswerView::Compact,
             parallel: NonZeroUsize::MIN,

@@ -45,12 +45,12 @@ pub enum AnswerForm<'a> {
 
 /// The openings of calls that no JSON value begins with. Where a family opens its calls in no other way, all of them: a
 /// brace then still means a call.
-pub(crate) fn openings_beside_json(vocabulary: &Vocabulary, openings: &[&str]) -> Openings {
+pub(crate) fn openings_beside_json(vocabulary: &Vocabulary, openings: &[&str], beside: &[&str]) -> Openings {
     let is_json = |opening: &&&str| opening.trim_start().starts_with(['{', '[', '"', '`']);
     let others: Vec<&str> = openings.iter().filter(|opening| !is_json(opening)).copied().collect();
     match others.as_slice() {
-        [] => Openings::new(vocabulary, openings),
-        others => Openings::new(vocabulary, others),
+        [] => Openings::beside(vocabulary, openings, beside),
+        others => Openings::beside(vocabulary, others, beside),
     }
 }
 

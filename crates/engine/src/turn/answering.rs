@@ -5,6 +5,7 @@
 use std::ops::{ControlFlow, Range};
 
 use toolgate_grammar::Budgeted;
+use toolgate_grammar::marks::Mark;
 use toolgate_infer::{
     Backend, Constraint as Limit, DecodeOptions, Decoded, Piece, StopReason, Tried, decode_from,
     likeliest_other,
@@ -107,12 +108,13 @@ impl<B: Backend + Send> Making<'_, B> {
         let mut run = side.automaton.matcher();
         // The first character of a text tells it from a call, or its header does; of one that was begun as an answer nothing is to be
         // told.
-        let first = match (self.request.answer, self.engine.dialogue.format().answer_head()) {
-            (AnswerForm::Text, "") => "x",
-            (AnswerForm::Text, head) => head,
-            _ => "",
+        let format = self.engine.dialogue.format();
+        let first = match (self.request.answer, format.answer_head()) {
+            (AnswerForm::Text, "") => Mark::of_text("x"),
+            (AnswerForm::Text, head) => format.mark(head),
+            _ => Mark::default(),
         };
-        let taken = run.accept_bytes(first.as_bytes()).and_then(|()| run.accept_bytes(begun.as_bytes()));
+        let taken = run.accept_mark(&first).and_then(|()| run.accept_bytes(begun.as_bytes()));
         taken.map_err(|why| {
             Error::input(format!(
                 "no answer of the form that was asked for goes on from the one begun: {why}"

@@ -17,7 +17,7 @@ use toolgate_chat::{
     Effect, Message, Opened, ToolCall, ToolChoice, ToolFormat, ToolName, ToolSpec, Transcript,
 };
 use toolgate_grammar::TokenId;
-use toolgate_infer::{Backend, Rows, Session, Specials, common_len, log_probabilities};
+use toolgate_infer::{Backend, Rows, Session, common_len, log_probabilities};
 
 use crate::Error;
 use crate::TurnRequest;
@@ -142,8 +142,9 @@ impl<B: Backend + Send> Making<'_, B> {
         if !self.weighs(offered) {
             return Ok(Vec::new());
         }
-        let texts = openings_of(self.engine.dialogue.format().as_ref(), offered);
-        let tokens = |text: String| Ok(state.session.backend().tokenize(&text, Specials::Plain)?);
+        let format = self.engine.dialogue.format();
+        let texts = openings_of(format.as_ref(), offered);
+        let tokens = |text: String| Ok(state.session.backend().tokenize_mark(&format.mark(&text))?);
         texts.into_iter().map(tokens).collect()
     }
 

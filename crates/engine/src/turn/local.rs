@@ -58,8 +58,6 @@ pub struct LocalEngine<B> {
     pub(crate) vocabulary: Arc<Vocabulary>,
     pub(crate) dialogue: Dialogue,
     pub(crate) options: Options,
-    /// Whether a control token ends the model's reasoning.
-    pub(crate) closes_by_token: bool,
     pub(crate) openings: Openings,
     /// Those that count where answers are JSON.
     pub(crate) openings_beside_json: Openings,
@@ -167,10 +165,10 @@ impl<B: Backend + Send> LocalEngine<B> {
         options: Options,
     ) -> Self {
         let texts = dialogue.format().openings();
-        let openings = Openings::new(backend.vocabulary(), &texts);
-        let openings_beside_json = openings_beside_json(backend.vocabulary(), &texts);
-        let close = dialogue.knowledge().opens_reasoning.as_deref();
-        let closes_by_token = close.is_some_and(|close| backend.vocabulary().special(close.trim()).is_some());
+        let beside_calls = dialogue.beside_calls();
+        let beside: Vec<&str> = beside_calls.iter().map(String::as_str).collect();
+        let openings = Openings::beside(backend.vocabulary(), &texts, &beside);
+        let openings_beside_json = openings_beside_json(backend.vocabulary(), &texts, &beside);
         let vocabulary = backend.vocabulary().clone();
         let cache = KvCache::new(options.prompt_memory);
         let others: Vec<_> = others.into_iter().map(|other| State::new(other, &cache)).collect();
@@ -181,7 +179,6 @@ impl<B: Backend + Send> LocalEngine<B> {
             vocabulary,
             dialogue,
             options,
-            closes_by_token,
             openings,
             openings_beside_json,
             reference: None,

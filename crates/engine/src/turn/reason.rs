@@ -4,8 +4,9 @@
 
 use std::ops::ControlFlow;
 
-use toolgate_grammar::{Automaton, Grammar, Limits};
-use toolgate_infer::{Backend, DecodeOptions, Piece, Rows, Specials, StopReason, decode};
+use toolgate_grammar::marks::Mark;
+use toolgate_grammar::{Automaton, Expr, Grammar, Limits};
+use toolgate_infer::{Backend, DecodeOptions, Piece, Rows, StopReason, decode};
 
 use crate::turn::local::{LocalEngine, State};
 use crate::turn::making::Making;
@@ -19,9 +20,7 @@ impl<B: Backend + Send> LocalEngine<B> {
     /// What ends the reasoning that turns begin with, where the model is to write it.
     fn closing(&self) -> Option<&str> {
         let wanted = self.options.reasoning && self.options.constraint != Constraint::None;
-        let close = self.dialogue.knowledge().opens_reasoning.as_deref().filter(|_| wanted)?;
-        // The name of a control token spelled out would mean nothing to the model.
-        (!self.closes_by_token).then_some(close)
+        self.dialogue.knowledge().opens_reasoning.as_deref().filter(|_| wanted)
     }
 
     /// Whether turns begin with reasoning.
@@ -39,12 +38,12 @@ impl<B: Backend + Send> Making<'_, B> {
             // Whoever has begun to answer has done with thinking.
             return Ok(());
         }
-        let text = Grammar::parse("root ::= .*")?;
-        let automaton = Automaton::new(&text, self.engine.vocabulary.clone(), &Limits::default())?;
+        let mark = engine.dialogue.format().mark(close.trim());
+        let automaton = Automaton::new(&thought(&mark)?, engine.vocabulary.clone(), &Limits::default())?;
         let options = self.decode_options();
         let options = DecodeOptions {
             max_tokens: options.max_tokens.min(state.session.room()) / 2,
-            stop_texts: vec![close.trim().to_owned()],
+            stop_texts: vec![mark.text()],
             ..options
         };
         let (mut sampler, events) = (self.sampler()?, &mut *self.events);
@@ -64,11 +63,19 @@ impl<B: Backend + Send> Making<'_, B> {
         let held = state.session.tokens().len().saturating_sub(decoded.start);
         let mut rest: Vec<_> = decoded.tokens.iter().skip(held).map(|token| token.token).collect();
         let ending = match decoded.stop {
-            StopReason::StopText(_) => BREAK.to_owned(),
-            _ => format!("\n{close}{BREAK}"),
+            StopReason::StopText(_) => Mark::of_text(BREAK),
+            _ => engine.dialogue.format().mark(&format!("\n{close}{BREAK}")),
         };
-        rest.extend(state.session.backend().tokenize(&ending, Specials::Plain)?);
+        rest.extend(state.session.backend().tokenize_mark(&ending)?);
         self.stats.decode_calls += state.session.eval(&rest, Rows::Last)?;
         Ok(())
     }
+}
+
+/// The grammar of a thought: any text, and the mark that ends it where that holds a token, which text does not.
+fn thought(close: &Mark) -> Result<Grammar, Error> {
+    let end = if close.has_tokens() { close.expr() } else { Expr::empty() };
+    let mut builder = Grammar::builder();
+    let root = builder.rule("root", Expr::sequence([Expr::Any.repeat(0, None), end]));
+    Ok(builder.build(root)?)
 }

@@ -190,6 +190,14 @@ impl Budgeted {
         self.matcher.forced()
     }
 
+    /// As [`Matcher::forced_token`].
+    ///
+    /// # Errors
+    /// [`Kind::Limit`].
+    pub fn forced_token(&mut self) -> Result<Option<TokenId>, Error> {
+        self.matcher.forced_token()
+    }
+
     /// Whether the text so far is a whole match.
     pub fn is_complete(&self) -> bool {
         self.matcher.is_complete()

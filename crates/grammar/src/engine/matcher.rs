@@ -244,6 +244,31 @@ impl Matcher {
         })
     }
 
+    /// The token that comes next in any case, where no text does: a mark of a format, say. See [`forced`](Self::forced).
+    ///
+    /// ```
+    /// use toolgate_grammar::{Automaton, Grammar, Limits, Vocabulary};
+    /// let grammar = Grammar::parse(r#"root ::= "a" <[256]> "b""#)?;
+    /// let automaton = Automaton::new(&grammar, Vocabulary::bytes_only().into(), &Limits::default())?;
+    /// let mut matcher = automaton.matcher();
+    /// assert_eq!((matcher.forced()?, matcher.forced_token()?), (b"a".to_vec(), None));
+    /// matcher.accept_bytes(b"a")?;
+    /// assert_eq!((matcher.forced()?, matcher.forced_token()?), (Vec::new(), Some(256)));
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Kind::Limit`].
+    pub fn forced_token(&mut self) -> Result<Option<TokenId>, Error> {
+        self.run(|machine, at| {
+            let expansion = machine.expand(at)?;
+            let mut named = expansion.tokens.iter();
+            let first = named.next().filter(|leaf| !leaf.negated).map(|leaf| leaf.id);
+            let is_only = !expansion.complete && expansion.n_live() == 0;
+            Ok(first.filter(|id| is_only && named.all(|leaf| !leaf.negated && leaf.id == *id)))
+        })
+    }
+
     /// Whether the text so far is a whole match.
     pub fn is_complete(&self) -> bool {
         self.machine.complete(self.current)

@@ -102,6 +102,27 @@ impl Vocabulary {
         vocabulary
     }
 
+    /// The same tokens, with these text tokens made special: marks of a format, which then stand for nothing in text and are
+    /// matched by token terminals alone. Tokens of other kinds stay as they are.
+    ///
+    /// ```
+    /// use toolgate_grammar::{TokenKind, Vocabulary};
+    /// let tokens = ["<think>", "a"].map(|text| (text.as_bytes().to_vec(), TokenKind::Text));
+    /// let marked = Vocabulary::new(tokens)?.marking([0]);
+    /// assert_eq!((marked.special("<think>"), marked.kind(1)), (Some(0), TokenKind::Text));
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
+    #[must_use]
+    pub fn marking(&self, tokens: impl IntoIterator<Item = TokenId>) -> Self {
+        let mut kinds = self.kinds.clone();
+        for token in tokens {
+            if let Some(kind @ TokenKind::Text) = kinds.get_mut(token as usize) {
+                *kind = TokenKind::Special;
+            }
+        }
+        Self::indexed(self.bytes.clone(), self.starts.clone(), kinds)
+    }
+
     /// Number of tokens.
     pub fn len(&self) -> usize {
         self.kinds.len()

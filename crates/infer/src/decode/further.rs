@@ -7,8 +7,9 @@ use toolgate_grammar::{TokenId, TokenKind};
 
 use super::Turn;
 use crate::constraint::{Constraint, Follow, Forced};
-use crate::decision::{Openings, opening_mass};
+use crate::decision::opening_mass;
 use crate::forced::canonical;
+use crate::openings::Openings;
 use crate::{Backend, Error, Rows};
 
 /// The texts that a whole text may go on with behind white space, and the least probability of them.

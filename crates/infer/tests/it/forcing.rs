@@ -194,3 +194,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_mark_that_is_a_token_is_written_without_asking_with_the_text_behind_it() {
+    use toolgate_grammar::{Automaton, Grammar, Limits, TokenKind};
+    let bytes = (0..=u8::MAX).map(|byte| (vec![byte], TokenKind::Text));
+    let marks = ["<call>", "</call>"].map(|name| (name.as_bytes().to_vec(), TokenKind::Special));
+    let vocabulary = Arc::new(Vocabulary::new(bytes.chain(marks)).unwrap());
+    let grammar = Grammar::parse(r#"root ::= <[256]> "f(" [a-z] ")" <[257]>"#).unwrap();
+    let mut run = Automaton::new(&grammar, vocabulary.clone(), &Limits::default()).unwrap().matcher();
+    let mut session = Session::new(Scripted::new(vocabulary).say("<call>f(x)</call>"));
+    session.set_prompt_text("Call: ").unwrap();
+    let mut sink = |_: toolgate_infer::Piece<'_>| ControlFlow::Continue(());
+    let options = DecodeOptions::default();
+    let turn = decode(&mut session, &mut run, &mut Sampler::greedy(), &options, &mut sink).unwrap();
+    assert_eq!((turn.text.as_str(), &turn.stop), ("<call>f(x)</call>", &StopReason::Finished));
+    let sources: Vec<_> = turn.tokens.iter().map(|token| token.source).collect();
+    let (f, s) = (Source::Forced, Source::Sampled);
+    assert_eq!(sources, [f, f, f, s, f, f]);
+    assert_eq!(turn.stats.decode_calls, 1);
+}

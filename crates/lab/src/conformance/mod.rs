@@ -5,6 +5,7 @@
 //!
 //! For the packages of this workspace alone: the program mounts it.
 
+mod families;
 mod gbnf;
 mod leaked;
 mod schema_suite;
@@ -38,6 +39,9 @@ Prints a JSON summary. Exit codes: 0 all cases were run, whatever came out; 2 no
 
 #[derive(Subcommand)]
 enum Corpus {
+    /// Families of tool calls, over the vocabularies and templates of models.
+    #[command(after_help = families::EXAMPLES)]
+    Families(families::FamiliesArgs),
     /// GBNF grammars, each with texts that match and texts that do not.
     #[command(after_help = gbnf::EXAMPLES)]
     Gbnf(gbnf::GbnfArgs),
@@ -58,6 +62,7 @@ enum Corpus {
 /// What is no such corpus, or a file that cannot be written.
 pub fn run(args: ConformanceArgs, bar: Bar, out: &mut dyn Write) -> anyhow::Result<()> {
     let summary = match args.corpus {
+        Corpus::Families(args) => families::run(&args)?,
         Corpus::Gbnf(args) => gbnf::run(&args, bar)?,
         Corpus::Leaked(args) => leaked::run(&args, bar)?,
         Corpus::Schemas(args) => schemas::run(&args, bar)?,

@@ -3,8 +3,9 @@
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use toolgate_infer::{Backend, Forced, Specials, TokenId, TokenKind, canonical};
+use toolgate_llama::Tokenizer;
 
-use crate::vocabularies::{Tokenizer, each};
+use crate::vocabularies::each;
 
 /// What is forced and what follows it in calls, code and prose.
 const TEXTS: [&str; 12] = [

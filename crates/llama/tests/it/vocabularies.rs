@@ -4,10 +4,9 @@
 //! tests have vocabulary-only files of many families. Shared by path with the tests of the root package.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use toolgate_infer::{Backend, Error, Kind, Rows, Specials, TokenId, Untrained, Vocabulary};
-use toolgate_llama::{Load, Model, ModelOptions};
+use toolgate_infer::Untrained;
+use toolgate_llama::{Load, Model, ModelOptions, Tokenizer};
 
 use crate::skip;
 
@@ -48,41 +47,4 @@ pub(crate) fn files() -> Vec<PathBuf> {
     files.retain(|file| file.extension().is_some_and(|extension| extension == "gguf"));
     files.sort();
     files
-}
-
-/// A model that has a tokenizer and nothing else.
-pub(crate) struct Tokenizer(Model);
-
-impl Backend for Tokenizer {
-    fn vocabulary(&self) -> &Arc<Vocabulary> {
-        self.0.vocabulary()
-    }
-
-    fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error> {
-        self.0.tokenize(text, specials)
-    }
-
-    fn context_len(&self) -> usize {
-        0
-    }
-
-    fn batch_len(&self) -> usize {
-        1
-    }
-
-    fn evaluated(&self) -> usize {
-        0
-    }
-
-    fn truncate(&mut self, _len: usize) -> Result<usize, Error> {
-        Ok(0)
-    }
-
-    fn eval(&mut self, _tokens: &[TokenId], _rows: Rows) -> Result<(), Error> {
-        Err(Error::new(Kind::Backend, "there are no weights"))
-    }
-
-    fn logits(&self, _row: usize) -> Result<&[f32], Error> {
-        Err(Error::new(Kind::Backend, "there are no weights"))
-    }
 }
