@@ -42,6 +42,11 @@ impl Piece {
 /// assert_eq!(mark.pieces(), [Piece::Token { id: 7, name: "<call>".into() }, Piece::Text("\n".into())]);
 /// assert_eq!((mark.text().as_str(), mark.has_tokens()), ("<call>\n", true));
 /// assert!(!Mark::of_text("<call>\n").has_tokens(), "without a vocabulary it is text");
+/// let mut made = Mark::default();
+/// assert!(made.is_empty());
+/// made.push(Piece::Token { id: 7, name: "<call>".into() });
+/// made.push(Piece::Text("\n".into()));
+/// assert_eq!(made, mark);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Mark {
@@ -211,8 +216,9 @@ impl Matcher {
     ///     Automaton::new(&grammar.build(root)?, Vocabulary::bytes_only().into(), &Limits::default())?;
     /// let mut matcher = automaton.matcher();
     /// assert!(matcher.clone().accept_bytes(b"a<end>b").is_err(), "a token is not its letters");
+    /// assert!(matcher.takes(&mark)?);
     /// matcher.accept_mark(&mark)?;
-    /// assert!(matcher.is_finished()?);
+    /// assert!(matcher.is_finished()? && !matcher.takes(&mark)?);
     /// # Ok::<(), toolgate_grammar::Error>(())
     /// ```
     pub fn accept_mark(&mut self, mark: &Mark) -> Result<(), Error> {

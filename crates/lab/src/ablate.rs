@@ -1,4 +1,6 @@
 //! What each hint brings: the same cases with all hints and with one of them left out.
+//!
+//! For the packages of this workspace alone: no part of the API.
 
 use std::collections::BTreeMap;
 

@@ -6,6 +6,8 @@
 //! mark that is a token be spelled ([`Laws::no_spelled_marks`]).
 //!
 //! Invariant: a case that fails is counted as failed, or under the reason for which it could not be one; none is left out.
+//!
+//! For the packages of this workspace alone: no part of the API.
 
 mod calls;
 mod forced;

@@ -1,6 +1,9 @@
 //! The laws of families on the vocabularies that `scripts/lib/vocabularies.py` makes, with templates of our own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
+
 use std::path::{Path, PathBuf};
 
 use toolgate_lab::families::{Corpus, Failure, Laws, Report};
@@ -12,15 +15,12 @@ const PAIRS: [(&str, &str); 3] =
 /// The directory of vocabularies, where it has those of the pairs.
 fn vocabularies() -> Option<PathBuf> {
     let Some(directory) = std::env::var_os("TOOLGATE_VOCABULARIES").map(PathBuf::from) else {
-        eprintln!("skipped: set TOOLGATE_VOCABULARIES to what scripts/lib/vocabularies.py makes");
+        skip::required("set TOOLGATE_VOCABULARIES to the directory that scripts/lib/vocabularies.py makes");
         return None;
     };
     let missing = PAIRS.iter().find(|(name, _)| !directory.join(format!("{name}.gguf")).is_file());
     if let Some((name, _)) = missing {
-        eprintln!(
-            "skipped: {} has no {name}.gguf; scripts/lib/vocabularies.py makes it",
-            directory.display()
-        );
+        skip::required(&format!("run scripts/lib/vocabularies.py, which makes {name}.gguf"));
         return None;
     }
     Some(directory)
@@ -30,7 +30,7 @@ fn run(vocabularies: &Path, turns: usize) -> (Report, Vec<Failure>) {
     let templates = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/templates");
     let corpus = Corpus { vocabularies: vocabularies.to_owned(), templates, turns };
     let mut failures = Vec::new();
-    let report = corpus.run(&mut |failure| failures.push(failure), &mut |what| eprintln!("skipped: {what}"));
+    let report = corpus.run(&mut |failure| failures.push(failure), &mut |what| eprintln!("left out: {what}"));
     (report.unwrap(), failures)
 }
 

@@ -392,7 +392,9 @@ impl Registry {
     /// // The file has more in it than that.
     /// let arguments = json!({"path": "app.toml", "content": "port = 8080"});
     /// let call = ToolCall::new("write_file", arguments.as_object().cloned().unwrap_or_default());
-    /// assert!(matches!(tools.objection(&call), Some(Objection::LosesText(why)) if why.contains("edit_file")));
+    /// let objection = tools.objection(&call);
+    /// assert!(matches!(objection, Some(Objection::LosesText(_))));
+    /// assert!(objection.is_some_and(|objection| objection.why().contains("edit_file")));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn objection(&self, call: &ToolCall) -> Option<Objection> {

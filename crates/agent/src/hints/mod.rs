@@ -95,6 +95,7 @@ const ALL: [&dyn Hint; 12] = [
 /// assert_eq!(hints.to_string(), "relevance,refusal");
 /// assert_eq!(Hints::none().to_string(), "none");
 /// assert!(Hints::known().any(|(name, _reason)| name == "refusal"));
+/// assert!(hints.has("refusal") && !hints.has("echo"));
 /// let error = "refusals".parse::<Hints>().map_err(|error| error.to_string());
 /// assert!(error.is_err_and(|why| why.contains("no hint \"refusals\"") && why.contains("quotation")));
 /// # Ok::<(), toolgate_agent::Error>(())
@@ -306,7 +307,7 @@ mod tests {
             Scene::asked("Please use wc to count the lines of plan.txt, and keep in mind that I like tea.")
                 .with_files("view", PathKind::Files, &["plan.txt", "other.txt"])
                 .with_role("shell", Role::Commands("command"))
-                .with_role("keep", Role::Keeps)
+                .with_role("jot", Role::Keeps)
                 .offering(&["tea_timer"]);
         let advice = |hints: Hints| {
             let advice = hints.advice(&scene.at());

@@ -107,7 +107,7 @@ mod tests {
             ("Unfortunately the ferry's timetable is nothing that I do not know by heart", Beginning::Found),
             ("I am not able to determine how deep the well is", Beginning::Found),
             ("Sorry about your bicycle. I have no spare one", Beginning::Other),
-            ("I cannot help you with the roof.", Beginning::Other),
+            ("I cannot help you with the roof.", Beginning::Found),
             ("I'm sorry for the noise of last night.", Beginning::Other),
             ("The well is nine metres deep; I don't have more.", Beginning::Other),
             ("Kjære Ola,", Beginning::Other),

@@ -324,9 +324,7 @@ mod tests {
         ] {
             assert!(wants_recalled(request) && !wants_kept(request), "{request}");
         }
-        for request in
-            ["Put a note on the fridge", "Keep the tallest three", "Who told Pavel?", "He said no."]
-        {
+        for request in ["Put a note on the fridge", "Keep the tallest three", "Who says no?", "He said no."] {
             assert!(!wants_recalled(request) && !wants_kept(request), "{request}");
         }
     }

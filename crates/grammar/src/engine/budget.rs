@@ -192,6 +192,14 @@ impl Budgeted {
 
     /// As [`Matcher::forced_token`].
     ///
+    /// ```
+    /// use toolgate_grammar::{Automaton, Budgeted, Grammar, Limits, Vocabulary};
+    /// let grammar = Grammar::parse(r#"root ::= <[256]> "b""#)?;
+    /// let automaton = Automaton::new(&grammar, Vocabulary::bytes_only().into(), &Limits::default())?;
+    /// assert_eq!(Budgeted::new(automaton.matcher()).forced_token()?, Some(256));
+    /// # Ok::<(), toolgate_grammar::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Kind::Limit`].
     pub fn forced_token(&mut self) -> Result<Option<TokenId>, Error> {

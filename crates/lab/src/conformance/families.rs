@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
+use crate::families::{Corpus, Failure};
 use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
-use crate::families::{Corpus, Failure};
 
 pub(super) const EXAMPLES: &str = "\
 Example:
@@ -48,7 +48,7 @@ pub(super) fn run(args: &FamiliesArgs) -> anyhow::Result<Value> {
                 .and_then(|()| Ok(writeln!(out)?));
         }
     };
-    let mut skipped = |what: &str| tracing::warn!("skipped: {what}");
+    let mut skipped = |what: &str| tracing::warn!("left out: {what}");
     let corpus = Corpus {
         vocabularies: args.vocabularies.clone(),
         templates: args.templates.clone(),
