@@ -12,7 +12,7 @@ use toolgate::engine::{
 };
 use toolgate::tools::{Registry, Status, typed};
 use toolgate_chat::{
-    Dialogue, Message, Primer, Template, TemplateTokens, ToolCall, ToolChoice, ToolName, ToolReply,
+    Demonstrations, Dialogue, Message, Template, TemplateTokens, ToolCall, ToolChoice, ToolName, ToolReply,
     Transcript,
 };
 use toolgate_infer::Vocabulary;
@@ -461,7 +461,7 @@ fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
     let oslo = call("get_weather", "Oslo");
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let thresholds = Thresholds { after_success: 0.0, ..Thresholds::default() };
-    let options = engine::Options::default().primer(Primer::Calls).thresholds(thresholds);
+    let options = engine::Options::default().demonstrations(Demonstrations::Calls).thresholds(thresholds);
     let engine = LocalEngine::new("scripted", scripted().say(oslo).say("It rains."), dialogue, options);
     let (made, transcript) = told_of_oslo();
     let (specs, sampling) = (registry().specs(), Sampling::default());
@@ -502,9 +502,9 @@ fn a_required_call_is_another_one_than_before_where_there_is_another_tool() {
 }
 
 #[test]
-fn the_primer_stands_behind_the_system_prompt_whoever_wrote_it() {
+fn demonstrations_stand_behind_the_system_prompt_whoever_wrote_it() {
     let thresholds = Thresholds { first: 0.5, ..Thresholds::default() };
-    let options = engine::Options::default().primer(Primer::Talk).thresholds(thresholds);
+    let options = engine::Options::default().demonstrations(Demonstrations::Talk).thresholds(thresholds);
     let (specs, sampling) = (registry().specs(), Sampling::default());
     let decided = |transcript: &Transcript| {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
@@ -523,7 +523,7 @@ fn the_primer_stands_behind_the_system_prompt_whoever_wrote_it() {
     let asked = Message::User("How is the weather in Oslo?".into());
     let ours = decided(&Transcript::new().with(asked.clone()));
     let theirs = decided(&Transcript::new().with(Message::System("Be brief.".into())).with(asked));
-    let primer = &ours[ours.find("<user>").unwrap()..ours.rfind("<user>").unwrap()];
-    assert!(primer.contains("<assistant>"), "control: talk that was answered: {ours}");
-    assert!(theirs.starts_with("<system>Be brief.") && theirs.contains(primer), "{theirs}");
+    let demonstrations = &ours[ours.find("<user>").unwrap()..ours.rfind("<user>").unwrap()];
+    assert!(demonstrations.contains("<assistant>"), "control: talk that was answered: {ours}");
+    assert!(theirs.starts_with("<system>Be brief.") && theirs.contains(demonstrations), "{theirs}");
 }

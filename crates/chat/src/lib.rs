@@ -23,6 +23,7 @@
 //! ```
 
 mod choices;
+mod demonstrations;
 mod dialogue;
 mod error;
 mod event;
@@ -38,13 +39,13 @@ pub mod notes;
 mod offered;
 mod parameters;
 mod pieces;
-mod primer;
 mod prompt;
 mod setters;
 mod spec;
 pub mod template;
 
 pub use choices::read_schema;
+pub use demonstrations::Demonstrations;
 pub use dialogue::{Dialogue, Opened, Prompt, PromptOptions, RunEnd};
 pub use error::{Error, Kind, Place};
 pub use event::Event;
@@ -53,7 +54,6 @@ pub use model::{
     Defect, DefectKind, Message, ParsedTurn, ToolCall, ToolChoice, ToolName, ToolReply, Transcript,
 };
 pub use parameters::shortened;
-pub use primer::Primer;
 pub use prompt::{Style, SystemPrompt};
 pub use spec::{EFFECT, Effect, Example, LOOKUP, ToolSpec};
 pub use template::{Template, TemplateTokens};

@@ -310,11 +310,11 @@ impl ToolSpec {
     /// Its values should be words that no request holds by chance: small models may copy them.
     ///
     /// ```
-    /// # use toolgate_chat::{Message, Primer, ToolSpec}; use serde_json::json;
+    /// # use toolgate_chat::{Message, Demonstrations, ToolSpec}; use serde_json::json;
     /// let schema = json!({"properties": {"city": {"type": "string"}}});
     /// let tool = ToolSpec::new("get_weather", "", schema)?;
     /// let tool = tool.with_example("How is the weather in Alpha?", json!({"city": "Alpha"}));
-    /// let first = Primer::Calls.messages(&[tool]).into_iter().next();
+    /// let first = Demonstrations::Calls.messages(&[tool]).into_iter().next();
     /// assert_eq!(first, Some(Message::User("How is the weather in Alpha?".into())));
     /// # Ok::<(), toolgate_chat::Error>(())
     /// ```

@@ -309,9 +309,9 @@ impl Making<'_> {
 
     /// A transcript after what stands in front of it, while it is decided or, else, while a call is written.
     fn introduced(&self, transcript: &Transcript, decides: bool) -> Transcript {
-        let primer = self.options.primer_of(self.request.transcript, decides);
+        let demonstrations = self.options.demonstrations_for(self.request.transcript, decides);
         let format = self.server.dialogue().format().as_ref();
-        self.options.introduced(transcript, self.request.tools, format, primer)
+        self.options.introduced(transcript, self.request.tools, format, demonstrations)
     }
 
     fn prompt(&self, transcript: &Transcript, tools: &[ToolSpec]) -> Result<Prompt, Error> {

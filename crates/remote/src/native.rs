@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Map, Value, json};
 use toolgate_chat::fallback::{Stream, extract};
 use toolgate_chat::format::Family;
-use toolgate_chat::{Defect, DefectKind, ParsedTurn, Primer, ToolCall, ToolChoice, ToolSpec};
+use toolgate_chat::{Defect, DefectKind, Demonstrations, ParsedTurn, ToolCall, ToolChoice, ToolSpec};
 use toolgate_infer::StopReason;
 
 use super::http::Client;
@@ -43,7 +43,7 @@ impl Native {
         events: &mut dyn FnMut(TurnEvent),
     ) -> Result<Turn, Error> {
         let transcript =
-            options.introduced(request.transcript, request.tools, &Family::generic(), Primer::None);
+            options.introduced(request.transcript, request.tools, &Family::generic(), Demonstrations::None);
         let mut asking = Asking { server: self, request, cancel, messages: transcript.to_openai() };
         if let Some(begun) = request.goes_on_from() {
             asking.messages.push(json!({"role": "assistant", "content": begun}));

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer};
-use toolgate_chat::Primer;
+use toolgate_chat::Demonstrations;
 use toolgate_grammar::TokenId;
 use toolgate_grammar::marks::KnownMark;
 use toolgate_infer::Untrained;
@@ -121,7 +121,8 @@ pub struct Defaults {
     /// because it is there.
     pub memory_tools: Option<bool>,
     /// What conversations are begun with; `None` is nothing.
-    pub primer: Option<Primer>,
+    #[serde(alias = "primer")]
+    pub demonstrations: Option<Demonstrations>,
     /// What answers after calls are written from; `None` is compact.
     pub answers: Option<Answers>,
     /// How much of the model's bias towards some tools is taken off, 0 (none) to 1.

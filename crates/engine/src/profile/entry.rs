@@ -31,7 +31,7 @@ impl Options {
         if defaults.advanced_parameters == Some(false) {
             options.parameters = Parameters::Plain;
         }
-        options.primer = defaults.primer.unwrap_or(options.primer);
+        options.demonstrations = defaults.demonstrations.unwrap_or(options.demonstrations);
         options.answer_view = match defaults.answers {
             None => options.answer_view,
             Some(Answers::Compact) => AnswerView::Compact,

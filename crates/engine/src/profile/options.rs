@@ -3,7 +3,7 @@
 
 use std::num::NonZeroUsize;
 
-use toolgate_chat::{Message, Primer, SystemPrompt, ToolFormat, ToolSpec, Transcript};
+use toolgate_chat::{Demonstrations, Message, SystemPrompt, ToolFormat, ToolSpec, Transcript};
 use toolgate_grammar::marks::KnownMark;
 use toolgate_infer::{Drafting, Forcing, Numerics, Untrained};
 
@@ -38,7 +38,7 @@ pub struct Options {
     pub system: SystemPrompt,
     /// What stands in front of a conversation that brings no system prompt. Talk is there only while it is decided whether
     /// the first turn is a call and where that turn is an answer; calls are written without it.
-    pub primer: Primer,
+    pub demonstrations: Demonstrations,
     /// How much of a model's bias towards some tools is taken off when it chooses one: the share of the logarithm of
     /// the probability that each has with a request that says nothing. Default 0: none. Applies to a turn's first call.
     pub tool_bias: f64,
@@ -88,7 +88,7 @@ toolgate_chat::setters! { Options  {
     drafting: Drafting,
     thresholds: Thresholds,
     system: SystemPrompt,
-    primer: Primer,
+    demonstrations: Demonstrations,
     tool_bias: f64,
     prior_weight: f64,
     untrained: Untrained,
@@ -163,7 +163,7 @@ impl Default for Options {
             drafting: Drafting::On,
             thresholds: Thresholds::default(),
             system: SystemPrompt::default(),
-            primer: Primer::None,
+            demonstrations: Demonstrations::None,
             tool_bias: 0.0,
             prior_weight: 0.0,
             untrained: Untrained::default(),
@@ -183,30 +183,30 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A transcript after a system prompt, its own if it brings one, and a primer: the thresholds are those that count behind it.
+    /// A transcript after a system prompt, its own if it brings one, and demonstrations: the thresholds are those that count behind it.
     #[doc(hidden)]
     pub fn introduced(
         &self,
         given: &Transcript,
         tools: &[ToolSpec],
         format: &dyn ToolFormat,
-        primer: Primer,
+        demonstrations: Demonstrations,
     ) -> Transcript {
         let (system, rest) = match given.messages().split_first() {
             Some((system @ Message::System(_), rest)) => (system.clone(), rest),
             _ => (Message::System(self.system.render(tools, format)), given.messages()),
         };
-        [system].into_iter().chain(primer.messages(tools)).chain(rest.iter().cloned()).collect()
+        [system].into_iter().chain(demonstrations.messages(tools)).chain(rest.iter().cloned()).collect()
     }
 
     /// What stands in front of a conversation while its next turn is decided, or while a call is written: talk helps to
     /// tell a first request from talk, and not to write.
     #[doc(hidden)]
-    pub fn primer_of(&self, transcript: &Transcript, decides: bool) -> Primer {
+    pub fn demonstrations_for(&self, transcript: &Transcript, decides: bool) -> Demonstrations {
         let opens = matches!(transcript.last(), Some(Message::User(_)));
-        match self.primer {
-            Primer::Talk if !(opens && decides) => Primer::None,
-            primer => primer,
+        match self.demonstrations {
+            Demonstrations::Talk if !(opens && decides) => Demonstrations::None,
+            demonstrations => demonstrations,
         }
     }
 

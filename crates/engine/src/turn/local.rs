@@ -270,7 +270,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
         let (cancel, events) = (Cancel::default(), &mut |_| {});
         let mut making = Making::new(self, request, &cancel, events);
         if request.choice != ToolChoice::None && !request.tools.is_empty() {
-            making.primer = making.primer(request.choice == ToolChoice::Auto);
+            making.demonstrations = making.demonstrations_for(request.choice == ToolChoice::Auto);
         }
         let view = making.told_form(making.transcript());
         let opened = if self.reasons() { Opened::Keep } else { Opened::Close };

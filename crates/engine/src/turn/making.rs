@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use toolgate_chat::fallback::Stream;
 use toolgate_chat::format::Start;
-use toolgate_chat::{ParsedTurn, Primer, ToolChoice, ToolName, ToolSpec, Transcript};
+use toolgate_chat::{Demonstrations, ParsedTurn, ToolChoice, ToolName, ToolSpec, Transcript};
 use toolgate_grammar::TokenId;
 use toolgate_infer::{
     Backend, Budget, DecodeOptions, Decoded, Further, Piece, Sampler, SamplerOptions, Stats, StopReason,
@@ -41,7 +41,7 @@ pub(crate) struct Making<'a, B> {
     /// Tokens of the turn that the thought took.
     pub(crate) spent: usize,
     /// What the view that is evaluated begins with.
-    pub(crate) primer: Primer,
+    pub(crate) demonstrations: Demonstrations,
     /// Whether nothing but completed calls was written.
     looped: bool,
     /// Tokens at the end of the session that are not the prompt's, but what the call begins with.
@@ -68,7 +68,7 @@ impl<'a, B: Backend + Send> Making<'a, B> {
             budget: 0,
             thought: None,
             spent: 0,
-            primer: Primer::None,
+            demonstrations: Demonstrations::None,
             looped: false,
             ahead: 0,
             names: Vec::new(),
@@ -140,10 +140,10 @@ impl<B: Backend + Send> Making<'_, B> {
     }
 
     /// What stands in front of the conversation while it is decided between call and answer, or a call is written.
-    pub(crate) fn primer(&self, decides: bool) -> Primer {
+    pub(crate) fn demonstrations_for(&self, decides: bool) -> Demonstrations {
         match self.engine.reasons() {
-            true => Primer::None,
-            false => self.engine.options.primer_of(self.request.transcript, decides),
+            true => Demonstrations::None,
+            false => self.engine.options.demonstrations_for(self.request.transcript, decides),
         }
     }
 
@@ -152,10 +152,10 @@ impl<B: Backend + Send> Making<'_, B> {
         self.introduced(self.request.transcript)
     }
 
-    /// A transcript after the system prompt, its own if it brings one, and the primer.
+    /// A transcript after the system prompt, its own if it brings one, and the demonstrations.
     pub(crate) fn introduced(&self, given: &Transcript) -> Transcript {
         let format = self.engine.dialogue.format().as_ref();
-        self.engine.options.introduced(given, self.request.tools, format, self.primer)
+        self.engine.options.introduced(given, self.request.tools, format, self.demonstrations)
     }
 
     /// Decodes under a side's constraint (`None`: under none); what is `shown` of the text goes out as it comes.
@@ -339,7 +339,7 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
             // Looked at later, it would take the place of what was thought.
             making.wishes(state, true, &mut false)?;
         }
-        making.primer = making.primer(decides);
+        making.demonstrations = making.demonstrations_for(decides);
         // What all calls begin with is evaluated with the prompt, where no answer can take its place.
         let is_sure = !decides && !reasons;
         let opening = if is_sure { opening_of_all(&making.names).to_vec() } else { Vec::new() };
@@ -365,10 +365,10 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
     fn begin_call(&mut self, offered: &[ToolSpec]) -> Result<(), Error> {
         let (making, state) = (&mut *self.making, &mut *self.state);
         // What tells requests from talk does not help to write the call; examples do.
-        let written = making.primer(false);
-        let primed = std::mem::replace(&mut making.primer, written) != written;
+        let written = making.demonstrations_for(false);
+        let is_other = std::mem::replace(&mut making.demonstrations, written) != written;
         let learned = making.learn_bias(state, offered)?;
-        if primed {
+        if is_other {
             let opening = opening_of_all(&making.names).to_vec();
             making.prefill_ahead(state, &making.transcript(), offered, false, &opening)?;
         } else if learned || making.moved {

@@ -214,9 +214,9 @@ impl<B: Backend + Send> Making<'_, B> {
     ) -> Result<usize, Error> {
         let messages = transcript.messages();
         let system = usize::from(matches!(messages.first(), Some(Message::System(_))));
-        let primer = self.primer.messages(self.request.tools);
-        let primed = messages.get(system..).is_some_and(|behind| behind.starts_with(&primer));
-        let front = system + if primed { primer.len() } else { 0 };
+        let demonstrations = self.demonstrations.messages(self.request.tools);
+        let shown = messages.get(system..).is_some_and(|behind| behind.starts_with(&demonstrations));
+        let front = system + if shown { demonstrations.len() } else { 0 };
         if let Some(known) = lock(&self.engine.learned.beginnings).of(prompt, front) {
             return Ok(known);
         }

@@ -1,6 +1,6 @@
 //! PromptCache: what a model has evaluated of prompts that come again, kept on disk from one process to the next.
 //!
-//! A prompt begins with what any task has in common: system prompt, tools, primer. The state of that beginning is saved
+//! A prompt begins with what any task has in common: system prompt, tools, demonstrations. The state of that beginning is saved
 //! after its first evaluation and put back in front of the next one, in this process or another. What differs between two
 //! prompts costs its own evaluation: a new set of tools takes what it shares with a known one. A long beginning takes minutes:
 //! its first part is saved every now and then, and when its turn is given up, so that the next one goes on from there. The whole

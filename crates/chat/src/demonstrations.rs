@@ -14,14 +14,14 @@ use crate::spec::ToolSpec;
 /// What a conversation begins with; in a configuration `"none"`, `"talk"` or `"calls"`.
 ///
 /// ```
-/// use toolgate_chat::Primer;
-/// assert_eq!(serde_json::from_str::<Primer>("\"talk\"")?, Primer::Talk);
-/// assert_eq!(Primer::Talk.messages(&[]).len(), 4);
+/// use toolgate_chat::Demonstrations;
+/// assert_eq!(serde_json::from_str::<Demonstrations>("\"talk\"")?, Demonstrations::Talk);
+/// assert_eq!(Demonstrations::Talk.messages(&[]).len(), 4);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Primer {
+pub enum Demonstrations {
     /// The user's own first message.
     #[default]
     None,
@@ -35,13 +35,13 @@ pub enum Primer {
 /// Examples shown at most: each is some forty tokens.
 const MOST: usize = 12;
 
-impl Primer {
+impl Demonstrations {
     /// The messages, to stand between the system prompt and the conversation.
     ///
     /// ```
-    /// use toolgate_chat::{Message, Primer};
-    /// assert!(matches!(Primer::Talk.messages(&[]).first(), Some(Message::User(_))));
-    /// assert!(Primer::None.messages(&[]).is_empty());
+    /// use toolgate_chat::{Message, Demonstrations};
+    /// assert!(matches!(Demonstrations::Talk.messages(&[]).first(), Some(Message::User(_))));
+    /// assert!(Demonstrations::None.messages(&[]).is_empty());
     /// ```
     pub fn messages(self, tools: &[ToolSpec]) -> Vec<Message> {
         let talk = [("Hello", "Hello! How can I help you?"), ("What is 2 + 3?", "2 + 3 is 5.")];
