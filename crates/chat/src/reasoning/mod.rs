@@ -36,7 +36,7 @@ pub struct ReasoningSupport {
     pub opens: Opens,
     /// The fields of an assistant message from which it writes a thought, the first one to be preferred.
     pub fields: Vec<Field>,
-    /// The places of which it writes the thought where no switch is given.
+    /// The places of which it writes the thought where no switch is given. The conversation has tools where it writes calls.
     pub kept: Vec<Spot>,
     /// What it writes around a thought of the history.
     pub marks: Option<Marks>,
@@ -72,6 +72,8 @@ pub struct Switch {
     pub variable: String,
     /// The values that it tells apart.
     pub settings: Vec<Setting>,
+    /// The variable and value that it was tried with, where it does nothing alone. Its settings tell what it changes then.
+    pub beside: Option<(String, Value)>,
 }
 
 /// What a value of a switch does.

@@ -55,6 +55,7 @@ pub(super) struct Trial {
     pub(super) outcomes: Vec<(Value, Prompts)>,
     is_named: bool,
     literals: Vec<String>,
+    beside: Option<(String, Value)>,
 }
 
 /// Renders the prompts with each value of each variable.
@@ -66,33 +67,61 @@ pub(super) fn trials(probe: &Probe) -> Vec<Trial> {
     let (named, others): (Vec<&str>, Vec<&str>) = read.into_iter().partition(|name| is_named(name));
     let unset = probe.prompts(&Value::Null);
     let tried = named.into_iter().take(NAMED).chain(others.into_iter().take(OTHERS));
-    tried
-        .map(|variable| {
-            let is_named = is_named(variable);
-            let literals = if is_named { literals(source, variable) } else { Vec::new() };
-            let outcomes = values(variable, is_named, &literals)
-                .into_iter()
-                .map(|value| {
-                    let prompts = probe.prompts(&given(variable, &value));
-                    (value, prompts)
-                })
-                .filter(|(_, prompts)| prompts.shown().is_some())
-                .collect();
-            Trial { variable: variable.to_owned(), unset: unset.clone(), outcomes, is_named, literals }
-        })
-        .collect()
+    tried.map(|variable| Trial::run(probe, variable, &unset, None)).collect()
 }
 
-/// The switches among the variables that were tried.
+/// The switches among the variables that were tried. One that does nothing alone is tried again beside one that is on.
 pub(super) fn told_apart(probe: &Probe, history: &History, trials: Vec<Trial>) -> Vec<Switch> {
     let kept = history.kept(probe, &Value::Null);
-    trials.into_iter().filter_map(|trial| trial.switch(probe, history, &kept)).collect()
+    let mut switches = Vec::new();
+    let mut silent = Vec::new();
+    for trial in trials {
+        match trial.switch(probe, history, &kept) {
+            Some(switch) => switches.push(switch),
+            None if trial.is_named => silent.push(trial.variable),
+            None => {}
+        }
+    }
+    let beside = switches.iter().find_map(|switch: &Switch| {
+        let setting = switch.setting(&json!(true)).filter(|setting| !setting.is_default)?;
+        Some((switch.variable.clone(), setting.value.clone()))
+    });
+    if let Some((variable, value)) = &beside {
+        let extra = given(variable, value);
+        let (unset, kept) = (probe.prompts(&extra), history.kept(probe, &extra));
+        let trials = silent.iter().map(|silent| Trial::run(probe, silent, &unset, beside.clone()));
+        switches.extend(trials.filter_map(|trial| trial.switch(probe, history, &kept)));
+    }
+    switches
 }
 
 impl Trial {
-    fn switch(self, probe: &Probe, history: &History, kept: &[Spot]) -> Option<Switch> {
+    fn run(probe: &Probe, variable: &str, unset: &Prompts, beside: Option<(String, Value)>) -> Self {
+        let is_named = is_named(variable);
+        let literals = if is_named { literals(probe.template.source(), variable) } else { Vec::new() };
+        let (variable, unset, outcomes) = (variable.to_owned(), unset.clone(), Vec::new());
+        let mut trial = Self { variable, unset, outcomes, is_named, literals, beside };
+        for value in values(&trial.variable, is_named, &trial.literals) {
+            let prompts = probe.prompts(&trial.extra(&value));
+            if prompts.shown().is_some() {
+                trial.outcomes.push((value, prompts));
+            }
+        }
+        trial
+    }
+
+    /// The variables with this value.
+    fn extra(&self, value: &Value) -> Value {
+        let mut extra = given(&self.variable, value);
+        if let (Some((variable, value)), Some(extra)) = (&self.beside, extra.as_object_mut()) {
+            extra.insert(variable.clone(), value.clone());
+        }
+        extra
+    }
+
+    fn switch(&self, probe: &Probe, history: &History, kept: &[Spot]) -> Option<Switch> {
         let unset = history.opens(&self.unset);
-        let known = self.known(|value| history.kept(probe, &given(&self.variable, value)));
+        let known = self.known(|value| history.kept(probe, &self.extra(value)));
         let settings: Vec<Setting> = self
             .outcomes
             .iter()
@@ -100,7 +129,7 @@ impl Trial {
             .map(|(value, prompts)| {
                 let opens = history.opens(prompts);
                 let instructs = prompts.told() != self.unset.told();
-                let kept_now = history.kept(probe, &given(&self.variable, value));
+                let kept_now = history.kept(probe, &self.extra(value));
                 let is_default = *prompts == self.unset && kept_now == kept;
                 Setting { value: value.clone(), opens, instructs, kept: kept_now, is_default }
             })
@@ -109,7 +138,11 @@ impl Trial {
             true => !setting.is_default,
             false => setting.opens != unset,
         };
-        settings.iter().any(changes).then_some(Switch { variable: self.variable, settings })
+        settings.iter().any(changes).then(|| Switch {
+            variable: self.variable.clone(),
+            settings,
+            beside: self.beside.clone(),
+        })
     }
 
     /// The values that the template tells apart.

@@ -31,7 +31,13 @@ fn line(support: &ReasoningSupport) -> String {
             let value = setting.value.as_str().map_or_else(|| setting.value.to_string(), str::to_owned);
             format!("{value}{default}{instructs} {}{keeps}", sign(&setting.opens))
         });
-        format!("{}({})", switch.variable, settings.collect::<Vec<_>>().join(", "))
+        let beside = switch.beside.as_ref().map(|(variable, value)| format!("&{variable}={value}"));
+        format!(
+            "{}{}({})",
+            switch.variable,
+            beside.unwrap_or_default(),
+            settings.collect::<Vec<_>>().join(", ")
+        )
     });
     let switches: Vec<String> = switches.collect();
     let fields: Vec<String> = support.fields.iter().map(|field| format!("{field:?}")).collect();
@@ -97,7 +103,11 @@ fn check_laws(name: &str, template: &Template, support: &ReasoningSupport) {
     for switch in &support.switches {
         assert!(template.source().contains(&switch.variable), "{name}: {}", switch.variable);
         for setting in &switch.settings {
-            ends(json!({ &switch.variable: setting.value }), &setting.opens);
+            let mut extra = json!({ &switch.variable: setting.value });
+            if let Some((variable, value)) = &switch.beside {
+                extra[variable] = value.clone();
+            }
+            ends(extra, &setting.opens);
         }
     }
     assert!(support.marks.is_none() || !support.fields.is_empty(), "{name}: marks without a thought");
@@ -203,6 +213,16 @@ fn kinds_of_templates_are_told_apart() {
             "a phrase in place of a mark, and the last thought",
             kind("", phrases, "Here I think:\n"),
             "- | +Here I think: | ReasoningContent | Last | Here I think:…[ANSWER]",
+        ),
+        (
+            "a switch that acts beside another one",
+            kind(
+                "{% if thinking and reasoning_effort == 'max' %}Spare nothing.{% endif %}",
+                "{{ m.content }}",
+                "{{ '<think>' if thinking else '</think>' }}",
+            ),
+            "thinking(true +<think>, false* -</think>); reasoning_effort&thinking=true(max! +<think>) \
+             | -</think> | - | None | -",
         ),
         (
             "words that change the history alone",
