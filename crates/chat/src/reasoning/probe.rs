@@ -10,7 +10,7 @@ use super::{Field, Spot};
 use crate::format::{definition, probes};
 use crate::template::{DateTime, Ending, Render, Template};
 
-/// Renderings of a template. Most take some dozens, of some ten microseconds each.
+/// Renderings of a template. Most take some dozens, the one with most switches under 200.
 const RENDERS: usize = 400;
 /// Steps of a rendering; a short conversation takes some thousand.
 const FUEL: u64 = 200_000;
