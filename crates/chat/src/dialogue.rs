@@ -5,7 +5,7 @@
 mod marks;
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
@@ -14,6 +14,7 @@ use crate::format::{self, Derived, ToolFormat};
 use crate::guard::Guard;
 use crate::json;
 use crate::model::{Message, ToolCall, ToolReply, Transcript};
+use crate::reasoning::ReasoningSupport;
 use crate::spec::ToolSpec;
 use crate::template::{DateTime, Ending, Render, Template};
 
@@ -34,6 +35,7 @@ pub struct Dialogue {
     template: Template,
     derived: Derived,
     guarded: Vec<String>,
+    reasoning: Arc<OnceLock<ReasoningSupport>>,
 }
 
 /// How to render.
@@ -161,6 +163,19 @@ impl Dialogue {
     /// ```
     pub fn knowledge(&self) -> &Derived {
         &self.derived
+    }
+
+    /// What the template says about thinking; learned when it is first asked for.
+    ///
+    /// ```
+    /// use toolgate_chat::{Dialogue, Template, TemplateTokens};
+    /// let source = "{% for m in messages %}{{ m.content }}{% endfor %}{% if thinking %}<think>{% endif %}";
+    /// let dialogue = Dialogue::derived(Template::new(source, TemplateTokens::default())?);
+    /// assert!(dialogue.reasoning_support().switch("thinking").is_some());
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
+    pub fn reasoning_support(&self) -> &ReasoningSupport {
+        self.reasoning.get_or_init(|| ReasoningSupport::learn(&self.template))
     }
 
     /// The template.
@@ -294,7 +309,7 @@ impl Dialogue {
 
     fn assemble(template: Template, derived: Derived) -> Self {
         let markers: Vec<String> = derived.format.markers().iter().map(|text| (*text).to_owned()).collect();
-        Self { template, derived, guarded: Vec::new() }.guarding(markers)
+        Self { template, derived, guarded: Vec::new(), reasoning: Arc::default() }.guarding(markers)
     }
 
     fn push(

@@ -40,6 +40,7 @@ mod offered;
 mod parameters;
 mod pieces;
 mod prompt;
+pub mod reasoning;
 mod setters;
 mod spec;
 pub mod template;
@@ -55,5 +56,6 @@ pub use model::{
 };
 pub use parameters::shortened;
 pub use prompt::{Style, SystemPrompt};
+pub use reasoning::ReasoningSupport;
 pub use spec::{EFFECT, Effect, Example, LOOKUP, ToolSpec};
 pub use template::{Template, TemplateTokens};

@@ -55,6 +55,8 @@ pub struct Template {
     environment: Arc<Environment<'static>>,
     /// Where it looks for tools.
     offered: Offered,
+    /// What it reads and does not set, in order.
+    variables: Arc<[String]>,
 }
 
 /// What a template is given.
@@ -129,7 +131,15 @@ impl Template {
         environment.add_template_owned(NAME, translated(&source)).map_err(error_of)?;
         let variables = environment.get_template(NAME).map_err(error_of)?.undeclared_variables(false);
         let offered = Offered::of(&variables, &source);
-        Ok(Self { source: source.into(), tokens, environment: Arc::new(environment), offered })
+        let mut variables: Vec<String> = variables.into_iter().collect();
+        variables.sort_unstable();
+        Ok(Self {
+            source: source.into(),
+            tokens,
+            environment: Arc::new(environment),
+            offered,
+            variables: variables.into(),
+        })
     }
 
     /// The same template with pieces of its source replaced: a catalogue's repair of a faulty one.
@@ -169,6 +179,18 @@ impl Template {
     /// The texts it writes for the first and the last token.
     pub fn tokens(&self) -> &TemplateTokens {
         &self.tokens
+    }
+
+    /// The variables and functions that it reads and does not set, in order.
+    pub(crate) fn variables(&self) -> &[String] {
+        &self.variables
+    }
+
+    /// The same template, whose renderings may take no more than these steps.
+    pub(crate) fn with_fuel(&self, steps: u64) -> Self {
+        let mut environment = (*self.environment).clone();
+        environment.set_fuel(Some(steps));
+        Self { environment: Arc::new(environment), ..self.clone() }
     }
 
     /// Renders a conversation.

@@ -232,7 +232,7 @@ fn thoughts(own: Option<(Text, Text)>, family: Option<(Text, Text)>) -> Option<(
 }
 
 /// The tags next to a text, if it stands between two.
-fn tags_around(shown: &str, text: &str) -> Option<(Text, Text)> {
+pub(crate) fn tags_around(shown: &str, text: &str) -> Option<(Text, Text)> {
     let (before, after) = shown.split_once(text)?;
     let (before, after) = (before.trim_end(), after.trim_start());
     let pairs = [('<', '>'), ('[', ']')];
@@ -245,7 +245,7 @@ fn tags_around(shown: &str, text: &str) -> Option<(Text, Text)> {
 }
 
 /// What stands around reasoning in one family or another.
-const REASONING: &[(&str, &str)] = &[
+pub(crate) const REASONING: &[(&str, &str)] = &[
     ("<think>", "</think>"),
     ("[THINK]", "[/THINK]"),
     ("<seed:think>", "</seed:think>"),

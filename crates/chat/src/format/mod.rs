@@ -33,7 +33,9 @@ use crate::model::{ParsedTurn, ToolCall, ToolChoice, ToolName};
 use crate::spec::ToolSpec;
 
 pub use derive::{Derived, derive};
+pub(crate) use derive::{REASONING, tags_around};
 pub use family::Family;
+pub(crate) use learn::{definition, probes};
 pub use stream::{Start, TurnStream};
 pub use tokens::TokenStream;
 

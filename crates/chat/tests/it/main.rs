@@ -19,6 +19,7 @@ mod leaked;
 mod marks;
 mod prompt;
 mod random;
+mod reasoning;
 #[path = "../../../../tests/support/skip.rs"]
 mod skip;
 mod spec;
