@@ -136,7 +136,7 @@ impl<'r> Pending<'r> {
         finished(result, took + began.elapsed())
     }
 
-    /// [`run`](Self::run) by [`Tool::call_async`].
+    /// [`run`](Self::run) by [`Tool::call_async`](crate::Tool::call_async).
     pub async fn run_async(self, cancel: &Cancel) -> ToolResult {
         let began = Instant::now();
         let Self { registry, entry, call, args, prepared, took, .. } = self;

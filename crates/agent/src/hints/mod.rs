@@ -1,7 +1,7 @@
 //! Hints: rules that read the words of a request, and what calls found, to steer small models. Each has a file, a name, a switch and
 //! a reason.
 //!
-//! A hint says what it knows before a turn ([`Hint::advise`]). What comes of all of them is numbers and schemas: a prior for each
+//! A hint says what it knows before a turn (`Hint::advise`). What comes of all of them is numbers and schemas: a prior for each
 //! tool, a class of relevance, arguments held to choices, and whether something is left to be done. The engine takes those and
 //! reads no words. A model that needs none of this is run with [`Hints::none`].
 //!

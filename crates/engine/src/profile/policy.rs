@@ -26,7 +26,7 @@ pub struct Thresholds {
     pub after_change: f64,
     /// After a call that failed or was denied.
     pub after_failure: f64,
-    /// After a call that did not fail, where the request names what no call has taken up ([`TurnRequest::open`]), or one that may
+    /// After a call that did not fail, where the request names what no call has taken up ([`TurnRequest::pending`]), or one that may
     /// be made in another way ([`TurnRequest::retry`]), and this is lower than the threshold above.
     pub while_pending: f64,
     /// Behind a call, in a turn that may hold several: a small model begins a new line there whether it calls on or not.
