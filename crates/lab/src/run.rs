@@ -141,7 +141,7 @@ impl Case {
 /// #     }))
 /// # };
 /// # let options =
-/// #     Options { system: None, max_tokens: 100, parallel: None, builtin: &|_, _, _| Ok(Registry::new()), hints: Hints::auto() };
+/// #     Options { system: None, max_tokens: 100, parallel: None, builtin: &|_, _, _| Ok(Registry::new()), hints: toolgate_agent::Hints::auto() };
 ///
 /// let weather = question("weather", "How is the weather in Oslo?", "at_least_one_call")?;
 /// let greeting = question("greeting", "Hello!", "no_call")?;
@@ -221,6 +221,7 @@ pub fn run_all(
 ///         }
 ///         Ok(tools)
 ///     },
+///     hints: toolgate_agent::Hints::auto(),
 /// };
 /// let record = run(&task, &engine, &options, &Cancel::default())?;
 /// assert!(record.pass, "{:?}", record.reasons);
