@@ -171,7 +171,8 @@ impl Dialogue {
     /// use toolgate_chat::{Dialogue, Template, TemplateTokens};
     /// let source = "{% for m in messages %}{{ m.content }}{% endfor %}{% if thinking %}<think>{% endif %}";
     /// let dialogue = Dialogue::derived(Template::new(source, TemplateTokens::default())?);
-    /// assert!(dialogue.reasoning_support().switch("thinking").is_some());
+    /// let support = dialogue.reasoning_support();
+    /// assert!(support.switch("thinking").is_some() && !support.is_empty());
     /// # Ok::<(), toolgate_chat::Error>(())
     /// ```
     pub fn reasoning_support(&self) -> &ReasoningSupport {
