@@ -3,9 +3,13 @@
 # On Linux run_command needs bubblewrap. It is installed by apt where that may be done without asking; without it
 # everything else works, run_command is refused, and "toolgate doctor" says so.
 
+can_install() {
+    has apt-get && { [ "$(id -u)" = 0 ] || { has sudo && sudo -n true 2>/dev/null; }; }
+}
+
 prepare_sandbox() {
     [ "$(uname -s)" = Linux ] || return 0
-    if ! has bwrap && has apt-get && { [ "$(id -u)" = 0 ] || { has sudo && sudo -n true 2>/dev/null; }; }; then
+    if ! has bwrap && can_install; then
         say "installing bubblewrap by apt"
         install_bubblewrap || { as_root apt-get update -q >&2 && install_bubblewrap; } || true
     fi

@@ -101,8 +101,8 @@ pub(crate) fn slow(what: &str) -> bool {
 
 /// Skips a test of confined commands, which cannot run here because of `why`.
 ///
-/// `scripts/test` installs bubblewrap. What the kernel refuses, it cannot provide: `TOOLGATE_REQUIRE_SANDBOX` says that
-/// this machine's kernel does not refuse it.
+/// `scripts/test` installs bubblewrap where it may, and fails in CI where that does not work. What the kernel refuses, it cannot
+/// provide: `TOOLGATE_REQUIRE_SANDBOX` says that this machine's kernel does not refuse it.
 pub(crate) fn sandbox(why: &str) {
     assert!(
         std::env::var_os("TOOLGATE_REQUIRE_SANDBOX").is_none(),
@@ -111,7 +111,7 @@ pub(crate) fn sandbox(why: &str) {
     let installed =
         Command::new("bwrap").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     match installed {
-        Err(_) if cfg!(target_os = "linux") => required("install bubblewrap"),
+        Err(_) if cfg!(target_os = "linux") => optional("install bubblewrap"),
         _ => optional(&format!("set the system up for confined commands, as toolgate doctor says: {why}")),
     }
 }
