@@ -136,12 +136,13 @@ impl Cancel {
     /// ```
     pub fn on_cancel(&self, wake: impl FnOnce() + Send + 'static) -> OnCancel {
         let mut waiting = self.waiting();
+        // A number of its own in any case: by it the other end finds what to take back.
         let number = waiting.next;
+        waiting.next += 1;
         if self.is_cancelled() {
             drop(waiting);
             wake();
         } else {
-            waiting.next += 1;
             waiting.todo.push((number, Box::new(wake)));
         }
         OnCancel { cancel: self.clone(), number }
@@ -210,6 +211,18 @@ mod tests {
     use super::*;
 
     const LONG: Duration = Duration::from_secs(600);
+
+    #[test]
+    fn who_came_too_late_takes_nobody_else_back() {
+        let (cancel, (send, news)) = (Cancel::default(), channel());
+        cancel.cancel();
+        let late = cancel.on_cancel(|| ());
+        cancel.reset();
+        let _waits = cancel.on_cancel(move || send.send(()).unwrap());
+        drop(late);
+        cancel.cancel();
+        assert_eq!(news.recv_timeout(LONG), Ok(()));
+    }
 
     #[test]
     fn everybody_who_waits_in_a_thread_is_woken() {
