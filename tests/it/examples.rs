@@ -7,9 +7,12 @@
 //! - a method: `.name(…)`, where a value of its type is in play.
 //!
 //! A type is in play where the example names it or documents it, and where a function or a field that the example uses has
-//! it in its type. What this cannot see: which of the types in play a method is called on, so two methods of the same name
-//! count as one if both types are in play; names that `use … as …` or a type alias changes; methods of traits, which are
-//! not looked for; whether the example checks what the function does.
+//! it in its type. This cannot see:
+//!
+//! - which of the types in play a method is called on: two methods of the same name count as one if both types are in play;
+//! - names that `use … as …` or a type alias changes;
+//! - methods of traits, which are not looked for;
+//! - whether the example checks what the function does.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;

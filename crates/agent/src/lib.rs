@@ -36,7 +36,7 @@ use hints::{Memory, Situation};
 use toolgate_engine::{
     self as engine, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest,
 };
-use toolgate_tools::{Effect, Offer, Registry, Status, ToolResult, held_to};
+use toolgate_tools::{Effect, Offer, Registry, Status, ToolResult};
 
 /// How a run goes.
 ///
@@ -399,22 +399,13 @@ impl Run<'_> {
         let constrains = options.constrain_arguments && may_call;
         let at = Situation::new(self.transcript, &offers, &self.memory, (may_call, constrains));
         let advice = options.hints.advice(&at);
-        let specs = match constrains {
-            true => advice
-                .specs
-                .iter()
-                .zip(&offers)
-                .map(|(spec, offer)| held_to(spec.clone(), &offer.choices))
-                .collect(),
-            false => advice.specs.clone(),
-        };
         let prior = advice.prior();
         self.memory.keep(&advice);
         let mut shorter: Option<Transcript> = None;
         loop {
             let transcript = shorter.as_ref().unwrap_or(self.transcript);
             let checked = Checked(&agent.registry);
-            let request = TurnRequest::new(transcript, &specs, &options.sampling)
+            let request = TurnRequest::new(transcript, &advice.specs, &options.sampling)
                 .choice(choice.clone())
                 .parallel(options.parallel)
                 .completed(self.completed.calls())

@@ -1,9 +1,11 @@
 //! Laws of the families of tool calls, on the vocabularies of real models: no weights are needed.
 //!
-//! Each vocabulary is paired with each template whose control tokens it has. For a pair: the tokens that a turn's grammar
-//! forces for calls are those that the template has for them ([`Laws::forced_tokens`]); what the template shows of earlier
-//! turns is read back as what was said ([`Laws::history`]); and no state of a grammar lets a special token into text, or a
-//! mark that is a token be spelled ([`Laws::no_spelled_marks`]).
+//! Each vocabulary is paired with each template whose control tokens it has. A pair has three laws:
+//!
+//! - The tokens that a turn's grammar forces for calls are those that the template has for them ([`Laws::forced_tokens`]).
+//! - The reader takes what the template shows of earlier turns for what was said ([`Laws::history`]).
+//! - No state of a grammar lets a special token into text, or lets the letters of a mark stand for its token
+//!   ([`Laws::no_spelled_marks`]).
 //!
 //! Invariant: a case that fails is counted as failed, or under the reason for which it could not be one; none is left out.
 //!

@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript, names};
 use toolgate_engine::Relevance;
 use toolgate_engine::stages::effect_of;
-use toolgate_tools::{Offer, Role};
 
 use super::failures::{advised, share_a_text};
 use super::pending::{self, Pending};
@@ -126,9 +125,8 @@ fn before_last_calls(transcript: &Transcript) -> Transcript {
 
 /// What is pending of the request; of one that has changed something, paths alone.
 fn pending_of(transcript: &Transcript, tools: &[ToolSpec], has_changed: bool) -> Pending {
-    let offer = |spec: &ToolSpec| Offer { spec: spec.clone(), choices: Vec::new(), role: Role::Other };
-    let offers: Vec<Offer> = tools.iter().map(offer).collect();
-    let pending = pending::of(transcript, &offers, &Memory::default());
+    let tools: Vec<_> = tools.iter().map(|tool| (tool.name.as_str(), None)).collect();
+    let pending = pending::of(transcript, &tools, &Memory::default());
     if has_changed { pending.after_change() } else { pending }
 }
 

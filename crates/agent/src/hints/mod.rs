@@ -40,7 +40,7 @@ use std::str::FromStr;
 use pending::Pending;
 use toolgate_chat::ToolSpec;
 use toolgate_engine::{AnswerWatch, Relevance};
-use toolgate_tools::{Objection, Offer};
+use toolgate_tools::{Objection, Offer, held_to};
 
 use crate::Error;
 
@@ -184,7 +184,7 @@ impl Hints {
 
     /// What they know before a turn.
     pub(crate) fn advice(&self, at: &Situation<'_>) -> Advice {
-        let mut advice = Advice::of(at.offers);
+        let mut advice = Advice::of(at);
         for hint in self.on() {
             hint.advise(at, &mut advice);
         }
@@ -250,10 +250,13 @@ pub(crate) struct Advice {
 }
 
 impl Advice {
-    fn of(offers: &[Offer]) -> Self {
+    /// What is known without any hint: the definitions, with what the state at hand leaves of their arguments.
+    fn of(at: &Situation<'_>) -> Self {
+        let choices = |offer: &Offer| if at.constrains { offer.choices.clone() } else { Vec::new() };
+        let specs = at.offers.iter().map(|offer| held_to(offer.spec.clone(), &choices(offer)));
         Self {
-            specs: offers.iter().map(|offer| offer.spec.clone()).collect(),
-            fits: vec![Fit::Unknown; offers.len()],
+            specs: specs.collect(),
+            fits: vec![Fit::Unknown; at.offers.len()],
             relevance: Relevance::default(),
             pending: Pending::default(),
             is_pending: false,

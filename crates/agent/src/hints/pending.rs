@@ -28,7 +28,7 @@ impl Hint for PendingMentions {
 
     fn advise(&self, at: &Situation<'_>, advice: &mut Advice) {
         let memory = at.memory;
-        let pending = of(at.transcript, at.offers, memory);
+        let pending = of(at.transcript, &offered(at.offers), memory);
         let mut pending = if memory.changed { pending.after_change() } else { pending };
         pending.named.extend(advice.lead.clone());
         // What stays pending whatever is called is no reason for a further call.
@@ -81,8 +81,14 @@ impl Pending {
     }
 }
 
-/// What is pending of the last request of a transcript, where these tools are offered.
-pub(super) fn of(transcript: &Transcript, offers: &[Offer], memory: &Memory) -> Pending {
+/// The names of tools, each with what it is for.
+fn offered(offers: &[Offer]) -> Vec<(&str, Option<&Role>)> {
+    offers.iter().map(|offer| (offer.spec.name.as_str(), Some(&offer.role))).collect()
+}
+
+/// What is pending of the last request of a transcript, where tools of these names are offered, each with what it is for if that is
+/// known.
+pub(super) fn of(transcript: &Transcript, tools: &[(&str, Option<&Role>)], memory: &Memory) -> Pending {
     let Some(request) = transcript.question() else { return Pending::default() };
     let calls = transcript.calls_of_run();
     let mut said = String::new();
@@ -101,9 +107,8 @@ pub(super) fn of(transcript: &Transcript, offers: &[Offer], memory: &Memory) -> 
         }
     }
     // Who thinks about a sum has its numbers in mind, written down or not.
-    let role = |call: &ToolCall| {
-        offers.iter().find(|offer| offer.spec.name.as_str() == call.name).map(|offer| &offer.role)
-    };
+    let role =
+        |call: &ToolCall| tools.iter().find(|(name, _)| *name == call.name).and_then(|(_, role)| *role);
     let is_thought = calls.iter().any(|(call, _)| matches!(role(call), Some(Role::Thinks)));
     let is_number = |item: &str| item.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ','));
     let is_taken = |item: &str| {
@@ -133,7 +138,7 @@ pub(super) fn of(transcript: &Transcript, offers: &[Offer], memory: &Memory) -> 
     let unseen = memory.directories.iter().map(String::as_str).filter(|directory| !is_seen(directory));
     let specific = specific(request).take(MOST).filter(|item| !is_taken(item)).chain(unseen);
     let done: BTreeSet<String> = calls.iter().flat_map(|(call, _)| parts(&call.name)).collect();
-    let asked = words_of_tools(request, offers.iter().map(|offer| offer.spec.name.as_str()));
+    let asked = words_of_tools(request, tools.iter().map(|(name, _)| *name));
     let of_tools = asked.difference(&done).cloned().collect();
     let named = specific.map(str::to_owned).collect();
     Pending { named, of_tools, asked, unfound: unfound(&calls, memory) }
@@ -190,7 +195,7 @@ mod tests {
         let scene = calls
             .iter()
             .fold(scene, |scene, (name, arguments, result)| scene.called(name, arguments, result.clone()));
-        of(&scene.transcript, &scene.offers, &scene.memory)
+        of(&scene.transcript, &offered(&scene.offers), &scene.memory)
     }
 
     fn after(request: &str, calls: &[(&str, Value, &str)]) -> Vec<String> {
@@ -214,7 +219,7 @@ mod tests {
     fn the_words_of_a_name_are_found_however_it_is_written() {
         for name in ["get_weather", "getWeather", "GetWeather", "weather.get", "api__get-weather"] {
             let scene = Scene::asked("The weather in Oslo").offering(&[name]);
-            assert!(of(&scene.transcript, &scene.offers, &scene.memory).asks_for(name), "{name}");
+            assert!(of(&scene.transcript, &offered(&scene.offers), &scene.memory).asks_for(name), "{name}");
         }
     }
 
@@ -235,7 +240,7 @@ mod tests {
         let scene = Scene::asked("Which van is it, and who is driving?")
             .offering(&["get_van", "get_driver"])
             .called("get_van", &json!({"day": "today"}), ToolResult::ok("Bluebell"));
-        let pending = of(&scene.transcript, &scene.offers, &scene.memory);
+        let pending = of(&scene.transcript, &offered(&scene.offers), &scene.memory);
         assert!(pending.asks_for("get_driver") && !pending.asks_for("get_van"), "{pending:?}");
     }
 
@@ -259,7 +264,7 @@ mod tests {
             for (name, arguments, result) in &calls {
                 scene = scene.called(name, arguments, result.clone());
             }
-            let pending = of(&scene.transcript, &scene.offers, &scene.memory);
+            let pending = of(&scene.transcript, &offered(&scene.offers), &scene.memory);
             assert_eq!(pending.named.into_iter().collect::<Vec<_>>(), left, "{calls:?}");
         }
     }

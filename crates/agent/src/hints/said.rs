@@ -129,6 +129,9 @@ impl Said {
     /// The one file, of these that are there, to which what was found leads: a short text names it, or it is alone in a
     /// directory that the request asks more about.
     pub(super) fn lead(&self, files: &[String]) -> Option<String> {
+        if self.found.is_empty() {
+            return None;
+        }
         let known: HashSet<&str> = files.iter().map(String::as_str).collect();
         let mut leads = BTreeSet::new();
         for (path, finding, content) in &self.found {
