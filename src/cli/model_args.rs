@@ -272,7 +272,7 @@ impl ModelOptions {
             .numerics(self.numerics.of(self.context))
             .at_once(load.at_once)
             .prompt_memory(load.prompt_memory)
-            .reasoning(self.reasoning)
+            .reasoning(if self.reasoning { engine::Reasoning::ON } else { engine::Reasoning::default() })
             .forcing(if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On })
             .drafting(if self.no_drafts { engine::Drafting::Off } else { engine::Drafting::On });
         let shown = bar.clone();

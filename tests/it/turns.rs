@@ -325,7 +325,7 @@ fn text_of(run: &Run, reasoning: bool) -> String {
 
 #[test]
 fn a_model_reasons_before_it_calls_and_before_it_answers_where_it_may() {
-    let engine = engine::Options::default().reasoning(true);
+    let engine = engine::Options::default().reasoning(engine::Reasoning::ON);
     let model = scripted()
         .say(format!("I note <it>.\n</think>\n\n{}", call(r#"{"text": "it"}"#)))
         .say("It is noted.</think>\n\nNoted.");
@@ -353,7 +353,7 @@ fn a_model_reasons_before_it_calls_and_before_it_answers_where_it_may() {
 
 #[test]
 fn reasoning_ends_within_its_share_of_the_turn_and_the_call_has_the_rest() {
-    let engine = || engine::Options::default().reasoning(true);
+    let engine = || engine::Options::default().reasoning(engine::Reasoning::ON);
     for max_tokens in [200, 240] {
         let call = call(r#"{"text": "it"}"#);
         let thought = "on and on ".repeat(100);

@@ -3,6 +3,7 @@
 //! Invariant: only the template and this crate write markup; nothing a user, a tool or a model said can.
 
 mod marks;
+mod thoughts;
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +15,7 @@ use crate::format::{self, Derived, ToolFormat};
 use crate::guard::Guard;
 use crate::json;
 use crate::model::{Message, ToolCall, ToolReply, Transcript};
-use crate::reasoning::ReasoningSupport;
+use crate::reasoning::{Marks, ReasoningSupport};
 use crate::spec::ToolSpec;
 use crate::template::{DateTime, Ending, Render, Template};
 
@@ -101,6 +102,8 @@ pub struct Prompt {
     /// To be tokenized one by one, with special tokens read, and joined as tokens: a cut falls in the middle of each
     /// text that looks like a special token and is not.
     pub pieces: Vec<String>,
+    /// The marks of the thought within which it ends; none where it ends within none.
+    pub thought: Option<Marks>,
 }
 
 impl Prompt {
@@ -238,12 +241,12 @@ impl Dialogue {
             [] => Err(error),
             tools => render(&tools.iter().map(described).collect::<Vec<_>>()).map_err(|_| error),
         })?;
-        let mut prompt = Prompt { pieces: guard.pieces(&rendered) };
-        let closes = options.reasoning == Opened::Close || options.begun.is_some();
-        if let (Some(close), Ending::Generation, true) =
-            (&self.derived.opens_reasoning, options.ending, closes)
-        {
-            prompt.pieces.push(format!("\n{close}\n\n"));
+        let thought =
+            (options.ending == Ending::Generation).then(|| self.thought_at_end(&rendered)).flatten();
+        let mut prompt = Prompt { pieces: guard.pieces(&rendered), thought };
+        if options.reasoning == Opened::Close || options.begun.is_some() {
+            let close = prompt.thought.take().map(|marks| format!("\n{}\n\n", marks.close));
+            prompt.pieces.extend(close);
         }
         if let Some(begun) = &options.begun {
             let head = self.derived.format.answer_head();
@@ -350,8 +353,8 @@ impl Dialogue {
                     text.push_str(&self.derived.format.render_calls(&calls, tools));
                     fields.insert("content".to_owned(), text.into());
                 }
-                if let Some(reasoning) = reasoning {
-                    fields.insert("reasoning_content".to_owned(), guard.text(reasoning).into());
+                if let Some(thought) = reasoning {
+                    self.add_thought(&guard.text(thought), &mut fields);
                 }
                 out.push(Value::Object(fields));
             }

@@ -20,6 +20,7 @@ mod turn;
 
 pub use constraint::check::{AnswerCheck, CallCheck, Fault};
 pub use error::{Error, Kind};
+pub use model::reasoning::{Effort, Reasoning, ReasoningMode};
 pub use model::sampling::{Penalties, Sampling};
 pub use model::tuning::{Tuning, Tunings};
 pub use profile::options::{AnswerView, Options, Parameters};
@@ -99,6 +100,22 @@ pub trait Engine: Send + Sync {
     fn text_of(&self, tokens: &[TokenId]) -> String {
         let _ = tokens;
         String::new()
+    }
+
+    /// How tokens are drawn where the caller says nothing of it: what the model's makers advise, where they say so.
+    ///
+    /// ```
+    /// use toolgate_engine::{Engine, LocalEngine, Sampling};
+    /// # use std::sync::Arc;
+    /// # use toolgate_engine::Options;
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()));
+    /// # let engine = LocalEngine::scripted(model, Options::default())?;
+    /// assert_eq!(engine.default_sampling(), Sampling::default(), "of this model nothing is known");
+    /// # Ok::<(), toolgate_engine::Error>(())
+    /// ```
+    fn default_sampling(&self) -> Sampling {
+        Sampling::default()
     }
 
     /// How many tokens the prompt of a turn has; `None` where that cannot be told without making it.

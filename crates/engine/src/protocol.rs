@@ -434,6 +434,7 @@ mod tests {
     fn what_happens_is_heard_as_it_happened() {
         let decision = TurnDecision {
             p_call: 0.5,
+            p_think: 0.125,
             undecided: 0.25,
             threshold: 0.1,
             call: true,

@@ -8,16 +8,169 @@ use serde::{Deserialize, Serialize};
 use toolgate_grammar::{TokenId, Vocabulary};
 
 use crate::openings::Openings;
+use crate::{Backend, Error, Rows, Session};
 
 /// How many of the likeliest tokens a decision reports.
 const TOP: usize = 5;
 
+/// The least probability of an ambiguous beginning that is followed to where it parts. Each costs an evaluation.
+const WORTH_FOLLOWING: f64 = 0.05;
+/// The most evaluations that a position is worth.
+const MOST_FOLLOWED: usize = 24;
+
+/// How likely each kind of opening comes next.
+///
+/// ```
+/// use toolgate_infer::{Openings, OpeningTexts, TokenKind, Vocabulary};
+/// let vocabulary = Vocabulary::new(["<", "{", "<th", "I"].map(|text| (text.into(), TokenKind::Text)))?;
+/// let texts = OpeningTexts { calls: &["<tool>", "{"], thoughts: &["<think>"], ..OpeningTexts::default() };
+/// let mass = Openings::of(&vocabulary, &texts).mass(&[0.1_f32, 0.2, 0.3, 0.4].map(f32::ln));
+/// let rounded = [mass.calls, mass.thoughts, mass.undecided].map(|p| (p * 10.0).round());
+/// assert_eq!(rounded, [2.0, 3.0, 1.0]);
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OpeningMass {
+    /// Of calls.
+    pub calls: f64,
+    /// Of thoughts.
+    pub thoughts: f64,
+    /// Of what stands in front of text.
+    pub heads: f64,
+    /// Of beginnings that two kinds share, or that are not whole yet.
+    pub undecided: f64,
+}
+
 impl Openings {
     /// Decides between call and answer on the logits before a turn's first token.
     pub fn decide(&self, logits: &[f32], vocabulary: &Vocabulary, threshold: f64) -> TurnDecision {
-        let p_call = opening_mass(logits, self);
-        let undecided = mass(logits, self.ambiguous());
-        TurnDecision { p_call, undecided, threshold, call: p_call >= threshold, top: top(logits, vocabulary) }
+        self.decided(self.mass(logits), logits, vocabulary, threshold)
+    }
+
+    /// The same before the next token of a session, with what is ambiguous followed to where it parts; and the evaluations that
+    /// took. The session is left where it was.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_infer::{Openings, OpeningTexts, Session, Vocabulary, scripted::Scripted};
+    ///
+    /// let vocabulary = Arc::new(Vocabulary::bytes_only());
+    /// let texts = OpeningTexts { calls: &["<tool>"], thoughts: &["<think>"], ..OpeningTexts::default() };
+    /// let openings = Openings::of(&vocabulary, &texts);
+    /// let mut session = Session::new(Scripted::new(vocabulary.clone()).say("<think>Hm."));
+    /// session.set_prompt_text("Why?")?;
+    /// assert!(openings.decide(session.logits()?, &vocabulary, 0.5).undecided > 0.9, "a call begins with < too");
+    /// let (decision, evaluations) = openings.decide_ahead(&mut session, 0.5)?;
+    /// assert!(!decision.call && decision.p_think > 0.9);
+    /// assert_eq!(evaluations, 2, "behind < and behind t it is known");
+    /// # Ok::<(), toolgate_infer::Error>(())
+    /// ```
+    pub fn decide_ahead<B: Backend>(
+        &self,
+        session: &mut Session<B>,
+        threshold: f64,
+    ) -> Result<(TurnDecision, usize), Error> {
+        let vocabulary = session.vocabulary().clone();
+        let mut decision = self.decide(session.logits()?, &vocabulary, threshold);
+        let (mass, evaluations) = self.follow(session)?;
+        (decision.p_call, decision.p_think, decision.undecided) = (mass.calls, mass.thoughts, mass.undecided);
+        decision.call = decision.p_call >= threshold;
+        Ok((decision, evaluations))
+    }
+
+    fn decided(
+        &self,
+        mass: OpeningMass,
+        logits: &[f32],
+        vocabulary: &Vocabulary,
+        threshold: f64,
+    ) -> TurnDecision {
+        TurnDecision {
+            p_call: mass.calls,
+            p_think: mass.thoughts,
+            undecided: mass.undecided,
+            threshold,
+            call: mass.calls >= threshold,
+            top: top(logits, vocabulary),
+        }
+    }
+
+    /// The probability of each kind of opening, from logits without any mask.
+    pub fn mass(&self, logits: &[f32]) -> OpeningMass {
+        let (best, total) = normalizer(logits);
+        if total == 0.0 {
+            return OpeningMass::default();
+        }
+        let of = |tokens: &[TokenId]| weights(logits, tokens, best) / total;
+        OpeningMass {
+            calls: of(self.tokens()),
+            thoughts: of(self.thoughts()),
+            heads: of(self.heads()),
+            undecided: of(self.ambiguous()),
+        }
+    }
+
+    /// The same where openings have at least this share of the probability together. Cheap where they have not: then no exponential
+    /// of other tokens is computed.
+    pub(crate) fn mass_from(&self, logits: &[f32], least: f64) -> Option<OpeningMass> {
+        let best = greatest(logits);
+        let parts = [self.tokens(), self.thoughts(), self.heads(), self.worth_following()];
+        let sum: f64 = parts.iter().map(|tokens| weights(logits, tokens, best)).sum();
+        // The sum of all is at least the weight of the likeliest token, which is 1.
+        if sum < least {
+            return None;
+        }
+        let mass = self.mass(logits);
+        let undecided = weights(logits, self.worth_following(), best) / normalizer(logits).1;
+        (mass.calls + mass.thoughts + mass.heads + undecided >= least).then_some(mass)
+    }
+
+    /// The probability of each kind of opening to come next in a session, with what is ambiguous followed to where it parts; and
+    /// the evaluations that took. The session is left where it was.
+    pub(crate) fn follow<B: Backend>(&self, session: &mut Session<B>) -> Result<(OpeningMass, usize), Error> {
+        let mut left = MOST_FOLLOWED;
+        let mass = self.followed(session, 1.0, &mut left)?;
+        Ok((mass, MOST_FOLLOWED - left))
+    }
+
+    fn followed<B: Backend>(
+        &self,
+        session: &mut Session<B>,
+        share: f64,
+        left: &mut usize,
+    ) -> Result<OpeningMass, Error> {
+        let logits = session.logits()?;
+        let mut mass = self.mass(logits);
+        let vocabulary = session.vocabulary().clone();
+        let shares = log_probabilities(logits, self.worth_following()).into_iter().map(f64::exp);
+        let mut followed: Vec<(TokenId, f64)> = (self.worth_following().iter().copied().zip(shares))
+            .filter(|&(_, p)| p * share >= WORTH_FOLLOWING)
+            .collect();
+        followed.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        let here = session.tokens().to_vec();
+        for (token, p) in followed {
+            if *left == 0 || session.room() <= 1 {
+                break;
+            }
+            *left -= 1;
+            session.eval_exact(&[token], Rows::Last)?;
+            let behind = self.after(&vocabulary, token).followed(session, share * p, left)?;
+            mass.undecided -= p * (1.0 - behind.undecided);
+            mass.calls += p * behind.calls;
+            mass.thoughts += p * behind.thoughts;
+            mass.heads += p * behind.heads;
+            session.truncate(here.len())?;
+            // Where the model's memory cannot be cut, less is left.
+            let lost = here.get(session.tokens().len()..).unwrap_or_default();
+            if !lost.is_empty() {
+                session.eval_exact(lost, Rows::Last)?;
+            }
+        }
+        mass.undecided = mass.undecided.max(0.0);
+        Ok(mass)
     }
 }
 
@@ -34,10 +187,13 @@ impl Openings {
 /// assert!(decision.call, "an answer has the likeliest token, and a call is the likelier turn");
 /// # Ok::<(), toolgate_infer::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TurnDecision {
     /// Probability that the model opens a call, in any dialect.
     pub p_call: f64,
+    /// Probability that the model begins to think.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub p_think: f64,
     /// Probability of beginnings that calls share with something else ([`Openings::ambiguous`]): part of neither.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub undecided: f64,
@@ -61,16 +217,13 @@ pub struct TurnDecision {
 /// # Ok::<(), toolgate_infer::Error>(())
 /// ```
 pub fn opening_mass(logits: &[f32], openings: &Openings) -> f64 {
-    mass(logits, openings.tokens())
+    openings.mass(logits).calls
 }
 
-fn mass(logits: &[f32], tokens: &[TokenId]) -> f64 {
-    let (best, total) = normalizer(logits);
-    if total == 0.0 {
-        return 0.0;
-    }
+/// The sum of the weights of some tokens.
+fn weights(logits: &[f32], tokens: &[TokenId], best: f32) -> f64 {
     let logit = |&token: &TokenId| logits.get(token as usize).copied();
-    tokens.iter().filter_map(logit).map(|logit| weight(logit, best)).sum::<f64>() / total
+    tokens.iter().filter_map(logit).map(|logit| weight(logit, best)).sum()
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -113,9 +266,23 @@ fn top(logits: &[f32], vocabulary: &Vocabulary) -> Vec<(String, f64)> {
     top.into_iter().map(|(logit, token)| (text(token), weight(logit, best) / total)).collect()
 }
 
+/// The greatest logit that is finite. In lanes, so that the compiler can take several at a time.
+fn greatest(logits: &[f32]) -> f32 {
+    const LANES: usize = 16;
+    let larger = |most: f32, logit: f32| if logit > most && logit < f32::INFINITY { logit } else { most };
+    let (chunks, rest) = logits.as_chunks::<LANES>();
+    let mut most = [f32::NEG_INFINITY; LANES];
+    for chunk in chunks {
+        for (most, &logit) in most.iter_mut().zip(chunk) {
+            *most = larger(*most, logit);
+        }
+    }
+    most.iter().chain(rest).copied().fold(f32::NEG_INFINITY, larger)
+}
+
 /// The greatest logit, and the sum of all weights relative to it; 0 where no logit is finite.
 fn normalizer(logits: &[f32]) -> (f32, f64) {
-    let best = logits.iter().copied().filter(|logit| logit.is_finite()).fold(f32::NEG_INFINITY, f32::max);
+    let best = greatest(logits);
     (best, logits.iter().map(|&logit| weight(logit, best)).sum())
 }
 

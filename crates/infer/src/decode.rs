@@ -16,8 +16,10 @@ mod ahead;
 mod close;
 mod forcing;
 mod further;
+mod opening;
 
 pub use further::Further;
+pub use opening::{Opening, Watch};
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -64,6 +66,8 @@ pub struct DecodeOptions {
     pub stop_texts: Vec<String>,
     /// The rule for whether a whole text goes on behind white space. Default none: it goes on.
     pub further: Option<Further>,
+    /// The openings for which the text is left. Default none.
+    pub watch: Option<Watch>,
     /// How many of the likeliest tokens are reported with the likelihood of each token. Default none: no likelihoods.
     pub likelihoods: Option<usize>,
     /// Stops the turn between two evaluations.
@@ -80,6 +84,7 @@ impl Default for DecodeOptions {
             ahead: 0,
             stop_texts: Vec::new(),
             further: None,
+            watch: None,
             likelihoods: None,
             cancel: Cancel::default(),
         }
@@ -210,6 +215,8 @@ pub enum StopReason {
     Cancelled,
     /// The sink stopped the turn.
     SinkStopped,
+    /// The model would rather begin this, one of [`DecodeOptions::watch`].
+    Opened(Opening),
     /// The constraint failed, for this reason.
     ConstraintFailed(String),
 }
@@ -404,6 +411,10 @@ impl<'a, B: Backend> Turn<'a, B> {
             }
             let start = Instant::now();
             self.evaluate()?;
+            if let Some(opening) = self.opened()? {
+                self.busy += start.elapsed();
+                return Ok(StopReason::Opened(opening));
+            }
             let draw = self.draw(sampler)?;
             let ending = match self.session.vocabulary().kind(draw.token) {
                 TokenKind::EndOfGeneration => Some(Vec::new()),

@@ -52,16 +52,16 @@ mod untrained;
 pub use backend::{Backend, Footprint, Numerics, Rows, Specials};
 pub use cancel::{Cancel, Cancelled, OnCancel};
 pub use constraint::{Constraint, Follow, Forced, Free, Mask};
-pub use decision::{TurnDecision, log_probabilities, opening_mass};
+pub use decision::{OpeningMass, TurnDecision, log_probabilities, opening_mass};
 pub use decode::{
-    Budget, DecodeOptions, Decoded, DecodedToken, Drafting, Forcing, Further, Piece, Source, StopReason,
-    decode,
+    Budget, DecodeOptions, Decoded, DecodedToken, Drafting, Forcing, Further, Opening, Piece, Source,
+    StopReason, Watch, decode,
 };
 pub use error::{Error, Kind, Overflow};
 pub use forced::canonical;
 pub use kv_cache::KvCache;
 pub use likelihood::Likelihood;
-pub use openings::Openings;
+pub use openings::{Extent, OpeningTexts, Openings};
 pub use retry::{Other, Tried, decode_from, likeliest_other};
 pub use sampler::{Draw, Penalties, Sampler, SamplerOptions};
 pub use sequences::common_len;

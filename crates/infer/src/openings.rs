@@ -1,13 +1,47 @@
-//! How calls may open, as tokens of a vocabulary, and which beginnings they share with something else. Knows texts and
-//! tokens, no formats.
+//! How calls, thoughts and texts may open, as tokens of a vocabulary, and which beginnings they share. Knows texts and tokens,
+//! no formats.
 //!
-//! Invariant: a token that counts as an opening begins a call and nothing else that was named; one that could be the
-//! beginning of either is ambiguous, and [`Openings::after`] tells what to look for behind it.
+//! Invariant: a token that counts for one kind begins nothing else that was named; one that could begin two kinds is ambiguous, and
+//! [`Openings::after`] tells what to look for behind it.
 
 use toolgate_grammar::marks::{Mark, MarkTokens, Piece};
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 
-/// The tokens a call may open with, found once for a vocabulary and a list of openings.
+/// The texts with which the parts of a turn begin.
+///
+/// ```
+/// use toolgate_infer::{Openings, OpeningTexts, TokenKind, Vocabulary};
+/// let vocabulary = Vocabulary::new(["<", "<to", "t", "h"].map(|text| (text.into(), TokenKind::Text)))?;
+/// let texts = OpeningTexts { calls: &["<tool>"], thoughts: &["<think>"], ..OpeningTexts::default() };
+/// let openings = Openings::of(&vocabulary, &texts);
+/// assert_eq!((openings.tokens(), openings.ambiguous()), (&[1][..], &[0][..]));
+/// let behind = openings.after(&vocabulary, 0);
+/// assert_eq!((behind.tokens(), behind.ambiguous()), (&[][..], &[2][..]), "both go on with a t");
+/// # Ok::<(), toolgate_infer::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpeningTexts<'a> {
+    /// Those of calls, in any dialect.
+    pub calls: &'a [&'a str],
+    /// Those of thoughts.
+    pub thoughts: &'a [&'a str],
+    /// Those in front of text that is shown: headers of channels, ….
+    pub heads: &'a [&'a str],
+    /// How much of one has to be there.
+    pub extent: Extent,
+}
+
+/// How much of an opening has to be there for it to count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// Its first token: where a turn begins, few other texts begin so.
+    #[default]
+    Beginning,
+    /// All of it, or a token of its own: within text a `<` may be anything.
+    Whole,
+}
+
+/// The tokens that parts of a turn may open with, found once for a vocabulary and their texts.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -24,73 +58,120 @@ use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Openings {
-    tokens: Vec<TokenId>,
+    calls: Part,
+    thoughts: Part,
+    heads: Part,
     ambiguous: Vec<TokenId>,
-    calls: Vec<Mark>,
-    others: Vec<Mark>,
+    /// Those of them that are more than white space.
+    followed: Vec<TokenId>,
+    extent: Extent,
+}
+
+/// The openings of one kind, and the tokens that begin these and no others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Part {
+    marks: Vec<Mark>,
+    tokens: Vec<TokenId>,
 }
 
 impl Openings {
-    /// Finds the tokens that begin one of the `openings`. An opening counts as the tokens of its marks, where the vocabulary
-    /// has them, and as the text that it is: every text token that is a beginning of it or starts with it. White space in
-    /// front of a token is left aside where the opening has none; where it has some, both have to have it.
+    /// Finds the tokens that begin one of the openings of `calls`. An opening counts as the tokens of its marks, where the
+    /// vocabulary has them, and as the text that it is: every text token that is a beginning of it or starts with it. White
+    /// space in front of a token is left aside where the opening has none; where it has some, both have to have it.
     ///
     /// ```
     /// use toolgate_infer::{Openings, Vocabulary};
     /// let openings = Openings::new(&Vocabulary::bytes_only(), &["{\"name\"", "<tool_call>"]);
     /// assert_eq!(openings.tokens(), [u32::from(b'<'), u32::from(b'{')]);
     /// ```
-    pub fn new(vocabulary: &Vocabulary, openings: &[&str]) -> Self {
-        Self::beside(vocabulary, openings, &[])
+    pub fn new(vocabulary: &Vocabulary, calls: &[&str]) -> Self {
+        Self::of(vocabulary, &OpeningTexts { calls, ..OpeningTexts::default() })
     }
 
-    /// The same where a turn may begin with `others`, too, such as the mark of thoughts: a token that begins one of them as
-    /// well as a call is [ambiguous](Self::ambiguous).
-    ///
-    /// ```
-    /// use toolgate_infer::{Openings, TokenKind, Vocabulary};
-    /// let vocabulary = Vocabulary::new(["<", "<to", "t", "h"].map(|text| (text.into(), TokenKind::Text)))?;
-    /// let openings = Openings::beside(&vocabulary, &["<tool>"], &["<think>"]);
-    /// assert_eq!((openings.tokens(), openings.ambiguous()), (&[1][..], &[0][..]));
-    /// let behind = openings.after(&vocabulary, 0);
-    /// assert_eq!((behind.tokens(), behind.ambiguous()), (&[][..], &[2][..]), "both go on with a t");
-    /// # Ok::<(), toolgate_infer::Error>(())
-    /// ```
-    pub fn beside(vocabulary: &Vocabulary, openings: &[&str], others: &[&str]) -> Self {
+    /// The same for all kinds: a token that begins openings of two kinds is [ambiguous](Self::ambiguous).
+    pub fn of(vocabulary: &Vocabulary, texts: &OpeningTexts<'_>) -> Self {
         let tokens = MarkTokens::of(vocabulary);
-        Self::of_marks(vocabulary, forms(&tokens, openings), forms(&tokens, others))
+        let marks = [texts.calls, texts.thoughts, texts.heads].map(|texts| forms(&tokens, texts));
+        Self::of_marks(vocabulary, marks, texts.extent)
     }
 
-    fn of_marks(vocabulary: &Vocabulary, calls: Vec<Mark>, others: Vec<Mark>) -> Self {
-        let (mut tokens, mut ambiguous) = (Vec::new(), Vec::new());
+    fn of_marks(vocabulary: &Vocabulary, marks: [Vec<Mark>; 3], extent: Extent) -> Self {
+        let [mut calls, mut thoughts, mut heads] = marks.map(|marks| Part { marks, tokens: Vec::new() });
+        let mut ambiguous = Vec::new();
         for token in 0..u32::try_from(vocabulary.len()).unwrap_or(u32::MAX) {
-            let begins = |marks: &[Mark]| marks.iter().any(|mark| begins(vocabulary, token, mark));
-            if !begins(&calls) {
-                continue;
-            }
+            let mut parts = [&mut calls, &mut thoughts, &mut heads];
+            let of_part =
+                |part: &&mut Part| part.marks.iter().filter_map(|mark| begins(vocabulary, token, mark)).max();
+            let begun: Vec<(usize, Begun)> =
+                parts.iter().enumerate().filter_map(|(at, part)| Some((at, of_part(part)?))).collect();
             // White space alone says nothing: an answer may begin with it.
             let is_blank = vocabulary.kind(token) == TokenKind::Text && blank(vocabulary.bytes(token));
-            if is_blank || begins(&others) { ambiguous.push(token) } else { tokens.push(token) }
+            match begun.as_slice() {
+                [] => {}
+                [(part, begun)] if !is_blank && (extent == Extent::Beginning || *begun == Begun::Whole) => {
+                    if let Some(part) = parts.get_mut(*part) {
+                        part.tokens.push(token);
+                    }
+                }
+                _ => ambiguous.push(token),
+            }
         }
-        Self { tokens, ambiguous, calls, others }
+        let says = |token: &TokenId| !blank(vocabulary.bytes(*token));
+        let followed = ambiguous.iter().copied().filter(says).collect();
+        Self { calls, thoughts, heads, ambiguous, followed, extent }
     }
 
     /// The tokens that begin calls and nothing else, ascending.
     pub fn tokens(&self) -> &[TokenId] {
-        &self.tokens
+        &self.calls.tokens
     }
 
-    /// The tokens with which a call may begin and something else as well, ascending: their probability says nothing before
-    /// it is known what follows them.
+    /// The tokens that begin thoughts and nothing else, ascending.
+    pub fn thoughts(&self) -> &[TokenId] {
+        &self.thoughts.tokens
+    }
+
+    /// The tokens that begin what stands in front of text, and nothing else, ascending.
+    pub fn heads(&self) -> &[TokenId] {
+        &self.heads.tokens
+    }
+
+    /// The tokens that say nothing before it is known what follows them, ascending: more than one kind may begin so, or only
+    /// a part of an opening is there that has to be [whole](Extent::Whole).
     pub fn ambiguous(&self) -> &[TokenId] {
         &self.ambiguous
     }
 
-    /// What calls open with behind a token that begins them: to follow what is ambiguous to where it parts.
-    pub fn after(&self, vocabulary: &Vocabulary, token: TokenId) -> Self {
-        let rest = |marks: &[Mark]| marks.iter().filter_map(|mark| rest(vocabulary, token, mark)).collect();
-        Self::of_marks(vocabulary, rest(&self.calls), rest(&self.others))
+    /// Those of them that are worth to be followed: behind white space alone text may go on, and what opens there is seen there.
+    pub(crate) fn worth_following(&self) -> &[TokenId] {
+        &self.followed
     }
+
+    /// Whether there is nothing to look for.
+    ///
+    /// ```
+    /// use toolgate_infer::{Openings, Vocabulary};
+    /// assert!(Openings::new(&Vocabulary::bytes_only(), &[]).is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        [&self.calls, &self.thoughts, &self.heads].iter().all(|part| part.tokens.is_empty())
+            && self.ambiguous.is_empty()
+    }
+
+    /// What there is to look for behind a token that is ambiguous.
+    pub fn after(&self, vocabulary: &Vocabulary, token: TokenId) -> Self {
+        let rest = |part: &Part| part.marks.iter().filter_map(|mark| rest(vocabulary, token, mark)).collect();
+        Self::of_marks(vocabulary, [&self.calls, &self.thoughts, &self.heads].map(rest), self.extent)
+    }
+}
+
+/// How much of a mark a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Begun {
+    /// A beginning of its text.
+    Partly,
+    /// All of it, or its first token where that is one of its own.
+    Whole,
 }
 
 /// The ways in which openings are written: as the tokens of their marks, and as text. The blanks in front of markup may be
@@ -109,15 +190,18 @@ fn forms(tokens: &MarkTokens, texts: &[&str]) -> Vec<Mark> {
     forms
 }
 
-/// Whether a token is the first of a mark, or a part of it, or begins with all of it.
-fn begins(vocabulary: &Vocabulary, token: TokenId, mark: &Mark) -> bool {
-    match (vocabulary.kind(token), mark.pieces().split_first()) {
-        (TokenKind::Special, Some((Piece::Token { id, .. }, _))) => *id == token,
-        (TokenKind::Text, Some((Piece::Text(text), others))) => {
-            let Some(bytes) = beside(vocabulary.bytes(token), text) else { return false };
-            text.as_bytes().starts_with(bytes) || others.is_empty() && bytes.starts_with(text.as_bytes())
+/// How much of a mark a token is that begins it.
+fn begins(vocabulary: &Vocabulary, token: TokenId, mark: &Mark) -> Option<Begun> {
+    match (vocabulary.kind(token), mark.pieces().split_first()?) {
+        (TokenKind::Special, (Piece::Token { id, .. }, _)) => (*id == token).then_some(Begun::Whole),
+        (TokenKind::Text, (Piece::Text(text), others)) => {
+            let bytes = beside(vocabulary.bytes(token), text)?;
+            if others.is_empty() && bytes.starts_with(text.as_bytes()) {
+                return Some(Begun::Whole);
+            }
+            text.as_bytes().starts_with(bytes).then_some(Begun::Partly)
         }
-        _ => false,
+        _ => None,
     }
 }
 
@@ -227,16 +311,39 @@ mod tests {
             ("h", Text),
             ("o", Text),
         ]);
-        let openings = Openings::beside(&vocabulary, &["<tool_call>"], &["<think>"]);
+        let texts =
+            OpeningTexts { calls: &["<tool_call>"], thoughts: &["<think>"], ..OpeningTexts::default() };
+        let openings = Openings::of(&vocabulary, &texts);
         assert_eq!((openings.tokens(), openings.ambiguous()), (&[1][..], &[0, 3][..]));
         let behind = openings.after(&vocabulary, 3);
         assert_eq!((behind.tokens(), behind.ambiguous()), (&[5][..], &[4][..]));
         let parted = behind.after(&vocabulary, 4);
-        assert_eq!((parted.tokens(), parted.ambiguous()), (&[7][..], &[][..]));
+        assert_eq!((parted.tokens(), parted.thoughts(), parted.ambiguous()), (&[7][..], &[6][..], &[][..]));
         assert_eq!(
             Openings::new(&vocabulary, &["<tool_call>"]).tokens(),
             [0, 1, 3],
             "nothing else begins so"
         );
+    }
+
+    #[test]
+    fn within_text_only_a_whole_mark_counts() {
+        let vocabulary = vocabulary(&[
+            ("<", Text),
+            ("<tool_call>", Special),
+            (" <call>x", Text),
+            ("<call", Text),
+            (">", Text),
+            ("div", Text),
+        ]);
+        let texts = OpeningTexts {
+            calls: &["<tool_call>", "<call>"],
+            extent: Extent::Whole,
+            ..OpeningTexts::default()
+        };
+        let openings = Openings::of(&vocabulary, &texts);
+        assert_eq!((openings.tokens(), openings.ambiguous()), (&[1, 2][..], &[0, 3][..]));
+        assert_eq!(openings.after(&vocabulary, 3).tokens(), [4], "the rest makes it whole");
+        assert!(openings.after(&vocabulary, 5).is_empty());
     }
 }

@@ -9,12 +9,12 @@ use toolgate_chat::{
     Dialogue, ParsedTurn, Prompt, PromptOptions, ToolFormat, ToolName, ToolSpec, Transcript, TurnGrammar,
 };
 use toolgate_engine::stages::{
-    Biases, KINDS, May, ScoredModel, Sides, Thought, View, WatchedAnswer, Wishes, WrittenText, best, drive,
-    empty, is_to_ask, is_weighed, listed, lock, mean, openings_of, p_change, weights,
+    Biases, KINDS, May, ScoredModel, Sides, Thought, Until, View, WatchedAnswer, Wishes, WrittenText, best,
+    drive, empty, is_to_ask, is_weighed, listed, lock, mean, openings_of, p_change, weights,
 };
 use toolgate_engine::{self as engine, Cancel, Penalties, Sampling, Turn, TurnEvent, TurnRequest};
 use toolgate_grammar::{Grammar, Limits, TokenId, TokenKind};
-use toolgate_infer::{Openings, StopReason, TurnDecision, Vocabulary};
+use toolgate_infer::{Opening, OpeningTexts, Openings, StopReason, TurnDecision, Vocabulary};
 
 use super::choice::{Ahead, Tokens};
 use super::wire::{Usage, Written};
@@ -183,13 +183,27 @@ impl ScoredModel for Making<'_> {
         false
     }
 
+    fn may_think(&self) -> bool {
+        false
+    }
+
+    fn think(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Call or answer, by the probability of every call opening among the likeliest first tokens.
     fn decide(&mut self, offered: &[ToolSpec], threshold: f64) -> Result<TurnDecision, Error> {
         let prompt = self.prompt(&self.introduced(self.request.transcript, true), offered)?;
         let (tokens, usage) = self.server.first_tokens(&prompt, self.cancel)?;
         self.note(usage);
         let dialogue = self.server.dialogue();
-        decision(&tokens, &dialogue.format().openings(), &dialogue.beside_calls(), threshold)
+        let format = dialogue.format();
+        let thought = dialogue.thought_opening();
+        let thoughts: Vec<&str> = thought.iter().map(String::as_str).collect();
+        let (calls, heads) = (format.openings(), format.text_heads());
+        let texts =
+            OpeningTexts { calls: &calls, thoughts: &thoughts, heads: &heads, ..OpeningTexts::default() };
+        decision(&tokens, &texts, threshold)
     }
 
     fn begin_call(&mut self, offered: &[ToolSpec]) -> Result<(), Error> {
@@ -233,7 +247,7 @@ impl ScoredModel for Making<'_> {
         self.prompt = None;
     }
 
-    fn answer_unless_refusal(&mut self, side: &Grammar) -> Result<Option<Written>, Error> {
+    fn answer_unless_refusal(&mut self, side: &Grammar, _until: Until) -> Result<Option<Written>, Error> {
         self.begin_answer(View::Whole)?;
         let request = self.request;
         let mut watched =
@@ -255,12 +269,20 @@ impl ScoredModel for Making<'_> {
         Ok(())
     }
 
-    fn answer(&mut self, side: &Grammar, question: &str) -> Result<Written, Error> {
+    fn answer(&mut self, side: &Grammar, question: &str, _until: Until) -> Result<Written, Error> {
         let watch = self.request.repetitions.filter(|_| !question.is_empty());
         let mut shown = WatchedAnswer::new(watch, question);
         let written = self.write(side, Some(&mut shown))?;
         shown.finish(self.events);
         Ok(written)
+    }
+
+    fn rest(&mut self) -> Result<Grammar, Error> {
+        Ok(self.server.dialogue().format().answer_rest()?)
+    }
+
+    fn leave_text(&mut self, _text: Written, _opening: Opening) -> Result<(), Error> {
+        Ok(())
     }
 
     fn trimmed<'t>(&self, text: &'t str) -> &'t str {
@@ -364,6 +386,10 @@ impl WrittenText for Written {
     fn text(&self) -> &str {
         &self.text
     }
+
+    fn left_for(&self) -> Option<Opening> {
+        None
+    }
 }
 
 /// The grammar of what may follow an answer that was begun so.
@@ -378,11 +404,9 @@ fn rest_of(format: &dyn ToolFormat, begun: &str) -> Result<Grammar, Error> {
 /// Decides on the likeliest tokens alone: what is left of the probability counts as no call.
 fn decision(
     tokens: &[(String, f64)],
-    openings: &[&str],
-    beside: &[String],
+    texts: &OpeningTexts<'_>,
     threshold: f64,
 ) -> Result<TurnDecision, Error> {
-    let beside: Vec<&str> = beside.iter().map(String::as_str).collect();
     let told: f64 = tokens.iter().map(|(_, logarithm)| logarithm.exp()).sum();
     let rest = (1.0 - told).max(f64::MIN_POSITIVE).ln();
     let kind = |text: &str| if text.is_empty() { TokenKind::Unused } else { TokenKind::Text };
@@ -390,7 +414,7 @@ fn decision(
     let vocabulary = Vocabulary::new(entries.chain([(Vec::new(), TokenKind::Unused)]))?;
     let logits: Vec<f32> =
         tokens.iter().map(|&(_, logarithm)| logarithm as f32).chain([rest as f32]).collect();
-    Ok(Openings::beside(&vocabulary, openings, &beside).decide(&logits, &vocabulary, threshold))
+    Ok(Openings::of(&vocabulary, texts).decide(&logits, &vocabulary, threshold))
 }
 
 #[cfg(test)]
@@ -406,13 +430,17 @@ mod tests {
             ("To".to_owned(), 0.4_f64.ln()),
             (" {".to_owned(), 0.1_f64.ln()),
         ];
-        let decided = decision(&tokens, &["<tool_call>", "{\"name\""], &[], 0.35).unwrap();
+        let of = |calls: &[&str], thoughts: &[&str], tokens: &[(String, f64)]| {
+            let texts = OpeningTexts { calls, thoughts, ..OpeningTexts::default() };
+            decision(tokens, &texts, 0.35).unwrap()
+        };
+        let decided = of(&["<tool_call>", "{\"name\""], &[], &tokens);
         assert!((decided.p_call - 0.4).abs() < 1e-6 && decided.call, "{decided:?}");
-        assert!(!decision(&tokens, &["<tool_call>"], &[], 0.35).unwrap().call);
-        assert_eq!(decision(&[], &["<tool_call>"], &[], 0.2).unwrap().p_call, 0.0);
+        assert!(!of(&["<tool_call>"], &[], &tokens).call);
+        assert_eq!(of(&["<tool_call>"], &[], &[]).p_call, 0.0);
         // What a thought begins with as well says nothing yet.
         let shared = [("<".to_owned(), 0.9_f64.ln())];
-        let decided = decision(&shared, &["<tool_call>"], &["<think>".to_owned()], 0.35).unwrap();
+        let decided = of(&["<tool_call>"], &["<think>"], &shared);
         assert!(!decided.call && decided.undecided > 0.8, "{decided:?}");
     }
 }

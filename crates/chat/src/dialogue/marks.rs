@@ -29,26 +29,23 @@ impl Dialogue {
             .collect()
     }
 
-    /// What a turn may begin with beside calls, where the template tells of it: the mark of thoughts, unless the prompt has
-    /// opened them, and what stands in front of an answer.
+    /// The mark with which the model may begin to think, where its template has it and has not written it at the end of a prompt.
     ///
     /// ```
     /// use toolgate_chat::{Dialogue, Template, TemplateTokens};
-    /// let beside = |source: &str| -> Result<Vec<String>, toolgate_chat::Error> {
-    ///     Ok(Dialogue::derived(Template::new(source, TemplateTokens::default())?).beside_calls())
+    /// let opening = |source: &str| -> Result<Option<String>, toolgate_chat::Error> {
+    ///     Ok(Dialogue::derived(Template::new(source, TemplateTokens::default())?).thought_opening())
     /// };
     /// let told = "Think in <think>.{% for m in messages %}{{ m.content }}{% endfor %}";
-    /// assert_eq!(beside(told)?, ["<think>"]);
+    /// assert_eq!(opening(told)?.as_deref(), Some("<think>"));
     /// let opened = "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}";
-    /// assert!(beside(opened)?.is_empty());
+    /// assert_eq!(opening(opened)?, None);
     /// # Ok::<(), toolgate_chat::Error>(())
     /// ```
-    pub fn beside_calls(&self) -> Vec<String> {
-        let format = &self.derived.format;
-        let open = format.thoughts().map(|(open, _)| open.text());
+    pub fn thought_opening(&self) -> Option<String> {
+        let open = self.derived.format.thoughts().map(|(open, _)| open.text());
         let is_told = self.derived.opens_reasoning.is_none();
-        let open = open.filter(|open| is_told && self.template.source().contains(open.trim()));
-        open.into_iter().chain([format.answer_head().to_owned()]).filter(|text| !text.is_empty()).collect()
+        open.filter(|open| is_told && self.template.source().contains(open.trim()))
     }
 
     /// The same dialogue in a family whose marks are tokens of a vocabulary.

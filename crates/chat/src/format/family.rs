@@ -176,6 +176,18 @@ impl ToolFormat for Family {
         self.openings.iter().map(String::as_str).collect()
     }
 
+    fn openings_in_text(&self) -> Vec<String> {
+        self.syntax.mark().into_iter().collect()
+    }
+
+    fn text_heads(&self) -> Vec<&str> {
+        [self.answer_head()].into_iter().filter(|head| !head.is_empty()).collect()
+    }
+
+    fn text_end(&self) -> &str {
+        ""
+    }
+
     fn markers(&self) -> Vec<&str> {
         self.markers.iter().map(String::as_str).collect()
     }

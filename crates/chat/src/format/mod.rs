@@ -121,6 +121,15 @@ pub trait ToolFormat: Send + Sync + std::fmt::Debug {
     /// Used to decide between call and answer from the model's own probabilities.
     fn openings(&self) -> Vec<&str>;
 
+    /// Texts with which a call opens behind text of the same turn: the family's own mark. None where its calls open as text may.
+    fn openings_in_text(&self) -> Vec<String>;
+
+    /// What may stand in front of text that is shown, where the prompt for a turn does not write it: headers of channels, ….
+    fn text_heads(&self) -> Vec<&str>;
+
+    /// What ends a text behind which the turn goes on: the end of a message and the beginning of the next one, …. Mostly nothing.
+    fn text_end(&self) -> &str;
+
     /// Texts that are markup in this family and so must not be taken as such in a message's content.
     fn markers(&self) -> Vec<&str>;
 }

@@ -38,6 +38,8 @@ pub(crate) struct Side {
 pub(crate) struct Cache {
     turns: Made<Key, Sides<Side>>,
     answers: Made<FormKey, Side>,
+    /// Of text behind other text.
+    rest: Made<(), Side>,
 }
 
 /// The form of an answer that is no plain text.
@@ -59,7 +61,7 @@ impl FormKey {
 
 impl Default for Cache {
     fn default() -> Self {
-        Self { turns: Made::new(), answers: Made::new() }
+        Self { turns: Made::new(), answers: Made::new(), rest: Made::new() }
     }
 }
 
@@ -86,6 +88,11 @@ impl Cache {
                 |grammar: Option<Grammar>| grammar.map(|grammar| Side::new(grammar, vocabulary)).transpose();
             Ok(Sides { call: side(turn.call)?, answer: side(turn.answer)? })
         })
+    }
+
+    /// The automaton of text that goes on behind other text of a turn.
+    pub(crate) fn rest(&self, format: &dyn ToolFormat, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
+        self.rest.get(|()| true, || (), || Side::new(format.answer_rest()?, vocabulary))
     }
 
     /// The automaton of answers of a form.

@@ -1,8 +1,11 @@
 //! How the tokens of a turn are drawn and bounded, in the words of its request.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 pub use toolgate_infer::Penalties;
 use toolgate_infer::TokenId;
+
+use crate::Reasoning;
 
 /// How tokens are drawn, and where an answer ends.
 ///
@@ -48,6 +51,13 @@ pub struct Sampling {
     /// What is added to the logits of single tokens. Default none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bias: Vec<(TokenId, f32)>,
+    /// How much the model thinks before it speaks. Default: as its profile and its template say.
+    #[serde(default, skip_serializing_if = "Reasoning::is_auto")]
+    pub reasoning: Reasoning,
+    /// Variables of the chat template by name, such as `enable_thinking`. A template that does not read one is an error of the
+    /// turn. Default none.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub template_values: Map<String, Value>,
 }
 
 toolgate_chat::setters! { Sampling  {
@@ -60,6 +70,8 @@ toolgate_chat::setters! { Sampling  {
     stop: Vec<String>,
     penalties: Penalties,
     bias: Vec<(TokenId, f32)>,
+    reasoning: Reasoning,
+    template_values: Map<String, Value>,
 } }
 
 impl Default for Sampling {
@@ -74,6 +86,8 @@ impl Default for Sampling {
             stop: Vec::new(),
             penalties: Penalties::default(),
             bias: Vec::new(),
+            reasoning: Reasoning::default(),
+            template_values: Map::new(),
         }
     }
 }

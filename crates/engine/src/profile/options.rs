@@ -7,9 +7,9 @@ use toolgate_chat::{Demonstrations, Message, SystemPrompt, ToolFormat, ToolSpec,
 use toolgate_grammar::marks::KnownMark;
 use toolgate_infer::{Drafting, Forcing, Numerics, Untrained};
 
-use crate::Constraint;
 use crate::model::tuning::Tuning;
 use crate::profile::policy::Thresholds;
+use crate::{Constraint, Reasoning};
 
 /// How a local engine makes turns.
 ///
@@ -57,10 +57,8 @@ pub struct Options {
     /// Calls a turn at most, where the request leaves it open. Default 1: small models that may go on calling in
     /// the same turn go through all the tools there are.
     pub parallel: NonZeroUsize,
-    /// Whether a model whose template begins a turn with reasoning may go on with it, within half of the turn's tokens.
-    /// Default: the reasoning is closed in the prompt. It stays closed where
-    /// nothing constrains the turn.
-    pub reasoning: bool,
+    /// How much the model thinks, where the request leaves it open ([`Sampling::reasoning`](crate::Sampling::reasoning)).
+    pub reasoning: Reasoning,
     /// How often a value that the grammar admits and [`TurnRequest::check`](crate::TurnRequest::check) does not is written again, within a turn.
     /// Default 5. Where that does not help, the call is what the model wrote first.
     pub retries: usize,
@@ -95,7 +93,7 @@ toolgate_chat::setters! { Options  {
     parameters: Parameters,
     answer_view: AnswerView,
     parallel: NonZeroUsize,
-    reasoning: bool,
+    reasoning: Reasoning,
     retries: usize,
     context: Option<u32>,
     tuning: Tuning,
@@ -171,7 +169,7 @@ impl Default for Options {
             parameters: Parameters::All,
             answer_view: AnswerView::Compact,
             parallel: NonZeroUsize::MIN,
-            reasoning: false,
+            reasoning: Reasoning::default(),
             retries: 5,
             tuning: Tuning::default(),
             numerics: Numerics::Exact,

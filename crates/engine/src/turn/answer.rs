@@ -1,9 +1,8 @@
-//! What an answer may be. Of those that are values of a JSON Schema: what the model is told of it, and which beginnings still mean a call.
+//! What an answer may be. Of those that are values of a JSON Schema: what the model is told of it.
 
 use serde_json::Value;
 use toolgate_chat::{Message, Transcript, shortened};
-use toolgate_grammar::Vocabulary;
-use toolgate_infer::{Backend, Openings};
+use toolgate_infer::Backend;
 
 use crate::turn::making::Making;
 
@@ -41,17 +40,6 @@ pub enum AnswerForm<'a> {
     Json(&'a Value),
     /// A text of this grammar, in GBNF.
     Grammar(&'a str),
-}
-
-/// The openings of calls that no JSON value begins with. Where a family opens its calls in no other way, all of them: a
-/// brace then still means a call.
-pub(crate) fn openings_beside_json(vocabulary: &Vocabulary, openings: &[&str], beside: &[&str]) -> Openings {
-    let is_json = |opening: &&&str| opening.trim_start().starts_with(['{', '[', '"', '`']);
-    let others: Vec<&str> = openings.iter().filter(|opening| !is_json(opening)).copied().collect();
-    match others.as_slice() {
-        [] => Openings::beside(vocabulary, openings, beside),
-        others => Openings::beside(vocabulary, others, beside),
-    }
 }
 
 impl<B: Backend + Send> Making<'_, B> {

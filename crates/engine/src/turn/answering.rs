@@ -12,6 +12,7 @@ use toolgate_infer::{
 };
 
 use crate::constraint::automata::Side;
+use crate::turn::driver::Until;
 use crate::turn::local::State;
 use crate::turn::making::Making;
 use crate::turn::place;
@@ -28,12 +29,16 @@ impl<B: Backend + Send> Making<'_, B> {
         state: &mut State<B>,
         side: &Side,
         question: &str,
+        until: Until,
     ) -> Result<Decoded, Error> {
         let watch = self.request.repetitions.filter(|_| !question.is_empty());
         let shown = || Shown::Answer(WatchedAnswer::new(watch, question));
         match self.request.answer_check {
             Some(check) => self.checked(state, side, check),
-            None => self.decode(state, Some(side), &mut self.sampler()?, shown()),
+            None => {
+                let openings = self.watch(until);
+                self.decode(state, Some(side), &mut self.sampler()?, shown(), openings)
+            }
         }
     }
 
@@ -45,7 +50,7 @@ impl<B: Backend + Send> Making<'_, B> {
         check: &dyn AnswerCheck,
     ) -> Result<Decoded, Error> {
         let mut sampler = self.sampler()?;
-        let mut decoded = self.decode(state, Some(side), &mut sampler, Shown::Nothing)?;
+        let mut decoded = self.decode(state, Some(side), &mut sampler, Shown::Nothing, None)?;
         let mut tried = Tried::default();
         for left in (0..=self.engine.options.retries).rev() {
             let wrong = if is_ended(&decoded) { self.fault(check, &decoded.text) } else { None };

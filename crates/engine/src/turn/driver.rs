@@ -8,10 +8,11 @@
 use std::num::NonZeroUsize;
 
 use toolgate_chat::{Message, ParsedTurn, RunEnd, ToolChoice, ToolName, ToolSpec};
-use toolgate_infer::{Decoded, StopReason, TurnDecision};
+use toolgate_infer::{Decoded, Opening, StopReason, TurnDecision};
 
 use crate::constraint::automata::Sides;
 use crate::profile::options::{AnswerView, Options};
+use crate::profile::policy::EVEN;
 use crate::turn::changes::{May, unled};
 use crate::turn::choose::held_to;
 use crate::turn::invented::Known;
@@ -19,6 +20,9 @@ use crate::turn::repeats::{REPEATED, REQUIRED, in_place_of, without_repeats};
 use crate::turn::results::instead;
 use crate::turn::watch::{Beginning, ECHOED, REFUSED, is_watched};
 use crate::{AnswerForm, Error, Turn, TurnEvent, TurnRequest};
+
+/// What stands between two texts of a turn.
+const APART: &str = "\n\n";
 
 /// A model within one turn: what the steps of a turn ask of it.
 pub trait ScoredModel {
@@ -46,13 +50,20 @@ pub trait ScoredModel {
     /// Whether the request asks for a change ([`Thresholds::changing`](crate::Thresholds)), where that counts.
     fn wishes(&mut self, call: bool) -> Result<bool, Error>;
 
-    /// Reads the prompt of a turn that may call, and thinks. `decides` says whether it may be an answer, too.
+    /// Reads the prompt of a turn that may call, and thinks where the prompt opened a thought. `decides` says whether the turn may be
+    /// an answer, too.
     fn begin(&mut self, offered: &[ToolSpec], decides: bool) -> Result<(), Error>;
 
     /// Whether it has thought before it speaks.
     fn has_thought(&self) -> bool;
 
-    /// Call or answer, by the probability of every beginning of a call.
+    /// Whether it may begin a thought by itself where the turn is.
+    fn may_think(&self) -> bool;
+
+    /// Writes a thought that it begins by itself.
+    fn think(&mut self) -> Result<(), Error>;
+
+    /// Call, thought or answer, by the probability of every beginning of a call or a thought where the turn is.
     fn decide(&mut self, offered: &[ToolSpec], threshold: f64) -> Result<TurnDecision, Error>;
 
     /// Reads the prompt that a call is written after.
@@ -68,13 +79,20 @@ pub trait ScoredModel {
     fn leave_call(&mut self, thought: Thought);
 
     /// Writes an answer where a call could be, and stops where that turns out to be a refusal: then there is none.
-    fn answer_unless_refusal(&mut self, side: &Self::Side) -> Result<Option<Self::Text>, Error>;
+    fn answer_unless_refusal(&mut self, side: &Self::Side, until: Until)
+    -> Result<Option<Self::Text>, Error>;
 
     /// Reads the prompt of an answer, and thinks.
     fn begin_answer(&mut self, view: View) -> Result<(), Error>;
 
     /// Writes an answer, shown unless it repeats the question (`""` for none).
-    fn answer(&mut self, side: &Self::Side, question: &str) -> Result<Self::Text, Error>;
+    fn answer(&mut self, side: &Self::Side, question: &str, until: Until) -> Result<Self::Text, Error>;
+
+    /// The grammar of text that goes on behind other text of the turn.
+    fn rest(&mut self) -> Result<Self::Side, Error>;
+
+    /// Keeps a text that was left for something else, and goes on behind it.
+    fn leave_text(&mut self, text: Self::Text, opening: Opening) -> Result<(), Error>;
 
     /// An answer's text without the blanks around it that its form has no use for.
     fn trimmed<'t>(&self, text: &'t str) -> &'t str;
@@ -90,6 +108,18 @@ pub trait WrittenText {
 
     /// The text.
     fn text(&self) -> &str;
+
+    /// What it was left for, where it did not come to its end.
+    fn left_for(&self) -> Option<Opening>;
+}
+
+/// How far a text goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Until {
+    /// To its end, whatever the model would rather begin.
+    End,
+    /// To where the model would begin a call, a thought or a text with a head, with at least this probability.
+    Opening(f64),
 }
 
 /// What an answer is written after.
@@ -114,22 +144,27 @@ pub enum Thought {
 
 /// Makes the turn that is requested.
 pub fn drive<M: ScoredModel>(model: &mut M, request: &TurnRequest<'_>) -> Result<Turn, Error> {
-    Driver { model, request }.turn()
+    let offered = if request.choice == ToolChoice::None { &[] } else { request.tools };
+    Driver { model, request, offered, said: String::new() }.turn()
 }
 
 struct Driver<'a, M> {
     model: &'a mut M,
     request: &'a TurnRequest<'a>,
+    /// What the turn may call, and its grammars.
+    offered: &'a [ToolSpec],
+    /// The text that was said in front of a call or a thought.
+    said: String,
 }
 
-/// What was decided: a call of what may be called, or the whole turn.
-enum Decided {
+/// What comes next: a call of what may be called, or the turn is over.
+enum Next {
     Call(Option<TurnDecision>, May),
     Turn(Box<Turn>),
 }
 
-impl Decided {
-    fn whole(turn: Turn) -> Self {
+impl Next {
+    fn over(turn: Turn) -> Self {
         Self::Turn(Box::new(turn))
     }
 }
@@ -139,69 +174,50 @@ impl<M: ScoredModel> Driver<'_, M> {
         let request = self.request;
         if let Some(begun) = request.begun {
             let rest = self.model.rest_of(begun)?;
-            return self.answer(Some(&rest), None);
+            return self.answer_alone(Some(&rest), None);
         }
-        let offered = if request.choice == ToolChoice::None { &[] } else { request.tools };
-        let sides = self.sides(offered, &request.choice, None)?;
-        let Some(call) = &sides.call else { return self.answer(sides.answer.as_ref(), None) };
-        let (mut decision, may) = match self.decide(offered, sides.answer.as_ref())? {
-            Decided::Call(decision, may) => (decision, may),
-            Decided::Turn(turn) => return Ok(*turn),
-        };
-        self.model.begin_call(offered)?;
-        let (chosen, may) = self.model.choose(offered, may)?;
-        let Some(choice) = may.among(&request.choice, offered) else {
-            if let Some(decided) = &mut decision {
-                decided.call = false;
-                self.model.tell(TurnEvent::Decided(decided.clone()));
-            }
-            self.model.leave_call(Thought::Stays);
-            return self.answer(sides.answer.as_ref(), decision);
-        };
-        let held = match chosen {
-            Some(tool) => {
-                let (choice, first) = held_to(tool, self.parallel(), &choice);
-                self.sides(offered, &choice, first)?.call
-            }
-            None if choice != request.choice => self.sides(offered, &choice, None)?.call,
-            None => None,
-        };
-        let (text, mut parsed) = self.call(offered, held.as_ref().unwrap_or(call))?;
-        match without_repeats(std::mem::take(&mut parsed.calls), request) {
-            Some(calls) => parsed.calls = calls,
-            None => {
-                self.model.tell(TurnEvent::Retry(REPEATED.to_owned()));
-                self.model.leave_call(Thought::Goes);
-                let answer = self.sides(&[], &ToolChoice::None, None)?.answer;
-                return self.answer(answer.as_ref(), decision);
-            }
+        let sides = self.sides(self.offered, &request.choice, None)?;
+        let Some(call) = &sides.call else { return self.answer_alone(sides.answer.as_ref(), None) };
+        let mut next = self.decide(sides.answer.as_ref())?;
+        loop {
+            let (decision, may) = match next {
+                Next::Call(decision, may) => (decision, may),
+                Next::Turn(turn) => return Ok(*turn),
+            };
+            next = self.call(call, sides.answer.as_ref(), decision, may)?;
         }
-        Ok(self.model.finish(text, parsed, decision))
     }
 
-    /// Call or answer. Where both are open, the model's own probabilities decide between them.
-    fn decide(&mut self, offered: &[ToolSpec], answer: Option<&M::Side>) -> Result<Decided, Error> {
+    /// Call or answer. Where both are open, the model's own probabilities decide between them, behind what it thinks.
+    fn decide(&mut self, answer: Option<&M::Side>) -> Result<Next, Error> {
         let request = self.request;
         let thresholds = self.model.options().thresholds.for_request(request);
         let threshold = thresholds.of(request);
         // No probability reaches a threshold above 1: the prompt that would give one need not be read then.
         if answer.is_some() && threshold > 1.0 && !self.model.wishes(false)? {
-            return self.answer(answer, None).map(Decided::whole);
+            return self.answer_alone(answer, None).map(Next::over);
         }
-        self.model.begin(offered, answer.is_some())?;
-        let Some(side) = answer else { return Ok(Decided::Call(None, May::ALL)) };
-        let mut decided = self.model.decide(offered, threshold)?;
+        self.model.begin(self.offered, answer.is_some())?;
+        if answer.is_none() && !self.model.may_think() {
+            return Ok(Next::Call(None, May::ALL));
+        }
+        let mut decided = self.model.decide(self.offered, threshold)?;
+        if self.model.may_think() && decided.p_think >= EVEN {
+            self.model.think()?;
+            decided = self.model.decide(self.offered, threshold)?;
+        }
+        let Some(side) = answer else { return Ok(Next::Call(None, May::ALL)) };
         self.model.tell(TurnEvent::Decided(decided.clone()));
         let own = decided.p_call >= unled(&thresholds, request);
         let wished = self.model.wishes(decided.call)?;
         let mut may = May::of(request, decided.call, own, decided.p_call, wished);
         if may.is_nothing() {
+            let until = self.until(threshold, wished);
             if self.model.has_thought() || !is_watched(request, &thresholds, &decided) {
-                return self.answer(answer, Some(decided)).map(Decided::whole);
+                return self.answer(answer, Some(decided), until);
             }
-            if let Some(written) = self.model.answer_unless_refusal(side)? {
-                let text = written.text().to_owned();
-                return Ok(Decided::whole(self.answered(written, &text, Some(decided))));
+            if let Some(written) = self.model.answer_unless_refusal(side, until)? {
+                return self.said(written, "", Some(decided), until);
             }
             self.model.tell(TurnEvent::Retry(REFUSED.to_owned()));
             // A refusal was written in place of a call, which may be one that was asked for.
@@ -211,27 +227,90 @@ impl<M: ScoredModel> Driver<'_, M> {
             decided.call = true;
             self.model.tell(TurnEvent::Decided(decided.clone()));
         }
-        Ok(Decided::Call(Some(decided), may))
+        Ok(Next::Call(Some(decided), may))
+    }
+
+    /// Writes a call of what may be called; where nothing is left of that, the turn goes on as an answer.
+    fn call(
+        &mut self,
+        all: &M::Side,
+        answer: Option<&M::Side>,
+        mut decision: Option<TurnDecision>,
+        may: May,
+    ) -> Result<Next, Error> {
+        let request = self.request;
+        self.model.begin_call(self.offered)?;
+        let (chosen, may) = self.model.choose(self.offered, may)?;
+        let Some(choice) = may.among(&request.choice, self.offered) else {
+            if let Some(decided) = &mut decision {
+                decided.call = false;
+                self.model.tell(TurnEvent::Decided(decided.clone()));
+            }
+            self.model.leave_call(Thought::Stays);
+            return match self.said.is_empty() {
+                true => self.answer(answer, decision, Until::End),
+                false => self.go_on(decision, Until::End),
+            };
+        };
+        let held = match chosen {
+            Some(tool) => {
+                let (choice, first) = held_to(tool, self.parallel(), &choice);
+                self.sides(self.offered, &choice, first)?.call
+            }
+            None if choice != request.choice => self.sides(self.offered, &choice, None)?.call,
+            None => None,
+        };
+        let (text, mut parsed) = self.calls(held.as_ref().unwrap_or(all))?;
+        match without_repeats(std::mem::take(&mut parsed.calls), request) {
+            Some(calls) => parsed.calls = calls,
+            None => {
+                self.model.tell(TurnEvent::Retry(REPEATED.to_owned()));
+                self.model.leave_call(Thought::Goes);
+                let answer = self.sides(&[], &ToolChoice::None, None)?.answer;
+                return self.answer(answer.as_ref(), decision, Until::End);
+            }
+        }
+        if parsed.content.is_none() {
+            parsed.content = Some(self.said.trim().to_owned()).filter(|said| !said.is_empty());
+        }
+        Ok(Next::over(self.model.finish(text, parsed, decision)))
     }
 
     /// The calls; others where those that were written are not what is still to be done.
-    fn call(&mut self, offered: &[ToolSpec], side: &M::Side) -> Result<(M::Text, ParsedTurn), Error> {
+    fn calls(&mut self, side: &M::Side) -> Result<(M::Text, ParsedTurn), Error> {
         let (mut text, mut parsed) = self.model.call(side)?;
-        if let Some(others) = in_place_of(&parsed.calls, self.request, offered) {
+        if let Some(others) = in_place_of(&parsed.calls, self.request, self.offered) {
             self.model.tell(TurnEvent::Retry(REQUIRED.to_owned()));
-            if let Some(side) = self.sides(offered, &others, None)?.call {
-                self.model.begin_call(offered)?;
+            if let Some(side) = self.sides(self.offered, &others, None)?.call {
+                self.model.begin_call(self.offered)?;
                 (text, parsed) = self.model.call(&side)?;
             }
         }
         if parsed.calls.len() > 1 {
-            Known::of(self.request.transcript, offered).leave(&mut parsed.calls);
+            Known::of(self.request.transcript, self.offered).leave(&mut parsed.calls);
         }
         Ok((text, parsed))
     }
 
+    /// An answer in a turn that calls nothing.
+    fn answer_alone(
+        &mut self,
+        side: Option<&M::Side>,
+        decision: Option<TurnDecision>,
+    ) -> Result<Turn, Error> {
+        match self.answer(side, decision, Until::End)? {
+            Next::Turn(turn) => Ok(*turn),
+            Next::Call(..) => Err(Error::input("a turn without tools came to a call")),
+        }
+    }
+
     /// The answer, after calls from a view that holds the question and the results alone.
-    fn answer(&mut self, side: Option<&M::Side>, decision: Option<TurnDecision>) -> Result<Turn, Error> {
+    fn answer(
+        &mut self,
+        side: Option<&M::Side>,
+        decision: Option<TurnDecision>,
+        until: Until,
+    ) -> Result<Next, Error> {
         let Some(side) = side else {
             return Err(Error::input("a call is required here, so there is no answer to give"));
         };
@@ -239,26 +318,91 @@ impl<M: ScoredModel> Driver<'_, M> {
         if let Some(results) = instead(view, request) {
             self.model.tell(TurnEvent::Text(results.clone()));
             let parsed = ParsedTurn { content: Some(results.clone()), ..ParsedTurn::default() };
-            return Ok(self.model.finish(M::Text::given(&results), parsed, decision));
+            return Ok(Next::over(self.model.finish(M::Text::given(&results), parsed, decision)));
         }
         let after_calls = matches!(request.transcript.last(), Some(Message::Tool(_)));
-        self.model.begin_answer(match after_calls && view != AnswerView::Full {
+        let view = match after_calls && view != AnswerView::Full {
             true => View::Results(request.end()),
             false => View::Whole,
-        })?;
+        };
+        self.model.begin_answer(view)?;
+        // A view without tools is no place to call from, unless the model goes on behind its thought.
+        let until = if view == View::Whole || self.model.has_thought() { until } else { Until::End };
         let question = match after_calls && request.answer == AnswerForm::Text {
             true => request.transcript.question().unwrap_or_default(),
             false => "",
         };
-        let mut written = self.model.answer(side, question)?;
+        let mut written = self.model.answer(side, question, until)?;
         if self.repeats(question, written.text()) && !self.model.has_thought() {
             self.model.tell(TurnEvent::Retry(ECHOED.to_owned()));
             // Not told the request once more, it says what came of it.
             self.model.begin_answer(View::Again(RunEnd { changed: true, ..request.end() }))?;
-            written = self.model.answer(side, question)?;
+            written = self.model.answer(side, question, Until::End)?;
         }
-        let text = if self.repeats(question, written.text()) { "" } else { written.text() }.to_owned();
-        Ok(self.answered(written, &text, decision))
+        self.said(written, question, decision, until)
+    }
+
+    /// What comes behind a text: the end of the turn or, where the model would rather begin something else, that.
+    fn said(
+        &mut self,
+        text: M::Text,
+        question: &str,
+        decision: Option<TurnDecision>,
+        until: Until,
+    ) -> Result<Next, Error> {
+        let Some(opening) = text.left_for() else {
+            let own = if self.repeats(question, text.text()) { "" } else { text.text() };
+            let content = format!("{}{own}", self.said);
+            return Ok(Next::over(self.answered(text, &content, decision)));
+        };
+        self.said.push_str(text.text());
+        self.model.leave_text(text, opening)?;
+        match opening {
+            Opening::Thought => self.model.think()?,
+            Opening::Text => self.go_on_apart(),
+            Opening::Call => return self.called_behind_text(decision, until),
+        }
+        self.go_on(decision, until)
+    }
+
+    /// A call behind text, where one may be made; else the text goes on.
+    fn called_behind_text(&mut self, decision: Option<TurnDecision>, until: Until) -> Result<Next, Error> {
+        let Until::Opening(threshold) = until else { return self.go_on(decision, Until::End) };
+        let mut decided = decision.unwrap_or_default();
+        (decided.p_call, decided.threshold, decided.call) = (decided.p_call.max(threshold), threshold, true);
+        let wished = self.model.wishes(true)?;
+        let may = May::of(self.request, true, true, decided.p_call, wished);
+        if may.is_nothing() {
+            return self.go_on(Some(decided), Until::End);
+        }
+        self.model.tell(TurnEvent::Decided(decided.clone()));
+        Ok(Next::Call(Some(decided), may))
+    }
+
+    /// Goes on with the text of the turn.
+    fn go_on(&mut self, decision: Option<TurnDecision>, until: Until) -> Result<Next, Error> {
+        let side = self.model.rest()?;
+        let written = self.model.answer(&side, "", until)?;
+        self.said(written, "", decision, until)
+    }
+
+    /// Sets the next text apart from what was said.
+    fn go_on_apart(&mut self) {
+        if !self.said.is_empty() {
+            self.said.push_str(APART);
+            self.model.tell(TurnEvent::Text(APART.to_owned()));
+        }
+    }
+
+    /// How far a text goes where a call may still come behind it: one that looks, or one that changes what is to be changed.
+    fn until(&self, threshold: f64, wished: bool) -> Until {
+        let may = May::of(self.request, true, true, 1.0, wished);
+        let is_text = self.request.answer == AnswerForm::Text;
+        match may.among(&self.request.choice, self.offered) {
+            Some(_) if is_text && threshold <= 1.0 => Until::Opening(threshold.max(EVEN)),
+            _ if is_text && self.model.may_think() => Until::Opening(EVEN),
+            _ => Until::End,
+        }
     }
 
     /// Whether an answer does nothing but repeat the question (`""` for none).
@@ -303,5 +447,12 @@ impl WrittenText for Decoded {
 
     fn text(&self) -> &str {
         &self.text
+    }
+
+    fn left_for(&self) -> Option<Opening> {
+        match self.stop {
+            StopReason::Opened(opening) => Some(opening),
+            _ => None,
+        }
     }
 }

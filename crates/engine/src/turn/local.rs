@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use toolgate_chat::{Dialogue, Opened, Template, TemplateTokens, ToolChoice, Transcript};
 use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
 use toolgate_infer::scripted::Scripted;
-use toolgate_infer::{Backend, Constraint as Limit, Free, KvCache, Openings, Session, common_len};
+use toolgate_infer::{Backend, Constraint as Limit, Free, KvCache, Session, common_len};
 
 use crate::constraint::automata::{Cache, Side};
 use crate::model::pool::Pool;
@@ -17,10 +17,10 @@ use crate::profile::options::{AnswerView, Options};
 use crate::prompt::disk_cache::PromptCache;
 use crate::prompt::room::Room;
 use crate::prompt::underway::Underway;
-use crate::turn::answer::openings_beside_json;
 use crate::turn::changes::Wishes;
 use crate::turn::choose::Biases;
 use crate::turn::making::Making;
+use crate::turn::openings::TurnOpenings;
 use crate::turn::prefill::Beginnings;
 use crate::{Cancel, Constraint, Engine, Error, Facts, Turn, TurnEvent, TurnRequest};
 
@@ -58,9 +58,8 @@ pub struct LocalEngine<B> {
     pub(crate) vocabulary: Arc<Vocabulary>,
     pub(crate) dialogue: Dialogue,
     pub(crate) options: Options,
-    pub(crate) openings: Openings,
-    /// Those that count where answers are JSON.
-    pub(crate) openings_beside_json: Openings,
+    /// What its turns open with.
+    pub(crate) openings: TurnOpenings,
     /// llama.cpp's own grammar sampler, where the backend has it.
     reference: Option<Reference>,
     pub(crate) conversations: Pool<State<B>>,
@@ -164,12 +163,8 @@ impl<B: Backend + Send> LocalEngine<B> {
         dialogue: Dialogue,
         options: Options,
     ) -> Self {
-        let texts = dialogue.format().openings();
-        let beside_calls = dialogue.beside_calls();
-        let beside: Vec<&str> = beside_calls.iter().map(String::as_str).collect();
-        let openings = Openings::beside(backend.vocabulary(), &texts, &beside);
-        let openings_beside_json = openings_beside_json(backend.vocabulary(), &texts, &beside);
         let vocabulary = backend.vocabulary().clone();
+        let openings = TurnOpenings::new(vocabulary.clone(), &dialogue);
         let cache = KvCache::new(options.prompt_memory);
         let others: Vec<_> = others.into_iter().map(|other| State::new(other, &cache)).collect();
         let room = Room::of(&backend, 1 + others.len());
@@ -180,7 +175,6 @@ impl<B: Backend + Send> LocalEngine<B> {
             dialogue,
             options,
             openings,
-            openings_beside_json,
             reference: None,
             conversations,
             room,
@@ -268,12 +262,12 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
         let tools = self.options.offered(request.tools);
         let request = &TurnRequest { tools: &tools, ..request.clone() };
         let (cancel, events) = (Cancel::default(), &mut |_| {});
-        let mut making = Making::new(self, request, &cancel, events);
+        let mut making = Making::new(self, request, &cancel, events)?;
         if request.choice != ToolChoice::None && !request.tools.is_empty() {
             making.demonstrations = making.demonstrations_for(request.choice == ToolChoice::Auto);
         }
         let view = making.told_form(making.transcript());
-        let opened = if self.reasons() { Opened::Keep } else { Opened::Close };
+        let opened = if making.plan.opened.is_some() { Opened::Keep } else { Opened::Close };
         let prompt = making.prompt(&state.session, &view, request.tools, opened)?;
         Ok(Some(prompt.len()))
     }
@@ -288,7 +282,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
         state.last.clone_from(request.transcript);
         let tools = self.options.offered(request.tools);
         let request = &TurnRequest { tools: &tools, ..request.clone() };
-        let mut making = Making::new(self, request, cancel, events);
+        let mut making = Making::new(self, request, cancel, events)?;
         let turn = making.turn(&mut state);
         state.session.end_turn();
         turn.map_err(|error| self.room.explained(error))

@@ -1,7 +1,8 @@
 //! A turn as it is made: what is decided before a call, the call and its values, and the answer.
 //!
 //! `driver` has the order of the steps, for every place where a model runs. `local` is the engine on this machine, and `making`
-//! carries its steps out: a prompt is evaluated (`prefill`), and the model reasons (`reason`). A call is weighed against an answer
+//! carries its steps out: it is settled how much the turn thinks (`reasoning_plan`), a prompt is evaluated (`prefill`), and the
+//! model reasons (`reason`). What may open at each place is told by `openings`. A call is weighed against an answer
 //! (`changes`, `choose`). Calls are written (`place`, `invented`, `repeats`, `retry`), or an answer is (`answer`, `answering`,
 //! `watch`, `results`). `shown` tells of it meanwhile, and `recover` reads texts that nothing constrained.
 
@@ -13,9 +14,11 @@ pub(crate) mod driver;
 pub(crate) mod invented;
 pub(crate) mod local;
 pub(crate) mod making;
+pub(crate) mod openings;
 pub(crate) mod place;
 pub(crate) mod prefill;
 pub(crate) mod reason;
+pub(crate) mod reasoning_plan;
 pub(crate) mod recover;
 pub(crate) mod repeats;
 pub(crate) mod results;

@@ -68,15 +68,14 @@ impl Beginnings {
 }
 
 impl<B: Backend + Send> Making<'_, B> {
-    /// Renders and evaluates a prompt, reusing what is evaluated already; with reasoning left open or closed.
+    /// Renders and evaluates a prompt, reusing what is evaluated already; a thought that it opens stays open where the turn thinks.
     pub(crate) fn prefill(
         &mut self,
         state: &mut State<B>,
         transcript: &Transcript,
         tools: &[ToolSpec],
-        reasoning: bool,
     ) -> Result<(), Error> {
-        self.prefill_ahead(state, transcript, tools, reasoning, &[])
+        self.prefill_ahead(state, transcript, tools, &[])
     }
 
     /// [`prefill`](Self::prefill), with what the turn begins with in the same batch.
@@ -85,15 +84,40 @@ impl<B: Backend + Send> Making<'_, B> {
         state: &mut State<B>,
         transcript: &Transcript,
         tools: &[ToolSpec],
-        reasoning: bool,
+        ahead: &[TokenId],
+    ) -> Result<(), Error> {
+        let opened = if self.plan.opened.is_some() { Opened::Keep } else { Opened::Close };
+        self.prefill_opened(state, transcript, tools, opened, ahead)
+    }
+
+    /// [`prefill`](Self::prefill), with no thought behind it.
+    pub(crate) fn prefill_silent(
+        &mut self,
+        state: &mut State<B>,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+    ) -> Result<(), Error> {
+        self.prefill_opened(state, transcript, tools, Opened::Close, &[])?;
+        self.thought_here = true;
+        Ok(())
+    }
+
+    fn prefill_opened(
+        &mut self,
+        state: &mut State<B>,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+        opened: Opened,
         ahead: &[TokenId],
     ) -> Result<(), Error> {
         let begun = self.begun().map(str::to_owned);
-        let opened = if reasoning && begun.is_none() { Opened::Keep } else { Opened::Close };
-        let options = PromptOptions { reasoning: opened, begun, ..PromptOptions::default() };
+        let opened = if begun.is_none() { opened } else { Opened::Close };
+        let extra = self.plan.values.clone();
+        let options = PromptOptions { reasoning: opened, begun, extra, ..PromptOptions::default() };
         let tokens = self.rendered(&state.session, transcript, tools, &options)?;
         let prefill = self.evaluate(state, transcript, tools, opened, (&tokens, ahead), true)?;
         self.ahead = ahead.len();
+        self.note_prompt(&tokens);
         self.stats.prompt_tokens += prefill.prompt_tokens;
         self.stats.cached_tokens += prefill.cached_tokens;
         self.stats.ms.prefill += prefill.ms;
@@ -139,7 +163,8 @@ impl<B: Backend + Send> Making<'_, B> {
         tools: &[ToolSpec],
         reasoning: Opened,
     ) -> Result<Vec<TokenId>, Error> {
-        let options = PromptOptions { reasoning, ..PromptOptions::default() };
+        let extra = self.plan.values.clone();
+        let options = PromptOptions { reasoning, extra, ..PromptOptions::default() };
         self.rendered(session, transcript, tools, &options)
     }
 
@@ -191,6 +216,9 @@ impl<B: Backend + Send> Making<'_, B> {
                 self.engine.saved(session, Extent::Whole)?;
             }
             front.ms = started.elapsed().as_secs_f64() * 1e3;
+        }
+        if shown {
+            self.beginning = beginning;
         }
         let evaluated = front.evaluated_tokens;
         let mut rest = session.set_prompt_ahead(prompt, ahead, RESERVE, cancel, &mut |progress| {

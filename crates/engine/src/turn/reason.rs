@@ -1,49 +1,106 @@
-//! What a model thinks before it calls or answers, where its template begins a turn with that.
+//! What a model thinks before it speaks: a thought that the prompt opened, or one that the model begins by itself.
 //!
-//! Invariant: reasoning ends with its closing mark, within its share of the turn's tokens, and none of it is content.
+//! Invariant: a thought ends with its closing mark, within its share of the turn's tokens, and none of it is content.
 
 use std::ops::ControlFlow;
 
 use toolgate_grammar::marks::Mark;
-use toolgate_grammar::{Automaton, Expr, Grammar, Limits};
-use toolgate_infer::{Backend, DecodeOptions, Piece, Rows, StopReason, decode};
+use toolgate_grammar::{Automaton, Expr, Grammar, Limits, TokenId};
+use toolgate_infer::{Backend, DecodeOptions, Decoded, Piece, Rows, StopReason, Watch, decode};
 
-use crate::turn::local::{LocalEngine, State};
+use crate::profile::policy::EVEN;
+use crate::turn::local::State;
 use crate::turn::making::Making;
-use crate::{Constraint, TurnEvent};
-use crate::{Error, Kind};
+use crate::{Error, Kind, TurnEvent};
 
-/// What stands between the end of reasoning and what follows.
-const BREAK: &str = "\n\n";
+/// What is said for a model whose tokens of thought are used up.
+const ENOUGH: &str = "\nI have thought enough, and go on.\n";
 
-impl<B: Backend + Send> LocalEngine<B> {
-    /// What ends the reasoning that turns begin with, where the model is to write it.
-    fn closing(&self) -> Option<&str> {
-        let wanted = self.options.reasoning && self.options.constraint != Constraint::None;
-        self.dialogue.knowledge().opens_reasoning.as_deref().filter(|_| wanted)
-    }
+/// Tokens of white space that are passed over behind a thought.
+const MOST_BLANKS: usize = 3;
 
-    /// Whether turns begin with reasoning.
-    pub(crate) fn reasons(&self) -> bool {
-        self.closing().is_some()
-    }
+/// What opened a thought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenedBy {
+    /// The prompt.
+    Prompt,
+    /// The model: its mark is still to be written.
+    Model,
 }
 
 impl<B: Backend + Send> Making<'_, B> {
-    /// Writes the reasoning after a prompt that began it; what follows is then decided and written as without it.
+    /// Thinks where the turn surely begins so: behind a prompt that opened a thought, or where one was asked for.
     pub(crate) fn reason(&mut self, state: &mut State<B>) -> Result<(), Error> {
-        let engine = self.engine;
-        let Some(close) = engine.closing() else { return Ok(()) };
         if self.begun().is_some() {
             // Whoever has begun to answer has done with thinking.
             return Ok(());
         }
-        let mark = engine.dialogue.format().mark(close.trim());
-        let automaton = Automaton::new(&thought(&mark)?, engine.vocabulary.clone(), &Limits::default())?;
+        match (self.plan.opened.is_some(), self.plan.forced) {
+            (true, _) => self.think(state, OpenedBy::Prompt),
+            (false, true) => self.think(state, OpenedBy::Model),
+            (false, false) => Ok(()),
+        }
+    }
+
+    /// Whether the model may begin a thought here by itself.
+    pub(crate) fn may_begin_thought(&self) -> bool {
+        self.plan.by_itself && !self.thought_here && self.begun().is_none()
+    }
+
+    /// Writes a thought, up to its end. What follows is then decided and written as without it.
+    pub(crate) fn think(&mut self, state: &mut State<B>, opened: OpenedBy) -> Result<(), Error> {
+        let format = self.engine.dialogue.format();
+        let marks = format.thoughts();
+        let close = match (&self.plan.opened, opened) {
+            (Some(close), OpenedBy::Prompt) => format.mark(close.trim()),
+            _ => {
+                let Some((open, close)) = marks else { return Ok(()) };
+                self.write_mark(state, &open)?;
+                close
+            }
+        };
+        (self.thought_here, self.after_thought) = (true, true);
+        if self.plan.silent {
+            return self.write_mark(state, &format.mark(&format!("\n\n{}", close.text())));
+        }
+        let decoded = self.thought_to(state, &close)?;
+        let mut text = decoded.text.trim().to_owned();
+        // The last tokens were not evaluated yet; where the model did not write the closing mark it is added.
+        let held = state.session.tokens().len().saturating_sub(decoded.start);
+        let rest: Vec<TokenId> = decoded.tokens.iter().skip(held).map(|token| token.token).collect();
+        self.stats.decode_calls += state.session.eval(&rest, Rows::Last)?;
+        match decoded.stop {
+            StopReason::StopText(_) => {}
+            StopReason::MaxTokens => {
+                (self.events)(TurnEvent::Reasoning(ENOUGH.to_owned()));
+                text = format!("{text}{}", ENOUGH.trim_end());
+                self.write_mark(state, &format.mark(&format!("{ENOUGH}{}", close.text())))?;
+            }
+            _ => self.write_mark(state, &format.mark(&format!("\n{}", close.text())))?,
+        }
+        self.spent += decoded.tokens.len();
+        self.stats.reasoning_tokens += decoded.tokens.len();
+        match &mut self.thought {
+            Some(earlier) => {
+                earlier.push_str("\n\n");
+                earlier.push_str(&text);
+            }
+            none => *none = Some(text),
+        }
+        Ok(())
+    }
+
+    /// The text of a thought, up to its closing mark, its last token, or a call that the model begins without that.
+    fn thought_to(&mut self, state: &mut State<B>, close: &Mark) -> Result<Decoded, Error> {
+        let engine = self.engine;
         let options = self.decode_options();
+        let most = self.plan.most(self.request.sampling.max_tokens).saturating_sub(self.spent);
+        let in_thought = engine.openings.in_thought();
+        let watch = Watch { openings: in_thought.clone(), threshold: EVEN };
         let options = DecodeOptions {
-            max_tokens: options.max_tokens.min(state.session.room()) / 2,
-            stop_texts: vec![mark.text()],
+            max_tokens: options.max_tokens.min(most).min(state.session.room() / 2),
+            stop_texts: vec![close.text().trim().to_owned()],
+            watch: (!in_thought.is_empty()).then_some(watch),
             ..options
         };
         let (mut sampler, events) = (self.sampler()?, &mut *self.events);
@@ -51,23 +108,41 @@ impl<B: Backend + Send> Making<'_, B> {
             events(TurnEvent::Reasoning(piece.text.to_owned()));
             ControlFlow::Continue(())
         };
+        let automaton = Automaton::new(&thought(close)?, engine.vocabulary.clone(), &Limits::default())?;
         let decoded = decode(&mut state.session, &mut automaton.matcher(), &mut sampler, &options, show)?;
         let decoded = self.counted(decoded, None)?;
         if decoded.stop == StopReason::Cancelled {
             return Err(Error::new(Kind::Cancelled, "cancelled while the model reasoned"));
         }
-        self.thought = Some(decoded.text.trim().to_owned());
-        self.spent = decoded.tokens.len();
-        self.stats.reasoning_tokens += self.spent;
-        // The last tokens were not evaluated yet; where the model did not write the closing mark it is added.
-        let held = state.session.tokens().len().saturating_sub(decoded.start);
-        let mut rest: Vec<_> = decoded.tokens.iter().skip(held).map(|token| token.token).collect();
-        let ending = match decoded.stop {
-            StopReason::StopText(_) => Mark::of_text(BREAK),
-            _ => engine.dialogue.format().mark(&format!("\n{close}{BREAK}")),
-        };
-        rest.extend(state.session.backend().tokenize_mark(&ending)?);
-        self.stats.decode_calls += state.session.eval(&rest, Rows::Last)?;
+        Ok(decoded)
+    }
+
+    /// Writes a mark for the model.
+    pub(crate) fn write_mark(&mut self, state: &mut State<B>, mark: &Mark) -> Result<(), Error> {
+        let tokens = state.session.backend().tokenize_mark(mark)?;
+        self.stats.decode_calls += state.session.eval(&tokens, Rows::Last)?;
+        self.stats.forced_tokens += tokens.len();
+        self.spent += tokens.len();
+        Ok(())
+    }
+
+    /// Passes over the white space that the model writes behind a thought, so that what it begins there can be seen.
+    pub(crate) fn pass_blanks(&mut self, state: &mut State<B>) -> Result<(), Error> {
+        if !std::mem::take(&mut self.after_thought) {
+            return Ok(());
+        }
+        for _ in 0..MOST_BLANKS {
+            let logits = state.session.logits()?;
+            let best = logits.iter().zip(0_u32..).filter(|(logit, _)| logit.is_finite());
+            let Some((_, token)) = best.max_by(|(a, _), (b, _)| a.total_cmp(b)) else { return Ok(()) };
+            let bytes = self.engine.vocabulary.bytes(token);
+            let is_blank = !bytes.is_empty() && bytes.iter().all(u8::is_ascii_whitespace);
+            if !is_blank || state.session.room() <= 1 {
+                return Ok(());
+            }
+            self.stats.decode_calls += state.session.eval(&[token], Rows::Last)?;
+            self.stats.sampled_tokens += 1;
+        }
         Ok(())
     }
 }

@@ -35,7 +35,7 @@ impl<B: Backend + Send> Making<'_, B> {
     /// [`Options::retries`](crate::Options::retries) times.
     pub(crate) fn call(&mut self, state: &mut State<B>, side: &Side) -> Result<(Decoded, ParsedTurn), Error> {
         let mut writer = Writer { sampler: self.call_sampler()?, tried: Tried::default() };
-        let first = self.decode(state, Some(side), &mut writer.sampler, self.shown_calls())?;
+        let first = self.decode(state, Some(side), &mut writer.sampler, self.shown_calls(), None)?;
         let parsed = self.read(&first);
         let Some(check) = self.request.check else { return Ok((first, parsed)) };
         let mut again: Option<(Decoded, ParsedTurn)> = None;

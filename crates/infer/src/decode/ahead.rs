@@ -37,7 +37,7 @@ impl<B: Backend> Turn<'_, B> {
 
     /// Ensures that there are logits behind the turn's last token, which is evaluated. It evaluates the token again if the
     /// earlier evaluation computed none for it.
-    fn refresh(&mut self) -> Result<(), Error> {
+    pub(super) fn refresh(&mut self) -> Result<(), Error> {
         if self.row.is_some() {
             return Ok(());
         }

@@ -123,7 +123,7 @@ fn thoughts_are_an_item_in_front_of_the_answer() {
         .context(4_096)
         .on("Hello", "They greet me.\n</think>\n\nHello there.");
     let dialogue = Dialogue::derived(Template::new(template, TemplateTokens::default()).unwrap());
-    let thinking = engine::Options::default().reasoning(true);
+    let thinking = engine::Options::default().reasoning(engine::Reasoning::ON);
     let engine = LocalEngine::new("scripted", model, dialogue, thinking);
     let served = start(engine, None, serve::Options::default());
     let events = streamed(&served, asked("Hello", json!({})));
