@@ -343,10 +343,10 @@ fn a_model_reasons_before_it_calls_and_before_it_answers_where_it_may() {
         .collect();
     assert_eq!(thoughts, [Some("I note <it>."), Some("It is noted.")]);
 
-    // By default the prompt closes the reasoning.
+    // Where none is wanted the prompt closes it.
     let model = scripted().say(call(r#"{"text": "it"}"#)).say("Noted.").say("Noted.");
-    let run =
-        run_with(&thinking(), model, text_parameter(), agent::Options::default(), engine::Options::default());
+    let engine = engine::Options::default().reasoning(engine::Reasoning::OFF);
+    let run = run_with(&thinking(), model, text_parameter(), agent::Options::default(), engine);
     assert_eq!((run.called, run.outcome.answer.as_str()), (1, "Noted."));
     assert_eq!(text_of(&run, true), "");
 }

@@ -71,7 +71,7 @@ impl LocalEngine<LlamaBackend> {
         let first = backends.next().ok_or_else(|| Error::new(Kind::Engine, "no conversation was made"))?;
         let engine = Self::with_conversations(name_of(model), first, backends, dialogue, options.clone());
         let begins_with = if loaded.adds_bos() { loaded.bos() } else { "" };
-        let engine = engine.beginning_with(begins_with.to_owned());
+        let engine = engine.beginning_with(begins_with.to_owned()).advised(|key| loaded.metadata(key));
         let reference = move |grammar: &toolgate_grammar::Grammar| {
             let root = grammar.rule(grammar.root()).map(|rule| rule.name.as_str()).unwrap_or("root");
             let run = LlamaGrammar::new(&loaded, &grammar.to_gbnf(), root)?;

@@ -91,3 +91,62 @@ impl Default for Sampling {
         }
     }
 }
+
+/// How a model that thinks is drawn from where its file says nothing, as Qwen3's and DeepSeek-R1's makers advise: greedily it
+/// repeats itself.
+const THINKING: (f32, usize, f32) = (0.6, 20, 0.95);
+
+impl Sampling {
+    /// What a model's file advises by the metadata `general.sampling.*`, of which `told` knows the values by their keys; without
+    /// that the likeliest tokens, unless the model thinks.
+    ///
+    /// ```
+    /// use toolgate_engine::Sampling;
+    /// let told = |key: &str| (key == "general.sampling.temp").then(|| "0.7".to_owned());
+    /// assert_eq!(Sampling::advised(told, false), Sampling::default().temperature(0.7));
+    /// assert_eq!(Sampling::advised(|_| None, false), Sampling::default());
+    /// assert!(Sampling::advised(|_| None, true).temperature > 0.0, "a model that thinks is not drawn from greedily");
+    /// ```
+    pub fn advised(told: impl Fn(&str) -> Option<String>, thinks: bool) -> Self {
+        let number = |key: &str| -> Option<f32> {
+            let value: f32 = told(&format!("general.sampling.{key}"))?.parse().ok()?;
+            (value.is_finite() && value >= 0.0).then_some(value)
+        };
+        let (temperature, top_k, top_p, min_p) =
+            (number("temp"), number("top_k"), number("top_p"), number("min_p"));
+        let usual = Self::default();
+        let own = match thinks && temperature.is_none() {
+            true => {
+                let (temperature, top_k, top_p) = THINKING;
+                Self { temperature, top_k, top_p, ..usual }
+            }
+            false => usual,
+        };
+        Self {
+            temperature: temperature.unwrap_or(own.temperature),
+            top_k: top_k.map_or(own.top_k, |most| most as usize),
+            top_p: top_p.filter(|share| *share > 0.0).unwrap_or(own.top_p).min(1.0),
+            min_p: min_p.unwrap_or(own.min_p).min(1.0),
+            ..own
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_that_is_no_number_counts_for_nothing() {
+        let told = |key: &str| {
+            let value = match key {
+                "general.sampling.temp" => "warm",
+                "general.sampling.top_p" => "0",
+                "general.sampling.top_k" => "40",
+                _ => "-1",
+            };
+            Some(value.to_owned())
+        };
+        assert_eq!(Sampling::advised(told, false), Sampling::default().top_k(40));
+    }
+}

@@ -10,6 +10,8 @@ use toolgate_grammar::{Budgeted, Grammar, TokenId, Vocabulary};
 use toolgate_infer::scripted::Scripted;
 use toolgate_infer::{Backend, Constraint as Limit, Free, KvCache, Session, common_len};
 
+#[cfg(feature = "llama")]
+use crate::ReasoningMode;
 use crate::constraint::automata::{Cache, Side};
 use crate::model::pool::Pool;
 use crate::models::Sha256Digest;
@@ -22,7 +24,7 @@ use crate::turn::choose::Biases;
 use crate::turn::making::Making;
 use crate::turn::openings::TurnOpenings;
 use crate::turn::prefill::Beginnings;
-use crate::{Cancel, Constraint, Engine, Error, Facts, Turn, TurnEvent, TurnRequest};
+use crate::{Cancel, Constraint, Engine, Error, Facts, Sampling, Turn, TurnEvent, TurnRequest};
 
 /// Makes a constraint of another engine from our grammar.
 pub(crate) type Reference = Box<dyn Fn(&Grammar) -> Result<Box<dyn Limit + Send>, Error> + Send + Sync>;
@@ -70,6 +72,8 @@ pub struct LocalEngine<B> {
     /// Where beginnings of prompts are kept from one process to the next.
     pub(crate) packs: Option<PromptCache>,
     load_ms: u64,
+    /// How tokens are drawn where the caller says nothing.
+    sampling: Sampling,
     /// The token that the model's texts begin with, where it was trained with one.
     pub(crate) begins_with: String,
 }
@@ -182,6 +186,7 @@ impl<B: Backend + Send> LocalEngine<B> {
             underway: Underway::default(),
             packs: None,
             load_ms: 0,
+            sampling: Sampling::default(),
             begins_with: String::new(),
         }
     }
@@ -204,6 +209,15 @@ impl<B: Backend + Send> LocalEngine<B> {
     #[cfg(feature = "llama")]
     pub(crate) fn beginning_with(mut self, bos: String) -> Self {
         self.begins_with = bos;
+        self
+    }
+
+    /// Notes what its file advises on drawing tokens.
+    #[cfg(feature = "llama")]
+    pub(crate) fn advised(mut self, told: impl Fn(&str) -> Option<String>) -> Self {
+        let (knowledge, asked) = (self.dialogue.knowledge(), self.options.reasoning.mode);
+        let thinks = knowledge.opens_reasoning.is_some() || self.dialogue.thought_opening().is_some();
+        self.sampling = Sampling::advised(told, thinks && asked != ReasoningMode::Off);
         self
     }
 
@@ -247,6 +261,10 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
 
     fn room(&self) -> Option<Room> {
         Some(self.room)
+    }
+
+    fn default_sampling(&self) -> Sampling {
+        self.sampling.clone()
     }
 
     fn text_of(&self, tokens: &[TokenId]) -> String {

@@ -466,6 +466,7 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
             making.prefill_ahead(state, &making.transcript(), offered, &opening)?;
             making.thought_here = thought_here;
             making.stats.decode_calls += state.session.eval(&behind, Rows::Last)?;
+            making.behind = behind;
         } else if learned || making.moved {
             making.moved = true;
             making.return_to_turn(state)?;

@@ -63,7 +63,9 @@ impl<B: Backend + Send> Making<'_, B> {
         if self.plan.silent {
             return self.write_mark(state, &format.mark(&format!("\n\n{}", close.text())));
         }
-        let decoded = self.thought_to(state, &close)?;
+        let ending =
+            state.session.backend().tokenize_mark(&format.mark(&format!("{ENOUGH}{}", close.text())))?;
+        let decoded = self.thought_to(state, &close, ending.len())?;
         let mut text = decoded.text.trim().to_owned();
         // The last tokens were not evaluated yet; where the model did not write the closing mark it is added.
         let held = state.session.tokens().len().saturating_sub(decoded.start);
@@ -74,7 +76,7 @@ impl<B: Backend + Send> Making<'_, B> {
             StopReason::MaxTokens => {
                 (self.events)(TurnEvent::Reasoning(ENOUGH.to_owned()));
                 text = format!("{text}{}", ENOUGH.trim_end());
-                self.write_mark(state, &format.mark(&format!("{ENOUGH}{}", close.text())))?;
+                self.write(state, &ending)?;
             }
             _ => self.write_mark(state, &format.mark(&format!("\n{}", close.text())))?,
         }
@@ -90,11 +92,12 @@ impl<B: Backend + Send> Making<'_, B> {
         Ok(())
     }
 
-    /// The text of a thought, up to its closing mark, its last token, or a call that the model begins without that.
-    fn thought_to(&mut self, state: &mut State<B>, close: &Mark) -> Result<Decoded, Error> {
+    /// The text of a thought, up to its closing mark, its last token, or a call that the model begins without that. Some of its
+    /// tokens are for its ending.
+    fn thought_to(&mut self, state: &mut State<B>, close: &Mark, ending: usize) -> Result<Decoded, Error> {
         let engine = self.engine;
         let options = self.decode_options();
-        let most = self.plan.most(self.request.sampling.max_tokens).saturating_sub(self.spent);
+        let most = self.plan.most(self.request.sampling.max_tokens).saturating_sub(self.spent + ending);
         let in_thought = engine.openings.in_thought();
         let watch = Watch { openings: in_thought.clone(), threshold: EVEN };
         let options = DecodeOptions {
@@ -120,7 +123,11 @@ impl<B: Backend + Send> Making<'_, B> {
     /// Writes a mark for the model.
     pub(crate) fn write_mark(&mut self, state: &mut State<B>, mark: &Mark) -> Result<(), Error> {
         let tokens = state.session.backend().tokenize_mark(mark)?;
-        self.stats.decode_calls += state.session.eval(&tokens, Rows::Last)?;
+        self.write(state, &tokens)
+    }
+
+    fn write(&mut self, state: &mut State<B>, tokens: &[TokenId]) -> Result<(), Error> {
+        self.stats.decode_calls += state.session.eval(tokens, Rows::Last)?;
         self.stats.forced_tokens += tokens.len();
         self.spent += tokens.len();
         Ok(())
