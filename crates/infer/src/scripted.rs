@@ -47,6 +47,7 @@ const MEMORY: usize = 48;
 #[derive(Clone, Debug)]
 pub struct Scripted {
     vocabulary: Arc<Vocabulary>,
+    tokenizer: Option<Tokenizer>,
     rules: Vec<(String, String)>,
     queue: VecDeque<Vec<String>>,
     stray: Option<(usize, TokenId)>,
@@ -62,6 +63,18 @@ pub struct Scripted {
     waiting: Option<Script>,
     logits: Vec<Vec<f32>>,
     batches: Vec<usize>,
+}
+
+/// Another tokenizer than the longest token first.
+#[derive(Clone)]
+struct Tokenizer(Arc<Tokenize>);
+
+type Tokenize = dyn Fn(&str, Specials) -> Result<Vec<TokenId>, Error> + Send + Sync;
+
+impl std::fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tokenizer")
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -80,6 +93,7 @@ impl Scripted {
     pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
         Self {
             vocabulary,
+            tokenizer: None,
             rules: Vec::new(),
             queue: VecDeque::new(),
             stray: None,
@@ -94,6 +108,25 @@ impl Scripted {
             logits: Vec::new(),
             batches: Vec::new(),
         }
+    }
+
+    /// Takes the tokens of texts from a tokenizer, such as that of the model whose vocabulary it has.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_infer::{Backend, Specials, Vocabulary, scripted::Scripted};
+    /// let letters = |text: &str, _: Specials| Ok(text.bytes().map(u32::from).collect());
+    /// let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).tokenized_by(letters);
+    /// assert_eq!(model.tokenize("<end>", Specials::Parse)?.len(), 5, "it knows no control tokens");
+    /// # Ok::<(), toolgate_infer::Error>(())
+    /// ```
+    #[must_use]
+    pub fn tokenized_by(
+        mut self,
+        tokenize: impl Fn(&str, Specials) -> Result<Vec<TokenId>, Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.tokenizer = Some(Tokenizer(Arc::new(tokenize)));
+        self
     }
 
     /// Adds what the next turn without a script of its own wants to say; each is used once, in order.
@@ -251,6 +284,9 @@ impl Backend for Scripted {
 
     /// The longest token first, from left to right.
     fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error> {
+        if let Some(Tokenizer(tokenize)) = &self.tokenizer {
+            return tokenize(text, specials);
+        }
         let mut rest = text.as_bytes();
         let mut tokens = Vec::new();
         while !rest.is_empty() {

@@ -1,9 +1,10 @@
 //! Laws of the families of tool calls, on the vocabularies of real models: no weights are needed.
 //!
-//! Each vocabulary is paired with each template whose control tokens it has. A pair has three laws:
+//! Each vocabulary is paired with each template whose control tokens it has. A pair has four laws:
 //!
 //! - The tokens that a turn's grammar forces for calls are those that the template has for them ([`Laws::forced_tokens`]).
 //! - The reader takes what the template shows of earlier turns for what was said ([`Laws::history`]).
+//! - A model that begins by itself with a thought, with text or with a call gets the turn it began ([`Laws::own_start`]).
 //! - No state of a grammar lets a special token into text, or lets the letters of a mark stand for its token
 //!   ([`Laws::no_spelled_marks`]).
 //!
@@ -12,9 +13,12 @@
 //! For the packages of this workspace alone: no part of the API.
 
 mod calls;
+mod facts;
 mod forced;
 mod history;
+mod own_start;
 mod pair;
+mod table;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,6 +27,7 @@ use serde::Serialize;
 use toolgate_infer::Untrained;
 use toolgate_llama::{Load, Model, ModelOptions};
 
+pub use facts::Facts;
 use pair::Pair;
 
 /// What came of the laws.
@@ -41,6 +46,8 @@ pub struct Report {
     pub laws: Laws,
     /// By the family that a template's calls are of.
     pub by_family: BTreeMap<String, Laws>,
+    /// What is known of each family, by pair.
+    pub facts: BTreeMap<String, Vec<Facts>>,
 }
 
 /// Each law and its cases.
@@ -86,6 +93,15 @@ pub enum Law {
     ForcedTokens,
     /// [`Laws::history`].
     History,
+    /// [`OwnStart::thinks`].
+    #[serde(rename = "own_start.thinks")]
+    Thinks,
+    /// [`OwnStart::says`].
+    #[serde(rename = "own_start.says")]
+    Says,
+    /// [`OwnStart::calls`].
+    #[serde(rename = "own_start.calls")]
+    Calls,
     /// [`Laws::no_spelled_marks`].
     NoSpelledMarks,
 }
@@ -149,9 +165,11 @@ impl Corpus {
             };
             for pair in pairs(&name(&path), &model, &templates, skipped) {
                 report.pairs += 1;
+                report.facts.entry(pair.family().to_owned()).or_default().push(Facts::of(&pair));
                 let mut cases = Cases { pair: &pair, report: &mut report, failed };
                 forced::run(&pair, self.turns, &mut cases);
                 history::run(&pair, self.turns, &mut cases);
+                own_start::run(&pair, &mut cases);
             }
         }
         Ok(report)
@@ -173,6 +191,9 @@ impl Cases<'_> {
             let count = match law {
                 Law::ForcedTokens => &mut laws.forced_tokens,
                 Law::History => &mut laws.history,
+                Law::Thinks => &mut laws.own_start.thinks,
+                Law::Says => &mut laws.own_start.says,
+                Law::Calls => &mut laws.own_start.calls,
                 Law::NoSpelledMarks => &mut laws.no_spelled_marks,
             };
             count.cases += 1;

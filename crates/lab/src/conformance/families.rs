@@ -8,6 +8,7 @@ use crate::families::{Corpus, Failure};
 use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
+use toolgate_chat::format::Family;
 
 pub(super) const EXAMPLES: &str = "\
 Example:
@@ -15,7 +16,7 @@ Example:
 
 Reads the vocabulary and the template of each .gguf file, no weights. Each is tried with its own template and with each
 .jinja file whose control tokens it has. Counts, for each law and family, cases, those that failed, and those that could not
-be tried, by the reason. A line of --out is a case that failed.";
+be tried, by the reason. A line of --out is a case that failed. --table has a row for each family.";
 
 /// Arguments of `toolgate conformance families`.
 #[derive(Args)]
@@ -32,6 +33,9 @@ pub(super) struct FamiliesArgs {
     /// Write a line for each case that failed to this file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Write a table of the families, in Markdown, to this file.
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
 }
 
 /// Runs the laws; the summary.
@@ -58,5 +62,9 @@ pub(super) fn run(args: &FamiliesArgs) -> anyhow::Result<Value> {
         format!("cannot read {} and {}", args.vocabularies.display(), args.templates.display())
     })?;
     written.and_then(|()| Ok(out.map_or(Ok(()), |mut out| out.flush())?)).context("cannot write --out")?;
+    if let Some(path) = &args.table {
+        let table = report.table(&Family::names());
+        std::fs::write(path, table).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(serde_json::to_value(report)?)
 }

@@ -84,7 +84,7 @@ fn read(pair: &Pair, turn: &Turn, tools: &[ToolSpec]) -> ParsedTurn {
     stream.finish().1
 }
 
-fn shown(turn: &ParsedTurn) -> String {
+pub(super) fn shown(turn: &ParsedTurn) -> String {
     let calls: Vec<Value> = turn
         .calls
         .iter()

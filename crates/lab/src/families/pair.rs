@@ -73,6 +73,11 @@ impl Pair {
             && self.thinks_in_tokens()
     }
 
+    /// Whether a prompt for a turn ends within a thought.
+    pub(crate) fn opens_thought(&self) -> bool {
+        self.dialogue.knowledge().opens_reasoning.is_some()
+    }
+
     /// Whether the marks of thoughts are tokens, if the template knows of thoughts.
     fn thinks_in_tokens(&self) -> bool {
         let Some((open, _)) = self.dialogue.format().thoughts() else { return true };
