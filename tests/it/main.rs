@@ -40,6 +40,7 @@ mod serve;
 #[path = "../support/skip.rs"]
 mod skip;
 mod skipping;
+mod thinker;
 mod tidy;
 mod tools;
 mod trace;
