@@ -41,6 +41,7 @@ mod serve;
 mod skip;
 mod skipping;
 mod thinker;
+mod thoughts;
 mod tidy;
 mod tools;
 mod trace;
