@@ -139,11 +139,11 @@ impl Runs {
             Unasked::Deny => Approval::Never,
         };
         let usual = engine.default_sampling();
-        let sampling = if asking.reasoning.is_auto() { usual } else { usual.reasoning(asking.reasoning) };
+        let reasoning = asking.reasoning.or(usual.reasoning);
         let options = agent::Options::default()
             .max_iterations(self.max_iterations)
             .approval(approval)
-            .sampling(sampling)
+            .sampling(usual.reasoning(reasoning))
             .quotes(false);
         let mut transcript = Transcript::new().with(Message::User(asking.task.clone()));
         Ok(Agent::new(engine, registry, options).run(&mut transcript, cancel, events)?)

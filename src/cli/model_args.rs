@@ -252,7 +252,8 @@ impl ModelOptions {
 
     /// The options of an engine whose model thinks as these say, where they say it.
     fn thinking(&self, options: engine::Options) -> engine::Options {
-        if self.reasoning.is_auto() { options } else { options.reasoning(self.reasoning) }
+        let suited = options.reasoning;
+        options.reasoning(self.reasoning.or(suited))
     }
 
     /// Loads the model, with a bar on a terminal, or asks for it at its server; also how many milliseconds it took.

@@ -80,13 +80,18 @@ impl Thinker {
     }
 }
 
-/// The thoughts of a transcript's turns, each with what is said and called behind it.
-pub(crate) fn turns(transcript: &Transcript) -> Vec<(Option<&str>, Option<&str>, usize)> {
-    let turn = |message| match message {
-        &Message::Assistant { ref content, ref reasoning, ref calls } => {
-            Some((reasoning.as_deref(), content.as_deref(), calls.len()))
+/// A turn: its thought, what is said and how much is called behind it.
+type Said<'a> = (Option<&'a str>, Option<&'a str>, usize);
+
+/// The turns of a transcript.
+pub(crate) fn turns(transcript: &Transcript) -> Vec<Said<'_>> {
+    fn turn(message: &Message) -> Option<Said<'_>> {
+        match message {
+            Message::Assistant { content, reasoning, calls } => {
+                Some((reasoning.as_deref(), content.as_deref(), calls.len()))
+            }
+            _ => None,
         }
-        _ => None,
-    };
+    }
     transcript.iter().filter_map(turn).collect()
 }

@@ -235,9 +235,7 @@ impl Engine for RemoteEngine {
         let tools =
             if let Way::Whole(_) = &self.way { request.tools.to_vec() } else { own.offered(request.tools) };
         let mut sampling = request.sampling.clone();
-        if sampling.reasoning.is_auto() {
-            sampling.reasoning = own.reasoning;
-        }
+        sampling.reasoning = sampling.reasoning.or(own.reasoning);
         let thoughtful = &request.clone().tools(&tools).sampling(&sampling);
         let request = match &self.way {
             Way::Constrained(_) => &request.clone().tools(&tools),

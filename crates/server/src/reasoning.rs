@@ -20,10 +20,8 @@ pub(super) struct Wish {
 impl Wish {
     /// How tokens are drawn, with this of thoughts.
     pub(super) fn put(&self, sampling: Sampling) -> Sampling {
-        match self.reasoning {
-            Some(said) => sampling.reasoning(said),
-            None => sampling,
-        }
+        let usual = sampling.reasoning;
+        sampling.reasoning(self.reasoning.unwrap_or_default().or(usual))
     }
 
     /// Adds what a field says.

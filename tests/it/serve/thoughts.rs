@@ -172,6 +172,9 @@ fn a_request_that_says_nothing_is_drawn_as_the_model_s_makers_advise() {
     assert_eq!((silent.temperature, silent.top_p, silent.reasoning), (0.6, 0.95, Reasoning::within(9)));
     post(&served, CHAT, &chat("Hi", json!({"temperature": 0, "reasoning_effort": "none"})));
     let said = thinker.last().1;
+    post(&served, CHAT, &chat("Hi", json!({"reasoning_effort": "low"})));
+    let bounded = Reasoning::within(9).effort(Some(Effort::Low));
+    assert_eq!(thinker.last().1.reasoning, bounded, "the usual bound holds where the request has none");
     assert_eq!((said.temperature, said.top_p, said.reasoning), (0.0, 0.95, Reasoning::OFF));
 }
 
