@@ -14,7 +14,7 @@ use toolgate_sandbox::policy::ProcessLimits;
 
 use super::exit::Exit;
 use super::model_args::{Load, ModelOptions};
-use super::run::stop_on_interrupt;
+use super::run::{checked, stop_on_interrupt};
 use super::terminal::{self, BOLD, DIM, Unit};
 use super::tool::{self, Workspace};
 use crate::agent::Hints;
@@ -75,10 +75,14 @@ pub(super) struct EvalArgs {
     /// Tokens a turn at most.
     #[arg(long, default_value_t = 300, value_name = "N")]
     max_tokens: usize,
+    /// 0 takes the likeliest token every time [default: what the model's makers advise, else 0].
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    temperature: Option<f32>,
 }
 
 /// Runs it.
 pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    checked(args.temperature)?;
     let mut sets = Vec::new();
     for file in &args.file {
         let cases = select(read(file, Case::from_json)?, &args);
@@ -186,6 +190,7 @@ impl Runner<'_> {
         let options = eval::Options {
             system: self.system.clone(),
             max_tokens: self.args.max_tokens,
+            temperature: self.args.temperature,
             parallel: self.args.parallel,
             builtin: &|directory, mode, memory| {
                 let workspace = Workspace::of(directory, mode);

@@ -30,9 +30,9 @@ Examples:
 A client's configuration:
   {\"mcpServers\": {\"notes\": {\"command\": \"toolgate\", \"args\": [\"mcp\", \"--workspace\", \"/home/ada/notes\"]}}}
 
-With --http the address is /mcp. The tool ask takes {\"task\", \"mode\"}, runs the agent and answers with its answer;
-its model is loaded with the first call. Calls that the policy has a person asked about are denied, since nobody can be
-asked, unless --approve auto is given.";
+With --http the address is /mcp. The tool ask takes {\"task\", \"mode\", \"reasoning\"}, runs the agent and answers with its
+answer; its model is loaded with the first call. Calls that the policy has a person asked about are denied, since nobody
+can be asked, unless --approve auto is given.";
 
 /// Arguments of `toolgate mcp`.
 #[derive(Args)]
@@ -138,8 +138,13 @@ impl Runs {
             Unasked::Allow => Approval::Auto,
             Unasked::Deny => Approval::Never,
         };
-        let options =
-            agent::Options::default().max_iterations(self.max_iterations).approval(approval).quotes(false);
+        let usual = engine.default_sampling();
+        let reasoning = asking.reasoning.or(usual.reasoning);
+        let options = agent::Options::default()
+            .max_iterations(self.max_iterations)
+            .approval(approval)
+            .sampling(usual.reasoning(reasoning))
+            .quotes(false);
         let mut transcript = Transcript::new().with(Message::User(asking.task.clone()));
         Ok(Agent::new(engine, registry, options).run(&mut transcript, cancel, events)?)
     }

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::terminal::{self, Unit};
-use crate::engine::{self, Engine, LocalEngine, PromptCache, Tunings};
+use crate::engine::{self, Engine, LocalEngine, PromptCache, Reasoning, ReasoningMode, Tunings};
 use crate::models::{self, Entry, ResolvedModel, Store};
 use crate::remote::{self, GrammarSupport, RemoteEngine};
 use crate::tools::{MEMORY_TOOLS, Registry};
@@ -53,9 +53,18 @@ pub(super) struct ModelOptions {
     /// the odds: 0.7 doubles the odds of a call.
     #[arg(long, default_value_t = 0.0, value_name = "B", allow_negative_numbers = true)]
     call_bias: f64,
-    /// Let a model whose template begins its turns with reasoning reason, within half of a turn's tokens.
-    #[arg(long)]
-    reasoning: bool,
+    /// How much the model thinks before it speaks: not at all, as much as it likes, or so many tokens at most. auto is as its
+    /// profile says, and else as its chat template or the model itself begins a turn. --reasoning alone is on.
+    #[arg(
+        long,
+        value_name = "auto|off|on|N",
+        default_value = "auto",
+        default_missing_value = "on",
+        num_args = 0..=1,
+        hide_default_value = true
+    )]
+    #[serde(default, deserialize_with = "recorded_reasoning")]
+    reasoning: Reasoning,
     /// Whether a greedy turn must be the same, byte for byte, however its tokens are evaluated. fast evaluates more of them
     /// at once, and long prompts two to four times as fast: where two tokens are almost equally likely it may write the
     /// other one. auto is fast for a --context of more than 8192 tokens, and exact else.
@@ -77,6 +86,21 @@ pub(super) struct ModelOptions {
 
 fn local() -> String {
     LOCAL.to_owned()
+}
+
+/// How much a model thought in a record of a run. Older ones say whether it did.
+fn recorded_reasoning<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reasoning, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Recorded {
+        Whether(bool),
+        Much(Reasoning),
+    }
+    Ok(match Recorded::deserialize(deserializer)? {
+        Recorded::Whether(true) => Reasoning::ON,
+        Recorded::Whether(false) => Reasoning::OFF,
+        Recorded::Much(reasoning) => reasoning,
+    })
 }
 
 /// What records of runs mean that do not say.
@@ -215,7 +239,7 @@ impl ModelOptions {
         let entry = Store::open().ok().and_then(|store| store.catalogue().served_as(&model).cloned());
         let suited = entry.as_deref().map(engine::Options::for_entry).unwrap_or_default();
         let thresholds = suited.thresholds.biased(self.call_bias);
-        server.engine = suited.thresholds(thresholds);
+        server.engine = self.thinking(suited.thresholds(thresholds));
         server.model = Some(model);
         server.grammar = match self.engine_grammar {
             GrammarArg::Auto => GrammarSupport::Auto,
@@ -224,6 +248,12 @@ impl ModelOptions {
             GrammarArg::None => GrammarSupport::None,
         };
         Ok(Source::Server(Box::new(server), entry))
+    }
+
+    /// The options of an engine whose model thinks as these say, where they say it.
+    fn thinking(&self, options: engine::Options) -> engine::Options {
+        let suited = options.reasoning;
+        options.reasoning(self.reasoning.or(suited))
     }
 
     /// Loads the model, with a bar on a terminal, or asks for it at its server; also how many milliseconds it took.
@@ -240,6 +270,13 @@ impl ModelOptions {
                 let engine = RemoteEngine::connect((**options).clone())?;
                 if engine.grammar() == "toolgate" && self.call_bias != 0.0 {
                     bail!("a toolgate server decides by its own thresholds: give --call-bias to its serve");
+                }
+                if self.reasoning.mode == ReasoningMode::On
+                    && !matches!(engine.grammar(), "toolgate" | "none")
+                {
+                    bail!(
+                        "a model that a server holds to a grammar does not think: leave --reasoning out, or give --engine-grammar none"
+                    );
                 }
                 let ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
                 Ok((Arc::new(engine), ms))
@@ -260,7 +297,8 @@ impl ModelOptions {
         let bar = terminal::bar("loading", 100, Unit::Count);
         let suited = engine::Options::for_model(model);
         let thresholds = suited.thresholds.biased(self.call_bias);
-        let options = suited
+        let options = self
+            .thinking(suited)
             .thresholds(thresholds)
             .constraint(match self.constraint {
                 ConstraintArg::Grammar => engine::Constraint::Grammar,
@@ -272,7 +310,6 @@ impl ModelOptions {
             .numerics(self.numerics.of(self.context))
             .at_once(load.at_once)
             .prompt_memory(load.prompt_memory)
-            .reasoning(if self.reasoning { engine::Reasoning::ON } else { engine::Reasoning::default() })
             .forcing(if self.no_forcing { engine::Forcing::Off } else { engine::Forcing::On })
             .drafting(if self.no_drafts { engine::Drafting::Off } else { engine::Drafting::On });
         let shown = bar.clone();
@@ -300,8 +337,63 @@ pub(super) fn packs_of(model: &Path) -> anyhow::Result<PromptCache> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use clap::Parser;
+    use serde_json::json;
+
     use super::*;
     use crate::engine::Numerics;
+
+    /// A command with these options and a task.
+    #[derive(Parser)]
+    struct Command {
+        task: Option<String>,
+        #[command(flatten)]
+        model: ModelOptions,
+        #[arg(long)]
+        json: bool,
+    }
+
+    fn parsed(arguments: &[&str]) -> Result<Command, String> {
+        let all = ["toolgate"].iter().chain(arguments);
+        Command::try_parse_from(all).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn reasoning_takes_a_word_or_a_number_and_alone_it_is_on() {
+        for (arguments, reasoning, task) in [
+            (&[][..], Reasoning::default(), None),
+            (&["--reasoning", "auto", "do"], Reasoning::default(), Some("do")),
+            (&["--reasoning", "off", "do"], Reasoning::OFF, Some("do")),
+            (&["do", "--reasoning"], Reasoning::ON, Some("do")),
+            (&["--reasoning", "--json", "do"], Reasoning::ON, Some("do")),
+            (&["--reasoning=300", "do"], Reasoning::within(300), Some("do")),
+        ] {
+            let command = parsed(arguments).unwrap();
+            assert_eq!(command.model.reasoning, reasoning, "{arguments:?}");
+            assert_eq!(command.task.as_deref(), task, "{arguments:?}");
+        }
+        let error = parsed(&["--reasoning", "my task"]).err().unwrap();
+        assert!(
+            error.contains("\"my task\"") && error.contains("\"auto\""),
+            "a task is not swallowed: {error}"
+        );
+    }
+
+    #[test]
+    fn records_of_older_versions_say_whether_the_model_thought() {
+        let record = |reasoning: serde_json::Value| {
+            let command = parsed(&[]).unwrap();
+            let mut record = serde_json::to_value(command.model).unwrap();
+            record.as_object_mut().unwrap().insert("reasoning".to_owned(), reasoning);
+            serde_json::from_value::<ModelOptions>(record).unwrap().reasoning
+        };
+        assert_eq!(record(json!(true)), Reasoning::ON);
+        assert_eq!(record(json!(false)), Reasoning::OFF);
+        for reasoning in [Reasoning::default(), Reasoning::within(9)] {
+            assert_eq!(record(json!(reasoning)), reasoning);
+        }
+    }
 
     #[test]
     fn contexts_for_long_prompts_are_evaluated_by_the_fast_kernels() {

@@ -60,18 +60,18 @@ pub(super) struct RunArgs {
     /// Turns at most; the last one is an answer.
     #[arg(long, default_value_t = 12, value_name = "N")]
     max_iterations: usize,
-    /// Tokens a turn at most.
-    #[arg(long, default_value_t = 1024, value_name = "N")]
-    max_tokens: usize,
+    /// Tokens a turn at most [default: the model's own, else 1024].
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<usize>,
     /// Tokens all turns may write together before the next one has to be the answer.
     #[arg(long, value_name = "N")]
     budget_tokens: Option<usize>,
     /// Seconds the run may take before its next turn has to be the answer.
     #[arg(long, value_name = "N")]
     budget_seconds: Option<u64>,
-    /// 0 takes the likeliest token every time.
-    #[arg(long, default_value_t = 0.0, value_name = "T", allow_negative_numbers = true)]
-    temperature: f32,
+    /// 0 takes the likeliest token every time [default: what the model's makers advise, else 0].
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    temperature: Option<f32>,
     /// The same seed gives the same run.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
@@ -124,6 +124,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let mut view = View::new(args.json);
     let (engine, ms) = args.model.load(&model)?;
     view.show(&Event::ModelLoaded { ms });
+    let options = options.sampling(sampling(&args, engine.as_ref()));
     let mut transcript = Transcript::new().with(Message::User(prompt));
     let recorder = match &args.record {
         None => None,
@@ -174,9 +175,7 @@ pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<a
     if args.max_iterations == 0 {
         anyhow::bail!("--max-iterations must be at least 1");
     }
-    if !(args.temperature >= 0.0 && args.temperature.is_finite()) {
-        anyhow::bail!("--temperature must be 0 or more");
-    }
+    checked(args.temperature)?;
     let choice = match args.tool_choice.as_str() {
         "auto" => ToolChoice::Auto,
         "none" => ToolChoice::None,
@@ -193,8 +192,6 @@ pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<a
             anyhow::bail!("--approve ask needs a terminal; use --approve auto or --approve never")
         }
     };
-    let sampling =
-        Sampling::default().temperature(args.temperature).seed(args.seed).max_tokens(args.max_tokens);
     let budget =
         RunBudget::default().tokens(args.budget_tokens).time(args.budget_seconds.map(Duration::from_secs));
     let parallel = args.parallel.or(agent::Options::default().parallel);
@@ -202,11 +199,26 @@ pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<a
         .max_iterations(args.max_iterations)
         .choice(choice)
         .parallel(parallel)
-        .sampling(sampling)
         .budget(budget)
         .approval(approval)
         .constrain_arguments(!args.plain_arguments)
         .hints(args.hints.clone()))
+}
+
+/// A temperature that can be drawn with.
+pub(super) fn checked(temperature: Option<f32>) -> anyhow::Result<()> {
+    if temperature.is_some_and(|temperature| !(temperature >= 0.0 && temperature.is_finite())) {
+        anyhow::bail!("--temperature must be 0 or more");
+    }
+    Ok(())
+}
+
+/// How tokens are drawn: as suits the model, but for what the arguments say.
+pub(super) fn sampling(args: &RunArgs, engine: &dyn Engine) -> Sampling {
+    let usual = engine.default_sampling();
+    let temperature = args.temperature.unwrap_or(usual.temperature);
+    let max_tokens = args.max_tokens.unwrap_or(usual.max_tokens);
+    usual.temperature(temperature).max_tokens(max_tokens).seed(args.seed)
 }
 
 /// Asks on the terminal; an "always" counts for exactly that call, under that policy, for this run.

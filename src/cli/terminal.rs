@@ -44,6 +44,13 @@ pub(super) fn note(text: &str) {
     let _ = writeln!(err, "{DIM}{}{DIM:#}", output::for_terminal(text));
 }
 
+/// Prints a piece of what the model thinks, behind a sign where it is the first.
+pub(super) fn thought(piece: &str, is_first: bool) {
+    let mut err = anstream::stderr().lock();
+    let sign = if is_first { "· " } else { "" };
+    let _ = write!(err, "{DIM}{sign}{}{DIM:#}", output::for_terminal(piece)).and_then(|()| err.flush());
+}
+
 /// The head of a call's panel: the tool and its arguments.
 pub(super) fn call(name: &str, arguments: &Map<String, Value>) {
     let mut err = anstream::stderr().lock();
@@ -170,8 +177,12 @@ pub(super) fn summary(outcome: &Final) {
         StopReason::Cancelled => "cancelled",
         _ => "stopped by an error",
     };
+    let thought = match stats.reasoning_tokens {
+        0 => String::new(),
+        tokens => format!(", {tokens} of thought"),
+    };
     note(&format!(
-        "{how} · {} {} · {} prompt tokens ({} cached) · {} sampled, {} guessed, {} forced, {} evaluations · {:.1} s",
+        "{how} · {} {} · {} prompt tokens ({} cached) · {} sampled, {} guessed, {} forced{thought}, {} evaluations · {:.1} s",
         calls,
         if calls == 1 { "call" } else { "calls" },
         stats.prompt_tokens,

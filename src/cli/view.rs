@@ -14,12 +14,14 @@ pub(super) struct View {
     prefill: Option<ProgressBar>,
     /// Whether the answer's last line is still open.
     open_line: bool,
+    /// Whether a thought is being shown.
+    thinks: bool,
 }
 
 impl View {
     /// A view as JSON lines, or as text.
     pub(super) fn new(json: bool) -> Self {
-        Self { json, prefill: None, open_line: false }
+        Self { json, prefill: None, open_line: false, thinks: false }
     }
 
     /// Shows what happened.
@@ -31,6 +33,9 @@ impl View {
                 let _ = writeln!(out, "{line}").and_then(|()| out.flush());
             }
             return;
+        }
+        if !matches!(event, Event::Reasoning { .. } | Event::PrefillProgress { .. }) {
+            self.end_thought();
         }
         match event {
             Event::Prefill { .. } => {
@@ -47,6 +52,10 @@ impl View {
                 let mut out = std::io::stdout().lock();
                 let _ = write!(out, "{}", output::for_terminal(delta)).and_then(|()| out.flush());
                 self.open_line = !delta.ends_with('\n');
+            }
+            Event::Reasoning { delta } => {
+                self.end_line();
+                terminal::thought(delta, !std::mem::replace(&mut self.thinks, true));
             }
             Event::ToolCall { name, arguments, .. } => {
                 self.end_line();
@@ -66,6 +75,12 @@ impl View {
                 terminal::summary(outcome);
             }
             _ => {}
+        }
+    }
+
+    fn end_thought(&mut self) {
+        if std::mem::take(&mut self.thinks) {
+            terminal::note("");
         }
     }
 

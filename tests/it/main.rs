@@ -41,6 +41,8 @@ mod serve;
 mod skip;
 mod skipping;
 mod think;
+mod thinker;
+mod thoughts;
 mod tidy;
 mod tools;
 mod trace;

@@ -34,6 +34,9 @@ pub const ANSWER: &str = "/toolgate/answer";
 pub struct About {
     pub model: String,
     pub facts: Facts,
+    /// How tokens are drawn there where nothing is said.
+    #[serde(default)]
+    pub sampling: Sampling,
 }
 
 /// A [`TurnRequest`] and the model it is for.
@@ -375,6 +378,7 @@ mod tests {
     use toolgate_chat::{Message, ToolName};
 
     use super::*;
+    use crate::Reasoning;
 
     struct Known;
 
@@ -398,8 +402,19 @@ mod tests {
             json!({"name": "weather", "description": "d", "parameters": schema, "x-example": example});
         let tools = [ToolSpec::from_openai(&function).unwrap()];
         assert!(tools[0].example.is_some());
-        let transcript = Transcript::new().with(Message::User("Weather?".into()));
-        let (completed, sampling) = ([call("Rome")], Sampling { seed: u64::MAX, ..Sampling::default() });
+        let thought = Message::Assistant {
+            content: Some("So.".into()),
+            reasoning: Some("Hm.".into()),
+            calls: vec![call("Rome")],
+        };
+        let transcript = Transcript::new().with(Message::User("Weather?".into())).with(thought);
+        let sampling = Sampling {
+            seed: u64::MAX,
+            reasoning: Reasoning::within(9),
+            template_values: Map::from_iter([("enable_thinking".to_owned(), json!(true))]),
+            ..Sampling::default()
+        };
+        let completed = [call("Rome")];
         for choice in [
             ToolChoice::Auto,
             ToolChoice::None,

@@ -30,7 +30,7 @@ use super::run::Case;
 /// #     }))
 /// # };
 /// # let options =
-/// #     Options { system: None, max_tokens: 100, parallel: None, builtin: &|_, _, _| Ok(Registry::new()), hints: toolgate_agent::Hints::auto() };
+/// #     Options { system: None, max_tokens: 100, temperature: None, parallel: None, builtin: &|_, _, _| Ok(Registry::new()), hints: toolgate_agent::Hints::auto() };
 ///
 /// let cases = [
 ///     question("weather", "How is the weather in Oslo?", "at_least_one_call")?,

@@ -52,12 +52,22 @@ pub struct Options<'a> {
     pub system: Option<String>,
     /// Tokens a turn at most.
     pub max_tokens: usize,
+    /// How tokens are drawn; `None` is as suits the model.
+    pub temperature: Option<f32>,
     /// Calls a turn at most; `None` leaves it to the agent for tasks, and to the engine's model for questions.
     pub parallel: Option<NonZeroUsize>,
     /// The built-in tools over a workspace.
     pub builtin: &'a Builtin,
     /// Which rules may steer by the words of requests.
     pub hints: Hints,
+}
+
+impl Options<'_> {
+    fn sampling(&self, engine: &dyn Engine) -> Sampling {
+        let usual = engine.default_sampling();
+        let temperature = self.temperature.unwrap_or(usual.temperature);
+        usual.temperature(temperature).max_tokens(self.max_tokens)
+    }
 }
 
 /// Makes the built-in tools over a directory and a memory.
@@ -141,7 +151,7 @@ impl Case {
 /// #     }))
 /// # };
 /// # let options =
-/// #     Options { system: None, max_tokens: 100, parallel: None, builtin: &|_, _, _| Ok(Registry::new()), hints: toolgate_agent::Hints::auto() };
+/// #     Options { system: None, max_tokens: 100, temperature: None, parallel: None, builtin: &|_, _, _| Ok(Registry::new()), hints: toolgate_agent::Hints::auto() };
 ///
 /// let weather = question("weather", "How is the weather in Oslo?", "at_least_one_call")?;
 /// let greeting = question("greeting", "Hello!", "no_call")?;
@@ -212,6 +222,7 @@ pub fn run_all(
 /// let options = Options {
 ///     system: None,
 ///     max_tokens: 300,
+///     temperature: None,
 ///     parallel: None,
 ///     builtin: &|workspace, mode, _memory| {
 ///         let mut tools = Registry::new();
@@ -304,7 +315,7 @@ fn run_task(
         .approval(Approval::Auto)
         .max_iterations(task.max_iterations)
         .parallel(options.parallel.or(most))
-        .sampling(Sampling::default().max_tokens(options.max_tokens))
+        .sampling(options.sampling(engine.as_ref()))
         .hints(options.hints.clone());
     let agent = Agent::new(engine.clone(), registry, agent_options);
     let mut transcript = Transcript::new();
@@ -343,7 +354,7 @@ fn run_question(
 ) -> Result<Record, Error> {
     let mut record = blank(&question.id, &question.category);
     let (transcript, tools) = (question.transcript()?, question.specs()?);
-    let sampling = Sampling::default().max_tokens(options.max_tokens);
+    let sampling = options.sampling(engine);
     let request = TurnRequest::new(&transcript, &tools, &sampling)
         .parallel(options.parallel)
         .relevance(options.hints.relevance(&transcript, &tools))

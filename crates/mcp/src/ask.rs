@@ -19,7 +19,7 @@ use super::given_up::GivenUp;
 use super::wire;
 use crate::{Error, Kind};
 use toolgate_agent::{Event, Final};
-use toolgate_engine::Cancel;
+use toolgate_engine::{Cancel, Reasoning};
 use toolgate_tools::{Check, ToolResult};
 
 /// The name of the tool.
@@ -32,6 +32,8 @@ pub struct Asking {
     pub task: String,
     /// What its tools may do; at most what the server was made for.
     pub mode: Mode,
+    /// How much the model thinks, where the call says so.
+    pub reasoning: Reasoning,
 }
 
 /// Does a task: told the events as they come, cancelled by the flag. The first task loads the model.
@@ -43,6 +45,8 @@ struct Arguments {
     task: String,
     /// intel: nothing is written. edit: files may be written, where the server allows it.
     mode: Option<ModeName>,
+    /// How much the model thinks before it speaks: auto, off, on, or the most tokens of thought.
+    reasoning: Option<String>,
 }
 
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
@@ -85,7 +89,7 @@ impl AskTool {
         if !violations.is_empty() {
             return Err(misfit(violations.join("; ")));
         }
-        let Arguments { task, mode } =
+        let Arguments { task, mode, reasoning } =
             serde_json::from_value(given).map_err(|why| misfit(why.to_string()))?;
         let mode = match (mode, self.mode) {
             (Some(ModeName::Edit), Mode::Intel) => {
@@ -100,7 +104,10 @@ impl AskTool {
             let why = "the task is empty; say what is to be found out or done";
             return Err(Box::new(ToolResult::failed(why)));
         }
-        Ok(Asking { task, mode })
+        let reasoning = reasoning.as_deref().unwrap_or("auto").parse();
+        let reasoning =
+            reasoning.map_err(|why: toolgate_engine::Error| Box::new(ToolResult::failed(why.to_string())))?;
+        Ok(Asking { task, mode, reasoning })
     }
 
     /// Runs a call, with a progress notification for each event where the caller wants them.

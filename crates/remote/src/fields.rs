@@ -16,9 +16,9 @@ use super::answers;
 use toolgate_chat::names::holds_word;
 use toolgate_engine::stages::lock;
 
-/// What turns can do without: how tokens are drawn, what is asked of the answer's form, and that an answer goes on: of a server which does
-/// not say that it takes those, its callers are told that it may not.
-const SPARE: [&str; 13] = [
+/// What turns can do without: how tokens are drawn, how much the model thinks, what is asked of the answer's form, and that an answer
+/// goes on: of a server which does not say that it takes those, its callers are told that it may not.
+const SPARE: [&str; 16] = [
     "temperature",
     "top_p",
     "top_k",
@@ -32,11 +32,16 @@ const SPARE: [&str; 13] = [
     "stream_options",
     "continue_final_message",
     "add_generation_prompt",
+    "reasoning_effort",
+    "chat_template_kwargs",
+    "thinking_budget_tokens",
 ];
+/// The same of messages: what the model thought in turns before.
+const SPARE_OF_MESSAGES: [&str; 2] = ["reasoning_content", "reasoning"];
 /// The field that bounds a turn, and its later name.
 const BOUND: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 /// Words of servers that do not take a field.
-const SAYS_SO: [&str; 7] = [
+const SAYS_SO: [&str; 8] = [
     "unsupported",
     "not supported",
     "does not support",
@@ -44,6 +49,7 @@ const SAYS_SO: [&str; 7] = [
     "unknown",
     "unrecognized",
     "extra_forbidden",
+    "please remove",
 ];
 
 /// The fields that a server has refused.
@@ -60,6 +66,12 @@ impl Fields {
         let mut body = body.clone();
         if let Some(fields) = body.as_object_mut() {
             for &field in refused.iter() {
+                if SPARE_OF_MESSAGES.contains(&field) {
+                    let messages = fields.get_mut("messages").and_then(Value::as_array_mut);
+                    let messages = messages.into_iter().flatten().filter_map(Value::as_object_mut);
+                    messages.for_each(|message| drop(message.shift_remove(field)));
+                    continue;
+                }
                 let value = fields.shift_remove(field);
                 if let (true, Some(most)) = (field == BOUND[0], value) {
                     fields.insert(BOUND[1].to_owned(), most);
@@ -80,10 +92,14 @@ impl Fields {
             .filter(|sentence| SAYS_SO.iter().any(|said| sentence.contains(said)))
             .collect();
         let is_named = |field: &str| match told.pointer("/error/param").and_then(Value::as_str) {
-            Some(named) => named == field && !sentences.is_empty(),
+            Some(named) => names(named, field) && !sentences.is_empty(),
             None => sentences.iter().any(|sentence| holds_word(sentence, field)),
         };
         let known = SPARE.into_iter().chain([BOUND[0]]).filter(|field| body.get(field).is_some());
+        let messages = body.get("messages").and_then(Value::as_array);
+        let is_told =
+            |field: &&str| messages.into_iter().flatten().any(|message| message.get(field).is_some());
+        let known = known.chain(SPARE_OF_MESSAGES.into_iter().filter(is_told));
         match known.into_iter().find(|field| is_named(field)) {
             // Another turn may have learned it meanwhile; the sent body had the field all the same.
             Some(field) => {
@@ -93,6 +109,11 @@ impl Fields {
             None => false,
         }
     }
+}
+
+/// Whether a place that a server names is this field, or a message's field of this name.
+fn names(place: &str, field: &str) -> bool {
+    place == field || (SPARE_OF_MESSAGES.contains(&field) && place.ends_with(&format!(".{field}")))
 }
 
 /// The sentences of a server's refusal, in lower case, without its copy of the request.
@@ -145,6 +166,54 @@ mod tests {
                 fields.learn(&body, 400, answer.as_bytes()),
                 "another turn sent it before that was known"
             );
+        }
+    }
+
+    #[test]
+    fn thoughts_are_left_out_of_the_messages_where_they_are_refused() {
+        let thought = |field: &str| json!({"role": "assistant", "content": "So.", field: "Hm."});
+        let plain = json!({"role": "assistant", "content": "So."});
+        for (field, answer) in [
+            (
+                "reasoning_content",
+                json!({"error": {"message": "The reasoning_content is an intermediate result for display purposes only. \
+                    Please remove the reasoning_content from your message to reduce network traffic"}}),
+            ),
+            (
+                "reasoning_content",
+                json!({"detail": [{"type": "extra_forbidden", "loc": ["body", "messages", 1, "assistant", "reasoning_content"],
+                    "msg": "Extra inputs are not permitted"}]}),
+            ),
+            (
+                "reasoning",
+                json!({"error": {"message": "Unknown parameter: 'messages[1].reasoning'", "param": "messages[1].reasoning"}}),
+            ),
+        ] {
+            let body = json!({"messages": [{"role": "user", "content": "reasoning"}, thought(field)]});
+            let fields = Fields::default();
+            assert!(fields.learn(&body, 400, answer.to_string().as_bytes()), "{answer}");
+            let suited = fields.suited(&body).into_owned();
+            assert_eq!(suited, json!({"messages": [{"role": "user", "content": "reasoning"}, plain]}));
+            assert!(
+                !fields.learn(&suited, 400, answer.to_string().as_bytes()),
+                "there is nothing more to leave out"
+            );
+        }
+        let body = json!({"messages": [], "reasoning_effort": "none", "chat_template_kwargs": {}});
+        let fields = Fields::default();
+        for (answer, left) in [
+            (
+                json!({"error": {"message": "Unrecognized request argument supplied: chat_template_kwargs"}}),
+                json!({"messages": [], "reasoning_effort": "none"}),
+            ),
+            (
+                json!({"error": {"message": "Unsupported value: 'reasoning_effort' does not support 'none' with this model.",
+                    "param": "reasoning_effort"}}),
+                json!({"messages": []}),
+            ),
+        ] {
+            assert!(fields.learn(&fields.suited(&body), 400, answer.to_string().as_bytes()), "{answer}");
+            assert_eq!(*fields.suited(&body), left);
         }
     }
 

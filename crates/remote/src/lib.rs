@@ -29,8 +29,9 @@ use serde_json::Value;
 
 use self::http::Client;
 use toolgate_engine::models::Sha256Digest;
+use toolgate_engine::protocol::About;
 use toolgate_engine::{self as engine, AnswerForm, Cancel, Engine, Facts, Turn, TurnEvent, TurnRequest};
-use toolgate_engine::{Error, Kind};
+use toolgate_engine::{Error, Kind, ReasoningMode, Sampling};
 
 /// The server of a model, and the options of its turns.
 ///
@@ -132,7 +133,7 @@ enum Way {
     /// Under our grammar.
     Constrained(constrained::Constrained),
     /// The server's engine makes the turn, with everything that is known here.
-    Whole(Facts),
+    Whole(Box<About>),
     /// By the server's own tool calls.
     Native(native::Native),
 }
@@ -168,11 +169,11 @@ impl RemoteEngine {
             GrammarSupport::Vllm => Way::Constrained(constrained::Constrained::new(Box::new(
                 vllm::Vllm::new(client.clone(), name.clone())?,
             ))),
-            GrammarSupport::Toolgate => Way::Whole(toolgate::facts(&client).ok_or_else(|| {
+            GrammarSupport::Toolgate => Way::Whole(Box::new(toolgate::about(&client).ok_or_else(|| {
                 let message =
                     format!("{} makes no turns for others: it is no toolgate of this version", client.root());
                 Error::new(Kind::Engine, message)
-            })?),
+            })?)),
             GrammarSupport::Auto | GrammarSupport::None => {
                 Way::Native(native::Native::new(client.clone(), name.clone()))
             }
@@ -203,8 +204,15 @@ impl Engine for RemoteEngine {
                 .options(options)
                 .quoted(self.options.engine.answer_view == engine::AnswerView::Quoted),
             // What counts is set there.
-            Way::Whole(facts) => facts.clone(),
+            Way::Whole(about) => about.facts.clone(),
             Way::Native(_) => Facts::default().options(options),
+        }
+    }
+
+    fn default_sampling(&self) -> Sampling {
+        match &self.way {
+            Way::Whole(about) => about.sampling.clone(),
+            _ => Sampling::default(),
         }
     }
 
@@ -226,14 +234,32 @@ impl Engine for RemoteEngine {
         // Another toolgate offers of the tools what suits its model.
         let tools =
             if let Way::Whole(_) = &self.way { request.tools.to_vec() } else { own.offered(request.tools) };
-        let request = &request.clone().tools(&tools);
+        let mut sampling = request.sampling.clone();
+        sampling.reasoning = sampling.reasoning.or(own.reasoning);
+        let thoughtful = &request.clone().tools(&tools).sampling(&sampling);
+        let request = match &self.way {
+            Way::Constrained(_) => &request.clone().tools(&tools),
+            _ => thoughtful,
+        };
         match &self.way {
+            Way::Constrained(_) if request.sampling.reasoning.mode == ReasoningMode::On => {
+                Err(Error::input(NO_THOUGHTS))
+            }
+            Way::Constrained(_) if !request.sampling.template_values.is_empty() => {
+                Err(Error::input(NO_VARIABLES))
+            }
             Way::Constrained(held) => held.turn(own, request, cancel, events),
             Way::Whole(_) => toolgate::turn(&self.client, &self.name, request, cancel, events),
             Way::Native(offered) => offered.turn(own, request, cancel, events),
         }
     }
 }
+
+/// What is said of thoughts that are asked of a model held to a grammar: the first token is under it already.
+const NO_THOUGHTS: &str = "a model that a server holds to a grammar does not think: leave reasoning out, or send no grammar \
+                           (--engine-grammar none)";
+const NO_VARIABLES: &str = "variables of the chat template do not reach a model that a server holds to a grammar: leave them out, or \
+                            send no grammar (--engine-grammar none)";
 
 /// Finds the kind of a server. A server that reports no kind gets requests that every server takes. A server that cannot be
 /// reached or still loads is an error: with a wrong kind, the whole run would use a worse way.
@@ -246,7 +272,7 @@ fn detect(client: &Client) -> Result<GrammarSupport, Error> {
     let list = client.listed(&never)?.unwrap_or_default();
     Ok(match owner(&list) {
         Some("vllm") => GrammarSupport::Vllm,
-        Some("toolgate") if toolgate::facts(client).is_some() => GrammarSupport::Toolgate,
+        Some("toolgate") if toolgate::about(client).is_some() => GrammarSupport::Toolgate,
         _ => GrammarSupport::None,
     })
 }

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Map, Value, json};
 use toolgate_chat::fallback::{Stream, extract};
 use toolgate_chat::format::Family;
-use toolgate_chat::{Defect, DefectKind, Demonstrations, ParsedTurn, ToolCall, ToolChoice, ToolSpec};
+use toolgate_chat::{
+    Defect, DefectKind, Demonstrations, Message, ParsedTurn, ToolCall, ToolChoice, ToolSpec, Transcript,
+};
 use toolgate_infer::StopReason;
 
 use super::http::Client;
@@ -27,11 +29,16 @@ pub(super) struct Native {
     model: String,
     /// Whether it has refused to be told that a call is required.
     is_free: AtomicBool,
+    /// Whether it tells thoughts under the shorter of their two names.
+    is_short: AtomicBool,
 }
+
+/// The names that servers have for thoughts: the first is that of most.
+const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
 
 impl Native {
     pub(super) fn new(client: Arc<Client>, model: String) -> Self {
-        Self { client, model, is_free: AtomicBool::new(false) }
+        Self { client, model, is_free: AtomicBool::new(false), is_short: AtomicBool::new(false) }
     }
 
     /// Makes a turn.
@@ -44,7 +51,8 @@ impl Native {
     ) -> Result<Turn, Error> {
         let transcript =
             options.introduced(request.transcript, request.tools, &Family::generic(), Demonstrations::None);
-        let mut asking = Asking { server: self, request, cancel, messages: transcript.to_openai() };
+        let messages = self.messages(&transcript);
+        let mut asking = Asking { server: self, request, cancel, messages };
         if let Some(begun) = request.goes_on_from() {
             asking.messages.push(json!({"role": "assistant", "content": begun}));
             return asking.ask(&ToolChoice::None, &mut WatchedAnswer::unwatched(), events);
@@ -76,6 +84,25 @@ impl Native {
             }
         }
     }
+
+    /// The conversation, with what the model thought under the name by which the server tells it.
+    fn messages(&self, transcript: &Transcript) -> Vec<Value> {
+        let mut messages = transcript.to_openai();
+        let [long, short] = THOUGHTS;
+        let name = if self.is_short.load(Ordering::Relaxed) { short } else { long };
+        let thoughts = transcript.iter().filter_map(|message| match message {
+            Message::Assistant { reasoning, .. } => Some(reasoning),
+            _ => None,
+        });
+        let turns =
+            messages.iter_mut().filter(|message| message.get("role").is_some_and(|it| it == "assistant"));
+        for (turn, thought) in turns.zip(thoughts) {
+            if let (Some(turn), Some(thought)) = (turn.as_object_mut(), thought) {
+                turn.insert(name.to_owned(), thought.as_str().into());
+            }
+        }
+        messages
+    }
 }
 
 /// A turn that is asked for, perhaps more than once.
@@ -94,12 +121,13 @@ impl Asking<'_> {
         events: &mut dyn FnMut(TurnEvent),
     ) -> Result<Turn, Error> {
         let mut body = wire::chat_body(&self.server.model, self.request.sampling);
+        body.extend(wire::thoughts(self.request.sampling));
         body.insert("messages".to_owned(), Value::Array(self.messages.clone()));
         offer(&mut body, self.request, choice);
         if self.request.begun.is_some() {
             body.extend(wire::going_on());
         }
-        answer(&self.server.client, &body.into(), self.request, self.cancel, (watched, events))
+        answer(self.server, &body.into(), self.request, self.cancel, (watched, events))
     }
 
     /// A call of a tool that only looks; none where there is no such tool, the server does not let itself be told so, or fails
@@ -181,7 +209,7 @@ fn offer(body: &mut Map<String, Value>, request: &TurnRequest<'_>, choice: &Tool
 
 /// One request, and the turn that its answer is.
 fn answer(
-    client: &Client,
+    server: &Native,
     body: &Value,
     request: &TurnRequest<'_>,
     cancel: &Cancel,
@@ -192,14 +220,19 @@ fn answer(
     // The text may hold a call in any dialect: only what is none is shown.
     let mut leaks = Stream::new(request.tools);
     let mut again = Again::of(request.goes_on_from().unwrap_or_default());
-    client.chat_stream(body, cancel, &mut |event| {
+    server.client.chat_stream(body, cancel, &mut |event| {
         written.usage.note(event);
         let Some(choice) = event.pointer("/choices/0") else { return Ok(()) };
         let text = |field: &str| {
             let text = choice.pointer("/delta").and_then(|delta| delta.get(field)).and_then(Value::as_str);
             text.filter(|text| !text.is_empty())
         };
-        if let Some(text) = text("reasoning_content").or_else(|| text("reasoning")) {
+        let found = THOUGHTS
+            .into_iter()
+            .zip([false, true])
+            .find_map(|(name, is_short)| Some((text(name)?, is_short)));
+        if let Some((text, is_short)) = found {
+            server.is_short.store(is_short, Ordering::Relaxed);
             written.reasoning.push_str(text);
             events(TurnEvent::Reasoning(text.to_owned()));
         }

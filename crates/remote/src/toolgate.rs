@@ -8,12 +8,12 @@ use crate::{Error, Kind};
 use toolgate_engine::protocol::{
     ANSWER, About, ENGINE, EngineEvent, EngineReply, EngineRequest, Received, TURN, Verdict,
 };
-use toolgate_engine::{Cancel, Facts, Turn, TurnEvent, TurnRequest};
+use toolgate_engine::{Cancel, Turn, TurnEvent, TurnRequest};
 
 /// What the server's engine is; none where it makes no turns for others: another version, or one that runs its own tools.
-pub(super) fn facts(client: &Client) -> Option<Facts> {
+pub(super) fn about(client: &Client) -> Option<About> {
     let about = client.get(ENGINE, &Cancel::default()).ok()?;
-    serde_json::from_value(about).ok().map(|about: About| about.facts)
+    serde_json::from_value(about).ok()
 }
 
 /// Makes a turn there.

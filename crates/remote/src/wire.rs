@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use toolgate_infer::{Stats, StopReason};
 
-use toolgate_engine::{Penalties, Sampling};
+use toolgate_engine::{Effort, Penalties, Reasoning, ReasoningMode, Sampling};
 
 /// A text that a server wrote.
 #[derive(Debug, Default)]
@@ -107,6 +107,27 @@ pub(super) fn chat_body(model: &str, sampling: &Sampling) -> Map<String, Value> 
     body
 }
 
+/// The fields that say how much the model of a chat completion thinks: the effort by OpenAI's word, whether it thinks at all by the
+/// variable of most templates, as vLLM, SGLang and llama-server take it, and the most tokens by llama.cpp's name.
+pub(super) fn thoughts(sampling: &Sampling) -> Map<String, Value> {
+    let Reasoning { mode, budget, effort, .. } = sampling.reasoning;
+    let mut body = Map::new();
+    let word = match mode {
+        ReasoningMode::Off => Some("none"),
+        _ => effort.map(Effort::as_str),
+    };
+    body.extend(word.map(|word| ("reasoning_effort".to_owned(), word.into())));
+    let mut values = sampling.template_values.clone();
+    if mode != ReasoningMode::Auto {
+        values.entry("enable_thinking").or_insert((mode == ReasoningMode::On).into());
+    }
+    if !values.is_empty() {
+        body.insert("chat_template_kwargs".to_owned(), values.into());
+    }
+    body.extend(budget.map(|tokens| ("thinking_budget_tokens".to_owned(), tokens.into())));
+    body
+}
+
 /// The fields that say of a chat completion whose last message is the model's own that it goes on from there: as vLLM, SGLang and others
 /// have them.
 pub(super) fn going_on() -> impl Iterator<Item = (String, Value)> {
@@ -120,5 +141,41 @@ pub(super) fn stop_of(finish: &str) -> StopReason {
     match finish {
         "length" => StopReason::MaxTokens,
         _ => StopReason::End,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_told_of_thoughts_in_the_words_that_they_have() {
+        let variables = |values: Value| {
+            Sampling::default().template_values(values.as_object().cloned().unwrap_or_default())
+        };
+        let thinking = |reasoning| Sampling::default().reasoning(reasoning);
+        for (sampling, told) in [
+            (Sampling::default(), json!({})),
+            (
+                thinking(Reasoning::OFF),
+                json!({"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": false}}),
+            ),
+            (thinking(Reasoning::ON), json!({"chat_template_kwargs": {"enable_thinking": true}})),
+            (
+                thinking(Reasoning::ON.effort(Some(Effort::Low))),
+                json!({"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": true}}),
+            ),
+            (
+                thinking(Reasoning::within(9)),
+                json!({"chat_template_kwargs": {"enable_thinking": true}, "thinking_budget_tokens": 9}),
+            ),
+            (
+                variables(json!({"enable_thinking": true, "a": 1})).reasoning(Reasoning::OFF),
+                json!({"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": true, "a": 1}}),
+            ),
+            (thinking(Reasoning::default().effort(Some(Effort::High))), json!({"reasoning_effort": "high"})),
+        ] {
+            assert_eq!(Value::Object(thoughts(&sampling)), told);
+        }
     }
 }

@@ -9,6 +9,7 @@ use super::refusal::Refusal;
 use super::responses::Store;
 use super::turn::{Outcome, Step};
 use super::warning::Warning;
+use toolgate_engine::Sampling;
 
 /// An API, as the writer of one request's answer.
 pub(super) trait Api: Send + Sized + 'static {
@@ -21,7 +22,7 @@ pub(super) trait Api: Send + Sized + 'static {
     /// What cannot be used in it, with its JSON pointer.
     fn read(body: &Value, reply: Reply) -> Result<(Ask, Self), Refusal>;
 
-    /// Takes what is to be told beside the answer, before any of that is written.
+    /// Adds to what is told beside the answer, before any of that is written.
     fn warn(&mut self, warnings: Vec<Warning>);
 
     /// The body of a refusal.
@@ -53,6 +54,8 @@ pub(super) struct Reply {
     pub(super) created: u64,
     /// What earlier requests may be gone on from.
     pub(super) responses: Arc<Store>,
+    /// How tokens are drawn where the request does not say.
+    pub(super) usual: Sampling,
 }
 
 /// One event of a stream.

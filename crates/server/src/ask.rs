@@ -1,6 +1,7 @@
 //! What both APIs ask for, in the engine's words; and the tools of a request, checked before it waits for its turn.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::num::NonZeroUsize;
 
 use serde_json::Value;
@@ -14,7 +15,7 @@ use super::history::Conversation;
 use super::names::Names;
 use super::refusal::Refusal;
 use super::warning::Warning;
-use toolgate_engine::{AnswerForm, CallCheck, Fault, Sampling};
+use toolgate_engine::{AnswerForm, CallCheck, Fault, ReasoningMode, Sampling};
 use toolgate_tools::Check;
 
 /// A turn that a client asks for.
@@ -30,6 +31,8 @@ pub(super) struct Ask {
     /// What the answer is held to, where it is no plain text.
     pub(super) form: Option<Form>,
     pub(super) sampling: Sampling,
+    /// Where the request asks for thoughts.
+    pub(super) thinks_at: Option<String>,
     /// Answers to the same request.
     pub(super) choices: NonZeroUsize,
     /// Whether it is told how likely tokens were, with so many others.
@@ -43,6 +46,14 @@ impl Ask {
     /// What its answer is, where it is one.
     pub(super) fn form(&self) -> AnswerForm<'_> {
         Form::of(self.form.as_ref())
+    }
+
+    /// Leaves it to the model whether it thinks, where the request has it think; whether that is something else. A model that cannot
+    /// think is asked by programs that have others in mind, and answers all the same.
+    pub(super) fn leave_thoughts(&mut self, why: &dyn Display) -> Option<Warning> {
+        let pointer = self.thinks_at.take()?;
+        self.sampling.reasoning.mode = ReasoningMode::Auto;
+        Some(Warning { pointer, message: format!("the answer is made without: {why}") })
     }
 
     /// The request as its turn is made: the tools under the names that the model knows.

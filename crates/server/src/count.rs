@@ -17,7 +17,7 @@ use super::refusal::{Refusal, Why};
 use super::server::Shared;
 use super::turn;
 use toolgate_agent::hints::without_superseded;
-use toolgate_engine::{Sampling, TurnRequest};
+use toolgate_engine::{Error, Kind, TurnRequest};
 
 /// Answers with `{"input_tokens": …}`.
 pub(super) async fn count(
@@ -36,7 +36,7 @@ async fn counted(shared: &Arc<Shared>, request: Request) -> Result<usize, Refusa
     http::fits(shared, &mut ask)?;
     let of = shared.clone();
     let mut counting = turn::start(shared, place, move |right, told| {
-        let counted = tokens(&of, &ask);
+        let counted = tokens(&of, &mut ask);
         drop(right);
         // Whoever has gone away needs no answer.
         let _ = told.send(counted);
@@ -46,12 +46,24 @@ async fn counted(shared: &Arc<Shared>, request: Request) -> Result<usize, Refusa
     counting.step().await.unwrap_or_else(lost)
 }
 
-fn tokens(shared: &Shared, ask: &Ask) -> Result<usize, Refusal> {
-    let sampling = Sampling::default();
+fn tokens(shared: &Shared, ask: &mut Ask) -> Result<usize, Refusal> {
+    let counted = match prompt(shared, ask) {
+        // As the turn would be made without them.
+        Err(error) if error.kind() == Kind::Input && ask.leave_thoughts(&error).is_some() => {
+            prompt(shared, ask)
+        }
+        counted => counted,
+    };
+    let tokens = counted.map_err(|error| Refusal::from(&error.into()))?;
+    tokens.ok_or_else(|| Refusal::new(Why::Address, "the engine of this server cannot count tokens"))
+}
+
+/// The tokens of a request's prompt, where the engine can count them.
+fn prompt(shared: &Shared, ask: &Ask) -> Result<Option<usize>, Error> {
     let own = shared.execute.as_ref().map(|execute| execute.benches.take(|_| 0).tools.specs());
     let tools = own.as_ref().unwrap_or(&ask.tools.specs);
     let shown = without_superseded(&ask.conversation.transcript, tools);
-    let request = TurnRequest::new(&shown, tools, &sampling).choice(ask.choice.clone()).answer(ask.form());
-    let tokens = shared.engine.prompt_tokens(&request).map_err(|error| Refusal::from(&error.into()))?;
-    tokens.ok_or_else(|| Refusal::new(Why::Address, "the engine of this server cannot count tokens"))
+    let request =
+        TurnRequest::new(&shown, tools, &ask.sampling).choice(ask.choice.clone()).answer(ask.form());
+    shared.engine.prompt_tokens(&request)
 }

@@ -48,7 +48,11 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
 }
 
 async fn about(State(shared): State<Arc<Shared>>) -> Response {
-    let about = About { model: shared.engine.name().to_owned(), facts: shared.engine.facts() };
+    let about = About {
+        model: shared.engine.name().to_owned(),
+        facts: shared.engine.facts(),
+        sampling: shared.engine.default_sampling(),
+    };
     http::json(StatusCode::OK, &json!(about))
 }
 

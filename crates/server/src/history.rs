@@ -28,6 +28,8 @@ pub(super) struct History<'a> {
     missing: HashMap<String, (usize, usize)>,
     /// Results whose call was not found so far.
     stray: Vec<Stray<'a>>,
+    /// What the model thought in messages that say nothing: it belongs to the turn behind them.
+    thought: Option<String>,
 }
 
 /// Calls whose results are still coming.
@@ -76,6 +78,7 @@ impl<'a> History<'a> {
     /// What the person says. Behind results, a note of the client is none of that: the run that they belong to goes on.
     pub(super) fn user(&mut self, text: &str) {
         self.close();
+        self.thought = None;
         if let Some(Message::Tool(replies)) = self.messages.last_mut()
             && without_notes(text).trim().is_empty()
         {
@@ -106,7 +109,10 @@ impl<'a> History<'a> {
         calls: Vec<(Field<'a>, ToolCall)>,
     ) {
         self.close();
+        let thoughts = self.thought.take().into_iter().chain(reasoning);
+        let reasoning = thoughts.reduce(|before, next| format!("{before}\n{next}"));
         if calls.is_empty() && content.is_none() {
+            self.thought = reasoning;
             return;
         }
         let mut ids = BTreeSet::new();

@@ -215,6 +215,7 @@ async fn asked<A: Api>(
         model: shared.engine.name().to_owned(),
         created: now(),
         responses: shared.responses.clone(),
+        usual: shared.engine.default_sampling(),
     };
     let limit = shared.options.max_tokens;
     let ((mut ask, mut api), place) = taken(shared, request, move |body| A::read(body, reply)).await?;
@@ -353,14 +354,16 @@ async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, Refusal> {
 }
 
 /// An answer in one piece.
-async fn whole<A: Api>(api: A, mut making: Making, first: Step, id: &str) -> Response {
+async fn whole<A: Api>(mut api: A, mut making: Making, first: Step, id: &str) -> Response {
     let mut step = first;
     loop {
         match step {
             Step::Done(outcome) => return json(StatusCode::OK, &api.whole(&outcome)),
             Step::Failed(refusal) => return respond(&refusal, A::refusal(&refusal, id)),
-            _ => step = making.next().await,
+            Step::Begun(_, warnings) => api.warn(warnings),
+            _ => {}
         }
+        step = making.next().await;
     }
 }
 

@@ -28,6 +28,7 @@ mod metrics;
 mod names;
 mod parts;
 mod prefill;
+mod reasoning;
 mod refusal;
 mod sampling;
 mod server;

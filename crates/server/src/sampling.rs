@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::ask::any_seed;
 use super::field::Field;
+use super::reasoning::template_values;
 use super::refusal::Refusal;
 use toolgate_engine::{Penalties, Sampling};
 
@@ -54,24 +55,28 @@ fn look_at_others(root: &Field<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads them. Of the tokens, 0 is filled in by the server.
-pub(super) fn read(root: &Field<'_>, bounds: &Bounds<'_>) -> Result<Sampling, Refusal> {
+/// Reads them; where the request says nothing, it is as `usual`. Of the tokens, 0 is filled in by the server.
+pub(super) fn read(root: &Field<'_>, bounds: &Bounds<'_>, usual: &Sampling) -> Result<Sampling, Refusal> {
     look_at_others(root)?;
-    let default = Sampling::default();
     let max_tokens: Result<Vec<Option<usize>>, Refusal> =
         bounds.max_tokens.iter().map(|name| root.at(name).bound()).collect();
     // -1 asks for any, as 0 does of the programs that have it.
     let seed = root.at("seed").integer()?.filter(|seed| *seed != -1);
-    Ok(Sampling::default()
-        .temperature(root.at("temperature").number(0.0, 2.0)?.unwrap_or(default.temperature))
-        .top_p(root.at("top_p").number(0.0, 1.0)?.unwrap_or(default.top_p))
-        .top_k(root.at("top_k").bound()?.unwrap_or(default.top_k))
-        .min_p(root.at("min_p").number(0.0, 1.0)?.unwrap_or(default.min_p))
+    let top_k = root.at("top_k");
+    let values = usual.template_values.clone().into_iter().chain(template_values(root)?);
+    Ok(usual
+        .clone()
+        .temperature(root.at("temperature").number(0.0, 2.0)?.unwrap_or(usual.temperature))
+        .top_p(root.at("top_p").number(0.0, 1.0)?.unwrap_or(usual.top_p))
+        // 0 and -1 say that all are kept, whatever is usual.
+        .top_k(if top_k.is_there() { top_k.bound()?.unwrap_or(0) } else { usual.top_k })
+        .min_p(root.at("min_p").number(0.0, 1.0)?.unwrap_or(usual.min_p))
         .seed(seed.map_or_else(any_seed, i64::cast_unsigned))
         .max_tokens(max_tokens?.into_iter().flatten().next().unwrap_or(0))
         .stop(stop(&root.at(bounds.stop))?)
-        .penalties(penalties(root)?)
-        .bias(bias(&root.at("logit_bias"))?))
+        .penalties(penalties(root, usual.penalties)?)
+        .bias(bias(&root.at("logit_bias"))?)
+        .template_values(values.collect()))
 }
 
 /// A text, or a list of texts; empty ones end nothing.
@@ -86,18 +91,21 @@ fn stop(field: &Field<'_>) -> Result<Vec<String>, Refusal> {
     Ok(texts.into_iter().filter(|text| !text.is_empty()).collect())
 }
 
-fn penalties(root: &Field<'_>) -> Result<Penalties, Refusal> {
-    let off = Penalties::default();
+fn penalties(root: &Field<'_>, usual: Penalties) -> Result<Penalties, Refusal> {
     // The same under the names of llama.cpp and of vLLM.
     let repeat = ["repeat_penalty", "repetition_penalty"].map(|name| root.at(name));
     let repeat: Result<Vec<Option<f32>>, Refusal> =
         repeat.iter().map(|field| field.number(0.0, 10.0)).collect();
     let repeat = repeat?.into_iter().flatten().next();
     Ok(Penalties {
-        frequency: root.at("frequency_penalty").number(-2.0, 2.0)?.unwrap_or(off.frequency),
-        presence: root.at("presence_penalty").number(-2.0, 2.0)?.unwrap_or(off.presence),
+        frequency: root.at("frequency_penalty").number(-2.0, 2.0)?.unwrap_or(usual.frequency),
+        presence: root.at("presence_penalty").number(-2.0, 2.0)?.unwrap_or(usual.presence),
         // Nothing is divided by 0, which is what some send for "off".
-        repeat: repeat.filter(|repeat| *repeat > 0.0).unwrap_or(off.repeat),
+        repeat: match repeat {
+            Some(repeat) if repeat > 0.0 => repeat,
+            Some(_) => Penalties::default().repeat,
+            None => usual.repeat,
+        },
     })
 }
 
@@ -125,13 +133,31 @@ fn bias(field: &Field<'_>) -> Result<Vec<(u32, f32)>, Refusal> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
 
     fn sampling(body: Value) -> Result<Sampling, Refusal> {
         let bounds = Bounds { max_tokens: &["max_completion_tokens", "max_tokens"], stop: "stop" };
-        read(&Field::root(&body), &bounds)
+        read(&Field::root(&body), &bounds, &Sampling::default())
+    }
+
+    #[test]
+    fn what_a_request_says_comes_before_what_is_usual_and_off_is_off() {
+        let usual = Sampling::default()
+            .temperature(0.6)
+            .top_k(20)
+            .penalties(Penalties { repeat: 1.1, ..Penalties::default() })
+            .template_values(Map::from_iter([("a".to_owned(), json!(1)), ("b".to_owned(), json!(1))]));
+        let bounds = Bounds { max_tokens: &["max_tokens"], stop: "stop" };
+        let read = |body: Value| super::read(&Field::root(&body), &bounds, &usual).unwrap();
+        let silent = read(json!({"seed": 0, "max_tokens": 0}));
+        assert_eq!(silent, usual.clone().max_tokens(0));
+        let said = read(
+            json!({"temperature": 0, "top_k": -1, "repeat_penalty": 0, "chat_template_kwargs": {"b": 2}}),
+        );
+        assert_eq!((said.temperature, said.top_k, said.penalties), (0.0, 0, Penalties::default()));
+        assert_eq!(Value::Object(said.template_values), json!({"a": 1, "b": 2}));
     }
 
     #[test]

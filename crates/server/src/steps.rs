@@ -10,6 +10,7 @@ use super::names::Names;
 use super::refusal::Refusal;
 use super::time::Watch;
 use super::turn::{Outcome, Step, Usage};
+use super::warning::Warning;
 use toolgate_agent::Event;
 use toolgate_engine::{TokenLikelihood, TurnEvent};
 
@@ -22,6 +23,10 @@ pub(super) struct StepSender {
     /// The ids of the calls that were sent.
     pub(super) ids: Vec<String>,
     begun: bool,
+    /// What is told with the begin of the turn.
+    pub(super) warnings: Vec<Warning>,
+    /// Between the texts of a run's turns, and between their thoughts.
+    seams: [Seam; 2],
     /// Whether the answer sent so far is blank.
     pub(super) is_blank: bool,
     /// Tokens of the prompt evaluated last.
@@ -43,6 +48,33 @@ struct CallEnd {
     is_whole: bool,
 }
 
+/// What stands between the texts of a run's turns.
+pub(super) const GAP: &str = "\n\n";
+
+/// The place between the texts of two turns, which no text of theirs shows.
+#[derive(Default)]
+struct Seam {
+    /// Whether there was a text.
+    is_begun: bool,
+    /// Whether the turn of the last one is over.
+    is_due: bool,
+}
+
+impl Seam {
+    /// A piece of text, with what parts it from the turn before.
+    fn join(&mut self, piece: String) -> String {
+        self.is_begun = true;
+        match std::mem::take(&mut self.is_due) {
+            true => format!("{GAP}{}", piece.trim_start()),
+            false => piece,
+        }
+    }
+
+    fn end(&mut self) {
+        self.is_due = self.is_begun;
+    }
+}
+
 impl StepSender {
     /// A turn that has not begun. Calls get ids that begin with `prefix`.
     pub(super) fn new(
@@ -57,6 +89,8 @@ impl StepSender {
             names,
             ids: Vec::new(),
             begun: false,
+            warnings: Vec::new(),
+            seams: Default::default(),
             is_blank: true,
             prompt: 0,
             end: CallEnd::default(),
@@ -70,9 +104,14 @@ impl StepSender {
         self.watch.refused()
     }
 
+    /// Whether something of the turn was sent.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
     /// Sends a step. Sends the begin of the turn first, also where no prompt was evaluated.
     pub(super) fn send(&mut self, step: Step) {
-        if !self.begun && !matches!(step, Step::Begun(_) | Step::Failed(_)) {
+        if !self.begun && !matches!(step, Step::Begun(..) | Step::Failed(_)) {
             self.begin(0, 0);
         }
         // A client that has gone has cancelled the turn.
@@ -108,12 +147,21 @@ impl StepSender {
         match event {
             Event::PrefillProgress { done, tokens } => self.read(done, tokens, done),
             Event::Prefill { tokens, cached } => self.read(tokens, tokens, cached),
-            Event::Text { delta } => self.text(&delta),
-            Event::Reasoning { delta } => self.send(Step::Reasoning(delta)),
-            Event::ToolCall { .. }
-            | Event::ToolResult { .. }
-            | Event::Decision { .. }
-            | Event::Retry { .. } => {
+            Event::Text { delta } => {
+                let [texts, _] = &mut self.seams;
+                let delta = texts.join(delta);
+                self.text(&delta);
+            }
+            Event::Reasoning { delta } => {
+                let [_, thoughts] = &mut self.seams;
+                let delta = thoughts.join(delta);
+                self.send(Step::Reasoning(delta));
+            }
+            Event::ToolCall { .. } => {
+                self.seams.iter_mut().for_each(Seam::end);
+                self.send(Step::Ran(serde_json::to_value(&event).unwrap_or_default()));
+            }
+            Event::ToolResult { .. } | Event::Decision { .. } | Event::Retry { .. } => {
                 self.send(Step::Ran(serde_json::to_value(&event).unwrap_or_default()));
             }
             _ => {}
@@ -130,7 +178,8 @@ impl StepSender {
         self.prompt = prompt;
         if !self.begun {
             self.begun = true;
-            self.send(Step::Begun(Usage { prompt, cached, ..Usage::default() }));
+            let warnings = std::mem::take(&mut self.warnings);
+            self.send(Step::Begun(Usage { prompt, cached, ..Usage::default() }, warnings));
         }
     }
 

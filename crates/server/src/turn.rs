@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use toolgate_chat::{ToolCall, ToolChoice};
+use toolgate_chat::{Message, ToolCall, ToolChoice};
 use toolgate_infer::{StopReason, TurnDecision};
 
 use super::admission;
@@ -19,8 +19,9 @@ use super::metrics::Ended;
 use super::prefill::{Prefilling, Progress};
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
-use super::steps::StepSender;
+use super::steps::{GAP, StepSender};
 use super::time::{Time, Waited, Watch};
+use super::warning::Warning;
 use crate::{Error, Kind};
 use toolgate_agent::hints::{ClientTurn, without_superseded};
 use toolgate_agent::{self as agent, Agent};
@@ -30,8 +31,9 @@ use toolgate_engine::{CallCheck, Cancel, Sampling, TokenLikelihood, Turn, TurnRe
 /// What happens in a turn.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// Its prompt is so long, and so much of it was evaluated before.
-    Begun(Usage),
+    /// Its prompt is so long, and so much of it was evaluated before; what is not done as it was asked for, as far as that was found
+    /// out with the turn.
+    Begun(Usage, Vec<Warning>),
     /// A piece of what the model thinks.
     Reasoning(String),
     /// A piece of the answer.
@@ -250,8 +252,10 @@ struct Worker {
 impl Worker {
     fn run(mut self) {
         let began = Instant::now();
-        let runs_tools = self.shared.execute.is_some();
-        let made = if runs_tools { self.loop_of_turns() } else { self.turns() };
+        let made = match self.made() {
+            Err(error) if self.goes_without(&error) => self.made(),
+            made => made,
+        };
         let seconds = began.elapsed().as_secs_f64();
         let last = match made {
             Ok(outcome) => {
@@ -268,6 +272,22 @@ impl Worker {
         let Self { right, mut sender, .. } = self;
         drop(right);
         sender.send(last);
+    }
+
+    fn made(&mut self) -> Result<Outcome, Error> {
+        if self.shared.execute.is_some() { self.loop_of_turns() } else { self.turns() }
+    }
+
+    /// Whether a turn that failed before it began is made once more, without thoughts: the request asks for some, and the model may
+    /// have none.
+    fn goes_without(&mut self, error: &Error) -> bool {
+        if error.kind() != Kind::Input || self.sender.has_begun() {
+            return false;
+        }
+        let warning = self.ask.leave_thoughts(error);
+        let is_else = warning.is_some();
+        self.sender.warnings.extend(warning);
+        is_else
     }
 
     /// As many answers as are asked for, each from a seed of its own.
@@ -358,6 +378,7 @@ impl Worker {
             .quotes(false);
         let agent = Agent::new(shared.engine.clone(), bench.tools.clone(), options);
         let mut transcript = ask.conversation.transcript.clone();
+        let before = transcript.len();
         let run = agent.run(&mut transcript, &right.cancel, &mut |event| sender.follow(event))?;
         let finish = match run.stop_reason {
             agent::StopReason::Cancelled => return Err(Error::new(Kind::Cancelled, "cancelled")),
@@ -367,9 +388,10 @@ impl Worker {
         let summary = json!({
             "stop_reason": run.stop_reason, "iterations": run.iterations, "calls": run.calls,
         });
+        let (content, reasoning) = said(transcript.messages().get(before..).unwrap_or_default(), run.answer);
         Ok(Outcome {
-            content: Some(run.answer).filter(|answer| !answer.is_empty()),
-            reasoning: None,
+            content,
+            reasoning,
             calls: Vec::new(),
             finish,
             usage: Usage {
@@ -410,6 +432,22 @@ impl Worker {
         let model = self.ask.model.as_deref().unwrap_or_default();
         note(&self.shared, &self.request, model, &self.ask.sampling, &ended);
     }
+}
+
+/// What a run said and thought: texts in front of its calls, too, as its stream has them.
+fn said(messages: &[Message], answer: String) -> (Option<String>, Option<String>) {
+    let (mut texts, mut thoughts) = (Vec::new(), Vec::new());
+    for message in messages {
+        let Message::Assistant { content, reasoning, calls } = message else { continue };
+        thoughts.extend(reasoning.clone());
+        texts.extend(content.clone().filter(|_| !calls.is_empty()));
+    }
+    texts.push(answer);
+    let joined = |texts: Vec<String>| {
+        let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+        (!texts.is_empty()).then(|| texts.join(GAP))
+    };
+    (joined(texts), joined(thoughts))
 }
 
 /// Counts a turn and logs it, by the names that OpenTelemetry gives to generative models. No content is logged.

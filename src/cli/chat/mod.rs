@@ -39,6 +39,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let (engine, ms) = args.model.load(&model)?;
     let mut view = View::new(args.json);
     view.show(&Event::ModelLoaded { ms });
+    let options = options.sampling(run::sampling(&args, engine.as_ref()));
     let agent = Agent::new(engine.clone(), registry, options.clone());
     let mut chat = Chat {
         args,
@@ -171,6 +172,7 @@ impl Chat {
             }
         };
         self.view.show(&Event::ModelLoaded { ms });
+        self.options.sampling = run::sampling(&self.args, engine.as_ref());
         self.agent = Agent::new(engine.clone(), registry, self.options.clone());
         (self.model, self.engine) = (model, engine);
         terminal::note(self.engine.name());

@@ -95,6 +95,21 @@ fn ask_never_has_more_than_the_server() {
 }
 
 #[test]
+fn ask_says_how_much_the_model_thinks_and_else_the_server_does() {
+    let (field, server) = (Field::new(), model(|_, _| says("Here.")));
+    let mut client = Client::start(&field.ws, &["--engine", &server.url, "--reasoning", "off"]);
+    for (arguments, is_on) in
+        [(json!({"task": "look"}), false), (json!({"task": "look", "reasoning": "30"}), true)]
+    {
+        assert_eq!(client.call("ask", &arguments), ("Here.".to_owned(), false));
+        let body = server.asked("/v1/chat/completions").pop().unwrap().body;
+        assert_eq!(body["chat_template_kwargs"], json!({"enable_thinking": is_on}), "{arguments}");
+    }
+    let (refused, is_error) = client.call("ask", &json!({"task": "look", "reasoning": "very"}));
+    assert!(is_error && refused.contains("\"auto\""), "{refused}");
+}
+
+#[test]
 fn a_cancelled_ask_stops_its_run_and_the_server_goes_on() {
     let field = Field::new();
     let server = model(|_, _| Reply::Waiting);

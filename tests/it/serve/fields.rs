@@ -115,7 +115,7 @@ fn check(heading: &str, path: &str, base: &Value) {
     let noted = Noting::default();
     let served = start(noted.clone(), None, serve::Options::default());
     let rows = rows(heading);
-    assert!(rows.len() > 10, "{heading}");
+    assert!(rows.len() > 8, "{heading}");
     for row in rows {
         let (line, place) = (row.line, format!("/{}", row.field));
         let without = merged(base.clone(), row.beside.clone());
@@ -163,6 +163,11 @@ fn each_row_of_messages_is_as_the_table_says() {
 fn each_row_of_other_servers_fields_is_as_the_table_says_in_both_apis() {
     check("Fields of other servers", CHAT, &chat_base());
     check("Fields of other servers", MESSAGES, &message("Hi", json!({"seed": 1})));
+}
+
+#[test]
+fn each_row_of_fields_about_thoughts_is_as_the_table_says() {
+    check("Fields about thoughts of other servers", CHAT, &chat_base());
 }
 
 #[test]

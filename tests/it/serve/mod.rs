@@ -12,6 +12,7 @@ mod programs;
 mod responses;
 mod runs;
 mod shapes;
+mod thoughts;
 mod whole;
 
 use std::sync::Arc;

@@ -127,6 +127,26 @@ impl Reasoning {
         Ok(Self { effort: Some(effort), ..Self::ON })
     }
 
+    /// What is said here, and `usual` where this leaves something open.
+    ///
+    /// ```
+    /// use toolgate_engine::{Effort, Reasoning};
+    /// let high = Reasoning::default().effort(Some(Effort::High));
+    /// assert_eq!(high.or(Reasoning::within(500)), Reasoning::within(500).effort(Some(Effort::High)));
+    /// assert_eq!(Reasoning::OFF.or(Reasoning::within(500)), Reasoning::OFF);
+    /// ```
+    #[must_use]
+    pub fn or(self, usual: Self) -> Self {
+        let mode = match (self.mode, usual.mode) {
+            // A bound on thoughts means nothing where there are none.
+            (ReasoningMode::Off, _) | (ReasoningMode::On, ReasoningMode::Off) => return self,
+            (ReasoningMode::Auto, ReasoningMode::Off) => return usual,
+            (ReasoningMode::Auto, usual) => usual,
+            (own, _) => own,
+        };
+        Self { mode, budget: self.budget.or(usual.budget), effort: self.effort.or(usual.effort) }
+    }
+
     /// Whether it is as if nothing had been said.
     ///
     /// ```
@@ -175,6 +195,23 @@ mod tests {
         }
         for effort in Effort::ALL {
             assert_eq!(Reasoning::of_effort(effort.as_str()).unwrap().effort, Some(effort));
+        }
+    }
+
+    #[test]
+    fn what_is_said_comes_before_what_is_usual() {
+        let (high, bounded) = (Reasoning::default().effort(Some(Effort::High)), Reasoning::within(9));
+        for (said, usual, both) in [
+            (Reasoning::default(), bounded, bounded),
+            (Reasoning::default(), Reasoning::OFF, Reasoning::OFF),
+            (high, Reasoning::default(), high),
+            (high, Reasoning::OFF, Reasoning::OFF),
+            (high, bounded, bounded.effort(Some(Effort::High))),
+            (Reasoning::OFF, bounded, Reasoning::OFF),
+            (Reasoning::ON, Reasoning::OFF, Reasoning::ON),
+            (Reasoning::within(7), bounded, Reasoning::within(7)),
+        ] {
+            assert_eq!(said.or(usual), both, "{said:?} {usual:?}");
         }
     }
 

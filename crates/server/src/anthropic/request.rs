@@ -13,12 +13,13 @@ use crate::field::Field;
 use crate::form::{self, Form};
 use crate::history::{Conversation, History, arguments};
 use crate::parts::{content, content_of, part, said};
+use crate::reasoning;
 use crate::refusal::Refusal;
 use crate::sampling::{self, Bounds};
 use toolgate_engine::Sampling;
 
-/// Reads a request.
-pub(super) fn read(body: &Value) -> Result<Ask, Refusal> {
+/// Reads a request. Where it does not say how tokens are drawn, it is as `usual`.
+pub(super) fn read(body: &Value, usual: &Sampling) -> Result<Ask, Refusal> {
     let root = Field::root(body);
     refuse_unsupported(&root)?;
     let mut conversation = history(&root)?.finish(&root.at("messages"))?;
@@ -27,16 +28,17 @@ pub(super) fn read(body: &Value) -> Result<Ask, Refusal> {
     if !root.at("max_tokens").is_there() {
         root.at("max_tokens").warn("max_tokens is missing: the server's own bound counts");
     }
-    let sampling = sampling::read(&root, &bounds)?;
+    let sampling = sampling::read(&root, &bounds, usual)?;
     asked(&root, conversation, sampling)
 }
 
-/// Reads a request to count the tokens of a prompt, which says nothing of the turn behind it.
+/// Reads a request to count the tokens of a prompt, which says little of the turn behind it.
 pub(crate) fn read_counted(body: &Value) -> Result<Ask, Refusal> {
     let root = Field::root(body);
     let mut transcript = history(&root)?.counted();
     management::apply(&root, body, &mut transcript)?;
-    asked(&root, Conversation { transcript, begun: None, at: String::new() }, Sampling::default())
+    let sampling = Sampling::default().template_values(reasoning::template_values(&root)?);
+    asked(&root, Conversation { transcript, begun: None, at: String::new() }, sampling)
 }
 
 /// What would change the answer and is not done here; and what is left out without a word of it in the answer.
@@ -68,6 +70,7 @@ fn refuse_unsupported(root: &Field<'_>) -> Result<(), Refusal> {
 fn asked(root: &Field<'_>, conversation: Conversation, sampling: Sampling) -> Result<Ask, Refusal> {
     let tools = tools(root)?;
     let choice = root.at("tool_choice");
+    let wish = reasoning::of_anthropic(root)?;
     let ask = Ask {
         model: root.at("model").text()?.map(str::to_owned),
         conversation,
@@ -79,7 +82,8 @@ fn asked(root: &Field<'_>, conversation: Conversation, sampling: Sampling) -> Re
             Some(false) => Some(PARALLEL),
         },
         form: form::read(root, form(root)?)?,
-        sampling,
+        sampling: wish.put(sampling),
+        thinks_at: wish.at,
         choices: NonZeroUsize::MIN,
         likelihoods: None,
         stream: root.at("stream").boolean()?.unwrap_or(false),
@@ -243,7 +247,7 @@ mod tests {
     fn asked(more: Value) -> Result<Ask, Refusal> {
         let mut body = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        read(&body)
+        read(&body, &Sampling::default())
     }
 
     fn warned(ask: &Ask) -> Vec<&str> {

@@ -19,6 +19,9 @@ pub(crate) struct Anthropic {
     open: Option<Block>,
 }
 
+/// The signature of thoughts. Nobody checks it here, but programs send thoughts back only with one.
+const SIGNATURE: &str = "toolgate";
+
 /// The kinds of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Block {
@@ -32,11 +35,14 @@ impl Api for Anthropic {
 
     fn read(body: &Value, reply: Reply) -> Result<(Ask, Self), Refusal> {
         let id = format!("msg_{}", uuid::Uuid::new_v4().simple());
-        Ok((request::read(body)?, Self { id, reply, warnings: Vec::new(), blocks: 0, open: None }))
+        Ok((
+            request::read(body, &reply.usual)?,
+            Self { id, reply, warnings: Vec::new(), blocks: 0, open: None },
+        ))
     }
 
     fn warn(&mut self, warnings: Vec<Warning>) {
-        self.warnings = warnings;
+        self.warnings.extend(warnings);
     }
 
     fn refusal(refusal: &Refusal, request: &str) -> Value {
@@ -50,7 +56,7 @@ impl Api for Anthropic {
     fn whole(&self, outcome: &Outcome) -> Value {
         let mut content = Vec::new();
         if let Some(thought) = &outcome.reasoning {
-            content.push(json!({"type": "thinking", "thinking": thought, "signature": ""}));
+            content.push(json!({"type": "thinking", "thinking": thought, "signature": SIGNATURE}));
         }
         if let Some(text) = &outcome.content {
             content.push(json!({"type": "text", "text": text}));
@@ -75,7 +81,8 @@ impl Api for Anthropic {
 
     fn frames(&mut self, step: Step) -> Vec<Frame> {
         match step {
-            Step::Begun(usage) => {
+            Step::Begun(usage, warnings) => {
+                self.warn(warnings);
                 vec![
                     frame("message_start", json!({"message": self.message(Vec::new(), usage)})),
                     frame("ping", json!({})),
@@ -140,11 +147,13 @@ impl Anthropic {
     }
 
     fn end(&mut self) -> Vec<Frame> {
-        if self.open.take().is_none() {
-            return Vec::new();
-        }
+        let Some(ended) = self.open.take() else { return Vec::new() };
+        let index = self.blocks;
         self.blocks += 1;
-        vec![frame("content_block_stop", json!({"index": self.blocks - 1}))]
+        let signature = json!({"type": "signature_delta", "signature": SIGNATURE});
+        let signed = (ended == Block::Thinking)
+            .then(|| frame("content_block_delta", json!({"index": index, "delta": signature})));
+        signed.into_iter().chain([frame("content_block_stop", json!({ "index": index }))]).collect()
     }
 
     fn last(&mut self, outcome: &Outcome) -> Vec<Frame> {

@@ -11,8 +11,10 @@ use crate::field::Field;
 use crate::form;
 use crate::history::{Conversation, History, arguments};
 use crate::parts::{content, said};
+use crate::reasoning;
 use crate::refusal::Refusal;
 use crate::sampling::{self, Bounds, MOST_ALTERNATIVES};
+use toolgate_engine::Sampling;
 
 /// What the request asks of the answer's form beside the turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,8 +30,8 @@ pub(super) struct Extras {
 /// Answers to one request at most, as the API has it.
 const MOST_CHOICES: usize = 128;
 
-/// Reads a request.
-pub(super) fn read(body: &Value) -> Result<(Ask, Extras), Refusal> {
+/// Reads a request. Where it does not say how tokens are drawn, it is as `usual`.
+pub(super) fn read(body: &Value, usual: &Sampling) -> Result<(Ask, Extras), Refusal> {
     let root = Field::root(body);
     refuse_unsupported(&root)?;
     let (mut tools, functions) = offered(&root)?;
@@ -38,6 +40,7 @@ pub(super) fn read(body: &Value) -> Result<(Ask, Extras), Refusal> {
     let logprobs = root.at("logprobs").boolean()?.unwrap_or(false);
     let alternatives = alternatives(&root.at("top_logprobs"), logprobs)?;
     let bounds = Bounds { max_tokens: &["max_completion_tokens", "max_tokens"], stop: "stop" };
+    let wish = reasoning::of_openai(&root)?;
     let ask = Ask {
         model: root.at("model").text()?.map(str::to_owned),
         conversation,
@@ -45,7 +48,8 @@ pub(super) fn read(body: &Value) -> Result<(Ask, Extras), Refusal> {
         choice,
         parallel: parallel(&root, functions)?,
         form: form::read(&root, form::response_format(&root.at("response_format"))?)?,
-        sampling: sampling::read(&root, &bounds)?,
+        sampling: wish.put(sampling::read(&root, &bounds, usual)?),
+        thinks_at: wish.at,
         choices: choices(&root.at("n"))?,
         likelihoods: logprobs.then_some(alternatives),
         stream: root.at("stream").boolean()?.unwrap_or(false),
@@ -246,13 +250,15 @@ fn assistant<'a>(message: &Field<'a>, history: &mut History<'a>) -> Result<(), R
     let text = content(&body)?;
     let refusal = message.at("refusal").text()?.map(str::to_owned);
     let calls = calls(message)?;
-    if text.is_none() && refusal.is_none() && calls.is_empty() {
+    // The first is the name that most servers have for it.
+    let reasoning = ["reasoning_content", "reasoning"].map(|name| message.at(name));
+    let reasoning =
+        reasoning.iter().find_map(|field| field.value()?.as_str()).filter(|text| !text.is_empty());
+    if text.is_none() && refusal.is_none() && calls.is_empty() && reasoning.is_none() {
         body.warn("there is neither a content nor a call here: the message is left out");
     }
     let text = text.filter(|text| !text.is_empty()).or(refusal);
-    // The first is the name that most servers have for it.
-    let reasoning = ["reasoning_content", "reasoning"].map(|name| message.at(name));
-    let reasoning = reasoning.iter().find_map(|field| field.value()?.as_str()).map(str::to_owned);
+    let reasoning = reasoning.map(str::to_owned);
     history.assistant(text, reasoning, calls);
     Ok(())
 }
@@ -293,7 +299,7 @@ mod tests {
     fn asked(more: Value) -> Ask {
         let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "x"}]});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        read(&body).unwrap().0
+        read(&body, &Sampling::default()).unwrap().0
     }
 
     fn warned(ask: &Ask) -> Vec<&str> {

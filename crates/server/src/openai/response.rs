@@ -28,13 +28,13 @@ impl Api for OpenAi {
     const CALL: &'static str = "call_";
 
     fn read(body: &Value, reply: Reply) -> Result<(Ask, Self), Refusal> {
-        let (ask, extras) = request::read(body)?;
+        let (ask, extras) = request::read(body, &reply.usual)?;
         let id = format!("chatcmpl-{}", uuid::Uuid::new_v4().simple());
         Ok((ask, Self { id, reply, extras, warnings: Vec::new(), calls: 0, index: 0 }))
     }
 
     fn warn(&mut self, warnings: Vec<Warning>) {
-        self.warnings = warnings;
+        self.warnings.extend(warnings);
     }
 
     fn refusal(refusal: &Refusal, _: &str) -> Value {
@@ -67,7 +67,10 @@ impl Api for OpenAi {
 
     fn frames(&mut self, step: Step) -> Vec<Frame> {
         match step {
-            Step::Begun(_) => vec![self.begin(warning::body(&self.warnings))],
+            Step::Begun(_, warnings) => {
+                self.warn(warnings);
+                vec![self.begin(warning::body(&self.warnings))]
+            }
             Step::Next(outcome) => {
                 let last = self.ended(&outcome);
                 (self.calls, self.index) = (0, self.index + 1);

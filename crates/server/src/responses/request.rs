@@ -13,6 +13,7 @@ use crate::field::Field;
 use crate::form;
 use crate::history::{Conversation, History};
 use crate::openai;
+use crate::reasoning;
 use crate::refusal::{Refusal, Why};
 use crate::sampling::{self, Bounds};
 use toolgate_engine::Sampling;
@@ -27,8 +28,8 @@ pub(super) struct Asked {
     pub(super) kept: Option<Vec<Item>>,
 }
 
-/// Reads a request, which may go on from what is kept.
-pub(super) fn read(body: &Value, store: &Store) -> Result<Asked, Refusal> {
+/// Reads a request, which may go on from what is kept. Where it does not say how tokens are drawn, it is as `usual`.
+pub(super) fn read(body: &Value, store: &Store, usual: &Sampling) -> Result<Asked, Refusal> {
     let root = Field::root(body);
     refuse_unsupported(&root)?;
     let input = Input::of(&root, store)?;
@@ -44,6 +45,7 @@ pub(super) fn read(body: &Value, store: &Store) -> Result<Asked, Refusal> {
     let choice = tools::choice(&root.at("tool_choice"), &mut tools)?;
     let conversation = conversation(&root, &items)?;
     let bounds = Bounds { max_tokens: &["max_output_tokens"], stop: "stop" };
+    let wish = reasoning::of_openai(&root)?;
     let is_kept = root.at("store").boolean()?.unwrap_or(true);
     let ask = Ask {
         model: root.at("model").text()?.map(str::to_owned),
@@ -52,7 +54,8 @@ pub(super) fn read(body: &Value, store: &Store) -> Result<Asked, Refusal> {
         choice,
         parallel: openai::several(&root)?,
         form: form::read(&root, form::response_format(&root.at("text").at("format"))?)?,
-        sampling: sampling::read(&root, &bounds)?,
+        sampling: wish.put(sampling::read(&root, &bounds, usual)?),
+        thinks_at: wish.at,
         choices: NonZeroUsize::MIN,
         likelihoods: likelihoods(&root)?,
         stream: root.at("stream").boolean()?.unwrap_or(false),
@@ -200,6 +203,10 @@ fn echo(root: &Field<'_>, sampling: &Sampling) -> Result<Map<String, Value>, Ref
     if let Some(text) = text.as_object_mut() {
         text.entry("format").or_insert_with(|| json!({"type": "text"}));
     }
+    let mut reasoning = json!({"effort": null, "summary": null});
+    if let (Some(said), Some(own)) = (root.at("reasoning").value(), reasoning.as_object_mut()) {
+        own.extend(said.as_object().cloned().unwrap_or_default());
+    }
     Ok(Map::from_iter([
         given("instructions", Value::Null),
         given("max_output_tokens", Value::Null),
@@ -208,7 +215,7 @@ fn echo(root: &Field<'_>, sampling: &Sampling) -> Result<Map<String, Value>, Ref
         given("parallel_tool_calls", true.into()),
         given("previous_response_id", Value::Null),
         given("prompt_cache_key", Value::Null),
-        given("reasoning", json!({"effort": null, "summary": null})),
+        ("reasoning".to_owned(), reasoning),
         given("safety_identifier", Value::Null),
         given("store", true.into()),
         ("background".to_owned(), false.into()),

@@ -22,6 +22,7 @@ pub(crate) struct Responses {
     /// The items that it answers, where it is to be kept.
     kept: Option<Vec<Item>>,
     output: Output,
+    warnings: Vec<Warning>,
     is_begun: bool,
 }
 
@@ -36,13 +37,26 @@ impl Api for Responses {
     const CALL: &'static str = "call_";
 
     fn read(body: &Value, reply: Reply) -> Result<(Ask, Self), Refusal> {
-        let request::Asked { ask, members, echo, kept } = request::read(body, &reply.responses)?;
+        let request::Asked { ask, members, echo, kept } =
+            request::read(body, &reply.responses, &reply.usual)?;
         let id = format!("resp_{}", uuid::Uuid::new_v4().simple());
-        Ok((ask, Self { id, reply, echo, kept, output: Output::new(members), is_begun: false }))
+        Ok((
+            ask,
+            Self {
+                id,
+                reply,
+                echo,
+                kept,
+                output: Output::new(members),
+                warnings: Vec::new(),
+                is_begun: false,
+            },
+        ))
     }
 
     fn warn(&mut self, warnings: Vec<Warning>) {
-        self.echo.extend(warning::body(&warnings).map(|told| ("warnings".to_owned(), told)));
+        self.warnings.extend(warnings);
+        self.echo.extend(warning::body(&self.warnings).map(|told| ("warnings".to_owned(), told)));
     }
 
     fn refusal(refusal: &Refusal, request: &str) -> Value {
@@ -70,7 +84,10 @@ impl Api for Responses {
 
     fn frames(&mut self, step: Step) -> Vec<Frame> {
         match step {
-            Step::Begun(_) => self.begin(),
+            Step::Begun(_, warnings) => {
+                self.warn(warnings);
+                self.begin()
+            }
             Step::Reasoning(text) => self.output.reasoning(&text),
             Step::Text(text) => self.output.text(&text),
             Step::CallStarted { id, name } => self.output.start_call(id, name),
