@@ -205,14 +205,15 @@ fn a_model_that_would_not_think_does_so_where_it_is_asked_to() {
 fn a_variable_that_the_template_does_not_read_is_refused_by_name() {
     let engine = engine(THINKING, Scripted::new(vocabularies()[0].clone()).say("Yes."), Default::default());
     let transcript = asked();
-    let with = |name: &str| {
-        let values = json!({name: false}).as_object().unwrap().clone();
+    let with = |name: &str, value: bool| {
+        let values = json!({name: value}).as_object().unwrap().clone();
         let sampling = Sampling::default().template_values(values);
         made_of(&engine, &TurnRequest::new(&transcript, &[], &sampling)).map(|made| made.prompt)
     };
-    let error = with("enable_thoughts").unwrap_err().to_string();
+    let error = with("enable_thoughts", true).unwrap_err().to_string();
     assert!(error.contains("\"enable_thoughts\"") && error.contains("enable_thinking"), "{error}");
-    assert!(with("enable_thinking").unwrap().ends_with("</think>\n\n"));
+    assert!(with("enable_thinking", false).unwrap().ends_with("</think>\n\n"));
+    assert!(with("enable_thoughts", false).is_ok(), "it is off as it is");
 }
 
 #[test]

@@ -44,10 +44,7 @@ impl ReasoningPlan {
         options: &Options,
         request: &TurnRequest<'_>,
     ) -> Result<Self, Error> {
-        let asked = match request.sampling.reasoning {
-            own if own.is_auto() => options.reasoning,
-            own => own,
-        };
+        let asked = request.sampling.reasoning.or(options.reasoning);
         let mut values = request.sampling.template_values.clone();
         known(dialogue, &values)?;
         let knows_effort = switched(dialogue, asked, &mut values);
@@ -122,10 +119,12 @@ fn says(request: &TurnRequest<'_>, open: &str) -> bool {
         .any(|message| matches!(message, toolgate_chat::Message::System(text) if text.contains(open)))
 }
 
-/// Refuses variables that the template does not read: they would change nothing, and nobody would know.
+/// Refuses variables that the template does not read: they would change nothing, and nobody would know. One that is off is as it
+/// should be.
 fn known(dialogue: &Dialogue, values: &Map<String, Value>) -> Result<(), Error> {
     let source = dialogue.template().source();
-    let Some(unknown) = values.keys().find(|name| !source.contains(name.as_str())) else { return Ok(()) };
+    let unread = |(name, value): &(&String, &Value)| !source.contains(name.as_str()) && **value != Value::Bool(false);
+    let Some((unknown, _)) = values.iter().find(unread) else { return Ok(()) };
     let switches = &dialogue.reasoning_support().switches;
     let names: Vec<&str> = switches.iter().map(|switch| switch.variable.as_str()).collect();
     let known = match names.as_slice() {
