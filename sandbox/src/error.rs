@@ -38,11 +38,14 @@ pub enum Kind {
 /// `no such file: "src/mian.rs"; did you mean "src/main.rs"?`
 ///
 /// ```
-/// use toolgate_sandbox::{Grants, Kind, ReadOptions, Root, ambient_authority};
+/// use toolgate_sandbox::{Error, Grants, Kind, ReadOptions, Root, ambient_authority};
 /// let root = Root::open(".", ambient_authority())?;
 /// let error = root.read_file(&Grants::read_only(), "../x", &ReadOptions::default()).unwrap_err();
 /// assert_eq!(error.kind(), Kind::Denied);
 /// assert!(error.to_string().starts_with("path is outside the workspace"));
+/// // An error of a door of one's own.
+/// let error = Error::new(Kind::Denied, "the file is locked").at("a.txt").hint("ask the user");
+/// assert_eq!(error.to_string(), "the file is locked: \"a.txt\"; ask the user");
 /// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Debug)]

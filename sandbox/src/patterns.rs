@@ -24,6 +24,10 @@ use crate::names::{self, Inside, Trail};
 /// assert!(secrets.covers("service/.ENV.local") && secrets.covers("keys/a/b"));
 /// assert!(!secrets.covers("service/environment.md"));
 /// assert!(secrets.union(&Patterns::new(["*.md"])?).covers("service/environment.md"));
+/// assert_eq!(secrets.sources().collect::<Vec<_>>(), ["**/.env*", "keys/**"]);
+/// // The sets of a policy that names none, and the one for a workspace without secrets.
+/// assert!(Patterns::secrets().covers("server.pem") && Patterns::protected().covers(".git/hooks/pre-commit"));
+/// assert!(!Patterns::none().covers("server.pem"));
 /// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug)]

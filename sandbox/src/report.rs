@@ -5,10 +5,13 @@ use serde::{Deserialize, Serialize};
 /// What held while a call ran.
 ///
 /// ```
-/// use toolgate_sandbox::{Grants, Root, ambient_authority};
+/// use toolgate_sandbox::{Enforced, Grants, Root, ambient_authority};
 /// let root = Root::open(".", ambient_authority())?;
 /// let enforced = root.enforced(&Grants::read_only());
 /// assert_eq!((enforced.fs.as_str(), enforced.net.as_str()), ("capability:read", "none"));
+/// // A call that another machine performs.
+/// let elsewhere = Enforced::elsewhere("https://mcp.example.org:443");
+/// assert_eq!(elsewhere.process, "none: runs elsewhere");
 /// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -183,6 +183,7 @@ impl Default for Options {
 /// let mut tools = Registry::new();
 /// tools.add(weather.read_only())?;
 /// let agent = Agent::new(engine, tools, Options::default());
+/// assert_eq!(agent.registry().names(), ["get_weather"]);
 /// let outcome = agent.ask("How is the weather in Oslo?")?;
 /// assert_eq!(outcome.calls[0].arguments["city"], "Oslo");
 /// assert_eq!((outcome.iterations, outcome.answer.as_str()), (2, "It rains in Oslo."));

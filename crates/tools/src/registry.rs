@@ -184,8 +184,8 @@ impl Registry {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use toolgate_tools::Error;
-    /// # use toolgate_tools::{Args, Effect, Registry, Tool, ToolResult};
+    /// use toolgate_tools::{Effect, Error};
+    /// # use toolgate_tools::{Args, Registry, Tool, ToolResult};
     /// # use toolgate_chat::ToolSpec;
     /// # struct Send(ToolSpec);
     /// # impl Tool for Send {
@@ -197,6 +197,9 @@ impl Registry {
     /// # let mut tools = Registry::new();
     /// # tools.add(Send(ToolSpec::new("send", "Send it.", serde_json::json!({"type": "object"}))?))?;
     ///
+    /// // Approvals of these calls belong to this policy.
+    /// let tools = tools.under("a person is asked".to_owned());
+    /// assert_eq!((tools.policy(), tools.effect("send")), ("a person is asked", Some(Effect::Changes)));
     /// // A call that cannot be noted is not made.
     /// let tools = tools.telling(Arc::new(|call| Err(Error::input(format!("no room to note {}", call.name)))));
     /// assert_eq!(tools.call_json("send", "{}").content, "not run: no room to note send");
@@ -299,8 +302,10 @@ impl Registry {
     /// #     tools.add(now(name)?)?;
     /// # }
     ///
-    /// let tools = tools.select(&["today".to_owned()])?;
-    /// assert_eq!(tools.names(), ["today"]);
+    /// let tools = tools.select(&["today".to_owned(), "now".to_owned()])?;
+    /// assert_eq!(tools.names(), ["today", "now"]);
+    /// // The other way round: all but these.
+    /// assert_eq!(tools.without(&["now"]).names(), ["today"]);
     /// # Ok::<(), toolgate_tools::Error>(())
     /// ```
     pub fn select(mut self, names: &[String]) -> Result<Self, Error> {

@@ -43,6 +43,11 @@ impl Status {
 /// // The model sees a failure, too. It says what to do instead.
 /// let failed = ToolResult::failed("no file c.txt; there are: a.txt, b.txt");
 /// assert_eq!(serde_json::to_value(&failed)?["status"], "failed");
+/// // So are a refusal and a limit.
+/// assert_eq!(ToolResult::denied("the policy grants no commands").status, Status::Denied);
+/// let mut limited = ToolResult::new(Status::Limit, "a.txt");
+/// limited.note("[1 of 3 files]".to_owned());
+/// assert_eq!((limited.content.as_str(), limited.notes), ("a.txt\n[1 of 3 files]", 1));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Serialize)]

@@ -27,6 +27,7 @@ use crate::text::Text;
 ///
 /// let change = root.prepare_edit(&grants, "a.txt", "one", "two")?;
 /// assert_eq!((change.path(), change.before(), change.after()), ("a.txt", Some(&b"one\n"[..]), &b"two\n"[..]));
+/// assert_eq!(change.report().path, "a.txt");
 /// // Somebody else saves the file before it is made.
 /// std::fs::write(dir.path().join("a.txt"), "one, and more\n")?;
 /// let error = change.make().unwrap_err();

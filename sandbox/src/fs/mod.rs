@@ -80,6 +80,12 @@ use crate::report::{Enforced, Resolver};
 /// use toolgate_sandbox::{Kind, Root, ambient_authority};
 /// let error = Root::open("no/such/directory", ambient_authority()).unwrap_err();
 /// assert_eq!(error.kind(), Kind::NotFound);
+///
+/// let root = Root::open(".", ambient_authority())?;
+/// let real = std::fs::canonicalize(".")?;
+/// assert_eq!(root.shown(), real.to_string_lossy());
+/// assert!(root.holds(&real.join("src")) && !root.holds("/".as_ref()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Root {

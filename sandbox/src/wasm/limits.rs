@@ -10,8 +10,22 @@ use crate::policy::{ProcessLimits, WasmTool};
 /// Bounds of one call, beginning with its fresh instance.
 ///
 /// ```
-/// use toolgate_sandbox::wasm::Limits;
+/// use toolgate_sandbox::policy::Policy;
+/// use toolgate_sandbox::wasm::{Directory, Limits};
 /// assert_eq!(Limits::default().wall_ms, 30_000);
+/// // The bounds and directories of a tool in a policy.
+/// let policy = Policy::parse(r#"
+///     version = 1
+///     tier = "read"
+///     [wasm.statistics]
+///     component = "statistics.wasm"
+///     dirs = [{ host = "docs", guest = "/", mode = "ro" }]
+///     wall_ms = 500
+/// "#)?;
+/// let tool = &policy.wasm["statistics"];
+/// assert_eq!(Limits::of(tool, &policy.limits).wall_ms, 500);
+/// assert_eq!(Directory::of(tool)[0].host, "docs");
+/// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {

@@ -191,13 +191,24 @@ impl Ran {
 /// use toolgate_sandbox::wasm::{Components, Limits, MAX_MODULE_BYTES, Reach, Setup, read_module};
 /// use toolgate_sandbox::{Grants, Root, ambient_authority};
 /// let components = Components::new(&Setup::default(), None)?;
+/// components.check()?;
 /// let bytes = read_module("components/calculator.wasm", MAX_MODULE_BYTES, ambient_authority())?;
 /// let calculator = components.load(bytes, None, None)?;
-/// assert_eq!(components.describe(&calculator, &Limits::default())?.name, "calculator");
-/// // It will be called with no directory of the workspace.
+/// println!("the module's SHA-256 is {}", calculator.sha256());
+/// let limits = Limits::default();
+/// assert_eq!(components.describe(&calculator, &limits)?.name, "calculator");
+/// // It is called with no directory of the workspace.
 /// let (root, grants) = (Root::open(".", ambient_authority())?, Grants::read_only());
-/// components.check_reach(&Reach { root: &root, grants: &grants, directories: &[] })?;
-/// # Ok::<(), toolgate_sandbox::Error>(())
+/// let reach = Reach { root: &root, grants: &grants, directories: &[] };
+/// components.check_reach(&reach)?;
+/// let answer = components.call(&calculator, &reach, &limits, r#"{"expression": "6 * 7"}"#.to_owned())?;
+/// assert_eq!(answer.content(), "42");
+/// // A program instead of a tool: this one does nothing.
+/// let module = wat::parse_str(r#"(module (memory (export "memory") 1) (func (export "_start")))"#)?;
+/// let program = components.load(module, None, None)?;
+/// let ran = components.run(&program, &reach, &limits, &["nothing".to_owned()], Vec::new())?;
+/// assert_eq!(ran.content(), b"[no output]");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Components {
     loader: Loader,

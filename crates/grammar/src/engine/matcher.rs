@@ -35,6 +35,8 @@ const HISTORY: usize = 256;
 /// matcher.rollback(1)?;
 /// assert_eq!(matcher.steps(), steps - 1);
 /// assert_eq!(matcher.completion()?, b"]");
+/// // Another run through the same automaton.
+/// assert_eq!(matcher.automaton().matcher().forced()?, b"[");
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone)]

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// automaton.matcher().mask()?;
 /// assert_eq!(automaton.usage().ways.of(Way::Walk), 1, "ten bytes are few: one short walk");
 /// assert_eq!(automaton.usage().ways.of(Way::Slice), 0);
+/// assert_eq!(Way::ALL.map(Way::as_str), ["walk", "slice", "shared", "corrected", "difference"]);
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

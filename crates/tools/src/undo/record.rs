@@ -98,7 +98,19 @@ impl Keeper for Kept {
 }
 
 impl Journal {
-    /// Notes something the current run does in `root` whose effects nobody knows.
+    /// Notes something that the current run does in `root` and whose effects nobody knows, such as a command.
+    ///
+    /// ```
+    /// use toolgate_tools::undo::{Bounds, Journal};
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// # let (directory, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    /// # let root = Root::open(directory.path(), ambient_authority())?;
+    /// let journal = Journal::open(&state.path().join("undo.db"), Bounds::default())?;
+    /// journal.begin("Build it");
+    /// journal.note(&root, "make")?;
+    /// assert_eq!(journal.runs(&root)?[0].commands, ["make"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// A journal that cannot be written, or has no room for it.

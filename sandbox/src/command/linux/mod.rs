@@ -98,8 +98,8 @@ pub(super) fn enter_stage_if_asked() {
 ///
 /// ```standalone_crate
 /// use std::sync::{Arc, atomic::AtomicBool};
-/// use toolgate_sandbox::command::{Commands, End, Setup, enter_stage_if_asked};
-/// use toolgate_sandbox::policy::{Mode, Policy};
+/// use toolgate_sandbox::command::{Commands, End, Layer, Setup, enter_stage_if_asked};
+/// use toolgate_sandbox::policy::{Decision, Mode, Policy};
 /// use toolgate_sandbox::{Kind, Root, ambient_authority};
 ///
 /// enter_stage_if_asked();
@@ -109,11 +109,21 @@ pub(super) fn enter_stage_if_asked() {
 ///     Ok(commands) => {
 ///         assert_eq!(commands.run("echo hello")?.output, b"hello\n");
 ///         assert_eq!(commands.reduced_since(), None, "the policy asks for all layers");
+///         assert!(commands.can_write() && commands.enforced()?.fs == "mounts:read+write");
+///         assert_eq!(commands.limits().wall_ms, 30_000);
+///         assert_eq!(commands.decide("echo hello").decision, Decision::Allow);
 ///         // Set by another thread, it ends a command with all that it started.
 ///         let stop = Arc::new(AtomicBool::new(true));
 ///         assert_eq!(commands.run_until("sleep 60", stop)?.end, End::Stopped);
 ///     }
-///     Err(missing) => assert_eq!(missing.kind(), Kind::Unavailable, "{missing}"),
+///     Err(missing) => {
+///         assert_eq!(missing.kind(), Kind::Unavailable, "{missing}");
+///         eprintln!("no commands without {}", missing.layer().map_or("it", Layer::name));
+///     }
+/// }
+/// // Fewer layers hold where a policy is content with them, as in a container.
+/// if let Ok(reduced) = Commands::reduced(&root, &Setup::default()) {
+///     assert_eq!(reduced.fs, "landlock:read");
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
