@@ -15,6 +15,8 @@ mod execute;
 #[doc(hidden)]
 pub mod hints;
 #[doc(hidden)]
+pub mod input;
+#[doc(hidden)]
 pub mod keys;
 pub mod trace;
 
