@@ -14,9 +14,9 @@ use toolgate_sandbox::{
     Root, Scope, SearchOptions, Written, output,
 };
 
+use super::result::not_called;
 use super::{
-    Args, Effect, Objection, PathArgument, PathKind, Places, PreparedCall, Preview, Role, Status, Tool,
-    ToolResult,
+    Args, Effect, Objection, PathArgument, PathKind, Places, PreparedCall, Preview, Role, Tool, ToolResult,
 };
 use crate::Error;
 
@@ -380,18 +380,10 @@ fn shown(done: Result<Done, Stop>, most: usize, enforced: Enforced) -> ToolResul
             result
         }
         Err(Stop::Arguments(why)) => ToolResult::failed(format!("the arguments do not fit: {why}")),
-        Err(Stop::Sandbox(error)) => ToolResult::new(status_of(error.kind()), error.to_string()),
+        Err(Stop::Sandbox(error)) => not_called(&error),
     };
     result.enforced = enforced;
     result
-}
-
-fn status_of(kind: Kind) -> Status {
-    match kind {
-        Kind::Denied => Status::Denied,
-        Kind::Limit => Status::Limit,
-        _ => Status::Failed,
-    }
 }
 
 fn parse<P: DeserializeOwned>(args: &Args) -> Result<P, Stop> {

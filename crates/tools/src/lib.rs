@@ -47,13 +47,15 @@ pub use preview::Preview;
 pub use preview::spelled;
 pub use registry::{Registry, Source, Told, Unasked, Witness};
 pub use result::{Finding, Status, ToolResult};
+#[doc(hidden)]
+pub use result::{not_called, shown};
 pub use role::{Objection, Offer, PathArgument, PathKind, Places, Role};
 pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]
 pub use wasm::ComponentTool;
 #[cfg(feature = "wasm")]
 #[doc(hidden)]
-pub use wasm::{ended_badly, not_called, shown};
+pub use wasm::ended_badly;
 
 pub use toolgate_chat::Effect;
 use toolgate_chat::{ToolCall, ToolSpec};

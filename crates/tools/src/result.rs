@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolgate_sandbox::Enforced;
+use toolgate_sandbox::{self as sandbox, Enforced, output};
 
 use super::Part;
 
@@ -190,6 +190,25 @@ impl ToolResult {
             None => Finding::Text,
         }
     }
+}
+
+/// The result of a call that the sandbox refused, or could not make.
+#[doc(hidden)]
+pub fn not_called(error: &sandbox::Error) -> ToolResult {
+    let status = match error.kind() {
+        sandbox::Kind::Denied | sandbox::Kind::Unavailable => Status::Denied,
+        sandbox::Kind::Limit => Status::Limit,
+        _ => Status::Failed,
+    };
+    ToolResult::new(status, error.to_string())
+}
+
+/// The result of a call with this output, which is cleaned and cut to so many kilobytes.
+#[doc(hidden)]
+pub fn shown(status: Status, content: &[u8], output_kb: u64, enforced: Enforced) -> ToolResult {
+    let most = usize::try_from(output_kb.saturating_mul(1024)).unwrap_or(usize::MAX);
+    let cleaned = output::for_model(content, most);
+    ToolResult::new(status, cleaned.text).truncated(cleaned.truncated).enforced(enforced)
 }
 
 /// What a call found, as data.

@@ -6,8 +6,9 @@ use serde_json::Value;
 use toolgate_chat::ToolSpec;
 use toolgate_sandbox::policy::{Mode, Policy, WasmTool};
 use toolgate_sandbox::wasm::{Bound, Component, Components, Directory, End, Limits, Reach};
-use toolgate_sandbox::{Enforced, Grants, Kind, Root, output};
+use toolgate_sandbox::{Grants, Root, output};
 
+use super::result::{not_called, shown};
 use super::{Args, Effect, Status, Tool, ToolResult};
 use crate::Error;
 
@@ -122,7 +123,7 @@ impl Tool for ComponentTool {
             (Err(_), Some(End::Stopped(_))) => Status::Limit,
             (Err(_), _) => ended_badly(answer.refused.as_deref(), &answer.reached),
         };
-        shown(status, answer.content().as_bytes(), &self.limits, answer.enforced)
+        shown(status, answer.content().as_bytes(), self.limits.output_kb, answer.enforced)
     }
 }
 
@@ -134,26 +135,4 @@ pub fn ended_badly(refused: Option<&str>, reached: &[Bound]) -> Status {
         (Some(_), []) => Status::Denied,
         (None, []) => Status::Failed,
     }
-}
-
-/// The result of a call that could not be made.
-#[doc(hidden)]
-pub fn not_called(error: &toolgate_sandbox::Error) -> ToolResult {
-    let status = match error.kind() {
-        Kind::Denied | Kind::Unavailable => Status::Denied,
-        Kind::Limit => Status::Limit,
-        _ => Status::Failed,
-    };
-    ToolResult::new(status, error.to_string())
-}
-
-/// The result of a call that was made: what it wrote, cleaned and within the bound.
-#[doc(hidden)]
-pub fn shown(status: Status, content: &[u8], limits: &Limits, enforced: Enforced) -> ToolResult {
-    let most = usize::try_from(limits.output_kb.saturating_mul(1024)).unwrap_or(usize::MAX);
-    let cleaned = output::for_model(content, most);
-    let mut result = ToolResult::new(status, cleaned.text);
-    result.truncated = cleaned.truncated;
-    result.enforced = enforced;
-    result
 }
