@@ -217,6 +217,15 @@ impl Trail {
         trail
     }
 
+    /// The first finding of `at` on the way down a path.
+    pub(crate) fn first<T>(path: &Inside, at: impl Fn(&Self) -> Option<T>) -> Option<T> {
+        let mut trail = Self::default();
+        path.names().find_map(|name| {
+            trail.push(name);
+            at(&trail)
+        })
+    }
+
     /// Goes one level down.
     pub(crate) fn push(&mut self, name: &str) {
         self.ends.push(self.forms.each_ref().map(String::len));

@@ -118,11 +118,7 @@ impl Patterns {
 
     /// The pattern that covers `path`, or a directory above it, if one does.
     pub(crate) fn matching(&self, path: &Inside) -> Option<&str> {
-        let mut trail = Trail::default();
-        path.names().find_map(|name| {
-            trail.push(name);
-            self.at(&trail)
-        })
+        Trail::first(path, |trail| self.at(trail))
     }
 
     /// The pattern that `path` itself matches, whatever lies above it.

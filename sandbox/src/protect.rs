@@ -45,11 +45,7 @@ impl Protected {
 
     /// Why `path` is protected, or a directory above it.
     pub(crate) fn path(&self, path: &Inside) -> Option<&str> {
-        let mut trail = Trail::default();
-        path.names().find_map(|name| {
-            trail.push(name);
-            self.at(&trail)
-        })
+        Trail::first(path, |trail| self.at(trail))
     }
 
     /// Why `path` itself is protected, whatever lies above it.
