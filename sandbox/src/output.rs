@@ -15,6 +15,7 @@ const MARKER_BYTES: usize = 64;
 
 /// Text that is safe to show, and whether something was left off.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cleaned {
     /// The text, at most as long as the cap it was made with.
     pub text: String,

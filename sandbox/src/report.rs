@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!((enforced.fs.as_str(), enforced.net.as_str()), ("capability:read", "none"));
 /// // A call that another machine performs.
 /// let elsewhere = Enforced::elsewhere("https://mcp.example.org:443");
-/// assert_eq!(elsewhere.process, "none: runs elsewhere");
+/// assert_eq!((elsewhere.process.as_str(), elsewhere.fs), ("none: runs elsewhere", Enforced::nothing().fs));
 /// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -19,6 +19,7 @@ pub const CHOICES: &str = "x-toolgate-choices";
 /// assert_eq!(Choices::Among { texts: Vec::new(), beginnings: vec![String::new()] }.keywords(), None);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Choices {
     /// These, and whatever goes on from one of these beginnings.
     Among {

@@ -34,7 +34,42 @@ pub enum Role {
 }
 
 /// An argument that is a path.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_sandbox::Outline;
+/// use toolgate_tools::{PathArgument, PathKind, Places, Role};
+///
+/// /// The pages of a wiki, which nobody changes.
+/// struct Pages(Vec<String>);
+///
+/// impl Places for Pages {
+///     fn readable(&self) -> Outline {
+///         let mut outline = Outline::default();
+///         outline.files = self.0.clone();
+///         outline
+///     }
+///
+///     fn writable(&self) -> Outline {
+///         Outline::default()
+///     }
+///
+///     fn can_write(&self) -> bool {
+///         false
+///     }
+///
+///     fn can_write_everywhere(&self) -> bool {
+///         false
+///     }
+/// }
+///
+/// // The role of a tool that shows a page.
+/// let pages = Arc::new(Pages(vec!["home".to_owned()]));
+/// let role = Role::Paths(PathArgument::new("page", PathKind::Files, pages));
+/// assert!(matches!(role, Role::Paths(path) if path.places.readable().files == ["home"]));
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct PathArgument {
     /// Its name.
     pub parameter: &'static str,
@@ -42,6 +77,13 @@ pub struct PathArgument {
     pub takes: PathKind,
     /// Where they are. Tools over the same workspace share it.
     pub places: Arc<dyn Places>,
+}
+
+impl PathArgument {
+    /// The argument `parameter`, which takes such paths of these places.
+    pub fn new(parameter: &'static str, takes: PathKind, places: Arc<dyn Places>) -> Self {
+        Self { parameter, takes, places }
+    }
 }
 
 /// Which paths an argument takes.
@@ -76,6 +118,7 @@ pub trait Places: Send + Sync {
 
 /// A tool as it is offered for a turn.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Offer {
     /// Its definition.
     pub spec: toolgate_chat::ToolSpec,
@@ -83,6 +126,14 @@ pub struct Offer {
     pub choices: Vec<(&'static str, crate::Choices)>,
     /// What it is for.
     pub role: Role,
+}
+
+impl Offer {
+    /// An offer of a tool whose arguments are all left open, for the tests of the packages above.
+    #[doc(hidden)]
+    pub fn of(spec: toolgate_chat::ToolSpec, role: Role) -> Self {
+        Self { spec, choices: Vec::new(), role }
+    }
 }
 
 /// Why a call whose arguments fit its schema had better not be made.

@@ -115,25 +115,17 @@ pub enum End {
 /// What a command came to.
 ///
 /// ```
-/// use toolgate_sandbox::Enforced;
 /// use toolgate_sandbox::command::{End, Ran};
 ///
-/// let ran = Ran {
-///     end: End::Exited(2),
-///     output: b"no such file".to_vec(),
-///     output_bytes: 12,
-///     truncated: false,
-///     refused: Vec::new(),
-///     taken_back: vec![".bashrc".to_owned()],
-///     unreached: vec!["example.org:443 is not on the list".to_owned()],
-///     left: Vec::new(),
-///     enforced: Enforced::nothing(),
-/// };
+/// let mut ran = Ran::new(End::Exited(2), b"no such file".to_vec());
+/// ran.taken_back = vec![".bashrc".to_owned()];
+/// ran.unreached = vec!["example.org:443 is not on the list".to_owned()];
 /// let shown = b"no such file\n[.bashrc is protected: what the command did there was taken back]\n\
 ///     [no connection: example.org:443 is not on the list]\n[exit code 2]";
 /// assert_eq!(ran.content(), shown);
 /// ```
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Ran {
     /// How it ended.
     pub end: End,
@@ -159,6 +151,21 @@ pub struct Ran {
 }
 
 impl Ran {
+    /// A command that ended so and wrote `output`. Nothing was refused, and no layer is named.
+    pub fn new(end: End, output: Vec<u8>) -> Self {
+        Self {
+            end,
+            output_bytes: u64::try_from(output.len()).unwrap_or(u64::MAX),
+            output,
+            truncated: false,
+            refused: Vec::new(),
+            taken_back: Vec::new(),
+            unreached: Vec::new(),
+            left: Vec::new(),
+            enforced: Enforced::nothing(),
+        }
+    }
+
     /// The text for a model: the output, and a line about the end where it was not a plain success.
     pub fn content(&self) -> Vec<u8> {
         let mut out = self.output.clone();
@@ -212,6 +219,7 @@ impl Ran {
 /// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct LayerState {
     /// Which one.
     pub layer: Layer,

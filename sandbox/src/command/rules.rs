@@ -6,6 +6,7 @@ use crate::policy::{Decision, ExecRule};
 
 /// What the rules say, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Decided {
     /// The strictest of all that fits.
     pub decision: Decision,
@@ -19,12 +20,7 @@ pub struct Decided {
 /// ```
 /// use toolgate_sandbox::command::rules::decide;
 /// use toolgate_sandbox::policy::{Decision, ExecRule};
-/// let push = ExecRule {
-///     prefix: vec!["git".into(), "push".into()],
-///     decision: Decision::Refuse,
-///     matches: vec![],
-///     not_match: vec![],
-/// };
+/// let push = ExecRule::new(["git", "push"], Decision::Refuse);
 /// assert_eq!(decide(&[push.clone()], "make && git push origin").decision, Decision::Refuse);
 /// assert_eq!(decide(&[push.clone()], "git pull").decision, Decision::Allow);
 /// assert_eq!(decide(&[push], "git $ACTION").decision, Decision::Ask);
@@ -95,8 +91,7 @@ mod tests {
     use super::*;
 
     fn rule(prefix: &str, decision: Decision) -> ExecRule {
-        let prefix = prefix.split(' ').map(str::to_owned).collect();
-        ExecRule { prefix, decision, matches: Vec::new(), not_match: Vec::new() }
+        ExecRule::new(prefix.split(' '), decision)
     }
 
     #[test]

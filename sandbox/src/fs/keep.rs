@@ -17,11 +17,19 @@ use crate::names::lossy;
 
 /// A file as it was: its bytes, and its ordinary permission bits where the system has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Image {
     /// Its bytes.
     pub bytes: Vec<u8>,
     /// Its permission bits for owner, group and others; elsewhere than on Unix none.
     pub mode: Option<u32>,
+}
+
+impl Image {
+    /// A file of these bytes and permission bits.
+    pub fn new(bytes: impl Into<Vec<u8>>, mode: Option<u32>) -> Self {
+        Self { bytes: bytes.into(), mode }
+    }
 }
 
 /// What was at a path before a change.
@@ -107,13 +115,14 @@ impl Root {
     /// permissions forbid it, or the file was marked read-only.
     ///
     /// ```
-    /// # use toolgate_sandbox::{Grants, Root, ambient_authority};
+    /// # use toolgate_sandbox::{Grants, Image, Root, ambient_authority};
     /// # use std::path::Path;
     /// # let dir = tempfile::tempdir()?;
     /// # let root = Root::open(dir.path(), ambient_authority())?;
     /// root.write_file(&Grants::read_write(), "a/b.txt", "new")?;
     /// let path = Path::new("a/b.txt");
-    /// assert!(!root.put_back(path, None, 1, 100, &mut |now| now == Some(b"other"))?);
+    /// let before = Image::new("old", None);
+    /// assert!(!root.put_back(path, Some(&before), 1, 100, &mut |now| now == Some(b"other"))?);
     /// assert!(root.put_back(path, None, 1, 100, &mut |now| now == Some(b"new"))?);
     /// assert_eq!(std::fs::read_dir(dir.path())?.count(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -97,6 +97,7 @@ pub struct Root {
 /// What tells a directory from others, on one machine until it starts again: device and inode number where the system has
 /// them, and when it was made, since 1970 UTC, where the file system says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct WorkspaceId {
     /// Its file system; 0 where the system does not say.
     pub device: u64,
@@ -104,6 +105,13 @@ pub struct WorkspaceId {
     pub inode: u64,
     /// When it was made.
     pub born: Option<std::time::Duration>,
+}
+
+impl WorkspaceId {
+    /// The directory of that number in that file system, made at that time.
+    pub fn new(device: u64, inode: u64, born: Option<std::time::Duration>) -> Self {
+        Self { device, inode, born }
+    }
 }
 
 #[derive(Debug)]
@@ -211,10 +219,13 @@ impl Root {
     /// What tells the directory from others: another one that is put in its place has another id.
     ///
     /// ```
-    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// # use toolgate_sandbox::{Root, WorkspaceId, ambient_authority};
     /// let dir = tempfile::tempdir()?;
     /// let root = Root::open(dir.path(), ambient_authority())?;
-    /// assert_eq!(root.id()?, Root::open(dir.path(), ambient_authority())?.id()?);
+    /// let id = root.id()?;
+    /// assert_eq!(id, Root::open(dir.path(), ambient_authority())?.id()?);
+    /// // As a database has it.
+    /// assert_eq!(id, WorkspaceId::new(id.device, id.inode, id.born));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -33,6 +33,7 @@ use crate::text::{self, Form, Text, normal};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Query {
     /// As text; if no line holds it, as a regular expression where it could be one; then by its words.
     #[default]

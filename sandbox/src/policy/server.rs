@@ -24,6 +24,7 @@ use crate::error::{Error, Kind};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct McpServer {
     /// The command that starts it, in the sandbox.
     #[serde(default)]

@@ -101,6 +101,7 @@ enum Outcome {
 /// The network of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Net {
     /// Whether there is any.
     pub mode: NetMode,
@@ -122,6 +123,7 @@ pub enum NetMode {
 /// How commands run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Exec {
     /// The shell; nothing means `/bin/sh`.
     pub shell: Option<String>,
@@ -146,6 +148,7 @@ pub struct Exec {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ExecRule {
     /// The words a command begins with.
     pub prefix: Vec<String>,
@@ -157,6 +160,14 @@ pub struct ExecRule {
     /// Commands the rule does not fit; verified when the policy is read.
     #[serde(default)]
     pub not_match: Vec<String>,
+}
+
+impl ExecRule {
+    /// A rule about commands that begin with these words, without examples.
+    pub fn new(prefix: impl IntoIterator<Item = impl Into<String>>, decision: Decision) -> Self {
+        let prefix = prefix.into_iter().map(Into::into).collect();
+        Self { prefix, decision, matches: Vec::new(), not_match: Vec::new() }
+    }
 }
 
 /// What is done about a command, the strictest last.
@@ -232,6 +243,7 @@ impl ProcessLimits {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct WasmTool {
     /// The component's file.
     pub component: String,
@@ -254,6 +266,7 @@ pub struct WasmTool {
 /// A directory of the workspace that a component sees.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Dir {
     /// Its path in the workspace.
     pub host: String,

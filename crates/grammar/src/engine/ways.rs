@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Way {
     /// One walk over all that is allowed. Applies where few bytes can come next, and where no other way does.
     Walk,

@@ -123,6 +123,7 @@ pub enum TokenName {
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Rule {
     /// Letters, digits, `-` (and `_`, accepted on input).
     pub name: String,

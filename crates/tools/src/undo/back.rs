@@ -167,7 +167,7 @@ pub(super) fn image(connection: &Connection, id: i64) -> Result<(Option<Image>, 
             Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Option<u32>>(1)?, row.get::<_, i64>(2)?))
         })
         .map_err(sql)?;
-    Ok((bytes.map(|bytes| Image { bytes, mode }), usize::try_from(directories).unwrap_or(0)))
+    Ok((bytes.map(|bytes| Image::new(bytes, mode)), usize::try_from(directories).unwrap_or(0)))
 }
 
 fn plan_of(links: &[Link], now: Option<&[u8]>) -> chain::Plan {

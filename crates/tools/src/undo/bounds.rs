@@ -30,7 +30,7 @@ pub(super) const OLDEST: &str =
 /// # let root = Root::open(directory.path(), ambient_authority())?;
 ///
 /// std::fs::write(directory.path().join("notes.txt"), "long ".repeat(1_000))?;
-/// let bounds = Bounds { run_bytes: 2_000, ..Bounds::default() };
+/// let bounds = Bounds::default().run_bytes(2_000);
 /// let kept = Arc::new(Journal::open(&state.path().join("undo.db"), bounds)?).keep(&root);
 /// // What is there now is more than a run may have.
 /// let error = kept.write_file(&Grants::read_write(), "notes.txt", "short").unwrap_err();
@@ -38,6 +38,7 @@ pub(super) const OLDEST: &str =
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Bounds {
     /// Bytes kept of one workspace; its oldest runs are forgotten to stay within. Default 256 MiB.
     pub workspace_bytes: u64,
@@ -53,6 +54,15 @@ pub struct Bounds {
     /// changed. Default 7 days.
     pub spared: Duration,
 }
+
+toolgate_chat::setters! { Bounds {
+    workspace_bytes: u64,
+    run_bytes: u64,
+    runs: u64,
+    entries: u64,
+    bytes: u64,
+    spared: Duration,
+} }
 
 impl Default for Bounds {
     fn default() -> Self {

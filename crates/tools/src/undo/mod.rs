@@ -262,7 +262,7 @@ impl Journal {
     /// # let (directory, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
     /// # let root = Root::open(directory.path(), ambient_authority())?;
     ///
-    /// let bounds = Bounds { runs: 2, ..Bounds::default() };
+    /// let bounds = Bounds::default().runs(2);
     /// let journal = Arc::new(Journal::open(&state.path().join("undo.db"), bounds)?);
     /// for task in ["one", "two", "three"] {
     ///     journal.begin(task);

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     fn place(path: &str, device: u64, inode: u64, born: Option<u64>) -> Place {
-        Place::new(path.to_owned(), WorkspaceId { device, inode, born: born.map(Duration::from_secs) })
+        Place::new(path.to_owned(), WorkspaceId::new(device, inode, born.map(Duration::from_secs)))
     }
 
     fn kept(place: &Place) -> Known {

@@ -80,7 +80,7 @@ mod tests {
     fn nothing_lands_outside() {
         let above = tempfile::tempdir().unwrap();
         let dir = make(&above.path().join("d")).unwrap();
-        let image = Image { bytes: b"x".to_vec(), mode: None };
+        let image = Image::new(b"x", None);
         for path in ["../out", "/out", "a/../../out", "..", "", ".", "a/./../../out"] {
             write(&dir, Path::new(path), &image).unwrap_err();
         }
