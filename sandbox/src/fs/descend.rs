@@ -1,8 +1,8 @@
-//! A walk over all that lies below a directory, for those who must have seen everything: what is closed and protected before a
-//! command, what it takes on the disk, what it has left behind.
+//! Walks over everything below a directory, for callers that must see everything: closed and protected paths
+//! before a command, its disk usage, and its remains.
 //!
-//! Invariant: it goes down by single names below open handles and never through a link. It has no bound of its own, neither
-//! of depth nor of entries, and goes on after errors: what it could not look into is told, never left out in silence.
+//! Invariant: the walk goes down by single names below open handles and never through a link. Depth and
+//! entries have no bound. The walk continues after errors, and reports each directory that it could not read.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -1,8 +1,7 @@
-//! What a command's mounts must treat apart: every file of the workspace that is kept closed or protected, by name and by
-//! identity.
+//! Lists the closed and protected files of a workspace, by name and by identity, for the mounts of a command.
 //!
-//! Invariant: the walk looks at everything. One that would exceed its bounds, or cannot look somewhere, is an error and never
-//! a shorter list.
+//! Invariant: the walk looks at everything. A walk beyond its bounds, or past a directory that it cannot
+//! read, is an error and never a shorter list.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

@@ -1,8 +1,8 @@
-//! The second wall of protected names: what a command has left under one, although the broker beside it should not have let
-//! it, is taken away when the command has ended.
+//! The second wall around protected names. The broker should have refused them. So after a command this
+//! removes those that the command made.
 //!
-//! Invariant: it looks at everything and goes on after errors. What it says was taken away has been looked for again and not
-//! been found; what is still there is said too.
+//! Invariant: the sweep looks at everything and continues after errors. It looks for each removed name again
+//! before it reports the removal. It also reports the names that are still there.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;

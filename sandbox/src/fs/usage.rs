@@ -1,6 +1,7 @@
-//! How much a workspace holds, so that a command's own growth can be bounded.
+//! Measures the size of a workspace, so the growth of a command can be bounded.
 //!
-//! Invariant: a file counts once however many names it has, with all the blocks it takes, also those beyond its size.
+//! Invariant: a file counts once, whatever the number of its names. All its blocks count, also those beyond
+//! its size.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

@@ -1,4 +1,5 @@
-//! Bytes between two connections, both ways, until both have ended or nothing goes on any more. Knows no hosts.
+//! Carries bytes between two connections, both ways, until both have ended or are silent for too long. Knows
+//! no hosts.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};

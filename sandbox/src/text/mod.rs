@@ -1,8 +1,8 @@
-//! Files as text, between their bytes and the tools: what is shown of a file, and which of its bytes a shown text stands
-//! for. Knows no paths and no grants.
+//! Files as text, between bytes and tools: makes the shown text of a file, and finds the bytes behind a shown
+//! text. Knows no paths and no grants.
 //!
-//! Invariant: what is shown can be given back. Each piece of the text stands for bytes of its own, and bytes outside of a
-//! piece that is replaced stay as they are.
+//! Invariant: a shown text can be given back. Each piece of the text stands for its own bytes. Bytes outside
+//! of a replaced piece stay as they are.
 
 mod encoding;
 mod lines;

@@ -1,6 +1,6 @@
-//! Below [`Text`]: a text that somebody was shown, found again in the file.
+//! Below [`Text`]: finds a shown text in its file again.
 //!
-//! Invariant: what is found begins and ends between two pieces of the file, so that no byte is torn.
+//! Invariant: a found piece begins and ends between two pieces of the file. So no byte is torn.
 
 use std::ops::Range;
 

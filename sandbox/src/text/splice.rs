@@ -1,7 +1,7 @@
-//! Below [`Text`]: a piece of a file is replaced by a text, in the file's own encoding and with its own ends of lines.
+//! Below [`Text`]: replaces a piece of a file by a text, in the encoding and with the line ends of the file.
 //!
-//! Invariant: bytes outside of the piece stay as they are, and so do those of what is kept of it. The new file reads as it
-//! was meant to, or there is none.
+//! Invariant: bytes outside of the piece stay as they are, and so do the kept lines inside. The new file
+//! reads as intended, or there is none.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
