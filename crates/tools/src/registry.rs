@@ -99,7 +99,8 @@ pub trait Source: Send + Sync {
     /// All of its tools, if they have changed since the last call. `taken` says whether another tool has a name.
     fn news(&self, taken: &dyn Fn(&str) -> bool) -> Option<Vec<Box<dyn Tool>>>;
 
-    /// Has `told` told, from any thread, once there may be news; nothing where a source only says so when it is asked.
+    /// Calls `told` from any thread when there may be news. A source that only answers [`news`](Self::news)
+    /// never calls it.
     fn watch(&self, told: Arc<Told>) {
         let _ = told;
     }
@@ -227,7 +228,8 @@ impl Registry {
         !self.sources.is_empty()
     }
 
-    /// Has `told` told, from any thread, once the tools may have become others; the next [`specs`](Self::specs) are those.
+    /// Calls `told` from any thread when the tools may have changed. The next [`specs`](Self::specs) are the
+    /// new ones.
     pub fn watch(&self, told: &Arc<Told>) {
         self.sources.iter().for_each(|source| source.watch(told.clone()));
     }
@@ -344,7 +346,7 @@ impl Registry {
         self.read().list.iter().map(|entry| entry.spec()).collect()
     }
 
-    /// The tools with what they tell of themselves, in the order offered.
+    /// The tools with their definitions, choices and roles, in the order of the offer.
     ///
     /// ```
     /// use toolgate_tools::{PathKind, Role};
@@ -377,7 +379,8 @@ impl Registry {
         list.iter().map(offer).collect()
     }
 
-    /// Why a call had better not be made ([`Tool::objection`]); nothing where it may be, or its arguments do not fit.
+    /// The reason against a call ([`Tool::objection`]). `None` if there is none, or if the arguments do not
+    /// fit.
     ///
     /// ```
     /// use serde_json::json;
@@ -568,8 +571,8 @@ impl Registry {
         }
     }
 
-    /// [`call_unasked`](Self::call_unasked) for callers that are async: by [`Tool::call_async`]. A tool that has none of its
-    /// own holds the thread that polls this, so it is to be one that may wait.
+    /// [`call_unasked`](Self::call_unasked) for async callers, by [`Tool::call_async`]. A tool without its
+    /// own holds the polling thread, so that thread must be allowed to wait.
     pub async fn call_async(&self, call: &ToolCall, unasked: Unasked, cancel: &Cancel) -> ToolResult {
         match self.let_through(call, unasked) {
             Ok(pending) => pending.run_async(cancel).await,

@@ -192,7 +192,7 @@ impl ToolResult {
     }
 }
 
-/// The result of a call that the sandbox refused, or could not make.
+/// The result of a call that the sandbox refused or could not make.
 #[doc(hidden)]
 pub fn not_called(error: &sandbox::Error) -> ToolResult {
     let status = match error.kind() {

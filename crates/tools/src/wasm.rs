@@ -1,4 +1,4 @@
-//! WebAssembly components as tools: those the policy names.
+//! Makes tools of the WebAssembly components that a policy names.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::result::{not_called, shown};
 use super::{Args, Effect, Status, Tool, ToolResult};
 use crate::Error;
 
-/// Milliseconds a component may take to describe itself.
+/// Milliseconds for a component to describe itself.
 const DESCRIBE_MS: u64 = 5_000;
 
-/// A component of `wit/tool.wit`, under the name and grants that the policy gives it.
+/// A component of `wit/tool.wit` as a tool. The policy gives its name and its grants.
 pub struct ComponentTool {
     spec: ToolSpec,
     components: Arc<Components>,
@@ -28,11 +28,12 @@ pub struct ComponentTool {
 }
 
 impl ComponentTool {
-    /// The tool `name` of `policy` from the bytes of its component; it is compiled and asked what it is.
+    /// Loads the tool `name` of `policy` from the bytes of its component. The component is compiled and asked
+    /// for its description.
     ///
     /// # Errors
-    /// A digest other than the pinned one, a module that is no tool or does not describe itself in time, a directory
-    /// that is not granted, a network, a definition that cannot be used.
+    /// A digest other than the pinned one. A module that is no tool, or that describes itself too slowly. A
+    /// directory without a grant, a network, and a definition that cannot be used.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -86,7 +87,7 @@ impl ComponentTool {
     }
 }
 
-/// Bytes of a description: it is a part of every prompt.
+/// Bytes of a description at most, since every prompt holds it.
 const MAX_DESCRIPTION_BYTES: usize = 2_000;
 
 impl Tool for ComponentTool {
@@ -127,7 +128,7 @@ impl Tool for ComponentTool {
     }
 }
 
-/// The status of a call that went wrong by itself, but perhaps because something was refused.
+/// The status of a call that failed by itself. A refusal or a bound may be the cause.
 #[doc(hidden)]
 pub fn ended_badly(refused: Option<&str>, reached: &[Bound]) -> Status {
     match (refused, reached) {
