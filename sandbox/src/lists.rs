@@ -15,8 +15,8 @@ pub(crate) const VCS: &[&str] = &[
     ".githooks",
 ];
 
-/// `@autoexec`: the files that a shell, an editor, a debugger or an agent runs or obeys when it starts in the
-/// directory, and the files of this runtime.
+/// `@autoexec`: the files that shells, editors, debuggers and agents run or obey when they start in a
+/// directory. The files of this runtime are among them.
 pub(crate) const AUTOEXEC: &[&str] = &[
     ".bashrc",
     ".bash_profile",

@@ -244,7 +244,7 @@ const SYNTAX: [char; 9] = ['*', '?', '[', ']', '{', '}', ',', '!', '\\'];
 /// The ends that names lose, as a pattern may write them.
 const ENDS: [&str; 6] = ["\\.", "[.]", ".", "\\ ", "[ ]", " "];
 
-/// What a glob begins with, but for itself: of `**/a/b/**` that is `**/a` and `**/a/b`.
+/// The beginnings of a glob, without the glob itself: `**/a/b/**` has `**/a` and `**/a/b`.
 fn beginnings(glob: &str) -> impl Iterator<Item = &str> {
     let cuts = glob.match_indices('/').map(|(at, _)| at);
     cuts.filter_map(|at| glob.get(..at)).filter(|beginning| *beginning != "**")

@@ -77,8 +77,9 @@ pub(crate) fn is_part_of_repository(name: &OsStr) -> bool {
     PARTS.iter().any(|part| name == part.to_ascii_lowercase())
 }
 
-/// What git knows a repository by: `HEAD`, with `objects` and `refs` beside it or with `commondir`, which says where they
-/// are. It then obeys a `config` there or in that place, which may name commands.
+/// The entries by which git knows a repository: `HEAD`, with `objects` and `refs` beside it, or with
+/// `commondir`, which names their place. Git then obeys a `config` there or in that place, and that file may
+/// name commands.
 const PARTS: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
 /// Whether git takes a directory for a repository, or would with an entry `name`. What it has is for the file system to say,

@@ -64,7 +64,7 @@ pub struct ToolResult {
     /// JSON and models have `content` alone.
     #[serde(skip)]
     pub parts: Vec<Part>,
-    /// How many lines at the end of `content` are remarks of the tool about what it found, such as `[3 files]`.
+    /// Lines at the end of `content` that are remarks of the tool, such as `[3 files]`.
     #[serde(skip)]
     pub notes: usize,
     /// Whether `content` was cut. Then it says how to read on.
@@ -160,8 +160,8 @@ impl ToolResult {
         (!known.is_empty()).then_some(Value::Object(known))
     }
 
-    /// What was found, as far as `data` tells it: lines of files as `hits`, each with its `path` and `text`, and how they were found as
-    /// `read_as`; what is in a directory as `entries`, each with its `path`.
+    /// The finding of the call, from `data`. `hits` are lines of files, each with its `path` and `text`, and
+    /// `read_as` tells how they were found. `entries` are the entries of a directory, each with its `path`.
     ///
     /// ```
     /// use serde_json::json;
@@ -211,7 +211,7 @@ pub fn shown(status: Status, content: &[u8], output_kb: u64, enforced: Enforced)
     ToolResult::new(status, cleaned.text).truncated(cleaned.truncated).enforced(enforced)
 }
 
-/// What a call found, as data.
+/// The finding of a call, as data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {

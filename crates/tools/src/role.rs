@@ -73,7 +73,7 @@ pub enum Role {
 pub struct PathArgument {
     /// Its name.
     pub parameter: &'static str,
-    /// Which paths it takes.
+    /// The kind of its paths.
     pub takes: PathKind,
     /// The files and directories. Tools over the same workspace share them.
     pub places: Arc<dyn Places>,

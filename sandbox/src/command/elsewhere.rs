@@ -1,4 +1,4 @@
-//! Where there is no command sandbox: every request is refused with the reason.
+//! Refuses every command, on systems without a command sandbox.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -117,7 +117,7 @@ impl Commands {
         match self.0 {}
     }
 
-    /// What works here: nothing.
+    /// The layers of this system: none works.
     pub fn layers(_: &Root, _: &Setup) -> Vec<LayerState> {
         super::LAYERS
             .iter()

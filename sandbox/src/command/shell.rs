@@ -349,7 +349,7 @@ fn flag_after(words: &Words, start: usize, looked_at: usize) -> Option<usize> {
     found.map(|at| from + at)
 }
 
-/// What `eval` runs: its arguments in one line.
+/// The command of `eval`: its arguments in one line.
 fn eval_text(words: &Words, from: usize, most: usize) -> Option<String> {
     let mut text = String::new();
     for word in words.iter().skip(from) {

@@ -7,9 +7,9 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 use rustix::fs::{Access, AtFlags, Mode, accessat, chmod, fstat};
 
-/// What it takes to list a directory and to look at what is in it.
+/// The bits for listing a directory and reading its entries.
 pub(super) const TO_LOOK: u32 = 0o500;
-/// What it takes to rename something in it too.
+/// The bits for renaming its entries too.
 pub(super) const TO_CHANGE: u32 = 0o700;
 
 /// A directory for as long as it has the bits it needs.

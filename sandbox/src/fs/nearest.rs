@@ -82,7 +82,7 @@ fn readable_names(dir: &Dir, grants: &Grants, directory: &Inside) -> Vec<OsStrin
     names
 }
 
-/// What is at `name` of a directory and, below it, at these names in letters of any case.
+/// The path at `name` of a directory and these names below it, in letters of any case.
 fn same_below(
     dir: &Dir,
     grants: &Grants,

@@ -126,7 +126,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// What a scope names: a directory or a single file.
+    /// The directory or file that a scope names.
     fn granted(&mut self, root: &Root, inside: Inside) {
         if !self.is_granted(&inside) {
             return;

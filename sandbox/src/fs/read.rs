@@ -148,7 +148,7 @@ pub(super) fn note_of(encoding: Option<&str>, spelled: usize) -> Option<String> 
     }
 }
 
-/// Which lines were asked for.
+/// The requested lines.
 pub(super) struct Asked {
     pub(super) start: usize,
     pub(super) column: usize,
@@ -176,7 +176,7 @@ pub(super) struct Selected {
     pub(super) note: Option<String>,
 }
 
-/// What a part is a part of.
+/// The whole that a part belongs to.
 pub(super) enum Of {
     /// So many lines, the first of the part with so many characters.
     Lines { total: usize, characters: usize },
@@ -260,7 +260,7 @@ fn shown_len(text: &str) -> usize {
     text::spelled(&text::normal(text)).len()
 }
 
-/// How much of a text is shown in `room` bytes, at least a character.
+/// The length of the text that fits in `room` bytes, at least a character.
 fn beginning(text: &str, room: usize) -> usize {
     let mut left = room;
     let fits = |c: &char| {

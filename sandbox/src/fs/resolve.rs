@@ -91,7 +91,7 @@ impl Place {
         self.above.last().map_or(self.root.dir(), |(_, dir)| dir)
     }
 
-    /// How many directories are held for it.
+    /// The number of directories that are held for it.
     pub(crate) fn depth(&self) -> usize {
         self.above.len()
     }
@@ -260,7 +260,7 @@ pub(super) fn lead(root: &Root, path: &Path) -> Result<Resolved, Error> {
     walk.run()
 }
 
-/// What can be said of a path without looking at the disk.
+/// Checks a path without a look at the disk.
 pub(super) fn check_text(path: &str) -> Result<(), Error> {
     if path.is_empty() {
         return Err(Error::new(Kind::Invalid, "the path is empty").hint("\".\" is the workspace itself"));
@@ -444,7 +444,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// What a thing is that is neither file, directory nor link.
+/// The name of a file that is no regular file, directory or link.
 pub(super) fn special(metadata: &Metadata) -> &'static str {
     #[cfg(unix)]
     {

@@ -359,7 +359,7 @@ struct Search<'a> {
     grants: &'a Grants,
     regex: Regex,
     read_as: Query,
-    /// What each line has to hold besides.
+    /// The other words that each line has to hold.
     words: Vec<Regex>,
     /// Whether the query itself holds a line end, so that no single line can hold it.
     spans_lines: bool,

@@ -30,7 +30,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const CONNECT_TIME: Duration = Duration::from_secs(15);
 /// Time that a connection may be silent.
 const IDLE: Duration = Duration::from_secs(600);
-/// What is far off: a proxy has no end of its own.
+/// A time far off, since a proxy has no end of its own.
 const LONG: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Denials that are reported at once, each one time.
 const TOLD: usize = 32;

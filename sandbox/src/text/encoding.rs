@@ -12,7 +12,7 @@ const GUESSED_FROM: usize = 256 * 1024;
 /// The longest character of any encoding, in bytes.
 const LONGEST: usize = 4;
 
-/// How the characters of a file are written.
+/// The encoding of the characters of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Utf8,

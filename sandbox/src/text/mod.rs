@@ -28,14 +28,14 @@ pub(crate) struct Text<'b> {
     mark: usize,
 }
 
-/// How a text is written for the one who sees it.
+/// The form of a shown text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As it is, the ends of lines too.
+    /// The text as it is, with its own line ends.
     Own,
-    /// With `\n` for every end of a line.
+    /// The text with `\n` for every line end.
     Lines,
-    /// The same, with characters that nobody can see spelled out, as models are shown them.
+    /// The same with invisible characters escaped, as models see it.
     Spelled,
 }
 

@@ -13,15 +13,15 @@ pub(crate) struct Piece {
     pub(crate) form: Form,
     /// Whether the ends of lines in a text for its place mean more than that a line ends.
     pub(crate) keeps_ends: bool,
-    /// Where it is in the text of that form.
+    /// Its place in the text of that form.
     pub(crate) shown: Range<usize>,
-    /// Where it is in the file.
+    /// Its place in the file.
     pub(crate) bytes: Range<usize>,
     /// Its first line, counted from one.
     pub(crate) line: usize,
 }
 
-/// Why a text is no piece of a file.
+/// The reason that a text is no piece of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missed {
     /// It does not occur.

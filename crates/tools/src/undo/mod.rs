@@ -530,7 +530,7 @@ mod tests {
 
     use super::*;
 
-    /// How the database carries a statement out, a line for each table it looks at.
+    /// The plan of the database for a statement, a line for each table that it reads.
     fn steps(connection: &Connection, sql: &str) -> Vec<String> {
         let mut query = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         // What stands for the values does not matter.
