@@ -1,48 +1,51 @@
-//! The one error of this crate: what kind of thing went wrong, at which path, and what to do instead.
+//! The error of this crate: its kind, the path, and the way out.
 //!
-//! A message is made to be read by a model: names in it are escaped, and it never says whether
-//! something outside the workspace exists.
+//! A model reads the messages. So names in them are escaped, and no message tells whether something outside
+//! the workspace exists.
 
 use std::{fmt, io};
 
 use crate::command::Layer;
 use crate::output;
 
-/// What went wrong, for code that wants to decide on it.
+/// The kind of an error, for code that decides by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Nothing is there under that name.
+    /// The path does not exist.
     NotFound,
-    /// A directory was needed and something else was found.
+    /// The path is not a directory, and the operation needs one.
     NotADirectory,
-    /// Something is there already, and would have to be replaced.
+    /// The path exists already, and the operation does not replace it.
     Exists,
-    /// The grants do not allow it, or it lies outside the workspace.
+    /// The grants do not allow the operation, or the path is outside the workspace.
     Denied,
     /// A bound of [`FileLimits`](crate::FileLimits) was reached.
     Limit,
-    /// The request itself makes no sense: an empty path, a pattern that does not parse.
+    /// The request is malformed: an empty path, a pattern that does not parse.
     Invalid,
-    /// The request was fine and could not be carried out.
+    /// The request is well-formed, and the operation failed.
     Failed,
-    /// A policy file that cannot be used.
+    /// The policy file cannot be used.
     Policy,
-    /// A layer of the sandbox is missing or does not hold, so that nothing was started.
+    /// A layer of the sandbox is missing or does not hold. So nothing was started.
     Unavailable,
 }
 
-/// Why a request was not carried out.
+/// The reason that a request was not performed.
 ///
-/// Its message is lower-case, without a full stop, names the path and says what to do instead:
+/// The message is lower-case and has no full stop. It names the path and the way out:
 /// `no such file: "src/mian.rs"; did you mean "src/main.rs"?`
 ///
 /// ```
-/// use toolgate_sandbox::{Grants, Kind, ReadOptions, Root, ambient_authority};
+/// use toolgate_sandbox::{Error, Grants, Kind, ReadOptions, Root, ambient_authority};
 /// let root = Root::open(".", ambient_authority())?;
 /// let error = root.read_file(&Grants::read_only(), "../x", &ReadOptions::default()).unwrap_err();
 /// assert_eq!(error.kind(), Kind::Denied);
 /// assert!(error.to_string().starts_with("path is outside the workspace"));
+/// // An error of a door of one's own.
+/// let error = Error::new(Kind::Denied, "the file is locked").at("a.txt").hint("ask the user");
+/// assert_eq!(error.to_string(), "the file is locked: \"a.txt\"; ask the user");
 /// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Debug)]
@@ -60,7 +63,7 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of `kind`; `message` says what is wrong, without the path.
+    /// An error of `kind`. The `message` names the fault and not the path.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             kind,
@@ -73,14 +76,14 @@ impl Error {
         }))
     }
 
-    /// Adds the path it is about; control characters are escaped and a long path is cut.
+    /// Adds the path of the error. Control characters are escaped, and a long path is cut.
     #[must_use]
     pub fn at(mut self, path: &str) -> Self {
         self.0.place = Some(output::name(path));
         self
     }
 
-    /// Adds the one-based line of the file it is about.
+    /// Adds the line of the policy file, counted from 1.
     ///
     /// ```
     /// use toolgate_sandbox::{Error, Kind};
@@ -92,7 +95,7 @@ impl Error {
         self
     }
 
-    /// Adds what to do instead.
+    /// Adds the way out, for the message.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
@@ -118,20 +121,20 @@ impl Error {
         self.0.layer
     }
 
-    /// The same error, told as another kind.
+    /// The same error with another kind.
     pub(crate) fn into_kind(mut self, kind: Kind) -> Self {
         self.0.kind = kind;
         self
     }
 
-    /// The one text for everything outside the workspace, the same whether or not it exists.
+    /// The error for every path outside the workspace. It is the same whether or not the path exists.
     pub(crate) fn outside(path: &str) -> Self {
         Self::new(Kind::Denied, "path is outside the workspace")
             .at(path)
             .hint("use a path inside it, such as \"src/main.rs\" or \".\"")
     }
 
-    /// An operating system error about `path`, in words a model can act on.
+    /// An error of the operating system about `path`, in words that a model can act on.
     pub(crate) fn io(path: &str, doing: &str, source: io::Error) -> Self {
         let (kind, why) = match source.kind() {
             io::ErrorKind::NotFound => (Kind::NotFound, "it is not there any more".to_owned()),
@@ -146,22 +149,22 @@ impl Error {
         Self::new(kind, format!("cannot {doing}: {why}")).at(path).because(source)
     }
 
-    /// What kind of error this is.
+    /// The kind of the error.
     pub fn kind(&self) -> Kind {
         self.0.kind
     }
 
-    /// What is wrong, without the place and what to do about it.
+    /// The fault, without the path and the way out.
     pub(crate) fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The path it is about, escaped, if there is one.
+    /// The path of the error, escaped; `None` where the error has no path.
     pub fn place(&self) -> Option<&str> {
         self.0.place.as_deref()
     }
 
-    /// The one-based line of a policy file it is about, if there is one.
+    /// The line of the policy file, counted from 1; `None` where the error has no line.
     pub fn line(&self) -> Option<usize> {
         self.0.line
     }

@@ -1,6 +1,8 @@
-//! What one call may touch. A value that is passed down with the call; whoever holds it can only narrow it.
+//! The paths that a call may use. The grants are a value that is passed down with the call, and whoever holds
+//! that value can only narrow it.
 //!
-//! Invariant: nothing is allowed that was not granted, and `a.narrow(b)` allows a path exactly if both do.
+//! Invariant: a path that was not granted is denied, and `a.narrow(b)` allows a path exactly if both allow
+//! it.
 
 use crate::error::{Error, Kind};
 use crate::limits::FileLimits;
@@ -8,7 +10,7 @@ use crate::names::Inside;
 use crate::patterns::Patterns;
 use crate::protect::Protected;
 
-/// What file operations may read and write, what they may not although it lies inside, and their bounds.
+/// The paths that file operations may read and write, the exceptions among them, and the bounds.
 ///
 /// The default grants nothing.
 ///
@@ -22,13 +24,13 @@ use crate::protect::Protected;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Grants {
-    /// What may be read, listed and searched.
+    /// The paths that may be read, listed and searched.
     pub read: Scope,
-    /// What may be created and changed.
+    /// The paths that may be created and changed.
     pub write: Scope,
-    /// What may be neither read nor changed although it is in scope. Default `**/.env*`, `**/*.pem`.
+    /// Paths in scope that may be neither read nor changed. Default `**/.env*`, `**/*.pem`.
     pub deny_read: Patterns,
-    /// What may be read but not changed, although it is in scope. Default `@vcs`, `@autoexec`.
+    /// Paths in scope that may be read and not changed. Default `@vcs`, `@autoexec`.
     pub protect: Patterns,
     /// The bounds of every operation.
     pub limits: FileLimits,
@@ -47,17 +49,18 @@ impl Default for Grants {
 }
 
 impl Grants {
-    /// The whole workspace but for secrets, to read.
+    /// Grants that allow to read the whole workspace, secrets excepted.
     pub fn read_only() -> Self {
         Self { read: Scope::Everything, ..Self::default() }
     }
 
-    /// The whole workspace but for secrets, to read; and to write, but for protected files.
+    /// Grants that allow to read and write the whole workspace. Secrets are excepted, and protected files
+    /// cannot be written.
     pub fn read_write() -> Self {
         Self { write: Scope::Everything, ..Self::read_only() }
     }
 
-    /// What both allow, under the tighter bounds.
+    /// The paths that both grants allow, under the tighter bounds.
     #[must_use]
     pub fn narrow(&self, other: &Self) -> Self {
         Self {
@@ -69,35 +72,35 @@ impl Grants {
         }
     }
 
-    /// Whether anything at all may be read.
+    /// Whether any path may be read.
     pub fn can_read(&self) -> bool {
         self.read != Scope::Nothing
     }
 
-    /// Whether anything at all may be written.
+    /// Whether any path may be written.
     pub fn can_write(&self) -> bool {
         self.write != Scope::Nothing
     }
 
-    /// Whether `path` may be read. It must be resolved.
+    /// Whether the resolved `path` may be read.
     pub(crate) fn check_read(&self, path: &Inside) -> Result<(), Error> {
         self.read.check(path, "reading")?;
         self.check_secret(path)
     }
 
-    /// Whether `path` may be created or changed. It must be resolved.
+    /// Whether the resolved `path` may be created or changed.
     pub(crate) fn check_write(&self, path: &Inside) -> Result<(), Error> {
         self.write.check(path, "writing")?;
         self.check_secret(path)?;
         self.check_protected(path)
     }
 
-    /// What is protected.
+    /// The protected paths.
     pub(crate) fn protected(&self) -> Protected {
         Protected::from(self)
     }
 
-    /// Whether `path` is something that others obey later.
+    /// Whether `path` is protected: other programs obey such files later.
     pub(crate) fn check_protected(&self, path: &Inside) -> Result<(), Error> {
         match self.protected().path(path) {
             None => Ok(()),
@@ -107,7 +110,8 @@ impl Grants {
         }
     }
 
-    /// Whether `path` is there to keep a secret. What cannot be seen is not replaced blindly either.
+    /// Whether `path` holds a secret. A model cannot see such a file, so it may not replace that file blindly
+    /// either.
     pub(crate) fn check_secret(&self, path: &Inside) -> Result<(), Error> {
         match self.deny_read.matching(path) {
             None => Ok(()),
@@ -135,7 +139,7 @@ impl Grants {
 pub enum Scope {
     /// No path.
     Nothing,
-    /// Some directories, and all below them. Made by [`Scope::under`].
+    /// Some directories and all paths below them. [`Scope::under`] makes this.
     #[non_exhaustive]
     Under(Directories),
     /// The whole workspace.
@@ -154,11 +158,11 @@ impl Directories {
 }
 
 impl Scope {
-    /// The named directories or files, relative to the workspace and by their real names (a link is no way
-    /// in). `.` is the whole workspace.
+    /// The named directories or files, relative to the workspace. The names are the real ones: a link leads
+    /// nowhere else. `.` is the whole workspace.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] for a path that is absolute or holds `..`.
+    /// [`Kind::Invalid`] for an absolute path and for a path with `..`.
     pub fn under<S: AsRef<str>>(directories: impl IntoIterator<Item = S>) -> Result<Self, Error> {
         let mut scope = Vec::new();
         for directory in directories {
@@ -184,7 +188,7 @@ impl Scope {
         Ok(Self::of(scope))
     }
 
-    /// What is in both.
+    /// The paths in both scopes.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
         match (self, other) {

@@ -1,8 +1,8 @@
-//! The layer that acts: a tool's request becomes an operation on a directory handle that was opened once.
-//! Knows policies and directories; knows no model, no chat and no grammar.
+//! Performs the requests of tools on directory handles that were opened once. Knows policies and directories.
+//! Knows no model, no chat and no grammar.
 //!
-//! Invariant: a request is checked on the path it *resolves* to, and what it then touches is named by open
-//! handles, never by that path again. What was not granted is refused with a reason.
+//! Invariant: the check of a request uses the *resolved* path. The operation then uses open handles and never
+//! looks that path up again. A request beyond the grants is refused with a reason.
 //!
 //! ```
 //! use toolgate_sandbox::{Grants, Kind, ReadOptions, Root, ambient_authority};

@@ -1,9 +1,9 @@
-//! The bounds of file operations, with what each one costs when it is raised.
+//! The bounds of file operations, with the price of raising each.
 
 use serde::{Deserialize, Serialize};
 
-/// Bounds of every file operation; a request that meets one ends with what it has and says so, or is refused
-/// with [`Kind::Limit`](crate::Kind::Limit).
+/// The bounds of every file operation. At a bound, an operation ends early and its result tells so, or the
+/// request is refused with [`Kind::Limit`](crate::Kind::Limit).
 ///
 /// ```
 /// use toolgate_sandbox::FileLimits;
@@ -12,24 +12,24 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileLimits {
-    /// Largest file that is searched, edited or written, and read as a whole; of a larger one some lines are read at a
-    /// time. Default 10 MiB; it is held in memory once.
+    /// Size of the largest file that is searched, edited, written, or read whole, in bytes. A larger file is
+    /// read some lines at a time. Default 10 MiB; memory holds the file once.
     pub max_file_bytes: u64,
-    /// Bytes of one result. Default 256 KiB: far more than a small model's context holds.
+    /// Bytes of one result. Default 256 KiB, which is far more than the context of a small model.
     pub max_output_bytes: usize,
     /// Lines of one `read_file`. Default 2,000.
     pub max_lines: usize,
-    /// Bytes of a line that is shown whole by a search. Default 400.
+    /// Bytes of a line that a search shows whole. Default 400.
     pub max_line_bytes: usize,
     /// Entries of one `list_directory`. Default 1,000.
     pub max_entries: usize,
     /// Hits of one search. Default 200.
     pub max_hits: usize,
-    /// Levels of directories a walk goes down; one open handle each. Default 32.
+    /// Levels of directories that a walk goes down. Each takes an open handle. Default 32.
     pub max_depth: usize,
-    /// Entries a walk looks at before it stops. Default 100,000; about 2 µs each.
+    /// Entries that a walk looks at before it stops. Default 100,000; about 2 µs each.
     pub max_walk_entries: usize,
-    /// Bytes a search reads in all. Default 256 MiB: about a quarter of a second.
+    /// Bytes that a search reads in all. Default 256 MiB, about a quarter of a second.
     pub max_search_bytes: u64,
 }
 
@@ -50,7 +50,7 @@ impl Default for FileLimits {
 }
 
 impl FileLimits {
-    /// The tighter of the two in every field.
+    /// The tighter of the two bounds in each field.
     #[must_use]
     pub fn min(&self, other: &Self) -> Self {
         Self {

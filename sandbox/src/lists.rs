@@ -1,6 +1,6 @@
-//! The lists that a policy may name: what `@vcs` and `@autoexec` stand for, and the secrets of a policy that names none.
+//! The built-in lists of a policy: `@vcs`, `@autoexec`, and the secrets that are the default.
 
-/// `@vcs`: what a version-control program obeys. Its hooks and configuration run commands.
+/// `@vcs`: the files that version-control programs obey. Their hooks and configuration run commands.
 pub(crate) const VCS: &[&str] = &[
     ".git",
     "git~1",
@@ -15,8 +15,8 @@ pub(crate) const VCS: &[&str] = &[
     ".githooks",
 ];
 
-/// `@autoexec`: what a shell, an editor, a debugger or an agent runs or obeys when it starts in the
-/// directory, and this runtime's own files.
+/// `@autoexec`: the files that shells, editors, debuggers and agents run or obey when they start in a
+/// directory. The files of this runtime are among them.
 pub(crate) const AUTOEXEC: &[&str] = &[
     ".bashrc",
     ".bash_profile",
@@ -75,5 +75,5 @@ pub(crate) const AUTOEXEC: &[&str] = &[
     "toolgate.toml",
 ];
 
-/// What `deny_read` holds by default: files that are there to keep secrets.
+/// The default of `deny_read`: files that keep secrets.
 pub(crate) const SECRETS: &[&str] = &["**/.env*", "**/*.pem"];

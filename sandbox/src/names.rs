@@ -1,7 +1,7 @@
-//! Names as the rules compare them. Two names that some file system, editor or program could take for each
-//! other fold to the same text, so that a rule about `.git` also covers `.GIT` and `.gi<joiner>t`.
+//! Folds names for the comparison with rules. Two names fold to the same text if a file system, an editor or
+//! a program could take one for the other. So a rule about `.git` also covers `.GIT` and `.gi<joiner>t`.
 //!
-//! Invariant: folding only ever makes more names equal; it is used to refuse, never to allow.
+//! Invariant: folding only makes more names equal. Rules that refuse use it, and rules that allow do not.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -10,8 +10,8 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::spelling;
 
-/// One component, folded: NFKC, invisible characters dropped, case folded, a separator that comes of it dropped, trailing
-/// dots and spaces dropped (some file systems ignore them).
+/// One folded component: NFKC, without invisible characters, case folded, and without separators that folding
+/// made. Trailing dots and spaces are dropped, since some file systems ignore them.
 pub(crate) fn fold(name: &str) -> String {
     let mut folded = String::with_capacity(name.len());
     push_folded(&mut folded, name);
@@ -30,7 +30,7 @@ pub(crate) fn push_folded(text: &mut String, name: &str) {
     }
 }
 
-/// Adds one component to `text`, folded but for its end: dots and spaces there stay.
+/// Adds one component to `text`, folded. Dots and spaces at its end stay.
 pub(crate) fn push_folded_whole(text: &mut String, name: &str) {
     if name.is_ascii() {
         text.extend(folded_ascii(name));
@@ -40,8 +40,8 @@ pub(crate) fn push_folded_whole(text: &mut String, name: &str) {
     }
 }
 
-/// Adds `name` to `text` so that each character is one byte, as globs count them: one outside of ASCII becomes a control
-/// character, the same for all that fold together.
+/// Adds `name` to `text` with one byte for each character, as globs count them. A character outside of ASCII
+/// becomes a control character, the same for all that fold together.
 pub(crate) fn push_counted(text: &mut String, name: &str) {
     text.extend(name.chars().filter(|c| !c.is_ascii_control()).map(counted));
 }
@@ -57,10 +57,10 @@ pub(crate) fn counted(c: char) -> char {
     char::from(1 + u8::try_from(folded % 31).unwrap_or_default())
 }
 
-/// What some file systems drop at the end of a name.
+/// The characters that some file systems drop at the end of a name.
 pub(crate) const DROPPED_ENDS: [char; 2] = ['.', ' '];
 
-/// Text in the form in which names are compared.
+/// The form of a text for the comparison of names.
 fn fold_text(text: &str) -> String {
     // Upper then lower is full case folding but for a few letters that it merges as well (ı and i).
     let cased: String = text
@@ -76,7 +76,7 @@ fn folded_ascii(text: &str) -> impl Iterator<Item = char> {
     text.bytes().filter(|byte| !byte.is_ascii_control()).map(|byte| char::from(byte.to_ascii_lowercase()))
 }
 
-/// Edits between two names, by Levenshtein; names longer than 64 characters are compared by their start.
+/// The edit distance of two names, by Levenshtein. Only the start of a name longer than 64 characters counts.
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -92,19 +92,19 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
     row.last().copied().unwrap_or(0)
 }
 
-/// The one of `names` that `wanted` may have been meant to be.
+/// The name among `names` that `wanted` may have meant.
 pub(crate) fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Option<&'a str> {
     let near = names.iter().map(|name| (distance(wanted, name), *name)).min()?;
     (near.0 <= wanted.chars().count() / 4 + 1).then_some(near.1)
 }
 
-/// The component as text; what is not Unicode becomes U+FFFD, which no rule is about.
+/// The component as text. Bytes that are not Unicode become U+FFFD, which no rule names.
 pub(crate) fn lossy(name: &OsStr) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Characters that some file systems drop or that nobody sees: Unicode's default-ignorable code points and
-/// controls.
+/// Characters that some file systems drop or that nobody sees: the default-ignorable code points of Unicode,
+/// and controls.
 fn is_ignorable(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -114,12 +114,13 @@ fn is_ignorable(c: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A path below the workspace, resolved: no `.`, no `..`, no link in it. The root itself is empty.
+/// A resolved path below the workspace. It has no `.`, no `..` and no link. The path of the workspace itself
+/// is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Inside {
-    /// As rules see it; what is not Unicode is U+FFFD.
+    /// The path for rules. Bytes that are not Unicode are U+FFFD.
     text: String,
-    /// As it is shown, where that differs.
+    /// The path for people and models, where that differs.
     spelled: Option<String>,
 }
 
@@ -138,7 +139,7 @@ impl Inside {
         self.push_name(OsStr::new(name));
     }
 
-    /// Goes down to a name that need be no text.
+    /// Goes down to a name, which need not be text.
     pub(crate) fn push_name(&mut self, name: &OsStr) {
         let text = name.to_string_lossy();
         // Most names are shown as they are.
@@ -162,7 +163,7 @@ impl Inside {
         &self.text
     }
 
-    /// The path as it is shown, so that it can be given back; empty for the root.
+    /// The path for people and models, which leads back to the file; empty for the root.
     pub(crate) fn spelled(&self) -> &str {
         self.spelled.as_deref().unwrap_or(&self.text)
     }
@@ -172,7 +173,7 @@ impl Inside {
         self.text.split('/').filter(|name| !name.is_empty())
     }
 
-    /// The path as it is shown: `.` for the root.
+    /// The path for people and models; `.` for the root.
     pub(crate) fn shown(&self) -> &str {
         if self.text.is_empty() { "." } else { self.spelled() }
     }
@@ -194,19 +195,22 @@ fn push_below(path: &mut String, name: &str) {
     path.push_str(name);
 }
 
-/// A path below the workspace as rules are compared with it: in each form that a file system or a program could take it for.
+/// A path below the workspace for the comparison with rules, in each form that a file system or a program
+/// could take it for.
 ///
-/// Of a path of more than [`WINDOW`] names twice over, the first and the last count: what a walk pays for a name has a bound,
-/// however deep it is. No pattern has so many names, so that only one with a `**` in two places within could tell.
+/// Of a path with more than twice [`WINDOW`] names, only the first and the last names count. So a walk pays a
+/// bounded price for each name, however deep the path is. No pattern has so many names. Only a pattern with
+/// `**` in two places inside could tell the difference.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trail {
-    /// Folded; folded with the ends that some file systems drop; as it is; and with one byte for each character.
+    /// The path in four forms: folded, folded with the endings that some file systems drop, as it is, and
+    /// with one byte for each character.
     forms: [String; 4],
-    /// How long they were before each name.
+    /// The lengths of these forms before each name.
     ends: Vec<[usize; 4]>,
 }
 
-/// Names at either end of a [`Trail`] that count.
+/// Names at each end of a [`Trail`] that count.
 const WINDOW: usize = 64;
 
 impl Trail {
@@ -215,6 +219,15 @@ impl Trail {
         let mut trail = Self::default();
         path.names().for_each(|name| trail.push(name));
         trail
+    }
+
+    /// The first finding of `at` on the way down a path.
+    pub(crate) fn first<T>(path: &Inside, at: impl Fn(&Self) -> Option<T>) -> Option<T> {
+        let mut trail = Self::default();
+        path.names().find_map(|name| {
+            trail.push(name);
+            at(&trail)
+        })
     }
 
     /// Goes one level down.

@@ -1,24 +1,25 @@
-//! Last step of every tool: bytes that came from a file, a command or a guest become text that is safe to
-//! show to a model or on a terminal.
+//! The last step of every tool: makes bytes of a file, a command or a guest into text that is safe to show to
+//! a model or on a terminal.
 //!
-//! Invariant: the text is valid UTF-8 without a single control, bidirectional-override or tag character
-//! except `\n` and `\t`, it is never longer than its cap, and cleaning it again changes nothing.
+//! Invariant: the text is valid UTF-8. It has no control, bidirectional-override or tag character but `\n`
+//! and `\t`. It is never longer than its cap, and cleaning it again changes nothing.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Longest name that is shown whole in a message, in bytes after escaping.
+/// Longest name that a message shows whole, in bytes after escaping.
 const NAME_BYTES: usize = 300;
 
-/// Room kept free for the marker of a cut: its words and the digits of any `usize`.
+/// Room for the marker of a cut: its words and the digits of any `usize`.
 const MARKER_BYTES: usize = 64;
 
-/// Text that is safe to show, and whether something was left off.
+/// A text that is safe to show, and whether its end was cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cleaned {
     /// The text, at most as long as the cap it was made with.
     pub text: String,
-    /// Whether the end is missing; the text then says so itself, if the cap leaves room for the words.
+    /// Whether the end was cut off. The text then says so, if the cap has room for the words.
     pub truncated: bool,
 }
 
@@ -30,10 +31,10 @@ pub(crate) fn push_line(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Makes `bytes` safe for a model's context: at most `max_bytes` of valid UTF-8, where characters that could
-/// hide or reorder text are spelled out as `\u{..}`.
+/// Makes `bytes` safe for the context of a model: at most `max_bytes` of valid UTF-8. Characters that could
+/// hide or reorder text become `\u{..}`.
 ///
-/// The cut comes after the escaping, since escaping makes text up to eight times longer.
+/// The cut comes after the escaping, since escaped text is up to eight times longer.
 ///
 /// ```
 /// use toolgate_sandbox::output::for_model;
@@ -78,10 +79,10 @@ pub fn for_model(bytes: &[u8], max_bytes: usize) -> Cleaned {
     Cleaned { text, truncated: false }
 }
 
-/// Makes model or tool text safe for a terminal, with the same escaping; nothing is cut.
+/// Makes text of a model or a tool safe for a terminal, with the same escaping. Nothing is cut.
 ///
-/// It works on pieces of a stream too: what one character becomes never depends on its neighbours, except
-/// that `\r\n` inside a piece is a line end.
+/// A stream can be cleaned piece by piece. The result for a character never depends on its neighbours, with
+/// one exception: `\r\n` inside a piece is a line end.
 ///
 /// ```
 /// use toolgate_sandbox::output::for_terminal;
@@ -102,8 +103,8 @@ pub fn for_terminal(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Makes a file name or another short piece safe to stand inside a line: line ends and tabs are spelled out
-/// too, and what is longer than 300 bytes is cut.
+/// Makes a file name or another short text safe inside a line. Line ends and tabs are escaped too, and text
+/// beyond 300 bytes is cut.
 ///
 /// ```
 /// assert_eq!(toolgate_sandbox::output::name("a\nb"), "a\\u{a}b");
@@ -147,8 +148,8 @@ fn push_code(out: &mut String, c: char) {
     let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
 }
 
-/// Characters that a terminal obeys, that reorder what is seen, or that a reader cannot see at all.
-/// Joiners (U+200C, U+200D) and variation selectors 1-16 stay: scripts and emoji are written with them.
+/// Characters that a terminal obeys, that reorder the text, or that a reader cannot see. Joiners (U+200C,
+/// U+200D) and variation selectors 1-16 stay, since scripts and emoji need them.
 pub(crate) fn must_escape(c: char) -> bool {
     match c {
         '\n' | '\t' => false,

@@ -1,6 +1,6 @@
-//! Sets of path patterns that refuse: what may not be read, what may not be changed.
+//! Sets of path patterns for refusals: paths that may not be read, paths that may not be changed.
 //!
-//! Invariant: a path matches if it, or any directory above it, does, under every spelling that
+//! Invariant: a path matches if it or a directory above it matches. This holds for every spelling that
 //! [`names`](crate::names) folds together.
 
 use std::collections::BTreeSet;
@@ -14,9 +14,12 @@ use crate::names::{self, Inside, Trail};
 
 /// A set of path patterns, cheap to clone.
 ///
-/// A pattern is a glob relative to the workspace (`*` and `?` stay within a component, `**` crosses them);
-/// one without a slash matches at any depth. `@vcs` and `@autoexec` stand for built-in lists. What matches a
-/// directory covers everything below it. Case, Unicode forms and invisible characters make no difference.
+/// A pattern is a glob relative to the workspace. `*` and `?` stay within a component, and `**` crosses
+/// components. A pattern without a slash matches at any depth. `@vcs` and `@autoexec` stand for built-in
+/// lists.
+///
+/// A match of a directory covers everything below that directory. Case, Unicode forms and invisible
+/// characters make no difference.
 ///
 /// ```
 /// use toolgate_sandbox::Patterns;
@@ -24,6 +27,10 @@ use crate::names::{self, Inside, Trail};
 /// assert!(secrets.covers("service/.ENV.local") && secrets.covers("keys/a/b"));
 /// assert!(!secrets.covers("service/environment.md"));
 /// assert!(secrets.union(&Patterns::new(["*.md"])?).covers("service/environment.md"));
+/// assert_eq!(secrets.sources().collect::<Vec<_>>(), ["**/.env*", "keys/**"]);
+/// // The sets of a policy that names none, and the one for a workspace without secrets.
+/// assert!(Patterns::secrets().covers("server.pem") && Patterns::protected().covers(".git/hooks/pre-commit"));
+/// assert!(!Patterns::none().covers("server.pem"));
 /// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -32,17 +39,18 @@ pub struct Patterns(Arc<Set>);
 #[derive(Debug)]
 struct Set {
     sources: BTreeSet<String>,
-    /// What the sources stand for: folded, and as they were written where that differs.
+    /// The globs of the sources: folded, and also as written where that differs.
     globs: Vec<String>,
     set: Matcher,
-    /// What the globs begin with, by whole components: what matches is a directory below which something may be covered.
+    /// The beginnings of the globs, by whole components. A match is a directory below which a path may be
+    /// covered.
     beginnings: GlobSet,
 }
 
 #[derive(Debug)]
 enum Matcher {
     Globs(GlobSet),
-    /// Fails closed: stands where a set could not be built.
+    /// Fails closed: the set could not be built.
     Everything,
 }
 
@@ -69,12 +77,12 @@ impl Patterns {
         Self::or_everything(&[])
     }
 
-    /// What may not be read by default: `**/.env*` and `**/*.pem`.
+    /// The default of `deny_read`: `**/.env*` and `**/*.pem`.
     pub fn secrets() -> Self {
         Self::or_everything(SECRETS)
     }
 
-    /// What may not be changed by default: `@vcs` and `@autoexec`.
+    /// The default of `protect`: `@vcs` and `@autoexec`.
     pub fn protected() -> Self {
         Self::or_everything(&["@vcs", "@autoexec"])
     }
@@ -97,13 +105,14 @@ impl Patterns {
         self.0.sources.iter().map(String::as_str)
     }
 
-    /// The globs they stand for, with lists written out; one that covers everything if the set could not be built.
+    /// The globs of the patterns, with the lists written out. If the set could not be built, a glob covers
+    /// everything.
     pub(crate) fn globs(&self) -> impl Iterator<Item = &str> {
         let everything = matches!(self.0.set, Matcher::Everything).then_some("**");
         self.0.globs.iter().map(String::as_str).chain(everything)
     }
 
-    /// Whether the path, relative to the workspace and with `/` between names, is covered.
+    /// Whether the set covers a path. The path is relative to the workspace and has `/` between names.
     pub fn covers(&self, path: &str) -> bool {
         let mut inside = Inside::default();
         for name in path.split('/').filter(|name| !name.is_empty() && *name != ".") {
@@ -112,16 +121,12 @@ impl Patterns {
         self.matching(&inside).is_some()
     }
 
-    /// The pattern that covers `path`, or a directory above it, if one does.
+    /// The pattern that covers `path` or a directory above it.
     pub(crate) fn matching(&self, path: &Inside) -> Option<&str> {
-        let mut trail = Trail::default();
-        path.names().find_map(|name| {
-            trail.push(name);
-            self.at(&trail)
-        })
+        Trail::first(path, |trail| self.at(trail))
     }
 
-    /// The pattern that `path` itself matches, whatever lies above it.
+    /// The pattern that `path` itself matches, whatever the directories above it match.
     pub(crate) fn at(&self, path: &Trail) -> Option<&str> {
         let set = match &self.0.set {
             Matcher::Everything => return Some("**"),
@@ -134,7 +139,7 @@ impl Patterns {
         Some(index.and_then(|index| self.0.globs.get(index)).map_or("**", String::as_str))
     }
 
-    /// Whether something below the directory `path` could be covered although the directory is not: where a pattern goes on.
+    /// Whether the set could cover a path below the directory `path`, which it does not cover itself.
     pub(crate) fn may_cover_below(&self, path: &Inside) -> bool {
         Trail::of(path).forms().any(|form| self.0.beginnings.is_match(form.as_ref()))
     }
@@ -239,7 +244,7 @@ const SYNTAX: [char; 9] = ['*', '?', '[', ']', '{', '}', ',', '!', '\\'];
 /// The ends that names lose, as a pattern may write them.
 const ENDS: [&str; 6] = ["\\.", "[.]", ".", "\\ ", "[ ]", " "];
 
-/// What a glob begins with, but for itself: of `**/a/b/**` that is `**/a` and `**/a/b`.
+/// The beginnings of a glob, without the glob itself: `**/a/b/**` has `**/a` and `**/a/b`.
 fn beginnings(glob: &str) -> impl Iterator<Item = &str> {
     let cuts = glob.match_indices('/').map(|(at, _)| at);
     cuts.filter_map(|at| glob.get(..at)).filter(|beginning| *beginning != "**")

@@ -1,8 +1,8 @@
-//! What is protected: the names that may not come to be, and what may not be changed under them. The one answer for file
-//! tools, components, the mounts of a command, the broker that runs beside it, and what is taken back after it.
+//! The protected paths: names that may not be created, and content that may not be changed. File tools,
+//! components, the mounts of a command, the broker beside it and the sweep after it all ask here.
 //!
-//! Invariant: a path is asked about by its real names, or by those of a link on the way to it; what is below something
-//! protected is protected too.
+//! Invariant: the question about a path uses its real names, or the names of a link on the way to it. A path
+//! below a protected one is protected too.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,17 +11,17 @@ use crate::grants::Grants;
 use crate::names::{Inside, Trail, fold, lossy};
 use crate::patterns::Patterns;
 
-/// What is protected in one workspace.
+/// The protected paths of a workspace.
 #[derive(Clone, Debug)]
 pub(crate) struct Protected {
     patterns: Patterns,
-    /// Whether no directory may become a repository, nor one that is be changed.
+    /// Whether directories may not become repositories, and repositories may not change.
     repositories: bool,
     /// Paths that protected links lead to, folded.
     led_to: BTreeSet<String>,
 }
 
-/// Said of what is protected since a protected link leads there.
+/// The reason for a path that a protected link leads to.
 const LED_TO: &str = "a protected link leads to it";
 
 impl From<&Grants> for Protected {
@@ -31,34 +31,31 @@ impl From<&Grants> for Protected {
 }
 
 impl Protected {
-    /// What `patterns` cover, and what git takes for a repository where they name `@vcs`.
+    /// The paths that `patterns` cover. Where the patterns name `@vcs`, also the directories that git takes
+    /// for repositories.
     pub(crate) fn new(patterns: Patterns) -> Self {
         let repositories = patterns.sources().any(|source| source == "@vcs");
         Self { patterns, repositories, led_to: BTreeSet::new() }
     }
 
-    /// The same, with the paths that protected links lead to.
+    /// The same with the targets of protected links.
     pub(crate) fn with_led_to<'a>(mut self, paths: impl IntoIterator<Item = &'a Inside>) -> Self {
         self.led_to.extend(paths.into_iter().map(|path| Trail::of(path).folded().into_owned()));
         self
     }
 
-    /// Why `path` is protected, or a directory above it.
+    /// The reason that `path` or a directory above it is protected.
     pub(crate) fn path(&self, path: &Inside) -> Option<&str> {
-        let mut trail = Trail::default();
-        path.names().find_map(|name| {
-            trail.push(name);
-            self.at(&trail)
-        })
+        Trail::first(path, |trail| self.at(trail))
     }
 
-    /// Why `path` itself is protected, whatever lies above it.
+    /// The reason that `path` itself is protected, whatever lies above it.
     pub(crate) fn at(&self, path: &Trail) -> Option<&str> {
         let led_to = || self.led_to.contains(path.folded().as_ref()).then_some(LED_TO);
         self.patterns.at(path).or_else(led_to)
     }
 
-    /// Whether something below the directory `path`, which is not protected itself, could be.
+    /// Whether a path below the directory `path` could be protected. The directory itself is not.
     pub(crate) fn may_be_below(&self, path: &Inside) -> bool {
         let below = || {
             let path = format!("{}/", Trail::of(path).folded());
@@ -80,8 +77,9 @@ pub(crate) fn is_part_of_repository(name: &OsStr) -> bool {
     PARTS.iter().any(|part| name == part.to_ascii_lowercase())
 }
 
-/// What git knows a repository by: `HEAD`, with `objects` and `refs` beside it or with `commondir`, which says where they
-/// are. It then obeys a `config` there or in that place, which may name commands.
+/// The entries by which git knows a repository: `HEAD`, with `objects` and `refs` beside it, or with
+/// `commondir`, which names their place. Git then obeys a `config` there or in that place, and that file may
+/// name commands.
 const PARTS: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
 /// Whether git takes a directory for a repository, or would with an entry `name`. What it has is for the file system to say,

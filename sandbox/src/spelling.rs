@@ -1,8 +1,9 @@
-//! Names as they are shown, beside [`names`](crate::names), which is for rules: any name as a text that can be given back.
+//! Writes any name as a text that leads back to that name. Beside [`names`](crate::names), which folds names
+//! for rules.
 //!
-//! Invariant: two names that differ are shown differently, and what is shown of a name leads to it again. A byte that is no
-//! text is `\xff`, and a backslash in front of what looks spelled out is `\x5c`. A character that nobody sees stays;
-//! [`output::name`] makes `\u{1b}` of it, which leads back as well.
+//! Invariant: two different names are shown differently, and the shown text of a name leads to it again. A
+//! byte that is no text becomes `\xff`. A backslash in front of such an escape becomes `\x5c`. An invisible
+//! character stays. [`output::name`] makes `\u{1b}` of it, which leads back as well.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -33,7 +34,7 @@ pub(crate) fn spelled(name: &OsStr) -> String {
     shown
 }
 
-/// The name that is shown so; none for a text in which nothing is spelled out.
+/// The name behind a shown text; `None` for a text without an escape.
 #[cfg(unix)]
 pub(crate) fn real(shown: &OsStr) -> Option<OsString> {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -57,23 +58,23 @@ pub(crate) fn real(shown: &OsStr) -> Option<OsString> {
     is_spelled.then(|| OsString::from_vec(name))
 }
 
-/// The name that is shown so; elsewhere than on Unix a backslash stands between names.
+/// The name behind a shown text. On systems other than Unix a backslash separates names.
 #[cfg(not(unix))]
 pub(crate) fn real(_: &OsStr) -> Option<OsString> {
     None
 }
 
-/// Whether something could be spelled out in a path.
+/// Whether a path could hold an escape.
 pub(crate) fn may_be_spelled(path: &str) -> bool {
     path.contains("\\x") || path.contains("\\u{")
 }
 
-/// Whether a character of a name is spelled out.
+/// Whether a character of a name is written as an escape.
 fn is_spelled(c: char) -> bool {
     matches!(c, '\n' | '\t') || output::must_escape(c)
 }
 
-/// What the text begins with stands for, where that is spelled out, and its length.
+/// The byte or character of the escape at the start of the text, and the length of that escape.
 fn piece(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     match text {
         [b'\\', b'x', a, b, ..] => {

@@ -241,7 +241,7 @@ fn no_save_is_lost_to_writes_at_the_same_time() {
 #[test]
 fn no_save_is_lost_to_what_is_put_back_at_the_same_time() {
     let world = World::new();
-    let image = Image { bytes: b"before\n".to_vec(), mode: Some(0o644) };
+    let image = Image::new(b"before\n", Some(0o644));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let back = scope.spawn(|| {
@@ -307,7 +307,7 @@ fn what_is_put_back_keeps_the_permissions_of_now() {
     let path = world.path("a.txt");
     world.root.write_file(&world.grants, "a.txt", "by a model\n").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    let image = Image { bytes: b"one\n".to_vec(), mode: Some(0o644) };
+    let image = Image::new(b"one\n", Some(0o644));
     let mut as_left = |now: Option<&[u8]>| now == Some(b"by a model\n");
     assert!(world.root.put_back(Path::new("a.txt"), Some(&image), 0, 100, &mut as_left).unwrap());
     assert_eq!((world.text("a.txt").as_str(), fs::metadata(&path).unwrap().mode() & 0o777), ("one\n", 0o600));
@@ -334,7 +334,7 @@ fn a_name_that_is_no_text_is_put_back_and_no_other() {
     for name in [name, OsStr::new(like)] {
         fs::write(world.dir.path().join(name), "left\n").unwrap();
     }
-    let image = Image { bytes: b"before\n".to_vec(), mode: None };
+    let image = Image::new(b"before\n", None);
     let mut as_left = |now: Option<&[u8]>| now == Some(b"left\n");
     assert!(world.root.put_back(Path::new(name), Some(&image), 0, 100, &mut as_left).unwrap());
     assert_eq!(fs::read(world.dir.path().join(name)).unwrap(), b"before\n");

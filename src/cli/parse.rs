@@ -1,6 +1,6 @@
 //! `toolgate parse`: the fallback parser on a text, its findings as JSON.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -10,6 +10,7 @@ use toolgate_chat::ToolSpec;
 use toolgate_chat::fallback::{extract_inside_reasoning, extract_typed};
 
 use super::exit::Exit;
+use crate::agent::input;
 
 /// The longest text that is read.
 const MOST_BYTES: u64 = 256 << 20;
@@ -56,16 +57,6 @@ fn definitions(path: &Path) -> anyhow::Result<Vec<ToolSpec>> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    let name = path.display();
-    let reader: Box<dyn Read> = match path == Path::new("-") {
-        true => Box::new(std::io::stdin().lock()),
-        false => Box::new(std::fs::File::open(path).with_context(|| format!("cannot open {name}"))?),
-    };
-    let mut bytes = Vec::new();
-    reader.take(MOST_BYTES + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        bail!("{name} is longer than {MOST_BYTES} bytes");
-    }
-    // What a model wrote may be cut inside a character.
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    // The text of a model may be cut inside a character.
+    Ok(String::from_utf8_lossy(&input::read(path, MOST_BYTES)?).into_owned())
 }

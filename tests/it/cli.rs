@@ -391,7 +391,7 @@ fn the_list_of_runs_shows_hostile_names_and_tasks_on_their_own_lines() {
     use toolgate_sandbox::{Grants, Root, ambient_authority};
     let (dir, state) = (workspace(), tempfile::tempdir().unwrap());
     let root = Root::open(dir.path(), ambient_authority()).unwrap();
-    let bounds = Bounds { runs: 1, ..Bounds::default() };
+    let bounds = Bounds::default().runs(1);
     let journal = Arc::new(Journal::open(&state.path().join("undo.db"), bounds).unwrap());
     for task in ["goes", "evil\x1b[2J\n99  forged\r\u{202e}"] {
         journal.begin(task);

@@ -63,6 +63,17 @@ pub enum Approval {
 pub type Asked = dyn Fn(&Request) -> bool + Send + Sync;
 
 /// What a person is asked about: all of it, so that a question made from it alone hides nothing.
+///
+/// ```
+/// use serde_json::json;
+/// use toolgate_agent::Request;
+///
+/// // For a test of what a person is shown.
+/// let arguments = json!({"command": "make"}).as_object().cloned().unwrap_or_default();
+/// let request = Request::of("run_command", arguments);
+/// assert_eq!((request.name.as_str(), &request.arguments["command"]), ("run_command", &json!("make")));
+/// assert!(request.preview.is_none() && request.origin.is_empty());
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Request {

@@ -15,6 +15,8 @@ mod execute;
 #[doc(hidden)]
 pub mod hints;
 #[doc(hidden)]
+pub mod input;
+#[doc(hidden)]
 pub mod keys;
 pub mod trace;
 
@@ -183,6 +185,7 @@ impl Default for Options {
 /// let mut tools = Registry::new();
 /// tools.add(weather.read_only())?;
 /// let agent = Agent::new(engine, tools, Options::default());
+/// assert_eq!(agent.registry().names(), ["get_weather"]);
 /// let outcome = agent.ask("How is the weather in Oslo?")?;
 /// assert_eq!(outcome.calls[0].arguments["city"], "Oslo");
 /// assert_eq!((outcome.iterations, outcome.answer.as_str()), (2, "It rains in Oslo."));

@@ -24,6 +24,7 @@ use crate::{Automaton, Compiled, Error, Kind, Options, Schema, TokenId, Vocabula
 /// let trial = made?;
 /// assert_eq!(trial.refusal(&trial.text(&json!(12.0))), None);
 /// assert_eq!(trial.refusal("12x").as_deref(), Some("at byte 2: 12 <!> x"));
+/// assert!(trial.compiled().contract.is_complete(), "nothing is left to check");
 /// let mut times = Vec::new();
 /// trial.masks(&b"12".map(u32::from), &mut times)?;
 /// assert_eq!(times.len(), 3, "before each token, and at the end");

@@ -120,8 +120,8 @@ impl Error {
     ///
     /// ```
     /// use toolgate_grammar::{Error, Kind};
-    /// let error = Error::new(Kind::Limit, "too long").excerpt("  root ::= …\n  ^");
-    /// assert!(error.report().contains("root ::="));
+    /// let error = Error::new(Kind::Limit, "too long").excerpt("root ::= …\n^").hint("split the rule");
+    /// assert_eq!(error.report(), "too long\nroot ::= …\n^\nhint: split the rule");
     /// ```
     #[must_use]
     pub fn excerpt(mut self, excerpt: impl Into<String>) -> Self {

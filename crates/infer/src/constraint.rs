@@ -139,6 +139,7 @@ pub enum Follow {
 /// let digits = Mask::of(256, (b'0'..=b'9').map(u32::from));
 /// assert!(digits.contains(u32::from(b'7')) && !digits.contains(u32::from(b'x')));
 /// assert_eq!(digits.iter().next(), Some(u32::from(b'0')));
+/// assert_eq!(digits.words(), [0b11_1111_1111 << b'0', 0, 0, 0]);
 /// ```
 #[derive(Clone, Debug)]
 pub enum Mask {

@@ -1,86 +1,90 @@
-//! Guesses at what the model writes next: text that has no alternative though its tokens may be others, what follows the
-//! same text earlier in the prompt or the turn (names, paths, numbers and sentences are mostly copied), and the names in
-//! the last message that begin as a word does. Knows bytes; whether a guess is right is for the model to say.
+//! Guesses the next text of the model, from three sources. A text without an alternative can still have
+//! several tokenizations. A text that occurred earlier in the prompt or the turn often continues in the same
+//! way, since names, paths, numbers and sentences are mostly copied. Names in the last message may begin like
+//! the word at hand.
 //!
-//! No guess is made at a value that is not begun yet: the next name of the message was right one time in four.
+//! Knows bytes. The model decides whether a guess is right.
 //!
-//! Invariant: a guess depends on nothing but the text so far and on which guesses were right, so that a turn takes the same
-//! course each time.
+//! No guess is made for a value that has not begun yet. The next name of the message was right one time in
+//! four.
+//!
+//! Invariant: a guess depends only on the text so far and on which guesses were right. So a turn takes the
+//! same course each time.
 
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 
-/// Bytes of text that have to be the same for what follows to be a guess.
+/// Equal bytes of text that are needed for a guess.
 const SHORTEST: usize = 3;
-/// From this many on, what follows goes on beyond the end of a word.
+/// Equal bytes from which on a guess goes beyond the end of a word.
 const LONG: usize = 8;
-/// More than this does not make a guess better.
+/// Equal bytes beyond which a guess gets no better.
 const LONGEST: usize = 32;
-/// Bytes of a guess: more than the tokens of any batch of a turn.
+/// Bytes of a guess at most: more than the tokens of any batch of a turn.
 const AHEAD: usize = 40;
-/// Places that are looked at, the latest first.
+/// Places that are compared, the latest first.
 const PLACES: usize = 64;
-/// How much the latest outcome counts.
+/// The weight of the latest outcome.
 const LATEST: f64 = 0.15;
-/// How often guesses are right before any was made, by what they rest on: what it was in 20 calls and 40 tasks with models of
-/// 0.5 and 1.5 B, rounded.
+/// The share of right guesses before the first one, by source. Rounded from 20 calls and 40 tasks with models
+/// of 0.5 and 1.5 B.
 const USUAL: [f64; 4] = [0.95, 0.7, 0.8, 0.9];
-/// Bytes between control tokens from which on they are a message, not what a template writes around one.
+/// Bytes between control tokens from which on they are a message. Fewer bytes belong to the template.
 const MESSAGE: usize = 16;
-/// Bytes of the last message that are looked at, its end.
+/// Bytes of the last message that are searched, from its end.
 const RECENT: usize = 2_048;
-/// Guesses at one place: what one constraint refuses, another of them may fit.
+/// Guesses at one place. The constraint may refuse one and allow another.
 const FEW: usize = 4;
 
-/// What may follow.
+/// A guess.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guess {
     /// The text.
     pub(crate) bytes: Vec<u8>,
-    /// Bytes of it that have no alternative.
+    /// Bytes of the guess without an alternative.
     certain: usize,
-    /// What the others rest on.
+    /// The source of the other bytes.
     reliance: Reliance,
 }
 
-/// What a guess rests on.
+/// The source of a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reliance {
-    /// The text is certain, and only its tokens may be others.
+    /// The text is certain. Only its tokens may differ.
     Certain,
-    /// Much in front of it was the same before.
+    /// A long text in front of it occurred before.
     Much,
-    /// Little in front of it was.
+    /// A short text in front of it occurred before.
     Little,
-    /// A word of the last message begins like the one that is being written.
+    /// A word of the last message begins like the word at hand.
     Begun,
 }
 
-/// The text so far, and how often its guesses were right.
+/// The text so far, and the share of right guesses.
 #[derive(Clone, Debug)]
 pub(crate) struct Drafter {
     text: Vec<u8>,
-    /// Where the turn begins in it.
+    /// The start of the turn in the text.
     turn: usize,
-    /// Where the last message begins and ends in it.
+    /// The start and the end of the last message in the text.
     message: (usize, usize),
-    /// The share of guessed tokens that were right, lately, by what they rested on.
+    /// The share of right tokens among the latest guesses, by source.
     right: [f64; 4],
 }
 
 impl Guess {
-    /// What the token that begins with this byte of it rests on.
+    /// The source of the token that begins with this byte.
     pub(crate) fn reliance(&self, at: usize) -> Reliance {
         if at < self.certain { Reliance::Certain } else { self.reliance }
     }
 
-    /// Whether it may have been cut off within a token.
+    /// Whether the guess may end within a token.
     pub(crate) fn is_cut(&self) -> bool {
         self.bytes.len() >= self.certain + AHEAD
     }
 }
 
 impl Drafter {
-    /// A drafter that has seen the tokens of a prompt.
+    /// A drafter that knows the tokens of a prompt.
     pub(crate) fn new(vocabulary: &Vocabulary, prompt: &[TokenId]) -> Self {
         let mut text = Vec::with_capacity(prompt.len() * 5);
         let (mut message, mut from) = ((0, 0), 0);
@@ -102,12 +106,12 @@ impl Drafter {
         Self { text, turn, message, right: USUAL }
     }
 
-    /// Takes the bytes of a token.
+    /// Adds the bytes of a token.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.text.extend_from_slice(bytes);
     }
 
-    /// What may follow, the likeliest first, where it begins with the text `certain`, which has no alternative.
+    /// The guesses that begin with the text `certain`, which has no alternative. The likeliest comes first.
     pub(crate) fn guesses(&mut self, certain: &[u8]) -> Vec<Guess> {
         let len = self.text.len();
         self.text.extend_from_slice(certain);
@@ -124,7 +128,7 @@ impl Drafter {
         guesses.into_iter().map(whole).collect()
     }
 
-    /// What follows the latest place that reads for longest like the end of the text.
+    /// The text after the latest place that shares the longest text with the end.
     fn repeated(&self) -> Option<(Vec<u8>, Reliance)> {
         let text = self.text.as_slice();
         let end = text.len().checked_sub(SHORTEST)?;
@@ -159,13 +163,13 @@ impl Drafter {
         (!bytes.is_empty()).then(|| (bytes.to_vec(), reliance))
     }
 
-    /// How many bytes in front of two places are the same.
+    /// The number of equal bytes in front of two places.
     fn same_before(&self, a: usize, b: usize) -> usize {
         let before = |at: usize| self.text.get(..at).unwrap_or_default().iter().rev();
         before(a).zip(before(b)).take(LONGEST).take_while(|(a, b)| a == b).count()
     }
 
-    /// Whether no word is cut in the middle at either of two places.
+    /// Whether neither of two places cuts a word.
     fn is_word(&self, a: usize, b: usize) -> bool {
         let inside = |at: usize| {
             let before = at.checked_sub(1).and_then(|at| self.text.get(at));
@@ -175,7 +179,7 @@ impl Drafter {
         !inside(a) && !inside(b)
     }
 
-    /// The ends of the words of the last message that begin as the word does which is being written.
+    /// The rests of the words of the last message that begin like the word at hand.
     fn begun(&self) -> Vec<(Vec<u8>, Reliance)> {
         let written = self.text.get(self.turn..).unwrap_or_default();
         let begun = written.rsplit(ends_word).next().unwrap_or_default();
@@ -187,15 +191,15 @@ impl Drafter {
         rests.filter(|rest| !rest.is_empty()).take(FEW).map(|rest| (rest.to_vec(), Reliance::Begun)).collect()
     }
 
-    /// The words of the last message, as they come.
+    /// The words of the last message in order.
     fn message_words(&self) -> impl Iterator<Item = &[u8]> {
         let (from, to) = self.message;
         let message = self.text.get(from.max(to.saturating_sub(RECENT))..to).unwrap_or_default();
         message.split(ends_word).map(|word| word.strip_suffix(b".").unwrap_or(word))
     }
 
-    /// How many tokens of a guess are worth their place in a batch, by what each rests on, where each costs this share of
-    /// an evaluation: those that save more than that, by how often guesses were right.
+    /// The number of guessed tokens that are worth their place in a batch, by source. Each token costs this
+    /// share of an evaluation. A token is worth it if it saves more, by the share of right guesses.
     pub(crate) fn worth(&self, tokens: impl IntoIterator<Item = Reliance>, cost: f64) -> usize {
         let mut share = 1.0;
         let saves = |reliance| {
@@ -218,7 +222,7 @@ impl Drafter {
     }
 }
 
-/// The beginning of a text up to where a word, path or number ends.
+/// The beginning of a text, up to the end of a word, path or number.
 fn word(text: &[u8]) -> &[u8] {
     let word = text.split(ends_word).next().unwrap_or_default();
     // The full stop of a sentence is none of its last word.
@@ -234,7 +238,7 @@ fn ends_word(byte: &u8) -> bool {
     byte.is_ascii_whitespace() || b"\"'`,;:()[]{}<>?!|=".contains(byte)
 }
 
-/// Whether a word looks like what values are copied from: a path, number, address or name, not a word of a sentence.
+/// Whether a word looks like a copied value: a path, number, address or name. Words of a sentence do not.
 fn names(word: &[u8]) -> bool {
     let marked = |byte: &u8| byte.is_ascii_digit() || b"/._@\\".contains(byte);
     word.iter().any(marked)

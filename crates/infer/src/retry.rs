@@ -1,12 +1,12 @@
-//! A turn written again from a value on that turned out wrong: where the model's likeliest other way begins, and the
-//! turn from there.
+//! Writes a turn again from a wrong value on. First finds the likeliest other way, then writes the turn from
+//! there.
 //!
-//! Invariants: what stands in front of the value stays as it is, token by token; the other way differs from every
-//! text tried before in bytes that the constraint allows, so that nothing has to be watched afterwards.
+//! Invariants: the text in front of the value stays, token by token. The other way differs from every tried
+//! text in bytes that the constraint allows. So nothing has to be watched afterwards.
 //!
-//! Why not draw the value anew: greedily it would be the same value again, and one kept from ending as it did would
-//! only go on (`12` as `120`). So the probabilities within the value are looked at once more: of all places in it, the
-//! way begins where the text up to there and another token after it are together the likeliest.
+//! Drawing the value anew would not help. Greedily it would be the same value again. A value that may not end
+//! as it did would only go on (`12` as `120`). So the probabilities within the value are read once more. The
+//! way begins at the place where the text up to it and another token after it are together the likeliest.
 
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
@@ -19,26 +19,26 @@ use crate::sampler::argmax;
 use crate::stats::ms;
 use crate::{Backend, DecodeOptions, Error, Forcing, Kind, Piece, Rows, Sampler, Session, Source, Stats};
 
-/// Tokens of a value that are looked at, from its first on.
+/// Tokens of a value that are examined, from its first on.
 const LOOKED_AT: usize = 128;
-/// Ways to write the beginning of a value in other tokens that are looked at, each one evaluation.
+/// Other tokenizations of the beginning of a value that are examined. Each costs an evaluation.
 const BRANCHES: usize = 8;
-/// Tokens considered at one place before it counts as one without a choice.
+/// Tokens that are considered at one place. Then it counts as a place without a choice.
 const CONSIDERED: usize = 64;
-/// Of these, how many may be refused before the constraint is asked for an exact mask.
+/// Refused tokens among these before the constraint is asked for an exact mask.
 const REFUSALS: usize = 8;
 
-/// Texts that were written and must not be written again.
+/// Tried texts, which must not be written again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tried(Vec<Vec<u8>>);
 
 impl Tried {
-    /// Adds a turn's text from its beginning to the end of a value that was wrong.
+    /// Adds the text of a turn, from its beginning to the end of the wrong value.
     pub fn add(&mut self, text: &str) {
         self.0.push(text.as_bytes().to_vec());
     }
 
-    /// Whether `text` holds one of them. A number is not held by a longer one.
+    /// Whether `text` contains one of them. A longer number does not contain a number.
     ///
     /// ```
     /// let mut tried = toolgate_infer::Tried::default();
@@ -52,13 +52,13 @@ impl Tried {
         })
     }
 
-    /// Whether one of them may yet come of `text`.
+    /// Whether `text` may still become one of them.
     fn may_become(&self, text: &[u8]) -> bool {
         self.0.iter().any(|tried| tried.starts_with(text))
     }
 }
 
-/// Whether the value at the end of a text ends only with what follows it: among those of JSON, a number.
+/// Whether the end of a value shows only in the text after it. In JSON, this is so for numbers.
 fn may_go_on(text: &[u8]) -> bool {
     text.last().is_some_and(u8::is_ascii_digit)
 }
@@ -67,7 +67,7 @@ fn is_numeric(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-')
 }
 
-/// Where another way begins: a turn up to there, and the tokens it goes on with.
+/// The beginning of another way: a turn up to a place, and the tokens after that.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Other {
     /// Tokens of the session in front of the turn.
@@ -77,8 +77,8 @@ pub struct Other {
 }
 
 impl Other {
-    /// The turn `before` up to byte `at` of its text, to be gone on from under another constraint: of the tokens those
-    /// that end there or in front of it. None where there are none, and where the text is not that of the tokens.
+    /// The turn `before` up to byte `at` of its text, for another constraint. It keeps the tokens that end at
+    /// `at` or in front of it. `None` if there are none, and if the text is not that of the tokens.
     pub fn up_to(vocabulary: &Vocabulary, before: &Decoded, at: usize) -> Option<Self> {
         let mut bytes = Vec::with_capacity(at);
         let mut kept = Vec::new();
@@ -97,17 +97,17 @@ impl Other {
         Some(Self { start: before.start, kept, next: vec![last] })
     }
 
-    /// Tokens of the turn that stay.
+    /// Tokens of the turn that are kept.
     pub fn kept(&self) -> usize {
         self.kept.len()
     }
 }
 
-/// The likeliest way, other than those `tried`, to write the turn `before` from within the bytes `wrong` of its text
-/// on. Each constraint made by `make` stands where the turn began. The tokens of the value, up to 128, are evaluated
-/// once more, which `stats` counts.
+/// Finds the likeliest way to write the turn `before` again, from within the bytes `wrong` of its text on.
+/// The way differs from those `tried`. Each constraint of `make` stands at the beginning of the turn. Up to
+/// 128 tokens of the value are evaluated once more, which `stats` counts.
 ///
-/// None where the constraint leaves no choice, and where the text is not that of the turn's tokens.
+/// `None` if the constraint leaves no choice, and if the text is not that of the turn's tokens.
 ///
 /// # Errors
 /// [`Kind::Backend`], [`Kind::Constraint`], [`Kind::Cancelled`].
@@ -147,9 +147,10 @@ pub fn likeliest_other<B: Backend>(
     found
 }
 
-/// Writes a turn on from where another way begins; `sink` sees what is new. `constraint` stands where the turn began.
+/// Writes a turn on from the beginning of another way. `sink` sees the new text. `constraint` stands at the
+/// beginning of the turn.
 ///
-/// None where the tokens that are left do not suffice for this way.
+/// `None` if the rest of the token budget is too small for this way.
 ///
 /// # Errors
 /// As [`decode`](crate::decode()).
@@ -194,8 +195,8 @@ pub fn decode_from<B: Backend>(
     Ok(Some(decoded))
 }
 
-/// Makes the session hold the first `len` of these tokens, of which it holds a beginning; the number of evaluations.
-/// What wide batches left in doubt is evaluated again: how likely other ways are would be in doubt with it.
+/// Makes the session hold the first `len` of these tokens, and returns the number of evaluations. The session
+/// holds a beginning of them. Logits of wide batches may be inexact, so those tokens are evaluated again.
 fn rewind<B: Backend>(session: &mut Session<B>, tokens: &[TokenId], len: usize) -> Result<usize, Error> {
     session.truncate(len.min(session.sure()))?;
     // Less is left where the model's memory cannot be cut in the middle.
@@ -205,9 +206,9 @@ fn rewind<B: Backend>(session: &mut Session<B>, tokens: &[TokenId], len: usize) 
 
 /// A value among the tokens of a turn.
 struct Place {
-    /// The session's tokens with all those of the turn.
+    /// The tokens of the session with all those of the turn.
     held: Vec<TokenId>,
-    /// Byte offset of each of the turn's tokens in its text.
+    /// Byte offset of each token of the turn in its text.
     offsets: Vec<usize>,
     /// Tokens of the turn that hold the value.
     tokens: Range<usize>,
@@ -238,8 +239,8 @@ impl Place {
     }
 }
 
-/// The beginning of a way: so many tokens of the turn, others after them, and the log-probability of the value's text
-/// up to there, among what the constraint allows.
+/// The beginning of a way: a number of tokens of the turn, and others after them. Also the log-probability of
+/// the value's text up to there, among the allowed texts.
 #[derive(Clone, Debug)]
 struct Way {
     likely: f64,
@@ -248,23 +249,23 @@ struct Way {
 }
 
 impl Way {
-    /// The way that goes on with a token of this log-probability.
+    /// The way with one more token of this log-probability.
     fn with(&self, token: TokenId, likely: f64) -> Self {
         let next = self.next.iter().copied().chain([token]).collect();
         Self { likely: self.likely + likely, kept: self.kept, next }
     }
 }
 
-/// The look at each place of a value, likeliest way first.
+/// Examines each place of a value, the likeliest way first.
 struct Search<'a, B> {
     session: &'a mut Session<B>,
     make: &'a mut dyn FnMut() -> Result<Box<dyn Constraint>, Error>,
     before: &'a Decoded,
     place: Place,
     tried: &'a Tried,
-    /// Ways that write the same text in other tokens so far.
+    /// Ways so far that write the same text in other tokens.
     open: Vec<Way>,
-    /// The likeliest way so far that leads elsewhere.
+    /// The likeliest way so far to another text.
     best: Option<Way>,
     /// Evaluations of the model.
     calls: usize,
@@ -291,7 +292,7 @@ impl<B: Backend> Search<'_, B> {
         self.open.get(index).map_or(f64::NEG_INFINITY, |way| way.likely)
     }
 
-    /// Looks at each place of the value as it was written.
+    /// Examines each place of the value as it was written.
     fn along_the_turn(&mut self, options: &DecodeOptions) -> Result<(), Error> {
         let Range { start: first, end } = self.place.tokens.clone();
         let mut constraint = self.constraint_after(first)?;
@@ -325,7 +326,7 @@ impl<B: Backend> Search<'_, B> {
         Ok(())
     }
 
-    /// Looks at the end of a way that writes the text in other tokens.
+    /// Examines the end of a way that writes the text in other tokens.
     fn aside(&mut self, way: &Way) -> Result<(), Error> {
         let mut constraint = self.constraint_after(way.kept)?;
         for &token in &way.next {
@@ -345,8 +346,8 @@ impl<B: Backend> Search<'_, B> {
         Ok(constraint)
     }
 
-    /// Finds the likeliest token that leads elsewhere from the end of a way, whose logits are in this row, and those
-    /// before it that may. The log-probability of the turn's own token there is returned.
+    /// Finds the likeliest token to another text from the end of a way, whose logits are in this row. Also
+    /// finds the tokens before it that may lead there. Returns the log-probability of the turn's own token.
     fn look(&mut self, way: &Way, row: usize, constraint: &mut dyn Constraint) -> Result<f64, Error> {
         let own = self.before.tokens.get(way.kept).filter(|_| way.next.is_empty());
         if own.is_some_and(|token| token.source == Source::Forced) {
@@ -399,7 +400,7 @@ impl<B: Backend> Search<'_, B> {
     }
 }
 
-/// The logarithm of the summed weights of the tokens in a mask: what makes logits log-probabilities.
+/// The logarithm of the summed weights of the tokens in a mask. It turns logits into log-probabilities.
 fn log_sum(logits: &[f32], mask: &Mask) -> f64 {
     let Some(best) = argmax(logits, Some(mask)).and_then(|token| logits.get(token as usize).copied()) else {
         return 0.0;

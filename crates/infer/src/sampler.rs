@@ -1,15 +1,16 @@
-//! Draws a token from logits under a constraint: first without its mask, and again with it after a refusal.
+//! Draws a token from logits under a constraint. The first draw ignores the mask. After a refusal, a second
+//! draw uses it.
 //!
-//! Invariant: the token drawn is distributed exactly as the *target* distribution below, and a seed gives the same
-//! draws everywhere.
+//! Invariant: the drawn token has exactly the *target* distribution below. A seed gives the same draws
+//! everywhere.
 //!
 //! The target: let `p` be the softmax of the logits, cut by top-k, then top-p, then min-p, and tempered
 //! (`p^(1/temperature)`, renormalized). The target is `p` given that the token is allowed. Where the cuts leave no
 //! allowed token, it is the same construction over the allowed tokens alone. With temperature 0 it is the
 //! allowed token of the greatest logit, the lowest number among equals.
 //!
-//! Why drawing first is exact: an allowed token `t` is drawn first with probability `p(t)`, or after a refusal with
-//! probability `(1 − p(A))·p(t)/p(A)`, where `A` are the allowed tokens; the sum is `p(t)/p(A)`.
+//! The first draw is exact. Let `A` be the allowed tokens. An allowed token `t` is drawn first with
+//! probability `p(t)`, and after a refusal with probability `(1 − p(A))·p(t)/p(A)`. The sum is `p(t)/p(A)`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,10 +23,10 @@ use toolgate_grammar::TokenId;
 use crate::constraint::{Constraint, Mask};
 use crate::{DecodedToken, Error, Kind};
 
-/// Tokens of a mask that may be refused before an exact one is asked for.
+/// Refused tokens of a mask before the constraint is asked for an exact mask.
 const REFUSALS: u32 = 8;
 
-/// How tokens are drawn. The default is greedy.
+/// The options of a sampler. The default is greedy.
 ///
 /// ```
 /// use toolgate_infer::{Kind, Sampler, SamplerOptions};
@@ -37,19 +38,21 @@ const REFUSALS: u32 = 8;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplerOptions {
-    /// 0 takes the likeliest token; 1 draws from the model's own distribution; more is wilder.
+    /// The temperature: 0 takes the likeliest token, 1 draws from the distribution of the model, and more
+    /// flattens that distribution.
     pub temperature: f32,
-    /// Keep the `top_k` likeliest tokens; 0 keeps all.
+    /// The number of likeliest tokens that are kept; 0 keeps all.
     pub top_k: usize,
-    /// Keep the fewest likeliest tokens that together have this probability; 1 keeps all.
+    /// The probability of the kept tokens: the fewest likeliest tokens with this probability together are
+    /// kept. 1 keeps all.
     pub top_p: f32,
-    /// Keep tokens at least this fraction as likely as the likeliest; 0 keeps all.
+    /// The least probability of a kept token, as a fraction of that of the likeliest. 0 keeps all.
     pub min_p: f32,
-    /// Where the random draws start.
+    /// The seed of the random draws.
     pub seed: u64,
-    /// What tokens that stand in the turn already are made less likely by.
+    /// The penalties of tokens that occur in the turn.
     pub penalties: Penalties,
-    /// Added to the logits of these tokens.
+    /// Biases, which are added to the logits of these tokens.
     pub bias: Vec<(TokenId, f32)>,
 }
 
@@ -67,7 +70,7 @@ impl Default for SamplerOptions {
     }
 }
 
-/// What tokens that stand in the turn already are made less likely by. What stands in the prompt does not count.
+/// Penalties, which make tokens of the turn less likely. Tokens of the prompt do not count.
 ///
 /// ```
 /// use std::{ops::ControlFlow, sync::Arc};
@@ -88,11 +91,12 @@ impl Default for SamplerOptions {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Penalties {
-    /// Taken off a token's logit for each time that it is there; negative values favour it. Default 0.
+    /// Subtracted from the logit of a token for each of its occurrences. Negative values favour the token.
+    /// Default 0.
     pub frequency: f32,
-    /// Taken off the logit of a token that is there. Default 0.
+    /// Subtracted from the logit of a token that occurs. Default 0.
     pub presence: f32,
-    /// What the logit of a token that is there is divided by where it is positive, else multiplied. Default 1.
+    /// Divides the positive logit of a token that occurs, and multiplies a negative one. Default 1.
     pub repeat: f32,
 }
 
@@ -103,13 +107,13 @@ impl Default for Penalties {
 }
 
 impl Penalties {
-    /// Whether they change nothing.
+    /// Whether the penalties change nothing.
     pub fn are_off(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A token drawn.
+/// A drawn token.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -126,9 +130,9 @@ impl Penalties {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Draw {
-    /// Which.
+    /// The token.
     pub token: TokenId,
-    /// Where the first draw was refused: the share of the model's probability on tokens that are not allowed.
+    /// The probability of the tokens that are not allowed, if the first draw was refused.
     pub removed: Option<f64>,
 }
 
@@ -150,9 +154,9 @@ pub struct Draw {
 pub struct Sampler {
     options: SamplerOptions,
     rng: Xoshiro256PlusPlus,
-    /// Scratch: kept between draws, so that none allocates for a whole vocabulary.
+    /// Scratch memory, kept between draws. So no draw allocates memory for a whole vocabulary.
     candidates: Vec<Candidate>,
-    /// How often each token stands among the first so many of the turn.
+    /// The number of occurrences of each token among the first tokens of the turn.
     seen: HashMap<TokenId, u32>,
     counted: usize,
 }
@@ -169,8 +173,8 @@ impl Sampler {
     /// A sampler with these options.
     ///
     /// # Errors
-    /// [`Kind::Options`] for a negative or non-finite temperature, a `top_p` or `min_p` outside 0 to 1, or a penalty or bias that is
-    /// no number ([`Penalties::repeat`] has to be more than 0).
+    /// [`Kind::Options`] for a negative or non-finite temperature, a `top_p` or `min_p` outside 0 to 1, and a
+    /// penalty or bias that is no number. [`Penalties::repeat`] has to be more than 0.
     pub fn new(options: &SamplerOptions) -> Result<Self, Error> {
         let fraction = |x: f32| (0.0..=1.0).contains(&x);
         let Penalties { frequency, presence, repeat } = options.penalties;
@@ -193,7 +197,7 @@ impl Sampler {
         }
     }
 
-    /// Takes the likeliest token.
+    /// A sampler that takes the likeliest token.
     pub fn greedy() -> Self {
         Self::with(SamplerOptions::default())
     }
@@ -203,17 +207,17 @@ impl Sampler {
         Self { options, rng, candidates: Vec::new(), seen: HashMap::new(), counted: 0 }
     }
 
-    /// The options it was made with.
+    /// The options of the sampler.
     pub fn options(&self) -> &SamplerOptions {
         &self.options
     }
 
-    /// Whether it takes the likeliest token.
+    /// Whether the sampler takes the likeliest token.
     pub(crate) fn is_greedy(&self) -> bool {
         self.options.temperature == 0.0
     }
 
-    /// The logits to draw from behind a text of a turn: with the penalties of what it holds, and the biases.
+    /// The logits after a text of a turn, with penalties and biases.
     pub(crate) fn weighed<'a>(&mut self, logits: &'a [f32], text: &[DecodedToken]) -> Cow<'a, [f32]> {
         let SamplerOptions { penalties, bias, .. } = &self.options;
         let penalizes = !penalties.are_off();
@@ -246,7 +250,7 @@ impl Sampler {
         Cow::Owned(logits)
     }
 
-    /// Forgets what stood in an earlier turn.
+    /// Forgets the tokens of an earlier turn.
     pub(crate) fn begin(&mut self) {
         self.seen.clear();
         self.counted = 0;
@@ -255,7 +259,7 @@ impl Sampler {
     /// Draws a token that `constraint` allows. The constraint does not move.
     ///
     /// # Errors
-    /// [`Kind::Constraint`] where it allows no token; [`Kind::Backend`] for logits of which none is finite.
+    /// [`Kind::Constraint`] if the constraint allows no token. [`Kind::Backend`] if no logit is finite.
     pub fn draw(&mut self, logits: &[f32], constraint: &mut dyn Constraint) -> Result<Draw, Error> {
         let nothing = || Error::new(Kind::Backend, "no finite logit: the model's output is broken");
         let first = self.draw_from(logits, None).ok_or_else(nothing)?;
@@ -277,7 +281,8 @@ impl Sampler {
         Err(Error::new(Kind::Constraint, "the constraint refuses every token of its mask"))
     }
 
-    /// Draws from the mask, after a draw whose candidates are still there: the target is what remains of them.
+    /// Draws from the mask after a refused draw, whose candidates are still there. The target is the allowed
+    /// part of them.
     fn draw_again(&mut self, logits: &[f32], mask: &Mask) -> Option<TokenId> {
         if self.is_greedy() {
             return argmax(logits, Some(mask));
@@ -300,7 +305,7 @@ impl Sampler {
         self.pick()
     }
 
-    /// All tokens with a finite logit (and in the mask), each with its weight.
+    /// All tokens with a finite logit, each with its weight. With a mask, only its tokens.
     fn gather(&mut self, logits: &[f32], mask: Option<&Mask>) -> Option<()> {
         let best = argmax(logits, mask).and_then(|token| logits.get(token as usize).copied())?;
         self.candidates.clear();
@@ -360,7 +365,7 @@ impl Sampler {
         }
     }
 
-    /// Weights at the temperature, relative to the likeliest candidate left, so that never all of them underflow.
+    /// The weights at the temperature, relative to the likeliest candidate. So they never all underflow.
     fn temper(&mut self) {
         let best = self.candidates.iter().map(|candidate| candidate.logit).fold(f32::NEG_INFINITY, f32::max);
         for candidate in &mut self.candidates {
@@ -393,7 +398,7 @@ fn likelier(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
     b.logit.total_cmp(&a.logit).then(a.token.cmp(&b.token))
 }
 
-/// The token with the greatest logit, the lowest number among equals; none where no logit is finite.
+/// The token with the greatest logit, the lowest number among equals; `None` if no logit is finite.
 pub(crate) fn argmax(logits: &[f32], mask: Option<&Mask>) -> Option<TokenId> {
     let mut best: Option<(f32, TokenId)> = None;
     let mut consider = |logit: f32, token: TokenId| {
@@ -414,7 +419,7 @@ pub(crate) fn argmax(logits: &[f32], mask: Option<&Mask>) -> Option<TokenId> {
     best.map(|(_, token)| token)
 }
 
-/// Whether a token that is allowed, other than the `drawn` one, is likelier than that or has a logit less than `within` below.
+/// Whether an allowed token other than `drawn` is likelier, or has a logit less than `within` below.
 pub(crate) fn has_rival(
     logits: &[f32],
     drawn: TokenId,
@@ -436,7 +441,7 @@ pub(crate) fn has_rival(
     Ok(false)
 }
 
-/// The share of the softmax that lies outside the mask.
+/// The probability outside the mask.
 fn removed_share(logits: &[f32], mask: &Mask) -> f64 {
     let Some(best) = argmax(logits, None).and_then(|token| logits.get(token as usize).copied()) else {
         return 0.0;

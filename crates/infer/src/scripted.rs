@@ -1,7 +1,7 @@
-//! A model without weights: it wants to say what its scripts say. For tests, examples and demos.
+//! A model without weights that says the texts of its scripts. For tests, examples and demos.
 //!
-//! Invariant: its logits are a function of its scripts and of the tokens evaluated, nothing else, so that
-//! constraint, sampler and loop can be tested end to end and reproduced.
+//! Invariant: the logits depend on the scripts and the evaluated tokens alone. So tests of constraint,
+//! sampler and loop can be reproduced end to end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,25 +10,27 @@ use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 
 use crate::{Backend, Error, Footprint, Kind, Rows, Specials};
 
-/// Logit of the token the script wants. With [`NOISE`] on all others it has nearly all the probability.
+/// Logit of the token of the script. With [`NOISE`] on all others, this token has nearly all the probability.
 const WANTED: f32 = 24.0;
-/// What each further text of a turn is wanted less than the one before.
+/// The difference in logits between a text of a turn and the next one.
 const LESS: f32 = 2.0;
 /// Logits of unwanted tokens lie between 0 and this, by a hash of the position and the token.
 const NOISE: f32 = 1.0;
 /// Added to the wanted logit for a stray token.
 const STRAY: f32 = 4.0;
-/// How much of what was written is looked for in the script to find the place to go on.
+/// Written bytes that are searched in the script, for the place to go on.
 const MEMORY: usize = 48;
 
-/// A [`Backend`] that follows scripts: for each turn, the text it wants to write.
+/// A [`Backend`] that follows scripts: each turn has a text that the model wants to write.
 ///
 /// A turn begins with [`Session::set_prompt`](crate::Session::set_prompt). Its script is the first
-/// [`on`](Self::on) whose text the prompt contains, else the next [`say`](Self::say), else to end at once. A prompt that comes again
-/// after a look at another one, before anything was written, keeps what it had to say.
-/// Within a turn it wants the script's text, longest token first, then to end; next, what [`or_say`](Self::or_say)
-/// added. Where a constraint made it write something else, it goes on after the place in the script that reads like
-/// what was written last.
+/// [`on`](Self::on) whose text the prompt contains, else the next [`say`](Self::say). Without either, the
+/// turn ends at once. A prompt may come again after another one, before any token was written. Then it keeps
+/// its script.
+///
+/// Within a turn the model wants the text of the script, longest token first, and then the end. Its second
+/// wish is the text of [`or_say`](Self::or_say). A constraint may have forced another text. Then the model
+/// goes on after the place in the script that reads like the latest text.
 ///
 /// ```
 /// use std::{ops::ControlFlow, sync::Arc};
@@ -55,11 +57,11 @@ pub struct Scripted {
     footprint: Footprint,
     batch: usize,
     held: Vec<TokenId>,
-    /// What its other sequences hold; the current one's place is empty.
+    /// The tokens of its other sequences. The place of the current one is empty.
     others: Vec<Vec<TokenId>>,
     current: usize,
     turn: Option<Script>,
-    /// The script of a turn that was looked at and not begun, while another prompt was: it waits for its own to come again.
+    /// The script of a prompt that came without a written token. It waits for that prompt to come again.
     waiting: Option<Script>,
     logits: Vec<Vec<f32>>,
     batches: Vec<usize>,
@@ -80,11 +82,11 @@ impl std::fmt::Debug for Tokenizer {
 #[derive(Clone, Debug, Default)]
 struct Script {
     start: usize,
-    /// The prompt, where the script was the next one to say.
+    /// The prompt, if its script was the next one to say.
     prompt: Option<Vec<TokenId>>,
-    /// Whether anything was written behind the prompt.
+    /// Whether a token was written after the prompt.
     is_begun: bool,
-    /// What it wants to say, what it would say otherwise, and so on.
+    /// The wanted text, the second wish, and so on.
     texts: Vec<Vec<u8>>,
 }
 
@@ -129,15 +131,15 @@ impl Scripted {
         self
     }
 
-    /// Adds what the next turn without a script of its own wants to say; each is used once, in order.
+    /// Adds the text of the next turn without a script of its own. Each text is used once, in order.
     #[must_use]
     pub fn say(mut self, text: impl Into<String>) -> Self {
         self.queue.push_back(vec![text.into()]);
         self
     }
 
-    /// Adds what the turn added last would say where it must not say what it wants; each text is less likely by the
-    /// same factor than the one before.
+    /// Adds a second wish to the turn that was added last, for when its text is not allowed. Each further
+    /// text is less likely by the same factor.
     #[must_use]
     pub fn or_say(mut self, text: impl Into<String>) -> Self {
         if let Some(texts) = self.queue.back_mut() {
@@ -146,14 +148,14 @@ impl Scripted {
         self
     }
 
-    /// Adds what every turn whose prompt contains `when` wants to say. The first that fits counts.
+    /// Adds the text of every turn whose prompt contains `when`. The first match counts.
     #[must_use]
     pub fn on(mut self, when: impl Into<String>, text: impl Into<String>) -> Self {
         self.rules.push((when.into(), text.into()));
         self
     }
 
-    /// At every `every`-th position it rather wants `token`, so that constraints have something to refuse.
+    /// Prefers `token` at every `every`-th position, so constraints have something to refuse.
     ///
     /// ```
     /// use std::{ops::ControlFlow, sync::Arc};
@@ -181,7 +183,7 @@ impl Scripted {
         self
     }
 
-    /// Sets what its context is said to take.
+    /// Sets the memory that the context claims to take.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -197,21 +199,21 @@ impl Scripted {
         self
     }
 
-    /// Sets the most tokens it evaluates at once.
+    /// Sets the number of tokens in a batch at most.
     #[must_use]
     pub fn batch(mut self, tokens: usize) -> Self {
         self.batch = tokens.max(1);
         self
     }
 
-    /// Sets how many sequences it holds beside each other; one without this.
+    /// Sets the number of sequences; the default is one.
     #[must_use]
     pub fn holding(mut self, sequences: usize) -> Self {
         self.others.resize(sequences.max(1), Vec::new());
         self
     }
 
-    /// Sizes of the batches it has evaluated, prompts included.
+    /// Sizes of the evaluated batches, prompts included.
     pub fn batches(&self) -> &[usize] {
         &self.batches
     }
@@ -220,8 +222,8 @@ impl Scripted {
         tokens.iter().flat_map(|&token| self.vocabulary.bytes(token)).copied().collect()
     }
 
-    /// What is left of the texts that begin with what was written, each with the logit of its next token; where none
-    /// does, what follows the place in the first that reads like it.
+    /// The rests of the texts that begin with the written one, each with the logit of its next token. If
+    /// there is none, the text after the place in the first one that reads like the written one.
     fn rests<'s>(&self, script: &'s Script, held: &[TokenId]) -> Vec<(&'s [u8], f32)> {
         let written = self.bytes_of(held.get(script.start..).unwrap_or_default());
         let wanted = (0_u8..).map(|rank| WANTED - LESS * f32::from(rank));
@@ -282,7 +284,7 @@ impl Backend for Scripted {
         &self.vocabulary
     }
 
-    /// The longest token first, from left to right.
+    /// The tokens of a text: the longest token first, from left to right.
     fn tokenize(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>, Error> {
         if let Some(Tokenizer(tokenize)) = &self.tokenizer {
             return tokenize(text, specials);
@@ -442,8 +444,8 @@ impl Backend for Scripted {
     }
 }
 
-/// Where the script goes on after `written`, which is no beginning of it: behind the place that shares the most with
-/// its end, else where it stands.
+/// The place in the script after `written`, which is no beginning of it: behind the longest text that equals
+/// its end, else the present place.
 fn resume(script: &[u8], written: &[u8]) -> usize {
     let longest = MEMORY.min(written.len()).min(script.len());
     for len in (1..=longest).rev() {
@@ -455,7 +457,7 @@ fn resume(script: &[u8], written: &[u8]) -> usize {
     0
 }
 
-/// A number in 0 to 1 that depends on nothing but its arguments (the finalizer of SplitMix64).
+/// A number in 0 to 1 that depends only on the arguments (the finalizer of SplitMix64).
 fn noise(position: usize, token: TokenId) -> f32 {
     let mut x = (position as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (u64::from(token) << 32);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

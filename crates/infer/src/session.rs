@@ -44,13 +44,14 @@ pub struct Prefill {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use toolgate_infer::{Session, Vocabulary, scripted::Scripted};
+/// use toolgate_infer::{Backend, Session, Vocabulary, scripted::Scripted};
 ///
 /// let mut session = Session::new(Scripted::new(Arc::new(Vocabulary::bytes_only())));
 /// let first = session.set_prompt_text("one two")?;
 /// assert_eq!((first.cached_tokens, first.evaluated_tokens), (0, 7));
 /// let longer = session.set_prompt_text("one two three")?;
 /// assert_eq!((longer.cached_tokens, longer.evaluated_tokens), (7, 6), "only what was added is evaluated");
+/// assert_eq!(session.room() + session.tokens().len(), session.backend().context_len());
 /// // Nothing more for a while: a backend that is shared need not wait for this conversation.
 /// session.end_turn();
 /// assert_eq!(session.into_backend().batches(), [7, 6]);

@@ -15,6 +15,9 @@ use crate::{Error, Kind};
 /// use toolgate_infer::Untrained;
 /// let marks = Untrained::new(["<tool_call>"])?;
 /// assert_eq!(marks.parts("<tool_call>\n{}"), ["<tool", "_call>\n{}"]);
+/// assert_eq!(marks.names().collect::<Vec<_>>(), ["<tool_call>"]);
+/// // Models that know all their tokens need none.
+/// assert!(!marks.is_empty() && Untrained::default().is_empty());
 /// # Ok::<(), toolgate_infer::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -29,9 +29,11 @@ use toolgate_agent::Error;
 /// }))?;
 /// let arguments = [("city".to_owned(), json!("oslo norway"))].into_iter().collect();
 /// let call = Call { name: "weather.get".into(), arguments, ok: true };
+/// assert_eq!(question.specs()?[0].name.as_str(), "weather.get");
+/// assert_eq!(question.transcript()?.messages().len(), 1);
 /// assert!(question.check(&[call]).pass);
 /// assert_eq!(question.check(&[]).reasons, ["made 0 calls where 1 were wanted"]);
-/// # Ok::<(), serde_json::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Deserialize)]
 pub struct Question {

@@ -3,11 +3,11 @@
 //!
 //! For the packages of this workspace alone: the program mounts it.
 
-use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::anyhow;
 use serde_json::Value;
+use toolgate_agent::input;
 
 /// The longest file that is read.
 const MOST_BYTES: u64 = 1 << 30;
@@ -25,21 +25,18 @@ impl Jsonl {
     /// A file that cannot be read, is too long, or is not UTF-8 text.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        let reader: Box<dyn Read> = match path == Path::new("-") {
-            true => Box::new(std::io::stdin().lock()),
-            false => Box::new(std::fs::File::open(path).with_context(|| format!("cannot open {name}"))?),
-        };
-        let mut bytes = Vec::new();
-        reader.take(MOST_BYTES + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
-        if bytes.len() as u64 > MOST_BYTES {
-            bail!("{name} is longer than {MOST_BYTES} bytes");
-        }
-        let text = String::from_utf8(bytes).map_err(|error| {
+        let text = String::from_utf8(input::read(path, MOST_BYTES)?).map_err(|error| {
             let valid = error.utf8_error().valid_up_to();
             let line = error.as_bytes().iter().take(valid).filter(|byte| **byte == b'\n').count() + 1;
             anyhow!("{name}:{line}: not UTF-8 text")
         })?;
         Ok(Self { name, text })
+    }
+
+    /// A file of these rows, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(rows: &[Value]) -> Self {
+        Self { name: "x.jsonl".to_owned(), text: rows.iter().map(|row| format!("{row}\n")).collect() }
     }
 
     /// How many rows there are: lines that are not blank.

@@ -36,6 +36,7 @@ use toolgate_tools::{CannedTool, Registry, Status};
 /// let (question, task) = (Case::from_json(question)?, Case::from_json(task)?);
 /// assert!(matches!((&question, &task), (Case::Question(_), Case::Task(_))));
 /// assert!(!question.wants_call() && task.wants_call());
+/// assert_eq!((question.id(), question.category()), ("hello", "irrelevance"));
 /// # Ok::<(), toolgate_agent::Error>(())
 /// ```
 #[derive(Clone, Debug)]

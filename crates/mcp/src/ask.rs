@@ -27,6 +27,7 @@ pub(super) const ASK: &str = "ask";
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Asking {
     /// The task, in words.
     pub task: String,

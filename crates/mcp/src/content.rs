@@ -20,7 +20,7 @@ pub(super) fn block(part: Part) -> ContentBlock {
 
 /// The contents of a resource in the protocol's form.
 pub(super) fn resource(contents: Contents) -> ResourceContents {
-    let Contents { uri, mime_type, body } = contents;
+    let Contents { uri, mime_type, body, .. } = contents;
     match body {
         Body::Text(text) => ResourceContents::TextResourceContents { uri, mime_type, text, meta: None },
         Body::Bytes(bytes) => {
@@ -42,18 +42,21 @@ pub(super) fn part(block: ContentBlock) -> Part {
         }),
         ContentBlock::Resource(embedded) => match embedded.resource {
             ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
-                Part::Resource(Contents { uri, mime_type, body: Body::Text(text) })
+                typed(Contents::text(uri, text), mime_type)
             }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-                decoded("resource", &uri, &blob, |uri, bytes| {
-                    Part::Resource(Contents { uri, mime_type, body: Body::Bytes(bytes) })
-                })
+                decoded("resource", &uri, &blob, |uri, bytes| typed(Contents::bytes(uri, bytes), mime_type))
             }
             _ => Part::Text("[a resource of an unknown kind]".to_owned()),
         },
         ContentBlock::ResourceLink(link) => Part::Text(format!("[a link to {}]", output::name(&link.uri))),
         _ => Part::Text("[a part of an unknown kind]".to_owned()),
     }
+}
+
+fn typed(mut contents: Contents, mime_type: Option<String>) -> Part {
+    contents.mime_type = mime_type;
+    Part::Resource(contents)
 }
 
 fn decoded(kind: &str, what: &str, base64: &str, made: impl FnOnce(String, Vec<u8>) -> Part) -> Part {

@@ -29,8 +29,8 @@ use toolgate_tools::Part;
 ///
 /// impl Prompts for Review {
 ///     fn list(&self) -> Vec<Prompt> {
-///         let file = PromptArgument { name: "file".into(), description: "Its path.".into(), required: true };
-///         vec![Prompt { name: "review".into(), description: "Look at a file.".into(), arguments: vec![file] }]
+///         let file = PromptArgument::new("file").description("Its path.".into()).required(true);
+///         vec![Prompt::new("review").description("Look at a file.".into()).arguments(vec![file])]
 ///     }
 ///
 ///     fn get(&self, _: &str, arguments: &BTreeMap<String, String>) -> Result<Vec<PromptMessage>, Error> {
@@ -55,6 +55,7 @@ pub trait Prompts: Send + Sync {
 
 /// A prompt in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Prompt {
     /// Its name.
     pub name: String,
@@ -64,8 +65,21 @@ pub struct Prompt {
     pub arguments: Vec<PromptArgument>,
 }
 
+toolgate_chat::setters! { Prompt {
+    description: String,
+    arguments: Vec<PromptArgument>,
+} }
+
+impl Prompt {
+    /// A prompt of that name, with no description and no arguments.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+}
+
 /// An argument of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
@@ -75,6 +89,18 @@ pub struct PromptArgument {
     pub required: bool,
 }
 
+toolgate_chat::setters! { PromptArgument {
+    description: String,
+    required: bool,
+} }
+
+impl PromptArgument {
+    /// An argument of that name, with no description, which the prompt does not require.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+}
+
 /// A message of a prompt.
 ///
 /// ```
@@ -82,9 +108,10 @@ pub struct PromptArgument {
 /// use toolgate_tools::Part;
 ///
 /// let message = PromptMessage::user("Read a.txt.");
-/// assert_eq!(message, PromptMessage { speaker: Speaker::User, content: Part::Text("Read a.txt.".into()) });
+/// assert_eq!(message, PromptMessage::new(Speaker::User, Part::Text("Read a.txt.".into())));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PromptMessage {
     /// The speaker.
     pub speaker: Speaker,
@@ -102,9 +129,14 @@ pub enum Speaker {
 }
 
 impl PromptMessage {
+    /// A message of that speaker.
+    pub fn new(speaker: Speaker, content: Part) -> Self {
+        Self { speaker, content }
+    }
+
     /// A message of the person, with a text.
     pub fn user(text: impl Into<String>) -> Self {
-        Self { speaker: Speaker::User, content: Part::Text(text.into()) }
+        Self::new(Speaker::User, Part::Text(text.into()))
     }
 }
 
@@ -252,10 +284,8 @@ mod tests {
 
     impl Prompts for Greeting {
         fn list(&self) -> Vec<Prompt> {
-            let argument =
-                |name: &str, required| PromptArgument { name: name.into(), required, ..Default::default() };
-            let arguments = vec![argument("name", true), argument("tone", false)];
-            vec![Prompt { name: "greet".into(), arguments, ..Prompt::default() }]
+            let arguments = vec![PromptArgument::new("name").required(true), PromptArgument::new("tone")];
+            vec![Prompt::new("greet").arguments(arguments)]
         }
 
         fn get(&self, name: &str, arguments: &BTreeMap<String, String>) -> Result<Vec<PromptMessage>, Error> {

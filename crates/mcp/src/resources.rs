@@ -20,14 +20,18 @@ const MOST: usize = 3 * 1024 * 1024;
 /// ```
 /// use std::sync::Arc;
 /// use toolgate_agent::Error;
-/// use toolgate_mcp::{Resource, Resources, Server, Unasked};
+/// use toolgate_mcp::{Resource, ResourceTemplate, Resources, Server, Unasked};
 /// use toolgate_tools::{Contents, Registry};
 ///
 /// struct Notes;
 ///
 /// impl Resources for Notes {
 ///     fn list(&self) -> Vec<Resource> {
-///         vec![Resource { uri: "notes://today".into(), name: "today".into(), ..Resource::default() }]
+///         vec![Resource::new("notes://today", "today").description("What is to do.".into())]
+///     }
+///
+///     fn templates(&self) -> Vec<ResourceTemplate> {
+///         vec![ResourceTemplate::new("notes://{day}", "any day")]
 ///     }
 ///
 ///     fn read(&self, uri: &str) -> Result<Option<Contents>, Error> {
@@ -66,6 +70,7 @@ pub type Changed = dyn Fn(&str) + Send + Sync;
 
 /// A resource in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Resource {
     /// Its URI.
     pub uri: String,
@@ -77,8 +82,21 @@ pub struct Resource {
     pub mime_type: Option<String>,
 }
 
+toolgate_chat::setters! { Resource {
+    description: String,
+    mime_type: Option<String>,
+} }
+
+impl Resource {
+    /// A resource of that URI and name, with no description, of a type that is not known.
+    pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { uri: uri.into(), name: name.into(), ..Self::default() }
+    }
+}
+
 /// Resources whose URIs have one form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ResourceTemplate {
     /// The form, as in RFC 6570: `notes://{day}`.
     pub uri_template: String,
@@ -88,6 +106,18 @@ pub struct ResourceTemplate {
     pub description: String,
     /// Their type, if all have the same.
     pub mime_type: Option<String>,
+}
+
+toolgate_chat::setters! { ResourceTemplate {
+    description: String,
+    mime_type: Option<String>,
+} }
+
+impl ResourceTemplate {
+    /// Resources of that form and name, with no description, of types that are not known.
+    pub fn new(uri_template: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { uri_template: uri_template.into(), name: name.into(), ..Self::default() }
+    }
 }
 
 /// A page of the list.
@@ -154,8 +184,7 @@ mod tests {
 
     impl Resources for Many {
         fn list(&self) -> Vec<Resource> {
-            let named = |n| Resource { uri: format!("a:{n}"), name: format!("{n}"), ..Resource::default() };
-            (0..self.0).map(named).collect()
+            (0..self.0).map(|n| Resource::new(format!("a:{n}"), n.to_string())).collect()
         }
 
         fn read(&self, uri: &str) -> Result<Option<Contents>, Error> {

@@ -65,6 +65,23 @@ impl Args {
     ///
     /// # Errors
     /// The deserializer's message, if the type is narrower than its schema.
+    ///
+    /// ```
+    /// use toolgate_tools::{Args, ToolResult};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Roll {
+    ///     sides: u32,
+    /// }
+    ///
+    /// // The call of a tool.
+    /// fn call(args: &Args) -> ToolResult {
+    ///     match args.parse::<Roll>() {
+    ///         Ok(roll) => ToolResult::ok((roll.sides / 2).to_string()),
+    ///         Err(why) => ToolResult::failed(why),
+    ///     }
+    /// }
+    /// ```
     pub fn parse<P: DeserializeOwned>(&self) -> Result<P, String> {
         serde_json::from_value(Value::Object(self.0.clone())).map_err(|e| e.to_string())
     }

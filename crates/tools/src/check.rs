@@ -126,7 +126,7 @@ impl Check {
 /// The deepest value whose faults are listed, in levels.
 const MAX_TOLD_DEPTH: usize = 12;
 
-/// How deeply a value is nested, as far as it matters.
+/// The depth of a value, as far as it matters.
 fn depth(value: &Value) -> usize {
     let mut level = vec![value];
     for depth in 0..=MAX_TOLD_DEPTH {

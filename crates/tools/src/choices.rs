@@ -1,9 +1,10 @@
-//! What the state at hand leaves of a tool's parameters, so that a model cannot write what the tool would refuse.
+//! Limits the parameters of a tool to the values that the present state leaves. So a model cannot write a
+//! value that the tool would refuse.
 
 use serde_json::{Value, json};
 use toolgate_chat::ToolSpec;
 
-/// The keyword of a grammar's schema that says which texts a string may be.
+/// The schema keyword for the texts that a string may be.
 pub const CHOICES: &str = "x-toolgate-choices";
 
 /// The texts that a parameter may be.
@@ -19,12 +20,13 @@ pub const CHOICES: &str = "x-toolgate-choices";
 /// assert_eq!(Choices::Among { texts: Vec::new(), beginnings: vec![String::new()] }.keywords(), None);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Choices {
-    /// These, and whatever goes on from one of these beginnings.
+    /// These texts, and every text that continues one of these beginnings.
     Among {
         /// Whole texts.
         texts: Vec<String>,
-        /// What others begin with; an empty one admits everything.
+        /// The beginnings of other texts. An empty one admits every text.
         beginnings: Vec<String>,
     },
     /// The pieces that occur exactly once in this text.
@@ -32,7 +34,8 @@ pub enum Choices {
 }
 
 impl Choices {
-    /// The keywords that hold a grammar to them ([`ToolSpec::with_grammar`]); none where nothing or everything is left.
+    /// The keywords that hold a grammar to the choices ([`ToolSpec::with_grammar`]). `None` if they leave no
+    /// text or every text.
     pub fn keywords(&self) -> Option<Value> {
         let choices = match self {
             Self::Among { texts, beginnings } if texts.is_empty() && beginnings.is_empty() => return None,
@@ -45,7 +48,7 @@ impl Choices {
     }
 }
 
-/// The definition with these parameters held to these choices.
+/// The definition, with these parameters held to these choices.
 ///
 /// ```
 /// use serde_json::json;

@@ -7,8 +7,8 @@ use toolgate_chat::{ToolCall, ToolSpec};
 use toolgate_infer::Cancel;
 use toolgate_sandbox::command::{Commands, End};
 use toolgate_sandbox::policy::{Decision, Policy};
-use toolgate_sandbox::{Kind, output};
 
+use super::result::{not_called, shown};
 use super::{Args, Effect, Role, Status, Tool, ToolResult};
 use crate::Error;
 
@@ -116,29 +116,18 @@ impl Tool for CommandTool {
         };
         let ran = match self.commands.run_until(&command, cancel.flag()) {
             Ok(ran) => ran,
-            Err(error) => {
-                let status = match error.kind() {
-                    Kind::Denied | Kind::Unavailable => Status::Denied,
-                    Kind::Limit => Status::Limit,
-                    _ => Status::Failed,
-                };
-                return ToolResult::new(status, error.to_string());
-            }
+            Err(error) => return not_called(&error),
         };
         let status = match ran.end {
             End::Exited(0) => Status::Ok,
             End::Exited(_) => Status::Failed,
             _ => Status::Limit,
         };
-        let most =
-            usize::try_from(self.commands.limits().output_kb.saturating_mul(1024)).unwrap_or(usize::MAX);
-        let cleaned = output::for_model(&ran.content(), most);
-        let mut result = ToolResult::new(status, cleaned.text);
+        let (data, output_kb) = (serde_json::to_value(&ran).ok(), self.commands.limits().output_kb);
+        let content = ran.content();
+        let result = shown(status, &content, output_kb, ran.enforced);
         let lines = |bytes: &[u8]| bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count();
-        result.notes = lines(&ran.content()).saturating_sub(lines(&ran.output));
-        result.truncated = cleaned.truncated || ran.truncated;
-        result.data = serde_json::to_value(&ran).ok();
-        result.enforced = ran.enforced;
-        result
+        let truncated = result.truncated || ran.truncated;
+        result.notes(lines(&content).saturating_sub(lines(&ran.output))).truncated(truncated).data(data)
     }
 }

@@ -55,7 +55,7 @@ impl Error {
         self
     }
 
-    /// What kind of error this is.
+    /// The kind of the error.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -90,7 +90,7 @@ impl From<toolgate_grammar::Error> for Error {
     }
 }
 
-/// What a database says, as an error of ours: its own types are no part of what callers see.
+/// An error of the database as an error of ours. Callers do not see the types of the database.
 #[cfg(feature = "memory")]
 pub(crate) fn sql(error: rusqlite::Error) -> Error {
     Error::caused(Kind::Input, error)

@@ -1,4 +1,4 @@
-//! The built-in file tools: their parameters as Rust types, over the sandbox's file tier.
+//! The built-in file tools: their parameters as Rust types, over the file tier of the sandbox.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use toolgate_sandbox::{
     Root, Scope, SearchOptions, Written, output,
 };
 
+use super::result::not_called;
 use super::{
-    Args, Effect, Objection, PathArgument, PathKind, Places, PreparedCall, Preview, Role, Status, Tool,
-    ToolResult,
+    Args, Effect, Objection, PathArgument, PathKind, Places, PreparedCall, Preview, Role, Tool, ToolResult,
 };
 use crate::Error;
 
@@ -77,10 +77,10 @@ struct EditFile {
     new_text: String,
 }
 
-/// Words of a file that may go: so short a text is one value, which is replaced rather than lost.
+/// Words of a file that a write may drop. So short a text is one value, and a new value replaces it.
 const FEW_WORDS: usize = 3;
 
-/// Whether a text that takes the place of another keeps more than almost nothing of it: a quarter of its words.
+/// Whether `new` keeps at least a quarter of the words of `old`.
 fn keeps(old: &str, new: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -92,7 +92,7 @@ fn keeps(old: &str, new: &str) -> bool {
     old.len() <= FEW_WORDS || kept * 4 >= old.len()
 }
 
-/// The line that gives what is called `name` a value: `LIMIT = 3`, `"limit": 3`.
+/// The line that gives the name `name` a value: `LIMIT = 3`, `"limit": 3`.
 fn line_named<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
     let lines = text.lines().map(str::trim).filter(|_| is_name);
@@ -103,7 +103,7 @@ fn line_named<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     })
 }
 
-/// Whether a text is a value as programs write them: a number, a truth value, or something quoted.
+/// Whether a text is a literal of a program: a number, a truth value, or a quoted text.
 fn is_literal(text: &str) -> bool {
     let text = text.trim();
     let is_quoted =
@@ -111,13 +111,13 @@ fn is_literal(text: &str) -> bool {
     is_quoted || text.parse::<f64>().is_ok() || ["true", "false", "null"].contains(&text)
 }
 
-/// What a model may say for a path: no path from the root of the file system, nothing that needs an escape in JSON.
-/// The tools themselves take the workspace's own absolute path, too.
+/// The pattern of a path that a model may write: relative, and without characters that JSON escapes. The
+/// tools themselves also take the absolute path of the workspace.
 fn relative_path() -> serde_json::Value {
     json!({"pattern": r#"^[^/\\"\x00-\x1f][^\\"\x00-\x1f]*$"#})
 }
 
-/// A file operation as a tool.
+/// A file operation as a tool. [`file_tools`] makes these.
 pub struct FileTool {
     spec: ToolSpec,
     effect: Effect,
@@ -129,7 +129,7 @@ pub struct FileTool {
     run: Operation,
 }
 
-/// The files and directories of a workspace, as far as it is granted.
+/// The granted files and directories of a workspace.
 struct Workspace {
     root: Root,
     grants: Grants,
@@ -155,13 +155,13 @@ impl Places for Workspace {
 
 #[derive(Clone, Copy)]
 enum Operation {
-    /// Looks, and says what it saw.
+    /// Reads, and reports the result.
     Look(fn(&Root, &Grants, &Args) -> Result<Done, Stop>),
-    /// Makes a change ready.
+    /// Prepares a change.
     Change(fn(&Root, &Grants, &Args) -> Result<Ready, Stop>),
 }
 
-/// What an operation says to the model, and the same as data.
+/// The result of an operation, as text for the model and as data.
 struct Done {
     content: String,
     /// Lines at the end of the content that are remarks of the operation.
@@ -170,11 +170,11 @@ struct Done {
     truncated: bool,
 }
 
-/// Why an operation did not happen.
+/// The reason that an operation did not happen.
 enum Stop {
     /// The arguments are narrower than their schema.
     Arguments(String),
-    /// The sandbox said no, or could not.
+    /// The sandbox refused the operation, or failed.
     Sandbox(sandbox::Error),
 }
 
@@ -184,10 +184,10 @@ impl From<sandbox::Error> for Stop {
     }
 }
 
-/// The file tools that `policy` grants in `mode`, working below `root`, in the order they are offered.
+/// The file tools that `policy` grants in `mode`. They work below `root` and come in the order of the offer.
 ///
 /// # Errors
-/// None that input could cause; the definitions are checked like any others.
+/// No input causes one: the definitions are fixed, and checked like any others.
 ///
 /// ```
 /// use toolgate_tools::{Registry, Status, file_tools};
@@ -330,14 +330,14 @@ impl FileTool {
     }
 }
 
-/// A change of a file that is made ready, as the tools see it.
+/// A prepared change of a file, for the tools.
 struct Ready {
     preview: Preview,
     make: Box<dyn FnOnce() -> Result<Done, Stop> + Send>,
 }
 
 impl Ready {
-    /// A change whose report is shown by `content`; `covers` names the arguments that hold its text.
+    /// A change. `content` makes the text from its report, and `covers` names the arguments with its text.
     fn new<T: Serialize + Send + 'static>(
         change: PreparedChange<T>,
         covers: &'static [&'static str],
@@ -352,7 +352,7 @@ impl Ready {
     }
 }
 
-/// A call that changes a file, made ready.
+/// A prepared call that changes a file.
 struct FileChange {
     change: Ready,
     /// Bytes of its result.
@@ -380,18 +380,10 @@ fn shown(done: Result<Done, Stop>, most: usize, enforced: Enforced) -> ToolResul
             result
         }
         Err(Stop::Arguments(why)) => ToolResult::failed(format!("the arguments do not fit: {why}")),
-        Err(Stop::Sandbox(error)) => ToolResult::new(status_of(error.kind()), error.to_string()),
+        Err(Stop::Sandbox(error)) => not_called(&error),
     };
     result.enforced = enforced;
     result
-}
-
-fn status_of(kind: Kind) -> Status {
-    match kind {
-        Kind::Denied => Status::Denied,
-        Kind::Limit => Status::Limit,
-        _ => Status::Failed,
-    }
 }
 
 fn parse<P: DeserializeOwned>(args: &Args) -> Result<P, Stop> {
@@ -405,17 +397,17 @@ fn done(content: String, data: impl Serialize, truncated: bool) -> Result<Done, 
 }
 
 impl Done {
-    /// The same, of whose lines so many are what was found; those behind them are remarks.
+    /// The same with `lines` lines of results. The other lines are remarks.
     fn finding(mut self, lines: usize) -> Self {
         self.notes = self.content.lines().count().saturating_sub(lines);
         self
     }
 }
 
-/// Looks at `path`; where it lies outside, at the same path taken from the workspace's top.
+/// Reads `path`. A path outside is read as one from the top of the workspace.
 ///
-/// Small models write `/logs` for the workspace's `logs`. What is not there either stays refused as it was, and
-/// nothing is ever written to such a path.
+/// Small models write `/logs` for `logs` in the workspace. If that path does not exist either, the first
+/// refusal stays. Nothing is ever written to such a path.
 fn look<T>(path: &str, operation: impl Fn(&str) -> Result<T, sandbox::Error>) -> Result<T, sandbox::Error> {
     match operation(path) {
         Err(refused) if refused.kind() == Kind::Denied && path.starts_with('/') => {
@@ -451,7 +443,7 @@ fn search_codebase(root: &Root, grants: &Grants, args: &Args) -> Result<Done, St
     Ok(done(content, &found, found.truncated)?.finding(found.hits.len()))
 }
 
-/// What is looked for in files may be the name of one, or of a directory above it.
+/// The files and directories whose names contain the query.
 fn named_like(root: &Root, grants: &Grants, query: &str) -> String {
     let wanted = query.trim().to_lowercase();
     let files = root.outline(grants, false, &OutlineLimits::default()).files;
@@ -460,7 +452,7 @@ fn named_like(root: &Root, grants: &Grants, query: &str) -> String {
     if names.is_empty() { String::new() } else { format!("\n[files named so: {}]", names.join(", ")) }
 }
 
-/// The few files of a directory in which nothing was found: one of them may hold it in other words.
+/// The files of a directory without a hit, if they are few. One of them may have the answer in other words.
 fn files_below(root: &Root, grants: &Grants, path: &str) -> String {
     let below = format!("{}/", path.strip_prefix("./").unwrap_or(path).trim_end_matches('/'));
     let files = root.outline(grants, false, &OutlineLimits::default()).files;
@@ -472,7 +464,7 @@ fn files_below(root: &Root, grants: &Grants, path: &str) -> String {
     }
 }
 
-/// Files named at most where no line holds what was looked for.
+/// Files that are named at most after a search without a hit.
 const NAMED: usize = 10;
 
 fn write_file(root: &Root, grants: &Grants, args: &Args) -> Result<Ready, Stop> {

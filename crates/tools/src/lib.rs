@@ -47,13 +47,15 @@ pub use preview::Preview;
 pub use preview::spelled;
 pub use registry::{Registry, Source, Told, Unasked, Witness};
 pub use result::{Finding, Status, ToolResult};
+#[doc(hidden)]
+pub use result::{not_called, shown};
 pub use role::{Objection, Offer, PathArgument, PathKind, Places, Role};
 pub use typed::{TypedTool, typed};
 #[cfg(feature = "wasm")]
 pub use wasm::ComponentTool;
 #[cfg(feature = "wasm")]
 #[doc(hidden)]
-pub use wasm::{ended_badly, not_called, shown};
+pub use wasm::ended_badly;
 
 pub use toolgate_chat::Effect;
 use toolgate_chat::{ToolCall, ToolSpec};
@@ -134,8 +136,8 @@ pub trait Tool: Send + Sync {
         Ok(None)
     }
 
-    /// What the state at hand leaves of its text arguments before a call is written, by name. Arguments that are not named may be
-    /// anything.
+    /// The values that the present state leaves to its text arguments, by name, before a call is written.
+    /// Other arguments may have any value.
     ///
     /// ```
     /// use serde_json::json;
@@ -166,12 +168,12 @@ pub trait Tool: Send + Sync {
         Vec::new()
     }
 
-    /// What it is for.
+    /// The role of the tool.
     fn role(&self) -> Role {
         Role::Other
     }
 
-    /// Why a call whose arguments fit the schema had better not be made; nothing where it may be. Whoever runs the call decides.
+    /// The reason against a call whose arguments fit the schema; `None` if there is none. The caller decides.
     fn objection(&self, args: &Args) -> Option<Objection> {
         let _ = args;
         None
@@ -186,9 +188,9 @@ pub trait Tool: Send + Sync {
         self.call(args)
     }
 
-    /// The same for callers that are async ([`Registry::call_async`]): a tool that awaits does it here. Its
-    /// [`call`](Self::call) then waits for it, in the thread of a caller that is not. The default runs the plain one,
-    /// which holds the thread: callers poll it where they may wait.
+    /// [`call_until`](Self::call_until) for async callers ([`Registry::call_async`]). A tool that awaits does
+    /// it here. Its [`call`](Self::call) then waits for it in the thread of a caller that is not async. The
+    /// default runs the plain call, which holds the thread. So callers poll it where they may wait.
     ///
     /// ```
     /// use pollster::block_on;

@@ -1,7 +1,8 @@
-//! Above the registry: its tools for another program, a JSON object a line in and one a line out. Chooses no policy.
+//! Above the registry: serves its tools to another program, a JSON object a line in and one a line out.
+//! Chooses no policy.
 //!
-//! Invariant: every line that comes in is answered by exactly one line, in order, whatever it holds; what a
-//! request says can choose a tool and its arguments, never what is granted.
+//! Invariant: exactly one line answers each line, in order, whatever it holds. A request chooses a tool and
+//! its arguments, and never the grants.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -13,10 +14,11 @@ use toolgate_sandbox::output;
 
 use super::{Registry, Status, ToolResult, Unasked};
 
-/// Longest request; a longer one is answered with an error and skipped.
+/// Longest request. A longer one gets an error and is skipped.
 const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Answers requests `{"id", "tool", "params"}` by replies `{"id", "ok", "error", "model", "terminal", "result"}`.
+/// Answers each request `{"id", "tool", "params"}` by a reply `{"id", "ok", "error", "model", "terminal",
+/// "result"}`.
 ///
 /// ```
 /// use toolgate_tools::{LineServer, Registry, Unasked};
@@ -34,7 +36,7 @@ pub struct LineServer<'a> {
     remark: &'a Remark<'a>,
 }
 
-/// What else a reply says of the result of a tool.
+/// Adds fields to the reply with a tool's result.
 type Remark<'a> = dyn Fn(&str, &ToolResult) -> Map<String, Value> + 'a;
 
 #[derive(Deserialize)]
@@ -67,12 +69,12 @@ struct Failure {
 }
 
 impl<'a> LineServer<'a> {
-    /// Serves these tools. Calls that a person would be asked about go the way of `unasked`.
+    /// Serves these tools. `unasked` decides calls that need a person's answer.
     pub fn new(registry: &'a Registry, unasked: Unasked) -> Self {
         Self { registry, unasked, remark: &|_, _| Map::new() }
     }
 
-    /// The same, with fields that `remark` adds to a reply, from the tool's name and its result.
+    /// The same with `remark`, which adds fields to a reply from the name of the tool and its result.
     #[must_use]
     #[doc(hidden)]
     pub fn remarking(self, remark: &'a Remark<'a>) -> Self {
@@ -82,7 +84,7 @@ impl<'a> LineServer<'a> {
     /// Answers requests until the input ends.
     ///
     /// # Errors
-    /// Where the input cannot be read or a reply cannot be written. A faulty request is a reply.
+    /// Input that cannot be read, and a reply that cannot be written. A faulty request gets a reply.
     pub fn run(&self, mut input: impl BufRead, mut out: impl Write) -> io::Result<()> {
         let mut line = Vec::new();
         loop {
@@ -136,7 +138,7 @@ impl<'a> LineServer<'a> {
     }
 }
 
-/// Reads on to the end of a line that is too long, keeping none of it.
+/// Reads to the end of a line that is too long, and keeps none of it.
 fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     loop {
         let buffer = input.fill_buf()?;

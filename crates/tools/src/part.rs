@@ -47,6 +47,7 @@ pub enum Part {
 /// assert_eq!(contents.body, Body::Bytes(vec![0; 12]));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Contents {
     /// Its URI.
     pub uri: String,

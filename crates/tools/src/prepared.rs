@@ -42,6 +42,8 @@ pub trait PreparedCall: Send {
 /// # let call = ToolCall::new("write_file", arguments.as_object().cloned().unwrap_or_default());
 /// // A call that empties `app.toml`.
 /// let pending = tools.prepare(&call).map_err(|result| result.content)?;
+/// assert_eq!((pending.name(), &pending.arguments()["content"]), ("write_file", &"".into()));
+/// assert!(pending.origin().is_empty(), "the tool is one of the program's own");
 /// let preview = pending.preview().ok_or("no preview")?;
 /// assert_eq!(preview.summary, "\"app.toml\" has 1 line, 10 bytes and gets 0 lines, 0 bytes");
 /// // The digest belongs to this call over these bytes, and to no other.

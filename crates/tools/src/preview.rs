@@ -52,7 +52,7 @@ impl Preview {
         Self { summary, diff, covers, digest: hash.finalize().into() }
     }
 
-    /// What becomes of a file in UTF-8, or in none; `text` is what is shown of it.
+    /// The summary of a change of a file in UTF-8, or in no encoding; `text` is its shown content.
     fn summary<T>(change: &PreparedChange<T>, path: &str, text: Option<&[u8]>, comes: &str) -> String {
         match (text, change.before(), change.unread()) {
             _ if change.creates() => format!("makes the new file \"{path}\": {comes}"),

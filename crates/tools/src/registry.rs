@@ -99,7 +99,8 @@ pub trait Source: Send + Sync {
     /// All of its tools, if they have changed since the last call. `taken` says whether another tool has a name.
     fn news(&self, taken: &dyn Fn(&str) -> bool) -> Option<Vec<Box<dyn Tool>>>;
 
-    /// Has `told` told, from any thread, once there may be news; nothing where a source only says so when it is asked.
+    /// Calls `told` from any thread when there may be news. A source that only answers [`news`](Self::news)
+    /// never calls it.
     fn watch(&self, told: Arc<Told>) {
         let _ = told;
     }
@@ -184,8 +185,8 @@ impl Registry {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use toolgate_tools::Error;
-    /// # use toolgate_tools::{Args, Effect, Registry, Tool, ToolResult};
+    /// use toolgate_tools::{Effect, Error};
+    /// # use toolgate_tools::{Args, Registry, Tool, ToolResult};
     /// # use toolgate_chat::ToolSpec;
     /// # struct Send(ToolSpec);
     /// # impl Tool for Send {
@@ -197,6 +198,9 @@ impl Registry {
     /// # let mut tools = Registry::new();
     /// # tools.add(Send(ToolSpec::new("send", "Send it.", serde_json::json!({"type": "object"}))?))?;
     ///
+    /// // Approvals of these calls belong to this policy.
+    /// let tools = tools.under("a person is asked".to_owned());
+    /// assert_eq!((tools.policy(), tools.effect("send")), ("a person is asked", Some(Effect::Changes)));
     /// // A call that cannot be noted is not made.
     /// let tools = tools.telling(Arc::new(|call| Err(Error::input(format!("no room to note {}", call.name)))));
     /// assert_eq!(tools.call_json("send", "{}").content, "not run: no room to note send");
@@ -224,7 +228,8 @@ impl Registry {
         !self.sources.is_empty()
     }
 
-    /// Has `told` told, from any thread, once the tools may have become others; the next [`specs`](Self::specs) are those.
+    /// Calls `told` from any thread when the tools may have changed. The next [`specs`](Self::specs) are the
+    /// new ones.
     pub fn watch(&self, told: &Arc<Told>) {
         self.sources.iter().for_each(|source| source.watch(told.clone()));
     }
@@ -299,8 +304,10 @@ impl Registry {
     /// #     tools.add(now(name)?)?;
     /// # }
     ///
-    /// let tools = tools.select(&["today".to_owned()])?;
-    /// assert_eq!(tools.names(), ["today"]);
+    /// let tools = tools.select(&["today".to_owned(), "now".to_owned()])?;
+    /// assert_eq!(tools.names(), ["today", "now"]);
+    /// // The other way round: all but these.
+    /// assert_eq!(tools.without(&["now"]).names(), ["today"]);
     /// # Ok::<(), toolgate_tools::Error>(())
     /// ```
     pub fn select(mut self, names: &[String]) -> Result<Self, Error> {
@@ -339,7 +346,7 @@ impl Registry {
         self.read().list.iter().map(|entry| entry.spec()).collect()
     }
 
-    /// The tools with what they tell of themselves, in the order offered.
+    /// The tools with their definitions, choices and roles, in the order of the offer.
     ///
     /// ```
     /// use toolgate_tools::{PathKind, Role};
@@ -372,7 +379,8 @@ impl Registry {
         list.iter().map(offer).collect()
     }
 
-    /// Why a call had better not be made ([`Tool::objection`]); nothing where it may be, or its arguments do not fit.
+    /// The reason against a call ([`Tool::objection`]). `None` if there is none, or if the arguments do not
+    /// fit.
     ///
     /// ```
     /// use serde_json::json;
@@ -563,8 +571,8 @@ impl Registry {
         }
     }
 
-    /// [`call_unasked`](Self::call_unasked) for callers that are async: by [`Tool::call_async`]. A tool that has none of its
-    /// own holds the thread that polls this, so it is to be one that may wait.
+    /// [`call_unasked`](Self::call_unasked) for async callers, by [`Tool::call_async`]. A tool without its
+    /// own holds the polling thread, so that thread must be allowed to wait.
     pub async fn call_async(&self, call: &ToolCall, unasked: Unasked, cancel: &Cancel) -> ToolResult {
         match self.let_through(call, unasked) {
             Ok(pending) => pending.run_async(cancel).await,

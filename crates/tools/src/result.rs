@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolgate_sandbox::Enforced;
+use toolgate_sandbox::{self as sandbox, Enforced, output};
 
 use super::Part;
 
@@ -43,6 +43,11 @@ impl Status {
 /// // The model sees a failure, too. It says what to do instead.
 /// let failed = ToolResult::failed("no file c.txt; there are: a.txt, b.txt");
 /// assert_eq!(serde_json::to_value(&failed)?["status"], "failed");
+/// // So are a refusal and a limit.
+/// assert_eq!(ToolResult::denied("the policy grants no commands").status, Status::Denied);
+/// let mut limited = ToolResult::new(Status::Limit, "a.txt");
+/// limited.note("[1 of 3 files]".to_owned());
+/// assert_eq!((limited.content.as_str(), limited.notes), ("a.txt\n[1 of 3 files]", 1));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Serialize)]
@@ -59,7 +64,7 @@ pub struct ToolResult {
     /// JSON and models have `content` alone.
     #[serde(skip)]
     pub parts: Vec<Part>,
-    /// How many lines at the end of `content` are remarks of the tool about what it found, such as `[3 files]`.
+    /// Lines at the end of `content` that are remarks of the tool, such as `[3 files]`.
     #[serde(skip)]
     pub notes: usize,
     /// Whether `content` was cut. Then it says how to read on.
@@ -155,8 +160,8 @@ impl ToolResult {
         (!known.is_empty()).then_some(Value::Object(known))
     }
 
-    /// What was found, as far as `data` tells it: lines of files as `hits`, each with its `path` and `text`, and how they were found as
-    /// `read_as`; what is in a directory as `entries`, each with its `path`.
+    /// The finding of the call, from `data`. `hits` are lines of files, each with its `path` and `text`, and
+    /// `read_as` tells how they were found. `entries` are the entries of a directory, each with its `path`.
     ///
     /// ```
     /// use serde_json::json;
@@ -187,7 +192,26 @@ impl ToolResult {
     }
 }
 
-/// What a call found, as data.
+/// The result of a call that the sandbox refused or could not make.
+#[doc(hidden)]
+pub fn not_called(error: &sandbox::Error) -> ToolResult {
+    let status = match error.kind() {
+        sandbox::Kind::Denied | sandbox::Kind::Unavailable => Status::Denied,
+        sandbox::Kind::Limit => Status::Limit,
+        _ => Status::Failed,
+    };
+    ToolResult::new(status, error.to_string())
+}
+
+/// The result of a call with this output, which is cleaned and cut to so many kilobytes.
+#[doc(hidden)]
+pub fn shown(status: Status, content: &[u8], output_kb: u64, enforced: Enforced) -> ToolResult {
+    let most = usize::try_from(output_kb.saturating_mul(1024)).unwrap_or(usize::MAX);
+    let cleaned = output::for_model(content, most);
+    ToolResult::new(status, cleaned.text).truncated(cleaned.truncated).enforced(enforced)
+}
+
+/// The finding of a call, as data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {

@@ -1,11 +1,11 @@
-//! What a tool tells of itself beside its definition: what it is for, and what there is that its arguments name. Hints weigh tools
-//! by it; no tool reads a request.
+//! The role of a tool, and the files and directories that its arguments name. Hints weigh tools by it. No
+//! tool reads a request.
 
 use std::sync::Arc;
 
 use toolgate_sandbox::Outline;
 
-/// What a tool is for, as far as others may need to know.
+/// The role of a tool, for hints.
 ///
 /// ```
 /// use toolgate_tools::{Role, Tool, typed};
@@ -18,85 +18,136 @@ use toolgate_sandbox::Outline;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Role {
-    /// Nothing of the kinds below.
+    /// No role of this list.
     #[default]
     Other,
-    /// It takes a path of something that is there, or that is to be there.
+    /// It takes a path of an existing file or directory, or of a new one.
     Paths(PathArgument),
-    /// It runs command lines, which it takes as the argument of this name.
+    /// It runs command lines. The argument of this name holds the line.
     Commands(&'static str),
-    /// It keeps what the user tells for later.
+    /// It stores facts of the user for later.
     Keeps,
-    /// It recalls what the user told earlier.
+    /// It recalls facts that the user told earlier.
     Recalls,
-    /// It lets the model think, and does nothing else.
+    /// It lets the model think, and has no other effect.
     Thinks,
 }
 
 /// An argument that is a path.
+///
+/// ```
+/// use std::sync::Arc;
+/// use toolgate_sandbox::Outline;
+/// use toolgate_tools::{PathArgument, PathKind, Places, Role};
+///
+/// /// The pages of a wiki, which nobody changes.
+/// struct Pages(Vec<String>);
+///
+/// impl Places for Pages {
+///     fn readable(&self) -> Outline {
+///         let mut outline = Outline::default();
+///         outline.files = self.0.clone();
+///         outline
+///     }
+///
+///     fn writable(&self) -> Outline {
+///         Outline::default()
+///     }
+///
+///     fn can_write(&self) -> bool {
+///         false
+///     }
+///
+///     fn can_write_everywhere(&self) -> bool {
+///         false
+///     }
+/// }
+///
+/// // The role of a tool that shows a page.
+/// let pages = Arc::new(Pages(vec!["home".to_owned()]));
+/// let role = Role::Paths(PathArgument::new("page", PathKind::Files, pages));
+/// assert!(matches!(role, Role::Paths(path) if path.places.readable().files == ["home"]));
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct PathArgument {
     /// Its name.
     pub parameter: &'static str,
-    /// Which paths it takes.
+    /// The kind of its paths.
     pub takes: PathKind,
-    /// Where they are. Tools over the same workspace share it.
+    /// The files and directories. Tools over the same workspace share them.
     pub places: Arc<dyn Places>,
 }
 
-/// Which paths an argument takes.
+impl PathArgument {
+    /// The argument `parameter`, which takes such paths of these places.
+    pub fn new(parameter: &'static str, takes: PathKind, places: Arc<dyn Places>) -> Self {
+        Self { parameter, takes, places }
+    }
+}
+
+/// The kind of paths that an argument takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathKind {
-    /// Files that are there.
+    /// Existing files.
     Files,
-    /// Directories that are there.
+    /// Existing directories.
     Directories,
-    /// Either.
+    /// Existing files and directories.
     Entries,
-    /// Files that are there and may be changed.
+    /// Existing files that may be changed.
     Editable,
-    /// Files that may be written, be they there or not.
+    /// Files that may be written, existing or new.
     Writable,
 }
 
 /// The files and directories that tools work on.
 pub trait Places: Send + Sync {
-    /// What may be read.
+    /// The readable files and directories.
     fn readable(&self) -> Outline;
 
-    /// What may be changed.
+    /// The writable files and directories.
     fn writable(&self) -> Outline;
 
-    /// Whether anything may be changed.
+    /// Whether any file may be changed.
     fn can_write(&self) -> bool;
 
-    /// Whether all of the workspace may be changed.
+    /// Whether every file of the workspace may be changed.
     fn can_write_everywhere(&self) -> bool;
 }
 
-/// A tool as it is offered for a turn.
+/// A tool in the offer of a turn.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Offer {
     /// Its definition.
     pub spec: toolgate_chat::ToolSpec,
-    /// What the state at hand leaves of its arguments ([`Tool::choices`](crate::Tool::choices)).
+    /// The values that the present state leaves to its arguments ([`Tool::choices`](crate::Tool::choices)).
     pub choices: Vec<(&'static str, crate::Choices)>,
-    /// What it is for.
+    /// Its role.
     pub role: Role,
 }
 
-/// Why a call whose arguments fit its schema had better not be made.
+impl Offer {
+    /// An offer of a tool whose arguments are all left open, for the tests of the packages above.
+    #[doc(hidden)]
+    pub fn of(spec: toolgate_chat::ToolSpec, role: Role) -> Self {
+        Self { spec, choices: Vec::new(), role }
+    }
+}
+
+/// The reason against a call whose arguments fit the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Objection {
-    /// A text would be lost that is not in what takes its place.
+    /// The call would lose a text: the new content does not have it.
     LosesText(String),
-    /// What is replaced is the name of a value, and the old value would stay.
+    /// The call would replace the name of a value, and the old value would stay.
     NamesValue(String),
 }
 
 impl Objection {
-    /// What the model is told.
+    /// The text for the model.
     pub fn why(&self) -> &str {
         match self {
             Self::LosesText(why) | Self::NamesValue(why) => why,

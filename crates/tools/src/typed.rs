@@ -67,8 +67,19 @@ impl<P, F> TypedTool<P, F> {
         self
     }
 
-    /// Declares that it looks into what is the user's own ([`ToolSpec::lookup`]): what users ask may then be about what it finds,
-    /// though they do not say so.
+    /// Declares that it looks into data of the user ([`ToolSpec::lookup`]). A request may then be about that data without
+    /// saying so.
+    ///
+    /// ```
+    /// use toolgate_tools::{Tool, typed};
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// # struct Day { day: String }
+    /// let diary = typed("read_diary", "What the diary says.", |day: Day| Ok::<_, String>(day.day))?
+    ///     .with_lookup()
+    ///     .with_example("What did I do on Monday?", serde_json::json!({"day": "Monday"}));
+    /// assert!(diary.spec().lookup && diary.spec().example.is_some());
+    /// # Ok::<(), toolgate_tools::Error>(())
+    /// ```
     #[must_use]
     pub fn with_lookup(mut self) -> Self {
         self.spec = self.spec.with_lookup();

@@ -1,4 +1,4 @@
-//! WebAssembly components as tools: those the policy names.
+//! Makes tools of the WebAssembly components that a policy names.
 
 use std::sync::Arc;
 
@@ -6,15 +6,16 @@ use serde_json::Value;
 use toolgate_chat::ToolSpec;
 use toolgate_sandbox::policy::{Mode, Policy, WasmTool};
 use toolgate_sandbox::wasm::{Bound, Component, Components, Directory, End, Limits, Reach};
-use toolgate_sandbox::{Enforced, Grants, Kind, Root, output};
+use toolgate_sandbox::{Grants, Root, output};
 
+use super::result::{not_called, shown};
 use super::{Args, Effect, Status, Tool, ToolResult};
 use crate::Error;
 
-/// Milliseconds a component may take to describe itself.
+/// Milliseconds for a component to describe itself.
 const DESCRIBE_MS: u64 = 5_000;
 
-/// A component of `wit/tool.wit`, under the name and grants that the policy gives it.
+/// A component of `wit/tool.wit` as a tool. The policy gives its name and its grants.
 pub struct ComponentTool {
     spec: ToolSpec,
     components: Arc<Components>,
@@ -27,11 +28,12 @@ pub struct ComponentTool {
 }
 
 impl ComponentTool {
-    /// The tool `name` of `policy` from the bytes of its component; it is compiled and asked what it is.
+    /// Loads the tool `name` of `policy` from the bytes of its component. The component is compiled and asked
+    /// for its description.
     ///
     /// # Errors
-    /// A digest other than the pinned one, a module that is no tool or does not describe itself in time, a directory
-    /// that is not granted, a network, a definition that cannot be used.
+    /// A digest other than the pinned one. A module that is no tool, or that describes itself too slowly. A
+    /// directory without a grant, a network, and a definition that cannot be used.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -85,7 +87,7 @@ impl ComponentTool {
     }
 }
 
-/// Bytes of a description: it is a part of every prompt.
+/// Bytes of a description at most, since every prompt holds it.
 const MAX_DESCRIPTION_BYTES: usize = 2_000;
 
 impl Tool for ComponentTool {
@@ -122,11 +124,11 @@ impl Tool for ComponentTool {
             (Err(_), Some(End::Stopped(_))) => Status::Limit,
             (Err(_), _) => ended_badly(answer.refused.as_deref(), &answer.reached),
         };
-        shown(status, answer.content().as_bytes(), &self.limits, answer.enforced)
+        shown(status, answer.content().as_bytes(), self.limits.output_kb, answer.enforced)
     }
 }
 
-/// The status of a call that went wrong by itself, but perhaps because something was refused.
+/// The status of a call that failed by itself. A refusal or a bound may be the cause.
 #[doc(hidden)]
 pub fn ended_badly(refused: Option<&str>, reached: &[Bound]) -> Status {
     match (refused, reached) {
@@ -134,26 +136,4 @@ pub fn ended_badly(refused: Option<&str>, reached: &[Bound]) -> Status {
         (Some(_), []) => Status::Denied,
         (None, []) => Status::Failed,
     }
-}
-
-/// The result of a call that could not be made.
-#[doc(hidden)]
-pub fn not_called(error: &toolgate_sandbox::Error) -> ToolResult {
-    let status = match error.kind() {
-        Kind::Denied | Kind::Unavailable => Status::Denied,
-        Kind::Limit => Status::Limit,
-        _ => Status::Failed,
-    };
-    ToolResult::new(status, error.to_string())
-}
-
-/// The result of a call that was made: what it wrote, cleaned and within the bound.
-#[doc(hidden)]
-pub fn shown(status: Status, content: &[u8], limits: &Limits, enforced: Enforced) -> ToolResult {
-    let most = usize::try_from(limits.output_kb.saturating_mul(1024)).unwrap_or(usize::MAX);
-    let cleaned = output::for_model(content, most);
-    let mut result = ToolResult::new(status, cleaned.text);
-    result.truncated = cleaned.truncated;
-    result.enforced = enforced;
-    result
 }

@@ -1,12 +1,14 @@
-//! Where there is no command sandbox: every request is refused with the reason.
+//! Refuses every command, on systems without a command sandbox.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Layer, LayerState, Ran, Setup};
+use super::rules::Decided;
+use super::{Layer, LayerState, Limits, Ran, Setup};
 use crate::error::{Error, Kind};
 use crate::fs::Root;
 use crate::policy::{Mode, Policy};
+use crate::report::Enforced;
 
 /// Confined commands; on this system there are none.
 #[derive(Clone, Debug)]
@@ -53,9 +55,32 @@ impl Commands {
     ///
     /// # Errors
     /// [`Kind::Unavailable`], always.
-    pub fn reduced(root: &Root, setup: &Setup) -> Result<crate::report::Enforced, Error> {
+    pub fn reduced(root: &Root, setup: &Setup) -> Result<Enforced, Error> {
         let policy = Policy::default_for(Mode::Intel);
         Self::new(root, &policy, Mode::Intel, setup).map(|none| match none.0 {})
+    }
+
+    /// Never called: there is no value of this type.
+    pub fn decide(&self, _: &str) -> Decided {
+        match self.0 {}
+    }
+
+    /// Never called: there is no value of this type.
+    pub fn can_write(&self) -> bool {
+        match self.0 {}
+    }
+
+    /// Never called: there is no value of this type.
+    pub fn limits(&self) -> &Limits {
+        match self.0 {}
+    }
+
+    /// Never called: there is no value of this type.
+    ///
+    /// # Errors
+    /// None.
+    pub fn enforced(&self) -> Result<Enforced, Error> {
+        match self.0 {}
     }
 
     /// Never called: there is no value of this type.
@@ -92,7 +117,7 @@ impl Commands {
         match self.0 {}
     }
 
-    /// What works here: nothing.
+    /// The layers of this system: none works.
     pub fn layers(_: &Root, _: &Setup) -> Vec<LayerState> {
         super::LAYERS
             .iter()

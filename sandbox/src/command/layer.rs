@@ -1,8 +1,8 @@
-//! The layers of the command sandbox by name, and what the stage found of them.
+//! Names the layers of the command sandbox, and the findings of the stage about them.
 
 use serde::{Deserialize, Serialize};
 
-/// One mechanism that confines commands.
+/// A mechanism that confines commands.
 ///
 /// ```
 /// use toolgate_sandbox::command::Layer;
@@ -18,38 +18,39 @@ pub enum Layer {
     Bubblewrap,
     /// User namespaces, which bubblewrap needs for all the others.
     Userns,
-    /// A view of files made for the command: what is not granted is not there, and what is kept closed or protected is
-    /// at any depth.
+    /// A file system made for the command. Paths without a grant do not exist there. Closed and protected
+    /// paths are so at any depth.
     Mounts,
-    /// A process namespace: nobody else can be seen or signalled, and everything ends with its first process.
+    /// A process namespace. The command sees and signals no other process, and all its processes end with the
+    /// first one.
     Processes,
-    /// Shared memory, semaphores and message queues of its own.
+    /// An IPC namespace: its own shared memory, semaphores and message queues.
     Ipc,
-    /// A host name of its own, and control groups that look like the first ones.
+    /// Its own host name, and control groups that look like the topmost ones.
     Names,
-    /// A network namespace with nothing in it but a loopback of its own.
+    /// A network namespace with only its own loopback.
     Network,
-    /// Landlock: files by path, TCP, signals and abstract sockets across the boundary.
+    /// Landlock: limits files by path, TCP, and signals and abstract sockets across the boundary.
     Landlock,
     /// The system call filter.
     Seccomp,
-    /// Where a command can write to the workspace: a process of ours that makes every name in its place, and refuses those
-    /// that are protected.
+    /// The broker, for commands that can write to the workspace: a process that creates each name for the
+    /// command, and refuses protected names.
     Broker,
-    /// Bounds of each process.
+    /// The bounds of each process.
     Limits,
-    /// Memory and processes in total.
+    /// The bounds of memory and processes in total.
     Cgroup,
     /// A clean environment.
     Environment,
     /// No open file but the output.
     Descriptors,
-    /// Where the runtime is root: a user of its own for commands, by mapping the workspace's owners.
+    /// A separate user for commands, where the runtime is root. It maps the owners of the workspace.
     Owner,
 }
 
 impl Layer {
-    /// The name used in policies and reports.
+    /// The name of the layer in policies and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bubblewrap => "bubblewrap",
@@ -70,14 +71,15 @@ impl Layer {
         }
     }
 
-    /// Whether it is made around the stage, by bubblewrap; without it there is no more than the reduced tier.
+    /// Whether bubblewrap makes the layer around the stage. Without such layers only the reduced tier is
+    /// left.
     #[cfg(target_os = "linux")]
     pub(super) fn is_outer(self) -> bool {
         use Layer::{Bubblewrap, Ipc, Mounts, Names, Network, Owner, Processes, Userns};
         matches!(self, Bubblewrap | Userns | Owner | Mounts | Processes | Ipc | Names | Network)
     }
 
-    /// The layer of that name, as `[require] layers` may give it: a number after `>=` is the Landlock interface.
+    /// The layer of that name in `[require] layers`. A number behind `>=` is the Landlock interface.
     pub fn parse(text: &str) -> Option<(Self, Option<u32>)> {
         let (name, least) = match text.split_once(">=") {
             Some((name, least)) => (name.trim(), Some(least.trim().parse().ok()?)),
@@ -107,29 +109,29 @@ pub const ALL: [Layer; 15] = [
     Layer::Broker,
 ];
 
-/// Whether a layer is to be there: always, but in a test that leaves it out.
+/// Whether a layer must be there. Only a test leaves one out.
 #[cfg(target_os = "linux")]
 pub(super) fn wanted(layer: Layer, left_out: &[Layer]) -> bool {
     !(cfg!(feature = "ablation") && left_out.contains(&layer))
 }
 
-/// What the inner stage found to hold just before it started the command.
+/// The findings of the inner stage, right before it starts the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Held {
-    /// The Landlock interface in force; 0 without.
+    /// The Landlock interface in force; 0 means none.
     pub(super) landlock: u32,
     pub(super) seccomp: bool,
     pub(super) limits: bool,
     pub(super) broker: bool,
 }
 
-/// The inner stage's one line to the runtime.
+/// The one line of the inner stage to the runtime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Status {
-    /// All that was asked for holds; the command starts now.
+    /// All required layers hold, and the command starts now.
     Held(Held),
-    /// A layer does not hold: nothing was started.
+    /// A layer does not hold, and nothing was started.
     Refused { layer: Layer, why: String },
 }
 

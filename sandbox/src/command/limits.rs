@@ -1,10 +1,10 @@
-//! The bounds of one command, with what is used where the policy says nothing.
+//! The bounds of a command, with the defaults of a policy that is silent.
 
 use serde::{Deserialize, Serialize};
 
 use crate::policy::ProcessLimits;
 
-/// Bounds of a command and all it starts.
+/// The bounds of a command and of all its processes.
 ///
 /// ```
 /// use toolgate_sandbox::command::Limits;
@@ -12,20 +12,21 @@ use crate::policy::ProcessLimits;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Milliseconds until everything it started is ended. Default 30,000.
+    /// Milliseconds until the command and all its processes are ended. Default 30,000.
     pub wall_ms: u64,
     /// Seconds of processor time of each process. Default 30.
     pub cpu_s: u64,
-    /// Megabytes of memory, all processes together where a control group can be made or a watcher sees it; of each
-    /// process in any case. Default 1,024.
+    /// Megabytes of memory of each process. Where a control group or a watcher counts, also of all processes
+    /// together. Default 1,024.
     pub memory_mb: u64,
     /// Processes and threads. Default 128.
     pub pids: u64,
-    /// Megabytes by which the workspace may grow, the largest file, and the size of the private `/tmp`. Default 256.
+    /// Megabytes that the workspace may grow. Also the size of the largest file and of the private `/tmp`.
+    /// Default 256.
     pub disk_mb: u64,
-    /// Files by which the workspace may grow. Default 20,000.
+    /// Files that the workspace may grow by. Default 20,000.
     pub files: u64,
-    /// Kilobytes of output that are kept: its beginning and its end. Default 256.
+    /// Kilobytes of output that are kept, from its beginning and its end. Default 256.
     pub output_kb: u64,
 }
 
@@ -44,7 +45,7 @@ impl Default for Limits {
 }
 
 impl From<&ProcessLimits> for Limits {
-    /// The policy's bounds; the defaults for what it does not name.
+    /// The bounds of the policy, and the defaults for the others.
     fn from(given: &ProcessLimits) -> Self {
         let default = Self::default();
         Self {

@@ -1,12 +1,12 @@
-//! The command tier: a shell command under the operating system's own confinement.
+//! The command tier: runs a shell command under the confinement of the operating system.
 //!
-//! A command runs behind two walls of different make. Outside, bubblewrap gives it namespaces: mounts of the system's
-//! programs, of the workspace and of nothing else, processes and a network of its own. Inside, a stage (this program
-//! again) gives up what is left: Landlock, a system call filter, bounds. The stage looks from inside whether all of it
-//! holds, and only then becomes the command.
+//! Two different walls confine a command. The outer wall is bubblewrap. It makes namespaces: mounts of the
+//! programs of the system and of the workspace alone, and separate processes and a separate network. The
+//! inner wall is a stage, which is this program again. It adds Landlock, a system call filter and bounds. The
+//! stage verifies all of it from inside. Only then it becomes the command.
 //!
-//! Invariant: a command that runs is confined by every layer the policy requires, and its report says by which; where
-//! one is missing nothing runs.
+//! Invariant: every layer that the policy requires confines a running command, and the report names the
+//! layers. If a layer is missing, nothing runs.
 //!
 //! A program that uses this tier calls [`enter_stage_if_asked`] first in its `main`.
 
@@ -42,7 +42,7 @@ pub use elsewhere::{Commands, Service};
 
 use crate::report::Enforced;
 
-/// Where the programs of the sandbox are.
+/// The programs of the sandbox.
 ///
 /// ```
 /// use toolgate_sandbox::command::{Commands, Setup};
@@ -57,13 +57,13 @@ use crate::report::Enforced;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// The program that runs as the stage; `None` is the running program, which must have called
+    /// The program of the stage. `None` means the running program, which must have called
     /// [`enter_stage_if_asked`].
     pub stage: Option<PathBuf>,
-    /// Bubblewrap; `None` looks for `bwrap` in the system's own directories.
+    /// The program bubblewrap. `None` means `bwrap` in the directories of the system.
     pub bubblewrap: Option<PathBuf>,
-    /// Layers to leave out, so that a test can show what each of them stops. The report says so. Only with the feature
-    /// `ablation`, which no program turns on.
+    /// Layers to leave out, so a test can show the effect of each. The report tells so. This exists only with
+    /// the feature `ablation`, which no program turns on.
     #[cfg(feature = "ablation")]
     pub without: Vec<Layer>,
 }
@@ -79,10 +79,10 @@ impl Setup {
     }
 }
 
-/// Runs the stage of a confined command if this process was started as one, and then does not come back.
+/// Runs the stage of a confined command, if this process was started as a stage. Then it never returns.
 ///
-/// Call it first in `main`, before any thread is started and before arguments are parsed. A program that cannot do that
-/// names another one in [`Setup::stage`], such as this package's `toolgate-stage`.
+/// Call it first in `main`, before any thread starts and before arguments are parsed. A program that cannot
+/// do so names another program in [`Setup::stage`], such as `toolgate-stage` of this package.
 ///
 /// ```standalone_crate
 /// use toolgate_sandbox::command::enter_stage_if_asked;
@@ -95,71 +95,78 @@ pub fn enter_stage_if_asked() {
     linux::enter_stage_if_asked();
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum End {
-    /// By itself, with this exit code; 128 and the signal's number if a signal ended it.
+    /// It ended by itself, with this exit code. A signal counts as 128 and its number.
     Exited(i32),
-    /// It was ended: its time was over.
+    /// It was ended at its time limit.
     TimeLimit,
-    /// It was ended: it took too much memory.
+    /// It was ended at its memory limit.
     MemoryLimit,
-    /// It was ended: it wrote too much, or too many files.
+    /// It was ended at its limit of bytes or files on the disk.
     DiskLimit,
-    /// It was ended: whoever started it needs it no more.
+    /// It was ended since its caller needs it no more.
     Stopped,
 }
 
-/// What a command came to.
+/// The result of a command.
 ///
 /// ```
-/// use toolgate_sandbox::Enforced;
 /// use toolgate_sandbox::command::{End, Ran};
 ///
-/// let ran = Ran {
-///     end: End::Exited(2),
-///     output: b"no such file".to_vec(),
-///     output_bytes: 12,
-///     truncated: false,
-///     refused: Vec::new(),
-///     taken_back: vec![".bashrc".to_owned()],
-///     unreached: vec!["example.org:443 is not on the list".to_owned()],
-///     left: Vec::new(),
-///     enforced: Enforced::nothing(),
-/// };
+/// let mut ran = Ran::new(End::Exited(2), b"no such file".to_vec());
+/// ran.taken_back = vec![".bashrc".to_owned()];
+/// ran.unreached = vec!["example.org:443 is not on the list".to_owned()];
 /// let shown = b"no such file\n[.bashrc is protected: what the command did there was taken back]\n\
 ///     [no connection: example.org:443 is not on the list]\n[exit code 2]";
 /// assert_eq!(ran.content(), shown);
 /// ```
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Ran {
-    /// How it ended.
+    /// The end of the command.
     pub end: End,
-    /// What it wrote, standard output and standard error in order; as it came, not made safe to show.
+    /// The output: standard output and standard error in order. It is not made safe to show.
     #[serde(skip)]
     pub output: Vec<u8>,
-    /// How many bytes it wrote in all.
+    /// Bytes of output in all.
     pub output_bytes: u64,
-    /// Whether a part of the output was left out.
+    /// Whether a part of the output was dropped.
     pub truncated: bool,
-    /// Protected names that it was kept from making, changing or taking away.
+    /// Protected names that the command tried to make, change or remove, and was refused.
     pub refused: Vec<String>,
-    /// Protected names that it made and that were taken away again.
+    /// Protected names that the command made and that were removed again.
     pub taken_back: Vec<String>,
-    /// What it was kept from reaching, where it has a network: host, port and why.
+    /// Refused connections of a command with a network: host, port and reason.
     pub unreached: Vec<String>,
-    /// Protected names that it made and that could not be taken away. The workspace is closed until a person has done so:
-    /// [`Root::check_open`](crate::Root::check_open).
+    /// Protected names that the command made and that could not be removed. The workspace is closed until a
+    /// person has removed them: [`Root::check_open`](crate::Root::check_open).
     pub left: Vec<String>,
-    /// What held while it ran.
+    /// The layers that held during the command.
     #[serde(skip)]
     pub enforced: Enforced,
 }
 
 impl Ran {
-    /// The text for a model: the output, and a line about the end where it was not a plain success.
+    /// A command that ended so and wrote `output`. Nothing was refused, and no layer is named.
+    pub fn new(end: End, output: Vec<u8>) -> Self {
+        Self {
+            end,
+            output_bytes: u64::try_from(output.len()).unwrap_or(u64::MAX),
+            output,
+            truncated: false,
+            refused: Vec::new(),
+            taken_back: Vec::new(),
+            unreached: Vec::new(),
+            left: Vec::new(),
+            enforced: Enforced::nothing(),
+        }
+    }
+
+    /// The text for a model: the output, then a line for each refusal and for an end other than success.
     pub fn content(&self) -> Vec<u8> {
         let mut out = self.output.clone();
         let mut line = |text: &str| crate::output::push_line(&mut out, text);
@@ -198,7 +205,7 @@ impl Ran {
     }
 }
 
-/// One layer on this machine.
+/// The state of a layer on this machine.
 ///
 /// ```
 /// use toolgate_sandbox::command::{Commands, LAYERS, Setup};
@@ -212,19 +219,20 @@ impl Ran {
 /// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct LayerState {
-    /// Which one.
+    /// The layer.
     pub layer: Layer,
-    /// Whether it works here.
+    /// Whether the layer works here.
     pub works: bool,
-    /// Whether no command runs without it.
+    /// Whether commands are refused without the layer.
     pub required: bool,
-    /// What was found: a version, or why it does not work.
+    /// The finding: a version, or the reason that the layer does not work.
     pub found: String,
-    /// How to get it, where it is missing.
+    /// The way to get a missing layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// What is refused, or weaker, without it.
+    /// The effect of a missing layer: a refusal or a weakness.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without: Option<String>,
 }

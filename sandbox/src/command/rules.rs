@@ -1,30 +1,27 @@
-//! The policy's rules about command lines: allow, ask or refuse. They decide who is asked; the isolation is the same for
-//! every command.
+//! Applies the rules of a policy to a command line: allow, ask or refuse. The rules decide whether a person
+//! is asked. Every command has the same isolation.
 
 use super::shell;
 use crate::policy::{Decision, ExecRule};
 
-/// What the rules say, and why.
+/// The decision of the rules, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Decided {
-    /// The strictest of all that fits.
+    /// The strictest decision of all matching rules.
     pub decision: Decision,
-    /// The rule's prefix, or what could not be understood.
+    /// The prefix of the rule, or the part that could not be understood.
     pub why: String,
 }
 
-/// What `rules` say about `line`: the strictest that fits any command in it. A command that no rule fits is allowed; one
-/// that cannot be read is asked about, as is one whose words only the shell knows and that a rule might fit.
+/// The decision of `rules` about `line`: the strictest one that matches any command in it. A command without
+/// a matching rule is allowed. A line that cannot be parsed needs a person. So does a command with words that
+/// only the shell knows, if a rule might match it.
 ///
 /// ```
 /// use toolgate_sandbox::command::rules::decide;
 /// use toolgate_sandbox::policy::{Decision, ExecRule};
-/// let push = ExecRule {
-///     prefix: vec!["git".into(), "push".into()],
-///     decision: Decision::Refuse,
-///     matches: vec![],
-///     not_match: vec![],
-/// };
+/// let push = ExecRule::new(["git", "push"], Decision::Refuse);
 /// assert_eq!(decide(&[push.clone()], "make && git push origin").decision, Decision::Refuse);
 /// assert_eq!(decide(&[push.clone()], "git pull").decision, Decision::Allow);
 /// assert_eq!(decide(&[push], "git $ACTION").decision, Decision::Ask);
@@ -84,7 +81,7 @@ fn fit(rule: &ExecRule, words: &[Option<String>]) -> Fit {
     if sure { Fit::Yes } else { Fit::Perhaps }
 }
 
-/// Whether `rule` surely fits a command in `line`, as its own examples are checked.
+/// Whether `rule` surely matches a command in `line`. The examples of rules are checked by this.
 pub(crate) fn fits(rule: &ExecRule, line: &str) -> bool {
     shell::commands(line)
         .is_some_and(|commands| commands.iter().any(|words| matches!(fit(rule, words), Fit::Yes)))
@@ -95,8 +92,7 @@ mod tests {
     use super::*;
 
     fn rule(prefix: &str, decision: Decision) -> ExecRule {
-        let prefix = prefix.split(' ').map(str::to_owned).collect();
-        ExecRule { prefix, decision, matches: Vec::new(), not_match: Vec::new() }
+        ExecRule::new(prefix.split(' '), decision)
     }
 
     #[test]

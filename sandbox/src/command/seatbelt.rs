@@ -1,23 +1,23 @@
-//! A policy as a Seatbelt profile, the confinement that macOS offers. A pure function from grants to text; nothing here
-//! starts a command.
+//! Writes a policy as a Seatbelt profile, the confinement of macOS. This is a pure function from grants to
+//! text and starts no command.
 
 use crate::error::{Error, Kind};
 use crate::grants::{Grants, Scope};
 
-/// Trees that programs on macOS need to run.
+/// Directory trees that programs on macOS need.
 const SYSTEM: &[&str] =
     &["/bin", "/sbin", "/usr", "/System", "/Library/Apple", "/private/var/db/dyld", "/private/etc/ssl"];
 /// Devices that are harmless.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"];
 
-/// The profile for commands in the workspace at the absolute path `workspace`, with `temporary` as their own directory
+/// The profile for commands in the workspace at the absolute path `workspace`. `temporary` is their directory
 /// for temporary files.
 ///
-/// Later rules win in Seatbelt, so that what is closed comes last. It bounds no totals: memory, processes and disk are
-/// left to limits of each process.
+/// Later rules win in Seatbelt, so the closed paths come last. The profile bounds no totals. Limits of each
+/// process bound memory, processes and disk.
 ///
 /// # Errors
-/// [`Kind::Invalid`] for a path that is not absolute or holds a control character.
+/// [`Kind::Invalid`] for a path that is not absolute or has a control character.
 ///
 /// ```
 /// use toolgate_sandbox::{Grants, command::seatbelt::profile};
@@ -80,8 +80,8 @@ fn unquoted(quoted: &str) -> &str {
     quoted.trim_matches('"')
 }
 
-/// A glob below the workspace, and all below what it fits, as the regular expression of a profile. Letters fit in
-/// either case, as the file systems of macOS take them.
+/// The regular expression of a profile for a glob below the workspace and all paths below its matches. It
+/// ignores case, as the file systems of macOS do.
 fn regex(workspace: &str, glob: &str) -> String {
     let mut out = String::from("#\"^");
     let literal = |out: &mut String, c: char| {

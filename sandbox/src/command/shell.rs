@@ -1,27 +1,27 @@
-//! A shell command line, read far enough to know which programs it starts.
+//! Parses a shell command line, as far as needed to know the programs that it starts.
 //!
-//! Invariant: what is not understood is said to be so; no program that the shell would start is left out of a line that
-//! is said to be understood. It serves the rules that ask and refuse, never the isolation.
+//! Invariant: a line that cannot be parsed is reported so. A parsed line lists every program that the shell
+//! would start. It serves the rules that ask and refuse, and never the isolation.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A program with its arguments, as the rules see it. A word that only the shell can know is `None`.
+/// A program with its arguments, for the rules. A word that only the shell knows is `None`.
 pub type Words = Vec<Option<String>>;
 
-/// Nesting of substitutions and inner shells that is followed.
+/// Levels of substitutions and inner shells that are followed.
 const MAX_DEPTH: usize = 8;
-/// Characters that are read in all, those of substitutions and inner shells each time again. Far above any line that means
-/// well; about 20 ns each.
+/// Characters that are read in all. Substitutions and inner shells count each time. An honest line is far
+/// shorter; a character costs about 20 ns.
 const MAX_READ: usize = 1_000_000;
-/// Commands that a line may hold, and words of theirs at which another could begin.
+/// Commands in a line at most, and words in it at which another command could begin.
 const MAX_FOUND: usize = 100_000;
 
 /// The simple commands of a line.
 #[derive(Clone, Debug, Default)]
 pub struct Commands {
     lines: Vec<Words>,
-    /// Which line, and the word of it at which a command begins.
+    /// The line, and the word at which a command begins.
     starts: Vec<(usize, usize)>,
 }
 
@@ -32,8 +32,8 @@ impl Commands {
     }
 }
 
-/// Every simple command of `line`: of lists, pipelines, substitutions, subshells, and of shells it starts itself.
-/// `None` if a part cannot be read, or all of it would take too long.
+/// The simple commands of `line`: those in lists, pipelines, substitutions, subshells, and shells that it
+/// starts. `None` if a part cannot be parsed, or if parsing takes too long.
 ///
 /// ```
 /// use toolgate_sandbox::command::shell::commands;
@@ -48,7 +48,7 @@ pub fn commands(line: &str) -> Option<Commands> {
     Some(reading.found)
 }
 
-/// What is read of one line, and how much more may be.
+/// The state of the parser in a line, and the room that is left.
 struct Reading {
     found: Commands,
     left: usize,
@@ -79,7 +79,7 @@ struct Reader<'t, 'r> {
 /// Words after which a command begins, as after a semicolon.
 const KEYWORDS: &[&str] =
     &["if", "then", "else", "elif", "fi", "do", "done", "while", "until", "!", "{", "}", "time"];
-/// Words that begin what is not read: their own grammar would have to be.
+/// Words that begin syntax which is not parsed.
 const UNREAD: &[&str] = &["for", "case", "esac", "select", "function", "coproc", "[["];
 /// Programs that run the rest of their line as a command.
 const WRAPPERS: &[&str] = &[
@@ -132,7 +132,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The file of a redirection is no argument; a process in its place is read like any other.
+    /// Skips the file of a redirection, which is no argument. A process in its place is parsed like any
+    /// other.
     fn redirection(&mut self, words: &mut Words) -> Option<()> {
         let first = self.rest.next()?;
         let next = self.rest.peek().copied();
@@ -151,7 +152,8 @@ impl Reader<'_, '_> {
         self.word().map(drop)
     }
 
-    /// A word, without its quotes; `Some(None)` if only the shell knows what it is, `None` if it cannot be read.
+    /// A word without its quotes. `Some(None)` if only the shell knows the word; `None` if it cannot be
+    /// parsed.
     #[expect(
         clippy::option_option,
         reason = "the outer one is failure, the inner one a word nobody knows yet"
@@ -193,7 +195,7 @@ impl Reader<'_, '_> {
         Some(known.then_some(text))
     }
 
-    /// To the closing quote; whether all of it is known.
+    /// Reads to the closing quote. Returns whether all of the text is known.
     fn quoted(&mut self, text: &mut String) -> Option<bool> {
         let mut known = true;
         loop {
@@ -214,7 +216,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// After a dollar sign; whether it stands for itself.
+    /// Reads after a dollar sign. Returns whether the dollar stands for itself.
     fn dollar(&mut self, text: &mut String) -> Option<bool> {
         match self.rest.peek().copied() {
             Some('(') => {
@@ -347,7 +349,7 @@ fn flag_after(words: &Words, start: usize, looked_at: usize) -> Option<usize> {
     found.map(|at| from + at)
 }
 
-/// What `eval` runs: its arguments in one line.
+/// The command of `eval`: its arguments in one line.
 fn eval_text(words: &Words, from: usize, most: usize) -> Option<String> {
     let mut text = String::new();
     for word in words.iter().skip(from) {

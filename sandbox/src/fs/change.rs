@@ -1,7 +1,8 @@
-//! A change of a file in two steps: made ready, so that a person can see what it will do, and made.
+//! Changes a file in two steps. The first step prepares the change, so a person can see it. The second step
+//! makes the change.
 //!
-//! Invariant: what is made is what was shown. The bytes that come, the file that goes and the place are those that were made
-//! ready; where any of them is another by then, nothing is changed.
+//! Invariant: the change that is made is the change that was shown. The new bytes, the old file and the place
+//! are those of the preparation. If one of them differs by then, nothing changes.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -17,7 +18,7 @@ use crate::error::{Error, Kind};
 use crate::grants::Grants;
 use crate::text::Text;
 
-/// A change of a file that is ready to be made and was not made yet; [`make`](Self::make) gives back a `T`.
+/// A prepared change of a file. [`make`](Self::make) makes the change and returns a `T`.
 ///
 /// ```
 /// use toolgate_sandbox::{Grants, Root, ambient_authority};
@@ -27,6 +28,7 @@ use crate::text::Text;
 ///
 /// let change = root.prepare_edit(&grants, "a.txt", "one", "two")?;
 /// assert_eq!((change.path(), change.before(), change.after()), ("a.txt", Some(&b"one\n"[..]), &b"two\n"[..]));
+/// assert_eq!(change.report().path, "a.txt");
 /// // Somebody else saves the file before it is made.
 /// std::fs::write(dir.path().join("a.txt"), "one, and more\n")?;
 /// let error = change.make().unwrap_err();
@@ -44,7 +46,7 @@ use crate::text::Text;
 #[derive(Debug)]
 pub struct PreparedChange<T> {
     resolved: Resolved,
-    /// The path as it was asked for.
+    /// The path of the request.
     asked: String,
     inside: String,
     name: OsString,
@@ -55,7 +57,8 @@ pub struct PreparedChange<T> {
 }
 
 impl<T> PreparedChange<T> {
-    /// A change of what `resolved` leads to, which the rules allow; `seen` is the file that is there.
+    /// A change of the file that `resolved` leads to. The rules allow the change, and `seen` is the file that
+    /// is there.
     pub(super) fn new(
         resolved: Resolved,
         asked: &str,
@@ -85,33 +88,34 @@ impl<T> PreparedChange<T> {
         Ok(Self { resolved, asked, inside, name, grants, seen, after, report })
     }
 
-    /// The file, relative to the workspace, links resolved.
+    /// The path of the file, relative to the workspace, with links resolved.
     pub fn path(&self) -> &str {
         &self.inside
     }
 
-    /// Whether there is no such file yet.
+    /// Whether the change creates the file.
     pub fn creates(&self) -> bool {
         self.seen.is_none()
     }
 
-    /// The bytes that go; none where there is no file, or where they are [too many or cannot be read](Self::unread).
+    /// The old bytes. `None` if there is no file, or if its bytes are [too many or unreadable](Self::unread).
     pub fn before(&self) -> Option<&[u8]> {
         self.seen.as_ref()?.bytes.as_deref().ok()
     }
 
-    /// Size of the file that goes, in bytes, and why its bytes are not known; none where they are.
+    /// The size of the old file in bytes, and the reason that its bytes are not known. `None` if they are
+    /// known.
     pub fn unread(&self) -> Option<(u64, String)> {
         let Seen { metadata, bytes } = self.seen.as_ref()?;
         Some((metadata.len(), bytes.as_ref().err()?.message().to_owned()))
     }
 
-    /// The bytes that come.
+    /// The new bytes.
     pub fn after(&self) -> &[u8] {
         &self.after
     }
 
-    /// The encoding of the file with what goes and what comes as text, where it is not UTF-8 and both differ as text.
+    /// The encoding of the file, the old text and the new text. `None` for UTF-8, and for two equal texts.
     ///
     /// ```
     /// # use toolgate_sandbox::{Grants, Root, ambient_authority};
@@ -132,7 +136,7 @@ impl<T> PreparedChange<T> {
         (before != after).then(|| (encoding, before.into_owned(), after.into_owned()))
     }
 
-    /// What [`make`](Self::make) will give back.
+    /// The value that [`make`](Self::make) will return.
     pub fn report(&self) -> &T {
         &self.report
     }
@@ -140,8 +144,8 @@ impl<T> PreparedChange<T> {
     /// Makes the change.
     ///
     /// # Errors
-    /// [`Kind::Failed`] where the path leads to another place by now, or the file is another; whatever keeps it from being
-    /// written or [kept](super::Keeper).
+    /// [`Kind::Failed`] if the path leads to another place by then, or the file is another one. Also the
+    /// errors of writing the file and of [keeping](super::Keeper) its old content.
     pub fn make(mut self) -> Result<T, Error> {
         self.check_place()?;
         let after = std::mem::take(&mut self.after);
@@ -167,7 +171,7 @@ impl<T> PreparedChange<T> {
         }
     }
 
-    /// Whether the path still leads to the place that was made ready, and the rules still allow it.
+    /// Checks that the path still leads to the prepared place, and that the rules still allow the change.
     fn check_place(&self) -> Result<(), Error> {
         let now = resolve::resolve(self.resolved.root(), &self.asked)?;
         guard::check_write(&self.grants, &now)?;
@@ -206,7 +210,7 @@ impl<T> PreparedChange<T> {
     }
 }
 
-/// The file that `resolved` leads to; none where it leads to none.
+/// The file that `resolved` leads to, if there is one.
 pub(super) fn look(resolved: &Resolved, path: &str, max_bytes: u64) -> Result<Option<Seen>, Error> {
     let metadata = match &resolved.found {
         Found::Missing { wants_directory: false } => return Ok(None),

@@ -1,8 +1,8 @@
-//! A workspace that could not be cleaned after a command: it is closed to everything until a person has taken away what was
-//! left.
+//! Closes a workspace that could not be cleaned after a command. It stays closed to every tool until a person
+//! removes the remains.
 //!
-//! Invariant: what is left is looked for on the disk each time; nobody but a person, by taking it away, opens the workspace
-//! again.
+//! Invariant: each check looks for the remains on the disk. Only a person can open the workspace again, by
+//! removing them.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use crate::error::{Error, Kind};
 use crate::names::lossy;
 use crate::output;
 
-/// Names that a message holds.
+/// Names in a message at most.
 const NAMED: usize = 5;
 
-/// Whether a workspace is closed, and why.
+/// The state of a workspace: open, or closed with a reason.
 #[derive(Debug, Default)]
 pub(super) struct Closing {
     closed: AtomicBool,
@@ -30,19 +30,19 @@ pub(super) struct Closing {
 #[derive(Debug, Default)]
 struct State {
     left: Vec<Left>,
-    /// Where it is kept for later runs.
+    /// The file that keeps the state for later runs.
     record: Option<PathBuf>,
 }
 
-/// Something that could not be taken back.
+/// A file that could not be taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
-    /// Below the workspace.
+    /// The path below the workspace.
     pub(crate) path: PathBuf,
     pub(crate) why: String,
 }
 
-/// What is kept of a closed workspace.
+/// The record of a closed workspace.
 #[derive(Serialize, Deserialize)]
 struct Record {
     workspace: String,
@@ -51,16 +51,17 @@ struct Record {
 
 #[derive(Serialize, Deserialize)]
 struct RecordedLeft {
-    /// The path as it is shown.
+    /// The path for people.
     path: String,
-    /// The path as it is: a name need not be Unicode.
+    /// The real path, since a name need not be Unicode.
     bytes: Vec<u8>,
     why: String,
 }
 
 impl Root {
-    /// The same workspace, which stays closed in later runs too where a command left something in it that could not be taken
-    /// back. That is kept in `directory`, which must be one that no tool can write.
+    /// The same workspace, which remembers in later runs that it is closed. It closes when a command leaves a
+    /// file there that could not be taken back. The record is kept in `directory`. No tool may be able to
+    /// write that directory.
     ///
     /// ```
     /// # use toolgate_sandbox::{Root, ambient_authority};
@@ -91,7 +92,7 @@ impl Root {
     }
 
     #[cfg(target_os = "linux")]
-    /// Closes the workspace, in which a command has `left` what it may not.
+    /// Closes the workspace, since a command has `left` these files.
     pub(crate) fn close(&self, left: Vec<Left>) {
         let mut state = self.closing();
         state.left.extend(left);
@@ -108,11 +109,11 @@ impl Root {
         }
     }
 
-    /// Whether the workspace may be used.
+    /// Checks that the workspace may be used.
     ///
     /// # Errors
-    /// [`Kind::Denied`] after a command has left something in it that is protected and could not be taken back, until a
-    /// person has taken that away.
+    /// [`Kind::Denied`] while a protected file of a command is still there that could not be taken back. A
+    /// person has to remove the file.
     pub fn check_open(&self) -> Result<(), Error> {
         if !self.inner.closing.closed.load(Ordering::Relaxed) {
             return Ok(());
@@ -141,7 +142,7 @@ impl Root {
         .hint("a person has to look at it and take it away; until then nothing is done here"))
     }
 
-    /// Whether something is there, reached without a link. What cannot be told is.
+    /// Whether a file is there, without following a link. An error counts as there.
     fn is_there(&self, path: &Path) -> bool {
         let gone = |why: std::io::Error| {
             !matches!(why.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
@@ -160,7 +161,7 @@ impl Root {
     }
 }
 
-/// Tells workspaces apart in names of files; the record says which one it is about.
+/// A part of the file name for each workspace. The record itself names the workspace.
 fn digest(text: &str) -> u64 {
     // FNV-1a, which stays the same from run to run.
     text.bytes()

@@ -1,9 +1,9 @@
-//! Last step of every change of a file: a new file comes in place of exactly the one that was looked at.
+//! The last step of every change: puts a new file in the place of exactly the file that was seen.
 //!
-//! Invariant: whatever somebody else saved under the name meanwhile is under it again afterwards, and then nothing was
-//! changed. Where the file system can exchange two names at once (`RENAME_EXCHANGE`, macOS's `RENAME_SWAP`), what comes
-//! out is compared with what was seen, so there is no moment in which a save could be lost. Where it cannot, the name is
-//! looked at right before it is replaced.
+//! Invariant: a save of another program under the name survives, and then the change did not happen. Where
+//! the file system can exchange two names at once (`RENAME_EXCHANGE`, `RENAME_SWAP` of macOS), the old file
+//! is compared after the exchange. So no save can be lost at any moment. On other file systems the name is
+//! checked right before the rename.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -14,19 +14,19 @@ use cap_tempfile::TempFile;
 use super::{drawn, open};
 use crate::error::Error;
 
-/// Exchanges that follow each other at most, where something else keeps saving the file.
+/// Exchanges in a row at most, while another program keeps saving the file.
 const EXCHANGES: usize = 64;
 
-/// A file that was looked at.
+/// A file that was seen.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) metadata: Metadata,
-    /// Its bytes, or why they are not known.
+    /// Its bytes, or the reason that they are not known.
     pub(super) bytes: Result<Vec<u8>, Error>,
 }
 
 impl Seen {
-    /// Whether the file of that name is still this one, with these bytes.
+    /// Whether the name still has this file, with these bytes.
     fn is(&self, dir: &Dir, name: &OsStr) -> bool {
         let is_it = |now: &Metadata| now.is_file() && now.len() == self.metadata.len() && self.is_same(now);
         let Ok(bytes) = &self.bytes else {
@@ -53,7 +53,8 @@ impl Seen {
     }
 }
 
-/// Puts `new` under `name` in place of the file that was `seen`; whether that one was still there. If not, nothing changes.
+/// Puts `new` under `name` in place of the `seen` file. Returns whether that file was still there. If not,
+/// nothing changes.
 pub(super) fn replace(dir: &Dir, name: &OsStr, new: TempFile<'_>, seen: &Seen) -> io::Result<bool> {
     let aside = aside();
     new.replace(&aside)?;
@@ -78,7 +79,7 @@ pub(super) fn replace(dir: &Dir, name: &OsStr, new: TempFile<'_>, seen: &Seen) -
     }
 }
 
-/// Puts `new` under `name`, where there was nothing; whether there still was. If not, nothing changes.
+/// Puts `new` under the free name `name`. Returns whether the name was still free. If not, nothing changes.
 pub(super) fn create(dir: &Dir, name: &OsStr, new: TempFile<'_>) -> io::Result<bool> {
     let aside = aside();
     new.replace(&aside)?;
@@ -89,7 +90,7 @@ pub(super) fn create(dir: &Dir, name: &OsStr, new: TempFile<'_>) -> io::Result<b
     made
 }
 
-/// Removes the file of that name, if it is the one that was `seen`; whether it was. If not, it stays.
+/// Removes the file of that name, if it is the `seen` one. Returns whether it was. If not, the file stays.
 pub(super) fn remove(dir: &Dir, name: &OsStr, seen: &Seen) -> io::Result<bool> {
     let aside = aside();
     match rename_new(dir, name, &aside) {
@@ -107,7 +108,7 @@ pub(super) fn remove(dir: &Dir, name: &OsStr, seen: &Seen) -> io::Result<bool> {
     }
 }
 
-/// Puts what came out under `aside` back under `name`, where `placed` is now, unless something newer was saved there since.
+/// Puts the file `aside` back under `name`, where `placed` is now. A newer save under `name` stays.
 fn give_back(dir: &Dir, aside: &OsStr, name: &OsStr, mut placed: Held) -> io::Result<bool> {
     for _ in 0..EXCHANGES {
         match Held::of(dir, name) {
@@ -133,7 +134,7 @@ fn give_back(dir: &Dir, aside: &OsStr, name: &OsStr, mut placed: Held) -> io::Re
     }
 }
 
-/// A file that is held, so that no other one gets its number while it is told from others by that.
+/// A file that is held open. So no other file gets its number while that number identifies it.
 #[derive(Debug)]
 struct Held {
     identity: Identity,
@@ -166,7 +167,7 @@ impl Held {
     }
 }
 
-/// Exchanges two names; none where this system or file system cannot.
+/// Exchanges two names; `None` where the system or the file system cannot.
 fn exchange(dir: &Dir, one: &OsStr, other: &OsStr) -> Option<io::Result<()>> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
@@ -184,7 +185,7 @@ fn exchange(dir: &Dir, one: &OsStr, other: &OsStr) -> Option<io::Result<()>> {
     }
 }
 
-/// Renames to a name that has to be free; whether it was.
+/// Renames to a free name. Returns whether the name was free.
 fn rename_new(dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<bool> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
@@ -207,7 +208,7 @@ fn rename_new(dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<bool> {
     }
 }
 
-/// What tells a file from others: device and number, elsewhere than on Unix size and time.
+/// The identity of a file: device and inode number, on systems other than Unix size and time.
 #[cfg(unix)]
 type Identity = (u64, u64);
 #[cfg(not(unix))]
@@ -224,7 +225,7 @@ fn identity(metadata: &Metadata) -> Identity {
     (metadata.len(), metadata.modified().ok())
 }
 
-/// A name in the same directory that nobody knows beforehand.
+/// A random name in the same directory.
 fn aside() -> OsString {
     format!(".toolgate-{:016x}", drawn()).into()
 }

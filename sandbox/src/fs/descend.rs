@@ -1,8 +1,8 @@
-//! A walk over all that lies below a directory, for those who must have seen everything: what is closed and protected before a
-//! command, what it takes on the disk, what it has left behind.
+//! Walks over everything below a directory, for callers that must see everything: closed and protected paths
+//! before a command, its disk usage, and its remains.
 //!
-//! Invariant: it goes down by single names below open handles and never through a link. It has no bound of its own, neither
-//! of depth nor of entries, and goes on after errors: what it could not look into is told, never left out in silence.
+//! Invariant: the walk goes down by single names below open handles and never through a link. Depth and
+//! entries have no bound. The walk continues after errors, and reports each directory that it could not read.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,13 +20,13 @@ use super::walk::ItemKind;
 /// A file's identity, whatever it is called: device and inode.
 pub(crate) type Identity = (u64, u64);
 
-/// Directories on the way down that are held open. Those above them are opened again on the way up, by the link that each
-/// directory has to the one above it, and have to be the same then.
+/// Directories on the way down that are held open. The walk opens those above them again on the way up, by
+/// the link from each directory to its parent. They have to be the same then.
 const HELD: usize = 64;
 /// Bytes of names that the system is asked for at once.
 const LISTED: usize = 32 * 1024;
 
-/// What to do with a directory of this user's that its bits close to him.
+/// The handling of a directory of this user whose permission bits exclude the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closed {
     /// Look through it all the same.
@@ -37,7 +37,7 @@ pub(super) enum Closed {
     LeaveAsOwner,
 }
 
-/// How to go on from an entry.
+/// The next step after an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Go {
     /// Into it, if it is a directory.
@@ -48,7 +48,7 @@ pub(super) enum Go {
     Stop,
 }
 
-/// Why a directory was not looked through.
+/// The reason that a directory was not read.
 #[derive(Debug)]
 pub(super) enum Unseen {
     /// Its bits close it to this user, whose it is.
@@ -66,7 +66,7 @@ pub(super) struct Entry {
     pub(super) kind: ItemKind,
 }
 
-/// Where a walk is: in a directory.
+/// The position of a walk: a directory.
 pub(super) struct Here<'a> {
     levels: &'a [Level],
 }
@@ -82,7 +82,7 @@ impl Here<'_> {
         self.levels.last().map_or((0, 0), |level| level.identity)
     }
 
-    /// What is known of its entry `name`; nothing if it has vanished.
+    /// The metadata of its entry `name`; `None` if the entry has vanished.
     pub(super) fn stat(&self, name: &OsStr) -> Option<Stat> {
         statat(self.dir()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
@@ -99,7 +99,7 @@ impl Here<'_> {
     }
 }
 
-/// Who is shown everything.
+/// The visitor of a walk.
 pub(super) trait Visitor {
     /// A directory is about to be looked through.
     fn enter(&mut self, _: &Here<'_>) {}
@@ -132,7 +132,7 @@ struct Level {
     name: OsString,
     identity: Identity,
     entries: std::vec::IntoIter<Entry>,
-    /// Why not all of them could be had.
+    /// The reason that the list is incomplete.
     cut: Option<io::Error>,
     /// Nothing while it lies far above where the walk is.
     dir: Option<OwnedFd>,
@@ -342,7 +342,7 @@ pub(crate) fn identity(stat: &Stat) -> Identity {
     (stat.st_dev, stat.st_ino)
 }
 
-/// What kind of thing it is.
+/// The kind of the file.
 pub(super) fn item_kind(kind: FileType) -> ItemKind {
     match kind {
         FileType::Directory => ItemKind::Directory,

@@ -1,9 +1,9 @@
-//! The common cases of opening a file in one or a few system calls, where the kernel keeps paths beneath a handle. What
-//! it cannot do is left to the walk of [`resolve`](super::resolve), whose errors are better too.
+//! Opens a file in one or a few system calls in the common cases, where the kernel keeps paths beneath a
+//! handle. All other cases go to the walk of [`resolve`](super::resolve), whose errors are better too.
 //!
-//! Invariant: what is opened was asked for by plain names without a single link on the way, which the kernel checks; so
-//! these names are the resolved path, and the grants hold for them. A link is never followed: it only says which other
-//! names to ask for, as if the model had asked for those.
+//! Invariant: the request has plain names without a link on the way, which the kernel checks. So these names
+//! are the resolved path, and the grants hold for them. A link is never followed. Its target only says which
+//! other names to request, as if the model had written them.
 
 use std::path::{Component, Path};
 
@@ -21,7 +21,7 @@ use crate::spelling;
 const MAX_LINKS: usize = 8;
 /// Names of a path among which a link is searched here.
 const MAX_NAMES: usize = 16;
-/// What the kernel refuses to do on the way.
+/// The refusals of the kernel on the way.
 const HELD: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 

@@ -1,7 +1,7 @@
-//! `edit_file`: one piece of text in a file is replaced by another.
+//! `edit_file`: replaces one piece of text in a file by another.
 //!
-//! Invariant: the piece occurs exactly once as it is shown, bytes outside it stay as they are, and a file that changed
-//! meanwhile is not overwritten.
+//! Invariant: the piece occurs exactly once in the text that was shown. Bytes outside the piece stay as they
+//! are. A file that changed meanwhile is not overwritten.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ const COMPARED_LINES: usize = 20_000;
 /// Occurrences named when the text is found more than once.
 const NAMED: usize = 10;
 
-/// What an edit did.
+/// The report of an edit.
 ///
 /// ```
 /// use toolgate_sandbox::{Grants, Root, ambient_authority};
@@ -38,15 +38,15 @@ const NAMED: usize = 10;
 pub struct Edited {
     /// The file, relative to the workspace, links resolved.
     pub path: String,
-    /// First line of the piece that was replaced, counted from one.
+    /// First line of the replaced piece, counted from 1.
     pub line: usize,
-    /// Lines the old piece touched.
+    /// Lines of the old piece.
     pub old_lines: usize,
-    /// Lines the new piece touches.
+    /// Lines of the new piece.
     pub new_lines: usize,
-    /// Size of the file now, in bytes.
+    /// The new size of the file, in bytes.
     pub bytes: u64,
-    /// Its encoding, which stays; none for UTF-8.
+    /// The encoding of the file, which stays; `None` for UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<&'static str>,
 }
@@ -67,17 +67,18 @@ impl Edited {
 }
 
 impl Root {
-    /// Replaces `old_text`, which must occur exactly once in the file at `path`, by `new_text`.
+    /// Replaces `old_text` by `new_text`. `old_text` must occur exactly once in the file at `path`.
     ///
-    /// Both are texts as [`read_file`](Self::read_file) shows them. Every `\n` of `old_text` stands for the end of a line,
-    /// whatever that is in the file; lines that are in both texts keep their bytes and their ends, and new ones end as
-    /// their neighbours do. `\u{1b}` and `\xff` of what was shown stand for what they were shown for. The file keeps its
-    /// encoding.
+    /// Both are texts as [`read_file`](Self::read_file) shows them. Each `\n` of `old_text` stands for the
+    /// end of a line, whatever that end is in the file. Lines of both texts keep their bytes and their ends,
+    /// and new lines end as their neighbours do. `\u{1b}` and `\xff` stand for the characters and bytes that
+    /// they were shown for. The file keeps its encoding.
     ///
     /// # Errors
-    /// [`Kind::Failed`] if the text does not occur (naming the line most like it) or occurs more often (naming
-    /// the lines), or the new text has a character that the file's encoding lacks; and as
-    /// [`write_file`](Self::write_file) and [`read_file`](Self::read_file).
+    /// [`Kind::Failed`] if the text does not occur; the message has the line most like it. [`Kind::Failed`]
+    /// if the text occurs more often; the message has the lines. [`Kind::Failed`] if the encoding of the file
+    /// lacks a character of the new text. Otherwise as [`write_file`](Self::write_file) and
+    /// [`read_file`](Self::read_file).
     ///
     /// ```
     /// # use toolgate_sandbox::{Grants, Kind, Root, ambient_authority};
@@ -100,10 +101,10 @@ impl Root {
         self.prepare_edit(grants, path, old_text, new_text)?.make()
     }
 
-    /// [`edit_file`](Self::edit_file) made ready, and not made.
+    /// Prepares an [`edit_file`](Self::edit_file) and changes nothing.
     ///
     /// # Errors
-    /// As [`edit_file`](Self::edit_file), as far as can be known before.
+    /// The errors of [`edit_file`](Self::edit_file) that show beforehand.
     pub fn prepare_edit(
         &self,
         grants: &Grants,
@@ -156,7 +157,7 @@ impl Root {
     }
 }
 
-/// The error for a text that is not found, or more than once.
+/// The error for a text that occurs not at all, or more than once.
 fn not_once(text: &Text<'_>, old: &str, missed: Missed, path: &str) -> Error {
     match missed {
         Missed::Several { lines, times } => {
@@ -187,7 +188,7 @@ fn not_once(text: &Text<'_>, old: &str, missed: Missed, path: &str) -> Error {
     }
 }
 
-/// The line of `text` most like the first line of `wanted` that says anything, if one is like it at all.
+/// The line of `text` that is most like the first line of `wanted` with letters or digits.
 fn nearest_line(text: &str, wanted: &str) -> Option<(usize, String)> {
     let wanted = wanted.lines().find(|line| !line.trim().is_empty())?;
     let pairs = pairs(wanted);

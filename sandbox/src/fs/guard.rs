@@ -1,7 +1,7 @@
-//! Before a file is opened or changed: what do the rules say of the path it was asked for by?
+//! Asks the rules about a path, before its file is opened or changed.
 //!
-//! Invariant: the rules are asked about every name that the path touches: the one it resolves to, and that of each link on
-//! the way. A link named `.env` is as closed as a file of that name, wherever it leads.
+//! Invariant: the question covers every name on the way: the resolved name, and the name of each link. A link
+//! named `.env` is as closed as a file of that name, wherever the link leads.
 
 use std::io;
 use std::path::Path;

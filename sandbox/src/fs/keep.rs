@@ -1,6 +1,7 @@
-//! Changes of files that can be taken back: who keeps them is told before they happen, and gives them back here.
+//! Keeps the old content of changed files, and puts it back. A keeper hears of each change before it happens.
 //!
-//! Invariant: a change that could not be kept does not happen, and a file that is not as the change left it stays.
+//! Invariant: a change that cannot be kept does not happen. A file that differs from the result of its change
+//! stays as it is.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -17,14 +18,22 @@ use crate::names::lossy;
 
 /// A file as it was: its bytes, and its ordinary permission bits where the system has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Image {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// Its permission bits for owner, group and others; elsewhere than on Unix none.
+    /// Its permission bits for owner, group and others; `None` on systems other than Unix.
     pub mode: Option<u32>,
 }
 
-/// What was at a path before a change.
+impl Image {
+    /// A file of these bytes and permission bits.
+    pub fn new(bytes: impl Into<Vec<u8>>, mode: Option<u32>) -> Self {
+        Self { bytes: bytes.into(), mode }
+    }
+}
+
+/// The state of a path before a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Before {
@@ -38,19 +47,19 @@ pub enum Before {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change<'a> {
-    /// The file by its real names, relative to the workspace, links resolved.
+    /// The path of the file by its real names, relative to the workspace, with links resolved.
     pub path: &'a Path,
-    /// What is there now.
+    /// The state of the path now.
     pub before: Before,
-    /// The bytes it will have.
+    /// The bytes of the file after the change.
     pub after: &'a [u8],
-    /// How many directories above it are made for it.
+    /// Directories above the file that the change creates.
     pub directories: usize,
 }
 
-/// Keeps what changes replace; given to a workspace by [`Root::keeping`].
+/// Keeps the content that changes replace. [`Root::keeping`] gives a keeper to a workspace.
 ///
-/// One that has no room left, so that nothing is changed:
+/// A keeper without room, so that nothing changes:
 ///
 /// ```
 /// use toolgate_sandbox::{Change, Error, Grants, Keeper, Kind, Root, ambient_authority};
@@ -72,48 +81,50 @@ pub struct Change<'a> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Keeper: fmt::Debug + Send + Sync {
-    /// Keeps `change`, which then happens. The number given back tells it from others.
+    /// Keeps `change`, which happens next. The returned number identifies the change.
     ///
     /// # Errors
-    /// Whatever keeps it from being kept; then the change does not happen.
+    /// Any reason that the change cannot be kept. Then the change does not happen.
     fn keep(&self, change: &Change<'_>) -> Result<i64, Error>;
 
-    /// The change of that number was made. Who took changes back since it was kept may have found that it did not happen,
-    /// and forgotten it: then it is kept again.
+    /// The change of that number happened. Somebody may have taken changes back in between, found that this
+    /// one had not happened, and forgotten it. Then the keeper keeps it again.
     fn made(&self, number: i64, change: &Change<'_>) {
         let _ = (number, change);
     }
 
-    /// The change of that number did not happen after all.
+    /// The change of that number did not happen.
     fn drop_kept(&self, number: i64);
 }
 
 impl Root {
-    /// The same workspace, whose changes are kept by `keeper`.
+    /// The same workspace with a `keeper` for its changes.
     #[must_use]
     pub fn keeping(&self, keeper: std::sync::Arc<dyn Keeper>) -> Self {
         Self { keeper: Some(keeper), ..self.clone() }
     }
 
-    /// Makes the file at `path` what it was, if `is_as_left` says that what is there now is what a change left; whether
-    /// it did. With nothing before, the file goes, and `directories` above it that are then empty.
+    /// Puts the file at `path` back to the state before a change. `is_as_left` decides whether the file is as
+    /// the change left it. Returns whether the file was put back. Without a file before the change, the file
+    /// is removed, and so are up to `directories` empty directories above it.
     ///
-    /// A file that is there keeps the owner and the permissions that it has now: writes did not change them. For a person
-    /// who takes changes back: the path is one that a [`Change`] named, and no grants are asked. `is_as_left` is not shown
-    /// more than `max_bytes`: a longer file is none that was left.
+    /// An existing file keeps its present owner and permissions, since writes did not change them. A
+    /// [`Change`] named the path, and no grants are asked: this is for a person who takes changes back.
+    /// `is_as_left` never gets more than `max_bytes`; a longer file counts as changed.
     ///
     /// # Errors
-    /// [`Kind::Failed`] where the path is no plain file any more, or leads elsewhere now; [`Kind::Denied`] where
-    /// permissions forbid it, or the file was marked read-only.
+    /// [`Kind::Failed`] if the path is no plain file any more, or leads elsewhere now. [`Kind::Denied`] if
+    /// permissions forbid the change, or the file is marked read-only.
     ///
     /// ```
-    /// # use toolgate_sandbox::{Grants, Root, ambient_authority};
+    /// # use toolgate_sandbox::{Grants, Image, Root, ambient_authority};
     /// # use std::path::Path;
     /// # let dir = tempfile::tempdir()?;
     /// # let root = Root::open(dir.path(), ambient_authority())?;
     /// root.write_file(&Grants::read_write(), "a/b.txt", "new")?;
     /// let path = Path::new("a/b.txt");
-    /// assert!(!root.put_back(path, None, 1, 100, &mut |now| now == Some(b"other"))?);
+    /// let before = Image::new("old", None);
+    /// assert!(!root.put_back(path, Some(&before), 1, 100, &mut |now| now == Some(b"other"))?);
     /// assert!(root.put_back(path, None, 1, 100, &mut |now| now == Some(b"new"))?);
     /// assert_eq!(std::fs::read_dir(dir.path())?.count(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -160,7 +171,8 @@ impl Root {
     }
 }
 
-/// Puts a file of these bytes under a name, in place of the one that was seen; whether that was still there.
+/// Puts a file of these bytes under a name, in place of the seen file. Returns whether that file was still
+/// there.
 fn restore(dir: &Dir, name: &OsStr, image: &Image, seen: Option<&Seen>) -> std::io::Result<bool> {
     let mut new = TempFile::new(dir)?;
     new.write_all(&image.bytes)?;

@@ -1,15 +1,15 @@
-//! Directories that this user owns and may not look through, since their bits say so: whoever owns one can change that, a
-//! command too. To know what such a directory holds, it is lent the bits that are missing.
+//! Opens directories that this user owns and whose permission bits exclude this user. An owner can change
+//! such bits, and so can a command. To see inside, the directory is lent the missing bits.
 //!
-//! Invariant: the bits are as before when the value is dropped, unless somebody has changed them meanwhile.
+//! Invariant: dropping the value restores the bits, unless somebody has changed them meanwhile.
 
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 use rustix::fs::{Access, AtFlags, Mode, accessat, chmod, fstat};
 
-/// What it takes to list a directory and to look at what is in it.
+/// The bits for listing a directory and reading its entries.
 pub(super) const TO_LOOK: u32 = 0o500;
-/// What it takes to rename something in it too.
+/// The bits for renaming its entries too.
 pub(super) const TO_CHANGE: u32 = 0o700;
 
 /// A directory for as long as it has the bits it needs.

@@ -1,4 +1,4 @@
-//! `list_directory`: what is in a directory, by name.
+//! `list_directory`: lists a directory by name.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::spelling::spelled;
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
 
-/// Endings of files that are counted at most.
+/// File name extensions that are counted at most.
 const MOST_ENDINGS: usize = 5;
 
-/// What an entry of a directory is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -27,7 +27,7 @@ pub enum EntryKind {
     Directory,
     /// A regular file.
     File,
-    /// A symbolic link; it is shown and not followed.
+    /// A symbolic link. It is shown and not followed.
     Link,
     /// A pipe, a socket or a device.
     Special,
@@ -37,17 +37,17 @@ pub enum EntryKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Entry {
-    /// Its path relative to the directory that was listed, with `/` between names; what is no text is spelled out.
+    /// Its path relative to the listed directory, with `/` between names. Bytes that are no text are escaped.
     pub path: String,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
-    /// Size of a regular file in bytes, as far as it could be told.
+    /// The size of a regular file in bytes, if it is known.
     pub bytes: Option<u64>,
-    /// Where a link says it leads, if that lies inside the workspace.
+    /// The target of a link, if it is inside the workspace.
     pub target: Option<String>,
 }
 
-/// What is in a directory.
+/// The entries of a directory.
 ///
 /// ```
 /// use toolgate_sandbox::{EntryKind, Grants, Root, ambient_authority};
@@ -64,15 +64,15 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Listing {
-    /// The entries by name, what is in a directory right after it.
+    /// The entries by name. The entries of a directory come right after it.
     pub entries: Vec<Entry>,
-    /// Whether entries were left off.
+    /// Whether entries were cut off.
     pub truncated: bool,
 }
 
 impl Listing {
-    /// A line an entry: directories end in `/`, links show where they lead. Names are escaped. Behind several a line tells
-    /// how many they are, which small models cannot count.
+    /// The text for a model, a line for each entry. A directory ends in `/`, and a link shows its target.
+    /// Names are escaped. A last line counts several entries, since small models cannot count them.
     pub fn content(&self) -> String {
         let mut text = String::new();
         for entry in &self.entries {
@@ -102,7 +102,7 @@ impl Listing {
         text
     }
 
-    /// How many entries there are of each kind: `3 files (2 .md, 1 .txt), 1 directory`.
+    /// The number of entries of each kind: `3 files (2 .md, 1 .txt), 1 directory`.
     fn counts(&self) -> String {
         let kinds = [
             (EntryKind::File, "file", "files"),
@@ -122,7 +122,7 @@ impl Listing {
         counted.collect::<Vec<_>>().join(", ")
     }
 
-    /// How many files there are of each ending, where they have a few different ones.
+    /// The number of files of each extension, if there are a few different ones.
     fn endings(&self) -> String {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| entry.kind == EntryKind::File) {
@@ -138,11 +138,11 @@ impl Listing {
 }
 
 impl Root {
-    /// Lists the directory at `path`, `depth` levels deep; nothing and zero mean one level. An empty path is
-    /// the workspace itself.
+    /// Lists the directory at `path`, `depth` levels deep. `None` and 0 mean one level. The empty path is the
+    /// workspace.
     ///
     /// # Errors
-    /// [`Kind::Denied`] outside the workspace or the grants, [`Kind::NotFound`] with the names that are near,
+    /// [`Kind::Denied`] outside the workspace or the grants. [`Kind::NotFound`] with similar names.
     /// [`Kind::NotADirectory`] for a file.
     ///
     /// ```
@@ -176,7 +176,7 @@ impl Root {
     }
 }
 
-/// The directory that `resolved` leads to, or the error that says why it is none.
+/// The directory that `resolved` leads to, or the error.
 pub(super) fn directory(root: &Root, grants: &Grants, resolved: &Resolved, path: &str) -> Result<Dir, Error> {
     match &resolved.found {
         Found::Directory => resolved.open_directory(path),
@@ -227,7 +227,7 @@ impl List<'_> {
         Ok(())
     }
 
-    /// The text of a link, unless it names something outside: what is there is nobody's business.
+    /// The target of a link. A target outside the workspace is not shown.
     fn target(&self, dir: &Dir, name: &std::ffi::OsStr, inside: &Inside) -> Option<String> {
         let target = dir.read_link_contents(name).ok()?;
         let relative = if target.has_root() { self.root.strip_own_path(&target)? } else { &target };

@@ -1,8 +1,7 @@
-//! What a command's mounts must treat apart: every file of the workspace that is kept closed or protected, by name and by
-//! identity.
+//! Lists the closed and protected files of a workspace, by name and by identity, for the mounts of a command.
 //!
-//! Invariant: the walk looks at everything. One that would exceed its bounds, or cannot look somewhere, is an error and never
-//! a shorter list.
+//! Invariant: the walk looks at everything. A walk beyond its bounds, or past a directory that it cannot
+//! read, is an error and never a shorter list.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -37,7 +36,7 @@ pub(crate) struct Mark {
     pub(crate) identity: Identity,
 }
 
-/// What is marked.
+/// The kind of a marked file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Marked {
     Directory,
@@ -168,7 +167,7 @@ impl Root {
         Some((dir, lent))
     }
 
-    /// Where the workspace is now.
+    /// The present path of the workspace.
     pub(crate) fn present_path(&self) -> Option<PathBuf> {
         crate::command::path_of(self.dir().as_fd())
     }
@@ -211,7 +210,7 @@ fn push_new(marks: &mut Vec<Mark>, mark: Mark) {
     }
 }
 
-/// What a thing is; `target` gives what a link holds.
+/// The kind of a file; `target` returns the target of a link.
 pub(super) fn marked(stat: &Stat, target: impl FnOnce() -> Option<std::ffi::CString>) -> Marked {
     use std::os::unix::ffi::OsStringExt as _;
     match FileType::from_raw_mode(stat.st_mode) {
@@ -224,7 +223,7 @@ pub(super) fn marked(stat: &Stat, target: impl FnOnce() -> Option<std::ffi::CStr
     }
 }
 
-/// What holds in a directory.
+/// The rules in a directory.
 #[derive(Clone, Copy, Default)]
 struct Depth {
     /// It is protected, or below what is: only secrets are of interest.
@@ -238,7 +237,7 @@ struct Walk<'a> {
     protected: Protected,
     left: usize,
     trail: Trail,
-    /// What holds in the directories on the way, the top one first.
+    /// The rules in the directories on the way, the top one first.
     depths: Vec<Depth>,
     sum: Sum,
     /// Links that are closed, or protected, and which of both.

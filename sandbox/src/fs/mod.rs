@@ -1,7 +1,7 @@
-//! The file tier: a workspace is a directory handle, and every operation starts from it.
+//! The file tier. A workspace is a directory handle, and every operation starts from it.
 //!
-//! Invariant: after [`Root::open`] no path is given to the operating system but single names below an open
-//! handle, never followed if they are links.
+//! Invariant: after [`Root::open`] the operating system gets single names below an open handle and no paths.
+//! It never follows a link there.
 
 pub(crate) mod resolve;
 
@@ -74,36 +74,51 @@ use crate::report::{Enforced, Resolver};
 
 /// A workspace: a directory that was opened once, cheap to clone.
 ///
-/// It is never resolved by path again: when the directory is renamed or replaced, this stays what was opened.
+/// Its path is never resolved again. If somebody renames or replaces the directory, this stays the directory
+/// that was opened.
 ///
 /// ```
 /// use toolgate_sandbox::{Kind, Root, ambient_authority};
 /// let error = Root::open("no/such/directory", ambient_authority()).unwrap_err();
 /// assert_eq!(error.kind(), Kind::NotFound);
+///
+/// let root = Root::open(".", ambient_authority())?;
+/// let real = std::fs::canonicalize(".")?;
+/// assert_eq!(root.shown(), real.to_string_lossy());
+/// assert!(root.holds(&real.join("src")) && !root.holds("/".as_ref()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Root {
     inner: Arc<Inner>,
-    /// Who keeps what changes replace.
+    /// The keeper of the content that changes replace.
     keeper: Option<Arc<dyn Keeper>>,
 }
 
-/// What tells a directory from others, on one machine until it starts again: device and inode number where the system has
-/// them, and when it was made, since 1970 UTC, where the file system says so.
+/// The identity of a directory on one machine, until the machine restarts: device and inode number, and the
+/// time of creation since 1970 UTC. Systems and file systems that do not know a part leave that part out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct WorkspaceId {
-    /// Its file system; 0 where the system does not say.
+    /// The device number of its file system; 0 where the system has none.
     pub device: u64,
-    /// Its number there; 0 where the system does not say.
+    /// The inode number; 0 where the system has none.
     pub inode: u64,
-    /// When it was made.
+    /// The time of its creation.
     pub born: Option<std::time::Duration>,
+}
+
+impl WorkspaceId {
+    /// The directory of that number in that file system, made at that time.
+    pub fn new(device: u64, inode: u64, born: Option<std::time::Duration>) -> Self {
+        Self { device, inode, born }
+    }
 }
 
 #[derive(Debug)]
 struct Inner {
     dir: Dir,
-    /// The absolute paths that lead to it, as it was asked for and as it really is. Only ever compared.
+    /// The absolute paths of the workspace: the path as given, and the real path. They are only compared.
     own_paths: Vec<PathBuf>,
     resolver: Resolver,
     closing: closing::Closing,
@@ -112,11 +127,12 @@ struct Inner {
 impl Root {
     /// Opens the workspace at `path`.
     ///
-    /// This is the door for ambient authority: `path` is resolved like any path of this process, links
-    /// included. Nothing a model says may reach it.
+    /// This is the door for ambient authority. The process resolves `path` like any other path, links
+    /// included. No text of a model may reach it.
     ///
     /// # Errors
-    /// [`Kind::NotFound`], [`Kind::NotADirectory`], or [`Kind::Denied`] if it cannot be listed.
+    /// [`Kind::NotFound`], [`Kind::NotADirectory`], or [`Kind::Denied`] for a directory that cannot be
+    /// listed.
     pub fn open(path: impl AsRef<Path>, ambient: AmbientAuthority) -> Result<Self, Error> {
         let path = path.as_ref();
         let shown = path.to_string_lossy();
@@ -147,7 +163,7 @@ impl Root {
         Ok(Self { inner: Arc::new(inner), keeper: None })
     }
 
-    /// Whether files can be created in the workspace's top directory, as far as permissions tell.
+    /// Checks whether files can be created in the top directory of the workspace, as far as permissions tell.
     ///
     /// ```
     /// # use toolgate_sandbox::{Root, ambient_authority};
@@ -159,7 +175,7 @@ impl Root {
     /// ```
     ///
     /// # Errors
-    /// [`Kind::Denied`] if not, so that a run that must write can refuse to start.
+    /// [`Kind::Denied`] if not. So a run that must write can refuse to start.
     pub fn check_writable(&self) -> Result<(), Error> {
         #[cfg(unix)]
         let writable = {
@@ -181,7 +197,7 @@ impl Root {
         })
     }
 
-    /// What holds for a file operation under `grants`.
+    /// The report of a file operation under `grants`.
     pub fn enforced(&self, grants: &Grants) -> Enforced {
         let fs = match (grants.can_read(), grants.can_write()) {
             (false, false) => "none",
@@ -192,28 +208,32 @@ impl Root {
         Enforced { fs: fs.into(), resolver: Some(self.inner.resolver), ..Enforced::nothing() }
     }
 
-    /// How paths are kept inside on this machine.
+    /// The way that paths are kept inside the workspace on this machine.
     pub fn resolver(&self) -> Resolver {
         self.inner.resolver
     }
 
-    /// The absolute path the workspace had when it was opened, for people; nothing is opened by it.
+    /// The absolute path that the workspace had when it was opened. It is for people: nothing is opened by
+    /// it.
     pub fn shown(&self) -> String {
         self.inner.own_paths.last().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// What tells the directory from others: another one that is put in its place has another id.
+    /// The identity of the directory. Another directory in its place has another identity.
     ///
     /// ```
-    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// # use toolgate_sandbox::{Root, WorkspaceId, ambient_authority};
     /// let dir = tempfile::tempdir()?;
     /// let root = Root::open(dir.path(), ambient_authority())?;
-    /// assert_eq!(root.id()?, Root::open(dir.path(), ambient_authority())?.id()?);
+    /// let id = root.id()?;
+    /// assert_eq!(id, Root::open(dir.path(), ambient_authority())?.id()?);
+    /// // As a database has it.
+    /// assert_eq!(id, WorkspaceId::new(id.device, id.inode, id.born));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`Kind::Failed`] where the system does not say.
+    /// [`Kind::Failed`] if the system does not tell.
     pub fn id(&self) -> Result<WorkspaceId, Error> {
         let fail = |source| Error::io(&self.shown(), "look at the workspace", source);
         let metadata = self.dir().dir_metadata().map_err(fail)?;
@@ -230,13 +250,13 @@ impl Root {
         Ok(WorkspaceId { device, inode, born })
     }
 
-    /// Whether `path`, which is absolute and real, is in the workspace or above it.
+    /// Whether `path` is in the workspace or above it. The path must be absolute and real.
     #[cfg(feature = "wasm")]
     pub(crate) fn overlaps(&self, path: &Path) -> bool {
         self.inner.own_paths.iter().any(|own| path.starts_with(own) || own.starts_with(path))
     }
 
-    /// Whether `path`, which is absolute and real, is the workspace or in it.
+    /// Whether `path` is the workspace or in it. The path must be absolute and real.
     pub fn holds(&self, path: &Path) -> bool {
         self.inner.own_paths.iter().any(|own| path.starts_with(own))
     }
@@ -245,13 +265,13 @@ impl Root {
         &self.inner.dir
     }
 
-    /// What remains of an absolute path below the workspace's own, or nothing if it is somewhere else.
+    /// The rest of an absolute path below the path of the workspace; `None` for a path elsewhere.
     fn strip_own_path<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         self.inner.own_paths.iter().find_map(|own| path.strip_prefix(own).ok())
     }
 }
 
-/// A number that nobody knows beforehand, for names that are to be nobody's guess.
+/// A random number, for names that nobody can guess.
 fn drawn() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     // Each state is made from keys that the system drew.

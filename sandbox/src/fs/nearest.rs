@@ -1,4 +1,4 @@
-//! The error for a path that leads nowhere: it names what the model may have meant.
+//! Makes the error for a path that does not exist. It names paths that the model may have meant.
 //!
 //! Invariant: it names nothing that the grants would not let the caller list.
 
@@ -16,14 +16,14 @@ use crate::grants::Grants;
 use crate::names::{Inside, distance, fold, lossy};
 use crate::output;
 
-/// Entries looked at for a better name, in the directory and then in the whole workspace.
+/// Entries that are compared with the name, in the directory and then in the whole workspace.
 const LOOKED_AT: usize = 2_000;
-/// Names offered.
+/// Names in the message.
 const OFFERED: usize = 3;
-/// A directory of at most this many entries is shown whole when no name is near.
+/// A directory with at most this many entries is listed whole if no name is similar.
 const SHOWN: usize = 12;
 
-/// No such file or directory, and what is there instead.
+/// The error, with similar paths.
 pub(super) fn not_found(root: &Root, grants: &Grants, resolved: &Resolved, path: &str) -> Error {
     let error = Error::new(Kind::NotFound, "no such file or directory").at(path);
     let wanted: Vec<&OsStr> =
@@ -82,7 +82,7 @@ fn readable_names(dir: &Dir, grants: &Grants, directory: &Inside) -> Vec<OsStrin
     names
 }
 
-/// What is at `name` of a directory and, below it, at these names in letters of any case.
+/// The path at `name` of a directory and these names below it, in letters of any case.
 fn same_below(
     dir: &Dir,
     grants: &Grants,
@@ -99,7 +99,7 @@ fn same_below(
     names.find_map(|name| same_below(&dir, grants, &inside, name, below))
 }
 
-/// The names most like `wanted`, best first; none if nothing is like it.
+/// The names most like `wanted`, best first; none if no name is similar.
 fn nearest(wanted: &str, names: &[OsString]) -> Vec<OsString> {
     let wanted = fold(wanted);
     let mut scored: Vec<(usize, &OsString)> = names
@@ -125,7 +125,7 @@ fn stem(name: &str) -> &str {
     }
 }
 
-/// Where else in the workspace something has that very name.
+/// Other places of the workspace with that very name.
 fn same_name_elsewhere(root: &Root, grants: &Grants, wanted: &OsStr) -> Vec<Inside> {
     let wanted = fold(&lossy(wanted));
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
-//! Opening a file to read it, the only way any operation does.
+//! Opens a file for reading. Every operation reads through this.
 //!
-//! Invariant: what is returned is a regular file below the workspace that the grants allow to be read, opened
-//! without waiting (a named pipe or a terminal cannot stop us), and no more of it is read than the limits say.
+//! Invariant: the result is a regular file below the workspace that the grants allow to read. Opening never
+//! waits, for a named pipe or a terminal either. Reading stops at the limits.
 
 use std::io::Read as _;
 
@@ -52,7 +52,7 @@ pub(super) fn open(root: &Root, grants: &Grants, path: &str) -> Result<Opened, E
     }
 }
 
-/// Opens one name below `dir`, which must not be a link. It may still be anything but a link.
+/// Opens one name below `dir`, which must not be a link. It may be any other kind of file.
 pub(crate) fn open_name(dir: &Dir, name: &std::path::Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
@@ -65,10 +65,10 @@ pub(crate) fn open_name(dir: &Dir, name: &std::path::Path) -> std::io::Result<Fi
     dir.open_with(name, &options)
 }
 
-/// The whole of a file, at most `max_bytes` of it.
+/// The whole file, at most `max_bytes` of it.
 ///
-/// The size is checked before, from what the file says of itself, and while reading, since a file can grow
-/// and some lie.
+/// The size is checked before reading, by the file's own word. It is checked while reading too, since a file
+/// can grow and some sizes are false.
 pub(super) fn read_all(opened: &Opened, path: &str, max_bytes: u64) -> Result<Vec<u8>, Error> {
     let too_large = |bytes: u64| {
         Error::new(Kind::Limit, format!("the file is larger than {max_bytes} bytes ({bytes} or more)"))
@@ -135,7 +135,8 @@ pub(super) fn not_a_file(path: &str, what: &str) -> Error {
         .hint("only regular files are opened")
 }
 
-/// Takes what was opened if it is a regular file. Checked on the handle: nobody can exchange it any more.
+/// Takes the opened file if it is regular. The check uses the handle, so nobody can exchange the file any
+/// more.
 pub(super) fn regular(file: File, path: &str) -> Result<Opened, Error> {
     let metadata = file.metadata().map_err(|source| Error::io(path, "look at the file", source))?;
     if metadata.is_file() {

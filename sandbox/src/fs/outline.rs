@@ -1,4 +1,4 @@
-//! The names there are, for whoever wants to offer them before a path is asked for.
+//! Lists the names of a workspace, for callers that offer paths before a model writes one.
 //!
 //! Invariant: it names nothing that the grants would not let the caller read, goes through no link, and ends: entries,
 //! bytes, depth and time are bounded. What a bound leaves out is told as a directory that may hold anything.
@@ -17,7 +17,7 @@ use crate::grants::{Grants, Scope};
 use crate::names::Inside;
 use crate::spelling;
 
-/// What an outline may cost.
+/// The bounds of an outline.
 ///
 /// ```
 /// use toolgate_sandbox::{Grants, OutlineLimits, Root, ambient_authority};
@@ -41,7 +41,7 @@ pub struct OutlineLimits {
     pub bytes: usize,
     /// Levels of directories. Default 12.
     pub depth: usize,
-    /// Time until the rest is left open. Default 50 ms.
+    /// Time until the rest counts as open. Default 50 ms.
     pub time: Duration,
 }
 
@@ -51,22 +51,22 @@ impl Default for OutlineLimits {
     }
 }
 
-/// Paths of a workspace, relative to it, in the order they were met: upper levels first.
+/// Paths of a workspace, relative to it, upper levels first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outline {
-    /// Files, and links, which may lead to one.
+    /// Files, and links, which may lead to a file.
     pub files: Vec<String>,
-    /// Directories, and links, which may lead to one; `.` is the workspace.
+    /// Directories, and links, which may lead to a directory; `.` is the workspace.
     pub directories: Vec<String>,
-    /// Directories below which there may be more than is named: too large, too deep, or behind a link.
+    /// Directories that may hold more than is listed: too large, too deep, or behind a link.
     pub open: Vec<String>,
 }
 
 impl Root {
-    /// The files and directories that may be read, or, with `writable`, changed.
+    /// The files and directories that may be read. With `writable`, those that may be changed.
     ///
-    /// A directory too large for the limits is named in [`Outline::open`] instead of what is in it, so that a large
+    /// A directory beyond the limits stands in [`Outline::open`], and its content is not listed. So a large
     /// directory costs no more than a small one.
     ///
     /// ```
@@ -126,7 +126,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// What a scope names: a directory or a single file.
+    /// The directory or file that a scope names.
     fn granted(&mut self, root: &Root, inside: Inside) {
         if !self.is_granted(&inside) {
             return;

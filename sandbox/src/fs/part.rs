@@ -1,6 +1,6 @@
-//! `read_file` of a file that is larger than one that is held in memory: some of its lines, found on the way.
+//! `read_file` for files too large for memory: finds and reads some lines.
 //!
-//! Invariant: no more is held than a result takes, and no more is read than [`SCANNED`].
+//! Invariant: memory holds no more than a result, and reading stops after [`SCANNED`] bytes.
 
 use std::io::{BufRead, BufReader};
 
@@ -10,12 +10,12 @@ use crate::error::{Error, Kind};
 use crate::grants::Grants;
 use crate::text::{Text, ended};
 
-/// Bytes that are read to find a line. Two seconds at most, where the disk gives 500 MB a second.
+/// Bytes that are read to find a line. This takes at most two seconds on a disk with 500 MB a second.
 const SCANNED: u64 = 1 << 30;
-/// Bytes from which the encoding is told.
+/// Bytes that decide the encoding.
 const BEGINNING: usize = 64 * 1024;
 
-/// The lines that were asked for.
+/// The requested lines.
 pub(super) fn read(opened: &Opened, path: &str, asked: &Asked, grants: &Grants) -> Result<FileText, Error> {
     let fail = |source| Error::io(path, "read the file", source);
     let limit = |why: &str| {
@@ -80,21 +80,21 @@ pub(super) fn read(opened: &Opened, path: &str, asked: &Asked, grants: &Grants) 
     })
 }
 
-/// How a line was left.
+/// The place where reading a line stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// At its end, or that of the file.
+    /// At its end, or at the end of the file.
     Ended,
-    /// Within it, or with not all of it kept.
+    /// Within the line, or with a part of it dropped.
     Cut,
 }
 
-/// A file on the way from line to line.
+/// A file that is read line by line.
 struct Scan<R> {
     from: R,
-    /// The line that comes next.
+    /// The next line.
     line: usize,
-    /// Bytes that may be read yet.
+    /// Bytes that may still be read.
     left: u64,
 }
 
@@ -103,7 +103,7 @@ impl<R: BufRead> Scan<R> {
         Ok(self.from.fill_buf()?.is_empty())
     }
 
-    /// Goes on to the begin of a line, as far as there are lines and they may be read.
+    /// Skips to the beginning of a line, as far as lines and bytes reach.
     fn go_to(&mut self, line: usize) -> std::io::Result<()> {
         while self.line < line && self.left > 0 && !self.is_over()? {
             self.next(0, None, 0)?;
@@ -111,7 +111,7 @@ impl<R: BufRead> Scan<R> {
         Ok(())
     }
 
-    /// The lines that were asked for, about `most` bytes of them.
+    /// The requested lines, about `most` bytes of them.
     fn window(&mut self, asked: &Asked, most: usize) -> std::io::Result<Vec<u8>> {
         let mut window = Vec::new();
         for n in 0..asked.max_lines {
@@ -130,7 +130,7 @@ impl<R: BufRead> Scan<R> {
         Ok(window)
     }
 
-    /// Goes to the next line, and keeps of this one what is behind `skip` characters, `most` bytes in all.
+    /// Goes to the next line. Keeps the text of this line behind `skip` characters, `most` bytes in all.
     fn next(
         &mut self,
         mut skip: usize,
@@ -173,7 +173,7 @@ impl<R: BufRead> Scan<R> {
     }
 }
 
-/// Bytes without a character of UTF-8 at their end that goes on behind it.
+/// Bytes without an incomplete UTF-8 character at their end.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => bytes.get(..error.valid_up_to()).unwrap_or_default(),
@@ -181,7 +181,7 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// What is behind the first `skip` characters of UTF-8; the end of a line is none of them.
+/// The text behind the first `skip` characters of UTF-8. The end of a line counts as none.
 fn behind<'b>(bytes: &'b [u8], skip: &mut usize) -> &'b [u8] {
     for (at, byte) in bytes.iter().enumerate() {
         let begins = byte & 0xc0 != 0x80;

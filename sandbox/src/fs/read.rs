@@ -1,4 +1,4 @@
-//! `read_file`: the lines of a text file.
+//! `read_file`: reads lines of a text file.
 
 use serde::Serialize;
 
@@ -8,10 +8,10 @@ use crate::grants::Grants;
 use crate::output;
 use crate::text::{self, Text};
 
-/// Bytes of a result that are kept for what is said of it.
+/// Bytes of a result that are reserved for the note.
 const NOTE_BYTES: usize = 256;
 
-/// Which lines of a file are read.
+/// The lines that are read.
 ///
 /// ```
 /// use toolgate_sandbox::{Grants, ReadOptions, Root, ambient_authority};
@@ -25,11 +25,11 @@ const NOTE_BYTES: usize = 256;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// First line, counted from one; nothing and zero mean the first.
+    /// First line, counted from 1; `None` and 0 mean the first.
     pub start_line: Option<u64>,
-    /// Most lines; nothing and zero mean as many as [`FileLimits`](crate::FileLimits) allow.
+    /// Lines at most; `None` and 0 mean as many as [`FileLimits`](crate::FileLimits) allow.
     pub max_lines: Option<u64>,
-    /// First character of the first line, counted from one; nothing and zero mean the first.
+    /// First character of the first line, counted from 1; `None` and 0 mean the first.
     pub start_column: Option<u64>,
 }
 
@@ -48,29 +48,29 @@ pub struct ReadOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FileText {
-    /// The lines with their ends, as they are in the file; bytes that are no text are spelled out as `\xff`.
+    /// The lines with their ends, as they are in the file. Bytes that are no text become `\xff`.
     pub text: String,
-    /// Number of the first line in `text`, counted from one; zero for an empty file.
+    /// Number of the first line in `text`, counted from 1; 0 for an empty file.
     pub first_line: usize,
     /// Number of the last line in `text`.
     pub last_line: usize,
-    /// Lines in the whole file; of one that is larger than [`FileLimits`](crate::FileLimits) allow to be held, those up to
-    /// where it was read.
+    /// Lines of the whole file. For a file beyond [`FileLimits`](crate::FileLimits), the lines up to the end
+    /// of the read part.
     pub total_lines: usize,
     /// Size of the whole file in bytes.
     pub total_bytes: u64,
-    /// Whether lines after `text` were left off.
+    /// Whether lines after `text` were cut off.
     pub truncated: bool,
-    /// Its encoding; none for UTF-8.
+    /// The encoding of the file; `None` for UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<&'static str>,
-    /// For the model, on lines of their own after the text: what was left off and how to read on, and the encoding.
+    /// A note for the model, below the text: the omitted lines, the way to read on, and the encoding.
     pub note: Option<String>,
 }
 
 impl FileText {
-    /// The text, each line ended by `\n`, and the note where there is one: what a model sees, before
-    /// [`output::for_model`](crate::output::for_model).
+    /// The text for a model: each line with `\n`, then the note.
+    /// [`output::for_model`](crate::output::for_model) still has to clean it.
     pub fn content(&self) -> String {
         let text = text::normal(&self.text);
         match &self.note {
@@ -80,7 +80,7 @@ impl FileText {
         }
     }
 
-    /// The text with its line numbers in front, as `cat -n` shows them.
+    /// The text with line numbers in front, as `cat -n` prints it.
     pub fn numbered(&self) -> String {
         let text = text::normal(&self.text);
         let lines = text.split_inclusive('\n').enumerate();
@@ -92,9 +92,9 @@ impl Root {
     /// Reads lines of the text file at `path`.
     ///
     /// # Errors
-    /// [`Kind::Denied`] outside the workspace or the grants, [`Kind::NotFound`] with the names that are near,
-    /// [`Kind::Limit`] for lines that are too far behind in a large file, [`Kind::Failed`] for a directory, a binary file, a pipe
-    /// or a device, [`Kind::Invalid`] for a first line beyond the end.
+    /// [`Kind::Denied`] outside the workspace or the grants. [`Kind::NotFound`] with similar names.
+    /// [`Kind::Limit`] for lines too far down in a large file. [`Kind::Failed`] for a directory, a binary
+    /// file, a pipe or a device. [`Kind::Invalid`] for a first line beyond the end.
     ///
     /// ```
     /// # use toolgate_sandbox::{Grants, ReadOptions, Root, ambient_authority};
@@ -137,7 +137,7 @@ impl Root {
     }
 }
 
-/// What is said of a file that is not UTF-8, or not throughout.
+/// The note on a file that is not UTF-8, or not throughout.
 pub(super) fn note_of(encoding: Option<&str>, spelled: usize) -> Option<String> {
     let bytes = if spelled == 1 { "1 byte is".to_owned() } else { format!("{spelled} bytes are") };
     match (encoding, spelled) {
@@ -148,7 +148,7 @@ pub(super) fn note_of(encoding: Option<&str>, spelled: usize) -> Option<String> 
     }
 }
 
-/// Which lines were asked for.
+/// The requested lines.
 pub(super) struct Asked {
     pub(super) start: usize,
     pub(super) column: usize,
@@ -176,7 +176,7 @@ pub(super) struct Selected {
     pub(super) note: Option<String>,
 }
 
-/// What a part is a part of.
+/// The whole that a part belongs to.
 pub(super) enum Of {
     /// So many lines, the first of the part with so many characters.
     Lines { total: usize, characters: usize },
@@ -260,7 +260,7 @@ fn shown_len(text: &str) -> usize {
     text::spelled(&text::normal(text)).len()
 }
 
-/// How much of a text is shown in `room` bytes, at least a character.
+/// The length of the text that fits in `room` bytes, at least a character.
 fn beginning(text: &str, room: usize) -> usize {
     let mut left = room;
     let fits = |c: &char| {

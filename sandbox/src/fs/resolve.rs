@@ -1,9 +1,9 @@
-//! First step of every file operation: a path as a model wrote it becomes a chain of open directories and one
-//! last name, link-free, below the workspace.
+//! The first step of every file operation: resolves the path of a model to a chain of open directories and
+//! one last name. The chain lies below the workspace and has no links.
 //!
-//! Invariant: each directory of the chain was opened by a single name below the one before it, without
-//! following a link; `..` goes back along the chain and is never given to the kernel. So the chain is inside
-//! whatever other processes rename or replace meanwhile, and its names are what the rules are checked on.
+//! Invariant: each directory of the chain was opened by a single name below the one before it, and never
+//! through a link. `..` goes back along the chain, and the kernel never sees it. So the chain stays inside,
+//! whatever other processes rename or replace. The rules are checked against its names.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -25,13 +25,13 @@ use crate::output;
 use crate::report::Resolver;
 use crate::spelling;
 
-/// As in Linux; a chain of links longer than that is a loop.
+/// Links in one path at most, as in Linux. A longer chain is a loop.
 const MAX_LINKS: usize = 40;
-/// Each level holds an open handle.
+/// Levels at most. Each holds an open handle.
 const MAX_LEVELS: usize = 128;
-/// Linux's own bound, terminator included.
+/// The bound of Linux, terminator included.
 const MAX_PATH_BYTES: usize = 4095;
-/// Single names looked up for one path, those of links included.
+/// Names that are looked up for one path, those of links included.
 const MAX_STEPS: usize = 4096;
 
 /// Whether the kernel can keep a path beneath a handle.
@@ -50,7 +50,7 @@ pub(super) fn available(dir: &Dir) -> Resolver {
     Resolver::Manual
 }
 
-/// Where a path leads.
+/// The place that a path leads to.
 #[derive(Debug)]
 pub(crate) struct Resolved {
     root: Root,
@@ -60,7 +60,7 @@ pub(crate) struct Resolved {
     pub(crate) missing: Vec<OsString>,
     /// The last name; nothing if the path leads to the last directory of `above` itself.
     pub(crate) last: Option<OsString>,
-    /// What is there.
+    /// The kind of file there.
     pub(crate) found: Found,
     /// The links that were followed, by the names that lead to each without another link.
     links: Vec<Inside>,
@@ -91,7 +91,7 @@ impl Place {
         self.above.last().map_or(self.root.dir(), |(_, dir)| dir)
     }
 
-    /// How many directories are held for it.
+    /// The number of directories that are held for it.
     pub(crate) fn depth(&self) -> usize {
         self.above.len()
     }
@@ -120,7 +120,7 @@ impl Place {
     }
 }
 
-/// What a path leads to.
+/// The kind of file at the end of a path.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A directory.
@@ -260,7 +260,7 @@ pub(super) fn lead(root: &Root, path: &Path) -> Result<Resolved, Error> {
     walk.run()
 }
 
-/// What can be said of a path without looking at the disk.
+/// Checks a path without a look at the disk.
 pub(super) fn check_text(path: &str) -> Result<(), Error> {
     if path.is_empty() {
         return Err(Error::new(Kind::Invalid, "the path is empty").hint("\".\" is the workspace itself"));
@@ -444,7 +444,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// What a thing is that is neither file, directory nor link.
+/// The name of a file that is no regular file, directory or link.
 pub(super) fn special(metadata: &Metadata) -> &'static str {
     #[cfg(unix)]
     {

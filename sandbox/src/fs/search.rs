@@ -1,7 +1,7 @@
-//! `search_codebase`: the lines of all files that hold a text or match a regular expression.
+//! `search_codebase`: finds the lines of all files that hold a text or match a regular expression.
 //!
-//! Invariant: linear in what is read (the `regex` crate does not backtrack), and what is read is bounded in
-//! files, bytes and hits.
+//! Invariant: the time is linear in the bytes that are read, since the `regex` crate does not backtrack.
+//! Files, bytes and hits are bounded.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::names::Inside;
 use crate::output;
 use crate::text::{self, Form, Text, normal};
 
-/// How a query is read.
+/// The reading of a query.
 ///
 /// ```
 /// use toolgate_sandbox::{Grants, Query, Root, SearchOptions, ambient_authority};
@@ -33,21 +33,22 @@ use crate::text::{self, Form, Text, normal};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Query {
-    /// As text; if no line holds it, as a regular expression where it could be one; then by its words.
+    /// As text. If no line holds it, as a regular expression, if it could be one. Then by its words.
     #[default]
     Auto,
     /// As text.
     Literal,
     /// As a regular expression, in the syntax of the `regex` crate.
     Regex,
-    /// As words, each of which a line has to hold somewhere.
+    /// As words. A line has to hold all of them, anywhere.
     AllWords,
-    /// As words, one of which a line has to hold; at most 20 lines are given.
+    /// As words. A line has to hold one of them. At most 20 lines are returned.
     AnyWord,
 }
 
-/// Whether letters of different case are the same.
+/// Whether upper and lower case differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CaseOf {
     /// `a` finds `A`.
@@ -57,10 +58,10 @@ pub enum CaseOf {
     Kept,
 }
 
-/// What becomes of files that a `.gitignore` names.
+/// The handling of files that a `.gitignore` names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ignored {
-    /// They are searched only if nothing is found elsewhere.
+    /// They are searched only if no other file has a hit.
     #[default]
     Later,
     /// They are left out.
@@ -69,7 +70,7 @@ pub enum Ignored {
     Search,
 }
 
-/// Where and how is searched.
+/// The place and the manner of a search.
 ///
 /// ```
 /// use toolgate_sandbox::{CaseOf, Grants, Root, SearchOptions, ambient_authority};
@@ -86,19 +87,19 @@ pub enum Ignored {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchOptions {
-    /// A directory or a file; nothing and the empty path mean the whole workspace.
+    /// A directory or a file. `None` and the empty path mean the whole workspace.
     pub path: Option<String>,
-    /// How the query is read.
+    /// The reading of the query.
     pub query: Query,
     /// Whether case matters.
     pub case: CaseOf,
-    /// What becomes of ignored files.
+    /// The handling of ignored files.
     pub ignored: Ignored,
-    /// Most hits; nothing and zero mean as many as [`FileLimits`](crate::FileLimits) allow.
+    /// Hits at most; `None` and 0 mean as many as [`FileLimits`](crate::FileLimits) allow.
     pub max_results: Option<u64>,
 }
 
-/// A line that was found.
+/// A hit: a line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Hit {
@@ -106,33 +107,33 @@ pub struct Hit {
     pub path: String,
     /// The line's number, counted from one.
     pub line: usize,
-    /// The line without its end; a long one is cut around what was found.
+    /// The line without its end. A long line is cut around the match.
     pub text: String,
-    /// Of a line that is cut the character at which `text` begins, counted from one.
+    /// The character of a cut line at which `text` begins, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<usize>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SearchResult {
     /// The lines, by path and number.
     pub hits: Vec<Hit>,
-    /// Whether the search ended before everything was read.
+    /// Whether the search stopped before it had read everything.
     pub truncated: bool,
-    /// How the query was read in the end.
+    /// The reading of the query that gave the hits.
     pub read_as: Query,
     /// Files that were searched.
     pub files: usize,
-    /// Files left out because they are binary, too large or cannot be read.
+    /// Files that were skipped: binary, too large or unreadable ones.
     pub skipped: usize,
-    /// Files and directories left out because a `.gitignore` names them.
+    /// Files and directories that were skipped since a `.gitignore` names them.
     pub ignored: usize,
 }
 
 impl SearchResult {
-    /// A line a hit, `path:line: text`, and what was left out.
+    /// The text for a model: a line `path:line: text` for each hit, then the omissions.
     pub fn content(&self) -> String {
         let mut text = String::new();
         for hit in &self.hits {
@@ -181,14 +182,14 @@ impl SearchResult {
 }
 
 impl Root {
-    /// Finds the lines that match `query` in the files below the workspace, or below `options.path`.
+    /// Finds the lines that match `query`, in the files of the workspace or below `options.path`.
     ///
-    /// Links are not followed; binary files, version-control directories and what the grants keep closed
-    /// are left out.
+    /// The search follows no links. It skips binary files, version-control directories and files that the
+    /// grants close.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] for an empty query or a bad expression, and as
-    /// [`list_directory`](Self::list_directory) for the path.
+    /// [`Kind::Invalid`] for an empty query or a bad expression. For the path, as
+    /// [`list_directory`](Self::list_directory).
     ///
     /// ```
     /// # use toolgate_sandbox::{Grants, Root, SearchOptions, ambient_authority};
@@ -308,11 +309,11 @@ impl Root {
     }
 }
 
-/// Longest query. Long texts are no names, and looked for slowly.
+/// Longest query. Long texts are no names, and the search for them is slow.
 const MAX_QUERY_BYTES: usize = 1_000;
 /// A compiled expression.
 const MAX_EXPRESSION_BYTES: usize = 512 * 1024;
-/// How long a search may take, all its passes together; then it says that it is not complete.
+/// Time of a search, all passes together. Then the search says that it is not complete.
 const MAX_TIME: Duration = Duration::from_secs(10);
 
 fn compile(query: &str, read_as: Query, case: CaseOf) -> Result<Regex, Error> {
@@ -337,10 +338,10 @@ fn compile(query: &str, read_as: Query, case: CaseOf) -> Result<Regex, Error> {
         })
 }
 
-/// Lines given where they only hold one of the words.
+/// Lines at most where a line needs only one of the words.
 const GUESSES: usize = 20;
 
-/// Words of a query that are looked for one by one.
+/// Words of a query that are searched one by one.
 const WORDS: usize = 8;
 
 /// The words of a query: letters, digits and underscores, so that none needs an escape.
@@ -358,7 +359,7 @@ struct Search<'a> {
     grants: &'a Grants,
     regex: Regex,
     read_as: Query,
-    /// What each line has to hold besides.
+    /// The other words that each line has to hold.
     words: Vec<Regex>,
     /// Whether the query itself holds a line end, so that no single line can hold it.
     spans_lines: bool,

@@ -1,8 +1,8 @@
-//! The second wall of protected names: what a command has left under one, although the broker beside it should not have let
-//! it, is taken away when the command has ended.
+//! The second wall around protected names. The broker should have refused them. So after a command this
+//! removes those that the command made.
 //!
-//! Invariant: it looks at everything and goes on after errors. What it says was taken away has been looked for again and not
-//! been found; what is still there is said too.
+//! Invariant: the sweep looks at everything and continues after errors. It looks for each removed name again
+//! before it reports the removal. It also reports the names that are still there.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -22,12 +22,13 @@ use super::{Root, drawn};
 use crate::names::{Trail, fold, lossy};
 use crate::protect::{Protected, is_part_of_repository};
 
-/// What may have been made by a command.
+/// The files that a command may have made.
 #[derive(Clone, Debug)]
 pub(crate) enum Made {
     /// Anything that was not there before: nobody has seen who made it.
     Anything,
-    /// What the broker made for it, and nothing else. What others made meanwhile is theirs.
+    /// The files that the broker made for the command, and no others. Files that others made meanwhile belong
+    /// to them.
     These {
         /// Files, directories and links.
         made: HashSet<Identity>,
@@ -59,7 +60,7 @@ impl Made {
     }
 }
 
-/// What came of taking back.
+/// The result of the sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TakenBack {
     /// Names that were protected, and are gone.
@@ -132,7 +133,7 @@ impl Root {
 /// Said where a name is there again although it was taken away.
 const STILL: &str = "it is there again";
 
-/// What is known of a directory on the way.
+/// The state of a directory on the way.
 #[derive(Clone, Copy, Default)]
 struct Depth {
     /// Something above it was given another name by the command.
@@ -144,7 +145,8 @@ struct Depth {
 struct Walk<'a> {
     root: &'a Root,
     protected: &'a Protected,
-    /// What was protected before. A number may be another file's by now, so that what it is counts too.
+    /// The protected files from before. A number may belong to another file by now, so the kind of the file
+    /// counts too.
     known: BTreeSet<(Identity, &'a Marked)>,
     /// The protected links among that, by their paths.
     links: BTreeSet<(PathBuf, &'a Marked)>,
@@ -153,7 +155,7 @@ struct Walk<'a> {
     act: bool,
     trail: Trail,
     depths: Vec<Depth>,
-    /// What is protected and was not before; with the reason, if it could not be taken away.
+    /// The new protected files, with the reason if one could not be removed.
     found: BTreeMap<PathBuf, Option<String>>,
 }
 
@@ -229,7 +231,7 @@ impl Walk<'_> {
     }
 }
 
-/// How often another name is tried.
+/// Attempts to find another name.
 const TRIES: usize = 8;
 
 fn rename(from: BorrowedFd<'_>, name: &OsStr, to: BorrowedFd<'_>, aside: &str) -> rustix::io::Result<()> {

@@ -1,6 +1,7 @@
-//! How much a workspace holds, so that a command's own growth can be bounded.
+//! Measures the size of a workspace, so the growth of a command can be bounded.
 //!
-//! Invariant: a file counts once however many names it has, with all the blocks it takes, also those beyond its size.
+//! Invariant: a file counts once, whatever the number of its names. All its blocks count, also those beyond
+//! its size.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -13,14 +14,14 @@ use super::descend::{Closed, Entry, Go, Here, Identity, Unseen, Visitor, descend
 /// Entries that are counted at most. About 1 µs each, while the command waits.
 const MAX_COUNTED: usize = 800_000;
 
-/// How much a workspace holds.
+/// The size of a workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) bytes: u64,
     pub(crate) files: u64,
 }
 
-/// What counting a workspace came to.
+/// The result of measuring a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     All(Usage),
@@ -31,8 +32,9 @@ pub(crate) enum Counted {
 }
 
 impl Root {
-    /// How much the workspace holds; nothing if it is too much to be counted, or if `still` does not say that nobody works
-    /// in it and a directory is closed: nobody shall see it open for a moment.
+    /// Measures the workspace. `None` if it is too large to count. Also `None` if a directory is closed and
+    /// `still` does not say that nobody works in the workspace: nobody may see the directory open for a
+    /// moment.
     pub(crate) fn usage(&self, still: bool) -> Counted {
         let mut count = Count { sum: Sum::default(), left: MAX_COUNTED, closed: false };
         let closed = if still { Closed::Open } else { Closed::Leave };
@@ -50,7 +52,7 @@ impl Root {
     }
 }
 
-/// What has been counted so far.
+/// The count so far.
 #[derive(Debug, Default)]
 pub(super) struct Sum {
     pub(super) usage: Usage,

@@ -1,7 +1,7 @@
 //! A bounded walk over a directory tree, in name order.
 //!
-//! Invariant: it goes down by handles and never through a link, it shows nothing the grants keep closed, it
-//! does not enter version-control directories, and it ends: depth, entries and open handles are bounded.
+//! Invariant: the walk goes down by handles and never through a link. It shows no path that the grants close,
+//! and enters no version-control directory. Depth, entries and open handles are bounded.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
@@ -17,13 +17,13 @@ use crate::grants::Grants;
 use crate::limits::FileLimits;
 use crate::names::{Inside, fold, lossy};
 
-/// A `.gitignore` longer than this is not read: nobody writes one, and each pattern costs every entry.
+/// A longer `.gitignore` is not read: nobody writes one, and each pattern costs every entry.
 const MAX_IGNORE_BYTES: u64 = 64 * 1024;
 
-/// Bytes of `.gitignore` files that one walk reads: each costs some microseconds to compile.
+/// Bytes of `.gitignore` files that one walk reads. Each file costs some microseconds to compile.
 const MAX_RULES_BYTES: u64 = 256 * 1024;
 
-/// Where a walk begins.
+/// The start of a walk.
 pub(super) struct Start<'d> {
     pub(super) dir: &'d Dir,
     pub(super) inside: Inside,
@@ -55,16 +55,16 @@ pub(super) enum Go {
     Stop,
 }
 
-/// How a walk ended.
+/// The end of a walk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Walked {
     /// Entries left out because a `.gitignore` names them; what is below them is not counted.
     pub(super) ignored: usize,
-    /// Whether something was left out because a limit was met.
+    /// Whether a limit cut the walk.
     pub(super) incomplete: bool,
 }
 
-/// Shows every entry below `start` to `visit`, a directory before what is in it.
+/// Shows every entry below `start` to `visit`, a directory before its entries.
 pub(super) fn walk(
     start: Start<'_>,
     grants: &Grants,

@@ -1,7 +1,7 @@
-//! `write_file` and `create_file`: a whole file at once.
+//! `write_file` and `create_file`: write a whole file.
 //!
-//! Invariant: a file is replaced by a new one under its name, never written through. So another hard link to
-//! it keeps its content, no reader sees half of it, and a failure leaves what was there.
+//! Invariant: a new file replaces the old one under its name. The old file is never written through. So
+//! another hard link keeps its content, no reader sees half a file, and a failure leaves the old file.
 
 use serde::Serialize;
 
@@ -13,22 +13,22 @@ use crate::grants::Grants;
 use crate::output;
 use crate::text::{Form, Text, Unwritable};
 
-/// What a write did.
+/// The report of a write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Written {
     /// The file, relative to the workspace, links resolved.
     pub path: String,
-    /// Whether there was no such file before.
+    /// Whether the write created the file.
     pub created: bool,
-    /// Its size now, in bytes.
+    /// The new size, in bytes.
     pub bytes: u64,
-    /// Its number of lines now.
+    /// The new number of lines.
     pub lines: usize,
-    /// Its encoding, which stays; none for UTF-8.
+    /// The encoding of the file, which stays; `None` for UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<&'static str>,
-    /// Whether its lines end otherwise than in the text that was given, as they did before.
+    /// Whether the lines keep their old ends, which differ from the ends in the given text.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub kept_line_ends: bool,
 }
@@ -49,15 +49,17 @@ impl Written {
 }
 
 impl Root {
-    /// Makes `content` the content of the file at `path`; missing directories are made.
+    /// Writes `content` to the file at `path`. Missing directories are created.
     ///
-    /// An existing file keeps its ordinary permission bits, and its owner where this user may give it away;
-    /// set-user-id bits are dropped. It keeps its encoding with its byte order mark, too, and the ends of its lines where
-    /// `content` has none but `\n`: so a file that was read can be given back with a change. A new file is UTF-8.
+    /// An existing file keeps its ordinary permission bits. It keeps its owner, if this user may give files
+    /// away. Set-user-id bits are dropped. The file also keeps its encoding and its byte order mark. It keeps
+    /// the ends of its lines, if `content` has only `\n`. So a model can give a file back with a change. A
+    /// new file is UTF-8.
     ///
     /// # Errors
-    /// [`Kind::Failed`] for a character that the encoding of the file lacks; [`Kind::Denied`] outside the workspace or the grants, for protected paths, and for a file marked
-    /// read-only; [`Kind::Limit`] for content that is too long; [`Kind::Failed`] for a directory or a device.
+    /// [`Kind::Failed`] for a character that the encoding of the file lacks, for a directory and for a
+    /// device. [`Kind::Denied`] outside the workspace or the grants, for protected paths, and for a file
+    /// marked read-only. [`Kind::Limit`] for content that is too long.
     ///
     /// ```
     /// # use toolgate_sandbox::{Grants, Kind, Root, ambient_authority};
@@ -73,10 +75,10 @@ impl Root {
         self.prepare_write(grants, path, content)?.make()
     }
 
-    /// [`write_file`](Self::write_file) made ready, and not made.
+    /// Prepares a [`write_file`](Self::write_file) and changes nothing.
     ///
     /// # Errors
-    /// As [`write_file`](Self::write_file), as far as can be known before.
+    /// The errors of [`write_file`](Self::write_file) that show beforehand.
     pub fn prepare_write(
         &self,
         grants: &Grants,
@@ -102,10 +104,11 @@ impl Root {
         PreparedChange::new(resolved, path, grants, seen, bytes, report)
     }
 
-    /// Makes a new file with `content` at `path`; missing directories are made.
+    /// Creates the file at `path` with `content`. Missing directories are created.
     ///
     /// # Errors
-    /// As [`write_file`](Self::write_file), and [`Kind::Exists`] if anything is there, be it a dangling link.
+    /// As [`write_file`](Self::write_file). Also [`Kind::Exists`] if the path exists, even as a dangling
+    /// link.
     ///
     /// ```
     /// use toolgate_sandbox::{Grants, Kind, Root, ambient_authority};
@@ -120,10 +123,10 @@ impl Root {
         self.prepare_create(grants, path, content)?.make()
     }
 
-    /// [`create_file`](Self::create_file) made ready, and not made.
+    /// Prepares a [`create_file`](Self::create_file) and changes nothing.
     ///
     /// # Errors
-    /// As [`create_file`](Self::create_file), as far as can be known before.
+    /// The errors of [`create_file`](Self::create_file) that show beforehand.
     pub fn prepare_create(
         &self,
         grants: &Grants,
@@ -144,7 +147,7 @@ impl Root {
         PreparedChange::new(resolved, path, grants, seen, bytes, report)
     }
 
-    /// Where a whole file may be written, of this content.
+    /// The place for a whole file of this content.
     fn place_to_write(&self, grants: &Grants, path: &str, content: &str) -> Result<Resolved, Error> {
         let resolved = resolve::resolve(self, path)?;
         guard::check_write(grants, &resolved)?;
@@ -164,7 +167,7 @@ pub(super) fn check_length(grants: &Grants, path: &str, bytes: usize) -> Result<
         .hint("write less"))
 }
 
-/// A text that takes the place of all of another.
+/// A text that replaces a whole file.
 fn in_place_of(there: &Text<'_>, content: &str) -> Result<Vec<u8>, Unwritable> {
     let form = match () {
         () if content.contains('\r') => Form::Own,
@@ -174,7 +177,7 @@ fn in_place_of(there: &Text<'_>, content: &str) -> Result<Vec<u8>, Unwritable> {
     there.replaced(&there.all(form), content)
 }
 
-/// A text without what was said of the file below it, which who was shown it may give back, too.
+/// A text without the note that was shown below the file. A model may give that note back too.
 fn without_note<'t>(there: &Text<'_>, content: &'t str) -> &'t str {
     let said = read::note_of(there.encoding(), there.decoded().1);
     let text = said.and_then(|said| content.trim_end().strip_suffix(said.as_str()));
@@ -186,7 +189,7 @@ fn without_note<'t>(there: &Text<'_>, content: &'t str) -> &'t str {
     }
 }
 
-/// In which encoding a file was written, where it is not UTF-8.
+/// The note on the encoding of a file that is not UTF-8.
 pub(super) fn in_encoding(encoding: Option<&str>) -> String {
     encoding.map_or_else(String::new, |name| format!(", still in {name}"))
 }

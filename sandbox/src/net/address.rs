@@ -1,9 +1,9 @@
-//! Which addresses a name may lead to: those of the public network. A listed name that leads to this machine, or to the
-//! network around it, is a trick of whoever answers for the name.
+//! Decides which addresses a name may lead to: those of the public network. A listed name that leads to this
+//! machine or its local network is an attack by the name server.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is one of the public network.
+/// Whether an address belongs to the public network.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),

@@ -1,4 +1,4 @@
-//! The list of hosts of a policy, and whether a host is on it.
+//! Parses the list of hosts of a policy, and looks hosts up in it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,7 +7,7 @@ use crate::error::{Error, Kind};
 
 /// Longest name of a host.
 const NAME_BYTES: usize = 253;
-/// Longest part of one between dots.
+/// Longest part of a name between dots.
 const LABEL_BYTES: usize = 63;
 
 /// A name or an address, and a port.
@@ -17,16 +17,16 @@ pub(crate) struct Host {
     pub(super) port: u16,
 }
 
-/// What a host is called by.
+/// A host by name or address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In lower case, without a dot at its end.
+    /// A name in lower case, without a dot at its end.
     Name(String),
     Address(IpAddr),
 }
 
 impl Host {
-    /// Reads `host:port`; why it is none.
+    /// Parses `host:port`. The error is the reason that it is none.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         let (host, port) = text.rsplit_once(':').ok_or("it names no port")?;
         let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -78,7 +78,7 @@ impl fmt::Display for Host {
 pub(crate) struct Hosts(Vec<Host>);
 
 impl Hosts {
-    /// Reads a policy's list.
+    /// Parses the list of a policy.
     ///
     /// # Errors
     /// [`Kind::Policy`] with the entry that is no `host:port`.
@@ -93,7 +93,7 @@ impl Hosts {
         list.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether a host is on the list, by the very name and port.
+    /// Whether the list has a host, with exactly this name and port.
     #[cfg(target_os = "linux")]
     pub(super) fn hold(&self, host: &Host) -> bool {
         self.0.contains(host)

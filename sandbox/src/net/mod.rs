@@ -1,7 +1,7 @@
-//! Beside the command tier: the one way out that a policy can grant. A proxy outside the sandbox carries connections to the
-//! hosts that are listed, and to no others.
+//! Beside the command tier: a proxy outside the sandbox, the one way out that a policy can grant. It carries
+//! connections to the listed hosts and to no others.
 //!
-//! Invariant: a connection goes to a host and port of the list, at an address that was looked at right before.
+//! Invariant: a connection goes to a host and port of the list, at an address that was checked right before.
 
 #[cfg(target_os = "linux")]
 mod address;
@@ -17,12 +17,11 @@ pub(crate) use hosts::Hosts;
 #[cfg(target_os = "linux")]
 pub(crate) use proxy::{Denials, Proxy};
 
-/// Where the proxy is found inside a sandbox: the loopback there is the sandbox's own.
+/// The address of the proxy inside a sandbox. The loopback there belongs to the sandbox alone.
 #[cfg(target_os = "linux")]
 pub(crate) const PORT: u16 = 3_128;
 
-/// The variables by which programs find the proxy. Programs that want none of it are told `NO_PROXY` in vain: there is no
-/// other way.
+/// The variables that tell programs of the proxy. `NO_PROXY` changes nothing, since there is no other way.
 #[cfg(target_os = "linux")]
 pub(crate) fn variables() -> impl Iterator<Item = (&'static str, String)> {
     const PROXIES: [&str; 6] =

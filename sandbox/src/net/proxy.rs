@@ -1,11 +1,11 @@
 //! The proxy: takes connections from a sandbox, and opens those that its list grants.
 //!
-//! It listens at a socket that was made inside the sandbox's network namespace and handed out of it: a socket stays in the
-//! namespace it was made in, whoever holds it. So nothing of the machine's network is inside, no program of ours stays there,
-//! and no descriptor that leads out.
+//! It listens at a socket from inside the network namespace of the sandbox. A socket stays in the namespace
+//! of its creation, whoever holds it. So the sandbox has nothing of the machine's network, no program of
+//! ours, and no descriptor that leads out.
 //!
-//! Invariant: bounded in connections, bytes of a head and time; what a name leads to is looked at, and that very address is
-//! connected to. When the proxy is dropped its connections end.
+//! Invariant: connections, bytes of a head and time are bounded. The proxy checks the address behind a name
+//! and connects to that very address. When the proxy is dropped, its connections end.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -24,18 +24,18 @@ use super::request::{self, Read, Refusal};
 
 /// Connections at once.
 const CONNECTIONS: usize = 64;
-/// How long a client may take to say what it wants.
+/// Time for a client to send its request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// How long it may take to find a host, and to reach it.
+/// Time to find a host and to connect to it.
 const CONNECT_TIME: Duration = Duration::from_secs(15);
-/// How long a connection may be silent.
+/// Time that a connection may be silent.
 const IDLE: Duration = Duration::from_secs(600);
-/// What is far off: a proxy has no end of its own.
+/// A time far off, since a proxy has no end of its own.
 const LONG: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// Denials that are told of at once, each once.
+/// Denials that are reported at once, each one time.
 const TOLD: usize = 32;
 
-/// What a proxy has refused since it was asked last: host, port and why, each once.
+/// The refusals of a proxy since the last question: host, port and reason, each one time.
 #[derive(Debug, Default)]
 pub(crate) struct Denials(Mutex<Vec<String>>);
 
@@ -53,7 +53,7 @@ impl Denials {
     }
 }
 
-/// A proxy that runs.
+/// A running proxy.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     /// Closed when it is to end.
@@ -61,7 +61,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts one that carries to `hosts`; its listener is what comes through `line`.
+    /// Starts a proxy to `hosts`. Its listener comes through `line`.
     pub(crate) fn start(line: OwnedFd, hosts: &Hosts, denials: &Arc<Denials>) -> io::Result<Self> {
         let (life, held) = io::pipe()?;
         let shared = Shared {
@@ -90,7 +90,7 @@ struct Shared {
     public: fn(IpAddr) -> bool,
 }
 
-/// Counts a connection as long as anything of it goes on.
+/// Counts a connection while any part of it goes on.
 struct Counted(Arc<Shared>);
 
 impl Drop for Counted {

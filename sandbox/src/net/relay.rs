@@ -1,4 +1,5 @@
-//! Bytes between two connections, both ways, until both have ended or nothing goes on any more. Knows no hosts.
+//! Carries bytes between two connections, both ways, until both have ended or are silent for too long. Knows
+//! no hosts.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -63,7 +64,7 @@ fn end<'a>(end: &'a TcpStream, events: PollFlags, life: BorrowedFd<'a>) -> (Borr
     if events.is_empty() { (life, PollFlags::IN) } else { (end.as_fd(), events) }
 }
 
-/// What is waited for at the end that one way reads from and the other one writes to.
+/// The events to wait for at the end that one way reads from and the other one writes to.
 fn events(reading: &Way<'_>, writing: &Way<'_>) -> PollFlags {
     let mut events = PollFlags::empty();
     if reading.read && reading.waiting.len() < BUFFER {

@@ -1,4 +1,4 @@
-//! What a client asks the proxy for, and what it is told. Opens nothing.
+//! Parses the request of a client to the proxy, and writes the answer. Opens nothing.
 
 use super::hosts::Host;
 
@@ -7,24 +7,24 @@ pub(super) const HEAD: usize = 8 * 1024;
 /// Fields of a request's head.
 const FIELDS: usize = 64;
 
-/// What was made of the beginning of a request.
+/// The state of a request at its beginning.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// There is more to come.
+    /// The head is not complete.
     Partly,
-    /// A connection to that host; what follows behind so many bytes is for it.
+    /// A connection to that host. The bytes behind this offset are for the host.
     Wanted(Host, usize),
-    /// Nothing that is done here.
+    /// A request that is refused.
     Refused(Refusal),
 }
 
-/// Why a request is refused.
+/// The reason that a request is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: &'static str,
-    /// What the client is told.
+    /// The answer for the client.
     pub(super) why: String,
-    /// What the user is told: the host and the reason.
+    /// The message for the user: the host and the reason.
     pub(super) note: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Refusal {
         Self { status, why: why.into(), note: None }
     }
 
-    /// One that the user is told of, too.
+    /// A refusal that the user hears of, too.
     pub(super) fn noted(status: &'static str, host: &str, why: &str) -> Self {
         let why = format!("{host} {why}");
         Self { status, note: Some(why.clone()), why }

@@ -1,7 +1,7 @@
-//! The policy file: what a person allows, read once before anything runs. No tool call can reach it.
+//! The policy file: the permissions of a person, read once before anything runs. No tool call can reach it.
 //!
-//! Invariant: what the file does not grant is denied, a key nobody knows is an error, and the examples the
-//! file gives of itself hold or it is not used at all.
+//! Invariant: anything that the file does not grant is denied. An unknown key is an error. A file whose own
+//! examples fail is not used.
 
 mod server;
 mod wire;
@@ -15,7 +15,7 @@ use crate::error::{Error, Kind};
 use crate::grants::{Grants, Scope};
 use crate::names::Inside;
 
-/// How much a policy allows at most; each tier holds the ones before it.
+/// The most that a policy allows. Each tier includes the earlier ones.
 ///
 /// ```
 /// use toolgate_sandbox::policy::{Mode, Policy, Tier};
@@ -30,20 +30,20 @@ use crate::names::Inside;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Tier {
-    /// No tool touches anything.
+    /// No file tool and no command is allowed.
     #[default]
     Off,
-    /// Files are read.
+    /// Tools read files.
     Read,
-    /// Files are written too.
+    /// Tools write files too.
     Edit,
-    /// Commands run, without a network.
+    /// Commands run too, without a network.
     Exec,
-    /// Commands run, with the network that `[net]` names.
+    /// Commands run with the network that `[net]` names.
     ExecNet,
 }
 
-/// What commands run under at least.
+/// The least confinement of commands.
 ///
 /// ```
 /// use toolgate_sandbox::policy::{Confinement, Policy};
@@ -56,24 +56,24 @@ pub enum Tier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confinement {
-    /// Every layer that is required; where one is missing commands are refused.
+    /// All required layers. If one is missing, commands are refused.
     Full,
-    /// Where bubblewrap or user namespaces are missing: Landlock and the system call filter, which leave some things open.
-    /// The report of each call lists them.
+    /// Landlock and the system call filter alone, where bubblewrap or user namespaces are missing. The report
+    /// of each call lists the gaps.
     Reduced,
 }
 
-/// What a run is for; it caps what the policy grants.
+/// The purpose of a run. It caps the grants of the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Finding things out: nothing is written.
+    /// Finding out: the run writes nothing.
     #[default]
     Intel,
-    /// Changing things: all that the policy grants.
+    /// Changing files: the run has all grants of the policy.
     Edit,
 }
 
-/// What a person allows.
+/// The permissions of a person.
 ///
 /// ```
 /// use toolgate_sandbox::policy::{Mode, Policy};
@@ -97,33 +97,33 @@ pub enum Mode {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Policy {
-    /// The most that is allowed.
+    /// The most that the policy allows.
     pub tier: Tier,
-    /// The workspace's directory as the file gives it, relative to where the run starts.
+    /// The directory of the workspace as the file names it, relative to the start of the run.
     pub workspace: Option<String>,
     /// Whether commands may read `@system`.
     pub system_readable: bool,
     /// The network of commands.
     pub net: Net,
-    /// Environment variables that commands see.
+    /// The environment variables that commands see.
     pub env_pass: Vec<String>,
-    /// Variables with values of their own: those of one server, by [`for_server`](Self::for_server).
+    /// Variables with values of the policy, for one server; [`for_server`](Self::for_server) sets them.
     pub env_set: Vec<(String, Hidden)>,
-    /// Absolute paths outside of the workspace that can be read: those of one server.
+    /// Absolute paths outside of the workspace that one server can read.
     pub outside: Vec<String>,
-    /// How commands run, and when to ask.
+    /// The shell of commands, and the rules that ask or refuse.
     pub exec: Exec,
     /// Bounds of a command or a component.
     pub limits: ProcessLimits,
-    /// Sandbox layers without which no command is offered.
+    /// The layers without which no command is offered.
     pub require_layers: Vec<String>,
-    /// Whether less than full confinement will do; nothing means that it will not.
+    /// The least confinement that will do; `None` means full confinement.
     pub confinement: Option<Confinement>,
-    /// WebAssembly tools by name. Naming one here grants it nothing beyond what it lists.
+    /// The WebAssembly tools by name. Each has only the grants that it lists.
     pub wasm: BTreeMap<String, WasmTool>,
-    /// MCP servers by name.
+    /// The MCP servers by name.
     pub mcp: BTreeMap<String, McpServer>,
-    /// Tools a person is asked about before each call.
+    /// The tools whose calls a person approves one by one.
     pub ask: Vec<String>,
     files: Grants,
 }
@@ -132,16 +132,17 @@ impl Policy {
     /// Reads a policy file and verifies the examples in it.
     ///
     /// # Errors
-    /// [`Kind::Policy`] with the line, for text that is not TOML, an unknown key, a value out of place, or an
-    /// `[[expect]]` or exec-rule example that does not hold.
+    /// [`Kind::Policy`] with the line: for text that is not TOML, an unknown key, a bad value, and an example
+    /// of `[[expect]]` or an exec rule that fails.
     pub fn parse(text: &str) -> Result<Self, Error> {
         wire::parse(text)
     }
 
-    /// The policy of a run that was given none: the workspace and nothing else, secrets closed; commands that see the
-    /// system's programs and the workspace.
+    /// The default policy, for a run without one. It grants the workspace and nothing else, and closes
+    /// secrets. Commands see the programs of the system and the workspace.
     ///
-    /// For [`Mode::Edit`] it can be written, but for protected files. A person is asked before each write and command.
+    /// For [`Mode::Edit`] it grants writing, protected files excepted. A person approves each write and each
+    /// command.
     ///
     /// ```
     /// use toolgate_sandbox::policy::{Mode, Policy};
@@ -174,7 +175,7 @@ impl Policy {
         }
     }
 
-    /// What file tools may do in a run of that mode.
+    /// The grants of file tools in a run of that mode.
     pub fn grants(&self, mode: Mode) -> Grants {
         let mut grants = self.files.clone();
         if self.tier < Tier::Edit || mode == Mode::Intel {
@@ -186,12 +187,13 @@ impl Policy {
         grants
     }
 
-    /// Whether a person is to be asked before each call of `tool`.
+    /// Whether a person approves each call of `tool`.
     pub fn asks(&self, tool: &str) -> bool {
         self.ask.iter().any(|asked| asked == tool || asked == "*")
     }
 
-    /// What both allow. This is how a workspace's own file counts: it takes away and adds nothing.
+    /// The policy that allows what both policies allow. The file of a workspace counts in this way: it can
+    /// only take grants away.
     ///
     /// ```
     /// use toolgate_sandbox::policy::{Policy, Tier};
@@ -230,8 +232,8 @@ impl Policy {
         narrowed
     }
 
-    /// The policy that `server` runs under: this one, with what the server alone is granted, and without the network of
-    /// commands. A server's network needs no more of a tier than a command does.
+    /// The policy of `server`: this policy, with the grants of the server, and without the network of
+    /// commands. The network of a server needs no higher tier than a command.
     ///
     /// ```
     /// use toolgate_sandbox::policy::{NetMode, Policy, Tier};
@@ -267,7 +269,7 @@ impl Policy {
         own
     }
 
-    /// The same policy under the tighter of its own bounds and `limits`.
+    /// The same policy with the tighter of its bounds and `limits`.
     ///
     /// ```
     /// use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits};
@@ -284,11 +286,11 @@ impl Policy {
         self
     }
 
-    /// Whether a file tool may be called on `path`, as far as that can be told without looking: links may
-    /// still lead elsewhere, and then the call is refused.
+    /// Checks whether a file tool may be called on `path`, without a look at the disk. A link may still lead
+    /// elsewhere, and then the call is refused.
     ///
     /// # Errors
-    /// [`Kind::Denied`] with the reason, or [`Kind::Invalid`] for a tool that is no file tool.
+    /// [`Kind::Denied`] with the reason. [`Kind::Invalid`] for a tool that is no file tool.
     ///
     /// ```
     /// use toolgate_sandbox::policy::{Mode, Policy};

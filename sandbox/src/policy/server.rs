@@ -1,6 +1,6 @@
-//! A policy's MCP servers: how they are started or reached, and what each is granted beyond what all commands are.
+//! The MCP servers of a policy: their commands or addresses, and their grants beyond those of commands.
 //!
-//! Invariant: no value of a variable is ever printed.
+//! Invariant: the value of a variable is never printed.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind};
 
-/// An MCP server that is started or connected to.
+/// An MCP server that the runtime starts or connects to.
 ///
 /// ```
 /// use toolgate_sandbox::policy::Policy;
@@ -24,33 +24,35 @@ use crate::error::{Error, Kind};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct McpServer {
-    /// The command that starts it, in the sandbox.
+    /// The command that starts the server in the sandbox.
     #[serde(default)]
     pub command: Vec<String>,
-    /// The address of one that runs already.
+    /// The address of a server that runs already.
     pub url: Option<String>,
-    /// The environment variable with the key that the server at `url` wants.
+    /// The environment variable that holds the key for the server at `url`.
     pub key_env: Option<String>,
-    /// Its tools that are offered; `*` stands for all.
+    /// The tools of the server that are offered; `*` stands for all.
     #[serde(default)]
     pub tools: Vec<String>,
     /// Variables of its environment, with their values.
     #[serde(default)]
     pub env: BTreeMap<String, Hidden>,
-    /// Variables of the user's environment that it sees.
+    /// Variables of the user's environment that the server sees.
     #[serde(default)]
     pub pass: Vec<String>,
-    /// Directories and files outside of the workspace that it can read, such as an interpreter's, by absolute path.
+    /// Absolute paths outside of the workspace that the server can read, such as an interpreter.
     #[serde(default)]
     pub read: Vec<String>,
-    /// `host:port` pairs that it can reach, through a proxy.
+    /// `host:port` pairs that the server can reach through a proxy.
     #[serde(default)]
     pub network: Vec<String>,
 }
 
 impl McpServer {
-    /// What it is granted beyond what all commands are, a phrase each; no value of a variable is in them.
+    /// The grants of the server beyond those of commands, a phrase each. No phrase holds the value of a
+    /// variable.
     ///
     /// ```
     /// use toolgate_sandbox::policy::Policy;
@@ -77,7 +79,7 @@ impl McpServer {
             .collect()
     }
 
-    /// Whether what it is granted can be; the hosts are looked at elsewhere.
+    /// Checks the grants; the hosts are checked elsewhere.
     pub(super) fn check(&self, name: &str) -> Result<(), Error> {
         let wrong = |why: &str, at: &str, hint: &str| {
             Err(Error::new(Kind::Policy, format!("[mcp.{name}] {why}")).at(at).hint(hint))
@@ -108,7 +110,7 @@ impl McpServer {
     }
 }
 
-/// A text that is never printed: it may be a secret.
+/// A text that is never printed, since it may be a secret.
 ///
 /// ```
 /// use toolgate_sandbox::policy::Policy;
@@ -140,7 +142,7 @@ impl Serialize for Hidden {
     }
 }
 
-/// Whether a path is absolute and says plainly where it leads.
+/// Whether a path is absolute and has no `.` and no `..`.
 fn is_plain(path: &str) -> bool {
     path.starts_with('/') && !path.chars().any(char::is_control) && path.split('/').all(|name| name != "..")
 }

@@ -1,4 +1,4 @@
-//! The policy file's own shape, and the step from it to a [`Policy`].
+//! The shape of the policy file, and the step from it to a [`Policy`].
 
 use std::collections::BTreeMap;
 
@@ -101,10 +101,11 @@ enum Outcome {
 /// The network of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Net {
-    /// Whether there is any.
+    /// Whether commands have a network.
     pub mode: NetMode,
-    /// With [`NetMode::Proxy`]: `host:port` pairs that can be reached.
+    /// The `host:port` pairs that can be reached, with [`NetMode::Proxy`].
     pub allow: Vec<String>,
 }
 
@@ -112,24 +113,25 @@ pub struct Net {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetMode {
-    /// None at all.
+    /// No network.
     #[default]
     None,
     /// The listed hosts, through a proxy.
     Proxy,
 }
 
-/// How commands run.
+/// The execution of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Exec {
-    /// The shell; nothing means `/bin/sh`.
+    /// The shell; `None` means `/bin/sh`.
     pub shell: Option<String>,
-    /// When to ask or refuse. They are never the isolation.
+    /// The rules that ask or refuse. The isolation never depends on them.
     pub rule: Vec<ExecRule>,
 }
 
-/// What to do about commands that begin in a certain way.
+/// A rule about commands that begin with certain words.
 ///
 /// ```
 /// use toolgate_sandbox::policy::{Decision, Policy};
@@ -146,32 +148,41 @@ pub struct Exec {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ExecRule {
-    /// The words a command begins with.
+    /// The first words of a command.
     pub prefix: Vec<String>,
-    /// What is done about it.
+    /// The decision about such a command.
     pub decision: Decision,
-    /// Commands the rule fits; verified when the policy is read.
+    /// Commands that the rule must match. The reader of the policy checks them.
     #[serde(default, rename = "match")]
     pub matches: Vec<String>,
-    /// Commands the rule does not fit; verified when the policy is read.
+    /// Commands that the rule must not match. The reader of the policy checks them.
     #[serde(default)]
     pub not_match: Vec<String>,
 }
 
-/// What is done about a command, the strictest last.
+impl ExecRule {
+    /// A rule about commands that begin with these words, without examples.
+    pub fn new(prefix: impl IntoIterator<Item = impl Into<String>>, decision: Decision) -> Self {
+        let prefix = prefix.into_iter().map(Into::into).collect();
+        Self { prefix, decision, matches: Vec::new(), not_match: Vec::new() }
+    }
+}
+
+/// The decision about a command, the strictest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// It runs.
+    /// The command runs.
     Allow,
-    /// A person is asked.
+    /// A person is asked first.
     Ask,
-    /// It does not run.
+    /// The command does not run.
     Refuse,
 }
 
-/// Bounds of a command or a component; nothing means the runtime's own default.
+/// The bounds of a command or a component. `None` means the default of the runtime.
 ///
 /// ```
 /// use toolgate_sandbox::policy::ProcessLimits;
@@ -183,11 +194,11 @@ pub enum Decision {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessLimits {
-    /// Milliseconds until everything it started is ended.
+    /// Milliseconds until the command and all its processes are ended.
     pub wall_ms: Option<u64>,
     /// Seconds of processor time.
     pub cpu_s: Option<u64>,
-    /// Megabytes of memory, all processes together.
+    /// Megabytes of memory for all processes together.
     pub memory_mb: Option<u64>,
     /// Processes and threads.
     pub pids: Option<u64>,
@@ -195,12 +206,12 @@ pub struct ProcessLimits {
     pub disk_mb: Option<u64>,
     /// Files made.
     pub files: Option<u64>,
-    /// Kilobytes of a result; counts for file tools too.
+    /// Kilobytes of a result. This bound counts for file tools too.
     pub output_kb: Option<u64>,
 }
 
 impl ProcessLimits {
-    /// The tighter of the two in every field.
+    /// The tighter of the two bounds in each field.
     #[must_use]
     pub fn min(&self, other: &Self) -> Self {
         let tighter = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
@@ -216,7 +227,7 @@ impl ProcessLimits {
     }
 }
 
-/// A tool that is a WebAssembly component, and all it is granted.
+/// A tool that is a WebAssembly component, with all its grants.
 ///
 /// ```
 /// use toolgate_sandbox::policy::{DirMode, Policy};
@@ -232,15 +243,16 @@ impl ProcessLimits {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct WasmTool {
-    /// The component's file.
+    /// The file of the component.
     pub component: String,
-    /// The SHA-256 it must have, in hexadecimal.
+    /// The SHA-256 that the file must have, in hexadecimal.
     pub sha256: Option<String>,
-    /// Directories it sees.
+    /// Directories that the component sees.
     #[serde(default)]
     pub dirs: Vec<Dir>,
-    /// Hosts it can reach.
+    /// Hosts that the component can reach.
     #[serde(default)]
     pub net: Vec<String>,
     /// Milliseconds for one call.
@@ -254,6 +266,7 @@ pub struct WasmTool {
 /// A directory of the workspace that a component sees.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Dir {
     /// Its path in the workspace.
     pub host: String,
@@ -333,7 +346,7 @@ pub(super) fn parse(text: &str) -> Result<Policy, Error> {
     Ok(policy)
 }
 
-/// The part of the workspace that is named, and whether `@system` is too.
+/// The named part of the workspace, and whether `@system` is named too.
 fn scope(text: &str, names: &[toml::Spanned<String>]) -> Result<(Scope, bool), Error> {
     let mut system = false;
     let mut directories = Vec::new();
@@ -369,12 +382,12 @@ fn patterns(text: &str, sources: &[toml::Spanned<String>]) -> Result<Patterns, E
     Patterns::new(sources.iter().map(toml::Spanned::get_ref)).map_err(|error| error.into_kind(Kind::Policy))
 }
 
-/// Where the table of a server begins, as most write it.
+/// The line at which the table of a server begins, in its usual spelling.
 fn table(text: &str, server: &str) -> usize {
     text.find(&format!("[mcp.{server}")).unwrap_or_default()
 }
 
-/// Whether what is said of the network is whole.
+/// Checks that the mode and the list of a network fit each other.
 fn check_net(text: &str, net: &Net) -> Result<(), Error> {
     hosts(text, &net.allow)?;
     match (net.mode, net.allow.is_empty()) {
@@ -399,7 +412,7 @@ fn hosts(text: &str, list: &[String]) -> Result<(), Error> {
     Hosts::parse(list).map(drop).map_err(at_line)
 }
 
-/// The layers that are required, each known by name.
+/// The required layers, each with a known name.
 fn layers(text: &str, names: Vec<toml::Spanned<String>>) -> Result<Vec<String>, Error> {
     let known = || LAYERS.map(Layer::name).join(", ");
     let check = |name: toml::Spanned<String>| match Layer::parse(name.get_ref()) {
@@ -412,7 +425,7 @@ fn layers(text: &str, names: Vec<toml::Spanned<String>>) -> Result<Vec<String>, 
     names.into_iter().map(check).collect()
 }
 
-/// Whether the examples of each rule hold.
+/// Checks the examples of each rule.
 fn check_rules(rules: &[ExecRule]) -> Result<(), Error> {
     for rule in rules {
         if rule.prefix.is_empty() {
@@ -435,7 +448,7 @@ fn check_rules(rules: &[ExecRule]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether an `[[expect]]` holds, in the widest mode.
+/// Checks an `[[expect]]` in the widest mode.
 fn verify(policy: &Policy, expect: &Expect) -> Result<(), Error> {
     let Expect { tool, path, result } = expect;
     let decided = policy.check(tool, path, Mode::Edit);
@@ -458,7 +471,7 @@ fn verify(policy: &Policy, expect: &Expect) -> Result<(), Error> {
     .hint("correct the grants or the [[expect]]"))
 }
 
-/// An error of the parser as one of ours: the key, the line, and the key that may have been meant.
+/// The error for an error of the parser: the key, the line, and a similar known key.
 fn syntax(text: &str, error: &toml::de::Error) -> Error {
     let message = error.message();
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();

@@ -1,7 +1,7 @@
-//! Below [`Text`](super::Text): the encodings a file may have. Knows bytes and characters, no lines and no files.
+//! Below [`Text`](super::Text): the encodings of files. Knows bytes and characters, no lines and no files.
 //!
-//! Invariant: each byte belongs to one piece of text. A byte that the encoding has no character for is spelled out as
-//! `\xff`, so that nothing is lost in what is shown.
+//! Invariant: each byte belongs to one piece of text. A byte without a character becomes `\xff`, so the shown
+//! text loses nothing.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ const GUESSED_FROM: usize = 256 * 1024;
 /// The longest character of any encoding, in bytes.
 const LONGEST: usize = 4;
 
-/// How the characters of a file are written.
+/// The encoding of the characters of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Utf8,

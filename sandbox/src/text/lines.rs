@@ -4,7 +4,7 @@
 
 use super::Encoding;
 
-/// How a line ends.
+/// The end of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// Not at all: the file, or what is looked at of it, is over.
@@ -67,7 +67,7 @@ pub(crate) fn normal(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// How many ends of lines a text has.
+/// The number of line ends of a text.
 pub(crate) fn ends(text: &str) -> usize {
     let (mut ends, mut rest) = (0, text.as_bytes());
     while let Some((at, end)) = next_end(rest) {
@@ -77,7 +77,7 @@ pub(crate) fn ends(text: &str) -> usize {
     ends
 }
 
-/// Where the first line ends in bytes of which ASCII is ASCII, and how.
+/// The place and the kind of the first line end, in bytes of which ASCII is ASCII.
 fn next_end(bytes: &[u8]) -> Option<(usize, End)> {
     let at = memchr::memchr2(b'\n', b'\r', bytes)?;
     Some((at, kind(bytes.get(at) == Some(&b'\r'), bytes.get(at + 1) == Some(&b'\n'))))

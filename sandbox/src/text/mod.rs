@@ -1,8 +1,8 @@
-//! Files as text, between their bytes and the tools: what is shown of a file, and which of its bytes a shown text stands
-//! for. Knows no paths and no grants.
+//! Files as text, between bytes and tools: makes the shown text of a file, and finds the bytes behind a shown
+//! text. Knows no paths and no grants.
 //!
-//! Invariant: what is shown can be given back. Each piece of the text stands for bytes of its own, and bytes outside of a
-//! piece that is replaced stay as they are.
+//! Invariant: a shown text can be given back. Each piece of the text stands for its own bytes. Bytes outside
+//! of a replaced piece stay as they are.
 
 mod encoding;
 mod lines;
@@ -28,14 +28,14 @@ pub(crate) struct Text<'b> {
     mark: usize,
 }
 
-/// How a text is written for the one who sees it.
+/// The form of a shown text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As it is, the ends of lines too.
+    /// The text as it is, with its own line ends.
     Own,
-    /// With `\n` for every end of a line.
+    /// The text with `\n` for every line end.
     Lines,
-    /// The same, with characters that nobody can see spelled out, as models are shown them.
+    /// The same with invisible characters escaped, as models see it.
     Spelled,
 }
 

@@ -1,6 +1,6 @@
-//! Below [`Text`]: a text that somebody was shown, found again in the file.
+//! Below [`Text`]: finds a shown text in its file again.
 //!
-//! Invariant: what is found begins and ends between two pieces of the file, so that no byte is torn.
+//! Invariant: a found piece begins and ends between two pieces of the file. So no byte is torn.
 
 use std::ops::Range;
 
@@ -13,15 +13,15 @@ pub(crate) struct Piece {
     pub(crate) form: Form,
     /// Whether the ends of lines in a text for its place mean more than that a line ends.
     pub(crate) keeps_ends: bool,
-    /// Where it is in the text of that form.
+    /// Its place in the text of that form.
     pub(crate) shown: Range<usize>,
-    /// Where it is in the file.
+    /// Its place in the file.
     pub(crate) bytes: Range<usize>,
     /// Its first line, counted from one.
     pub(crate) line: usize,
 }
 
-/// Why a text is no piece of a file.
+/// The reason that a text is no piece of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missed {
     /// It does not occur.

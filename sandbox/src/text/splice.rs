@@ -1,7 +1,7 @@
-//! Below [`Text`]: a piece of a file is replaced by a text, in the file's own encoding and with its own ends of lines.
+//! Below [`Text`]: replaces a piece of a file by a text, in the encoding and with the line ends of the file.
 //!
-//! Invariant: bytes outside of the piece stay as they are, and so do those of what is kept of it. The new file reads as it
-//! was meant to, or there is none.
+//! Invariant: bytes outside of the piece stay as they are, and so do the kept lines inside. The new file
+//! reads as intended, or there is none.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,10 +12,10 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use super::lines::{End, Line, ended, lines};
 use super::{Encoding, Form, Piece, Text, form_of, normal, spelled};
 
-/// How long is looked for the lines that are kept; what is not found by then counts as new.
+/// Time to search the kept lines. Lines that are not found by then count as new.
 const COMPARED: Duration = Duration::from_millis(300);
 
-/// Why a text cannot stand in a file.
+/// The reason that a text cannot stand in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unwritable {
     /// The encoding does not have this character.
@@ -61,7 +61,7 @@ struct Splice<'b> {
     keeps_ends: bool,
     old: Vec<Line<'b>>,
     texts: Vec<String>,
-    /// How the line before the piece ends, and the one in which the piece ends.
+    /// The end of the line before the piece, and of the line in which the piece ends.
     before: End,
     after: End,
     /// Texts that are written otherwise than they are read, with their bytes; nothing where these differ.
@@ -117,7 +117,7 @@ impl<'b> Splice<'b> {
         split
     }
 
-    /// What each new line comes from.
+    /// The source of each new line.
     fn pairs(&self, new: &[(&str, End)]) -> Vec<Source> {
         let ops = match self.is_alike() {
             true => Vec::new(),
@@ -154,7 +154,7 @@ impl<'b> Splice<'b> {
         self.special.is_empty() && ends.all(|end| Some(end) == first)
     }
 
-    /// How a new line ends that says nothing of it: as the one that it comes from, or else as its neighbours.
+    /// The end of a new line that has none of its own: the end of its source, or else of its neighbours.
     fn end_of(&self, from: Source, previous: End) -> End {
         let own = |at: usize| self.old.get(at).map_or(End::None, |line| line.end).or(self.after);
         let end = match from {

@@ -1,4 +1,4 @@
-//! What is shown of files in any encoding, with any ends of lines, can be given back.
+//! Tests that a shown text can be given back, in any encoding and with any line ends.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

@@ -1,7 +1,7 @@
-//! One call: a fresh store and instance in a thread of its own, under every bound there is.
+//! Makes one call: a fresh store and instance in a separate thread, under every bound.
 //!
-//! Computing ends by fuel or by the clock: the caller's thread ticks an epoch, at which a component that computes
-//! gives way to the timer. A component that waits is in a host call, which the same timer ends.
+//! Fuel and the clock end a component that computes. The thread of the caller ticks an epoch, at which the
+//! component gives way to the timer. A waiting component is in a host call, which the same timer ends.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -16,18 +16,18 @@ use super::load::{Component, first_line};
 use super::{Bound, End};
 use crate::error::{Error, Kind};
 
-/// How often a component that computes looks at the clock.
+/// The interval at which a computing component looks at the clock.
 const TICK: Duration = Duration::from_millis(10);
-/// What a host call may take beyond the bound before it is given up.
+/// Time beyond the bound after which a host call is given up.
 const GRACE: Duration = Duration::from_secs(2);
-/// Bytes of stack of a call's thread; the component has its own.
+/// Bytes of stack of the thread. The component has its own stack.
 const THREAD_STACK: usize = 1024 * 1024;
-/// Bytes that one host call takes from a component.
+/// Bytes that a host call takes from a component at most.
 const HOST_CALL: usize = 16 * 1024 * 1024;
 /// Handles of component values.
 const HANDLES: usize = 4096;
 
-/// What a call came to.
+/// The end of a call.
 pub(super) struct Ended<T> {
     pub(super) value: Result<T, End>,
     pub(super) refused: Option<String>,
@@ -111,7 +111,7 @@ where
     Ok(Ended { value, refused: state.files.refused.clone(), reached })
 }
 
-/// Why a component ended early.
+/// The reason that a component ended early.
 fn end(why: &wasmtime::Error, reached: Option<Bound>) -> End {
     if let Some(I32Exit(code)) = why.downcast_ref::<I32Exit>() {
         return End::Exited(*code);

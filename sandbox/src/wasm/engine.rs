@@ -1,4 +1,4 @@
-//! The engine: how components are compiled and what every call of one has to live with.
+//! Makes the engine: the compilation of components, and the rules for every call.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use wasmtime::{Cache, CacheConfig, Config, Engine};
 use crate::error::{Error, Kind};
 use crate::fs::Root;
 
-/// Bytes of WebAssembly stack: deep recursion ends here.
+/// Bytes of WebAssembly stack. Deep recursion ends here.
 const STACK: usize = 512 * 1024;
 /// Bytes of stack of a call, host functions included.
 const FIBER: usize = 2 * 1024 * 1024;
@@ -17,7 +17,7 @@ const CACHE_BYTES: u64 = 256 * 1024 * 1024;
 /// An engine that keeps compiled code in `cache`.
 ///
 /// # Errors
-/// [`Kind::Unavailable`] where the processor or the system is not one that code can be compiled for.
+/// [`Kind::Unavailable`] if the engine cannot compile for this processor or system.
 pub(super) fn engine(cache: Option<Cache>) -> Result<Engine, Error> {
     let mut config = Config::new();
     config
@@ -37,10 +37,10 @@ pub(super) fn engine(cache: Option<Cache>) -> Result<Engine, Error> {
     })
 }
 
-/// A cache of compiled code in `directory`; nothing where it cannot be had, which only costs time.
+/// A cache of compiled code in `directory`; `None` if there can be none, which only costs time.
 ///
-/// What lies there is run as code, so it must be out of reach of every tool: a directory that is in the workspace, or
-/// holds it, is not used, nor is one that others may write to.
+/// Code from the cache is run, so no tool may reach it. A directory in the workspace or above it is not used.
+/// Neither is a directory that others may write to.
 pub(super) fn cache(directory: &Path, root: Option<&Root>) -> Option<Cache> {
     let directory = prepared(directory)?;
     if root.is_some_and(|root| root.overlaps(&directory)) {
@@ -51,7 +51,7 @@ pub(super) fn cache(directory: &Path, root: Option<&Root>) -> Option<Cache> {
     Cache::new(config).ok()
 }
 
-/// The directory, made for this user alone if it is not there, by its real path.
+/// The real path of the directory. A missing directory is created for this user alone.
 fn prepared(directory: &Path) -> Option<std::path::PathBuf> {
     #[expect(clippy::disallowed_types, reason = "a door: the program's own cache, named by no model")]
     let mut builder = std::fs::DirBuilder::new();
@@ -64,7 +64,7 @@ fn prepared(directory: &Path) -> Option<std::path::PathBuf> {
     (!others_write(&real)).then_some(real)
 }
 
-/// Whether more than its owner may write to the directory.
+/// Whether others than its owner may write to the directory.
 fn others_write(directory: &Path) -> bool {
     #[cfg(unix)]
     {

@@ -1,7 +1,7 @@
-//! What a component can reach: the linker, and the state behind its host functions.
+//! The host of a component: the linker, and the state behind the host functions.
 //!
-//! Invariant: nothing is linked but standard streams, clocks, random numbers, the granted files, and sockets that all
-//! refuse. There is no environment, and memory, tables and handles are counted.
+//! Invariant: the linker has standard streams, clocks, random numbers, the granted files, and sockets that
+//! refuse. It has nothing else and no environment. Memory, tables and handles are counted.
 
 use wasmtime::component::{Linker, ResourceTable};
 use wasmtime::{Engine, ResourceLimiter, Result};
@@ -17,14 +17,14 @@ use super::files::{Files, HasFiles, View};
 use super::limits::Limits;
 use super::output::Capture;
 
-/// Values the host keeps for one call, such as open files and timers.
+/// Values that the host keeps for one call, such as open files and timers.
 const RESOURCES: usize = 4096;
 /// Bytes of one table entry.
 const TABLE_ENTRY: usize = 16;
 /// Random bytes at once.
 const RANDOM_BYTES: u64 = 1 << 20;
 
-/// One call's side of the host functions.
+/// The state of the host functions in one call.
 pub(super) struct State {
     wasi: WasiCtx,
     table: ResourceTable,

@@ -1,4 +1,4 @@
-//! The bounds of one call of a component, with what is used where the policy says nothing.
+//! The bounds of a call of a component, with the defaults of a policy that is silent.
 
 use std::time::Duration;
 
@@ -7,23 +7,37 @@ use serde::{Deserialize, Serialize};
 use crate::command;
 use crate::policy::{ProcessLimits, WasmTool};
 
-/// Bounds of one call, beginning with its fresh instance.
+/// The bounds of one call, its fresh instance included.
 ///
 /// ```
-/// use toolgate_sandbox::wasm::Limits;
+/// use toolgate_sandbox::policy::Policy;
+/// use toolgate_sandbox::wasm::{Directory, Limits};
 /// assert_eq!(Limits::default().wall_ms, 30_000);
+/// // The bounds and directories of a tool in a policy.
+/// let policy = Policy::parse(r#"
+///     version = 1
+///     tier = "read"
+///     [wasm.statistics]
+///     component = "statistics.wasm"
+///     dirs = [{ host = "docs", guest = "/", mode = "ro" }]
+///     wall_ms = 500
+/// "#)?;
+/// let tool = &policy.wasm["statistics"];
+/// assert_eq!(Limits::of(tool, &policy.limits).wall_ms, 500);
+/// assert_eq!(Directory::of(tool)[0].host, "docs");
+/// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Milliseconds until the call is ended, whether it computes or waits. Default 30,000.
+    /// Milliseconds until the call is ended, whether the component computes or waits. Default 30,000.
     pub wall_ms: u64,
-    /// Megabytes of all its memories and tables together. Default 256.
+    /// Megabytes of all memories and tables together. Default 256.
     pub memory_mb: u64,
-    /// WebAssembly instructions, roughly. Default 10,000,000,000: some seconds of computing.
+    /// WebAssembly instructions, roughly. Default 10,000,000,000, which is some seconds of computing.
     pub fuel: u64,
-    /// Megabytes by which its files may grow. Default 256.
+    /// Megabytes that the files may grow. Default 256.
     pub disk_mb: u64,
-    /// Files and directories it may make. Default 20,000.
+    /// Files and directories that the component may create. Default 20,000.
     pub files: u64,
     /// Kilobytes of output that are kept. Default 256.
     pub output_kb: u64,
@@ -36,7 +50,8 @@ impl Default for Limits {
 }
 
 impl From<&ProcessLimits> for Limits {
-    /// The policy's bounds; for what it does not name those of a command, but for the memory.
+    /// The bounds of the policy, and the defaults of commands for the others. The default of the memory
+    /// differs.
     fn from(given: &ProcessLimits) -> Self {
         let command::Limits { wall_ms, disk_mb, files, output_kb, .. } = given.into();
         let memory_mb = given.memory_mb.unwrap_or(256);
@@ -45,7 +60,7 @@ impl From<&ProcessLimits> for Limits {
 }
 
 impl Limits {
-    /// The bounds of `tool`: its own where it names them, never wider than the policy's.
+    /// The bounds of `tool`: its own bounds, never wider than those of the policy.
     pub fn of(tool: &WasmTool, policy: &ProcessLimits) -> Self {
         let mut limits = Self::from(policy);
         let own = |own: Option<u64>, general: Option<u64>, default: u64| {

@@ -1,7 +1,7 @@
-//! From a file to a component that can be called: size and digest first, then compiling, for a limited time.
+//! Makes a component from a file: checks size and digest, then compiles for a limited time.
 //!
-//! Compiling runs outside of what a call is held to, in a thread that cannot be stopped. So a module that takes too
-//! long is given up, and nothing else is compiled until that thread has ended.
+//! The bounds of a call do not hold for compiling, which runs in a thread that cannot be stopped. So a module
+//! that takes too long is given up. Nothing else is compiled until that thread has ended.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,10 +26,10 @@ use crate::output;
 
 /// Compiled components that are kept in memory.
 const KEPT: usize = 32;
-/// Bytes of stack for compiling: a deeply nested module must not end this process.
+/// Bytes of stack for compiling, so a deeply nested module does not end this process.
 const COMPILER_STACK: usize = 64 * 1024 * 1024;
 
-/// A component, ready to be called. Cheap to clone.
+/// A compiled component. Cheap to clone.
 #[derive(Clone)]
 pub struct Component(Arc<Loaded>);
 
@@ -39,7 +39,7 @@ struct Loaded {
 }
 
 impl Component {
-    /// The SHA-256 of the file it was made from, in hexadecimal.
+    /// The SHA-256 of its file, in hexadecimal.
     pub fn sha256(&self) -> &str {
         &self.0.sha256
     }
@@ -55,10 +55,11 @@ impl std::fmt::Debug for Component {
     }
 }
 
-/// Reads a module's file, which a person named. A link is followed; anything but a regular file is refused.
+/// Reads the file of a module that a person named. A link is followed. Anything but a regular file is
+/// refused.
 ///
 /// # Errors
-/// [`Kind::NotFound`], [`Kind::Limit`] for more than `most` bytes, [`Kind::Failed`].
+/// [`Kind::NotFound`]. [`Kind::Limit`] for more than `most` bytes. [`Kind::Failed`] otherwise.
 pub fn read_module(path: impl AsRef<Path>, most: u64, _: AmbientAuthority) -> Result<Vec<u8>, Error> {
     let path = path.as_ref();
     let shown = path.to_string_lossy();
@@ -93,7 +94,7 @@ pub fn read_module(path: impl AsRef<Path>, most: u64, _: AmbientAuthority) -> Re
     Ok(bytes)
 }
 
-/// Compiles components and keeps what it has compiled.
+/// Compiles components and keeps the compiled ones.
 pub(super) struct Loader {
     engine: Engine,
     linker: Linker<State>,
@@ -111,7 +112,8 @@ impl Loader {
         &self.engine
     }
 
-    /// The component in `bytes`, whose digest must be `pin` where there is one, compiled within `within` or less.
+    /// Compiles the component in `bytes` in the time `within` or less. If there is a `pin`, the digest must
+    /// equal it.
     pub(super) fn load(
         &self,
         bytes: Vec<u8>,
@@ -149,7 +151,7 @@ impl Loader {
         Ok(component)
     }
 
-    /// Compiles in a thread of its own, for `within` at most, after waiting that long at most for its turn.
+    /// Compiles in a separate thread. Waiting for the turn may take `within`, and so may compiling.
     fn compile(&self, bytes: Vec<u8>, within: Duration) -> Result<component::Component, Error> {
         let busy = self.compiler.take(within).ok_or_else(|| {
             Error::new(Kind::Limit, "another module is still being compiled").hint("try again later")
@@ -182,7 +184,7 @@ impl Loader {
     }
 }
 
-/// The one place to compile in: given to one module at a time.
+/// The right to compile. One module has it at a time.
 #[derive(Default)]
 struct Compiler {
     busy: Mutex<bool>,
@@ -190,7 +192,7 @@ struct Compiler {
 }
 
 impl Compiler {
-    /// Nothing if it is not free within that time.
+    /// `None` if the right is not free in that time.
     fn take(self: &Arc<Self>, within: Duration) -> Option<Busy> {
         let busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.free.wait_timeout_while(busy, within, |busy| *busy);
@@ -209,7 +211,7 @@ impl Drop for Busy {
     }
 }
 
-/// Compiles a component; a preview 1 module becomes one first, so that one host confines both.
+/// Compiles a component. A preview 1 module becomes a component first, so one host confines both.
 fn compiled(engine: &Engine, bytes: &[u8]) -> Result<component::Component, Error> {
     let component = match bytes.get(..8) {
         Some(b"\0asm\x01\0\0\0") => Cow::Owned(componentized(bytes)?),
@@ -236,7 +238,7 @@ fn componentized(module: &[u8]) -> Result<Vec<u8>, Error> {
         })
 }
 
-/// The innermost reason, as a piece of one line: it may hold names out of the module.
+/// The innermost reason, as a part of a line. It may hold names of the module.
 pub(super) fn first_line(why: &wasmtime::Error) -> String {
     output::name(&why.root_cause().to_string())
 }

@@ -1,11 +1,12 @@
-//! The component tier: tools as WebAssembly, which can do nothing but compute and call what they are handed.
+//! The component tier: runs tools as WebAssembly. A component can only compute and call the functions that it
+//! is handed.
 //!
-//! A component gets a fresh instance for each call, standard streams in memory, clocks, random numbers, and the
-//! directories it was granted: through the file tier, with its rules. It has no network and no environment. A preview 1
-//! module is made a component first.
+//! Each call gets a fresh instance with standard streams in memory, clocks, random numbers, and the granted
+//! directories. The file tier and its rules are behind those directories. There is no network and no
+//! environment. A preview 1 module becomes a component first.
 //!
-//! Invariant: a call ends within its bounds whatever the component does, and what it does not name in its grants it
-//! cannot reach.
+//! Invariant: a call ends within its bounds, whatever the component does. The component reaches nothing
+//! beyond its grants.
 
 mod call;
 mod engine;
@@ -37,16 +38,16 @@ use files::{Budget, Files};
 use host::State;
 use load::Loader;
 
-/// The engine in words, for reports.
+/// The name of the engine, for reports.
 pub const ENGINE: &str = "wasmtime 48";
 
-/// How components are compiled.
+/// The compilation of components.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Where compiled code is kept, outside every workspace; `None` keeps it in memory alone. What lies there is run as
-    /// code: nobody but this user may write to it.
+    /// The directory for compiled code, outside every workspace; `None` keeps the code in memory. The code
+    /// there is run, so only this user may write there.
     pub cache: Option<PathBuf>,
-    /// Milliseconds that compiling one may take. Default 20,000.
+    /// Milliseconds for compiling one component. Default 20,000.
     pub compile_ms: u64,
 }
 
@@ -56,22 +57,22 @@ impl Default for Setup {
     }
 }
 
-/// Largest module that is read: 16 MiB.
+/// The size of the largest module: 16 MiB.
 pub const MAX_MODULE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// A directory of the workspace, as a component sees it.
+/// A directory of the workspace that a component sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     /// Its path in the workspace.
     pub host: String,
-    /// Its path for the component.
+    /// Its path as the component sees it.
     pub guest: String,
-    /// Whether it may be written, where the grants allow that too.
+    /// Whether the component may write there. The grants have to allow it too.
     pub write: bool,
 }
 
 impl Directory {
-    /// The directories the policy grants `tool`.
+    /// The directories that the policy grants `tool`.
     pub fn of(tool: &WasmTool) -> Vec<Self> {
         let directory = |dir: &crate::policy::Dir| Self {
             host: dir.host.clone(),
@@ -82,23 +83,23 @@ impl Directory {
     }
 }
 
-/// What a component may touch in a call.
+/// The part of a workspace that a call may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach<'a> {
     /// The workspace.
     pub root: &'a Root,
-    /// What may be read and written of it.
+    /// The grants for files of the workspace.
     pub grants: &'a Grants,
-    /// The part of it that the component sees.
+    /// The directories that the component sees.
     pub directories: &'a [Directory],
 }
 
-/// A bound that a call ran into.
+/// A bound that a call met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Bound {
-    /// Milliseconds.
+    /// Time in milliseconds.
     Time,
     /// Instructions.
     Fuel,
@@ -122,46 +123,46 @@ impl fmt::Display for Bound {
     }
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum End {
-    /// By itself: 0 if all went well, else 1. The other codes of a program do not arrive, since `wasi:cli/exit` carries
-    /// success or failure and no number.
+    /// It ended by itself: 0 for success, else 1. Other exit codes do not arrive, since `wasi:cli/exit`
+    /// carries only success or failure.
     Exited(i32),
-    /// It was ended at a bound.
+    /// It was stopped at a bound.
     Stopped(Bound),
-    /// It did what WebAssembly does not allow, such as reading beyond its memory.
+    /// It broke a rule of WebAssembly, such as a read beyond its memory.
     Trapped(String),
 }
 
-/// What running a program came to.
+/// The result of a program.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Ran {
-    /// How it ended.
+    /// The end of the program.
     pub end: End,
-    /// What it wrote, standard output and standard error in order; as it came, not made safe to show.
+    /// The output: standard output and standard error in order. It is not made safe to show.
     #[serde(skip)]
     pub output: Vec<u8>,
-    /// How many bytes it wrote in all.
+    /// Bytes of output in all.
     pub output_bytes: u64,
-    /// Whether a part of the output was left out.
+    /// Whether a part of the output was dropped.
     pub truncated: bool,
-    /// The first thing that it was refused, if any.
+    /// The first refusal, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// Bounds that it ran into, and perhaps went on.
+    /// Bounds that the program met. It may have continued after that.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reached: Vec<Bound>,
-    /// What held while it ran.
+    /// The layers that held during the call.
     #[serde(skip)]
     pub enforced: Enforced,
 }
 
 impl Ran {
-    /// The text for a model: the output, and a line about each thing that went wrong.
+    /// The text for a model: the output, then a line for each fault.
     pub fn content(&self) -> Vec<u8> {
         let mut out = self.output.clone();
         let mut line = |text: &str| crate::output::push_line(&mut out, text);
@@ -185,19 +186,30 @@ impl Ran {
     }
 }
 
-/// Compiles and calls components; one serves a whole run.
+/// Compiles and calls components. One value serves a whole run.
 ///
 /// ```
 /// use toolgate_sandbox::wasm::{Components, Limits, MAX_MODULE_BYTES, Reach, Setup, read_module};
 /// use toolgate_sandbox::{Grants, Root, ambient_authority};
 /// let components = Components::new(&Setup::default(), None)?;
+/// components.check()?;
 /// let bytes = read_module("components/calculator.wasm", MAX_MODULE_BYTES, ambient_authority())?;
 /// let calculator = components.load(bytes, None, None)?;
-/// assert_eq!(components.describe(&calculator, &Limits::default())?.name, "calculator");
-/// // It will be called with no directory of the workspace.
+/// println!("the module's SHA-256 is {}", calculator.sha256());
+/// let limits = Limits::default();
+/// assert_eq!(components.describe(&calculator, &limits)?.name, "calculator");
+/// // It is called with no directory of the workspace.
 /// let (root, grants) = (Root::open(".", ambient_authority())?, Grants::read_only());
-/// components.check_reach(&Reach { root: &root, grants: &grants, directories: &[] })?;
-/// # Ok::<(), toolgate_sandbox::Error>(())
+/// let reach = Reach { root: &root, grants: &grants, directories: &[] };
+/// components.check_reach(&reach)?;
+/// let answer = components.call(&calculator, &reach, &limits, r#"{"expression": "6 * 7"}"#.to_owned())?;
+/// assert_eq!(answer.content(), "42");
+/// // A program instead of a tool: this one does nothing.
+/// let module = wat::parse_str(r#"(module (memory (export "memory") 1) (func (export "_start")))"#)?;
+/// let program = components.load(module, None, None)?;
+/// let ran = components.run(&program, &reach, &limits, &["nothing".to_owned()], Vec::new())?;
+/// assert_eq!(ran.content(), b"[no output]");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Components {
     loader: Loader,
@@ -210,10 +222,10 @@ impl fmt::Debug for Components {
 }
 
 impl Components {
-    /// Makes the engine. A cache that is within reach of `root`, the workspace, is not used.
+    /// Makes the engine. `root` is the workspace: a cache within its reach is not used.
     ///
     /// # Errors
-    /// [`Kind::Unavailable`] if components cannot be compiled on this machine.
+    /// [`Kind::Unavailable`] if this machine cannot compile components.
     ///
     /// ```
     /// use toolgate_sandbox::Kind;
@@ -231,7 +243,7 @@ impl Components {
         Ok(Self { loader: Loader::new(engine, linker, Duration::from_millis(setup.compile_ms)) })
     }
 
-    /// Whether components run here: compiles and calls the smallest one.
+    /// Checks that components run here: compiles and calls the smallest one.
     ///
     /// # Errors
     /// [`Kind::Unavailable`] with the reason.
@@ -250,12 +262,12 @@ impl Components {
         }
     }
 
-    /// The component in `bytes`, whose SHA-256 must be `pin` where there is one. It is compiled within the setup's
-    /// time, or within `wall_ms` if that is less.
+    /// Compiles the component in `bytes`. If there is a `pin`, the SHA-256 of the bytes must equal it.
+    /// Compiling may take the time of the setup, or `wall_ms` if that is less.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] for what is no component or asks for what is not offered, [`Kind::Denied`] for another digest,
-    /// [`Kind::Limit`] if compiling takes too long.
+    /// [`Kind::Invalid`] for bytes that are no component, and for an import that is not offered.
+    /// [`Kind::Denied`] for another digest. [`Kind::Limit`] if compiling takes too long.
     pub fn load(&self, bytes: Vec<u8>, pin: Option<&str>, wall_ms: Option<u64>) -> Result<Component, Error> {
         if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_MODULE_BYTES {
             return Err(Error::new(
@@ -266,10 +278,11 @@ impl Components {
         self.loader.load(bytes, pin, wall_ms.map_or(Duration::MAX, Duration::from_millis))
     }
 
-    /// Runs a component that is a program (`wasi:cli/run`) with these arguments, the first being its name.
+    /// Runs a component that is a program (`wasi:cli/run`). The first argument is its name.
     ///
     /// # Errors
-    /// [`Kind::Denied`] for a directory that is not granted, [`Kind::Invalid`] for a component that is no program.
+    /// [`Kind::Denied`] for a directory without a grant. [`Kind::Invalid`] for a component that is no
+    /// program.
     pub fn run(
         &self,
         component: &Component,
@@ -297,10 +310,10 @@ impl Components {
         Ok(Ran { end, output: kept, output_bytes, truncated, refused, reached, enforced })
     }
 
-    /// Whether the directories of `reach` can be granted.
+    /// Checks that the directories of `reach` can be granted.
     ///
     /// # Errors
-    /// [`Kind::Denied`] for one outside the workspace or the grants, and what opening it gives.
+    /// [`Kind::Denied`] for a directory outside the workspace or the grants. Also the errors of opening it.
     pub fn check_reach(&self, reach: &Reach<'_>) -> Result<(), Error> {
         self.files(reach, &Limits::default()).map(drop)
     }
@@ -316,7 +329,7 @@ impl Components {
     }
 }
 
-/// What holds while a component with these files runs.
+/// The report of a call of a component with these files.
 fn enforced(files: &Files, root: Option<&Root>) -> Enforced {
     let fs = match files.granted() {
         None => "none",

@@ -1,4 +1,4 @@
-//! What a component writes to its standard output and standard error: one bounded buffer, in the order it came.
+//! Collects the standard output and standard error of a component in one bounded buffer, in order.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,10 +7,11 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError};
 
-/// Bytes a stream takes at once.
+/// Bytes that a stream takes at once.
 pub(super) const CHUNK: usize = 64 * 1024;
 
-/// The buffer; clones write to the same one. What does not fit is counted and dropped, which no component notices.
+/// The buffer. Clones write to the same buffer. Bytes beyond the bound are counted and dropped, and the
+/// component does not notice.
 #[derive(Clone, Debug)]
 pub(super) struct Capture(Arc<Mutex<Buffer>>);
 
@@ -26,7 +27,7 @@ impl Capture {
         Self(Arc::new(Mutex::new(Buffer { kept: Vec::new(), most, written: 0 })))
     }
 
-    /// What was kept, and how many bytes were written in all.
+    /// The kept bytes, and the number of bytes in all.
     pub(super) fn take(&self) -> (Vec<u8>, u64) {
         let mut buffer = self.lock();
         (std::mem::take(&mut buffer.kept), buffer.written)

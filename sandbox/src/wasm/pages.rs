@@ -1,13 +1,15 @@
-//! Before a component is compiled: its core modules are told of no more memory than they asked for.
+//! Before the compiler: makes each core module see only the memory that it asked for.
 //!
-//! The preview 1 adapter keeps its state in pages that it adds to the program's own memory. C libraries from before the
-//! end of 2022 ask for the size of the memory at their first allocation and take all of it for their heap, that state
-//! included; once the heap has grown into it, every call of the system goes wrong. So a module that defines its memory
-//! counts its pages in a global: `memory.size` reads that, and `memory.grow` keeps it up. Whoever else adds pages then
-//! leaves a gap, as any other user of `memory.grow` would.
+//! The preview 1 adapter adds pages with its state to the memory of the program. C libraries from before the
+//! end of 2022 ask for the size of the memory at their first allocation. They take all of it for their heap,
+//! the state of the adapter included. Once the heap has grown into that state, every call of the system goes
+//! wrong.
 //!
-//! Invariant: a module whose memory nobody else grows behaves as before, and what cannot be read is left as it is, for
-//! the compiler to refuse. What comes out is validated like any module.
+//! So a module that defines its memory counts its own pages in a global. `memory.size` reads that global, and
+//! `memory.grow` updates it. Pages that others add then leave a gap, as with any other user of `memory.grow`.
+//!
+//! Invariant: a module whose memory nobody else grows behaves as before. Bytes that cannot be parsed stay as
+//! they are, for the compiler to refuse. The result is validated like any module.
 
 use std::borrow::Cow;
 

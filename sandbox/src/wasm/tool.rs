@@ -1,4 +1,4 @@
-//! Components that are tools: the world `toolgate:tool/tool` of `wit/tool.wit`.
+//! Calls components that are tools: the world `toolgate:tool/tool` of `wit/tool.wit`.
 
 use wasmtime::component::{ComponentType, Lift};
 
@@ -9,41 +9,41 @@ use super::{Bound, Components, End, Reach, call, enforced, output};
 use crate::error::{Error, Kind};
 use crate::report::Enforced;
 
-/// What a tool says of itself.
+/// The description of a tool by itself.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift)]
 #[component(record)]
 #[non_exhaustive]
 pub struct Description {
-    /// The name it gives itself; it is called by the one in the policy.
+    /// The name that the tool gives itself. Calls use the name in the policy.
     pub name: String,
-    /// What it does, for a model.
+    /// The purpose of the tool, for a model.
     pub description: String,
-    /// JSON Schema of its arguments, an object, as text.
+    /// The JSON Schema of its arguments, an object, as text.
     pub parameters: String,
 }
 
-/// What a tool answered.
+/// The answer of a tool.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Answer {
-    /// Its result, or why it has none; as it came, not made safe to show.
+    /// The result, or the reason that there is none. It is not made safe to show.
     pub result: Result<String, String>,
-    /// How it ended, if not by answering.
+    /// The end of the tool, if it did not answer.
     pub end: Option<End>,
-    /// The first thing that it was refused, if any.
+    /// The first refusal, if there was one.
     pub refused: Option<String>,
-    /// Bounds that it ran into, and perhaps went on.
+    /// Bounds that the tool met. It may have continued after that.
     pub reached: Vec<Bound>,
-    /// What held while it ran.
+    /// The layers that held during the call.
     pub enforced: Enforced,
 }
 
 impl Components {
-    /// Asks a tool what it is. It sees no files for that.
+    /// Asks a tool for its description. The tool sees no files for that.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] for a component that is no tool, [`Kind::Limit`] for one that does not answer in time,
-    /// [`Kind::Failed`] for one that breaks.
+    /// [`Kind::Invalid`] for a component that is no tool. [`Kind::Limit`] for a tool that does not answer in
+    /// time. [`Kind::Failed`] for a tool that breaks.
     pub fn describe(&self, tool: &Component, limits: &Limits) -> Result<Description, Error> {
         let state = self.state_of_nothing(limits);
         let ended = call::call(self.loader.engine(), tool, state, limits, async |store, instance| {
@@ -63,7 +63,7 @@ impl Components {
     /// Calls a tool with JSON arguments.
     ///
     /// # Errors
-    /// [`Kind::Denied`] for a directory that is not granted; what the tool does wrong is in the answer.
+    /// [`Kind::Denied`] for a directory without a grant. The answer holds the faults of the tool itself.
     pub fn call(
         &self,
         tool: &Component,
@@ -96,7 +96,7 @@ impl Components {
 }
 
 impl Answer {
-    /// The text for a model: what the tool said, and a line about each thing it was refused.
+    /// The text for a model: the answer of the tool, then a line for each refusal.
     pub fn content(&self) -> String {
         let mut text = match &self.result {
             Ok(text) | Err(text) => text.clone(),

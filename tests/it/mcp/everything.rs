@@ -149,11 +149,10 @@ impl Files {
 
 impl Resources for Files {
     fn list(&self) -> Vec<Resource> {
-        let named = |name: &str, mime_type: &str| Resource {
-            uri: format!("test://{name}"),
-            name: name.to_owned(),
-            description: format!("The resource {name}."),
-            mime_type: Some(mime_type.to_owned()),
+        let named = |name: &str, mime_type: &str| {
+            Resource::new(format!("test://{name}"), name)
+                .description(format!("The resource {name}."))
+                .mime_type(Some(mime_type.to_owned()))
         };
         vec![
             named("static-text", "text/plain"),
@@ -163,12 +162,10 @@ impl Resources for Files {
     }
 
     fn templates(&self) -> Vec<ResourceTemplate> {
-        vec![ResourceTemplate {
-            uri_template: "test://template/{id}/data".to_owned(),
-            name: "template".to_owned(),
-            description: "Data by its id.".to_owned(),
-            mime_type: Some("application/json".to_owned()),
-        }]
+        let template = ResourceTemplate::new("test://template/{id}/data", "template");
+        vec![
+            template.description("Data by its id.".to_owned()).mime_type(Some("application/json".to_owned())),
+        ]
     }
 
     fn read(&self, uri: &str) -> Result<Option<Contents>, Error> {
@@ -201,10 +198,9 @@ struct Letters;
 
 impl Prompts for Letters {
     fn list(&self) -> Vec<Prompt> {
-        let prompt = |name: &str, arguments: &[&str]| Prompt {
-            name: name.to_owned(),
-            description: "Says what the suite expects.".to_owned(),
-            arguments: arguments.iter().map(|name| argument(name)).collect(),
+        let prompt = |name: &str, arguments: &[&str]| {
+            let arguments = arguments.iter().map(|name| argument(name)).collect();
+            Prompt::new(name).description("Says what the suite expects.".to_owned()).arguments(arguments)
         };
         vec![
             prompt("test_simple_prompt", &[]),
@@ -216,9 +212,8 @@ impl Prompts for Letters {
 
     fn get(&self, name: &str, arguments: &BTreeMap<String, String>) -> Result<Vec<PromptMessage>, Error> {
         let of = |name: &str| arguments.get(name).cloned().unwrap_or_default();
-        let shown = |content, text: &str| {
-            vec![PromptMessage { speaker: Speaker::User, content }, PromptMessage::user(text)]
-        };
+        let shown =
+            |content, text: &str| vec![PromptMessage::new(Speaker::User, content), PromptMessage::user(text)];
         Ok(match name {
             "test_prompt_with_arguments" => {
                 let text = format!("Prompt with arguments: arg1='{}', arg2='{}'", of("arg1"), of("arg2"));
@@ -235,7 +230,7 @@ impl Prompts for Letters {
 }
 
 fn argument(name: &str) -> PromptArgument {
-    PromptArgument { name: name.to_owned(), description: "A test argument.".to_owned(), required: true }
+    PromptArgument::new(name).description("A test argument.".to_owned()).required(true)
 }
 
 impl Completions for Letters {

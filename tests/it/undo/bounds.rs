@@ -4,7 +4,7 @@ use super::*;
 
 /// Bounds in which a run has room for some rows with 1,000 bytes.
 fn tight() -> Bounds {
-    Bounds { run_bytes: 6_000, workspace_bytes: 12_000, bytes: 40_000, ..Bounds::default() }
+    Bounds::default().run_bytes(6_000).workspace_bytes(12_000).bytes(40_000)
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn the_oldest_runs_of_a_workspace_make_room_and_that_is_told() {
     assert!((2..6).contains(&tasks.len()) && tasks[0] == "run 19", "{tasks:?}");
     assert_eq!(world.journal.forgotten(&world.root).unwrap(), 20 - u64::try_from(tasks.len()).unwrap());
     world.check_totals();
-    let world = World::new(Bounds { runs: 3, ..Bounds::default() });
+    let world = World::new(Bounds::default().runs(3));
     for n in 0..5 {
         world.journal.begin(&format!("run {n}"));
         world.write("a", &n.to_string());
@@ -75,7 +75,7 @@ fn the_oldest_runs_of_a_workspace_make_room_and_that_is_told() {
 
 #[test]
 fn a_run_forgets_no_newer_one_of_its_workspace() {
-    let world = World::new(Bounds { runs: 1, ..Bounds::default() });
+    let world = World::new(Bounds::default().runs(1));
     let later = Arc::new(Journal::open(&world.state.path().join("undo.db"), Bounds::default()).unwrap());
     world.journal.begin("earlier");
     world.write("new", "x");
@@ -88,7 +88,7 @@ fn a_run_forgets_no_newer_one_of_its_workspace() {
 
 #[test]
 fn a_full_journal_gives_up_old_runs_alone() {
-    let bounds = Bounds { bytes: 5_000, spared: Duration::from_secs(7 * 24 * 60 * 60), ..Bounds::default() };
+    let bounds = Bounds::default().bytes(5_000).spared(Duration::from_secs(7 * 24 * 60 * 60));
     let world = World::new(bounds);
     let other = tempfile::tempdir().unwrap();
     let other = open(other.path());
@@ -116,7 +116,7 @@ fn a_full_journal_gives_up_old_runs_alone() {
 
 #[test]
 fn changes_without_bytes_and_commands_count_too() {
-    let world = World::new(Bounds { entries: 3, ..Bounds::default() });
+    let world = World::new(Bounds::default().entries(3));
     world.journal.begin("run");
     world.write("1", "");
     world.journal.note(&world.root, "run_command: true").unwrap();
@@ -125,18 +125,18 @@ fn changes_without_bytes_and_commands_count_too() {
     assert!(error.to_string().contains("as much as can be kept for undo: 3 changes and commands"), "{error}");
     world.kept().write_file(&Grants::read_write(), "3", "").unwrap_err();
     assert!(!world.path("3").exists());
-    let world = World::new(Bounds { run_bytes: 3_000, ..Bounds::default() });
+    let world = World::new(Bounds::default().run_bytes(3_000));
     let create = |n: usize| world.kept().write_file(&Grants::read_write(), &format!("{n}"), "");
     let created = (0..100).take_while(|n| create(*n).is_ok()).count();
     assert!((8..12).contains(&created), "{created}");
-    let noted = World::new(Bounds { run_bytes: 3_000, ..Bounds::default() });
+    let noted = World::new(Bounds::default().run_bytes(3_000));
     let notes = (0..100).take_while(|_| noted.journal.note(&noted.root, &"é".repeat(1_000)).is_ok()).count();
     assert!((2..6).contains(&notes), "{notes}");
 }
 
 #[test]
 fn a_session_without_tasks_begins_a_new_run_each_hour() {
-    let world = World::new(Bounds { entries: 1, ..Bounds::default() });
+    let world = World::new(Bounds::default().entries(1));
     world.journal.begin_session("mcp");
     world.write("1", "");
     let write = || world.kept().write_file(&Grants::read_write(), "2", "");

@@ -346,7 +346,7 @@ mod tests {
     fn texts(choices: Choices) -> Vec<String> {
         match choices {
             Choices::Among { texts, .. } => texts,
-            Choices::OnceIn(text) => panic!("{text}"),
+            other => panic!("{other:?}"),
         }
     }
 

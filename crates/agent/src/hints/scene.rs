@@ -67,7 +67,7 @@ impl Scene {
         let mut outline = Outline::default();
         outline.files = files.iter().map(|file| (*file).to_owned()).collect();
         let places = Arc::new(Made(outline));
-        self.with_role(name, Role::Paths(PathArgument { parameter: "path", takes, places }))
+        self.with_role(name, Role::Paths(PathArgument::new("path", takes, places)))
     }
 
     /// A call was made; this came of it.
@@ -90,7 +90,7 @@ impl Scene {
 fn offer(name: &str, role: Role) -> Option<Offer> {
     let parameters = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     let spec = ToolSpec::new(name, "", parameters).ok()?;
-    Some(Offer { spec, choices: Vec::new(), role })
+    Some(Offer::of(spec, role))
 }
 
 /// Lines that were found in files; `is_partial` if they hold only words of what was looked for.

@@ -11,6 +11,7 @@ use toolgate_engine::{CallCheck, Fault};
 
 /// A finished call that did not fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Found {
     /// The tool.
     pub name: String,

@@ -18,23 +18,9 @@ const FRONT: usize = 16;
 /// Characters of a text that are shown.
 const SHOWN: usize = 300;
 
-/// Where a replay first differs from its record.
-///
-/// ```
-/// use toolgate_agent::trace::Difference;
-///
-/// let difference = Difference {
-///     turn: 2,
-///     what: "token",
-///     token: Some(7),
-///     expected: "\"l\"".into(),
-///     got: "\"h\"".into(),
-///     around: "{\"city\": \"At".into(),
-/// };
-/// let first = difference.to_string().lines().next().map(str::to_owned);
-/// assert_eq!(first.as_deref(), Some("turn 2: token differs at token 7"));
-/// ```
+/// Where a replay first differs from its record. [`Replay`](super::Replay) shows one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Difference {
     /// The turn, counted from 1.
     pub turn: usize,

@@ -54,6 +54,7 @@ use weaken::Weakened;
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Whitespace {
     /// None: `{"a":1,"b":[1,2]}`.
     Compact,
@@ -122,6 +123,7 @@ pub struct Options {
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Compiled {
     /// Accepts the serialized instances.
     pub grammar: Grammar,

@@ -36,8 +36,9 @@ use crate::{Error, Kind};
 /// assert_eq!(run.mask()?.iter().collect::<Vec<_>>(), [u32::from(b'}')]);
 /// assert!(run.grammar_mask()?.contains(b'c'.into()), "the grammar would allow it");
 /// assert!(!run.allows(b'c'.into())? && run.is_steered());
+/// assert!(run.left() == Some(1) && run.forced()?.is_empty(), "only the budget leaves no choice");
 /// run.accept(b'}'.into())?;
-/// assert!(run.is_finished()?);
+/// assert!(run.is_complete() && run.is_finished()?);
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Debug)]

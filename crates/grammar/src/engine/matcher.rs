@@ -35,6 +35,8 @@ const HISTORY: usize = 256;
 /// matcher.rollback(1)?;
 /// assert_eq!(matcher.steps(), steps - 1);
 /// assert_eq!(matcher.completion()?, b"]");
+/// // Another run through the same automaton.
+/// assert_eq!(matcher.automaton().matcher().forced()?, b"[");
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone)]
@@ -291,11 +293,6 @@ impl Matcher {
     /// [`Kind::Rejected`] if only a token terminal leads to the end; [`Kind::Limit`] if the shortest one is longer
     /// than [`Limits::source_bytes`](crate::Limits::source_bytes).
     pub fn completion(&mut self) -> Result<Vec<u8>, Error> {
-        let way = self.machine.completion(
-            self.current,
-            self.automaton.costs(),
-            self.automaton.limits.source_bytes,
-        )?;
         let byte = |piece| match piece {
             Piece::Byte(byte) => Ok(byte),
             Piece::Token { .. } => {
@@ -303,7 +300,7 @@ impl Matcher {
                 Err(Error::new(Kind::Rejected, message))
             }
         };
-        way.into_iter().map(byte).collect()
+        self.shortest_way()?.into_iter().map(byte).collect()
     }
 
     /// Tokens that make the text whole: a shortest continuation (of the fewest token terminals, then of the fewest
@@ -325,14 +322,15 @@ impl Matcher {
     /// # Errors
     /// [`Kind::Rejected`] if the vocabulary cannot write it; [`Kind::Limit`] as [`completion`](Self::completion).
     pub fn completion_tokens(&mut self) -> Result<Vec<TokenId>, Error> {
-        let way = self.machine.completion(
-            self.current,
-            self.automaton.costs(),
-            self.automaton.limits.source_bytes,
-        )?;
-        cover(&way, &self.automaton.vocabulary).ok_or_else(|| {
+        cover(&self.shortest_way()?, &self.automaton.vocabulary).ok_or_else(|| {
             Error::new(Kind::Rejected, "the vocabulary has no tokens for the shortest continuation")
         })
+    }
+
+    /// A shortest continuation that makes the text whole.
+    fn shortest_way(&self) -> Result<Vec<Piece>, Error> {
+        let automaton = &self.automaton;
+        self.machine.completion(self.current, automaton.costs(), automaton.limits.source_bytes)
     }
 
     /// Undoes the last `steps` accepted steps.

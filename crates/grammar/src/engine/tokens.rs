@@ -37,6 +37,7 @@ pub enum TokenKind {
 /// let mask = matcher.mask()?;
 /// assert!(mask.contains(b'b'.into()));
 /// assert_eq!(mask.iter().collect::<Vec<_>>(), [97, 98, 99]);
+/// assert_eq!(mask.words()[1], 0b111 << (97 - 64));
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

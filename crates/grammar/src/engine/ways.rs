@@ -16,9 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// automaton.matcher().mask()?;
 /// assert_eq!(automaton.usage().ways.of(Way::Walk), 1, "ten bytes are few: one short walk");
 /// assert_eq!(automaton.usage().ways.of(Way::Slice), 0);
+/// assert_eq!(Way::ALL.map(Way::as_str), ["walk", "slice", "shared", "corrected", "difference"]);
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Way {
     /// One walk over all that is allowed. Applies where few bytes can come next, and where no other way does.
     Walk,

@@ -32,6 +32,7 @@ impl RuleId {
 /// let sign = Expr::choice([Expr::literal("!"), Expr::literal("?")]).optional();
 /// let root = builder.rule("root", Expr::sequence([word, sign]));
 /// assert_eq!(builder.build(root)?.to_gbnf(), "root ::= [a-z]+ (\"!\" | \"?\")?\n");
+/// assert_eq!(Expr::sequence([]), Expr::empty());
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -122,6 +123,7 @@ pub enum TokenName {
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Rule {
     /// Letters, digits, `-` (and `_`, accepted on input).
     pub name: String,
@@ -246,7 +248,9 @@ impl Expr {
 /// let list = builder.declare("list");
 /// let items = Expr::Rule(list).repeat(0, None);
 /// builder.define(list, Expr::sequence([Expr::literal("["), items, Expr::literal("]")]));
-/// builder.rule("list", Expr::literal("another"));
+/// let other = builder.rule("list", Expr::literal("another"));
+/// assert_eq!((builder.find("list"), builder.find("list-2")), (Some(list), Some(other)));
+/// assert_eq!(builder.body(other), Some(&Expr::literal("another")));
 /// assert_eq!(builder.build(list)?.to_gbnf(), "list ::= \"[\" list* \"]\"\nlist-2 ::= \"another\"\n");
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```

@@ -20,10 +20,12 @@ const DRAWS: u32 = 16;
 /// How to draw.
 ///
 /// ```
+/// use rand::{SeedableRng, rngs::StdRng};
 /// use toolgate_grammar::gbnf::{SampleOptions, Sampler};
 /// use toolgate_grammar::{Grammar, Kind};
 /// let grammar = Grammar::parse("root ::= [a-z]{8}")?;
-/// assert_eq!(Sampler::new(&grammar, &SampleOptions::default())?.seeded(1)?.len(), 8);
+/// let mut rng = StdRng::seed_from_u64(1);
+/// assert_eq!(grammar.sample(&mut rng, &SampleOptions::default())?.len(), 8);
 /// let refused = Sampler::new(&grammar, &SampleOptions { max_len: 7 }).err();
 /// assert_eq!(refused.map(|error| error.kind()), Some(Kind::Limit));
 /// # Ok::<(), toolgate_grammar::Error>(())
@@ -44,6 +46,7 @@ impl Default for SampleOptions {
 /// Draws random texts of one grammar.
 ///
 /// ```
+/// use rand::{SeedableRng, rngs::StdRng};
 /// use toolgate_grammar::Grammar;
 /// use toolgate_grammar::gbnf::{SampleOptions, Sampler};
 /// let grammar = Grammar::parse(r#"root ::= "[" (root ("," root)*)? "]""#)?;
@@ -51,6 +54,9 @@ impl Default for SampleOptions {
 /// let text = sampler.seeded(7)?;
 /// assert!(text.starts_with('[') && text.ends_with(']') && text.len() <= 30);
 /// assert_eq!(text, sampler.seeded(7)?);
+/// // The next texts of one generator differ from each other.
+/// let mut rng = StdRng::seed_from_u64(7);
+/// assert_ne!(sampler.sample(&mut rng)?, sampler.sample(&mut rng)?);
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 pub struct Sampler<'g> {

@@ -27,6 +27,7 @@ use crate::{Error, Kind, Limits};
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Marker {
     /// This text, wherever it stands, and however tokens cut it.
     Text(String),

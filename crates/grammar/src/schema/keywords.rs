@@ -313,11 +313,12 @@ impl<'a> Parser<'a, '_> {
             "propertyNames" => part.object.names = Some(self.child(keyword, value)?),
             "properties" => {
                 let here = self.below(&self.here, keyword, value);
+                let mut list: Vec<(Arc<str>, PartId)> = Vec::new();
                 for (key, value) in schemas(pointer, keyword, value)? {
                     self.work.check(&here.pointer)?;
-                    let id = self.part(self.below(&here, key, value))?;
-                    part.object.properties.push(key.as_str().into(), id);
+                    list.push((key.as_str().into(), self.part(self.below(&here, key, value))?));
                 }
+                part.object.properties = list.into();
             }
             "patternProperties" => {
                 let here = self.below(&self.here, keyword, value);
@@ -357,7 +358,7 @@ impl<'a> Parser<'a, '_> {
     fn dependency(&mut self, part: &mut Part, keyword: &str, spot: Spot<'a>, key: &str) -> Result<(), Error> {
         let mut absent = Part::at(&part.pointer);
         let never = self.synthetic(Part { never: true, ..Part::at(&part.pointer) })?;
-        absent.object.properties.push(key.into(), never);
+        absent.object.properties = vec![(key.into(), never)].into();
         let mut present = Part::at(&part.pointer);
         present.types = Some(Types::OBJECT);
         present.object.required.push(key.into());

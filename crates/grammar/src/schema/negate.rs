@@ -291,13 +291,13 @@ impl Negation<'_> {
         for name in &object.required {
             let never = self.push(Part { never: true, ..Part::at(&part.pointer) });
             let mut way = at();
-            way.object.properties.push(Arc::clone(name), never);
+            way.object.properties = vec![(Arc::clone(name), never)].into();
             ways.push(way);
         }
         for (name, id) in object.properties.iter() {
             let refused = self.part(*id, depth + 1)?;
             let mut way = at();
-            way.object.properties.push(Arc::clone(name), refused);
+            way.object.properties = vec![(Arc::clone(name), refused)].into();
             way.object.required.push(Arc::clone(name));
             ways.push(way);
         }

@@ -193,22 +193,17 @@ pub(crate) struct ObjectPart {
     pub(crate) max: Option<u64>,
 }
 
-/// Declared properties in their order.
+/// Declared properties in their order. All of them are known when it is made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Properties {
     list: Vec<(Arc<str>, PartId)>,
-    /// Their places, where they are many.
+    /// The parts by name, where they are many; made by the first look.
     places: OnceLock<ForeignMap<Arc<str>, PartId>>,
 }
 
 impl Properties {
     /// So few are gone through.
     const FEW: usize = 8;
-
-    pub(crate) fn push(&mut self, name: Arc<str>, id: PartId) {
-        self.places = OnceLock::new();
-        self.list.push((name, id));
-    }
 
     pub(crate) fn get(&self, name: &str) -> Option<PartId> {
         if self.list.len() <= Self::FEW {
@@ -227,6 +222,12 @@ impl Properties {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+}
+
+impl From<Vec<(Arc<str>, PartId)>> for Properties {
+    fn from(list: Vec<(Arc<str>, PartId)>) -> Self {
+        Self { list, places: OnceLock::new() }
     }
 }
 

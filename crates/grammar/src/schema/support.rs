@@ -37,6 +37,7 @@ impl Class {
 
 /// A row of the keyword table.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct KeywordRule {
     /// The keyword, or the name of the format.
     pub keyword: &'static str,

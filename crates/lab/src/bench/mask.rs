@@ -422,9 +422,7 @@ mod tests {
             json!({"schema": {"type": "integer"}, "valid_instances": ["x"]}),
             json!({"schema": {"type": "null"}, "valid_instances": [null]}),
         ];
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), rows.iter().map(|row| format!("{row}\n")).collect::<String>()).unwrap();
-        let corpus = Jsonl::read(file.path()).unwrap();
+        let corpus = Jsonl::of(&rows);
         let result = measured(&|tokenizer| Workload::schemas(&corpus, 3, tokenizer).unwrap(), 0);
         assert_eq!(result["name"], "3 schemas");
         assert_eq!((number(&result, "/refused"), number(&result, "/rejected")), (1.0, 1.0), "{result}");

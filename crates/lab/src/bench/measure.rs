@@ -129,12 +129,24 @@ fn replay_all(
     samples: &mut Vec<Sample>,
     rejected: &mut usize,
 ) {
+    each(case, traces, most, samples, |trace, at, samples| {
+        *rejected += usize::from(replay(&mut *runs(), trace, at, most, samples).is_none());
+    });
+}
+
+/// Measures one text after another, until there are `most` samples.
+fn each(
+    case: usize,
+    traces: &[Trace],
+    most: usize,
+    samples: &mut Vec<Sample>,
+    mut measure: impl FnMut(&Trace, Step, &mut Vec<Sample>),
+) {
     for (number, trace) in traces.iter().enumerate() {
         if samples.len() >= most {
             return;
         }
-        let at = Step { case, trace: number, token: 0 };
-        *rejected += usize::from(replay(&mut *runs(), trace, at, most, samples).is_none());
+        measure(trace, Step { case, trace: number, token: 0 }, samples);
     }
 }
 
@@ -173,12 +185,7 @@ fn check_all(
     most: usize,
     samples: &mut Vec<Sample>,
 ) {
-    for (number, trace) in traces.iter().enumerate() {
-        if samples.len() >= most {
-            return;
-        }
-        check(&mut *runs(), trace, Step { case, trace: number, token: 0 }, samples);
-    }
+    each(case, traces, most, samples, |trace, at, samples| check(&mut *runs(), trace, at, samples));
 }
 
 /// Checks the next token, which is allowed, and another one of the text, before each step.

@@ -131,13 +131,10 @@ mod tests {
             json!({"id": "e", "dialect": "other", "grammar": "root ::= f(x)"}),
             json!({"id": "f", "root": "start", "grammar": "start ::= \"a\"", "pass": ["a"], "fail": ["b"]}),
         ];
-        let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
         let mut counts = Counts::default();
-        let rows = Jsonl::read(file.path()).unwrap();
+        let corpus = Jsonl::of(&rows);
         let verdicts: Vec<&str> =
-            rows.rows().map(|row| counts.case(&row.unwrap()).unwrap().verdict).collect();
+            corpus.rows().map(|row| counts.case(&row.unwrap()).unwrap().verdict).collect();
         assert_eq!(verdicts, ["wrong", "refused", "wrongly_built", "wrongly_refused", "other_dialect", "ok"]);
         assert_eq!((counts.wrongly_built, counts.wrongly_refused, counts.other_dialect_refused), (1, 1, 1));
         assert_eq!((counts.pass_ok, counts.pass_bad, counts.fail_ok, counts.fail_bad), (2, 1, 2, 1));

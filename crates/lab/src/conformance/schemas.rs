@@ -185,14 +185,11 @@ mod tests {
             json!({"id": "b", "schema": {"type": "text"}, "valid_instances": [1]}),
             json!({"id": "c", "schema": {"type": "null"}, "valid_instances": [1], "invalid_instances": [null]}),
         ];
-        let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
         let mut counts = Counts::default();
         let vocabulary = Arc::new(Vocabulary::bytes_only());
-        let rows = Jsonl::read(file.path()).unwrap();
+        let corpus = Jsonl::of(&rows);
         let verdicts: Vec<&str> =
-            rows.rows().map(|row| counts.case(&row.unwrap(), &vocabulary, None).unwrap().verdict).collect();
+            corpus.rows().map(|row| counts.case(&row.unwrap(), &vocabulary, None).unwrap().verdict).collect();
         assert_eq!(verdicts, ["ok", "refused", "wrong"]);
         let summary = counts.summary(false);
         for (name, expected) in [

@@ -75,7 +75,7 @@ impl ProgramTool {
             _ => ended_badly(ran.refused.as_deref(), &ran.reached),
         };
         let data = serde_json::to_value(&ran).ok();
-        let mut result = shown(status, &ran.content(), &self.limits, ran.enforced);
+        let mut result = shown(status, &ran.content(), self.limits.output_kb, ran.enforced);
         result.truncated |= ran.truncated;
         result.data = data;
         Ok(result)

@@ -49,6 +49,7 @@ pub enum Packages {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fetch {
     /// The registry of the package.
     pub packages: Packages,

@@ -55,12 +55,14 @@ fn without(part: Part, secrets: &Secrets) -> Part {
         Part::Text(text) => Part::Text(hide(text)),
         Part::Image { mime_type, bytes } => Part::Image { mime_type: hide(mime_type), bytes },
         Part::Audio { mime_type, bytes } => Part::Audio { mime_type: hide(mime_type), bytes },
-        Part::Resource(Contents { uri, mime_type, body }) => {
-            let body = match body {
+        Part::Resource(mut contents) => {
+            contents.uri = hide(contents.uri);
+            contents.mime_type = contents.mime_type.map(hide);
+            contents.body = match contents.body {
                 Body::Text(text) => Body::Text(hide(text)),
                 bytes => bytes,
             };
-            Part::Resource(Contents { uri: hide(uri), mime_type: mime_type.map(hide), body })
+            Part::Resource(contents)
         }
         other => Part::Text(hide(other.shown().into_owned())),
     }
@@ -78,7 +80,7 @@ fn safe(parts: &mut [Part], most: usize) {
         match part {
             Part::Text(text) => cut(text),
             Part::Image { mime_type, .. } | Part::Audio { mime_type, .. } => spelled(mime_type),
-            Part::Resource(Contents { uri, mime_type, body }) => {
+            Part::Resource(Contents { uri, mime_type, body, .. }) => {
                 spelled(uri);
                 mime_type.iter_mut().for_each(spelled);
                 if let Body::Text(text) = body {

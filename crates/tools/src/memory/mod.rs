@@ -1,6 +1,7 @@
-//! What outlives a conversation: notes and facts in an SQLite database, found again by their words.
+//! Notes and facts that outlive a conversation, in an SQLite database. Their words find them again.
 //!
-//! Invariant: a memory is there whole or not at all, however the process ends; several processes may share a file.
+//! Invariant: a memory is stored whole or not at all, however the process ends. Several processes may share a
+//! file.
 
 mod recall;
 
@@ -15,7 +16,7 @@ use crate::Error;
 use crate::database::{self, Readers};
 use crate::error::sql;
 
-/// A store of memories: a file, or the process's own memory.
+/// A store of memories: a file, or the memory of the process.
 ///
 /// ```
 /// use toolgate_tools::memory::{Kind, Memory};
@@ -32,7 +33,7 @@ pub struct Memory {
     connection: Mutex<Connection>,
 }
 
-/// What a memory is about.
+/// The kind of a memory.
 ///
 /// ```
 /// use toolgate_tools::memory::{Kind, Memory};
@@ -46,19 +47,20 @@ pub struct Memory {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Kind {
     /// Free text.
     Note,
     /// A thing or person.
     Entity,
-    /// How two of them are related.
+    /// A relation between two entities.
     Relationship,
-    /// Something seen of one of them.
+    /// An observation of an entity.
     Observation,
 }
 
 impl Kind {
-    /// The word it is stored by.
+    /// The word for the kind in the database.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Note => "note",
@@ -73,18 +75,18 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Entry {
-    /// Its number; later ones are higher.
+    /// Its number. Later memories have higher numbers.
     pub id: i64,
-    /// What it is about.
+    /// Its kind.
     pub kind: String,
     /// Its text.
     pub content: String,
-    /// Words it was filed under.
+    /// Its tags.
     pub tags: Vec<String>,
-    /// The structured form, where it has one.
+    /// Its structured form, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// When it was stored: UTC, RFC 3339.
+    /// The time of storing: UTC, RFC 3339.
     pub created_at: String,
 }
 
@@ -92,10 +94,10 @@ pub struct Entry {
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/1.sql")];
 
 impl Memory {
-    /// The memory in a file, which is created if it is not there, for its owner alone.
+    /// Opens the memory in a file. A missing file is created, for its owner alone.
     ///
     /// # Errors
-    /// A file that cannot be opened, is no such database, or was made by a newer version.
+    /// A file that cannot be opened, is no such database, or is from a newer version.
     ///
     /// ```
     /// use toolgate_tools::memory::Memory;
@@ -155,7 +157,7 @@ impl Memory {
         insert(&self.lock(), kind, content, tags, data)
     }
 
-    /// Stores many notes at once: all of them, or none if one cannot be stored.
+    /// Stores many notes: all of them, or none if one cannot be stored.
     ///
     /// # Errors
     /// As [`store`](Self::store).

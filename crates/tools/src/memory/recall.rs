@@ -1,20 +1,21 @@
-//! Which memories a query means: those that share its words, rare words counting most, newer ones first.
+//! Finds the memories for a query: those that share its words. Rare words count most, and newer memories come
+//! first.
 //!
-//! Ranking every match would read the whole index for a common word. Each word brings at most [`PER_WORD`] newest
-//! matches instead, which the index gives in that order, so the time does not grow with the number of memories.
+//! Ranking every match of a common word would read the whole index. So each word brings at most [`PER_WORD`]
+//! newest matches, which the index has in that order. The time does not grow with the number of memories.
 
 use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::Connection;
 
-/// Matches looked at for one word.
+/// Matches of one word at most.
 const PER_WORD: usize = 200;
 
-/// Words of a query that are looked at.
+/// Words of a query at most.
 const WORDS: usize = 16;
 
-/// Characters of a word that is looked for; a longer one is none. What is one word here the index may take for as many as
-/// it has characters, and looking for many in a row takes the square of their number.
+/// Characters of a word at most; longer ones are left out. The index may split one word into as many words as
+/// it has characters. A search for many words in a row takes the square of their number.
 const WORD: usize = 64;
 
 /// The numbers of the matching memories, best first.
@@ -45,7 +46,7 @@ pub(super) fn ranked(connection: &Connection, query: &str) -> rusqlite::Result<V
     Ok(ranked.into_iter().map(|(id, _)| id).collect())
 }
 
-/// The query's different words; nothing that means something to the index's own language is left in them.
+/// The different words of the query, without anything that means something in the language of the index.
 fn words(query: &str) -> BTreeSet<String> {
     let words = query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.filter(|word| word.chars().nth(WORD).is_none()).map(str::to_lowercase).take(WORDS).collect()

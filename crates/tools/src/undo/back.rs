@@ -1,4 +1,4 @@
-//! Taking back: files become what they were, and what is then done with goes from the journal, all in one transaction.
+//! Undoes a run: restores its files and removes its changes from the journal, in one transaction.
 //!
 //! Invariant: a file is put back before its changes go from the journal. What is cut short in between is found to be back
 //! already by the next attempt.
@@ -18,27 +18,28 @@ pub(super) const CHANGES: &str =
     "SELECT id, path, before_digest, ifnull(length(before_bytes), -1), lost, after_digest,
         after_len
     FROM change WHERE run = ?1 ORDER BY id";
-/// What one change found.
+/// The state that one change found.
 pub(super) const IMAGE: &str = "SELECT before_bytes, mode, directories FROM change WHERE id = ?1";
-/// What a run did beside.
+/// The deeds of a run besides its changes.
 pub(super) const DEEDS: &str = "SELECT id, what FROM deed WHERE run = ?1 ORDER BY id";
 
-/// What a run did to one file.
+/// The changes of a run to one file.
 #[derive(Debug)]
 pub(super) struct History {
-    /// As it is kept.
+    /// The path as it is kept.
     pub(super) path: Vec<u8>,
     /// Its changes, oldest first.
     pub(super) links: Vec<Link>,
-    /// Bytes of the longest state that they know of.
+    /// Bytes of the longest known state.
     longest: u64,
 }
 
 impl Journal {
-    /// Takes back what a run changed in `root`: the newest, or the one of that number. None if there is none.
+    /// Undoes a run in `root`: the newest, or the one of that number. `None` if there is none.
     ///
     /// # Errors
-    /// A journal that cannot be read or written. A file that cannot be put back is no error but refused.
+    /// A journal that cannot be read or written. A file that cannot be restored is no error; the result lists
+    /// it as refused.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -75,7 +76,7 @@ impl Journal {
         Ok(Some(Undone { run, restored, refused }))
     }
 
-    /// Takes back the changes of one file; what came of it.
+    /// Undoes the changes of one file. Returns the outcome.
     fn put_back(&self, root: &Root, history: &History) -> Result<chain::Plan, Error> {
         let History { path, links, longest } = history;
         let path = names::path(path);
@@ -105,7 +106,7 @@ impl Journal {
         Ok(plan)
     }
 
-    /// What a run did, file by file, the one first changed first.
+    /// The changes of a run, file by file, in the order of the first changes.
     pub(super) fn histories(&self, run: i64) -> Result<Vec<History>, Error> {
         let connection = locked(&self.connection);
         let mut query = connection.prepare_cached(CHANGES).map_err(sql)?;
@@ -137,8 +138,8 @@ impl Journal {
         Ok(histories)
     }
 
-    /// Takes changes from the journal, and deeds up to the last one given. The run goes with the last of both: what it did
-    /// meanwhile stays.
+    /// Removes changes from the journal, and deeds up to the last given one. The run goes with the last of
+    /// both, so later deeds stay.
     fn remove(&self, run: i64, changes: &[i64], last_deed: Option<i64>) -> Result<(), Error> {
         let mut connection = locked(&self.connection);
         let transaction =
@@ -158,7 +159,7 @@ impl Journal {
     }
 }
 
-/// What a change found, and how many directories it made.
+/// The state that a change found, and the number of directories that it made.
 pub(super) fn image(connection: &Connection, id: i64) -> Result<(Option<Image>, usize), Error> {
     let (bytes, mode, directories) = connection
         .prepare_cached(IMAGE)
@@ -167,7 +168,7 @@ pub(super) fn image(connection: &Connection, id: i64) -> Result<(Option<Image>, 
             Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Option<u32>>(1)?, row.get::<_, i64>(2)?))
         })
         .map_err(sql)?;
-    Ok((bytes.map(|bytes| Image { bytes, mode }), usize::try_from(directories).unwrap_or(0)))
+    Ok((bytes.map(|bytes| Image::new(bytes, mode)), usize::try_from(directories).unwrap_or(0)))
 }
 
 fn plan_of(links: &[Link], now: Option<&[u8]>) -> chain::Plan {

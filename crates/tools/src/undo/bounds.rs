@@ -1,16 +1,16 @@
-//! How much the journal holds, and what is forgotten to make room.
+//! Bounds the journal, and forgets old runs to make room.
 //!
-//! Invariant: a run makes room at the cost of older runs of its own workspace, or of runs that nobody has asked for in a
-//! long time. Where that is not enough, what it wants to change is not changed.
+//! Invariant: a run makes room at the cost of older runs of its own workspace, or of runs that nobody has
+//! asked for in a long time. If that is not enough, its change does not happen.
 
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// What a row counts beside its texts and the bytes of a file; migration 2 counts it too.
+/// The share of a row besides its texts and the bytes of a file. Migration 2 counts it too.
 pub(super) const ROW: u64 = 256;
 
-/// What a run, its workspace and all workspaces come to.
+/// The shares of a run, of its workspace and of all workspaces.
 pub(super) const HELD: &str = "SELECT run.bytes, run.entries, workspace.bytes, workspace.runs, total.bytes
     FROM run JOIN workspace ON workspace.id = run.workspace JOIN total ON total.only = 0 WHERE run.id = ?1";
 /// The oldest run of a workspace that began before another one of it.
@@ -30,7 +30,7 @@ pub(super) const OLDEST: &str =
 /// # let root = Root::open(directory.path(), ambient_authority())?;
 ///
 /// std::fs::write(directory.path().join("notes.txt"), "long ".repeat(1_000))?;
-/// let bounds = Bounds { run_bytes: 2_000, ..Bounds::default() };
+/// let bounds = Bounds::default().run_bytes(2_000);
 /// let kept = Arc::new(Journal::open(&state.path().join("undo.db"), bounds)?).keep(&root);
 /// // What is there now is more than a run may have.
 /// let error = kept.write_file(&Grants::read_write(), "notes.txt", "short").unwrap_err();
@@ -38,21 +38,31 @@ pub(super) const OLDEST: &str =
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Bounds {
-    /// Bytes kept of one workspace; its oldest runs are forgotten to stay within. Default 256 MiB.
+    /// Bytes of one workspace. The oldest runs are forgotten to stay within. Default 256 MiB.
     pub workspace_bytes: u64,
-    /// Bytes kept of one run; more is not changed. Default 64 MiB.
+    /// Bytes of one run. Further changes do not happen. Default 64 MiB.
     pub run_bytes: u64,
-    /// Runs kept of one workspace; the oldest are forgotten. Default 1,000.
+    /// Runs of one workspace. The oldest are forgotten. Default 1,000.
     pub runs: u64,
-    /// Changes and notes of one run; more is not done. Default 10,000.
+    /// Changes and notes of one run. Further ones do not happen. Default 10,000.
     pub entries: u64,
-    /// Bytes kept of all workspaces. Default 2 GiB.
+    /// Bytes of all workspaces. Default 2 GiB.
     pub bytes: u64,
-    /// How old a run has to be to be forgotten where all workspaces are too much; where none is, nothing more is
-    /// changed. Default 7 days.
+    /// The age from which a run of any workspace may be forgotten, if all workspaces hold too much. Without
+    /// such a run, nothing more is changed. Default 7 days.
     pub spared: Duration,
 }
+
+toolgate_chat::setters! { Bounds {
+    workspace_bytes: u64,
+    run_bytes: u64,
+    runs: u64,
+    entries: u64,
+    bytes: u64,
+    spared: Duration,
+} }
 
 impl Default for Bounds {
     fn default() -> Self {
@@ -68,14 +78,14 @@ impl Default for Bounds {
     }
 }
 
-/// Why there is no room, and what can be done.
+/// The reason that there is no room, and the way out.
 #[derive(Debug)]
 pub(super) struct Full {
     pub(super) why: String,
     pub(super) hint: &'static str,
 }
 
-/// What a row with these texts and bytes counts.
+/// The share of a row with these texts and bytes.
 pub(super) fn cost(parts: &[&[u8]]) -> u64 {
     parts.iter().fold(ROW, |sum, part| sum.saturating_add(u64::try_from(part.len()).unwrap_or(u64::MAX)))
 }
@@ -86,8 +96,8 @@ pub(super) fn stored(number: u64) -> i64 {
 }
 
 impl Bounds {
-    /// Makes room in `run`, which began no later than `now`, for another row that counts `cost`; how many runs were
-    /// forgotten for it.
+    /// Makes room in `run` for a row that counts `cost`. The run began no later than `now`. Returns the
+    /// number of forgotten runs.
     pub(super) fn make_room(
         &self,
         connection: &Connection,
@@ -159,7 +169,7 @@ fn found(connection: &Connection, sql: &str, first: i64, run: i64) -> rusqlite::
     query.query_row(params![first, run], |row| Ok((row.get(0)?, row.get(1)?))).optional()
 }
 
-/// Forgets a run with all that is kept of it; whether it was there.
+/// Deletes a run with all its rows. Returns whether it existed.
 pub(super) fn forget(connection: &Connection, run: i64) -> rusqlite::Result<bool> {
     Ok(connection.prepare_cached("DELETE FROM run WHERE id = ?1")?.execute([run])? > 0)
 }

@@ -1,12 +1,12 @@
-//! Which of a file's changes can be taken back, from what the file holds now. Pure.
+//! Decides which changes of a file can be undone, from its present content. Pure.
 //!
-//! Invariant: a file is only ever put back from a state that one of its changes left or found, so that what somebody
-//! else wrote into it stays.
+//! Invariant: a file is restored only from a state that one of its changes left or found. So text that
+//! somebody else wrote stays.
 
-/// Said of a file that is in no state that the run knows.
+/// The reason for a file in a state that the run does not know.
 pub(super) const CHANGED: &str = "it was changed since by something else";
 
-/// The SHA-256 of a file's bytes; none for no file.
+/// The SHA-256 of the bytes of a file; `None` for no file.
 pub(super) type State = Option<[u8; 32]>;
 
 /// One change of a file.
@@ -14,35 +14,35 @@ pub(super) type State = Option<[u8; 32]>;
 pub(super) struct Link {
     /// Its number in the journal.
     pub(super) id: i64,
-    /// What it found.
+    /// The state that the change found.
     pub(super) before: State,
-    /// What it left.
+    /// The state that the change left.
     pub(super) after: State,
-    /// Whether what it found is kept with it. Else it is what the change before it left.
+    /// Whether the found state is kept with the change. Else it is the state that the earlier change left.
     pub(super) kept: bool,
-    /// Why what it found was not kept at all.
+    /// The reason that the found state was not kept.
     pub(super) lost: Option<String>,
 }
 
 impl Link {
-    /// Whether this is what it found, as far as that is known.
+    /// Whether this is the state that the change found, as far as that is known.
     fn found(&self, state: State) -> bool {
         self.lost.is_none() && self.before == state
     }
 }
 
-/// What taking back comes to.
+/// The plan of an undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// The change whose earlier file is put back; none where nothing has to be done.
+    /// The change whose found state is restored; `None` if nothing has to be done.
     pub(super) target: Option<i64>,
-    /// The changes that are then taken back.
+    /// The changes that are then undone.
     pub(super) undone: Vec<i64>,
-    /// Why not all of them are, where that is so.
+    /// The reason that some are not undone.
     pub(super) why: Option<String>,
 }
 
-/// What can be done about `links`, oldest first, for a file that is in the state `now`.
+/// The plan for `links`, oldest first, if the file is in the state `now`.
 pub(super) fn plan(links: &[Link], now: State) -> Plan {
     let mut plan = Plan { target: None, undone: Vec::new(), why: None };
     let mut state = now;

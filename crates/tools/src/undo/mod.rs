@@ -1,7 +1,8 @@
-//! Taking back what runs wrote to files: a journal in SQLite, outside every workspace, over the sandbox's file tier.
+//! Undoes the writes of runs: a journal in SQLite, outside every workspace, over the file tier of the
+//! sandbox.
 //!
-//! Invariant: what a write replaces is in the journal before it is replaced, or the write does not happen; and a file
-//! that something else has changed since is not touched.
+//! Invariant: the old content is in the journal before a write replaces it, or the write does not happen. A
+//! file that something else has changed since is not touched.
 
 mod back;
 mod bounds;
@@ -31,16 +32,16 @@ use crate::error::sql;
 
 /// The schema's steps.
 const MIGRATIONS: [&str; 2] = [include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
-/// Characters of a task that are kept to know it by.
+/// Characters of a task that are kept.
 const TASK: usize = 200;
 /// Seconds of a run in a session.
 const HOUR: i64 = 60 * 60;
 
-/// The runs of a workspace that began in some second or later, newest first.
+/// The runs of a workspace since some second, newest first.
 const HEADS: &str = "SELECT id, task, began FROM run WHERE workspace = ?1 AND began >= ?2 ORDER BY id DESC";
-/// Those that began earlier.
+/// The runs of a workspace before some second.
 const EARLIER: &str = "SELECT id FROM run WHERE workspace = ?1 AND began < ?2 ORDER BY id DESC";
-/// The files that a run changed, each once, the one first changed first.
+/// The files that a run changed, each once, in the order of their first change.
 const FILES: &str = "SELECT path FROM change WHERE run = ?1 GROUP BY path ORDER BY min(id)";
 
 /// The journal of all workspaces. Several processes may use one file, which only its owner can read.
@@ -71,16 +72,16 @@ pub struct Journal {
     current: Mutex<Current>,
 }
 
-/// The run that changes belong to; it has a number in each workspace from its first change there on.
+/// The run of the present changes. It gets a number in each workspace with its first change there.
 #[derive(Debug, Default)]
 struct Current {
     task: String,
     numbers: HashMap<i64, i64>,
-    /// Seconds after which a change begins another run of the same task.
+    /// Seconds after which a change begins a new run of the same task.
     lasts: Option<i64>,
 }
 
-/// What is known of a run without looking at what it did.
+/// The head of a run, without its changes.
 #[derive(Clone, Debug)]
 struct Head {
     number: i64,
@@ -92,31 +93,32 @@ struct Head {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Run {
-    /// Its number; later ones are higher.
+    /// Its number. Later runs have higher numbers.
     pub number: i64,
-    /// What was asked.
+    /// The task.
     pub task: String,
-    /// When it first changed something, in seconds since 1970 UTC.
+    /// The time of its first change, in seconds since 1970 UTC.
     pub began: i64,
-    /// The files it changed, each once.
+    /// The changed files, each once.
     pub files: Vec<String>,
-    /// Commands it ran, whose effects are not known and not taken back.
+    /// Commands of the run. Their effects are not known and not undone.
     pub commands: Vec<String>,
 }
 
-/// What taking a run back came to.
+/// The result of undoing a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Undone {
-    /// The run as it was.
+    /// The run before that.
     pub run: Run,
-    /// Files that are what they were before it.
+    /// Files that are as before the run.
     pub restored: Vec<String>,
-    /// Files that could not be, or not the whole way, and why; their changes stay in the journal.
+    /// Files that were not restored, or not the whole way, with the reason. Their changes stay in the
+    /// journal.
     pub refused: Vec<(String, String)>,
 }
 
-/// What saving the files of a run as they were before it came to.
+/// The result of saving the old files of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Saved {
@@ -124,28 +126,28 @@ pub struct Saved {
     pub run: Run,
     /// Files that were written.
     pub saved: Vec<String>,
-    /// Files that were not there before the run.
+    /// Files that did not exist before the run.
     pub absent: Vec<String>,
-    /// Files that were not written, and why.
+    /// Files that were not written, with the reason.
     pub refused: Vec<(String, String)>,
 }
 
-/// What was forgotten for good.
+/// The runs that were deleted from the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Forgotten {
     /// The numbers of the runs.
     pub runs: Vec<i64>,
-    /// What they counted of the journal's bounds.
+    /// Their share of the bounds of the journal, in bytes.
     pub bytes: u64,
 }
 
 impl Journal {
-    /// The journal in a file, which is created if it is not there.
+    /// Opens the journal in a file. A missing file is created.
     ///
     /// # Errors
-    /// A file that cannot be opened, is no such database, or was made by a newer version; one that others can read,
-    /// where that cannot be changed.
+    /// A file that cannot be opened, is no such database, or is from a newer version. Also a file that others
+    /// can read, if that cannot be changed.
     pub fn open(file: &Path, bounds: Bounds) -> Result<Self, Error> {
         let open = || -> Result<Connection, Error> {
             // It holds the bytes of files that others may not be allowed to read.
@@ -169,14 +171,14 @@ impl Journal {
         Ok(Self { connection: Mutex::new(connection), bounds, current: Mutex::default() })
     }
 
-    /// What changes from now on belong to: a new run, known by what was asked.
+    /// Begins a run with this task. The next changes belong to it.
     pub fn begin(&self, task: &str) {
         let task = task.chars().take(TASK).collect();
         *locked(&self.current) = Current { task, ..Current::default() };
     }
 
-    /// What changes from now on belong to where nobody says when a task begins: runs of an hour each, so that a session that
-    /// goes on for days comes to no bound of a run.
+    /// Begins a session, for callers that do not know when a task begins. Its changes belong to runs of an
+    /// hour each. So a session of days meets no bound of a run.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -195,12 +197,12 @@ impl Journal {
         locked(&self.current).lasts = Some(HOUR);
     }
 
-    /// The workspace with its changes kept here.
+    /// The workspace whose changes this journal keeps.
     pub fn keep(self: &Arc<Self>, root: &Root) -> Root {
         root.keeping(Arc::new(Kept { journal: self.clone(), root: root.clone() }))
     }
 
-    /// The runs that changed something in `root` and were not taken back, newest first.
+    /// The runs that changed a file in `root` and were not undone, newest first.
     ///
     /// # Errors
     /// A journal that cannot be read.
@@ -209,8 +211,8 @@ impl Journal {
         heads.into_iter().map(|head| Ok(self.whole(head)?.0)).collect()
     }
 
-    /// The runs that changed another directory which had the path of `root` then, by number, newest first. They are not
-    /// taken back here.
+    /// The numbers of the runs in another directory that had the path of `root` then, newest first. They are
+    /// not undone here.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -253,7 +255,7 @@ impl Journal {
         Ok(numbers)
     }
 
-    /// How many runs of `root` were forgotten to make room.
+    /// The number of runs of `root` that were deleted to make room.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -262,7 +264,7 @@ impl Journal {
     /// # let (directory, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
     /// # let root = Root::open(directory.path(), ambient_authority())?;
     ///
-    /// let bounds = Bounds { runs: 2, ..Bounds::default() };
+    /// let bounds = Bounds::default().runs(2);
     /// let journal = Arc::new(Journal::open(&state.path().join("undo.db"), bounds)?);
     /// for task in ["one", "two", "three"] {
     ///     journal.begin(task);
@@ -289,9 +291,9 @@ impl Journal {
         Ok(forgotten)
     }
 
-    /// Writes the files that a run changed in `root` as they were before it, below the directory `to`, which is made. For
-    /// files that cannot be taken back, since something else has changed them. By its number it may also be a run that changed
-    /// [another directory](Self::runs_elsewhere) at its path. None if there is no such run.
+    /// Writes the old files of a run in `root` below the new directory `to`. This is for files that cannot be
+    /// restored, since something else has changed them. The number may also be that of a run in [another
+    /// directory](Self::runs_elsewhere) at the same path. `None` if there is no such run.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -311,8 +313,8 @@ impl Journal {
     /// ```
     ///
     /// # Errors
-    /// A journal that cannot be read; a directory that is there already, or cannot be made. A file that cannot be written is
-    /// no error but refused.
+    /// A journal that cannot be read. A directory that exists already or cannot be created. A file that
+    /// cannot be written is no error; the result lists it as refused.
     pub fn save(&self, root: &Root, number: Option<i64>, to: &Path) -> Result<Option<Saved>, Error> {
         let head = match (self.head(root, number)?, number) {
             (None, Some(number)) if self.runs_elsewhere(root)?.contains(&number) => self.any(number)?,
@@ -341,8 +343,8 @@ impl Journal {
         Ok(Some(all))
     }
 
-    /// Forgets all runs of `root` for good, or the one of that number, which may also be one that changed another directory at
-    /// its path. The space is given back to the file system.
+    /// Deletes all runs of `root`, or the one of that number, for good. It may also be a run in another
+    /// directory at the same path. The file system gets the space back.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -430,7 +432,7 @@ impl Journal {
         Ok(heads)
     }
 
-    /// A run with what it did, and the number of the last of its deeds, 0 where there is none.
+    /// A run with its changes, and the number of its last deed; 0 if there is none.
     fn whole(&self, head: Head) -> Result<(Run, i64), Error> {
         let connection = locked(&self.connection);
         let mut query = connection.prepare_cached(FILES).map_err(sql)?;
@@ -452,7 +454,7 @@ fn head_of(row: &Row<'_>) -> rusqlite::Result<Head> {
     Ok(Head { number: row.get(0)?, task: row.get(1)?, began: row.get(2)? })
 }
 
-/// Removes a run in which nothing is left, and its workspace where there is nothing more to tell of it.
+/// Removes a run without changes. Also removes its workspace, if that has nothing else to tell.
 fn remove_empty(connection: &Connection, run: i64) -> rusqlite::Result<()> {
     let workspace: Option<i64> = connection
         .prepare_cached("DELETE FROM run WHERE id = ?1 AND entries = 0 RETURNING workspace")?
@@ -515,7 +517,7 @@ fn now() -> i64 {
     i64::try_from(now).unwrap_or(i64::MAX)
 }
 
-/// A lock whose holder panicked guards values that are still whole: each change is one transaction.
+/// Each change is one transaction. So the values behind a lock are whole even after a panic.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -528,7 +530,7 @@ mod tests {
 
     use super::*;
 
-    /// How the database carries a statement out, a line for each table it looks at.
+    /// The plan of the database for a statement, a line for each table that it reads.
     fn steps(connection: &Connection, sql: &str) -> Vec<String> {
         let mut query = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         // What stands for the values does not matter.

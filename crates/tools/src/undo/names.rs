@@ -1,11 +1,11 @@
-//! Names of files as the journal keeps them, which need be no text, and as they are shown.
+//! Names of files in the journal, which need not be text, and their shown form.
 //!
-//! Invariant: what is kept leads to the same file again, and two names that differ are shown differently.
+//! Invariant: a kept name leads to the same file again. Two different names are shown differently.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// A path as it is kept: its bytes on Unix, else its text.
+/// The kept form of a path: its bytes on Unix, else its text.
 pub(super) fn kept(path: &Path) -> Cow<'_, [u8]> {
     #[cfg(unix)]
     {
@@ -29,8 +29,8 @@ pub(super) fn path(kept: &[u8]) -> PathBuf {
     }
 }
 
-/// A kept path as text. Bytes that are no text are spelled out as `\xff`, and so that nothing else looks like that, a
-/// backslash in a name is doubled; where a backslash stands between names it stays.
+/// A kept path as text. Bytes that are no text become `\xff`. A backslash in a name is doubled, so nothing
+/// else looks like that. A backslash between names stays.
 pub(super) fn shown(kept: &[u8]) -> String {
     let mut shown = String::with_capacity(kept.len());
     for chunk in kept.utf8_chunks() {

@@ -1,7 +1,7 @@
-//! Which directory a run was in. Told by what the file system says of the directory itself, not by its path.
+//! Identifies the directory of a run, by the file system's data about the directory and not by its path.
 //!
-//! Invariant: a run is found from the directory that it was in, wherever that is now, and never from another one that has
-//! the path today.
+//! Invariant: a run is found from its own directory, wherever that is now. It is never found from another
+//! directory that has the path today.
 
 use rusqlite::{Connection, params};
 use toolgate_sandbox::{self as sandbox, Root, WorkspaceId};
@@ -10,15 +10,15 @@ use toolgate_sandbox::{self as sandbox, Root, WorkspaceId};
 pub(super) const ALIKE: &str =
     "SELECT id, path, device, inode, born FROM workspace WHERE inode = ?1 OR path = ?2 ORDER BY id";
 
-/// A directory, as it is now.
+/// A directory in its present state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Its path as it is shown.
+    /// Its path in the shown form.
     path: String,
     device: i64,
     inode: i64,
     born: Option<String>,
-    /// When it was made, in whole seconds since 1970 UTC.
+    /// The time of its creation, in whole seconds since 1970 UTC.
     made: Option<i64>,
 }
 
@@ -27,25 +27,25 @@ pub(super) struct Place {
 pub(super) struct Known {
     pub(super) id: i64,
     path: String,
-    /// None in what the first version kept, as the next two.
+    /// `None` in rows of the first version, like the next two fields.
     device: Option<i64>,
     inode: Option<i64>,
     born: Option<String>,
 }
 
-/// How a workspace of the journal goes with a place.
+/// The match of a workspace in the journal with a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
     /// It is this directory.
     Same,
-    /// It is, for the runs that began in this second or later. Before that another directory had the path.
+    /// It is this directory for the runs since this second. Before that, another directory had the path.
     Since(i64),
     /// It is another directory.
     Other,
 }
 
 impl Match {
-    /// The second from which on its runs were in this directory; none if they were not.
+    /// The second from which on its runs were in this directory; `None` if they were not.
     pub(super) fn since(self) -> Option<i64> {
         match self {
             Self::Same => Some(i64::MIN),
@@ -72,11 +72,11 @@ impl Place {
         }
     }
 
-    /// How `known` goes with it.
+    /// The match of `known` with this place.
     ///
-    /// Numbers of devices are given out anew when a machine starts, so that another one is no other directory where all
-    /// else is the same. A number of a directory is given to another one when it is removed: alone, without the moment
-    /// at which it was made, it tells nothing of a directory that has another path.
+    /// A machine gives out new device numbers when it starts. So another device number means no other
+    /// directory if all else is the same. The number of a removed directory is given to another one. So
+    /// without the time of creation it tells nothing about a directory with another path.
     pub(super) fn matches(&self, known: &Known) -> Match {
         let Some(inode) = known.inode else {
             return match self.made {
@@ -96,12 +96,12 @@ impl Place {
         }
     }
 
-    /// Whether it has the path that `known` was last seen under. Of a path that is no text that is never certain.
+    /// Whether it has the last known path of `known`. This is never certain for a path that is no text.
     pub(super) fn has_path_of(&self, known: &Known) -> bool {
         self.path == known.path && !self.path.contains(char::REPLACEMENT_CHARACTER)
     }
 
-    /// The workspaces of the journal that it could be, or that had its path, each with how it goes with it.
+    /// The workspaces of the journal that it could be, or that had its path, each with its match.
     pub(super) fn alike(&self, connection: &Connection) -> rusqlite::Result<Vec<(Known, Match)>> {
         let mut query = connection.prepare_cached(ALIKE)?;
         let rows = query.query_map(params![self.inode, self.path], |row| {
@@ -118,7 +118,7 @@ impl Place {
         rows.collect()
     }
 
-    /// The number of this directory's workspace, which gets a row if it has none.
+    /// The number of the workspace of this directory. A new one gets a row.
     pub(super) fn workspace(&self, connection: &Connection) -> rusqlite::Result<i64> {
         let known = self.alike(connection)?.into_iter().find(|(_, how)| *how == Match::Same);
         if let Some((known, _)) = known {
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     fn place(path: &str, device: u64, inode: u64, born: Option<u64>) -> Place {
-        Place::new(path.to_owned(), WorkspaceId { device, inode, born: born.map(Duration::from_secs) })
+        Place::new(path.to_owned(), WorkspaceId::new(device, inode, born.map(Duration::from_secs)))
     }
 
     fn kept(place: &Place) -> Known {

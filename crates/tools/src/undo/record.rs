@@ -1,4 +1,4 @@
-//! Keeping: what a write replaces gets into the journal, within bounds, before it is replaced.
+//! Keeps changes: the old content gets into the journal, within bounds, before a write replaces it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{Error, Kind};
 pub(super) const LAST: &str =
     "SELECT after_digest, lost FROM change WHERE run = ?1 AND path = ?2 ORDER BY id DESC LIMIT 1";
 
-/// Why something was not kept.
+/// The reason that a change was not kept.
 #[derive(Debug)]
 pub(super) enum Unkept {
     /// There is no room.
@@ -61,7 +61,7 @@ impl From<Unkept> for Error {
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) journal: Arc<Journal>,
-    /// The workspace, whose own keeper is not asked.
+    /// The workspace. Its own keeper is not asked.
     pub(super) root: Root,
 }
 
@@ -98,7 +98,19 @@ impl Keeper for Kept {
 }
 
 impl Journal {
-    /// Notes something the current run does in `root` whose effects nobody knows.
+    /// Notes something that the current run does in `root` and whose effects nobody knows, such as a command.
+    ///
+    /// ```
+    /// use toolgate_tools::undo::{Bounds, Journal};
+    /// # use toolgate_sandbox::{Root, ambient_authority};
+    /// # let (directory, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    /// # let root = Root::open(directory.path(), ambient_authority())?;
+    /// let journal = Journal::open(&state.path().join("undo.db"), Bounds::default())?;
+    /// journal.begin("Build it");
+    /// journal.note(&root, "make")?;
+    /// assert_eq!(journal.runs(&root)?[0].commands, ["make"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// A journal that cannot be written, or has no room for it.
@@ -114,7 +126,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Keeps a change; its number.
+    /// Keeps a change and returns its number.
     fn record(&self, root: &Root, change: &Change<'_>) -> Result<i64, Unkept> {
         let image = match &change.before {
             Before::Nothing => None,
@@ -157,7 +169,7 @@ impl Journal {
         locked(&self.connection).prepare_cached("SELECT 1 FROM change WHERE id = ?1")?.exists([number])
     }
 
-    /// A change did not happen after all; a run that then has none is none.
+    /// Drops a change that did not happen. A run without changes is dropped too.
     pub(super) fn drop_change(&self, number: i64) -> rusqlite::Result<()> {
         let mut connection = locked(&self.connection);
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -170,7 +182,7 @@ impl Journal {
         transaction.commit()
     }
 
-    /// Writes something of the current run, whole or not at all. `write` says how many runs were forgotten for it.
+    /// Writes a row of the current run, whole or not at all. `write` returns the number of forgotten runs.
     fn in_run<T>(
         &self,
         root: &Root,
@@ -195,7 +207,7 @@ impl Journal {
 }
 
 impl Current {
-    /// Its number in a workspace, where it gets a row with its first change.
+    /// The number of the run in a workspace. It gets a row with its first change.
     fn run(&self, connection: &Connection, workspace: i64) -> rusqlite::Result<i64> {
         if let Some(number) = self.numbers.get(&workspace) {
             // Another process may have taken it back, or forgotten it, meanwhile.

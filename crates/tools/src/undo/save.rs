@@ -1,6 +1,6 @@
-//! Writes what a run replaced into a new directory, whatever became of the files since.
+//! Writes the old files of a run into a new directory, whatever happened to the files since.
 //!
-//! Invariant: nothing is written outside of that directory, which is new, nor over anything that is there.
+//! Invariant: nothing is written outside of that new directory, and nothing is overwritten.
 
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
@@ -12,7 +12,7 @@ use toolgate_sandbox::{Image, ambient_authority};
 
 use crate::Error;
 
-/// Makes a directory that only its owner can look into, where there is nothing of that name.
+/// Creates a directory that only its owner can read. The name must be free.
 pub(super) fn make(directory: &Path) -> Result<Dir, Error> {
     let fail = |why: io::Error| match why.kind() {
         io::ErrorKind::AlreadyExists => Error::input(format!(
@@ -28,7 +28,7 @@ pub(super) fn make(directory: &Path) -> Result<Dir, Error> {
     parent.open_dir_nofollow(name).map_err(fail)
 }
 
-/// Writes a file below `top`, with the permissions that it had.
+/// Writes a file below `top`, with its old permissions.
 pub(super) fn write(top: &Dir, path: &Path, image: &Image) -> io::Result<()> {
     let names: Vec<&OsStr> = path
         .components()
@@ -80,7 +80,7 @@ mod tests {
     fn nothing_lands_outside() {
         let above = tempfile::tempdir().unwrap();
         let dir = make(&above.path().join("d")).unwrap();
-        let image = Image { bytes: b"x".to_vec(), mode: None };
+        let image = Image::new(b"x", None);
         for path in ["../out", "/out", "a/../../out", "..", "", ".", "a/./../../out"] {
             write(&dir, Path::new(path), &image).unwrap_err();
         }

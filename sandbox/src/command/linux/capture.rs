@@ -1,4 +1,4 @@
-//! A command's output as it comes: its beginning and its end are kept, what lies between is counted.
+//! Keeps the beginning and the end of a command's output, and counts the bytes between.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,8 @@
-//! A control group for one command: memory and processes in total. Made below the group this process is in, where that
-//! may be written (root, or a delegated subtree).
+//! Makes a control group for one command, which bounds memory and processes in total. It lies below the group
+//! of this process, if that is writable (root, or a delegated subtree).
 //!
-//! Invariant: a group is removed when its command has ended; what a killed runtime left behind is removed by the next.
+//! Invariant: a group is removed when its command has ended. The next command removes the groups of a killed
+//! runtime.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the kernel's own control files")]
 

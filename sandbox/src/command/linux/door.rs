@@ -1,8 +1,8 @@
-//! The stage's part in a network that a policy grants: the listener of the proxy, made inside and handed out, and the look
-//! whether nothing else of a network is to be had.
+//! The part of the stage in a granted network: makes the listener of the proxy inside and hands it out.
+//! Checks that no other part of a network is reachable.
 //!
-//! Invariant: the listener is made only in a network namespace that is not the machine's own. None of it is left in the
-//! sandbox: what is handed out is closed here.
+//! Invariant: the listener is made only in a network namespace that is not the machine's own. The stage
+//! closes it after handing it out, so the sandbox keeps none.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -1,10 +1,10 @@
-//! What the stage must find at each place where something of the workspace was to be mounted.
+//! Lists the files that the stage must find at each mount of the workspace.
 //!
-//! Why: bubblewrap is told paths and looks them up itself, more than once. Whoever exchanges a directory for a link meanwhile
-//! has it mount what lies elsewhere, or cover what lies beside. A mount stays what it is, so that looking at it before the
-//! command starts is enough.
+//! Bubblewrap gets paths and looks them up itself, more than once. Somebody may exchange a directory for a
+//! link meanwhile. Then bubblewrap mounts or covers a place elsewhere. A mount stays what it is, so one check
+//! before the command is enough.
 //!
-//! Invariant: it is compared with what the runtime saw by its own handles, by device and inode.
+//! Invariant: the check compares device and inode with those that the runtime saw by its own handles.
 
 use std::ffi::OsString;
 use std::io;

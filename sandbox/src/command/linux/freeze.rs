@@ -1,7 +1,7 @@
-//! Stops all processes of a command for a moment, so that what they have written can be counted before they write more.
+//! Stops all processes of a command for a moment, so their disk use can be counted before they write more.
 //!
-//! Invariant: nobody else is stopped: a process is stopped by a descriptor, after it was seen to be a child of one of the
-//! command's. What was stopped goes on when the value is dropped.
+//! Invariant: no other process is stopped. A process is stopped by a descriptor, after it was seen to be a
+//! child of one of the command's. Dropping the value lets all go on.
 
 #![allow(clippy::disallowed_methods, reason = "the kernel's account of the sandbox's processes")]
 

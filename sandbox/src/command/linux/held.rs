@@ -1,4 +1,4 @@
-//! What a command's stage said it found, as the report of the call.
+//! Makes the report of a call from the findings of its stage.
 
 use super::machine::Outer;
 use super::{Followed, Inner, missing, reduced};

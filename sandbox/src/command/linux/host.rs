@@ -1,5 +1,5 @@
-//! What the machine offers commands: programs and libraries, bubblewrap, the stage. The one place of the command tier
-//! that looks at the machine by path.
+//! Finds the programs and libraries of this machine, bubblewrap, and the stage. Only this file of the command
+//! tier looks at the machine by path.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,6 +1,7 @@
-//! Landlock inside the mount namespace: the second answer to the same question, by another part of the kernel.
+//! Confines by Landlock inside the mount namespace: the same limits again, by another part of the kernel.
 //!
-//! Invariant: what is handled is handled strictly; a right the kernel knows and the rules do not grant is refused.
+//! Invariant: every handled right is handled strictly. A right that the kernel knows and the rules do not
+//! grant is refused.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 

@@ -1,6 +1,6 @@
-//! What of this machine commands use, and whether it is enough for a policy.
+//! Finds the mechanisms of this machine that commands use, and checks them against a policy.
 //!
-//! Invariant: the reduced tier is chosen by [`Machine::reduced`] alone, which is asked only where a policy names that tier.
+//! Invariant: only [`Machine::reduced`] chooses the reduced tier, and only for a policy that names it.
 
 use super::program::{self, Program};
 use super::{cgroup, host, landlock, missing, sys};
@@ -125,8 +125,9 @@ impl Machine {
         REQUIRED.into_iter().try_for_each(|layer| self.check_layer(layer))
     }
 
-    /// No program that confines commands is one that they could write to: what runs is what was opened, and nobody can write
-    /// to a program while it runs, but bubblewrap and a stage of its own run only now and then.
+    /// Checks that commands cannot write to a program that confines them. The running program is the one that
+    /// was opened, and nobody can write to it while it runs. But bubblewrap and a separate stage run only now
+    /// and then.
     fn check_programs(&self, workspace: &Root) -> Result<(), Error> {
         let bubblewrap = match &self.outer {
             Outer::Bubblewrap { program, .. } => Some(program),

@@ -1,7 +1,7 @@
-//! Commands on Linux: puts the mechanisms together, each of which is a file beside this one.
+//! Runs commands on Linux: puts the mechanisms together. Each mechanism is a file beside this one.
 //!
-//! Invariant: what reaches the command is decided here and in [`mounts`]: its arguments, environment, descriptors and
-//! mounts are all made, none is inherited.
+//! Invariant: this file and [`mounts`] make all inputs of a command: its arguments, environment, descriptors
+//! and mounts. The command inherits none.
 
 mod sys;
 
@@ -94,12 +94,13 @@ pub(super) fn enter_stage_if_asked() {
     program::open_own();
 }
 
-/// Confined commands in a workspace, under one policy. Cheap to clone; knows that its layers work on this machine.
+/// Confined commands in a workspace, under one policy. Cheap to clone. A trial run has shown that the layers
+/// work on this machine.
 ///
 /// ```standalone_crate
 /// use std::sync::{Arc, atomic::AtomicBool};
-/// use toolgate_sandbox::command::{Commands, End, Setup, enter_stage_if_asked};
-/// use toolgate_sandbox::policy::{Mode, Policy};
+/// use toolgate_sandbox::command::{Commands, End, Layer, Setup, enter_stage_if_asked};
+/// use toolgate_sandbox::policy::{Decision, Mode, Policy};
 /// use toolgate_sandbox::{Kind, Root, ambient_authority};
 ///
 /// enter_stage_if_asked();
@@ -109,11 +110,21 @@ pub(super) fn enter_stage_if_asked() {
 ///     Ok(commands) => {
 ///         assert_eq!(commands.run("echo hello")?.output, b"hello\n");
 ///         assert_eq!(commands.reduced_since(), None, "the policy asks for all layers");
+///         assert!(commands.can_write() && commands.enforced()?.fs == "mounts:read+write");
+///         assert_eq!(commands.limits().wall_ms, 30_000);
+///         assert_eq!(commands.decide("echo hello").decision, Decision::Allow);
 ///         // Set by another thread, it ends a command with all that it started.
 ///         let stop = Arc::new(AtomicBool::new(true));
 ///         assert_eq!(commands.run_until("sleep 60", stop)?.end, End::Stopped);
 ///     }
-///     Err(missing) => assert_eq!(missing.kind(), Kind::Unavailable, "{missing}"),
+///     Err(missing) => {
+///         assert_eq!(missing.kind(), Kind::Unavailable, "{missing}");
+///         eprintln!("no commands without {}", missing.layer().map_or("it", Layer::name));
+///     }
+/// }
+/// // Fewer layers hold where a policy is content with them, as in a container.
+/// if let Ok(reduced) = Commands::reduced(&root, &Setup::default()) {
+///     assert_eq!(reduced.fs, "landlock:read");
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -127,20 +138,20 @@ struct Inner {
     exec: Exec,
     limits: Limits,
     environment: Environment,
-    /// The hosts that can be reached, where there are any.
+    /// The hosts that commands can reach, if any.
     network: Option<Hosts>,
-    /// What lies outside of the workspace and can be read.
+    /// The readable paths outside of the workspace.
     outside: Vec<Outside>,
     machine: Machine,
     left_out: Vec<Layer>,
 }
 
 impl Commands {
-    /// Commands in the workspace `root` as far as `policy` grants them in `mode`, after one trial run.
+    /// Commands in the workspace `root`, under the grants of `policy` in `mode`. A trial run comes first.
     ///
     /// # Errors
-    /// [`Kind::Denied`] where the policy grants no commands, [`Kind::Unavailable`] with the layer's name where one that
-    /// it requires is missing on this machine.
+    /// [`Kind::Denied`] if the policy grants no commands. [`Kind::Unavailable`] with the name of a required
+    /// layer that is missing on this machine.
     pub fn new(root: &Root, policy: &Policy, mode: Mode, setup: &Setup) -> Result<Self, Error> {
         if policy.tier < Tier::Exec {
             return Err(Error::new(Kind::Denied, "the policy grants no commands")
@@ -166,7 +177,7 @@ impl Commands {
         }
     }
 
-    /// Commands by what `machine` has, after one trial run.
+    /// Commands with the mechanisms of `machine`, after a trial run.
     fn tried(
         root: &Root,
         policy: &Policy,
@@ -200,10 +211,11 @@ impl Commands {
         Ok(commands)
     }
 
-    /// What would hold in the reduced tier, which a policy asks for by `[require] confinement = "reduced"`.
+    /// The report of the reduced tier on this machine. A policy asks for that tier by `[require] confinement
+    /// = "reduced"`.
     ///
     /// # Errors
-    /// [`Kind::Unavailable`] where not even that works.
+    /// [`Kind::Unavailable`] if even the reduced tier does not work.
     pub fn reduced(root: &Root, setup: &Setup) -> Result<Enforced, Error> {
         let mut policy = Policy::default_for(Mode::Intel);
         policy.confinement = Some(Confinement::Reduced);
@@ -211,7 +223,7 @@ impl Commands {
         Self::tried(root, &policy, Mode::Intel, setup, machine)?.enforced()
     }
 
-    /// Why these commands run in the reduced tier, if they do.
+    /// The reason that these commands run in the reduced tier; `None` in the full one.
     pub fn reduced_since(&self) -> Option<&str> {
         match &self.0.machine.outer {
             Outer::Nothing { why } => Some(why),
@@ -219,12 +231,12 @@ impl Commands {
         }
     }
 
-    /// Every layer on this machine, found by one trial run in the workspace `root`.
+    /// The state of every layer on this machine, after a trial run in the workspace `root`.
     pub fn layers(root: &Root, setup: &Setup) -> Vec<super::LayerState> {
         probe::layers(root, setup)
     }
 
-    /// What the policy's rules say about a command line: nothing of it is isolation.
+    /// The decision of the policy's rules about a command line. The rules are no isolation.
     pub fn decide(&self, command: &str) -> Decided {
         rules::decide(&self.0.exec.rule, command)
     }
@@ -234,7 +246,7 @@ impl Commands {
         self.0.grants.can_write()
     }
 
-    /// The hosts that commands can reach through the proxy, where the policy grants any.
+    /// The hosts that commands can reach through the proxy, if the policy grants any.
     ///
     /// ```no_run
     /// # fn told(commands: &toolgate_sandbox::command::Commands) {
@@ -253,18 +265,20 @@ impl Commands {
         &self.0.limits
     }
 
-    /// Runs `command` in the shell and waits for its end, and for the end of all it started.
+    /// Runs `command` in the shell. Waits for the end of the command and of all its processes.
     ///
-    /// A rule that asks is the caller's to answer ([`decide`](Self::decide)); one that refuses is obeyed here.
+    /// The caller handles a rule that asks ([`decide`](Self::decide)). This function obeys a rule that
+    /// refuses.
     ///
     /// # Errors
-    /// [`Kind::Denied`] by a rule, [`Kind::Unavailable`] where a layer does not hold, [`Kind::Limit`] for a workspace
-    /// too large to be guarded, [`Kind::Invalid`] for a command that is no text a shell takes.
+    /// [`Kind::Denied`] by a rule. [`Kind::Unavailable`] if a layer does not hold. [`Kind::Limit`] for a
+    /// workspace too large to guard. [`Kind::Invalid`] for a command that is no text for a shell.
     pub fn run(&self, command: &str) -> Result<Ran, Error> {
         self.run_until(command, Arc::default())
     }
 
-    /// [`run`](Self::run), where the command and all it started are ended once `stop` is set: [`End::Stopped`].
+    /// [`run`](Self::run) with a `stop` flag. Once it is set, the command and all its processes are ended:
+    /// [`End::Stopped`].
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -283,7 +297,7 @@ impl Commands {
         self.carry_out(command, None, stop)
     }
 
-    /// Runs a command until it is to stop, and takes back what it did to protected names.
+    /// Runs a command to its end or until `stop` is set. Then takes back its changes of protected names.
     fn carry_out(&self, command: &str, talk: Option<TalkPipes>, stop: Arc<AtomicBool>) -> Result<Ran, Error> {
         let denials = talk.as_ref().map(|talk| talk.denials.clone()).unwrap_or_default();
         let inner = &*self.0;
@@ -318,7 +332,7 @@ impl Commands {
         })
     }
 
-    /// What confines commands here, as the trial run found it.
+    /// The layers that confine commands here, found by a trial run.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -383,7 +397,7 @@ impl Inner {
     }
 }
 
-/// The hosts that commands under a policy can reach.
+/// The hosts that commands can reach under a policy.
 fn network(policy: &Policy) -> Result<Option<Hosts>, Error> {
     let net = &policy.net;
     if policy.tier < Tier::ExecNet || net.mode != NetMode::Proxy || net.allow.is_empty() {
@@ -395,7 +409,7 @@ fn network(policy: &Policy) -> Result<Option<Hosts>, Error> {
 /// Longest command line; the kernel takes 128 KiB in one argument.
 const MAX_COMMAND_BYTES: usize = 100_000;
 
-/// A command that has ended, and what its control group knows.
+/// A command that has ended, with the findings of its control group.
 struct Followed {
     ended: Ended,
     starved: bool,
@@ -403,8 +417,8 @@ struct Followed {
 }
 
 impl Followed {
-    /// What the broker made and refused. Where none was beside the command, it may have made anything; where the command was
-    /// not started, it has made nothing.
+    /// The names that the broker made and refused. Without a broker, the command may have made anything. A
+    /// command that was not started has made nothing.
     fn noted(&self) -> (Made, Vec<PathBuf>) {
         match (&self.ended.status, &self.ended.record) {
             (Some(Status::Held(Held { broker: true, .. })), Some(record)) => broker::read_record(record),

@@ -1,6 +1,8 @@
-//! First step of a command: the policy and the marks of the workspace become a list of mounts. Pure; starts nothing.
+//! The first step of a command: makes a list of mounts from the policy and the marks of the workspace. Pure;
+//! starts nothing.
 //!
-//! Invariant: later mounts lie on top of earlier ones, so that what is closed comes after what it is closed in.
+//! Invariant: later mounts lie on top of earlier ones. So a closed path comes after the directory that holds
+//! it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -1,8 +1,7 @@
-//! What lies outside of the workspace and can be read, by absolute path: an interpreter, or a server that was installed by
-//! itself.
+//! Opens the readable paths outside of the workspace: an interpreter, or a server with its own installation.
 //!
-//! Invariant: a path is looked at once, by a handle that is kept. What would open more than it says, or what is private, is
-//! refused with the reason.
+//! Invariant: a path is looked up once, and the handle is kept. A path that would open more than it says, or
+//! a private one, is refused with the reason.
 
 #![allow(clippy::disallowed_methods, reason = "absolute paths that a person has granted by name")]
 

@@ -1,10 +1,11 @@
-//! The outer stage, for a runtime that is root: before bubblewrap starts it becomes a user that owns nothing on this
-//! machine, and the workspace is mounted so that what root owns there looks like that user's.
+//! The outer stage, for a runtime that is root. Before bubblewrap starts, it becomes a user that owns nothing
+//! on this machine. It mounts the workspace so that the files of root there look like those of that user.
 //!
-//! Why: with all capabilities gone a process of real root may still write what root owns by plain permission bits
-//! (`/proc/sys`, and whatever a mount shows), is not counted by process limits, and leaves files with set-user-id.
+//! Root without capabilities may still write files that root owns by plain permission bits, such as
+//! `/proc/sys`. Process limits do not count it. It leaves files with set-user-id.
 //!
-//! Invariant: nothing here changes the runtime's own mounts; the changes live and die with the stage's namespace.
+//! Invariant: the mounts of the runtime stay as they are. The changes live and end with the namespace of the
+//! stage.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it prepares a namespace of its own")]
 

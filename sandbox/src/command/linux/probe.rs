@@ -1,4 +1,5 @@
-//! Which layers work on this machine, for people: what was found, how to get what is missing, what is refused without.
+//! Reports the layers of this machine to people: the finding, the way to get a missing layer, and the effect
+//! of its absence.
 
 use super::machine::Machine;
 use super::{Commands, landlock, sys};

@@ -1,7 +1,7 @@
-//! A program that takes part in confining commands: opened once, and started from what was opened.
+//! Opens a program of the sandbox once, and starts it from that descriptor.
 //!
-//! Invariant: after it was opened nothing is looked up by its path again, so that a command that replaces the file there
-//! replaces nothing that runs outside of it.
+//! Invariant: the path of the program is looked up once. So a command that replaces the file there replaces
+//! no program outside of the sandbox.
 
 #![allow(
     clippy::disallowed_methods,

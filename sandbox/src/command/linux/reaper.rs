@@ -1,8 +1,9 @@
-//! The process above a command of the reduced tier: without a process namespace nothing else would end what the command
-//! leaves behind.
+//! The process above a command of the reduced tier. Without a process namespace, only this process ends the
+//! remains of the command.
 //!
-//! Invariant: it stays outside the command's Landlock domain, so that the command can neither signal nor trace it; and it
-//! ends only after all below it have. It learns by a pipe that it is time, so that a runtime that was killed counts too.
+//! Invariant: the process stays outside the Landlock domain of the command, so the command can neither signal
+//! nor trace it. It ends after all processes below it. A pipe tells it when to end, so a killed runtime
+//! counts too.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,8 +1,9 @@
-//! The reduced tier: Landlock and the filter, without namespaces. What is closed or protected cannot be covered by a mount,
-//! so the rules go around it.
+//! The reduced tier: Landlock and the filter, without namespaces. No mount can cover closed and protected
+//! paths, so the rules go around them.
 //!
-//! Invariant: a rule of Landlock holds for all below it. So none is given for a directory that holds something closed or
-//! protected at any depth; its entries get one each. Nobody can then make or remove entries in that directory itself.
+//! Invariant: a rule of Landlock holds for everything below its path. So a directory with a closed or
+//! protected path at any depth gets no rule, and each of its entries gets one. Nobody can then make or remove
+//! entries in that directory.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,5 +1,5 @@
-//! Bounds of each process, set by the inner stage; totals are the business of [`cgroup`](super::cgroup) and
-//! [`watch`](super::watch).
+//! Sets the bounds of each process, in the inner stage. [`cgroup`](super::cgroup) and [`watch`](super::watch)
+//! bound the totals.
 
 use std::io;
 

@@ -1,7 +1,8 @@
-//! A command that goes on: confined and watched like any other, and talked to over its standard input and output until it
-//! is stopped.
+//! Runs a command that stays: it is confined and watched like any other. The caller writes to its standard
+//! input and reads its standard output until it stops the command.
 //!
-//! Invariant: it does not outlive its [`Service`]; when that is gone, so is every process of the command.
+//! Invariant: the command does not outlive its [`Service`]. When that is dropped, every process of the
+//! command ends.
 
 use std::io::{PipeReader, PipeWriter};
 use std::sync::Arc;
@@ -14,13 +15,13 @@ use crate::command::Ran;
 use crate::error::{Error, Kind};
 use crate::net::Denials;
 
-/// A service has no end of its own; a year is as good as none.
+/// The time limit of a service: a year, which is as good as none.
 pub(super) const WALL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How long a service whose input has ended may take to end by itself.
+/// Time for a service to end by itself after the end of its input.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The ends of a command that is talked to.
+/// The pipes of a command.
 pub(super) struct TalkPipes {
     pub(super) input: PipeReader,
     pub(super) output: PipeWriter,
@@ -28,7 +29,7 @@ pub(super) struct TalkPipes {
     pub(super) denials: Arc<Denials>,
 }
 
-/// A confined command that is talked to. Dropping it ends the command.
+/// A confined command with pipes to its standard input and output. Dropping it ends the command.
 ///
 /// ```standalone_crate
 /// use std::io::{Write as _, read_to_string};
@@ -55,14 +56,14 @@ pub struct Service {
 }
 
 impl Commands {
-    /// Starts a program with its arguments, to be talked to. The bounds are those of each command, but for the clock; the
-    /// rules, which are for what a model says, are not asked.
+    /// Starts a program with its arguments and pipes. It has the bounds of every command but the time limit.
+    /// The rules are not asked, since they are for command lines of a model.
     ///
-    /// That it is confined shows only when it speaks: one that could not be is over at once, and
-    /// [`Service::stop`] says why.
+    /// An error of the confinement shows later: the command ends at once, and [`Service::stop`] returns the
+    /// reason.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] for a command that is empty or holds a NUL, [`Kind::Failed`] where no pipe can be made.
+    /// [`Kind::Invalid`] for an empty command or a NUL in it. [`Kind::Failed`] if no pipe can be made.
     pub fn serve(&self, command: &[String]) -> Result<Service, Error> {
         if command.is_empty() || command.iter().any(|word| word.contains('\0')) {
             return Err(Error::new(Kind::Invalid, "the command is empty or holds a NUL"));
@@ -84,12 +85,13 @@ impl Commands {
 }
 
 impl Service {
-    /// The writing end of its standard input and the reading end of its standard output, once.
+    /// The writing end of its standard input and the reading end of its standard output. They can be taken
+    /// once.
     pub fn take_pipes(&mut self) -> Option<(PipeWriter, PipeReader)> {
         self.pipes.take()
     }
 
-    /// What it was kept from reaching, as host, port and reason: what came since this was asked last.
+    /// The refused connections since the last question: host, port and reason.
     ///
     /// ```no_run
     /// # fn told(service: &toolgate_sandbox::command::Service) {
@@ -102,11 +104,11 @@ impl Service {
         self.denials.take()
     }
 
-    /// Ends it and all it started, and says how it ended and what it wrote to standard error. Whoever has its pipes closes
-    /// them first, so that it can end by itself.
+    /// Ends the command and all its processes. Returns the end of the command and its standard error. Close
+    /// the pipes first, so it can end by itself.
     ///
     /// # Errors
-    /// As [`Commands::run`]: why it was not started.
+    /// As [`Commands::run`]: the reason that the command was not started.
     pub fn stop(mut self) -> Result<Ran, Error> {
         let ended = self.end();
         ended.unwrap_or_else(|| Err(Error::new(Kind::Failed, "the service stopped unexpectedly")))
@@ -130,7 +132,7 @@ impl Drop for Service {
     }
 }
 
-/// A word as the shell reads it back.
+/// A word in quotes for the shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }

@@ -1,6 +1,6 @@
-//! The start of a command: what the stage is told, bubblewrap's arguments, and the descriptors that live on.
+//! Starts a command: makes the task of the stage, the arguments of bubblewrap, and the descriptors.
 //!
-//! Invariant: arguments, environment and descriptors are made here, none is inherited.
+//! Invariant: this file makes all arguments, environment variables and descriptors. None is inherited.
 
 use std::ffi::OsString;
 use std::io::{PipeReader, PipeWriter};

@@ -1,8 +1,8 @@
-//! The inner stage: this program again, inside bubblewrap's namespaces, as the last thing before the command. It gives up
-//! what is left to give up, looks whether that holds, and becomes the command.
+//! The inner stage: this program again, inside the namespaces of bubblewrap. It adds the last layers,
+//! verifies them, and becomes the command.
 //!
-//! Invariant: the command starts only after every layer that was asked for has been seen to hold from inside; otherwise
-//! the stage says which does not, and ends.
+//! Invariant: the command starts only after the stage has verified every requested layer from inside.
+//! Otherwise the stage names the layer that does not hold, and ends.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,7 +1,7 @@
-//! From the start of a command to its end: reads its output, watches clock, memory and disk, and sees to it that nothing
-//! it started is left.
+//! Follows a command from its start to its end. Reads its output, watches clock, memory and disk, and ends
+//! all its processes.
 //!
-//! Invariant: when [`run`] comes back, every process of the command has ended, or the machine refuses to end it.
+//! Invariant: when [`run`] returns, every process of the command has ended, or the machine refuses to end it.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};

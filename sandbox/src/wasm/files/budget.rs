@@ -1,4 +1,4 @@
-//! What a call may still write, make and hold open.
+//! Counts the bytes, files and handles that a call may still use.
 
 use std::io;
 use std::sync::Arc;

@@ -302,7 +302,7 @@ impl types::HostDescriptor for View<'_> {
         self.push(node)
     }
 
-    /// Where a link leads; one that names a place of this machine is not shown.
+    /// The target of a link. A target that names a place of this machine is not shown.
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
         self.within(&fd, |files, directory| {
             let resolved = directory.place.resolve(&path, false)?;
@@ -500,7 +500,7 @@ fn stat(metadata: &Metadata) -> DescriptorStat {
     }
 }
 
-/// Which file it is, without its numbers on this machine.
+/// The identity of the file, without its numbers on this machine.
 fn hash(metadata: &Metadata) -> MetadataHashValue {
     let mut hasher = DefaultHasher::new();
     (metadata.dev(), metadata.ino()).hash(&mut hasher);

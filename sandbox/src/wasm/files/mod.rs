@@ -1,8 +1,8 @@
-//! The files of a component: `wasi:filesystem` over the file tier, so that one set of rules and one resolver hold for
-//! components and file tools alike.
+//! The files of a component: `wasi:filesystem` over the file tier. So components and file tools have the same
+//! rules and the same resolver.
 //!
-//! Invariant: a path is resolved from an open directory, checked under its resolved name in the workspace, and then
-//! acted on as a single name below an open handle that is not followed if it is a link.
+//! Invariant: a path is resolved from an open directory and checked under its resolved name. Then the call
+//! acts on a single name below an open handle, and never through a link.
 
 mod budget;
 mod descriptor;
@@ -29,13 +29,13 @@ use crate::grants::Grants;
 use budget::Held;
 use stream::OpenFile;
 
-/// What a call may see of the workspace.
+/// The files that a call may use.
 #[derive(Debug)]
 pub(super) struct Files {
     grants: Grants,
     budget: Arc<Budget>,
     preopens: Vec<Preopen>,
-    /// The first thing that was refused, in words.
+    /// The first refusal, in words.
     pub(super) refused: Option<String>,
 }
 
@@ -46,18 +46,18 @@ struct Preopen {
     write: bool,
 }
 
-/// What a component's descriptor stands for.
+/// The file or directory behind a descriptor of a component.
 #[derive(Debug)]
 enum Node {
     Directory(Opened),
     File(Arc<OpenFile>),
 }
 
-/// A directory that a component has open.
+/// An open directory of a component.
 #[derive(Debug)]
 struct Opened {
     place: Place,
-    /// Whether the directory it was reached from was granted for writing.
+    /// Whether the granted directory above it may be written.
     write: bool,
     _held: Held,
 }
@@ -66,7 +66,7 @@ impl Files {
     /// Opens the granted directories.
     ///
     /// # Errors
-    /// [`Kind::Denied`] for one that is outside the workspace or the grants, and what resolving it gives.
+    /// [`Kind::Denied`] for a directory outside the workspace or the grants. Also the errors of resolving it.
     pub(super) fn new(
         root: &Root,
         grants: &Grants,
@@ -81,18 +81,18 @@ impl Files {
         Ok(Self { grants: grants.clone(), budget, preopens, refused: None })
     }
 
-    /// The files of a component that sees none.
+    /// The files of a component without files.
     pub(super) fn none(budget: Arc<Budget>) -> Self {
         Self { grants: Grants::default(), budget, preopens: Vec::new(), refused: None }
     }
 
-    /// Whether anything is granted, and whether any of it for writing.
+    /// Whether a directory is granted, and whether one is granted for writing.
     pub(super) fn granted(&self) -> Option<bool> {
         let write = self.grants.can_write() && self.preopens.iter().any(|preopen| preopen.write);
         (!self.preopens.is_empty()).then_some(write)
     }
 
-    /// Whether too much was written or made.
+    /// Whether the component wrote or made too much.
     pub(super) fn disk_limit(&self) -> bool {
         self.budget.was_reached()
     }
@@ -111,7 +111,7 @@ impl HasData for HasFiles {
     type Data<'a> = View<'a>;
 }
 
-/// How a file is to be opened.
+/// The flags for opening a file.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     open: OpenFlags,
@@ -130,13 +130,13 @@ impl Wanted {
         }
     }
 
-    /// Whether opening it changes something, or lets the component change something.
+    /// Whether opening changes the file, or lets the component change it.
     fn changes(self) -> bool {
         self.write || self.open.contains(OpenFlags::TRUNCATE)
     }
 }
 
-/// Why a request of a component was refused: our own reason, or an error code.
+/// The reason that a request of a component was refused: a reason of ours, or an error code.
 enum Refusal {
     Ours(Error),
     Code(ErrorCode),
@@ -161,7 +161,7 @@ impl From<io::Error> for Refusal {
 }
 
 impl Files {
-    /// The refusal as the component gets it. The first of our own reasons is kept for the report.
+    /// The error code for the component. The report keeps the first reason of ours.
     fn refuse(&mut self, refusal: Refusal) -> FsError {
         let error = match refusal {
             Refusal::Code(code) => return code.into(),
@@ -173,7 +173,7 @@ impl Files {
         code_of(&error).into()
     }
 
-    /// Opens what `path` leads to, below `from`.
+    /// Opens the file or directory at `path`, below `from`.
     fn open(&self, from: &Opened, path: &str, wanted: Wanted) -> Result<Node, Refusal> {
         let resolved = from.place.resolve(path, wanted.follow)?;
         let only_directory = wanted.open.contains(OpenFlags::DIRECTORY);
@@ -249,7 +249,8 @@ impl Files {
         self.opened(open_writable(resolved.dir(), name.as_ref(), true, true)?, wanted)
     }
 
-    /// Takes what was opened if it is a regular file; checked on the handle, which nobody can exchange any more.
+    /// Takes the opened file if it is regular. The check uses the handle, so nobody can exchange the file any
+    /// more.
     fn opened(&self, file: File, wanted: Wanted) -> Result<Node, Refusal> {
         if !file.metadata()?.is_file() {
             return Err(ErrorCode::NotPermitted.into());
@@ -264,7 +265,7 @@ impl Files {
         })))
     }
 
-    /// Whether what `resolved` names may be made, changed or taken away.
+    /// Checks that the resolved file may be made, changed or removed.
     fn check_write(&self, from: &Opened, resolved: &Resolved) -> Result<(), Refusal> {
         if !from.write {
             return Err(ErrorCode::ReadOnly.into());
@@ -273,7 +274,7 @@ impl Files {
     }
 }
 
-/// Opens one name below `dir` for writing, which must not be a link.
+/// Opens one name below `dir` for writing. It must not be a link.
 fn open_writable(dir: &Dir, name: &std::path::Path, read: bool, new: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).read(read).create_new(new).follow(FollowSymlinks::No).nonblock(true);
@@ -293,7 +294,7 @@ fn runs_as_owner(metadata: &Metadata) -> bool {
     }
 }
 
-/// The code a component gets for one of our errors.
+/// The error code of a component for an error of ours.
 fn code_of(error: &Error) -> ErrorCode {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     match (error.kind(), source) {

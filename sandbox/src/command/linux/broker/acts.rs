@@ -1,4 +1,4 @@
-//! What the broker does in a caller's place, one function for a kind of call; and whether it does it.
+//! Performs calls for a caller, one function for a kind of call, or refuses them.
 
 use std::ffi::OsStr;
 use std::io;

@@ -1,4 +1,4 @@
-//! Who made a call: what the broker has to know of a process of the command to do something in its place.
+//! Describes the caller: the facts about a process of the command that the broker needs to act for it.
 
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};

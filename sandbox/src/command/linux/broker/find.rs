@@ -1,7 +1,7 @@
-//! Where a path of a call leads: the directory that holds its last name, and what is there.
+//! Finds the place of a call's path: the directory with its last name, and the file there.
 //!
-//! Invariant: it is found as the kernel would find it for the caller, by single names below open handles; what the links on
-//! the way are called is kept, for the rules.
+//! Invariant: the search works as the kernel's for the caller, by single names below open handles. The names
+//! of the links on the way are kept for the rules.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

@@ -1,5 +1,6 @@
-//! The broker: a process of ours inside the sandbox that does for the command whatever makes a name or opens a file to write,
-//! and refuses what is protected. So nothing can be planted, and nobody has to be suspected of having planted it.
+//! The broker: a process of ours inside the sandbox. It performs every call of the command that makes a name
+//! or opens a file to write, and refuses protected names. So nothing can be planted, and nobody has to be
+//! suspected.
 //!
 //! Why: no mount covers a name that does not exist yet, and Landlock knows no names. The kernel can hand a call over instead
 //! (a seccomp notification). To look at a call and let it go on would be no use: its arguments lie in memory that another

@@ -1,6 +1,8 @@
-//! What the broker notes for the runtime: what it has made, so that only that is ever taken back, and what it has refused.
+//! The record of the broker for the runtime. It lists the made names, so only those are ever taken back, and
+//! the refused names.
 //!
-//! It is a file in memory that both have open. The broker may be ended at any time, with all that it noted before kept.
+//! The record is a file in memory that both have open. The broker may be ended at any time, and the record
+//! keeps its notes.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;

@@ -129,9 +129,9 @@ pub(super) const REFUSED: &[i64] = calls![
 // Messages are refused since descriptors go with them: one that waits in a socket keeps a file that no account of a process
 // shows.
 
-/// Requests that `ioctl` takes: how much there is to read, whether reads wait, what lives on over an `exec`, and what a file is
-/// marked with. Others reach into file systems, where they take disk that no bound of a process holds or make names, and into
-/// devices, none of which is there.
+/// The requests that `ioctl` takes: the number of readable bytes, waiting reads, closing at an `exec`, and
+/// the flags of a file. Others reach into file systems, where they take unbounded disk or make names. Others
+/// reach into devices, and there is none.
 pub(super) const REQUESTS: [u64; 8] = [
     libc::FIONREAD,
     libc::FIONBIO,

@@ -1,4 +1,4 @@
-//! The system call filter, installed last before the self-check: what a program in the sandbox may call.
+//! The system call filter: the list of allowed calls. It is the last layer before the self-check.
 //!
 //! Invariant: it is a list of what is allowed. A number that is not on it, whatever a newer kernel does with it, fails with
 //! `ENOSYS` as on an older one; calls of another architecture or of the x32 interface end the process, since numbers mean
