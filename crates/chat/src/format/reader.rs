@@ -21,7 +21,7 @@ pub(super) struct Emitted {
 }
 
 impl Emitted {
-    fn defect(&mut self, kind: DefectKind, offset: usize, message: impl Into<String>) {
+    pub(super) fn defect(&mut self, kind: DefectKind, offset: usize, message: impl Into<String>) {
         self.defects.push(Defect { kind, offset, message: message.into() });
     }
 }
@@ -30,15 +30,17 @@ impl Emitted {
 #[derive(Clone, Debug)]
 pub(super) struct TurnReader {
     /// Before this everything is decided.
-    at: usize,
-    state: State,
-    calls: usize,
+    pub(super) at: usize,
+    pub(super) state: State,
+    pub(super) calls: usize,
     /// Where the reasoning began.
-    thought: usize,
+    pub(super) thought: usize,
+    /// Whether there was a thought that is not blank.
+    pub(super) has_thought: bool,
     /// Whether the end of reasoning that nothing opened may still come.
-    may_have_reasoned: bool,
+    pub(super) may_have_reasoned: bool,
     /// Whether there was text that is not blank.
-    has_text: bool,
+    pub(super) has_text: bool,
     /// Text after a call that is blank so far, and whether it was followed by other text.
     blank: String,
     is_stray: bool,
@@ -46,7 +48,7 @@ pub(super) struct TurnReader {
 }
 
 #[derive(Clone, Debug)]
-enum State {
+pub(super) enum State {
     /// Nothing was said yet.
     Start,
     Reasoning,
@@ -57,11 +59,13 @@ enum State {
     Call(Box<Open>),
     /// After a call of a section.
     Between,
+    /// In what is written to a tool and is no call.
+    Unread,
 }
 
 /// A call that was started.
 #[derive(Clone, Debug)]
-struct Open {
+pub(super) struct Open {
     slots: Slots,
     /// Where the section opened, if no call of it was read; where the call before ended.
     mark: usize,
@@ -93,6 +97,7 @@ impl TurnReader {
             state,
             calls: 0,
             thought: 0,
+            has_thought: false,
             may_have_reasoned: has_reasoning && start == Start::Turn,
             has_text: false,
             blank: String::new(),
@@ -119,11 +124,12 @@ impl TurnReader {
             let at = self.at;
             let was_text = matches!(self.state, State::Text);
             let goes_on = match std::mem::replace(&mut self.state, State::Text) {
+                State::Call(open) => self.call(syntax, source, tools, open, out),
+                state if syntax.messages.is_some() => self.message(state, source, out),
                 State::Start => self.start(syntax, source),
                 State::Reasoning => self.reasoning(syntax, source, out),
                 State::Head => self.head(syntax, source),
-                State::Text => self.text(syntax, source, tools, out),
-                State::Call(open) => self.call(syntax, source, tools, open, out),
+                State::Text | State::Unread => self.text(syntax, source, tools, out),
                 State::Between => self.between(syntax, source, out),
             };
             if !goes_on || (was_text && self.at == at && matches!(self.state, State::Text)) {
@@ -258,7 +264,7 @@ impl TurnReader {
     }
 
     /// Tells text that is part of no call, up to `end`.
-    fn tell(&mut self, source: &Source<'_>, end: usize, out: &mut Emitted) {
+    pub(super) fn tell(&mut self, source: &Source<'_>, end: usize, out: &mut Emitted) {
         let text = source.slice(self.at, end);
         let start = self.at;
         self.at = end.max(start);
@@ -284,12 +290,19 @@ impl TurnReader {
         out.events.push(Event::Text(format!("\n{}", std::mem::take(&mut self.blank))));
     }
 
-    fn end_text(&mut self) {
+    pub(super) fn end_text(&mut self) {
         self.blank.clear();
         self.is_stray = false;
     }
 
-    fn open(&mut self, at: Cursor<'_, '_>, slots: Slots, mark: usize, is_first: bool, out: &mut Emitted) {
+    pub(super) fn open(
+        &mut self,
+        at: Cursor<'_, '_>,
+        slots: Slots,
+        mark: usize,
+        is_first: bool,
+        out: &mut Emitted,
+    ) {
         out.events.extend(slots.name.clone().map(Event::CallStarted));
         self.at = at.place();
         let follower = Follower::default();
@@ -393,6 +406,9 @@ impl TurnReader {
     ) -> bool {
         if open.slots.name.is_some() {
             out.events.push(Event::CallBroken);
+        }
+        if syntax.messages.is_some() {
+            return self.message_is_no_call(source, tools, open.mark, out);
         }
         self.at = open.mark;
         if open.is_first {
