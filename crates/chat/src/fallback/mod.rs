@@ -20,7 +20,7 @@ mod calls;
 mod code;
 mod delimited;
 pub(crate) mod gemma;
-mod harmony;
+pub(crate) mod harmony;
 mod headed;
 mod html;
 pub(crate) mod json;

@@ -146,7 +146,8 @@ impl Scan {
             return match found {
                 _ if source.looked_past() => Step::Held,
                 Found::Item(item) => Step::Over(vec![item]),
-                Found::Enter(..) | Found::Text | Found::Skip(_) | Found::Reasoned(_) => {
+                Found::Enter(_, end) => Step::Mark(end),
+                Found::Text | Found::Skip(_) | Found::Reasoned(_) => {
                     self.at = end.place();
                     Step::On
                 }

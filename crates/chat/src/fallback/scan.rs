@@ -94,6 +94,8 @@ pub(crate) struct Scan {
     pub(super) inner_thoughts: [usize; 5],
     /// Whether anything was said yet.
     pub(super) has_spoken: bool,
+    /// Whether the tokens of its messages were left out of the text.
+    is_stripped: bool,
     /// Where the last part ended that is no content.
     edge: usize,
     /// What closes the tag that the answer was opened by.
@@ -112,6 +114,9 @@ impl Scan {
     pub(crate) fn run(&mut self, source: &Source<'_>, tools: &[ToolSpec]) {
         source.set_edge(self.edge);
         source.set_reasoned(self.has_reasoned);
+        if self.is_stripped {
+            source.note_stripped();
+        }
         while self.at < source.len() && !source.is_exhausted() {
             source.reset();
             let held = match self.mode.clone() {
@@ -122,6 +127,7 @@ impl Scan {
             if held {
                 return;
             }
+            self.is_stripped = source.is_stripped();
         }
         if source.is_exhausted() {
             self.at = source.len();
@@ -136,7 +142,8 @@ impl Scan {
             _ if source.looked_past() => return true,
             Found::Text => {
                 if self.at > 0 || !bare::may_open_text(source) {
-                    let text = cursor.take_while(|c| !is_mark(c) && (tools.is_empty() || c != '\n'));
+                    let is_plain = |c| !is_mark(c) && (tools.is_empty() || c != '\n');
+                    let text = cursor.take_while(|c| is_plain(c) && (c != 'a' || !source.is_stripped()));
                     self.has_spoken = self.has_spoken || !text.trim_start().is_empty();
                     self.at = cursor.place();
                     source.reset();
@@ -293,6 +300,7 @@ fn found_at(cursor: Cursor<'_, '_>, tools: &[ToolSpec]) -> Found {
         'f' if cursor.sees("functions.") => kimi::unmarked(cursor),
         'f' => bare::functools(cursor, tools),
         't' => harmony::recipient(cursor, tools),
+        'a' => harmony::next_stripped(cursor, tools),
         '◁' => reasoning::triangles(cursor),
         _ => Found::Text,
     };

@@ -26,6 +26,8 @@ pub(crate) struct Source<'a> {
     edge: Cell<usize>,
     /// Whether reasoning was seen to begin or end.
     has_reasoned: Cell<bool>,
+    /// Whether headers of messages were seen whose tokens are gone.
+    is_stripped: Cell<bool>,
     /// Brackets that are known to open nothing that can be read.
     /// With each, whether more text could change that.
     hopeless: RefCell<HashMap<usize, bool>>,
@@ -54,6 +56,7 @@ impl<'a> Source<'a> {
             places: RefCell::default(),
             edge: Cell::new(0),
             has_reasoned: Cell::new(false),
+            is_stripped: Cell::new(false),
             hopeless: RefCell::default(),
             unclosed: [Cell::new(usize::MAX), Cell::new(usize::MAX)],
             line: Cell::default(),
@@ -129,6 +132,16 @@ impl<'a> Source<'a> {
     /// Notes whether reasoning was seen to begin or end.
     pub(crate) fn set_reasoned(&self, has_reasoned: bool) {
         self.has_reasoned.set(has_reasoned);
+    }
+
+    /// Whether headers of messages were seen whose tokens are gone.
+    pub(crate) fn is_stripped(&self) -> bool {
+        self.is_stripped.get()
+    }
+
+    /// Notes that a header was seen whose tokens are gone.
+    pub(crate) fn note_stripped(&self) {
+        self.is_stripped.set(true);
     }
 
     /// Whether the bracket here was read before, in vain.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::messages::Messages;
 use super::syntax::{Arguments, Spacing, Syntax, Text};
 use super::{Family, ToolFormat, families, learn};
 use crate::model::ToolCall;
@@ -85,10 +86,17 @@ pub fn derive(template: &Template) -> Derived {
             None => format!("the template writes calls in a form of its own, learned from it: {shape}"),
         };
         let mut syntax = syntax;
+        syntax.messages = Messages::of_calls(&syntax.call);
         if let Some(family) = &family {
             syntax.name = family.name.clone();
         }
         syntax.reasoning = thoughts(probe.reasoning(), family.and_then(|family| family.reasoning));
+        if let (Some(messages), Some((_, close))) = (&syntax.messages, &mut syntax.reasoning)
+            && messages.next.starts_with(&**close)
+        {
+            // A thought is a message, and another one follows it.
+            *close = messages.next.clone();
+        }
         if wants_text && syntax.arguments == Arguments::Json(Spacing::Spaced) {
             syntax.arguments = Arguments::Json(Spacing::Given);
         }

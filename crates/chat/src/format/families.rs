@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use toolgate_grammar::marks::MarkTokens;
 
+use super::messages::Messages;
 use super::syntax::{Arguments, Close, Elements, Middle, Part, Spacing, Syntax};
 
 const THINK: (&str, &str) = ("<think>", "</think>");
@@ -114,7 +115,8 @@ pub(crate) fn all() -> Vec<Syntax> {
             "",
         )
         .thinking(("<|channel|>analysis<|message|>", "<|end|><|start|>assistant"))
-        .answering("<|channel|>final<|message|>"),
+        .answering("<|channel|>final<|message|>")
+        .of_messages(Messages::harmony()),
         named(
             "solar",
             "<|tool_calls|>",
@@ -283,6 +285,11 @@ impl Syntax {
         self
     }
 
+    fn of_messages(mut self, messages: Messages) -> Self {
+        self.messages = Some(messages);
+        self
+    }
+
     fn thinking(mut self, (open, close): (&'static str, &'static str)) -> Self {
         self.reasoning = Some((open.into(), close.into()));
         self
@@ -350,6 +357,7 @@ fn form(
         arguments,
         answer: "".into(),
         reasoning: None,
+        messages: None,
         is_single: false,
         tokens: MarkTokens::default(),
     }

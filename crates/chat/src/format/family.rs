@@ -5,6 +5,7 @@ use std::sync::Arc;
 use toolgate_grammar::Grammar;
 use toolgate_grammar::marks::{Mark, MarkTokens};
 
+use super::messages::Messages;
 use super::stream::{Start, TurnStream};
 use super::syntax::{Arguments, Close, Syntax};
 use super::{TokenStream, ToolFormat, TurnGrammar, TurnRequest, dialects, families, instructions};
@@ -75,14 +76,16 @@ impl Family {
     pub(crate) fn new(syntax: Syntax) -> Self {
         let mut openings: Vec<String> = dialects::OPENINGS.iter().map(|text| (*text).to_owned()).collect();
         let mut markers: Vec<String> = dialects::TAGS.iter().map(|text| (*text).to_owned()).collect();
-        let opening = syntax.opening();
-        // A listed opening that this one begins with stands for it already.
-        let is_listed =
-            dialects::OPENINGS.iter().any(|listed| listed.len() > 2 && opening.starts_with(listed));
-        if !opening.trim().is_empty() && !is_listed {
-            openings.insert(0, opening);
+        for opening in syntax.own_openings().into_iter().rev() {
+            // A listed opening that this one begins with stands for it already.
+            let is_listed =
+                dialects::OPENINGS.iter().any(|listed| listed.len() > 2 && opening.starts_with(listed));
+            if !opening.trim().is_empty() && !is_listed {
+                openings.insert(0, opening);
+            }
         }
         let mut own: Vec<String> = syntax.mark().into_iter().collect();
+        own.extend(syntax.messages.iter().flat_map(Messages::texts).map(|text| text.trim().to_owned()));
         if let Some((open, close)) = &syntax.reasoning {
             own.extend([open.trim().to_owned(), close.trim().to_owned()]);
         }
@@ -177,15 +180,19 @@ impl ToolFormat for Family {
     }
 
     fn openings_in_text(&self) -> Vec<String> {
-        self.syntax.mark().into_iter().collect()
+        match self.syntax.messages {
+            Some(_) => self.syntax.own_openings(),
+            None => self.syntax.mark().into_iter().collect(),
+        }
     }
 
     fn text_heads(&self) -> Vec<&str> {
-        [self.answer_head()].into_iter().filter(|head| !head.is_empty()).collect()
+        let preamble = self.syntax.messages.iter().map(|messages| messages.preamble.as_ref());
+        std::iter::once(self.answer_head()).chain(preamble).filter(|head| !head.is_empty()).collect()
     }
 
     fn text_end(&self) -> &str {
-        ""
+        self.syntax.messages.as_ref().map_or("", |messages| &messages.next)
     }
 
     fn markers(&self) -> Vec<&str> {

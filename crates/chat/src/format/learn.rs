@@ -71,6 +71,7 @@ pub(crate) fn learn(one: &str, two: Option<&str>) -> Option<Syntax> {
                 arguments,
                 answer: "".into(),
                 reasoning: None,
+                messages: None,
                 is_single: false,
                 tokens: MarkTokens::default(),
             }
@@ -89,6 +90,7 @@ pub(crate) fn learn(one: &str, two: Option<&str>) -> Option<Syntax> {
                 arguments,
                 answer: "".into(),
                 reasoning: None,
+                messages: None,
                 is_single: true,
                 tokens: MarkTokens::default(),
             }

@@ -12,6 +12,7 @@ mod follow;
 mod free;
 mod instructions;
 mod learn;
+mod messages;
 mod nested;
 mod parts;
 mod reader;

@@ -13,15 +13,15 @@ use crate::json;
 use crate::model::{Defect, DefectKind, ToolCall};
 use crate::spec::ToolSpec;
 
-/// What a run made certain.
+/// The events that a run emits, and the defects that it found.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Emitted {
     pub(super) events: Vec<Event>,
     pub(super) defects: Vec<Defect>,
 }
 
-impl Told {
-    fn defect(&mut self, kind: DefectKind, offset: usize, message: impl Into<String>) {
+impl Emitted {
+    pub(super) fn defect(&mut self, kind: DefectKind, offset: usize, message: impl Into<String>) {
         self.defects.push(Defect { kind, offset, message: message.into() });
     }
 }
@@ -30,15 +30,17 @@ impl Told {
 #[derive(Clone, Debug)]
 pub(super) struct TurnReader {
     /// Before this everything is decided.
-    at: usize,
-    state: State,
-    calls: usize,
+    pub(super) at: usize,
+    pub(super) state: State,
+    pub(super) calls: usize,
     /// Where the reasoning began.
-    thought: usize,
+    pub(super) thought: usize,
+    /// Whether there was a thought that is not blank.
+    pub(super) has_thought: bool,
     /// Whether the end of reasoning that nothing opened may still come.
-    may_have_reasoned: bool,
+    pub(super) may_have_reasoned: bool,
     /// Whether there was text that is not blank.
-    has_text: bool,
+    pub(super) has_text: bool,
     /// Text after a call that is blank so far, and whether it was followed by other text.
     blank: String,
     is_stray: bool,
@@ -46,7 +48,7 @@ pub(super) struct TurnReader {
 }
 
 #[derive(Clone, Debug)]
-enum State {
+pub(super) enum State {
     /// Nothing was said yet.
     Start,
     Reasoning,
@@ -57,11 +59,13 @@ enum State {
     Call(Box<Open>),
     /// After a call of a section.
     Between,
+    /// In what is written to a tool and is no call.
+    Unread,
 }
 
 /// A call that was started.
 #[derive(Clone, Debug)]
-struct Open {
+pub(super) struct Open {
     slots: Slots,
     /// Where the section opened, if no call of it was read; where the call before ended.
     mark: usize,
@@ -93,6 +97,7 @@ impl TurnReader {
             state,
             calls: 0,
             thought: 0,
+            has_thought: false,
             may_have_reasoned: has_reasoning && start == Start::Turn,
             has_text: false,
             blank: String::new(),
@@ -107,18 +112,25 @@ impl TurnReader {
     }
 
     /// Goes on as far as the text that has arrived decides.
-    pub(super) fn run(&mut self, syntax: &Syntax, source: &Source<'_>, tools: &[ToolSpec], told: &mut Told) {
+    pub(super) fn run(
+        &mut self,
+        syntax: &Syntax,
+        source: &Source<'_>,
+        tools: &[ToolSpec],
+        out: &mut Emitted,
+    ) {
         while self.at < source.len() || !matches!(self.state, State::Text) {
             source.reset();
             let at = self.at;
             let was_text = matches!(self.state, State::Text);
             let goes_on = match std::mem::replace(&mut self.state, State::Text) {
+                State::Call(open) => self.call(syntax, source, tools, open, out),
+                state if syntax.messages.is_some() => self.message(state, source, out),
                 State::Start => self.start(syntax, source),
-                State::Reasoning => self.reasoning(syntax, source, told),
+                State::Reasoning => self.reasoning(syntax, source, out),
                 State::Head => self.head(syntax, source),
-                State::Text => self.text(syntax, source, tools, told),
-                State::Call(open) => self.call(syntax, source, tools, open, told),
-                State::Between => self.between(syntax, source, told),
+                State::Text | State::Unread => self.text(syntax, source, tools, out),
+                State::Between => self.between(syntax, source, out),
             };
             if !goes_on || (was_text && self.at == at && matches!(self.state, State::Text)) {
                 return;
@@ -146,14 +158,14 @@ impl TurnReader {
         true
     }
 
-    fn reasoning(&mut self, syntax: &Syntax, source: &Source<'_>, told: &mut Told) -> bool {
+    fn reasoning(&mut self, syntax: &Syntax, source: &Source<'_>, out: &mut Emitted) -> bool {
         let close = syntax.reasoning.as_ref().map_or("", |(_, close)| close.trim());
         let cursor = source.at(self.at);
         let found = cursor.find(close);
         let end = found.unwrap_or_else(|| source.before_partial(self.at, close));
         let thought = source.slice(self.at, end);
         if !thought.is_empty() {
-            told.events.push(Event::Reasoning(thought.to_owned()));
+            out.events.push(Event::Reasoning(thought.to_owned()));
         }
         match found {
             Some(end) => {
@@ -161,7 +173,7 @@ impl TurnReader {
                 self.state = State::Head;
             }
             None if source.is_whole() => {
-                told.defect(DefectKind::Unclosed, self.thought, "reasoning that never ends");
+                out.defect(DefectKind::Unclosed, self.thought, "reasoning that never ends");
                 self.at = source.len();
             }
             None => {
@@ -195,7 +207,7 @@ impl TurnReader {
     }
 
     /// Tells text up to the next call.
-    fn text(&mut self, syntax: &Syntax, source: &Source<'_>, tools: &[ToolSpec], told: &mut Told) -> bool {
+    fn text(&mut self, syntax: &Syntax, source: &Source<'_>, tools: &[ToolSpec], out: &mut Emitted) -> bool {
         let cursor = source.at(self.at);
         let mark = syntax.mark();
         let call = match &mark {
@@ -219,7 +231,7 @@ impl TurnReader {
             && call.is_none_or(|call| end < call)
         {
             // A closing mark inside a call closes nothing, one before it ends what the prompt had opened.
-            told.events.push(Event::Reasoned(source.slice(0, end).to_owned()));
+            out.events.push(Event::Reasoned(source.slice(0, end).to_owned()));
             self.at = end + close.len();
             self.has_text = false;
             self.may_have_reasoned = false;
@@ -229,10 +241,10 @@ impl TurnReader {
         let Some(call) = call else {
             let ends = [mark.as_deref(), close].into_iter().flatten();
             let end = ends.map(|mark| source.before_partial(self.at, mark)).min().unwrap_or(source.len());
-            self.tell(source, end, told);
+            self.tell(source, end, out);
             return false;
         };
-        self.tell(source, call, told);
+        self.tell(source, call, out);
         self.end_text();
         let mut at = source.at(call);
         source.reset();
@@ -242,17 +254,17 @@ impl TurnReader {
             if source.looked_past() {
                 return false;
             }
-            self.open(at, slots, call, true, told);
+            self.open(at, slots, call, true, out);
             return true;
         }
         if source.looked_past() {
             return false;
         }
-        self.otherwise(syntax, source, tools, call, told)
+        self.otherwise(syntax, source, tools, call, out)
     }
 
     /// Tells text that is part of no call, up to `end`.
-    fn tell(&mut self, source: &Source<'_>, end: usize, told: &mut Told) {
+    pub(super) fn tell(&mut self, source: &Source<'_>, end: usize, out: &mut Emitted) {
         let text = source.slice(self.at, end);
         let start = self.at;
         self.at = end.max(start);
@@ -262,7 +274,7 @@ impl TurnReader {
         let is_blank = text.trim().is_empty();
         self.has_text |= !is_blank;
         if self.calls == 0 || self.is_stray {
-            told.events.push(Event::Text(text.to_owned()));
+            out.events.push(Event::Text(text.to_owned()));
             return;
         }
         // Blanks between calls are no text.
@@ -273,18 +285,25 @@ impl TurnReader {
         self.is_stray = true;
         if !std::mem::replace(&mut self.has_told_stray, true) {
             let offset = start + text.len() - text.trim_start().len();
-            told.defect(DefectKind::Stray, offset, "text after a call: a turn is calls or an answer");
+            out.defect(DefectKind::Stray, offset, "text after a call: a turn is calls or an answer");
         }
-        told.events.push(Event::Text(format!("\n{}", std::mem::take(&mut self.blank))));
+        out.events.push(Event::Text(format!("\n{}", std::mem::take(&mut self.blank))));
     }
 
-    fn end_text(&mut self) {
+    pub(super) fn end_text(&mut self) {
         self.blank.clear();
         self.is_stray = false;
     }
 
-    fn open(&mut self, at: Cursor<'_, '_>, slots: Slots, mark: usize, is_first: bool, told: &mut Told) {
-        told.events.extend(slots.name.clone().map(Event::CallStarted));
+    pub(super) fn open(
+        &mut self,
+        at: Cursor<'_, '_>,
+        slots: Slots,
+        mark: usize,
+        is_first: bool,
+        out: &mut Emitted,
+    ) {
+        out.events.extend(slots.name.clone().map(Event::CallStarted));
         self.at = at.place();
         let follower = Follower::default();
         self.state = State::Call(Box::new(Open { slots, mark, is_first, elements: Map::new(), follower }));
@@ -297,10 +316,10 @@ impl TurnReader {
         source: &Source<'_>,
         tools: &[ToolSpec],
         mut open: Box<Open>,
-        told: &mut Told,
+        out: &mut Emitted,
     ) -> bool {
         let mut at = source.at(self.at);
-        let read = match self.arguments(syntax, &mut at, tools, &mut open, told) {
+        let read = match self.arguments(syntax, &mut at, tools, &mut open, out) {
             Read::More => {
                 self.at = at.place();
                 self.state = State::Call(open);
@@ -321,12 +340,12 @@ impl TurnReader {
             self.state = State::Call(open);
             return false;
         }
-        let Some(call) = whole else { return self.broken(syntax, source, tools, &open, told) };
+        let Some(call) = whole else { return self.broken(syntax, source, tools, &open, out) };
         let call = match slots.id.take() {
             Some(id) => call.with_id(id),
             None => call,
         };
-        self.done(call, &open, told);
+        self.done(call, &open, out);
         self.at = at.place();
         self.state = State::Between;
         true
@@ -339,7 +358,7 @@ impl TurnReader {
         at: &mut Cursor<'_, '_>,
         tools: &[ToolSpec],
         open: &mut Open,
-        told: &mut Told,
+        out: &mut Emitted,
     ) -> Read {
         let source = at.source();
         let mut inside = *at;
@@ -351,7 +370,7 @@ impl TurnReader {
         if is_json && open.elements.is_empty() {
             if open.slots.name.is_some() {
                 let more = open.follower.follow(source, inside.place());
-                told.events.extend(more.map(|more| Event::Arguments(more.to_owned())));
+                out.events.extend(more.map(|more| Event::Arguments(more.to_owned())));
                 if open.follower.is_inside() && !source.is_whole() {
                     return Read::Wait;
                 }
@@ -369,7 +388,7 @@ impl TurnReader {
             Some(Some((key, value))) => {
                 let before = if open.elements.is_empty() { "{" } else { ", " };
                 let name = Value::String(key.clone());
-                told.events.push(Event::Arguments(format!("{before}{name}: {}", json::spaced(&value))));
+                out.events.push(Event::Arguments(format!("{before}{name}: {}", json::spaced(&value))));
                 open.elements.insert(key, value);
                 Read::More
             }
@@ -383,14 +402,17 @@ impl TurnReader {
         source: &Source<'_>,
         tools: &[ToolSpec],
         open: &Open,
-        told: &mut Told,
+        out: &mut Emitted,
     ) -> bool {
         if open.slots.name.is_some() {
-            told.events.push(Event::CallBroken);
+            out.events.push(Event::CallBroken);
+        }
+        if syntax.messages.is_some() {
+            return self.message_is_no_call(source, tools, open.mark, out);
         }
         self.at = open.mark;
         if open.is_first {
-            return self.otherwise(syntax, source, tools, open.mark, told);
+            return self.otherwise(syntax, source, tools, open.mark, out);
         }
         let mut at = source.at(open.mark);
         eat(&mut at, &syntax.end);
@@ -398,25 +420,25 @@ impl TurnReader {
         true
     }
 
-    fn done(&mut self, call: ToolCall, open: &Open, told: &mut Told) {
+    fn done(&mut self, call: ToolCall, open: &Open, out: &mut Emitted) {
         if open.slots.name.is_none() {
-            told.events.extend(Event::whole_call(call));
+            out.events.extend(Event::whole_call(call));
         } else {
             match open.follower.told_any() {
                 true => {}
                 false if open.elements.is_empty() => {
-                    told.events.push(Event::Arguments(json::spaced(&Value::Object(call.arguments.clone()))));
+                    out.events.push(Event::Arguments(json::spaced(&Value::Object(call.arguments.clone()))));
                 }
-                false => told.events.push(Event::Arguments("}".to_owned())),
+                false => out.events.push(Event::Arguments("}".to_owned())),
             }
-            told.events.push(Event::Call(call));
+            out.events.push(Event::Call(call));
         }
         self.calls += 1;
         self.may_have_reasoned = false;
     }
 
     /// After a call: another one of the section, or its end.
-    fn between(&mut self, syntax: &Syntax, source: &Source<'_>, told: &mut Told) -> bool {
+    fn between(&mut self, syntax: &Syntax, source: &Source<'_>, out: &mut Emitted) -> bool {
         let start = source.at(self.at);
         let mut at = start;
         let next = if eat(&mut at, &syntax.between) { syntax.head(&mut at) } else { None };
@@ -429,7 +451,7 @@ impl TurnReader {
             return false;
         }
         match next {
-            Some(slots) => self.open(at, slots, start.place(), false, told),
+            Some(slots) => self.open(at, slots, start.place(), false, out),
             None => self.at = end.place(),
         }
         true
@@ -442,7 +464,7 @@ impl TurnReader {
         source: &Source<'_>,
         tools: &[ToolSpec],
         mark: usize,
-        told: &mut Told,
+        out: &mut Emitted,
     ) -> bool {
         let is_cut = source.reached_end();
         source.reset();
@@ -457,27 +479,27 @@ impl TurnReader {
         match found {
             Some(Item { span, calls, repairs, .. }) => {
                 if calls.is_empty() {
-                    told.defect(DefectKind::NotACall, mark, format!("what {opening} opens is no call"));
+                    out.defect(DefectKind::NotACall, mark, format!("what {opening} opens is no call"));
                 } else if repairs.iter().any(|repair| repair.kind == RepairKind::MissingClosingTag) {
-                    told.defect(DefectKind::Unclosed, mark, "a call that is not closed");
+                    out.defect(DefectKind::Unclosed, mark, "a call that is not closed");
                 }
                 self.calls += calls.len();
                 self.may_have_reasoned &= self.calls == 0;
-                told.events.extend(calls.into_iter().flat_map(Event::whole_call));
+                out.events.extend(calls.into_iter().flat_map(Event::whole_call));
                 self.at = span.end;
             }
             None if is_cut && !opening.is_empty() => {
-                told.defect(DefectKind::Unclosed, mark, "a call that never ends");
+                out.defect(DefectKind::Unclosed, mark, "a call that never ends");
                 self.at = source.len();
             }
             None => {
                 if !opening.is_empty() {
                     let message = format!("a call opened with {opening} cannot be read");
-                    told.defect(DefectKind::NotACall, mark, message);
+                    out.defect(DefectKind::NotACall, mark, message);
                 }
                 match syntax.mark() {
                     Some(text) => self.at = mark + text.len(),
-                    None => self.tell(source, source.len(), told),
+                    None => self.tell(source, source.len(), out),
                 }
             }
         }

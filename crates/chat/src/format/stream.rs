@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::reader::{Told, TurnReader};
+use super::reader::{Emitted, TurnReader};
 use super::syntax::Syntax;
 use crate::event::Event;
 use crate::fallback::source::Source;
@@ -80,25 +80,25 @@ impl TurnStream {
 
     fn read(&mut self, is_over: bool) -> Vec<Event> {
         let source = self.pieces.source(is_over);
-        let mut told = Told::default();
-        self.reader.run(&self.syntax, &source, &self.tools, &mut told);
+        let mut emitted = Emitted::default();
+        self.reader.run(&self.syntax, &source, &self.tools, &mut emitted);
         let spent = source.spent();
         self.pieces.note(spent);
-        self.turn.defects.append(&mut told.defects);
-        for event in &told.events {
+        self.turn.defects.append(&mut emitted.defects);
+        for event in &emitted.events {
             add(&mut self.turn, event);
         }
-        told.events
+        emitted.events
     }
 }
 
 impl Syntax {
     /// Reads a turn; `tools` tell the types of bare texts.
     pub(crate) fn read(&self, text: &str, tools: &[ToolSpec]) -> ParsedTurn {
-        let mut told = Told::default();
-        TurnReader::new(self, Start::Turn).run(self, &Source::new(text, true), tools, &mut told);
-        let mut turn = ParsedTurn { defects: told.defects, ..ParsedTurn::default() };
-        for event in &told.events {
+        let mut emitted = Emitted::default();
+        TurnReader::new(self, Start::Turn).run(self, &Source::new(text, true), tools, &mut emitted);
+        let mut turn = ParsedTurn { defects: emitted.defects, ..ParsedTurn::default() };
+        for event in &emitted.events {
             add(&mut turn, event);
         }
         finished(turn)

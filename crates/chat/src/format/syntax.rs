@@ -9,6 +9,7 @@ use serde_json::Value;
 use toolgate_grammar::Expr;
 use toolgate_grammar::marks::{Mark, MarkTokens};
 
+use super::messages::Messages;
 use super::written::Written;
 use crate::fallback::names;
 use crate::fallback::typing::{self, Schema};
@@ -36,6 +37,8 @@ pub(crate) struct Syntax {
     pub(crate) answer: Text,
     /// What stands around reasoning.
     pub(crate) reasoning: Option<(Text, Text)>,
+    /// What its messages are, where a turn is several of them.
+    pub(crate) messages: Option<Messages>,
     /// Whether a turn can have one call alone.
     pub(crate) is_single: bool,
     /// The tokens that its texts are written with, of the vocabulary that it was resolved against; none before that.
@@ -195,6 +198,7 @@ impl Syntax {
         let mut texts = self.call_texts();
         texts.push(self.answer.to_string());
         texts.extend(self.reasoning.iter().flat_map(|(open, close)| [open.to_string(), close.to_string()]));
+        texts.extend(self.messages.iter().flat_map(Messages::texts).map(str::to_owned));
         texts.retain(|text| !text.is_empty());
         texts
     }
@@ -278,6 +282,17 @@ impl Syntax {
             Some(Part::Text(text)) => format!("{}{text}", self.begin),
             _ => self.begin.to_string(),
         }
+    }
+
+    /// All that its own calls may open with: first what a turn's grammar writes.
+    pub(crate) fn own_openings(&self) -> Vec<String> {
+        let mut openings = vec![self.opening()];
+        for other in self.messages.iter().flat_map(|messages| &messages.openings) {
+            if !openings.iter().any(|opening| opening.starts_with(&**other)) {
+                openings.push(other.to_string());
+            }
+        }
+        openings
     }
 
     fn push_arguments(&self, call: &ToolCall, tools: &[ToolSpec], out: &mut Written<'_>) {

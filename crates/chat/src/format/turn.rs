@@ -208,14 +208,14 @@ impl Syntax {
         let mark = self.mark();
         let mut builder = Grammar::builder();
         let root = builder.declare("root");
-        let text = free::any_text_without(&mut builder, "answer", &forbidden(mark.as_deref()));
+        let text = free::any_text_without(&mut builder, "answer", &self.forbidden(mark.as_deref()));
         builder.define(root, text);
         compile::built(builder, root)
     }
 
     fn answer(&self) -> Result<Grammar, Error> {
         let mark = self.mark();
-        let forbidden = forbidden(mark.as_deref());
+        let forbidden = self.forbidden(mark.as_deref());
         // Calls that no mark opens are told from answers by how the text begins.
         let not_first: Vec<char> =
             if mark.is_none() { self.opening().trim_start().chars().take(1).collect() } else { Vec::new() };
@@ -234,7 +234,8 @@ impl Syntax {
     fn thoughts(&self) -> Result<Option<Reasoning>, Error> {
         let Some((open, close)) = &self.reasoning else { return Ok(None) };
         let ends = ends(&self.tokens, close);
-        let without: Vec<&str> = ends.iter().map(String::as_str).collect();
+        let mut without = self.marks_of_messages();
+        without.extend(ends.iter().map(String::as_str));
         let grammar = |open: &str| {
             let mut builder = Grammar::builder();
             let root = builder.declare("root");
@@ -248,6 +249,13 @@ impl Syntax {
             whole: grammar(open)?,
             inside: grammar("")?,
         }))
+    }
+
+    /// What no answer may hold.
+    fn forbidden<'m>(&self, mark: Option<&'m str>) -> Vec<&'m str> {
+        let mut texts = self.marks_of_messages();
+        texts.extend(dialects::MARKERS.iter().copied().chain(mark));
+        texts
     }
 
     /// A part of a call that is the same for all tools.
@@ -283,11 +291,6 @@ pub(super) fn ends(tokens: &MarkTokens, end: &str) -> Vec<String> {
     let mark = tokens.resolve(end);
     let first = mark.pieces().iter().find(|piece| matches!(piece, Piece::Token { .. }));
     std::iter::once(end).chain(first.map(Piece::text)).map(str::to_owned).collect()
-}
-
-/// What no answer may hold.
-fn forbidden(mark: Option<&str>) -> Vec<&str> {
-    dialects::MARKERS.iter().copied().chain(mark).collect()
 }
 
 /// A property's schema with the definitions that its references lead to.

@@ -17,6 +17,7 @@ mod families;
 mod laws;
 mod leaked;
 mod marks;
+mod messages;
 mod prompt;
 mod random;
 mod reasoning;
