@@ -234,15 +234,19 @@ pub(crate) fn structured(cursor: &mut Cursor<'_, '_>, schema: Schema<'_>, closin
     if !schema.is_known() || !fits {
         return None;
     }
-    let mut reader = Reader::new(at, Dialect::Json);
-    let value = reader.value().filter(|_| reader.repairs.is_empty())?;
-    at = reader.cursor;
-    at.skip_blank();
-    if !at.eat(closing) {
-        return None;
-    }
-    *cursor = at;
-    Some(value)
+    let is_object = at.sees("{");
+    [Dialect::Json, Dialect::Python].into_iter().find_map(|dialect| {
+        let mut reader = Reader::new(at, dialect);
+        let value =
+            reader.value().filter(|value| reader.repairs.is_empty() && value.is_object() == is_object)?;
+        let mut end = reader.cursor;
+        end.skip_blank();
+        if !end.eat(closing) {
+            return None;
+        }
+        *cursor = end;
+        Some(value)
+    })
 }
 
 /// A value of nested elements, after the tag `<name>` that opened it; its closing tag included.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use toolgate_grammar::marks::MarkTokens;
 
 use super::messages::Messages;
-use super::syntax::{Arguments, Close, Elements, Middle, Part, Spacing, Syntax};
+use super::syntax::{Arguments, Close, Elements, Lists, Middle, Part, Spacing, Syntax};
 
 const THINK: (&str, &str) = ("<think>", "</think>");
 
@@ -174,7 +174,7 @@ pub(crate) fn all() -> Vec<Syntax> {
             "]<]minimax[>[</tool_call>",
             Elements {
                 close: Close::Keyed("]<]minimax[>[</".into(), ">".into()),
-                is_nested: true,
+                lists: Lists::Elements,
                 ..element("]<]minimax[>[<", Middle::same(">"), "")
             },
         )
@@ -216,7 +216,11 @@ pub(crate) fn all() -> Vec<Syntax> {
             "</function>",
             "",
             "",
-            element("<param name=\"", Middle::same("\">"), "</param>"),
+            Elements {
+                python_literals: true,
+                lists: Lists::Python,
+                ..element("<param name=\"", Middle::same("\">"), "</param>")
+            },
         )
         .thinking(THINK),
         elements(
@@ -326,7 +330,7 @@ fn element(open: &'static str, middle: Middle, close: &'static str) -> Elements 
         close: Close::Text(close.into()),
         between: "".into(),
         python_literals: false,
-        is_nested: false,
+        lists: Lists::Json,
     }
 }
 

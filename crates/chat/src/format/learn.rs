@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 use toolgate_grammar::marks::MarkTokens;
 
-use super::syntax::{Arguments, Close, Elements, Middle, Part, Spacing, Syntax};
+use super::syntax::{Arguments, Close, Elements, Lists, Middle, Part, Spacing, Syntax};
 use crate::fallback::gemma;
 use crate::fallback::json::{Dialect, Reader};
 use crate::fallback::source::Source;
@@ -96,7 +96,7 @@ pub(crate) fn learn(one: &str, two: Option<&str>) -> Option<Syntax> {
             }
         }
     };
-    // A template may print lists as Python does, which no family is asked to write.
+    // A template may choose other quotes than we do.
     let plain = |text: &str| text.trim().replace('\'', "\"").replace("True", "true");
     let tools: Vec<ToolSpec> =
         [&first, &second].iter().filter_map(|call| ToolSpec::from_openai(&definition(call)).ok()).collect();
@@ -254,8 +254,14 @@ fn arguments_in(text: &str, call: &ToolCall) -> Option<(Arguments, usize, usize)
     let open = if before.ends_with(&noise) { noise.as_str() } else { open };
     let gap = text.get(text_at.end..number.key)?;
     let closed = gap.strip_suffix(open)?;
-    let nested = list.is_none();
-    let (close, value_end, array, object) = if nested {
+    let lists = match &list {
+        None => Lists::Elements,
+        Some(list) if text.get(list.value..list.end).is_some_and(|list| list.starts_with("['")) => {
+            Lists::Python
+        }
+        Some(_) => Lists::Json,
+    };
+    let (close, value_end, array, object) = if lists == Lists::Elements {
         // Lists and maps are elements in turn.
         let close = keyed(closed, "zkey_text")?;
         let end = text.find(&close.of("zkey_map"))?;
@@ -294,7 +300,7 @@ fn arguments_in(text: &str, call: &ToolCall) -> Option<(Arguments, usize, usize)
         close,
         between: between.into(),
         python_literals: text.get(flag.value..flag.end) == Some("True"),
-        is_nested: nested,
+        lists,
     };
     Some((Arguments::Elements(elements), start, end))
 }

@@ -15,6 +15,7 @@ mod learn;
 mod messages;
 mod nested;
 mod parts;
+mod python;
 mod reader;
 mod stream;
 mod syntax;

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use toolgate_grammar::Expr;
 
-use super::syntax::{Close, Elements};
+use super::syntax::{Close, Elements, Lists};
 use super::turn::Field;
 use super::writer::{Writer, listed, separated};
 use crate::fallback::source::Source;
@@ -20,7 +20,7 @@ const ITEM: &str = "item";
 impl Elements {
     /// A list or object as elements; `None` where it is written as JSON.
     pub(crate) fn nested_text(&self, value: &Value, schema: Schema<'_>) -> Option<String> {
-        if !self.is_nested || !(value.is_array() || value.is_object()) {
+        if self.lists != Lists::Elements || !(value.is_array() || value.is_object()) {
             return None;
         }
         if !can_nest(schema, DEPTH) {
@@ -85,7 +85,7 @@ impl Elements {
 impl Writer<'_> {
     /// The elements of a list or an object; `None` where its schema is not one that can be written so.
     pub(super) fn nested(&mut self, elements: &Elements, field: &Field, schema: Schema<'_>) -> Option<Expr> {
-        if !elements.is_nested || !can_nest(schema, DEPTH) {
+        if elements.lists != Lists::Elements || !can_nest(schema, DEPTH) {
             return None;
         }
         let nested = self.inside(elements, field, schema, DEPTH)?;

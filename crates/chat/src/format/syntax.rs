@@ -93,8 +93,18 @@ pub(crate) struct Elements {
     pub(crate) between: Text,
     /// Whether truth is written `True`.
     pub(crate) python_literals: bool,
-    /// Whether lists and objects are elements in turn.
-    pub(crate) is_nested: bool,
+    pub(crate) lists: Lists,
+}
+
+/// How lists and objects are written between the tags of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lists {
+    /// `["a", "b"]`.
+    Json,
+    /// `['a', 'b']`.
+    Python,
+    /// As elements in turn.
+    Elements,
 }
 
 /// What stands between a key and its value.
@@ -361,7 +371,10 @@ impl Elements {
                     "False".to_owned()
                 }
             }
-            other => self.nested_text(other, schema).unwrap_or_else(|| json::spaced(other)),
+            other => {
+                let text = self.nested_text(other, schema).or_else(|| self.python_text(other, schema));
+                text.unwrap_or_else(|| json::spaced(other))
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use crate::spec::ToolSpec;
 pub(super) struct Shared {
     texts: Vec<(String, Expr)>,
     gemma: Option<Expr>,
+    pub(super) python: Option<Expr>,
 }
 
 impl Shared {
@@ -85,7 +86,8 @@ impl Writer<'_> {
                 continue;
             }
             let nested = if names.contains(&"array") || names.contains(&"object") {
-                self.nested(elements, field, schema)
+                let nested = self.nested(elements, field, schema);
+                nested.or_else(|| self.python(elements, field, schema))
             } else {
                 None
             };

@@ -187,3 +187,45 @@ fn choices_hold_in_every_spelling() {
         }
     }
 }
+
+#[test]
+fn lists_are_written_as_the_template_writes_them() {
+    let schema = json!({"properties": {
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "about": {"type": "object", "properties": {"n": {"type": "integer"}, "all": {"type": "boolean"}}, "required": ["n"]}}});
+    let tools = [ToolSpec::new("save", "", schema).unwrap()];
+    let saved =
+        call("save", json!({"tags": ["a", "it's", "\"b\"", "</param>\n"], "about": {"n": 5, "all": true}}));
+    let python =
+        r#"['a', "it's", '"b"', '</param>\n']</param><param name="about">{'n': 5, 'all': True}</param>"#;
+    let as_json =
+        r#"["a", "it's", "\"b\"", "</param>\n"]</param><param name="about">{"n": 5, "all": true}</param>"#;
+    let said = |lists: &str| format!("<function name=\"save\"><param name=\"tags\">{lists}</function>");
+    let print = "{{ value }}";
+    for (filter, written) in [("", python), (" | tojson", as_json)] {
+        let source = "{% for tool in tools %}{{ tool.function.name }}{% endfor %}{% for m in messages %}<{{ m.role }}>{{ m.content }}\
+            {% for call in m.tool_calls or [] %}{% if not loop.first %}\n{% endif %}<function name=\"{{ call.function.name }}\">\
+            {% for key, value in call.function.arguments.items() %}<param name=\"{{ key }}\">\
+            {% if value is string %}{{ value }}{% else %}PRINT{% endif %}</param>{% endfor %}</function>{% endfor %}<end>{% endfor %}\
+            {% if add_generation_prompt %}<assistant>{% endif %}";
+        let source = source.replace("PRINT", &print.replace(" }}", &format!("{filter} }}}}")));
+        let dialogue = crate::support::dialogue(&source);
+        let format = dialogue.format();
+        assert_eq!(
+            format.render_calls(std::slice::from_ref(&saved), &tools),
+            said(written),
+            "{}",
+            dialogue.knowledge().why
+        );
+        let grammar = format.turn(&tools, &TurnRequest::default()).unwrap().call.unwrap();
+        let automaton = automaton(&grammar);
+        assert!(accepts(&automaton, &said(written)));
+        // Python's way is written where the template has it alone; both ways are read.
+        assert_eq!(accepts(&automaton, &said(python)), filter.is_empty());
+        for read in [python, as_json] {
+            let turn = format.parse(&said(read), &tools);
+            assert!(same(&turn.calls, std::slice::from_ref(&saved)), "{read}: {turn:?}");
+        }
+        assert!(!accepts(&automaton, &said(&written.replace("5", "'5'"))));
+    }
+}
