@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use toolgate_chat::{ToolFormat, ToolSpec, TurnRequest};
-use toolgate_grammar::{Automaton, Grammar, Limits, Options, Undeclared, Vocabulary, compile};
+use toolgate_grammar::{Automaton, Expr, Grammar, Limits, Options, Undeclared, Vocabulary, compile};
 
 use crate::AnswerForm;
 use crate::Error;
@@ -38,8 +38,9 @@ pub(crate) struct Side {
 pub(crate) struct Cache {
     turns: Made<Key, Sides<Side>>,
     answers: Made<FormKey, Side>,
-    /// Of text behind other text.
+    /// Of text behind other text, and of what stands in front of a text.
     rest: Made<(), Side>,
+    heads: Made<(), Side>,
 }
 
 /// The form of an answer that is no plain text.
@@ -61,7 +62,7 @@ impl FormKey {
 
 impl Default for Cache {
     fn default() -> Self {
-        Self { turns: Made::new(), answers: Made::new(), rest: Made::new() }
+        Self { turns: Made::new(), answers: Made::new(), rest: Made::new(), heads: Made::new() }
     }
 }
 
@@ -93,6 +94,17 @@ impl Cache {
     /// The automaton of text that goes on behind other text of a turn.
     pub(crate) fn rest(&self, format: &dyn ToolFormat, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
         self.rest.get(|()| true, || (), || Side::new(format.answer_rest()?, vocabulary))
+    }
+
+    /// The automaton of what may stand in front of a text that is shown.
+    pub(crate) fn heads(&self, format: &dyn ToolFormat, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
+        let make = || {
+            let mut builder = Grammar::builder();
+            let heads = format.text_heads().into_iter().map(|head| format.mark(head).expr());
+            let root = builder.rule("root", Expr::choice(heads.collect::<Vec<_>>()));
+            Side::new(builder.build(root)?, vocabulary)
+        };
+        self.heads.get(|()| true, || (), make)
     }
 
     /// The automaton of answers of a form.

@@ -1,32 +1,28 @@
 //! What a turn on this machine is made of: prompts evaluated in a session, texts decoded from it, and what both cost.
 //!
-//! `driver` says in which order; [`Local`] carries its steps out.
+//! `driver` says in which order; `steps` asks for them.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
 use toolgate_chat::fallback::Stream;
 use toolgate_chat::format::Start;
-use toolgate_chat::{Demonstrations, ParsedTurn, ToolChoice, ToolName, ToolSpec, Transcript};
+use toolgate_chat::{Demonstrations, ParsedTurn, ToolChoice, ToolSpec, Transcript};
 use toolgate_grammar::TokenId;
 use toolgate_infer::{
-    Backend, Budget, DecodeOptions, Decoded, Further, Opening, Piece, Rows, Sampler, SamplerOptions, Stats,
-    StopReason, TurnDecision, Watch, decode,
+    Backend, Budget, DecodeOptions, Decoded, Further, Piece, Sampler, SamplerOptions, Stats, StopReason,
+    TurnDecision, Watch, decode,
 };
 
 use crate::constraint::automata::{FormKey, Side, Sides};
-use crate::profile::options::Options;
-use crate::profile::policy::EVEN;
-use crate::turn::changes::May;
-use crate::turn::choose::opening_of_all;
-use crate::turn::driver::{ScoredModel, Thought, Until, View, drive};
+use crate::turn::driver::drive;
 use crate::turn::invented::Known;
 use crate::turn::local::{LocalEngine, State};
-use crate::turn::reason::OpenedBy;
 use crate::turn::reasoning_plan::ReasoningPlan;
 use crate::turn::recover::recover;
 use crate::turn::repeats::{drop_repeats, without_repeats};
 use crate::turn::shown::{Shown, ShownCalls, show};
+use crate::turn::steps::Local;
 use crate::turn::watch::WatchedAnswer;
 use crate::{AnswerForm, Cancel, Constraint, Error, Kind, Penalties, Turn, TurnEvent, TurnRequest};
 
@@ -49,13 +45,15 @@ pub(crate) struct Making<'a, B> {
     pub(crate) after_thought: bool,
     /// Tokens of the turn that were written before the text at hand: thoughts, and text in front of calls.
     pub(crate) spent: usize,
+    /// Whether the text to come stands behind a head, where the family has heads in front of texts.
+    pub(crate) behind_head: bool,
     /// What the model said in this turn in front of its text at hand.
-    said: String,
+    pub(crate) said: String,
     /// The prompt that was evaluated last, and the tokens of the turn behind it.
-    prompted: Vec<TokenId>,
+    pub(crate) prompted: Vec<TokenId>,
     /// Tokens of it that any task has in common.
     pub(crate) beginning: usize,
-    behind: Vec<TokenId>,
+    pub(crate) behind: Vec<TokenId>,
     /// What the view that is evaluated begins with.
     pub(crate) demonstrations: Demonstrations,
     /// Whether nothing but completed calls was written.
@@ -65,7 +63,7 @@ pub(crate) struct Making<'a, B> {
     /// How a call of each tool begins, where the choice among them is weighed.
     pub(crate) names: Vec<Vec<TokenId>>,
     /// Whether the session has left the prompt that was evaluated last.
-    moved: bool,
+    pub(crate) moved: bool,
 }
 
 impl<'a, B: Backend + Send> Making<'a, B> {
@@ -87,6 +85,7 @@ impl<'a, B: Backend + Send> Making<'a, B> {
             thought_here: false,
             after_thought: false,
             spent: 0,
+            behind_head: false,
             said: String::new(),
             prompted: Vec::new(),
             beginning: 0,
@@ -308,263 +307,16 @@ impl<B: Backend + Send> Making<'_, B> {
         }
     }
 
-    fn finish(&mut self, decoded: Decoded, mut parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
+    pub(crate) fn finish(
+        &mut self,
+        decoded: Decoded,
+        mut parsed: ParsedTurn,
+        decision: Option<TurnDecision>,
+    ) -> Turn {
         parsed.reasoning = self.thought.take().or(parsed.reasoning);
         let stats = std::mem::take(&mut self.stats);
         let text = format!("{}{}", self.said, decoded.text);
         let (stop, budget, looped) = (decoded.stop, self.budget, self.looped);
         Turn { parsed, text, stop, budget, decision, looped, stats }
-    }
-}
-
-impl<B: Backend + Send> Making<'_, B> {
-    /// Notes the prompt that was evaluated: nothing of the turn stands behind it yet.
-    pub(crate) fn note_prompt(&mut self, tokens: &[TokenId]) {
-        self.prompted = tokens.to_vec();
-        self.behind.clear();
-        (self.thought_here, self.after_thought, self.moved) = (false, false, false);
-    }
-
-    /// Notes what stands behind the prompt by now, for a return.
-    fn note_behind(&mut self, state: &State<B>) {
-        let held = state.session.tokens();
-        if !self.moved && held.starts_with(&self.prompted) {
-            let end = held.len().saturating_sub(self.ahead);
-            self.behind = held.get(self.prompted.len()..end).unwrap_or_default().to_vec();
-        }
-    }
-
-    /// Goes back to where the turn is, where another prompt was looked at meanwhile, or what was written is taken back.
-    pub(crate) fn return_to_turn(&mut self, state: &mut State<B>) -> Result<(), Error> {
-        if !std::mem::take(&mut self.moved) {
-            return Ok(());
-        }
-        let beginning = self.prompted.get(..self.beginning).unwrap_or_default();
-        if state.session.held(beginning) < beginning.len() {
-            state.session.set_beginning(beginning, 1, self.cancel, &mut |_| ())?;
-        }
-        let tokens: Vec<TokenId> = self.prompted.iter().chain(&self.behind).copied().collect();
-        let prefill = state.session.set_prompt(&tokens, 1, self.cancel, &mut |_| ())?;
-        self.stats.ms.prefill += prefill.ms;
-        Ok(())
-    }
-
-    /// What may open within a text, where it is to be left for that.
-    pub(crate) fn watch(&self, until: Until) -> Option<Watch> {
-        let Until::Opening(threshold) = until else { return None };
-        let openings = self.engine.openings.in_text(self.may_begin_thought());
-        (!openings.is_empty()).then(|| Watch { openings: openings.clone(), threshold })
-    }
-
-    /// Thinks where the model begins an answer so.
-    fn think_by_itself(&mut self, state: &mut State<B>) -> Result<(), Error> {
-        if !self.may_begin_thought() {
-            return self.pass_blanks(state);
-        }
-        let openings = self.engine.openings.at_start(self.request.answer, true);
-        let (decision, evaluations) = openings.decide_ahead(&mut state.session, EVEN)?;
-        self.stats.decode_calls += evaluations;
-        if decision.p_think >= EVEN {
-            self.think(state, OpenedBy::Model)?;
-        }
-        self.pass_blanks(state)
-    }
-}
-
-/// A turn on this machine: what is made of it, and the conversation that it is made in.
-pub(crate) struct Local<'m, 'a, B> {
-    pub(crate) making: &'m mut Making<'a, B>,
-    pub(crate) state: &'m mut State<B>,
-}
-
-impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
-    type Side = Side;
-    type Text = Decoded;
-
-    fn options(&self) -> &Options {
-        &self.making.engine.options
-    }
-
-    fn tell(&mut self, event: TurnEvent) {
-        (self.making.events)(event);
-    }
-
-    fn sides(
-        &mut self,
-        offered: &[ToolSpec],
-        turn: &toolgate_chat::TurnRequest,
-    ) -> Result<Sides<Side>, Error> {
-        self.making.automata(offered, turn)
-    }
-
-    fn rest_of(&mut self, _begun: &str) -> Result<Side, Error> {
-        // What was begun is taken off when its text begins.
-        let (choice, parallel) = (ToolChoice::None, None);
-        let automata =
-            self.making.automata(&[], &toolgate_chat::TurnRequest { choice, parallel, first: None })?;
-        automata.answer.ok_or_else(|| Error::input("this model has no answers to go on with"))
-    }
-
-    fn wishes(&mut self, call: bool) -> Result<bool, Error> {
-        let mut moved = false;
-        self.making.note_behind(self.state);
-        let wishes = self.making.wishes(self.state, call, &mut moved)?;
-        self.making.moved |= moved;
-        Ok(wishes)
-    }
-
-    fn begin(&mut self, offered: &[ToolSpec], decides: bool) -> Result<(), Error> {
-        let (making, state) = (&mut *self.making, &mut *self.state);
-        making.names = making.names(state, offered)?;
-        if making.plan.surely_thinks() {
-            // Looked at later, the thought would have to be read again.
-            making.wishes(state, true, &mut false)?;
-        }
-        making.demonstrations = making.demonstrations_for(decides);
-        // What all calls begin with is evaluated with the prompt, where nothing else can take its place.
-        let is_sure = !decides && !making.plan.may_think();
-        let opening = if is_sure { opening_of_all(&making.names).to_vec() } else { Vec::new() };
-        making.prefill_ahead(state, &making.transcript(), offered, &opening)?;
-        making.reason(state)?;
-        making.moved = false;
-        Ok(())
-    }
-
-    fn has_thought(&self) -> bool {
-        self.making.thought.is_some()
-    }
-
-    fn may_think(&self) -> bool {
-        self.making.may_begin_thought()
-    }
-
-    fn think(&mut self) -> Result<(), Error> {
-        self.making.return_to_turn(self.state)?;
-        self.making.think(self.state, OpenedBy::Model)
-    }
-
-    fn decide(&mut self, _offered: &[ToolSpec], threshold: f64) -> Result<TurnDecision, Error> {
-        let (making, state) = (&mut *self.making, &mut *self.state);
-        making.pass_blanks(state)?;
-        let openings = making.engine.openings.at_start(making.request.answer, making.may_begin_thought());
-        let (decision, evaluations) = openings.decide_ahead(&mut state.session, threshold)?;
-        making.stats.decode_calls += evaluations;
-        Ok(decision)
-    }
-
-    fn begin_call(&mut self, offered: &[ToolSpec]) -> Result<(), Error> {
-        let (making, state) = (&mut *self.making, &mut *self.state);
-        making.note_behind(state);
-        // What tells requests from talk does not help to write the call; examples do.
-        let written = making.demonstrations_for(false);
-        let is_other = std::mem::replace(&mut making.demonstrations, written) != written;
-        let learned = making.learn_bias(state, offered)?;
-        if is_other {
-            let behind = std::mem::take(&mut making.behind);
-            let opening = if behind.is_empty() { opening_of_all(&making.names).to_vec() } else { Vec::new() };
-            let thought_here = making.thought_here;
-            making.prefill_ahead(state, &making.transcript(), offered, &opening)?;
-            making.thought_here = thought_here;
-            making.stats.decode_calls += state.session.eval(&behind, Rows::Last)?;
-            making.behind = behind;
-        } else if learned || making.moved {
-            making.moved = true;
-            making.return_to_turn(state)?;
-            making.ahead = 0;
-        }
-        making.moved = false;
-        Ok(())
-    }
-
-    fn choose(&mut self, offered: &[ToolSpec], may: May) -> Result<(Option<ToolName>, May), Error> {
-        self.making.choose(self.state, offered, may)
-    }
-
-    fn call(&mut self, side: &Side) -> Result<(Decoded, ParsedTurn), Error> {
-        let called = self.making.call(self.state, side);
-        self.making.moved = true;
-        called
-    }
-
-    fn leave_call(&mut self, thought: Thought) {
-        self.making.ahead = 0;
-        if thought == Thought::Goes {
-            (self.making.thought, self.making.spent) = (None, 0);
-            self.making.thought_here = false;
-        }
-    }
-
-    fn answer_unless_refusal(&mut self, side: &Side, until: Until) -> Result<Option<Decoded>, Error> {
-        self.making.return_to_turn(self.state)?;
-        self.making.note_behind(self.state);
-        let request = self.making.request;
-        let watched = WatchedAnswer::new(request.refusals, request.transcript.question().unwrap_or_default());
-        let (mut sampler, shown) = (self.making.sampler()?, Shown::Answer(watched));
-        let watch = self.making.watch(until);
-        let decoded = self.making.decode(self.state, Some(side), &mut sampler, shown, watch)?;
-        if decoded.stop == StopReason::SinkStopped {
-            // What was written is taken back.
-            self.making.moved = true;
-            return Ok(None);
-        }
-        Ok(Some(decoded))
-    }
-
-    fn begin_answer(&mut self, view: View) -> Result<(), Error> {
-        let (making, state) = (&mut *self.making, &mut *self.state);
-        // An answer that was thought about follows the thought.
-        if making.thought.is_some() || (view == View::Whole && making.thought_here) {
-            return making.return_to_turn(state);
-        }
-        let engine = making.engine;
-        let results = |end| engine.dialogue.answer_view(making.request.transcript, end);
-        match view {
-            View::Whole => {
-                // After a decision this prompt is there already: nothing but a call that was taken back is cut off.
-                let (transcript, tools) = (making.told_form(making.transcript()), making.request.tools);
-                making.prefill(state, &transcript, tools)?;
-            }
-            View::Results(end) => {
-                let transcript = making.told_form(results(end));
-                making.prefill(state, &transcript, &[])?;
-            }
-            View::Again(end) => {
-                let transcript = making.told_form(results(end));
-                return making.prefill_silent(state, &transcript, &[]);
-            }
-        }
-        making.reason(state)?;
-        making.think_by_itself(state)
-    }
-
-    fn answer(&mut self, side: &Side, question: &str, until: Until) -> Result<Decoded, Error> {
-        self.making.return_to_turn(self.state)?;
-        self.making.held(self.state, side, question, until)
-    }
-
-    fn rest(&mut self) -> Result<Side, Error> {
-        let engine = self.making.engine;
-        engine.learned.automata.rest(engine.dialogue.format().as_ref(), &engine.vocabulary)
-    }
-
-    fn leave_text(&mut self, text: Decoded, opening: Opening) -> Result<(), Error> {
-        let (making, state) = (&mut *self.making, &mut *self.state);
-        making.said.push_str(&text.text);
-        making.spent += text.tokens.len();
-        if opening == Opening::Text {
-            let format = making.engine.dialogue.format();
-            let end = format!("{}{}", format.text_end(), format.answer_head());
-            making.write_mark(state, &format.mark(&end))?;
-        }
-        making.note_behind(state);
-        Ok(())
-    }
-
-    fn trimmed<'t>(&self, text: &'t str) -> &'t str {
-        self.making.trimmed(text)
-    }
-
-    fn finish(&mut self, text: Decoded, parsed: ParsedTurn, decision: Option<TurnDecision>) -> Turn {
-        self.making.finish(text, parsed, decision)
     }
 }

@@ -1,10 +1,12 @@
 //! A turn as it is made: what is decided before a call, the call and its values, and the answer.
 //!
-//! `driver` has the order of the steps, for every place where a model runs. `local` is the engine on this machine, and `making`
-//! carries its steps out: it is settled how much the turn thinks (`reasoning_plan`), a prompt is evaluated (`prefill`), and the
-//! model reasons (`reason`). What may open at each place is told by `openings`. A call is weighed against an answer
-//! (`changes`, `choose`). Calls are written (`place`, `invented`, `repeats`, `retry`), or an answer is (`answer`, `answering`,
-//! `watch`, `results`). `shown` tells of it meanwhile, and `recover` reads texts that nothing constrained.
+//! `driver` has the order of the steps, for every place where a model runs. `local` is the engine on this machine. `steps` and
+//! `making` carry the steps out, from where the turn is (`position`).
+//!
+//! - How much the turn thinks is settled (`reasoning_plan`), a prompt is evaluated (`prefill`), and the model reasons (`reason`).
+//! - What may open at each place is told by `openings`. A call is weighed against an answer (`changes`, `choose`).
+//! - Calls are written (`place`, `invented`, `repeats`, `retry`), or an answer is (`answer`, `answering`, `watch`, `results`).
+//! - `shown` tells of it meanwhile, and `recover` reads texts that nothing constrained.
 
 pub(crate) mod answer;
 pub(crate) mod answering;
@@ -16,6 +18,7 @@ pub(crate) mod local;
 pub(crate) mod making;
 pub(crate) mod openings;
 pub(crate) mod place;
+pub(crate) mod position;
 pub(crate) mod prefill;
 pub(crate) mod reason;
 pub(crate) mod reasoning_plan;
@@ -24,4 +27,5 @@ pub(crate) mod repeats;
 pub(crate) mod results;
 pub(crate) mod retry;
 pub(crate) mod shown;
+pub(crate) mod steps;
 pub(crate) mod watch;

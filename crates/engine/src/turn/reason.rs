@@ -60,6 +60,7 @@ impl<B: Backend + Send> Making<'_, B> {
             }
         };
         (self.thought_here, self.after_thought) = (true, true);
+        self.behind_head = false;
         if self.plan.silent {
             return self.write_mark(state, &format.mark(&format!("\n\n{}", close.text())));
         }

@@ -123,7 +123,8 @@ fn says(request: &TurnRequest<'_>, open: &str) -> bool {
 /// should be.
 fn known(dialogue: &Dialogue, values: &Map<String, Value>) -> Result<(), Error> {
     let source = dialogue.template().source();
-    let unread = |(name, value): &(&String, &Value)| !source.contains(name.as_str()) && **value != Value::Bool(false);
+    let unread =
+        |(name, value): &(&String, &Value)| !source.contains(name.as_str()) && **value != Value::Bool(false);
     let Some((unknown, _)) = values.iter().find(unread) else { return Ok(()) };
     let switches = &dialogue.reasoning_support().switches;
     let names: Vec<&str> = switches.iter().map(|switch| switch.variable.as_str()).collect();
