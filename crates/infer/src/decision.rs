@@ -13,7 +13,9 @@ use crate::{Backend, Error, Rows, Session};
 /// How many of the likeliest tokens a decision reports.
 const TOP: usize = 5;
 
-/// The least probability of an ambiguous beginning that is followed to where it parts. Each costs an evaluation.
+/// The share of the ambiguous beginnings at a position that is followed, the likeliest first. Each costs an evaluation.
+const COVERED: f64 = 0.25;
+/// The least probability of ambiguous beginnings that are followed to where they part.
 const WORTH_FOLLOWING: f64 = 0.05;
 /// The most evaluations that a position is worth.
 const MOST_FOLLOWED: usize = 24;
@@ -146,28 +148,40 @@ impl Openings {
         let mut mass = self.mass(logits);
         let vocabulary = session.vocabulary().clone();
         let shares = log_probabilities(logits, self.worth_following()).into_iter().map(f64::exp);
-        let mut followed: Vec<(TokenId, f64)> = (self.worth_following().iter().copied().zip(shares))
-            .filter(|&(_, p)| p * share >= WORTH_FOLLOWING)
-            .collect();
-        followed.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        let mut ambiguous: Vec<(TokenId, f64)> = self.worth_following().iter().copied().zip(shares).collect();
+        let total: f64 = ambiguous.iter().map(|(_, p)| p).sum();
+        if total * share < WORTH_FOLLOWING {
+            return Ok(mass);
+        }
+        ambiguous.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         let here = session.tokens().to_vec();
-        for (token, p) in followed {
-            if *left == 0 || session.room() <= 1 {
+        let (mut covered, mut behind) = (0.0, OpeningMass::default());
+        for (token, p) in ambiguous {
+            if covered >= total * COVERED || *left == 0 || session.room() <= 1 {
                 break;
             }
             *left -= 1;
             session.eval_exact(&[token], Rows::Last)?;
-            let behind = self.after(&vocabulary, token).followed(session, share * p, left)?;
-            mass.undecided -= p * (1.0 - behind.undecided);
-            mass.calls += p * behind.calls;
-            mass.thoughts += p * behind.thoughts;
-            mass.heads += p * behind.heads;
+            let found = self.after(&vocabulary, token).followed(session, share * p, left)?;
+            covered += p;
+            behind.calls += p * found.calls;
+            behind.thoughts += p * found.thoughts;
+            behind.heads += p * found.heads;
+            behind.undecided += p * found.undecided;
             session.truncate(here.len())?;
             // Where the model's memory cannot be cut, less is left.
             let lost = here.get(session.tokens().len()..).unwrap_or_default();
             if !lost.is_empty() {
                 session.eval_exact(lost, Rows::Last)?;
             }
+        }
+        if covered > 0.0 {
+            // The others are mostly the same text in other tokens: they are taken to go on as those that were followed.
+            let all = total / covered;
+            mass.calls += all * behind.calls;
+            mass.thoughts += all * behind.thoughts;
+            mass.heads += all * behind.heads;
+            mass.undecided -= total - all * behind.undecided;
         }
         mass.undecided = mass.undecided.max(0.0);
         Ok(mass)

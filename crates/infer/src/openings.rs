@@ -92,23 +92,25 @@ impl Openings {
     pub fn of(vocabulary: &Vocabulary, texts: &OpeningTexts<'_>) -> Self {
         let tokens = MarkTokens::of(vocabulary);
         let marks = [texts.calls, texts.thoughts, texts.heads].map(|texts| forms(&tokens, texts));
-        Self::of_marks(vocabulary, marks, texts.extent)
+        Self::of_marks(vocabulary, marks, texts.extent, false)
     }
 
-    fn of_marks(vocabulary: &Vocabulary, marks: [Vec<Mark>; 3], extent: Extent) -> Self {
+    /// `begun` where a part of the openings is there already: white space that they have belongs to them then.
+    fn of_marks(vocabulary: &Vocabulary, marks: [Vec<Mark>; 3], extent: Extent, begun: bool) -> Self {
         let [mut calls, mut thoughts, mut heads] = marks.map(|marks| Part { marks, tokens: Vec::new() });
         let mut ambiguous = Vec::new();
         for token in 0..u32::try_from(vocabulary.len()).unwrap_or(u32::MAX) {
             let mut parts = [&mut calls, &mut thoughts, &mut heads];
             let of_part =
                 |part: &&mut Part| part.marks.iter().filter_map(|mark| begins(vocabulary, token, mark)).max();
-            let begun: Vec<(usize, Begun)> =
+            let found: Vec<(usize, Begun)> =
                 parts.iter().enumerate().filter_map(|(at, part)| Some((at, of_part(part)?))).collect();
             // White space alone says nothing: an answer may begin with it.
-            let is_blank = vocabulary.kind(token) == TokenKind::Text && blank(vocabulary.bytes(token));
-            match begun.as_slice() {
+            let is_text = vocabulary.kind(token) == TokenKind::Text;
+            let is_blank = !begun && is_text && blank(vocabulary.bytes(token));
+            match found.as_slice() {
                 [] => {}
-                [(part, begun)] if !is_blank && (extent == Extent::Beginning || *begun == Begun::Whole) => {
+                [(part, much)] if !is_blank && (extent == Extent::Beginning || *much == Begun::Whole) => {
                     if let Some(part) = parts.get_mut(*part) {
                         part.tokens.push(token);
                     }
@@ -116,7 +118,7 @@ impl Openings {
                 _ => ambiguous.push(token),
             }
         }
-        let says = |token: &TokenId| !blank(vocabulary.bytes(*token));
+        let says = |token: &TokenId| begun || !blank(vocabulary.bytes(*token));
         let followed = ambiguous.iter().copied().filter(says).collect();
         Self { calls, thoughts, heads, ambiguous, followed, extent }
     }
@@ -161,7 +163,8 @@ impl Openings {
     /// What there is to look for behind a token that is ambiguous.
     pub fn after(&self, vocabulary: &Vocabulary, token: TokenId) -> Self {
         let rest = |part: &Part| part.marks.iter().filter_map(|mark| rest(vocabulary, token, mark)).collect();
-        Self::of_marks(vocabulary, [&self.calls, &self.thoughts, &self.heads].map(rest), self.extent)
+        let begun = !blank(vocabulary.bytes(token));
+        Self::of_marks(vocabulary, [&self.calls, &self.thoughts, &self.heads].map(rest), self.extent, begun)
     }
 }
 

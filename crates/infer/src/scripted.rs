@@ -14,6 +14,8 @@ use crate::{Backend, Error, Footprint, Kind, Rows, Specials};
 const WANTED: f32 = 24.0;
 /// The difference in logits between a text of a turn and the next one.
 const LESS: f32 = 2.0;
+/// Added to the wanted logit for the token of a tokenizer that the model was given.
+const SURE: f32 = 6.0;
 /// Logits of unwanted tokens lie between 0 and this, by a hash of the position and the token.
 const NOISE: f32 = 1.0;
 /// Added to the wanted logit for a stray token.
@@ -238,6 +240,14 @@ impl Scripted {
         vec![(first.get(resume(first, &written)..).unwrap_or_default(), WANTED)]
     }
 
+    /// The token with which its tokenizer begins a text, where it was given one.
+    fn first_of(&self, rest: &[u8]) -> Option<TokenId> {
+        let Tokenizer(tokenize) = self.tokenizer.as_ref()?;
+        let text = std::str::from_utf8(rest).ok()?;
+        let token = tokenize(text, Specials::Parse).ok()?.first().copied()?;
+        rest.starts_with(self.vocabulary.bytes(token)).then_some(token)
+    }
+
     /// Logits after the first `len` tokens.
     fn row(&self, len: usize) -> Vec<f32> {
         let held = self.held.get(..len).unwrap_or_default();
@@ -257,6 +267,10 @@ impl Scripted {
         for (rest, wanted) in script.map_or(vec![(&[][..], WANTED)], |script| self.rests(script, held)) {
             if rest.is_empty() {
                 self.vocabulary.end_tokens().iter().for_each(|&token| want(token, wanted));
+            }
+            // With a tokenizer of its own, the token in which that begins the rest.
+            if let Some(token) = self.first_of(rest) {
+                want(token, wanted + SURE);
             }
             // A control token the script names by its text is wanted most, then text tokens, the longer the more.
             for token in (0_u32..).take(self.vocabulary.len()) {

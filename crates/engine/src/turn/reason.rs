@@ -84,6 +84,8 @@ impl<B: Backend + Send> Making<'_, B> {
         self.spent += decoded.tokens.len();
         self.stats.reasoning_tokens += decoded.tokens.len();
         match &mut self.thought {
+            // It closed the thought that the prompt opened, and had none.
+            _ if text.is_empty() => {}
             Some(earlier) => {
                 earlier.push_str("\n\n");
                 earlier.push_str(&text);
