@@ -17,6 +17,10 @@ use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
 /// assert_eq!((openings.tokens(), openings.ambiguous()), (&[1][..], &[0][..]));
 /// let behind = openings.after(&vocabulary, 0);
 /// assert_eq!((behind.tokens(), behind.ambiguous()), (&[][..], &[2][..]), "both go on with a t");
+/// assert_eq!(behind.after(&vocabulary, 2).thoughts(), [3]);
+/// let texts = OpeningTexts { thoughts: &["h"], heads: &["t"], ..OpeningTexts::default() };
+/// let openings = Openings::of(&vocabulary, &texts);
+/// assert_eq!((openings.thoughts(), openings.heads()), (&[3][..], &[2][..]));
 /// # Ok::<(), toolgate_infer::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]

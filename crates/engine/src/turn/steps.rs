@@ -160,7 +160,7 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
     fn begin_answer(&mut self, view: View) -> Result<(), Error> {
         let (making, state) = (&mut *self.making, &mut *self.state);
         // An answer that was thought about follows the thought.
-        if making.thought.is_some() || (view == View::Whole && making.thought_here) {
+        if making.thought_here && (view == View::Whole || !making.plan.silent) {
             return making.return_to_turn(state);
         }
         let engine = making.engine;

@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn a_family_has_a_row_and_what_failed_stands_out() {
         let mut report = Report::default();
-        let mut laws = Laws::default();
-        laws.forced_tokens = Count { cases: 5, failed: 1, exceptions: [("none".to_owned(), 2)].into() };
+        let forced_tokens = Count { cases: 5, failed: 1, exceptions: [("none".to_owned(), 2)].into() };
+        let laws = Laws { forced_tokens, ..Laws::default() };
         report.by_family.insert("hermes".to_owned(), laws);
         report.facts.insert("hermes".to_owned(), vec![Facts::default()]);
         let text = report.table(&["hermes".to_owned(), "kimi_k2".to_owned()]);
