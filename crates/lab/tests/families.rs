@@ -47,13 +47,16 @@ fn each_family_writes_the_tokens_of_its_template_and_reads_them_back() {
     let ours = |failure: &&Failure| failure.template != "own";
     assert_eq!(failures.iter().find(ours), None);
     for (vocabulary, family) in PAIRS {
-        let Laws { forced_tokens, history, no_spelled_marks, .. } = report
+        let Laws { forced_tokens, history, no_spelled_marks, own_start, .. } = report
             .by_family
             .get(family)
             .unwrap_or_else(|| panic!("no template of {family} fits {vocabulary}: {report:?}"));
         for (law, count) in [("forced", forced_tokens), ("history", history), ("spelled", no_spelled_marks)] {
             let untested: usize = count.exceptions.values().sum();
             assert!(count.cases > untested + 4, "{family}: {law} was not put to the test: {count:?}");
+        }
+        for count in [&own_start.says, &own_start.calls] {
+            assert!(count.cases > 0 && count.exceptions.is_empty(), "{family}: {own_start:?}");
         }
     }
 }
