@@ -46,7 +46,15 @@ pub struct OpeningMass {
 impl Openings {
     /// Decides between call and answer on the logits before a turn's first token.
     pub fn decide(&self, logits: &[f32], vocabulary: &Vocabulary, threshold: f64) -> TurnDecision {
-        self.decided(self.mass(logits), logits, vocabulary, threshold)
+        let mass = self.mass(logits);
+        TurnDecision {
+            p_call: mass.calls,
+            p_think: mass.thoughts,
+            undecided: mass.undecided,
+            threshold,
+            call: mass.calls >= threshold,
+            top: top(logits, vocabulary),
+        }
     }
 
     /// The same before the next token of a session, with what is ambiguous followed to where it parts; and the evaluations that
@@ -77,27 +85,13 @@ impl Openings {
     ) -> Result<(TurnDecision, usize), Error> {
         let vocabulary = session.vocabulary().clone();
         let mut decision = self.decide(session.logits()?, &vocabulary, threshold);
+        if self.worth_following().is_empty() {
+            return Ok((decision, 0));
+        }
         let (mass, evaluations) = self.follow(session)?;
         (decision.p_call, decision.p_think, decision.undecided) = (mass.calls, mass.thoughts, mass.undecided);
         decision.call = decision.p_call >= threshold;
         Ok((decision, evaluations))
-    }
-
-    fn decided(
-        &self,
-        mass: OpeningMass,
-        logits: &[f32],
-        vocabulary: &Vocabulary,
-        threshold: f64,
-    ) -> TurnDecision {
-        TurnDecision {
-            p_call: mass.calls,
-            p_think: mass.thoughts,
-            undecided: mass.undecided,
-            threshold,
-            call: mass.calls >= threshold,
-            top: top(logits, vocabulary),
-        }
     }
 
     /// The probability of each kind of opening, from logits without any mask.
@@ -125,9 +119,8 @@ impl Openings {
         if sum < least {
             return None;
         }
-        let mass = self.mass(logits);
-        let undecided = weights(logits, self.worth_following(), best) / normalizer(logits).1;
-        (mass.calls + mass.thoughts + mass.heads + undecided >= least).then_some(mass)
+        let (_, total) = normalizer(logits);
+        (sum / total >= least).then(|| self.mass(logits))
     }
 
     /// The probability of each kind of opening to come next in a session, with what is ambiguous followed to where it parts; and

@@ -3,7 +3,7 @@
 //! Invariant: a turn that looked at another prompt meanwhile goes on from its own tokens.
 
 use toolgate_grammar::TokenId;
-use toolgate_infer::{Backend, Rows, Watch};
+use toolgate_infer::{Backend, Decoded, Rows, Watch};
 
 use crate::Error;
 use crate::constraint::automata::Side;
@@ -67,9 +67,7 @@ impl<B: Backend + Send> Making<'_, B> {
         }
         self.pass_blanks(state)
     }
-}
 
-impl<B: Backend + Send> Making<'_, B> {
     /// The head of the next text, as the model chooses among those of its family; nothing where that has none.
     pub(crate) fn write_head(&mut self, state: &mut State<B>) -> Result<(), Error> {
         let (engine, format) = (self.engine, self.engine.dialogue.format());
@@ -79,7 +77,11 @@ impl<B: Backend + Send> Making<'_, B> {
         let heads = engine.learned.automata.heads(format.as_ref(), &engine.vocabulary)?;
         let decoded = self.decode(state, Some(&heads), &mut self.call_sampler()?, Shown::Nothing, None)?;
         self.spent += decoded.tokens.len();
-        // The last tokens were not evaluated yet.
+        self.evaluate_rest(state, &decoded)
+    }
+
+    /// Evaluates the last tokens of a text, which decoding left for whoever goes on behind it.
+    pub(crate) fn evaluate_rest(&mut self, state: &mut State<B>, decoded: &Decoded) -> Result<(), Error> {
         let held = state.session.tokens().len().saturating_sub(decoded.start);
         let rest: Vec<TokenId> = decoded.tokens.iter().skip(held).map(|token| token.token).collect();
         self.stats.decode_calls += state.session.eval(&rest, Rows::Last)?;

@@ -68,10 +68,8 @@ impl<B: Backend + Send> Making<'_, B> {
             state.session.backend().tokenize_mark(&format.mark(&format!("{ENOUGH}{}", close.text())))?;
         let decoded = self.thought_to(state, &close, ending.len())?;
         let mut text = decoded.text.trim().to_owned();
-        // The last tokens were not evaluated yet; where the model did not write the closing mark it is added.
-        let held = state.session.tokens().len().saturating_sub(decoded.start);
-        let rest: Vec<TokenId> = decoded.tokens.iter().skip(held).map(|token| token.token).collect();
-        self.stats.decode_calls += state.session.eval(&rest, Rows::Last)?;
+        self.evaluate_rest(state, &decoded)?;
+        // Where the model did not write the closing mark it is added.
         match decoded.stop {
             StopReason::StopText(_) => {}
             StopReason::MaxTokens => {

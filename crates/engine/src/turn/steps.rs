@@ -71,9 +71,7 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
         let is_sure = !decides && !making.plan.may_think();
         let opening = if is_sure { opening_of_all(&making.names).to_vec() } else { Vec::new() };
         making.prefill_ahead(state, &making.transcript(), offered, &opening)?;
-        making.reason(state)?;
-        making.moved = false;
-        Ok(())
+        making.reason(state)
     }
 
     fn has_thought(&self) -> bool {
@@ -104,7 +102,7 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
         // What tells requests from talk does not help to write the call; examples do.
         let written = making.demonstrations_for(false);
         let is_other = std::mem::replace(&mut making.demonstrations, written) != written;
-        let learned = making.learn_bias(state, offered)?;
+        making.moved |= making.learn_bias(state, offered)?;
         if is_other {
             let behind = std::mem::take(&mut making.behind);
             let opening = if behind.is_empty() { opening_of_all(&making.names).to_vec() } else { Vec::new() };
@@ -113,12 +111,10 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
             making.thought_here = thought_here;
             making.stats.decode_calls += state.session.eval(&behind, Rows::Last)?;
             making.behind = behind;
-        } else if learned || making.moved {
-            making.moved = true;
+        } else if making.moved {
             making.return_to_turn(state)?;
             making.ahead = 0;
         }
-        making.moved = false;
         Ok(())
     }
 
@@ -218,8 +214,8 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
 }
 
 impl<B: Backend + Send> Local<'_, '_, B> {
-    /// Writes the head of a text behind which the turn may go on, where the model has a choice of heads: one for answers, one for what
-    /// it says before a call. The grammar of the text behind it then; else the head is part of the answer's grammar.
+    /// Writes the head of a text that a call may follow, where the family has one head for answers and one for text before calls.
+    /// Returns the grammar of the text behind the head. Without a choice of heads, the grammar of answers has the head in it.
     fn headed(&mut self, until: Until) -> Result<Option<Side>, Error> {
         let making = &mut *self.making;
         let has_choice = making.engine.dialogue.format().text_heads().len() > 1;
