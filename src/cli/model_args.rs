@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::terminal::{self, Unit};
-use crate::engine::{self, Engine, LocalEngine, PromptCache, Reasoning, ReasoningMode, Tunings};
+use crate::engine::{self, Engine, LocalEngine, PromptCache, Reasoning, Tunings};
 use crate::models::{self, Entry, ResolvedModel, Store};
 use crate::remote::{self, GrammarSupport, RemoteEngine};
 use crate::tools::{MEMORY_TOOLS, Registry};
@@ -270,13 +270,6 @@ impl ModelOptions {
                 let engine = RemoteEngine::connect((**options).clone())?;
                 if engine.grammar() == "toolgate" && self.call_bias != 0.0 {
                     bail!("a toolgate server decides by its own thresholds: give --call-bias to its serve");
-                }
-                if self.reasoning.mode == ReasoningMode::On
-                    && !matches!(engine.grammar(), "toolgate" | "none")
-                {
-                    bail!(
-                        "a model that a server holds to a grammar does not think: leave --reasoning out, or give --engine-grammar none"
-                    );
                 }
                 let ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
                 Ok((Arc::new(engine), ms))

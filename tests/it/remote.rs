@@ -1,6 +1,7 @@
 //! Models behind servers: the loop and the tools here, the turns there, and what goes wrong between them.
 
 mod constrained;
+mod thoughts;
 
 pub(crate) use constrained::llama_server;
 

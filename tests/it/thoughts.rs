@@ -6,13 +6,12 @@ use assert_cmd::Command;
 use serde_json::{Value, json};
 use toolgate::agent::{self, Agent, Event, Final};
 use toolgate::engine::{Cancel, Effort, Engine, Reasoning, Sampling};
-use toolgate::remote::{self, GrammarSupport, RemoteEngine};
+use toolgate::remote::{self, RemoteEngine};
 use toolgate::tools::{CannedTool, Registry};
 use toolgate::trace::{Header, Model, Record, Recorded, Recorder, Replay};
 use toolgate_chat::{Message, Transcript};
 
 use crate::model_server::{Asked, ModelServer, Reply, delta, end, models, results};
-use crate::remote::llama_server;
 use crate::thinker::{Thinker, turns};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -169,18 +168,6 @@ fn a_server_that_refuses_fields_about_thoughts_is_asked_without_them() {
     let taken: Vec<Value> =
         server.asked(CHAT).into_iter().map(|asked| asked.body["reasoning_effort"].clone()).collect();
     assert_eq!(taken, ["none", "none", "none", "none"], "two refusals, two turns");
-}
-
-#[test]
-fn a_model_that_a_server_holds_to_a_grammar_says_that_it_does_not_think() {
-    let server = llama_server(|_| vec![('I', 1.0)], |_, _| "It rains.".to_owned());
-    let engine = connected(&server, |options| options.grammar(GrammarSupport::Llama));
-    let error = run(engine.clone(), Sampling::default().reasoning(Reasoning::ON)).0.unwrap_err();
-    assert!(
-        error.kind() == toolgate::Kind::Input && error.to_string().contains("--engine-grammar none"),
-        "{error}"
-    );
-    run(engine, Sampling::default().reasoning(Reasoning::OFF)).0.unwrap();
 }
 
 /// Runs the program against a server with these arguments; what it prints and says.

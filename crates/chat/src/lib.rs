@@ -50,7 +50,7 @@ pub use demonstrations::Demonstrations;
 pub use dialogue::{Dialogue, Opened, Prompt, PromptOptions, RunEnd};
 pub use error::{Error, Kind, Place};
 pub use event::Event;
-pub use format::{Derived, ToolFormat, TurnGrammar, TurnRequest};
+pub use format::{Derived, TextPlace, ToolFormat, TurnGrammar, TurnRequest};
 pub use model::{
     Defect, DefectKind, Message, ParsedTurn, ToolCall, ToolChoice, ToolName, ToolReply, Transcript,
 };

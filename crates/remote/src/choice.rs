@@ -15,6 +15,9 @@ pub(super) trait Tokens {
     /// The tokens of a call's beginning.
     fn of_call(&self, text: &str, cancel: &Cancel) -> Result<Vec<TokenId>, Error>;
 
+    /// Whether a mark of calls is one token.
+    fn is_token(&self, mark: &str) -> bool;
+
     /// The log-probability of each of the `next` tokens behind others.
     fn shares(&self, after: &[TokenId], next: &[TokenId], cancel: &Cancel) -> Result<Vec<f64>, Error>;
 }

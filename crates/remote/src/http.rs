@@ -5,6 +5,7 @@
 //! closes at once, so the server knows that nobody waits.
 
 use std::io::{BufRead, BufReader, Read};
+use std::ops::ControlFlow;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -31,6 +32,9 @@ const BACKOFF: [Duration; 3] =
 const MOST_IDLE: usize = 16;
 /// The most bytes of an event, or of a whole answer. A model's turn is far shorter.
 const MOST: u64 = 16 * 1024 * 1024;
+
+/// What takes the events of a stream.
+pub(super) type Each<'a> = dyn FnMut(&Value) -> Result<ControlFlow<()>, Error> + 'a;
 
 /// A server.
 pub(super) struct Client {
@@ -166,12 +170,12 @@ impl Client {
         self.whole(format!("{}/completions", self.api), Some(body), cancel)
     }
 
-    /// A chat completion, event by event. An error of `each` ends it.
+    /// A chat completion, event by event, until `each` breaks it off or fails.
     pub(super) fn chat_stream(
         &self,
         body: &Value,
         cancel: &Cancel,
-        each: &mut dyn FnMut(&Value) -> Result<(), Error>,
+        each: &mut Each<'_>,
     ) -> Result<(), Error> {
         self.stream(format!("{}/chat/completions", self.api), body, cancel, each)
     }
@@ -182,7 +186,7 @@ impl Client {
         path: &str,
         body: &Value,
         cancel: &Cancel,
-        each: &mut dyn FnMut(&Value) -> Result<(), Error>,
+        each: &mut Each<'_>,
     ) -> Result<(), Error> {
         self.stream(format!("{}{path}", self.root), body, cancel, each)
     }
@@ -206,13 +210,7 @@ impl Client {
         }
     }
 
-    fn stream(
-        &self,
-        url: String,
-        body: &Value,
-        cancel: &Cancel,
-        each: &mut dyn FnMut(&Value) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn stream(&self, url: String, body: &Value, cancel: &Cancel, each: &mut Each<'_>) -> Result<(), Error> {
         let (first, mut answering) = self.first(&url, Some(body), Want::Stream, cancel)?;
         let mut next = Some(first);
         let mut event = Vec::new();
@@ -227,12 +225,14 @@ impl Client {
                 Message::Failed(why, _) => return Err(broken(&url, &why)),
                 Message::Line(line) => match line.strip_prefix(b"data:") {
                     Some(data) => event.extend_from_slice(data.trim_ascii()),
-                    None if line.is_empty()
-                        && deliver(&url, &std::mem::take(&mut event), each)? == Stream::Ended =>
-                    {
-                        answering.is_over = true;
-                        return Ok(());
-                    }
+                    None if line.is_empty() => match deliver(&url, &std::mem::take(&mut event), each)? {
+                        Stream::GoesOn => {}
+                        Stream::Left => return Ok(()),
+                        Stream::Ended => {
+                            answering.is_over = true;
+                            return Ok(());
+                        }
+                    },
                     // Comments, and names of events, which say nothing that their data does not.
                     None => {}
                 },
@@ -304,18 +304,15 @@ enum Want {
 }
 
 /// Whether more events of a stream follow.
-#[derive(PartialEq, Eq)]
 enum Stream {
     GoesOn,
     Ended,
+    /// Nobody wants more of it.
+    Left,
 }
 
 /// Hands an event to `each`. An empty event is passed over, and `[DONE]` ends the stream.
-fn deliver(
-    url: &str,
-    event: &[u8],
-    each: &mut dyn FnMut(&Value) -> Result<(), Error>,
-) -> Result<Stream, Error> {
+fn deliver(url: &str, event: &[u8], each: &mut Each<'_>) -> Result<Stream, Error> {
     match event {
         b"" => Ok(Stream::GoesOn),
         b"[DONE]" => Ok(Stream::Ended),
@@ -325,7 +322,10 @@ fn deliver(
             if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
                 return Err(answers::failure(url, error));
             }
-            each(&value).map(|()| Stream::GoesOn)
+            Ok(match each(&value)? {
+                ControlFlow::Continue(()) => Stream::GoesOn,
+                ControlFlow::Break(()) => Stream::Left,
+            })
         }
     }
 }

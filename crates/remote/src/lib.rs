@@ -31,7 +31,7 @@ use self::http::Client;
 use toolgate_engine::models::Sha256Digest;
 use toolgate_engine::protocol::About;
 use toolgate_engine::{self as engine, AnswerForm, Cancel, Engine, Facts, Turn, TurnEvent, TurnRequest};
-use toolgate_engine::{Error, Kind, ReasoningMode, Sampling};
+use toolgate_engine::{Error, Kind, Sampling};
 
 /// The server of a model, and the options of its turns.
 ///
@@ -236,30 +236,14 @@ impl Engine for RemoteEngine {
             if let Way::Whole(_) = &self.way { request.tools.to_vec() } else { own.offered(request.tools) };
         let mut sampling = request.sampling.clone();
         sampling.reasoning = sampling.reasoning.or(own.reasoning);
-        let thoughtful = &request.clone().tools(&tools).sampling(&sampling);
-        let request = match &self.way {
-            Way::Constrained(_) => &request.clone().tools(&tools),
-            _ => thoughtful,
-        };
+        let request = &request.clone().tools(&tools).sampling(&sampling);
         match &self.way {
-            Way::Constrained(_) if request.sampling.reasoning.mode == ReasoningMode::On => {
-                Err(Error::input(NO_THOUGHTS))
-            }
-            Way::Constrained(_) if !request.sampling.template_values.is_empty() => {
-                Err(Error::input(NO_VARIABLES))
-            }
             Way::Constrained(held) => held.turn(own, request, cancel, events),
             Way::Whole(_) => toolgate::turn(&self.client, &self.name, request, cancel, events),
             Way::Native(offered) => offered.turn(own, request, cancel, events),
         }
     }
 }
-
-/// What is said of thoughts that are asked of a model held to a grammar: the first token is under it already.
-const NO_THOUGHTS: &str = "a model that a server holds to a grammar does not think: leave reasoning out, or send no grammar \
-                           (--engine-grammar none)";
-const NO_VARIABLES: &str = "variables of the chat template do not reach a model that a server holds to a grammar: leave them out, or \
-                            send no grammar (--engine-grammar none)";
 
 /// Finds the kind of a server. A server that reports no kind gets requests that every server takes. A server that cannot be
 /// reached or still loads is an error: with a wrong kind, the whole run would use a worse way.

@@ -1,6 +1,7 @@
 //! llama-server: prompts are rendered here, with the chat template that it reports, and completed there under `grammar`.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use regex::Regex;
@@ -11,7 +12,7 @@ use toolgate_infer::{StopReason, Untrained};
 
 use super::Options;
 use super::choice::Tokens;
-use super::constrained::Server;
+use super::constrained::{Server, Thinking, Writing, text_of};
 use super::http::Client;
 use super::wire::{Usage, Written};
 use crate::{Error, Kind};
@@ -29,6 +30,8 @@ pub(super) struct Llama {
     dialogue: Dialogue,
     /// Tokens that are a whole call opening each, and that the server does not spell out because they are control tokens.
     named: HashMap<TokenId, String>,
+    /// Marks that the server spells out where it writes them, though they may be control tokens.
+    shown: Vec<String>,
     /// What the model was not trained with, and the tokens of it.
     untrained: Untrained,
     never: Vec<TokenId>,
@@ -49,7 +52,9 @@ impl Llama {
         let marks = marks(&source).chain([tokens.bos.clone(), tokens.eos.clone()]).collect::<Vec<_>>();
         let dialogue = Dialogue::derived(Template::new(source, tokens)?).guarding(marks);
         let (model, untrained) = (options.model.clone(), Untrained::default());
-        let mut llama = Self { client, model, dialogue, named: HashMap::new(), untrained, never: Vec::new() };
+        let shown = shown(&dialogue);
+        let (named, never_drawn) = (HashMap::new(), Vec::new());
+        let mut llama = Self { client, model, dialogue, named, shown, untrained, never: never_drawn };
         for name in options.engine.untrained.names() {
             // A server's vocabulary may do without it.
             if let [token] = llama.tokenize(&[name], &never)?.as_slice() {
@@ -159,23 +164,61 @@ impl Server for Llama {
         self.told(&self.tokens_of(body, cancel)?, cancel)
     }
 
+    fn behind(&self, prompt: &Prompt, written: &[String]) -> Result<Prompt, Error> {
+        let mut prompt = prompt.clone();
+        prompt.pieces.extend(written.iter().cloned());
+        Ok(prompt)
+    }
+
     fn tokens(&self) -> Option<&dyn Tokens> {
         Some(self)
+    }
+
+    fn think(
+        &self,
+        prompt: &Prompt,
+        thinking: &Thinking<'_>,
+        cancel: &Cancel,
+        piece: &mut dyn FnMut(&str),
+    ) -> Result<Written, Error> {
+        let Thinking { open, stops, sampling, .. } = thinking;
+        let open: Vec<String> = open.iter().map(|open| (*open).to_owned()).collect();
+        let body = self.body(&self.behind(prompt, &open)?, sampling, stops, cancel)?;
+        let mut written = self.written(body, cancel, piece)?;
+        written.reasoning = std::mem::take(&mut written.text);
+        Ok(written)
     }
 
     fn write(
         &self,
         prompt: &Prompt,
-        grammar: &Grammar,
-        sampling: &Sampling,
+        writing: &Writing<'_>,
         cancel: &Cancel,
         piece: &mut dyn FnMut(&str),
     ) -> Result<Written, Error> {
+        let mut body = self.body(prompt, writing.sampling, writing.stops, cancel)?;
+        if let Some(body) = body.as_object_mut() {
+            body.insert("grammar".to_owned(), rooted(writing.grammar).into());
+        }
+        self.written(body, cancel, piece)
+    }
+}
+
+impl Llama {
+    /// The request for a text.
+    fn body(
+        &self,
+        prompt: &Prompt,
+        sampling: &Sampling,
+        stops: &[String],
+        cancel: &Cancel,
+    ) -> Result<Value, Error> {
         let never = self.never.iter().map(|token| json!([token, false]));
         let bias = sampling.bias.iter().map(|(token, by)| json!([token, by]));
-        let body = json!({
+        Ok(json!({
             "prompt": self.prompted(prompt, cancel)?,
-            "grammar": rooted(grammar),
+            "stop": stops,
+            "preserved_tokens": self.shown,
             "n_predict": sampling.max_tokens,
             "temperature": sampling.temperature,
             "top_k": sampling.top_k,
@@ -188,19 +231,24 @@ impl Server for Llama {
             "repeat_penalty": sampling.penalties.repeat,
             "cache_prompt": true,
             "stream": true,
-        });
+        }))
+    }
+
+    /// What the server writes on a request, told piece by piece.
+    fn written(&self, body: Value, cancel: &Cancel, piece: &mut dyn FnMut(&str)) -> Result<Written, Error> {
         let mut written = Written::default();
         self.client.post_stream("/completion", &self.addressed(body), cancel, &mut |event| {
-            if let Some(text) = event.get("content").and_then(Value::as_str).filter(|text| !text.is_empty()) {
+            if let Some(text) = text_of(event, "content") {
                 written.text.push_str(text);
                 piece(text);
             }
             if event.get("stop").and_then(Value::as_bool) == Some(true) {
-                let limit = event.get("stop_type").and_then(Value::as_str) == Some("limit");
+                let limit = text_of(event, "stop_type") == Some("limit");
                 written.stop = Some(if limit { StopReason::MaxTokens } else { StopReason::End });
+                written.ended_by = text_of(event, "stopping_word").map(str::to_owned);
                 written.usage.note_timings(event);
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?;
         Ok(written)
     }
@@ -213,6 +261,10 @@ impl Tokens for Llama {
 
     fn of_call(&self, text: &str, cancel: &Cancel) -> Result<Vec<TokenId>, Error> {
         self.tokenize(&[text], cancel)
+    }
+
+    fn is_token(&self, mark: &str) -> bool {
+        self.named.values().any(|name| name == mark)
     }
 
     fn shares(&self, after: &[TokenId], next: &[TokenId], cancel: &Cancel) -> Result<Vec<f64>, Error> {
@@ -247,6 +299,19 @@ fn first_mark(opening: &str) -> Option<&str> {
         _ => return None,
     };
     bare.get(..=bare.find(close)?)
+}
+
+/// The marks of a family's calls, thoughts and messages.
+fn shown(dialogue: &Dialogue) -> Vec<String> {
+    let format = dialogue.format();
+    let thoughts = format.thoughts().map(|(open, close)| [open.text(), close.text()]);
+    let heads = format.text_heads().into_iter().chain([format.text_end()]).map(str::to_owned);
+    let texts = format.call_texts().into_iter().chain(format.openings_in_text());
+    let texts: Vec<String> = texts.chain(heads).chain(thoughts.into_iter().flatten()).collect();
+    let mut found: Vec<String> = texts.iter().flat_map(|text| marks(text)).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// What in a template looks like control tokens: the server does not list them, and messages must not hold them.

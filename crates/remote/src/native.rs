@@ -4,6 +4,7 @@
 //! Invariant: a call's arguments are the server's JSON object. They are whole, unless the turn is marked as cut off. Otherwise
 //! there is no call.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -222,7 +223,7 @@ fn answer(
     let mut again = Again::of(request.goes_on_from().unwrap_or_default());
     server.client.chat_stream(body, cancel, &mut |event| {
         written.usage.note(event);
-        let Some(choice) = event.pointer("/choices/0") else { return Ok(()) };
+        let Some(choice) = event.pointer("/choices/0") else { return Ok(ControlFlow::Continue(())) };
         let text = |field: &str| {
             let text = choice.pointer("/delta").and_then(|delta| delta.get(field)).and_then(Value::as_str);
             text.filter(|text| !text.is_empty())
@@ -247,7 +248,7 @@ fn answer(
             pieces.into_iter().flatten().for_each(|piece| calls.take(piece, finish.is_some()));
         }
         written.stop = finish.map(wire::stop_of).or(written.stop.take());
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     })?;
     let held = again.held();
     written.text.push_str(&held);

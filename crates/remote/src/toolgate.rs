@@ -2,6 +2,7 @@
 //! the turn what only the tools here know.
 
 use serde_json::json;
+use std::ops::ControlFlow;
 
 use super::http::Client;
 use crate::{Error, Kind};
@@ -38,7 +39,7 @@ pub(super) fn turn(
             }
             Received::End(turn) => end = Some(turn),
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     })?;
     let broke_off = || {
         let root = client.root();

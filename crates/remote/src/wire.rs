@@ -1,7 +1,7 @@
 //! The common parts of the ways to ask a server: its text, its costs, and chat completions as they arrive.
 
 use serde_json::{Map, Value, json};
-use toolgate_infer::{Stats, StopReason};
+use toolgate_infer::{Opening, Stats, StopReason};
 
 use toolgate_engine::{Effort, Penalties, Reasoning, ReasoningMode, Sampling};
 
@@ -12,6 +12,10 @@ pub(super) struct Written {
     pub(super) reasoning: String,
     /// The reason of its end; `None` before it.
     pub(super) stop: Option<StopReason>,
+    /// The text that ended it, which is no part of it.
+    pub(super) ended_by: Option<String>,
+    /// What it was left for.
+    pub(super) left: Option<Opening>,
     pub(super) usage: Usage,
 }
 

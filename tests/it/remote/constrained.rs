@@ -6,7 +6,7 @@ use super::*;
 const ADDED: u64 = 151;
 
 /// The texts to be tokenized.
-fn contents(asked: &Asked) -> Vec<String> {
+pub(super) fn contents(asked: &Asked) -> Vec<String> {
     let texts = asked.body["content"].as_array().unwrap();
     texts.iter().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
@@ -60,12 +60,12 @@ fn llama(p_call: f64, written: &'static str) -> ModelServer {
     })
 }
 
-fn prompt(asked: &Asked) -> String {
+pub(super) fn prompt(asked: &Asked) -> String {
     let bytes = asked.body["prompt"].as_array().unwrap().iter().map(|token| token.as_u64().unwrap() as u8);
     String::from_utf8(bytes.collect()).unwrap()
 }
 
-const CALL: &str =
+pub(super) const CALL: &str =
     "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
 
 #[test]
@@ -214,7 +214,7 @@ fn vllm_is_sent_the_grammar_with_tools_in_the_system_prompt() {
 }
 
 /// A text of the grammar, as a server that obeys it would write one.
-fn sample(grammar: &str) -> String {
+pub(super) fn sample(grammar: &str) -> String {
     use toolgate_grammar::Grammar;
     let grammar = Grammar::parse(grammar).unwrap();
     let text = "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}";

@@ -8,7 +8,7 @@ use toolgate_grammar::marks::{Mark, MarkTokens};
 use super::messages::Messages;
 use super::stream::{Start, TurnStream};
 use super::syntax::{Arguments, Close, Syntax};
-use super::{TokenStream, ToolFormat, TurnGrammar, TurnRequest, dialects, families, instructions};
+use super::{TextPlace, TokenStream, ToolFormat, TurnGrammar, TurnRequest, dialects, families, instructions};
 use crate::error::Error;
 use crate::model::{ParsedTurn, ToolCall};
 use crate::spec::ToolSpec;
@@ -157,8 +157,8 @@ impl ToolFormat for Family {
         &self.syntax.answer
     }
 
-    fn answer_rest(&self) -> Result<Grammar, Error> {
-        self.syntax.answer_rest()
+    fn text(&self, place: TextPlace, openings: &[String]) -> Result<Grammar, Error> {
+        self.syntax.text(place, openings)
     }
 
     fn stream(&self, tools: &[ToolSpec], start: Start) -> TurnStream {

@@ -102,11 +102,12 @@ pub trait ToolFormat: Send + Sync + std::fmt::Debug {
     /// What an answer begins with in front of its text, where the prompt for a turn does not write it: the header of a channel, ….
     fn answer_head(&self) -> &str;
 
-    /// The grammar of what may follow the beginning of an answer: any text without the marks of calls, also none.
+    /// The grammar of a text without the marks of calls. One of `openings` may end it: what a model begins ends its text, where it
+    /// cannot be looked at while it writes.
     ///
     /// # Errors
     /// None that a family known here has: the grammar is built of texts alone.
-    fn answer_rest(&self) -> Result<Grammar, Error>;
+    fn text(&self, place: TextPlace, openings: &[String]) -> Result<Grammar, Error>;
 
     /// Reads a turn that arrives in pieces; `start` says whether the prompt opened the reasoning.
     fn stream(&self, tools: &[ToolSpec], start: Start) -> TurnStream;
@@ -156,6 +157,28 @@ pub struct TurnRequest {
     pub parallel: Option<NonZeroUsize>,
     /// The tool that the first call is of, among those that may be called; `None` leaves it open.
     pub first: Option<ToolName>,
+}
+
+/// Where in its turn a text is written.
+///
+/// ```
+/// use toolgate_chat::{TextPlace, ToolFormat, format::Family};
+/// use toolgate_grammar::Limits;
+/// let family = Family::hermes();
+/// let takes = |place, text| -> Result<bool, Box<dyn std::error::Error>> {
+///     Ok(family.text(place, &family.openings_in_text())?.match_text(text, &Limits::default())?.matched)
+/// };
+/// assert!(takes(TextPlace::First, "I look.<tool_call>")?, "one opening may end it");
+/// assert!(!takes(TextPlace::First, "")? && takes(TextPlace::Further, "")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TextPlace {
+    /// At its beginning: the text has the family's head of answers in front, and is not empty.
+    #[default]
+    First,
+    /// Behind a head or another text: it goes on, or ends at once.
+    Further,
 }
 
 /// The grammars of a turn: its two halves apart, so that call or answer can be decided before either constrains.

@@ -10,7 +10,7 @@ use toolgate_grammar::{Contract, Expr, Grammar, GrammarBuilder, Whitespace};
 
 use super::syntax::{Arguments, Part, Spacing, Syntax};
 use super::writer::{Shared, Writer, separated};
-use super::{Reasoning, TurnGrammar, TurnRequest, compile, dialects, free};
+use super::{Reasoning, TextPlace, TurnGrammar, TurnRequest, compile, dialects, free};
 use crate::error::Error;
 use crate::model::{ToolChoice, ToolName};
 use crate::spec::ToolSpec;
@@ -38,7 +38,7 @@ impl Syntax {
             callable => Some(self.calls(callable, request, &mut contracts)?),
         };
         let answer = match request.choice {
-            ToolChoice::Auto | ToolChoice::None => Some(self.answer()?),
+            ToolChoice::Auto | ToolChoice::None => Some(self.text(TextPlace::First, &[])?),
             ToolChoice::Required | ToolChoice::Only(_) => None,
         };
         Ok(TurnGrammar { call, answer, reasoning: self.thoughts()?, contracts })
@@ -203,31 +203,28 @@ impl Syntax {
         Ok((Expr::sequence([Expr::literal(open), list, Expr::literal(close)]), contract))
     }
 
-    /// What may follow the beginning of an answer.
-    pub(crate) fn answer_rest(&self) -> Result<Grammar, Error> {
-        let mark = self.mark();
-        let mut builder = Grammar::builder();
-        let root = builder.declare("root");
-        let text = free::any_text_without(&mut builder, "answer", &self.forbidden(mark.as_deref()));
-        builder.define(root, text);
-        compile::built(builder, root)
-    }
-
-    fn answer(&self) -> Result<Grammar, Error> {
+    /// A text, which one of the openings may end.
+    pub(crate) fn text(&self, place: TextPlace, openings: &[String]) -> Result<Grammar, Error> {
         let mark = self.mark();
         let forbidden = self.forbidden(mark.as_deref());
-        // Calls that no mark opens are told from answers by how the text begins.
-        let not_first: Vec<char> =
-            if mark.is_none() { self.opening().trim_start().chars().take(1).collect() } else { Vec::new() };
         let mut builder = Grammar::builder();
-        if self.answer.is_empty() {
-            let root = free::text_without(&mut builder, "root", &forbidden, &not_first);
-            return compile::built(builder, root);
-        }
         let root = builder.declare("root");
-        let text = free::text_without(&mut builder, "answer", &forbidden, &[]);
-        let head = self.written(&self.answer);
-        builder.define(root, Expr::sequence([head, Expr::Rule(text)]));
+        let (head, text) = match place {
+            TextPlace::First => {
+                // Calls that no mark opens are told from answers by how the text begins.
+                let is_bare = mark.is_none() && self.answer.is_empty();
+                let not_first: Vec<char> =
+                    self.opening().trim_start().chars().take(usize::from(is_bare)).collect();
+                let text = free::text_without(&mut builder, "answer", &forbidden, &not_first);
+                (self.written(&self.answer), Expr::Rule(text))
+            }
+            TextPlace::Further => (Expr::empty(), free::any_text_without(&mut builder, "answer", &forbidden)),
+        };
+        let end = match openings {
+            [] => Expr::empty(),
+            openings => Expr::choice(openings.iter().map(|opening| self.written(opening))).optional(),
+        };
+        builder.define(root, Expr::sequence([head, text, end]));
         compile::built(builder, root)
     }
 

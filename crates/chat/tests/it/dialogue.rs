@@ -8,8 +8,8 @@ use serde_json::json;
 use toolgate_chat::format::Family;
 use toolgate_chat::template::Ending;
 use toolgate_chat::{
-    Dialogue, Message, Opened, Prompt, PromptOptions, RunEnd, Template, TemplateTokens, ToolFormat,
-    ToolReply, ToolSpec, Transcript,
+    Dialogue, Message, Opened, Prompt, PromptOptions, RunEnd, Template, TemplateTokens, TextPlace,
+    ToolFormat, ToolReply, ToolSpec, Transcript,
 };
 use toolgate_grammar::Limits;
 
@@ -291,9 +291,21 @@ fn a_prompt_ends_with_what_was_begun_of_the_answer_behind_the_family_s_header_an
 #[test]
 fn what_follows_the_beginning_of_an_answer_is_any_text_but_a_call() {
     for name in ["hermes", "harmony", "llama3_json"] {
-        let rest = Family::named(name).unwrap().answer_rest().unwrap();
+        let rest = Family::named(name).unwrap().text(TextPlace::Further, &[]).unwrap();
         let takes = |text: &str| rest.match_text(text, &Limits::default()).unwrap().matched;
         assert!(takes("") && takes(" Oslo.") && takes("{\"n\": 1}"), "{name}");
         assert!(!takes("<tool_call>"), "{name}");
+    }
+}
+
+#[test]
+fn an_opening_may_end_a_text_and_nothing_follows_it() {
+    let hermes = Family::hermes();
+    for place in [TextPlace::First, TextPlace::Further] {
+        let text = hermes.text(place, &hermes.openings_in_text()).unwrap();
+        let takes = |said: &str| text.match_text(said, &Limits::default()).unwrap().matched;
+        assert!(takes("I look.") && takes("I look.\n<tool_call>"), "{place:?}");
+        assert!(!takes("I look. <tool_call>{") && !takes("a <tool_call> b"), "{place:?}");
+        assert_eq!(takes("<tool_call>"), place == TextPlace::Further, "{place:?}");
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use toolgate_chat::{ToolFormat, ToolSpec, TurnRequest};
+use toolgate_chat::{TextPlace, ToolFormat, ToolSpec, TurnRequest};
 use toolgate_grammar::{Automaton, Expr, Grammar, Limits, Options, Undeclared, Vocabulary, compile};
 
 use crate::AnswerForm;
@@ -93,7 +93,7 @@ impl Cache {
 
     /// The automaton of text that goes on behind other text of a turn.
     pub(crate) fn rest(&self, format: &dyn ToolFormat, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
-        self.rest.get(|()| true, || (), || Side::new(format.answer_rest()?, vocabulary))
+        self.rest.get(|()| true, || (), || Side::new(format.text(TextPlace::Further, &[])?, vocabulary))
     }
 
     /// The automaton of what may stand in front of a text that is shown.

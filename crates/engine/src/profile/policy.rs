@@ -37,7 +37,7 @@ pub struct Thresholds {
 }
 
 /// The odds from which on something is likelier than not.
-pub(crate) const EVEN: f64 = 0.5;
+pub const EVEN: f64 = 0.5;
 /// A probability that a model which has more to do hardly ever stays below.
 const AS_GOOD_AS_CERTAIN: f64 = 0.02;
 

@@ -92,7 +92,7 @@ pub trait ScoredModel {
     fn rest(&mut self) -> Result<Self::Side, Error>;
 
     /// Keeps a text that was left for something else, and goes on behind it.
-    fn leave_text(&mut self, text: Self::Text, opening: Opening) -> Result<(), Error>;
+    fn leave_text(&mut self, text: Self::Text) -> Result<(), Error>;
 
     /// An answer's text without the blanks around it that its form has no use for.
     fn trimmed<'t>(&self, text: &'t str) -> &'t str;
@@ -356,7 +356,7 @@ impl<M: ScoredModel> Driver<'_, M> {
             return Ok(Next::over(self.answered(text, &content, decision)));
         };
         self.said.push_str(text.text());
-        self.model.leave_text(text, opening)?;
+        self.model.leave_text(text)?;
         match opening {
             Opening::Thought => self.model.think()?,
             Opening::Text => self.go_on_apart(),

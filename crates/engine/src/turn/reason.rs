@@ -11,10 +11,8 @@ use toolgate_infer::{Backend, DecodeOptions, Decoded, Piece, Rows, StopReason, W
 use crate::profile::policy::EVEN;
 use crate::turn::local::State;
 use crate::turn::making::Making;
+use crate::turn::reasoning_plan::ENOUGH;
 use crate::{Error, Kind, TurnEvent};
-
-/// What is said for a model whose tokens of thought are used up.
-const ENOUGH: &str = "\nI have thought enough, and go on.\n";
 
 /// Tokens of white space that are passed over behind a thought.
 const MOST_BLANKS: usize = 3;

@@ -11,17 +11,17 @@ use crate::{Constraint, Effort, Error, Reasoning, ReasoningMode, TurnRequest};
 
 /// What becomes of thoughts in a turn.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ReasoningPlan {
+pub struct ReasoningPlan {
     /// Variables of the template.
-    pub(crate) values: Value,
+    pub values: Value,
     /// What closes the thought that prompts open, where the model goes on with it.
-    pub(crate) opened: Option<String>,
+    pub opened: Option<String>,
     /// Whether the model may begin to think by itself.
-    pub(crate) by_itself: bool,
+    pub by_itself: bool,
     /// Whether a thought that it begins stays empty.
-    pub(crate) silent: bool,
+    pub silent: bool,
     /// Whether the opening mark is written for it, where prompts do not open a thought.
-    pub(crate) forced: bool,
+    pub forced: bool,
     /// Tokens of thought at most, of a turn with so many.
     budget: Budget,
 }
@@ -38,12 +38,25 @@ enum Budget {
 /// The share of a turn that thoughts have where nothing is said, in eighths.
 const HALF: usize = 4;
 
+/// What is said for a model whose tokens of thought are used up.
+pub const ENOUGH: &str = "\nI have thought enough, and go on.\n";
+
+impl Budget {
+    fn of(asked: Reasoning, knows_effort: bool) -> Self {
+        match (asked.budget, asked.effort.filter(|_| !knows_effort)) {
+            (Some(tokens), _) => Self::Tokens(tokens),
+            (None, Some(effort)) => Self::Eighths(eighths(effort)),
+            (None, None) => Self::Eighths(HALF),
+        }
+    }
+}
+
 impl ReasoningPlan {
-    pub(crate) fn of(
-        dialogue: &Dialogue,
-        options: &Options,
-        request: &TurnRequest<'_>,
-    ) -> Result<Self, Error> {
+    /// That of a request to a model with this dialogue.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::Kind::Input) for what the template does not know.
+    pub fn of(dialogue: &Dialogue, options: &Options, request: &TurnRequest<'_>) -> Result<Self, Error> {
         let asked = request.sampling.reasoning.or(options.reasoning);
         let mut values = request.sampling.template_values.clone();
         known(dialogue, &values)?;
@@ -66,11 +79,7 @@ impl ReasoningPlan {
         // Without a constraint nobody would close the thought.
         let is_free = options.constraint == Constraint::None;
         let is_off = asked.mode == ReasoningMode::Off || is_free;
-        let budget = match (asked.budget, asked.effort.filter(|_| !knows_effort)) {
-            (Some(tokens), _) => Budget::Tokens(tokens),
-            (None, Some(effort)) => Budget::Eighths(eighths(effort)),
-            (None, None) => Budget::Eighths(HALF),
-        };
+        let budget = Budget::of(asked, knows_effort);
         Ok(Self {
             values: if values.is_empty() { Value::Null } else { Value::Object(values) },
             by_itself: opened.is_none() && thoughts.is_some() && (is_on || is_told) && !is_free,
@@ -81,18 +90,31 @@ impl ReasoningPlan {
         })
     }
 
+    /// That of a model whose template is not known: it may begin a thought by itself, and its server is told the rest.
+    pub fn untold(options: &Options, request: &TurnRequest<'_>) -> Self {
+        let asked = request.sampling.reasoning.or(options.reasoning);
+        Self {
+            values: Value::Null,
+            opened: None,
+            by_itself: true,
+            silent: asked.mode == ReasoningMode::Off,
+            forced: asked.mode == ReasoningMode::On,
+            budget: Budget::of(asked, asked.effort.is_some()),
+        }
+    }
+
     /// Whether a turn may begin with a thought.
-    pub(crate) fn may_think(&self) -> bool {
+    pub fn may_think(&self) -> bool {
         self.opened.is_some() || self.by_itself
     }
 
     /// Whether it surely does.
-    pub(crate) fn surely_thinks(&self) -> bool {
+    pub fn surely_thinks(&self) -> bool {
         self.opened.is_some() || self.forced
     }
 
     /// Tokens of thought at most in a turn of so many: some are left for what is thought about.
-    pub(crate) fn most(&self, tokens: usize) -> usize {
+    pub fn most(&self, tokens: usize) -> usize {
         let eighth = |share: usize| tokens.saturating_mul(share) / 8;
         match self.budget {
             Budget::Tokens(most) => most.min(eighth(7)),

@@ -3,7 +3,7 @@
 //! `driver` has their order; `making` has what they are made of.
 
 use toolgate_chat::{ParsedTurn, ToolChoice, ToolName, ToolSpec};
-use toolgate_infer::{Backend, Decoded, Opening, Rows, StopReason, TurnDecision};
+use toolgate_infer::{Backend, Decoded, Rows, StopReason, TurnDecision};
 
 use crate::constraint::automata::{Side, Sides};
 use crate::profile::options::Options;
@@ -191,12 +191,13 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
         self.making.rest_side()
     }
 
-    fn leave_text(&mut self, text: Decoded, opening: Opening) -> Result<(), Error> {
+    fn leave_text(&mut self, text: Decoded) -> Result<(), Error> {
         let (making, state) = (&mut *self.making, &mut *self.state);
         making.said.push_str(&text.text);
         making.spent += text.tokens.len();
-        if opening == Opening::Text {
-            let format = making.engine.dialogue.format();
+        let format = making.engine.dialogue.format();
+        // Whatever follows is a message of its own, where the family's turns are messages.
+        if !format.text_end().is_empty() {
             making.write_mark(state, &format.mark(format.text_end()))?;
             making.behind_head = false;
         }
