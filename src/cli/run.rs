@@ -194,11 +194,10 @@ pub(super) fn agent_options(args: &RunArgs, cancel: &Cancel) -> anyhow::Result<a
     };
     let budget =
         RunBudget::default().tokens(args.budget_tokens).time(args.budget_seconds.map(Duration::from_secs));
-    let parallel = args.parallel.or(agent::Options::default().parallel);
     Ok(agent::Options::default()
         .max_iterations(args.max_iterations)
         .choice(choice)
-        .parallel(parallel)
+        .parallel(args.parallel)
         .budget(budget)
         .approval(approval)
         .constrain_arguments(!args.plain_arguments)

@@ -81,7 +81,7 @@ fn run(model: Scripted, options: agent::Options, engine: engine::Options) -> Res
 }
 
 fn outcome(model: Scripted) -> Final {
-    run(model, agent::Options::default(), engine::Options::default()).unwrap().outcome
+    run(model, agent::Options::default(), engine::Options::guided()).unwrap().outcome
 }
 
 fn calls(outcome: &Final) -> Vec<(&str, Status)> {
@@ -91,7 +91,7 @@ fn calls(outcome: &Final) -> Vec<(&str, Status)> {
 #[test]
 fn a_call_runs_and_its_result_leads_to_the_answer() {
     let model = scripted().say(call("get_weather", "Oslo")).say("It rains in Oslo.").say("It rains in Oslo.");
-    let run = run(model, agent::Options::default(), engine::Options::default()).unwrap();
+    let run = run(model, agent::Options::default(), engine::Options::guided()).unwrap();
     assert_eq!(run.outcome.answer, "It rains in Oslo.");
     assert_eq!(run.outcome.stop_reason, StopReason::Final);
     assert_eq!(run.outcome.iterations, 2);
@@ -121,7 +121,7 @@ fn an_answer_at_once_makes_no_call() {
 fn a_call_in_another_dialect_is_written_in_the_family_s_form() {
     let fence = "```json\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n```";
     let model = scripted().say(fence).say("Rain.").say("Rain.");
-    let run = run(model, agent::Options::default(), engine::Options::default()).unwrap();
+    let run = run(model, agent::Options::default(), engine::Options::guided()).unwrap();
     assert_eq!(calls(&run.outcome), [("get_weather", Status::Ok)]);
     assert_eq!(run.outcome.calls[0].arguments["city"], "Oslo");
 }
@@ -134,7 +134,7 @@ fn a_call_leaked_without_a_constraint_runs_and_is_shown_back_in_the_family_s_for
     ] {
         let proper = "<assistant>".to_owned() + &call("get_weather", "Oslo");
         let model = scripted().on(proper, "It rains.").on("How is", format!("Let me look.\n{leak}"));
-        let engine = engine::Options::default().constraint(Constraint::None);
+        let engine = engine::Options::guided().constraint(Constraint::None);
         let run = run(model, agent::Options::default(), engine).unwrap();
         assert_eq!(calls(&run.outcome), [("get_weather", Status::Ok)]);
         assert_eq!(run.outcome.answer, "It rains.");
@@ -149,7 +149,7 @@ fn a_call_leaked_without_a_constraint_runs_and_is_shown_back_in_the_family_s_for
         assert_eq!(text, "Let me look.\nIt rains.");
     }
     // The control: what is no call stays the answer.
-    let engine = engine::Options::default().constraint(Constraint::None);
+    let engine = engine::Options::guided().constraint(Constraint::None);
     let run =
         run(scripted().say("```json\n{\"city\": \"Oslo\"}\n```"), agent::Options::default(), engine).unwrap();
     assert!(run.outcome.calls.is_empty());
@@ -160,7 +160,7 @@ fn a_call_leaked_without_a_constraint_runs_and_is_shown_back_in_the_family_s_for
 fn a_settled_call_is_not_made_again_and_the_turn_becomes_an_answer() {
     let again = call("get_weather", "Oslo");
     let model = scripted().say(again.clone()).say(again).say("Rain.").say("Rain.");
-    let run = run(model, agent::Options::default(), engine::Options::default()).unwrap();
+    let run = run(model, agent::Options::default(), engine::Options::guided()).unwrap();
     assert_eq!(calls(&run.outcome), [("get_weather", Status::Ok)]);
     assert_eq!(run.outcome.answer, "Rain.");
     assert!(run.events.iter().any(|event| matches!(event, Event::Retry { .. })));
@@ -182,7 +182,7 @@ fn failures_are_results_and_the_run_goes_on() {
 fn the_last_iteration_is_an_answer() {
     let model = scripted().say(call("get_weather", "Oslo")).say("Out of turns.");
     let options = agent::Options::default().max_iterations(2);
-    let run = run(model, options, engine::Options::default()).unwrap();
+    let run = run(model, options, engine::Options::guided()).unwrap();
     assert_eq!(run.outcome.stop_reason, StopReason::MaxIterations);
     assert_eq!(run.outcome.answer, "Out of turns.");
     assert_eq!(calls(&run.outcome).len(), 1);
@@ -193,11 +193,11 @@ fn a_required_call_is_made_even_by_a_model_that_wants_to_chat() {
     let model =
         scripted().say("I would rather chat about \"Oslo\"}}, as one does.").say("Booked.").say("Booked.");
     let options = agent::Options::default().choice(ToolChoice::Only(vec![ToolName::new("book").unwrap()]));
-    let run = run(model, options, engine::Options::default()).unwrap();
+    let run = run(model, options, engine::Options::guided()).unwrap();
     assert_eq!(run.outcome.calls[0].name, "book");
 
     let one = agent::Options::default().choice(ToolChoice::Required).max_iterations(1);
-    let error = self::run(scripted(), one, engine::Options::default()).err().unwrap();
+    let error = self::run(scripted(), one, engine::Options::guided()).err().unwrap();
     assert_eq!(error.kind(), Kind::Input);
 }
 
@@ -209,7 +209,7 @@ fn the_answer_view_holds_the_result_but_no_tools() {
             .on("<tool_response>", "I see the whole conversation.")
             .on("rain in Oslo", "I see the result alone.")
             .on("How is the weather in Oslo?<assistant>", call("get_weather", "Oslo"));
-        let engine = engine::Options::default().answer_view(view);
+        let engine = engine::Options::guided().answer_view(view);
         let answer = run(model, agent::Options::default(), engine).unwrap().outcome.answer;
         assert_eq!(answer.contains("whole conversation"), sees_tools, "{view:?}: {answer}");
     }
@@ -225,7 +225,7 @@ fn a_result_too_long_for_the_context_is_cut_and_a_task_too_long_is_an_error() {
         .context(8_000)
         .say(call("read_log", "Oslo"))
         .on("cut to fit", "The log is long.");
-    let engine = LocalEngine::new("scripted", model, dialogue(), engine::Options::default());
+    let engine = LocalEngine::new("scripted", model, dialogue(), engine::Options::guided());
     let agent = Agent::new(Arc::new(engine), registry, agent::Options::default());
     let outcome = agent.ask("What does the log say?").unwrap();
     assert_eq!(outcome.answer, "The log is long.");
@@ -256,10 +256,10 @@ fn block_on<F: Future>(future: F) -> F::Output {
 #[test]
 fn a_run_beside_its_caller_tells_the_same_events_and_leaves_the_same() {
     let script = || scripted().say(call("get_weather", "Oslo")).say("Rain.").say("Rain.");
-    let before = run(script(), agent::Options::default(), engine::Options::default()).unwrap();
+    let before = run(script(), agent::Options::default(), engine::Options::guided()).unwrap();
     let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
     let agent =
-        Agent::new(engine_of(script(), engine::Options::default()), registry(), agent::Options::default());
+        Agent::new(engine_of(script(), engine::Options::guided()), registry(), agent::Options::default());
     let mut beside = agent.start(transcript).unwrap();
     let (told, finished) = block_on(async {
         let mut told = Vec::new();
@@ -290,7 +290,7 @@ fn a_run_beside_its_caller_ends_when_nobody_waits_for_it() {
     });
     registry.add(wait.unwrap()).unwrap();
     let model = scripted().say(call("wait", "Oslo")).say(call("wait", "Rome")).say("Done.").say("Done.");
-    let engine = engine_of(model, engine::Options::default());
+    let engine = engine_of(model, engine::Options::guided());
     let agent = Agent::new(engine.clone(), registry, agent::Options::default());
     let transcript = Transcript::new().with(Message::User("Wait for Oslo, then for Rome.".into()));
     let run = agent.start(transcript).unwrap();
@@ -309,7 +309,7 @@ fn a_run_beside_its_caller_ends_when_nobody_waits_for_it() {
 fn a_cancelled_run_ends_in_order() {
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let model = scripted().say(call("get_weather", "Oslo")).say("never said");
-    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::guided());
     let agent = Agent::new(Arc::new(engine), registry(), agent::Options::default());
     let mut transcript = Transcript::new().with(Message::User("Oslo?".into()));
     let cancel = Cancel::default();
@@ -355,7 +355,7 @@ fn a_write_that_is_not_approved_is_denied() {
     ] {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
         let model = scripted().say(call("burn", "Oslo")).say("Done.").say("Done.");
-        let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+        let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::guided());
         let mut registry = Registry::new();
         registry.add(Ask).unwrap();
         let agent = Agent::new(Arc::new(engine), registry, agent::Options::default().approval(approval));
@@ -373,7 +373,7 @@ fn a_call_that_was_not_allowed_is_not_asked_for_again() {
     }));
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let model = scripted().say(call("burn", "Oslo")).say(call("burn", "Oslo")).say("It was not allowed.");
-    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::guided());
     let mut registry = Registry::new();
     registry.add(Ask).unwrap();
     let agent = Agent::new(Arc::new(engine), registry, agent::Options::default().approval(approval));
@@ -389,7 +389,7 @@ fn a_call_that_was_not_allowed_is_not_asked_for_again() {
 fn of_two_cities(model: Scripted, while_pending: f64) -> Final {
     let thresholds = Thresholds { first: 0.0, after_success: 2.0, while_pending, ..Thresholds::default() };
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options::default().thresholds(thresholds);
+    let options = engine::Options::guided().thresholds(thresholds);
     let engine = LocalEngine::new("scripted", model, dialogue, options);
     Agent::new(Arc::new(engine), registry(), agent::Options::default())
         .ask("How is the weather in Oslo and in Rome?")
@@ -417,7 +417,7 @@ fn while_something_is_open_a_call_is_not_repeated_but_written_in_another_way() {
 #[test]
 fn a_model_too_small_to_retell_results_gives_them_as_they_are() {
     let model = || scripted().say(call("get_weather", "Oslo")).say("It never rains.").say("It never rains.");
-    let options = engine::Options::default().answer_view(AnswerView::Results);
+    let options = engine::Options::guided().answer_view(AnswerView::Results);
     let run = run(model(), agent::Options::default(), options).unwrap();
     assert_eq!(run.outcome.answer, "Quoted from get_weather:\n> rain in Oslo");
     let is_shown = |event: &Event| matches!(event, Event::Text { delta } if *delta == run.outcome.answer);
@@ -429,7 +429,7 @@ fn a_model_too_small_to_retell_results_gives_them_as_they_are() {
 fn what_an_answer_says_nothing_of_follows_it() {
     let quoted = |answer: &'static str, answer_view| {
         let model = scripted().say(call("get_weather", "Oslo")).say(answer).say(answer);
-        let options = engine::Options::default().answer_view(answer_view);
+        let options = engine::Options::guided().answer_view(answer_view);
         run(model, agent::Options::default(), options).unwrap()
     };
     let run = quoted("The weather in Oslo is as asked.", AnswerView::Quoted);
@@ -461,7 +461,7 @@ fn the_answer_after_a_repeated_call_is_not_written_behind_the_examples() {
     let oslo = call("get_weather", "Oslo");
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let thresholds = Thresholds { after_success: 0.0, ..Thresholds::default() };
-    let options = engine::Options::default().demonstrations(Demonstrations::Calls).thresholds(thresholds);
+    let options = engine::Options::guided().demonstrations(Demonstrations::Calls).thresholds(thresholds);
     let engine = LocalEngine::new("scripted", scripted().say(oslo).say("It rains."), dialogue, options);
     let (made, transcript) = told_of_oslo();
     let (specs, sampling) = (registry().specs(), Sampling::default());
@@ -489,7 +489,7 @@ fn a_required_call_is_another_one_than_before_where_there_is_another_tool() {
     let called = |specs: &[toolgate_chat::ToolSpec]| {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
         let model = scripted().say(call("get_weather", "Oslo"));
-        let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+        let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::guided());
         let request = TurnRequest::new(&transcript, specs, &sampling)
             .completed(&completed)
             .choice(ToolChoice::Required);
@@ -504,7 +504,7 @@ fn a_required_call_is_another_one_than_before_where_there_is_another_tool() {
 #[test]
 fn demonstrations_stand_behind_the_system_prompt_whoever_wrote_it() {
     let thresholds = Thresholds { first: 0.5, ..Thresholds::default() };
-    let options = engine::Options::default().demonstrations(Demonstrations::Talk).thresholds(thresholds);
+    let options = engine::Options::guided().demonstrations(Demonstrations::Talk).thresholds(thresholds);
     let (specs, sampling) = (registry().specs(), Sampling::default());
     let decided = |transcript: &Transcript| {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
@@ -526,4 +526,29 @@ fn demonstrations_stand_behind_the_system_prompt_whoever_wrote_it() {
     let demonstrations = &ours[ours.find("<user>").unwrap()..ours.rfind("<user>").unwrap()];
     assert!(demonstrations.contains("<assistant>"), "control: talk that was answered: {ours}");
     assert!(theirs.starts_with("<system>Be brief.") && theirs.contains(demonstrations), "{theirs}");
+}
+
+#[test]
+fn a_model_without_a_profile_may_repeat_itself_until_a_result_says_that_nothing_changes() {
+    let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+        .context(16_000)
+        .on("not run: this very call was made", "It rains, as I was told.")
+        .on("", call);
+    let agent =
+        Agent::new(engine_of(model, engine::Options::default()), registry(), agent::Options::default());
+    let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+    let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |_| {}).unwrap();
+    assert_eq!(outcome.answer, "It rains, as I was told.");
+    assert!(!matches!(transcript.messages().first(), Some(Message::System(_))), "nothing is put in front");
+    let results: Vec<&str> = transcript
+        .iter()
+        .filter_map(|message| match message {
+            Message::Tool(replies) => replies.first().map(|reply| reply.content.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results.len(), 4);
+    assert!(results[..3].iter().all(|result| *result == results[0]) && !results[0].contains("not run"));
+    assert!(results[3].contains("made 3 times and nothing has changed since"), "{results:?}");
 }

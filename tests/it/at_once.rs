@@ -33,7 +33,7 @@ fn remembering(conversations: usize, prompt_memory: usize) -> LocalEngine<Script
     };
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
     let others = (1..conversations).map(|_| scripted());
-    let options = engine::Options::default().prompt_memory(prompt_memory);
+    let options = engine::Options::guided().prompt_memory(prompt_memory);
     LocalEngine::with_conversations("scripted", scripted(), others, dialogue, options)
 }
 

@@ -52,7 +52,7 @@ fn a_model_calls_components_and_answers_with_their_results() {
         .on("<tool_response>0.3", call("text_statistics", r#"{"path": "notes/todo.txt"}"#))
         .on("What is 0.1", call("calculator", r#"{"expression": "0.1 + 0.2"}"#));
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::guided());
     let agent = Agent::new(Arc::new(engine), registry, agent::Options::default());
     let outcome = agent.ask("What is 0.1 + 0.2, and how many words are in notes/todo.txt?").unwrap();
     let calls: Vec<_> = outcome.calls.iter().map(|call| (call.name.as_str(), call.status)).collect();

@@ -71,7 +71,7 @@ fn options() -> engine::Options {
         after_success: 2.0,
         ..Thresholds::default()
     };
-    engine::Options::default().thresholds(thresholds)
+    engine::Options::guided().thresholds(thresholds)
 }
 
 /// A model that would answer so, and else call; then it writes each of these behind a prompt.
@@ -147,7 +147,9 @@ fn asked_again(
 #[test]
 fn a_server_that_takes_no_grammar_is_asked_again_for_a_call() {
     let server = asked_again(EXCUSE, || calls("find", &json!({"query": "ticket"})));
-    let connected = |server: &ModelServer| RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    let connected = |server: &ModelServer| {
+        RemoteEngine::connect(remote::Options::new(&server.url).engine(engine::Options::guided())).unwrap()
+    };
     let ran = run(connected(&server), true);
     assert_eq!(ran, Ran { calls: vec!["find".into()], shown: ANSWER.into(), decided: vec![], retries: 1 });
     assert_eq!(run(connected(&server), false).shown, EXCUSE, "control: no tool looks things up");

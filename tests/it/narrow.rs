@@ -77,7 +77,7 @@ fn run_with(policy: &Policy, prompt: &str, name: &str, arguments: Value, constra
     // Once where a call or an answer is decided, once for the view that the answer is written from.
     let model = model.say("That is all.").say("That is all.");
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::guided());
     let agent = Agent::new(
         Arc::new(engine),
         registry,
@@ -125,7 +125,7 @@ fn calls_of(model: Scripted, prompt: &str, mode: Mode) -> Vec<(String, String)> 
         ..Thresholds::default()
     };
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options::default().thresholds(thresholds).prior_weight(0.1);
+    let options = engine::Options::guided().thresholds(thresholds).prior_weight(0.1);
     let engine = LocalEngine::new("scripted", model, dialogue, options);
     let outcome = Agent::new(Arc::new(engine), registry, agent::Options::default()).ask(prompt).unwrap();
     let path = |call: &toolgate::agent::CallRecord| {
@@ -313,7 +313,7 @@ fn chosen(prompt: &str, preferred: &str, prior_weight: f64) -> String {
     );
     let model = (0..8).fold(scripted(), |model, _| model.say(call.clone()));
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options::default().tool_bias(0.01).prior_weight(prior_weight);
+    let options = engine::Options::guided().tool_bias(0.01).prior_weight(prior_weight);
     let engine = LocalEngine::new("scripted", model, dialogue, options);
     let agent = Agent::new(
         Arc::new(engine),

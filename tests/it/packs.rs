@@ -27,7 +27,7 @@ fn tools(names: &[&str]) -> Vec<ToolSpec> {
 fn scripted(packs: Option<&PromptCache>, bias: f64) -> LocalEngine<Scripted> {
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("", CALL);
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options::default().tool_bias(bias);
+    let options = engine::Options::guided().tool_bias(bias);
     let engine = LocalEngine::new("scripted", model, dialogue, options);
     match packs {
         Some(packs) => engine.with_prompt_cache(packs.clone()),
@@ -136,7 +136,7 @@ const BATCH: usize = 250;
 fn in_batches(packs: Option<&PromptCache>) -> LocalEngine<Scripted> {
     let model =
         Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).batch(BATCH).on("", "Fine.");
-    let engine = LocalEngine::scripted(model, engine::Options::default()).unwrap();
+    let engine = LocalEngine::scripted(model, engine::Options::guided()).unwrap();
     match packs {
         Some(packs) => engine.with_prompt_cache(packs.clone()),
         None => engine,

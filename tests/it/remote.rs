@@ -49,7 +49,8 @@ fn run_with(engine: RemoteEngine, options: agent::Options, cancel: &Cancel) -> R
 }
 
 fn run(server: &ModelServer) -> Ran {
-    let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    let engine =
+        RemoteEngine::connect(remote::Options::new(&server.url).engine(engine::Options::guided())).unwrap();
     run_with(engine, agent::Options::default(), &Cancel::default())
 }
 
@@ -197,7 +198,7 @@ fn a_model_that_would_rather_answer_is_told_to_call_while_something_is_open() {
         });
         // What the catalogue says of small models; nothing is known of others, and they do as they like.
         let thresholds = Thresholds { after_success: 2.0, while_pending: 0.01, ..Thresholds::default() };
-        let known = engine::Options::default().thresholds(thresholds);
+        let known = engine::Options::guided().thresholds(thresholds);
         let options = remote::Options::new(&server.url).engine(known);
         let cities = |outcome: Final| {
             let cities: Vec<_> = outcome.calls.iter().map(|call| call.arguments["city"].clone()).collect();
@@ -206,7 +207,9 @@ fn a_model_that_would_rather_answer_is_told_to_call_while_something_is_open() {
         };
         let known = cities(both_cities(RemoteEngine::connect(options).unwrap()));
         assert_eq!(known.len(), if takes_required { 2 } else { 1 }, "{known:?}");
-        let unknown = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+        let unknown =
+            RemoteEngine::connect(remote::Options::new(&server.url).engine(engine::Options::guided()))
+                .unwrap();
         assert_eq!(cities(both_cities(unknown)).len(), 1);
         let first = server.asked("/v1/chat/completions");
         assert_eq!(first[0].body["tool_choice"], "auto", "before any result nothing is certain");
@@ -330,7 +333,9 @@ fn a_server_that_is_not_there_yet_is_tried_again_and_refusals_are_not() {
 fn a_cancelled_turn_leaves_the_server_even_one_that_says_nothing() {
     for waits in [|| Reply::Waiting, || Reply::Silent] {
         let server = Arc::new(offered(waits));
-        let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+        let engine =
+            RemoteEngine::connect(remote::Options::new(&server.url).engine(engine::Options::guided()))
+                .unwrap();
         let cancel = Cancel::default();
         let (flag, watched) = (cancel.clone(), server.clone());
         let canceller = std::thread::spawn(move || {
@@ -380,7 +385,8 @@ fn a_prompt_that_is_too_long_is_shortened() {
         ),
         _ => says("short now"),
     });
-    let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    let engine =
+        RemoteEngine::connect(remote::Options::new(&server.url).engine(engine::Options::guided())).unwrap();
     let agent = Agent::new(Arc::new(engine), registry(), agent::Options::default());
     let mut transcript = Transcript::from_iter([
         Message::User("first ".repeat(400)),

@@ -146,7 +146,7 @@ fn a_call_ends_a_thought_that_was_left_open_where_its_mark_is_a_token() {
         .context(16_384)
         .say(format!("<think>\nI look.\n{CALL}"))
         .or_say(format!("<think>\nI look.\n\n</think>{CALL}"));
-    let engine = engine(THINKING, model, engine::Options::default());
+    let engine = engine(THINKING, model, engine::Options::guided());
     let (transcript, tools, sampling) = (asked(), [tool(Effect::Reads)], Sampling::default());
     let made = made_of(&engine, &TurnRequest::new(&transcript, &tools, &sampling)).unwrap();
     assert_eq!((made.reasoning(), made.content()), ("I look.", ""));
@@ -182,7 +182,7 @@ fn where_no_thought_is_wanted_none_is_written() {
         // This one has none, and the model begins all the same.
         let template = THINKING.replace("enable_thinking is false", "false");
         let model = Scripted::new(vocabulary.clone()).say("<think>Hm.</think>It rains.");
-        let engine = engine(&template, model, engine::Options::default());
+        let engine = engine(&template, model, engine::Options::guided());
         let (transcript, tools) = (asked(), [tool(Effect::Reads)]);
         let made = made_of(&engine, &TurnRequest::new(&transcript, &tools, &off)).unwrap();
         assert_eq!((made.reasoning(), made.thoughts.as_str(), made.content()), ("", "", "It rains."));
@@ -193,7 +193,7 @@ fn where_no_thought_is_wanted_none_is_written() {
 fn a_model_that_would_not_think_does_so_where_it_is_asked_to() {
     for vocabulary in vocabularies() {
         let model = Scripted::new(vocabulary).say("<think>I know.</think>It rains.");
-        let engine = engine(THINKING, model, engine::Options::default().reasoning(Reasoning::ON));
+        let engine = engine(THINKING, model, engine::Options::guided().reasoning(Reasoning::ON));
         let transcript = asked();
         let sampling = Sampling::default();
         let made = made_of(&engine, &TurnRequest::new(&transcript, &[], &sampling)).unwrap();
@@ -225,7 +225,7 @@ fn text_goes_on_where_the_call_behind_it_may_not_be_made() {
             // Where it goes on behind what it said.
             .on("I set it. ", "Or would, if I might.")
             .on("What would you set?", format!("I set it. {CALL}"));
-        let engine = engine(THINKING, model, engine::Options::default());
+        let engine = engine(THINKING, model, engine::Options::guided());
         let transcript = Transcript::new().with(Message::User("What would you set?".into()));
         let (tools, sampling) = ([tool(Effect::Changes)], Sampling::default());
         let made = made_of(&engine, &TurnRequest::new(&transcript, &tools, &sampling)).unwrap();
@@ -238,7 +238,7 @@ fn text_goes_on_where_the_call_behind_it_may_not_be_made() {
 fn no_call_is_looked_for_where_none_may_be_made() {
     for vocabulary in vocabularies() {
         let model = Scripted::new(vocabulary).say(format!("I look. {CALL}"));
-        let engine = engine(THINKING, model, engine::Options::default());
+        let engine = engine(THINKING, model, engine::Options::guided());
         let (transcript, tools) = (asked(), [tool(Effect::Reads)]);
         let sampling = Sampling::default().max_tokens(60);
         let request = TurnRequest::new(&transcript, &tools, &sampling).choice(ToolChoice::None);
@@ -259,7 +259,7 @@ fn a_thought_goes_back_into_the_field_that_the_template_has_for_it() {
         [("reasoning_content", true), ("reasoning", true), ("thinking", true), ("musings", false)]
     {
         let template = THINKING.replace("reasoning_content", field);
-        let options = engine::Options::default().answer_view(engine::AnswerView::Full);
+        let options = engine::Options::guided().answer_view(engine::AnswerView::Full);
         let engine = engine(&template, Scripted::new(vocabularies()[0].clone()).say("It rains."), options);
         let (tools, sampling) = ([tool(Effect::Reads)], Sampling::default());
         let made = made_of(&engine, &TurnRequest::new(&transcript, &tools, &sampling)).unwrap();

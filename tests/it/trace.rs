@@ -71,7 +71,7 @@ fn engine(turns: &[String]) -> Arc<dyn Engine> {
         }
     }
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    Arc::new(LocalEngine::new("scripted", model, dialogue, engine::Options::default()))
+    Arc::new(LocalEngine::new("scripted", model, dialogue, engine::Options::guided()))
 }
 
 /// Records a run of `engine`; the file.
@@ -153,7 +153,7 @@ fn what_the_user_named_weighs_in_a_replay_as_it_did() {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
         let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384);
         let model = model.say(call("book", "Oslo")).say("It rains.").say("It rains.");
-        let options = engine::Options::default().prior_weight(100.0);
+        let options = engine::Options::guided().prior_weight(100.0);
         Arc::new(LocalEngine::new("scripted", model, dialogue, options))
     };
     let asked = "What have I told you about Oslo?";

@@ -132,7 +132,7 @@ fn a_value_that_does_not_fit_is_written_again_before_anything_runs() {
     for (parameters, [bad, good]) in faults() {
         let model = || scripted().say(call(bad)).or_say(call(good)).say("Done.").say("Done.");
         let run =
-            self::run(model(), parameters.clone(), agent::Options::default(), engine::Options::default());
+            self::run(model(), parameters.clone(), agent::Options::default(), engine::Options::guided());
         let compact = |text: &str| serde_json::from_str::<Value>(text).unwrap().to_string();
         assert_eq!(arguments(&run), [compact(good)], "{bad}");
         assert_eq!((run.called, run.outcome.answer.as_str()), (1, "Done."), "{bad}");
@@ -141,7 +141,7 @@ fn a_value_that_does_not_fit_is_written_again_before_anything_runs() {
         assert_eq!(run.outcome.calls[0].status, Status::Ok);
 
         // Without a retry the model is told, as before.
-        let engine = engine::Options::default().retries(0);
+        let engine = engine::Options::guided().retries(0);
         let run = self::run(model(), parameters, agent::Options::default(), engine);
         assert_eq!((arguments(&run), run.called), (vec![compact(bad)], 0));
         assert_eq!((run.outcome.stats.retries, run.outcome.calls[0].status), (0, Status::Failed));
@@ -171,7 +171,7 @@ fn a_value_in_an_element_is_written_again_too() {
     let (bad, good) = (written("secret plan"), written("plan"));
     assert!(bad.contains("<parameter=text>"), "{bad}");
     let model = scripted().say(bad).or_say(good).say("Done.").say("Done.");
-    let run = run_with(ELEMENTS, model, parameters, agent::Options::default(), engine::Options::default());
+    let run = run_with(ELEMENTS, model, parameters, agent::Options::default(), engine::Options::guided());
     assert_eq!(arguments(&run), [r#"{"text":"plan"}"#], "{:?}", run.events);
     assert_eq!((run.called, run.outcome.stats.retries), (1, 1));
 }
@@ -186,7 +186,7 @@ fn a_model_that_keeps_to_wrong_values_is_told_what_was_wrong_with_the_first() {
         let run = |retries: usize, end: &str| {
             let sampling = Sampling::default().temperature(temperature).seed(seed);
             let options = agent::Options::default().sampling(sampling);
-            let engine = engine::Options::default().retries(retries);
+            let engine = engine::Options::guided().retries(retries);
             self::run(model().say(end).say(end), parameters.clone(), options, engine)
         };
         let told = run(3, "Sorry.");
@@ -206,7 +206,7 @@ fn the_second_of_two_calls_is_mended_and_the_first_stays() {
     let both = |second: &str| format!("{first}{}", call(second));
     let model = scripted().say(both(bad)).or_say(both(good)).say("Done.").say("Done.");
     let options = agent::Options::default().parallel(NonZeroUsize::new(2));
-    let run = self::run(model, parameters, options, engine::Options::default());
+    let run = self::run(model, parameters, options, engine::Options::guided());
     assert_eq!(arguments(&run), [r#"{"ids":[1],"text":"first"}"#, r#"{"ids":[3,4],"text":"a"}"#]);
     assert_eq!((run.called, run.outcome.stats.retries), (2, 1));
 }
@@ -232,7 +232,7 @@ fn a_call_cut_at_the_budget_is_not_run_and_the_model_is_told() {
     let long = call(&format!(r#"{{"text": "{}"}}"#, "word ".repeat(60)));
     let short = call(r#"{"text": "word"}"#);
     let model = scripted().say(long).say(short).say("Noted.").say("Noted.");
-    let run = self::run(model, text_parameter(), budget(120), engine::Options::default());
+    let run = self::run(model, text_parameter(), budget(120), engine::Options::guided());
     assert_eq!((run.outcome.answer.as_str(), run.outcome.stop_reason), ("Noted.", StopReason::Final));
     assert_eq!(run.called, 1, "only the call that was whole");
     let results = results(&run);
@@ -257,7 +257,7 @@ fn a_model_that_cannot_write_less_ends_the_run_at_its_budget() {
     let long = || call(&format!(r#"{{"text": "{}"}}"#, "word ".repeat(60)));
     let model = scripted().say(long()).say(long()).say("never said");
     let options = budget(120).choice(ToolChoice::Required);
-    let run = self::run(model, text_parameter(), options, engine::Options::default());
+    let run = self::run(model, text_parameter(), options, engine::Options::guided());
     assert_eq!((run.called, run.outcome.iterations), (0, 2));
     let last = serde_json::to_value(run.events.last().unwrap()).unwrap();
     assert_eq!(
@@ -273,7 +273,7 @@ fn a_call_that_needs_just_its_budget_runs_and_none_that_needs_less_is_touched() 
     let text = call(r#"{"text": "word word word"}"#);
     for (max_tokens, called) in [(text.len() - 1, 0), (text.len(), 1), (text.len() + 1, 1)] {
         let model = scripted().say(text.clone()).say("Noted.").say("Noted.");
-        let run = self::run(model, text_parameter(), budget(max_tokens), engine::Options::default());
+        let run = self::run(model, text_parameter(), budget(max_tokens), engine::Options::guided());
         assert_eq!(run.called, called, "{max_tokens} tokens");
         let status = if called == 1 { Status::Ok } else { Status::Limit };
         assert_eq!(run.outcome.calls[0].status, status, "{max_tokens} tokens");
@@ -284,11 +284,11 @@ fn a_call_that_needs_just_its_budget_runs_and_none_that_needs_less_is_touched() 
 fn the_end_of_the_context_is_a_budget_too() {
     let long = call(&format!(r#"{{"text": "{}"}}"#, "word ".repeat(400)));
     let probe = scripted().say("x").say("x");
-    let prompt = run(probe, text_parameter(), agent::Options::default(), engine::Options::default());
+    let prompt = run(probe, text_parameter(), agent::Options::default(), engine::Options::guided());
     let prompt = prompt.outcome.stats.prompt_tokens;
     let model = scripted().context(prompt + 300).say(long);
     let options = agent::Options::default().choice(ToolChoice::Required);
-    let run = self::run(model, text_parameter(), options, engine::Options::default());
+    let run = self::run(model, text_parameter(), options, engine::Options::guided());
     assert_eq!((run.called, run.outcome.stop_reason), (0, StopReason::Budget));
     assert!(results(&run)[0].1.contains("context has room for no more"), "{:?}", results(&run));
 }
@@ -296,12 +296,12 @@ fn the_end_of_the_context_is_a_budget_too() {
 #[test]
 fn an_answer_ends_at_the_budget_and_a_call_too_long_for_any_is_no_answer() {
     let model = || scripted().say("word ".repeat(60)).say("word ".repeat(60));
-    let run = self::run(model(), text_parameter(), budget(50), engine::Options::default());
+    let run = self::run(model(), text_parameter(), budget(50), engine::Options::guided());
     assert_eq!(run.outcome.stop_reason, StopReason::Budget);
     assert_eq!(run.outcome.answer, "word ".repeat(10).trim());
     // The shortest call takes more than this.
     let model = scripted().say(call(r#"{"text": "word"}"#));
-    let run = self::run(model, text_parameter(), budget(30), engine::Options::default());
+    let run = self::run(model, text_parameter(), budget(30), engine::Options::guided());
     assert_eq!((run.outcome.stop_reason, run.outcome.answer.as_str()), (StopReason::Budget, ""));
     assert!(run.outcome.calls.is_empty());
 }
@@ -325,7 +325,7 @@ fn text_of(run: &Run, reasoning: bool) -> String {
 
 #[test]
 fn a_model_reasons_before_it_calls_and_before_it_answers_where_it_may() {
-    let engine = engine::Options::default().reasoning(engine::Reasoning::ON);
+    let engine = engine::Options::guided().reasoning(engine::Reasoning::ON);
     let model = scripted()
         .say(format!("I note <it>.\n</think>\n\n{}", call(r#"{"text": "it"}"#)))
         .say("It is noted.</think>\n\nNoted.");
@@ -345,7 +345,7 @@ fn a_model_reasons_before_it_calls_and_before_it_answers_where_it_may() {
 
     // Where none is wanted the prompt closes it.
     let model = scripted().say(call(r#"{"text": "it"}"#)).say("Noted.").say("Noted.");
-    let engine = engine::Options::default().reasoning(engine::Reasoning::OFF);
+    let engine = engine::Options::guided().reasoning(engine::Reasoning::OFF);
     let run = run_with(&thinking(), model, text_parameter(), agent::Options::default(), engine);
     assert_eq!((run.called, run.outcome.answer.as_str()), (1, "Noted."));
     assert_eq!(text_of(&run, true), "");
@@ -353,7 +353,7 @@ fn a_model_reasons_before_it_calls_and_before_it_answers_where_it_may() {
 
 #[test]
 fn reasoning_ends_within_its_share_of_the_turn_and_the_call_has_the_rest() {
-    let engine = || engine::Options::default().reasoning(engine::Reasoning::ON);
+    let engine = || engine::Options::guided().reasoning(engine::Reasoning::ON);
     for max_tokens in [200, 240] {
         let call = call(r#"{"text": "it"}"#);
         let thought = "on and on ".repeat(100);

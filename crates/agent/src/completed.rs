@@ -16,6 +16,11 @@ impl Completed {
         self.0.push(call.clone());
     }
 
+    /// How often a call was answered since something last changed.
+    pub(super) fn times(&self, call: &ToolCall) -> usize {
+        self.0.iter().filter(|made| made.same_request(call)).count()
+    }
+
     /// The completed calls.
     pub(super) fn calls(&self) -> &[ToolCall] {
         &self.0

@@ -59,8 +59,8 @@ pub struct Options {
     pub max_iterations: usize,
     /// Whether the first turn may, must or must not call. Default auto.
     pub choice: ToolChoice,
-    /// Calls a turn at most; `None` leaves it to the engine's model. Default 1: the next turn can make the next call, and
-    /// knows what came of the one before.
+    /// Calls a turn at most. Default `None`: one for a model with a profile, so that the next call knows what came of the one before;
+    /// else as many as the model's format allows.
     pub parallel: Option<NonZeroUsize>,
     /// How tokens are drawn.
     pub sampling: Sampling,
@@ -89,6 +89,9 @@ toolgate_chat::setters! { Options  {
     hints: Hints,
     quotes: bool,
 } }
+
+/// How often the same call is made while nothing changes, where no profile says less.
+const MOST_TIMES: usize = 3;
 
 /// What a run may take before it has to come to its answer.
 ///
@@ -147,7 +150,7 @@ impl Default for Options {
         Self {
             max_iterations: 12,
             choice: ToolChoice::Auto,
-            parallel: Some(NonZeroUsize::MIN),
+            parallel: None,
             sampling: Sampling::default(),
             budget: RunBudget::default(),
             approval: Approval::default(),
@@ -196,12 +199,16 @@ pub struct Agent {
     engine: Arc<dyn Engine>,
     registry: Arc<Registry>,
     options: Options,
+    /// Whether the model has a profile, which leads it.
+    is_led: bool,
 }
 
 impl Agent {
     /// An agent that asks `engine` and calls the tools of `registry`.
-    pub fn new(engine: Arc<dyn Engine>, registry: impl Into<Arc<Registry>>, options: Options) -> Self {
-        Self { engine, registry: registry.into(), options }
+    pub fn new(engine: Arc<dyn Engine>, registry: impl Into<Arc<Registry>>, mut options: Options) -> Self {
+        let facts = engine.facts();
+        options.hints = options.hints.suited(&facts);
+        Self { engine, registry: registry.into(), options, is_led: facts.profile.is_some() }
     }
 
     /// The tools.
@@ -404,14 +411,17 @@ impl Run<'_> {
         let advice = options.hints.advice(&at);
         let prior = advice.prior();
         self.memory.keep(&advice);
+        // A model that nobody leads may repeat itself, and makes as many calls as it likes.
+        let completed = if agent.is_led { self.completed.calls() } else { &[] };
+        let parallel = options.parallel.or(agent.is_led.then_some(NonZeroUsize::MIN));
         let mut shorter: Option<Transcript> = None;
         loop {
             let transcript = shorter.as_ref().unwrap_or(self.transcript);
             let checked = Checked(&agent.registry);
             let request = TurnRequest::new(transcript, &advice.specs, &options.sampling)
                 .choice(choice.clone())
-                .parallel(options.parallel)
-                .completed(self.completed.calls())
+                .parallel(parallel)
+                .completed(completed)
                 .check(Some(&checked))
                 .changed(self.memory.changed)
                 .pending(advice.is_pending)
@@ -462,7 +472,10 @@ impl Run<'_> {
         let mut rest = calls;
         self.memory.changed = false;
         while !rest.is_empty() {
-            let (next, after) = rest.split_at(execute::together(&self.agent.registry, rest));
+            // One that is not run for its own sake stands alone.
+            let worn_out = rest.iter().position(|call| self.is_worn_out(call));
+            let (others, _) = rest.split_at(worn_out.map_or(rest.len(), |at| at.max(1)));
+            let (next, after) = rest.split_at(execute::together(&self.agent.registry, others));
             rest = after;
             for call in next {
                 (self.events)(Event::ToolCall {
@@ -532,7 +545,18 @@ impl Run<'_> {
         )
     }
 
+    /// Whether a model that nobody leads made a call so often that it would go on for ever.
+    fn is_worn_out(&self, call: &ToolCall) -> bool {
+        !self.agent.is_led && self.completed.times(call) >= MOST_TIMES
+    }
+
     fn call(&mut self, call: &ToolCall) -> ToolResult {
+        if self.is_worn_out(call) {
+            return ToolResult::failed(format!(
+                "not run: this very call was made {MOST_TIMES} times and nothing has changed since; its result stands above. \
+                 Call something else, or answer."
+            ));
+        }
         let registry = &self.agent.registry;
         let pending = match registry.prepare(call) {
             Ok(pending) => pending,

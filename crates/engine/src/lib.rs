@@ -192,12 +192,16 @@ pub struct Facts {
     /// ([`AnswerView::Quoted`]).
     #[serde(default)]
     pub quoted: bool,
+    /// The profile that its turns follow ([`Options::profile`]); none where nothing was measured of its model.
+    #[serde(default)]
+    pub profile: Option<String>,
 }
 
 toolgate_chat::setters! { Facts  {
     template: String,
     options: String,
     quoted: bool,
+    profile: Option<String>,
 } }
 
 /// What a turn is asked for.

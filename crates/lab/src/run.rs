@@ -309,13 +309,11 @@ fn run_task(
             registry
         }
     };
-    let usual = AgentOptions::default();
-    let most = usual.parallel;
-    let agent_options = usual
+    let agent_options = AgentOptions::default()
         // The workspace is the task's own, and goes with it.
         .approval(Approval::Auto)
         .max_iterations(task.max_iterations)
-        .parallel(options.parallel.or(most))
+        .parallel(options.parallel)
         .sampling(options.sampling(engine.as_ref()))
         .hints(options.hints.clone());
     let agent = Agent::new(engine.clone(), registry, agent_options);
@@ -356,11 +354,12 @@ fn run_question(
     let mut record = blank(&question.id, &question.category);
     let (transcript, tools) = (question.transcript()?, question.specs()?);
     let sampling = options.sampling(engine);
+    let hints = options.hints.suited(&engine.facts());
     let request = TurnRequest::new(&transcript, &tools, &sampling)
         .parallel(options.parallel)
-        .relevance(options.hints.relevance(&transcript, &tools))
-        .refusals(options.hints.refusals())
-        .repetitions(options.hints.repetitions());
+        .relevance(hints.relevance(&transcript, &tools))
+        .refusals(hints.refusals())
+        .repetitions(hints.repetitions());
     match engine.turn(&request, cancel, &mut |_| {}) {
         Ok(turn) => {
             record.stop_reason = format!("{:?}", turn.stop);

@@ -197,15 +197,16 @@ impl Engine for RemoteEngine {
     }
 
     fn facts(&self) -> Facts {
-        let options = format!("{:?}", self.options);
+        let own = Facts::default()
+            .options(format!("{:?}", self.options))
+            .profile(self.options.engine.profile.clone());
         match &self.way {
-            Way::Constrained(model) => Facts::default()
+            Way::Constrained(model) => own
                 .template(Sha256Digest::of(model.template().as_bytes()).to_string())
-                .options(options)
                 .quoted(self.options.engine.answer_view == engine::AnswerView::Quoted),
             // What counts is set there.
             Way::Whole(about) => about.facts.clone(),
-            Way::Native(_) => Facts::default().options(options),
+            Way::Native(_) => own,
         }
     }
 

@@ -69,7 +69,7 @@ impl Native {
                 turn
             }
         };
-        match without_repeats(std::mem::take(&mut turn.parsed.calls), request) {
+        match without_repeats(std::mem::take(&mut turn.parsed.calls), request, options) {
             Some(calls) => {
                 turn.parsed.calls = calls;
                 Ok(turn)

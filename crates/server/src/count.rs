@@ -16,7 +16,6 @@ use super::http::{self, RequestId};
 use super::refusal::{Refusal, Why};
 use super::server::Shared;
 use super::turn;
-use toolgate_agent::hints::without_superseded;
 use toolgate_engine::{Error, Kind, TurnRequest};
 
 /// Answers with `{"input_tokens": …}`.
@@ -62,7 +61,7 @@ fn tokens(shared: &Shared, ask: &mut Ask) -> Result<usize, Refusal> {
 fn prompt(shared: &Shared, ask: &Ask) -> Result<Option<usize>, Error> {
     let own = shared.execute.as_ref().map(|execute| execute.benches.take(|_| 0).tools.specs());
     let tools = own.as_ref().unwrap_or(&ask.tools.specs);
-    let shown = without_superseded(&ask.conversation.transcript, tools);
+    let shown = turn::shown(shared, &ask.conversation.transcript, tools);
     let request =
         TurnRequest::new(&shown, tools, &ask.sampling).choice(ask.choice.clone()).answer(ask.form());
     shared.engine.prompt_tokens(&request)

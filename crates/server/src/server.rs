@@ -231,6 +231,8 @@ pub(super) struct Shared {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) execute: Option<Executing>,
     pub(super) options: Options,
+    /// Whether the model has a profile, which leads it.
+    pub(super) is_led: bool,
     pub(super) key: Option<Key>,
     pub(super) gate: Admission,
     pub(super) questions: Questions,
@@ -244,9 +246,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    fn new(engine: Arc<dyn Engine>, execute: Option<Executing>, options: Options) -> Self {
+    fn new(engine: Arc<dyn Engine>, execute: Option<Executing>, mut options: Options) -> Self {
         let metrics = Arc::new(Metrics::default());
+        let facts = engine.facts();
+        options.hints = options.hints.suited(&facts);
         Self {
+            is_led: facts.profile.is_some(),
             engine,
             execute,
             key: options.key.as_deref().map(Key::new),
@@ -449,7 +454,7 @@ mod tests {
 
     fn scripted() -> Arc<dyn Engine> {
         let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("weather", "It rains.");
-        Arc::new(LocalEngine::scripted(model, engine::Options::default()).unwrap())
+        Arc::new(LocalEngine::scripted(model, engine::Options::guided()).unwrap())
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the steps add up to the outcome, which comes last, unless the turn fails. A turn that nobody reads is cancelled.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use toolgate_chat::{Message, ToolCall, ToolChoice};
+use toolgate_chat::{Message, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_infer::{StopReason, TurnDecision};
 
 use super::admission;
@@ -215,6 +216,18 @@ pub(super) fn uncut(turn: Turn) -> Result<Turn, toolgate_engine::Error> {
     }
 }
 
+/// What the model is shown of a conversation: a small one is led, and not shown failures that were made good since.
+pub(super) fn shown<'t>(
+    shared: &Shared,
+    transcript: &'t Transcript,
+    tools: &[ToolSpec],
+) -> Cow<'t, Transcript> {
+    match shared.is_led {
+        true => without_superseded(transcript, tools),
+        false => Cow::Borrowed(transcript),
+    }
+}
+
 /// Whether a turn ended within its last call: that one is not what the model wanted to do, and clients run whatever is whole. One may
 /// have been told that nothing could be read of.
 fn is_cut(stop: &StopReason, text: &str, last: Option<&ToolCall>, is_unread: bool) -> bool {
@@ -315,10 +328,11 @@ impl Worker {
             // Which tool is called, or none, is the client's to say.
             ToolChoice::None | ToolChoice::Only(_) => ClientTurn::default(),
         };
-        let shown = without_superseded(transcript, &ask.tools.specs);
+        let shown = shown(shared, transcript, &ask.tools.specs);
+        let usual = shared.is_led.then_some(NonZeroUsize::MIN);
         let request = TurnRequest::new(&shown, &ask.tools.specs, &ask.sampling)
             .choice(ask.choice.clone())
-            .parallel(Some(ask.parallel.unwrap_or(NonZeroUsize::MIN)))
+            .parallel(ask.parallel.or(usual))
             .check(ask.tools.check(&stands.completed))
             .changed(stands.changed)
             .pending(stands.pending)

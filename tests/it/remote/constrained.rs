@@ -117,7 +117,7 @@ fn what_a_server_s_model_prefers_whatever_it_is_asked_does_not_choose_the_tool()
             _ => "It rains in Oslo.".to_owned(),
         });
     let called_with = |tool_bias: f64| {
-        let mut options = remote::Options::new(&server.url);
+        let mut options = remote::Options::new(&server.url).engine(engine::Options::guided());
         options.engine.tool_bias = tool_bias;
         let mut registry = registry();
         let book = typed("book", "Book a trip to a city.", |city: City| Ok::<_, String>(city.city));
@@ -149,7 +149,8 @@ fn a_call_that_was_cut_short_is_neither_run_nor_an_answer() {
 #[test]
 fn contents_cannot_forge_control_tokens_on_a_server() {
     let server = llama(0.0, CALL);
-    let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    let engine =
+        RemoteEngine::connect(remote::Options::new(&server.url).engine(engine::Options::guided())).unwrap();
     let agent = Agent::new(Arc::new(engine), registry(), agent::Options::default());
     agent.ask("What is <|end|> for?").unwrap();
     let pieces: Vec<String> = server.asked("/tokenize").iter().flat_map(contents).collect();
@@ -160,7 +161,7 @@ fn contents_cannot_forge_control_tokens_on_a_server() {
 #[test]
 fn tokens_that_the_model_does_not_know_are_kept_from_it() {
     let server = llama(0.9, CALL);
-    let mut options = remote::Options::new(&server.url);
+    let mut options = remote::Options::new(&server.url).engine(engine::Options::guided());
     options.engine.untrained = Untrained::new(["<tool_call>", "</tool_call>"]).unwrap();
     let engine = RemoteEngine::connect(options).unwrap();
     let before = server.asked("/tokenize").len();
@@ -200,7 +201,8 @@ fn vllm_is_sent_the_grammar_with_tools_in_the_system_prompt() {
         }
         _ => Reply::Refusal(404, Value::Null),
     });
-    let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    let engine =
+        RemoteEngine::connect(remote::Options::new(&server.url).engine(engine::Options::guided())).unwrap();
     assert_eq!(engine.grammar(), "vllm");
     let ran = run_with(engine, agent::Options::default().constrain_arguments(false), &Cancel::default());
     let outcome = ran.outcome.unwrap();
@@ -230,7 +232,8 @@ pub(super) fn sample(grammar: &str) -> String {
 #[test]
 fn a_required_call_needs_no_decision() {
     let server = llama(0.0, CALL);
-    let engine = RemoteEngine::connect(remote::Options::new(&server.url)).unwrap();
+    let engine =
+        RemoteEngine::connect(remote::Options::new(&server.url).engine(engine::Options::guided())).unwrap();
     let options = agent::Options::default().choice(ToolChoice::Required);
     let outcome = run_with(engine, options, &Cancel::default()).outcome.unwrap();
     assert_eq!(called(&outcome), [("get_weather", Status::Ok)]);

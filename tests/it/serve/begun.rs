@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use toolgate::engine;
 use toolgate::remote::{self, RemoteEngine};
 use toolgate_chat::format::Family;
 
@@ -39,7 +40,8 @@ fn warned(served: &Served, begun: &str) -> bool {
 }
 
 fn behind(server: &ModelServer) -> Served {
-    start(RemoteEngine::connect(remote::Options::new(&server.url)).unwrap(), None, serve::Options::default())
+    let options = remote::Options::new(&server.url).engine(engine::Options::guided());
+    start(RemoteEngine::connect(options).unwrap(), None, serve::Options::default())
 }
 
 #[test]
@@ -53,7 +55,7 @@ fn an_answer_of_a_family_with_a_header_goes_on_behind_it() {
         .context(16_384)
         .on("<|start|>assistant<|channel|>final<|message|>The capital is", " Oslo.")
         .on("Capital?", "Without a header.");
-    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::guided());
     let served = start(engine, None, serve::Options::default());
     assert_eq!(content(&served, "The capital is"), " Oslo.");
     let (status, refused) = post(&served, CHAT, &body("It is to=functions.book"));
@@ -151,7 +153,7 @@ fn another_toolgate_goes_on_as_it_would_here() {
         .context(16_384)
         .on("The capital is", " Oslo.")
         .on("Capital", "I do not know.");
-    let there = start(scripted(model, engine::Options::default()), None, serve::Options::default());
+    let there = start(scripted(model, engine::Options::guided()), None, serve::Options::default());
     let engine = RemoteEngine::connect(remote::Options::new(&there.base)).unwrap();
     assert_eq!(engine.grammar(), "toolgate");
     let served = start(engine, None, serve::Options::default());

@@ -208,7 +208,7 @@ fn a_server_that_is_stopped_finishes_its_turn_and_refuses_who_waits() {
 #[test]
 fn bytes_that_are_no_request_do_no_harm() {
     let options = serve::Options::default().read_time(Duration::from_secs(1));
-    let served = start(scripted(model(), engine::Options::default()), None, options);
+    let served = start(scripted(model(), engine::Options::guided()), None, options);
     let answer = |bytes: &[u8]| {
         let mut stream = TcpStream::connect(&served.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -236,7 +236,7 @@ fn a_model_file_that_another_takes_the_place_of_stays_the_running_server_s() {
     std::fs::copy(weights, &file).unwrap();
     let load = || {
         let model = toolgate::models::ResolvedModel::new(file.clone(), None);
-        let options = engine::Options::default().context(Some(2048));
+        let options = engine::Options::guided().context(Some(2048));
         LocalEngine::load(&model, &options, |_| {})
     };
     let options = serve::Options::default().aliases(vec!["scripted".into()]);

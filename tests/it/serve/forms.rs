@@ -7,7 +7,7 @@ use toolgate::serve;
 use super::*;
 
 fn served_by(model: Scripted) -> Served {
-    start(scripted(model.context(16_384), engine::Options::default()), None, serve::Options::default())
+    start(scripted(model.context(16_384), engine::Options::guided()), None, serve::Options::default())
 }
 
 fn says(text: &str) -> Scripted {

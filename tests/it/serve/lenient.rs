@@ -83,7 +83,7 @@ fn a_tool_is_called_by_the_name_that_its_client_gave_it() {
         .on("It rained", "Noted.")
         .on("Weather", call("weather_get_now", "{\"city\": \"Oslo\"}"));
     let served = start(
-        scripted(model, engine::Options::default().answer_view(AnswerView::Full)),
+        scripted(model, engine::Options::guided().answer_view(AnswerView::Full)),
         None,
         serve::Options::default(),
     );
@@ -116,7 +116,7 @@ fn a_tool_is_called_by_the_name_that_its_client_gave_it() {
 #[test]
 fn whatever_the_model_is_called_the_one_there_is_answers_and_says_so() {
     let options = serve::Options::default().aliases(vec!["gpt-9".into()]);
-    let served = start(scripted(model(), engine::Options::default()), None, options);
+    let served = start(scripted(model(), engine::Options::guided()), None, options);
     for (name, places) in [
         (json!("scripted"), vec![]),
         (json!("gpt-9"), vec![]),
@@ -257,7 +257,7 @@ fn an_answer_goes_on_from_where_it_was_begun() {
         .on("It is called", " Rome.")
         .on("{\"city\":", " \"Oslo\", \"rain\": true}")
         .on("Capital", "I do not know.");
-    let served = start(scripted(model, engine::Options::default()), None, serve::Options::default());
+    let served = start(scripted(model, engine::Options::guided()), None, serve::Options::default());
     let begun = |text: &str, more: Value| {
         let messages =
             json!([{"role": "user", "content": "Capital?"}, {"role": "assistant", "content": text}]);

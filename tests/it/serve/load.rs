@@ -137,7 +137,7 @@ fn hold(served: &Served, clients: usize, more: &(impl Fn(usize) -> bool + Sync))
 fn no_answer_is_lost_or_another_s_however_many_ask() {
     let conversations = (1..4).map(|_| model());
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let options = engine::Options::default();
+    let options = engine::Options::guided();
     let engine = LocalEngine::with_conversations("scripted", model(), conversations, dialogue, options);
     let served = start(engine, None, serve::Options::default().at_once(4).waiting(4));
     let counts = hold(&served, 24, &|n| n < 12);

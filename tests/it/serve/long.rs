@@ -64,7 +64,7 @@ fn paced(pause: u64, options: serve::Options) -> (Served, Arc<AtomicUsize>) {
     let model = model().context(32_768).batch(BATCH);
     let model = Paced { model, pause: Duration::from_millis(pause), evaluated: evaluated.clone() };
     let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
-    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::default());
+    let engine = LocalEngine::new("scripted", model, dialogue, engine::Options::guided());
     (start(engine, None, options), evaluated)
 }
 

@@ -77,7 +77,7 @@ fn call(name: &str, arguments: &str) -> String {
 }
 
 fn served() -> Served {
-    start(scripted(model(), engine::Options::default()), None, serve::Options::default())
+    start(scripted(model(), engine::Options::guided()), None, serve::Options::default())
 }
 
 fn agent_for(timeout: Duration) -> ureq::Agent {

@@ -36,7 +36,7 @@ fn a_server_with_tools_of_its_own_runs_them_to_the_answer() {
         .context(16_384)
         .on("rain in Oslo", "It rains in Oslo.")
         .on("Weather", call("get_weather", "{\"city\": \"Oslo\"}"));
-    let served = start(scripted(model, engine::Options::default()), Some(execute), serve::Options::default());
+    let served = start(scripted(model, engine::Options::guided()), Some(execute), serve::Options::default());
     let (status, body) = post(&served, CHAT, &chat("Weather", json!({})));
     assert_eq!(status, 200, "{body}");
     let choice = &body["choices"][0];
@@ -90,7 +90,7 @@ fn runs_at_the_same_time_have_tools_of_their_own() {
             .on(format!("Weather {city}"), call("get_weather", &format!("{{\"city\": \"{city}\"}}")))
     });
     let at_once = serve::Options::default().at_once(2);
-    let served = start(scripted(model, engine::Options::default()), Some(execute), at_once);
+    let served = start(scripted(model, engine::Options::guided()), Some(execute), at_once);
     std::thread::scope(|scope| {
         for city in cities {
             let served = &served;
@@ -125,7 +125,7 @@ fn a_call_that_fits_its_schema_in_no_way_is_not_given_out() {
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
         .context(16_384)
         .on("Sum", call("sum", "{\"numbers\": [1, 1]}"));
-    let served = start(scripted(model, engine::Options::default()), None, serve::Options::default());
+    let served = start(scripted(model, engine::Options::guided()), None, serve::Options::default());
     let ask =
         |unique| post(&served, CHAT, &chat("Sum", json!({"tools": tool(unique), "tool_choice": "required"})));
     let (status, body) = ask(false);
@@ -150,7 +150,7 @@ fn a_client_s_run_goes_on_while_its_request_names_what_no_call_took_up() {
     // As those of small models: after a result they answer, unless something is open.
     let thresholds = Thresholds { after_success: 2.0, while_pending: 0.01, ..Thresholds::default() };
     let served = start(
-        scripted(model, engine::Options::default().thresholds(thresholds)),
+        scripted(model, engine::Options::guided().thresholds(thresholds)),
         None,
         serve::Options::default(),
     );
@@ -173,7 +173,7 @@ fn a_client_s_run_goes_on_while_its_request_names_what_no_call_took_up() {
 fn nothing_is_put_behind_what_a_model_says_of_results() {
     let run = |answer_view, answer: &'static str| {
         let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("", answer);
-        let engine = engine::Options::default().answer_view(answer_view);
+        let engine = engine::Options::guided().answer_view(answer_view);
         let served = start(scripted(model, engine), None, serve::Options::default());
         let made = json!({"id": "a", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\": \"Oslo\"}"}});
         let messages = json!([

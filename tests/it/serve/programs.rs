@@ -16,7 +16,7 @@ fn a_call_that_was_cut_off_is_not_given_out_whole() {
     let city = "Llanfairpwllgwyngyll ".repeat(8);
     let long = call("get_weather", &format!("{{\"city\": \"{city}\"}}"));
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("Weather", long);
-    let served = start(scripted(model, engine::Options::default()), None, serve::Options::default());
+    let served = start(scripted(model, engine::Options::guided()), None, serve::Options::default());
     let body = |most: usize| chat("Weather", json!({"tools": openai_tools(), "max_tokens": most}));
 
     let (_, whole) = post(&served, CHAT, &body(400));
@@ -57,7 +57,7 @@ fn a_call_that_was_cut_off_is_not_given_out_whole() {
 /// A screenshot that a tool took would have the whole conversation refused from then on.
 #[test]
 fn a_part_that_is_no_text_is_noted_whoever_sent_it() {
-    let full = engine::Options::default().answer_view(engine::AnswerView::Full);
+    let full = engine::Options::guided().answer_view(engine::AnswerView::Full);
     let served = start(scripted(model(), full), None, serve::Options::default());
     let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}});
     let body = |content: Value, result: Value| {
@@ -128,7 +128,7 @@ fn a_prompt_that_is_too_long_names_the_context_that_takes_it() {
     let footprint = |trained| Footprint { token_bytes: Some(24 << 10), trained: Some(trained) };
     let serving = |trained| {
         let model = model().context(4_096).taking(footprint(trained));
-        start(scripted(model, engine::Options::default()), None, serve::Options::default())
+        start(scripted(model, engine::Options::guided()), None, serve::Options::default())
     };
     let words = |served: &Served, path: &str| {
         let body = match path {
@@ -183,7 +183,7 @@ fn names_of_tools_may_be_as_long_as_the_anthropic_api_takes_them() {
 #[test]
 fn a_page_may_ask_with_the_key_and_not_without_one() {
     let options = serve::Options::default().key(Some("secret".into()));
-    let locked = start(scripted(model(), engine::Options::default()), None, options);
+    let locked = start(scripted(model(), engine::Options::guided()), None, options);
     let open = served();
     let ask = |served: &Served, method: &str, key: &str| {
         let request = ureq::http::Request::builder()

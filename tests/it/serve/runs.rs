@@ -24,7 +24,7 @@ fn asked_and_told(behind: &[Value]) -> Value {
 
 #[test]
 fn what_a_client_puts_behind_a_result_is_no_new_request() {
-    let options = engine::Options::default()
+    let options = engine::Options::guided()
         .thresholds(engine::Thresholds { after_success: 2.0, ..engine::Thresholds::default() });
     let served = start(scripted(weather_model(), options), None, serve::Options::default());
     let text = |text: &str| json!({"type": "text", "text": text});
@@ -59,8 +59,7 @@ fn what_a_client_puts_behind_a_result_is_no_new_request() {
 #[test]
 fn a_look_that_has_its_result_is_not_made_again_and_a_required_call_is_another_one() {
     // It would rather call than answer, whatever it has.
-    let served =
-        start(scripted(weather_model(), engine::Options::default()), None, serve::Options::default());
+    let served = start(scripted(weather_model(), engine::Options::guided()), None, serve::Options::default());
     let body = json!({"max_tokens": 200, "tools": anthropic_tools(), "messages": asked_and_told(&[])});
     let (_, answer) = post(&served, MESSAGES, &body);
     assert_eq!(answer["stop_reason"], "end_turn", "{answer}");
@@ -85,7 +84,7 @@ fn to_an_agent_that_was_handed_the_conversation_the_request_is_new() {
         .on("\nKind:", " change")
         .on("Result of", "Nothing was done.")
         .on("Refund", refund);
-    let options = engine::Options::default().thresholds(engine::Thresholds {
+    let options = engine::Options::guided().thresholds(engine::Thresholds {
         first: 0.2,
         after_success: 2.0,
         ..engine::Thresholds::default()
@@ -115,7 +114,7 @@ fn a_turn_ends_in_front_of_a_call_that_made_up_what_another_one_could_give() {
         .context(16_384)
         .on("Orders of Vela", [find.clone(), call("list_orders", "{\"city\": \"7431\"}")].concat())
         .on("Vela and Brix", [find, call("find_customer", "{\"city\": \"Brix\"}")].concat());
-    let options = engine::Options::default().parallel(8.try_into().unwrap());
+    let options = engine::Options::guided().parallel(8.try_into().ok());
     let served = start(scripted(model, options), None, serve::Options::default());
     let tool =
         |name: &str| json!({"type": "function", "function": {"name": name, "parameters": parameters()}});
@@ -148,7 +147,7 @@ fn a_change_that_failed_is_not_made_again_and_again() {
         .on("Failure of", "The note has no x.")
         .on("Result of", "The note has no x.")
         .on("Put y for x", again);
-    let served = start(scripted(model, engine::Options::default()), None, serve::Options::default());
+    let served = start(scripted(model, engine::Options::guided()), None, serve::Options::default());
     let tools = json!([{"name": "edit_note", "description": "d", "input_schema": {
         "type": "object", "required": ["name", "old"], "properties": {
             "name": {"type": "string"}, "old": {"type": "string"}, "all": {"type": "boolean", "default": false}}
@@ -177,7 +176,7 @@ fn a_turn_makes_one_call_unless_more_are_asked_for() {
     let both = [call("get_weather", "{\"city\": \"Oslo\"}"), call("get_weather", "{\"city\": \"Rome\"}")];
     let model =
         Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("Weather", both.concat());
-    let options = engine::Options::default().parallel(8.try_into().unwrap());
+    let options = engine::Options::guided().parallel(8.try_into().ok());
     let served = start(scripted(model, options), None, serve::Options::default());
     let count = |fields: Value| {
         let body = chat("Weather in Oslo and Rome?", merged(json!({"tools": openai_tools()}), fields));

@@ -118,7 +118,7 @@ fn who_sends_functions_gets_a_function_call() {
     // The call and its result go back in the same form.
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384);
     let telling = model.on("rain in Oslo", "It rains in Oslo.").on("Weather", "I do not know.");
-    let telling = start(scripted(telling, engine::Options::default()), None, serve::Options::default());
+    let telling = start(scripted(telling, engine::Options::guided()), None, serve::Options::default());
     let messages = json!([
         {"role": "user", "content": "Weather"},
         {"role": "assistant", "content": null, "function_call": call},
@@ -288,7 +288,7 @@ fn results_come_back_in_either_api_s_form() {
         {"role": "tool", "tool_call_id": "a", "content": "rain in Oslo"},
     ]});
     // The results stand in the order of the calls, so the last one is Rome's; the script knows Oslo's.
-    let engine = engine::Options::default().answer_view(engine::AnswerView::Full);
+    let engine = engine::Options::guided().answer_view(engine::AnswerView::Full);
     let full = start(scripted(model(), engine), None, serve::Options::default());
     let (status, body) = post(&full, CHAT, &body);
     assert_eq!(
@@ -420,7 +420,7 @@ fn what_cannot_be_used_is_named_by_its_pointer() {
 
 #[test]
 fn an_engine_that_nothing_constrains_still_hands_its_calls_back() {
-    let engine = engine::Options::default().constraint(Constraint::None);
+    let engine = engine::Options::guided().constraint(Constraint::None);
     let served = start(scripted(model(), engine), None, serve::Options::default());
     let chunks = chunks(&served, chat("Weather", json!({"tools": openai_tools()})));
     let finish = &chunks.last().unwrap()["choices"][0];
@@ -432,7 +432,7 @@ fn an_engine_that_nothing_constrains_still_hands_its_calls_back() {
 #[test]
 fn only_requests_that_may_ask_are_answered() {
     let options = serve::Options::default().key(Some("secret".into())).body(4096);
-    let locked = start(scripted(model(), engine::Options::default()), None, options);
+    let locked = start(scripted(model(), engine::Options::guided()), None, options);
     let body = chat("Hello", json!({})).to_string();
     let status = |served: &Served, path: &str, body: &str, headers: &[(&str, &str)]| {
         let (status, _, text) = send(served, path, body, headers);

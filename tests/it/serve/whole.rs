@@ -23,7 +23,7 @@ fn editing() -> LocalEngine<Scripted> {
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(32_768).on("\nKind:", " change");
     // Once where a call or an answer is decided, once for the view that the answer is written from.
     let model = model.say(call("edit_file", arguments)).say("It is 90 now.").say("It is 90 now.");
-    scripted(model, engine::Options::default())
+    scripted(model, engine::Options::guided())
 }
 
 struct Ran {
@@ -84,7 +84,7 @@ fn a_server_that_runs_its_own_tools_makes_no_turns_for_others() {
 #[test]
 fn what_goes_wrong_there_goes_wrong_here_in_the_same_way() {
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(512).say("Hello.");
-    let served = start(scripted(model, engine::Options::default()), None, serve::Options::default());
+    let served = start(scripted(model, engine::Options::guided()), None, serve::Options::default());
     let engine = remote(&served, GrammarSupport::Auto);
     let transcript = Transcript::new().with(Message::User("word ".repeat(400)));
     let sampling = Sampling::default();
@@ -120,7 +120,7 @@ fn asked() -> Value {
 
 #[test]
 fn a_question_that_nobody_answers_holds_nothing_up_once_its_client_is_gone() {
-    let served = start(scripted(model(), engine::Options::default()), None, serve::Options::default());
+    let served = start(scripted(model(), engine::Options::guided()), None, serve::Options::default());
     let body = asked().to_string();
     let mut client = TcpStream::connect(&served.address).unwrap();
     let head = format!("POST {TURN} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json");
@@ -142,7 +142,7 @@ fn a_question_that_nobody_answers_holds_nothing_up_once_its_client_is_gone() {
 
 #[test]
 fn what_is_no_turn_is_refused_and_says_why() {
-    let served = start(scripted(model(), engine::Options::default()), None, serve::Options::default());
+    let served = start(scripted(model(), engine::Options::guided()), None, serve::Options::default());
     let said = |body: &Value| {
         let (status, body) = post(&served, TURN, body);
         (status, body["error"]["message"].as_str().unwrap().to_owned())
@@ -154,7 +154,7 @@ fn what_is_no_turn_is_refused_and_says_why() {
     assert!(status == 400 && message.contains("<x>"), "{status} {message}");
 
     let keyed = serve::Options::default().key(Some("secret".into()));
-    let served = start(scripted(model(), engine::Options::default()), None, keyed);
+    let served = start(scripted(model(), engine::Options::guided()), None, keyed);
     for path in [TURN, "/toolgate/answer"] {
         assert_eq!(post(&served, path, &asked()).0, 401, "{path}");
     }

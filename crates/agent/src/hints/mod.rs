@@ -39,7 +39,7 @@ use std::str::FromStr;
 
 use pending::Pending;
 use toolgate_chat::ToolSpec;
-use toolgate_engine::{AnswerWatch, Relevance};
+use toolgate_engine::{AnswerWatch, Facts, Relevance};
 use toolgate_tools::{Objection, Offer, held_to};
 
 use crate::Error;
@@ -101,7 +101,11 @@ const ALL: [&dyn Hint; 12] = [
 /// # Ok::<(), toolgate_agent::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hints(BTreeSet<&'static str>);
+pub struct Hints {
+    on: BTreeSet<&'static str>,
+    /// Whether the model's profile decides.
+    is_auto: bool,
+}
 
 impl Default for Hints {
     fn default() -> Self {
@@ -110,14 +114,34 @@ impl Default for Hints {
 }
 
 impl Hints {
-    /// Those that suit the model: all of them, as long as profiles do not say otherwise.
+    /// Those that suit the model: all of them for one with a profile, none for another ([`suited`](Self::suited)).
     pub fn auto() -> Self {
-        Self(ALL.iter().map(|hint| hint.name()).collect())
+        Self { on: ALL.iter().map(|hint| hint.name()).collect(), is_auto: true }
     }
 
     /// None: the model decides by itself.
     pub fn none() -> Self {
-        Self(BTreeSet::new())
+        Self { on: BTreeSet::new(), is_auto: false }
+    }
+
+    /// The same for an engine: where it is left to the model's profile and there is none, nothing is on.
+    ///
+    /// ```
+    /// use toolgate_agent::Hints;
+    /// use toolgate_engine::Facts;
+    /// let unknown = Facts::default();
+    /// assert_eq!(Hints::auto().suited(&unknown), Hints::none());
+    /// assert!(Hints::auto().suited(&unknown.clone().profile(Some("a-model".into()))).has("refusal"));
+    /// let named: Hints = "refusal".parse()?;
+    /// assert!(named.suited(&unknown).has("refusal"), "who names a hint gets it");
+    /// # Ok::<(), toolgate_agent::Error>(())
+    /// ```
+    #[must_use]
+    pub fn suited(&self, facts: &Facts) -> Self {
+        match self.is_auto && facts.profile.is_none() {
+            true => Self::none(),
+            false => self.clone(),
+        }
     }
 
     /// The name of every hint, with the reason why it is there.
@@ -135,24 +159,20 @@ impl Hints {
     /// ```
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
-        self.0.remove(name);
+        self.on.remove(name);
         self
     }
 
     /// Whether one is on.
     pub fn has(&self, name: &str) -> bool {
-        self.0.contains(name)
+        self.on.contains(name)
     }
 
     /// Those of these names that are known here: another process may know others.
     #[doc(hidden)]
     pub fn of_names(names: &[String]) -> Self {
-        Self(
-            ALL.iter()
-                .map(|hint| hint.name())
-                .filter(|name| names.iter().any(|other| other == name))
-                .collect(),
-        )
+        let is_named = |name: &&str| names.iter().any(|other| other == name);
+        Self { on: ALL.iter().map(|hint| hint.name()).filter(is_named).collect(), is_auto: false }
     }
 
     /// Who tells refusals, if that is on.
@@ -216,14 +236,19 @@ impl FromStr for Hints {
         match text {
             "none" => Ok(Self::none()),
             "auto" => Ok(Self::auto()),
-            names => names.split(',').map(str::trim).map(known).collect::<Result<_, _>>().map(Self),
+            names => names
+                .split(',')
+                .map(str::trim)
+                .map(known)
+                .collect::<Result<_, _>>()
+                .map(|on| Self { on, is_auto: false }),
         }
     }
 }
 
 impl fmt::Display for Hints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
+        if self.on.is_empty() {
             return f.write_str("none");
         }
         let on: Vec<&str> = self.on().map(Hint::name).collect();
@@ -346,6 +371,6 @@ mod tests {
         assert_eq!(names.len(), ALL.len());
         assert!(Hints::known().all(|(name, reason)| !name.is_empty() && reason.len() > 20));
         let written: Result<Hints, _> = Hints::auto().to_string().parse();
-        assert!(written.is_ok_and(|hints| hints == Hints::auto()), "what is written is read back");
+        assert!(written.is_ok_and(|hints| hints.on == Hints::auto().on), "what is written is read back");
     }
 }

@@ -171,7 +171,7 @@ impl Header {
             max_iterations: options.max_iterations,
             budget_tokens: options.budget.tokens,
             constrain_arguments: options.constrain_arguments,
-            hints: options.hints.to_string(),
+            hints: options.hints.suited(&engine.facts()).to_string(),
             budget_seconds: options.budget.time.map(|time| time.as_secs_f64()),
             tools: tools.collect(),
             messages: transcript.messages().to_vec(),

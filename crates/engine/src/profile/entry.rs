@@ -25,8 +25,12 @@ impl Options {
     /// # Ok::<(), toolgate_engine::models::Error>(())
     /// ```
     pub fn for_entry(entry: &Entry) -> Self {
-        let mut options = Self::default();
         let defaults = &entry.defaults;
+        // An entry that says nothing of how its model is led is no profile.
+        let mut options = match defaults.is_profile() {
+            true => Self::guided().profile(Some(entry.id.clone())),
+            false => Self::default(),
+        };
         options.context = defaults.context;
         if defaults.advanced_parameters == Some(false) {
             options.parameters = Parameters::Plain;
@@ -44,7 +48,7 @@ impl Options {
         options.tool_bias = defaults.tool_bias.unwrap_or(options.tool_bias);
         options.prior_weight = defaults.prior_weight.unwrap_or(options.prior_weight);
         let parallel = defaults.parallel.and_then(|n| NonZeroUsize::new(n as usize));
-        options.parallel = parallel.unwrap_or(options.parallel);
+        options.parallel = parallel.or(options.parallel);
         let (own, usual) = (&defaults.thresholds, options.thresholds);
         options.thresholds = Thresholds {
             first: own.first.unwrap_or(usual.first),

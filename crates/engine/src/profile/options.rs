@@ -17,11 +17,11 @@ use crate::{Constraint, Reasoning};
 /// use toolgate_engine::{AnswerView, Options};
 /// use toolgate_engine::models::ResolvedModel;
 ///
-/// // What suits the model, but for what is set here.
+/// // What suits the model. Without a profile it does as it likes: it is shown what its caller brings, and nothing steers it.
 /// let model = ResolvedModel::new("models/my-model.gguf", None);
-/// let options = Options::for_model(&model).answer_view(AnswerView::Full);
-/// // Without a catalogue entry that is the default.
-/// assert_eq!(options.thresholds, Options::default().thresholds);
+/// let options = Options::for_model(&model);
+/// assert_eq!((options.answer_view, options.thresholds.first), (AnswerView::Full, 0.5));
+/// assert!(options.profile.is_none() && options.system.is_none());
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -34,8 +34,11 @@ pub struct Options {
     pub drafting: Drafting,
     /// What the probability of a call is held against.
     pub thresholds: Thresholds,
-    /// The system prompt of transcripts that bring none.
-    pub system: SystemPrompt,
+    /// The profile that these options are of; none where nothing was measured of the model. What holds small models by the hand (hints,
+    /// the ban on repeated calls) is left out then.
+    pub profile: Option<String>,
+    /// The system prompt of transcripts that bring none. Default: none is added.
+    pub system: Option<SystemPrompt>,
     /// What stands in front of a conversation that brings no system prompt. Talk is there only while it is decided whether
     /// the first turn is a call and where that turn is an answer; calls are written without it.
     pub demonstrations: Demonstrations,
@@ -54,13 +57,14 @@ pub struct Options {
     pub parameters: Parameters,
     /// What the model sees when it answers after calls.
     pub answer_view: AnswerView,
-    /// Calls a turn at most, where the request leaves it open. Default 1: small models that may go on calling in
-    /// the same turn go through all the tools there are.
-    pub parallel: NonZeroUsize,
+    /// Calls a turn at most, where the request leaves it open. Default: as many as the format allows. Profiles say less for small
+    /// models, which go through all the tools there are.
+    pub parallel: Option<NonZeroUsize>,
     /// How much the model thinks, where the request leaves it open ([`Sampling::reasoning`](crate::Sampling::reasoning)).
     pub reasoning: Reasoning,
     /// How often a value that the grammar admits and [`TurnRequest::check`](crate::TurnRequest::check) does not is written again, within a turn.
-    /// Default 5. Where that does not help, the call is what the model wrote first.
+    /// Default 0: what the model wrote is the call, and it learns from the result. Profiles say 5. Where that does not help, the call is
+    /// what the model wrote first.
     pub retries: usize,
     /// Tokens the context holds; `None` is 8,192 or what the model was trained on, whichever is less, and 0 is the latter.
     pub context: Option<u32>,
@@ -85,14 +89,15 @@ toolgate_chat::setters! { Options  {
     forcing: Forcing,
     drafting: Drafting,
     thresholds: Thresholds,
-    system: SystemPrompt,
+    profile: Option<String>,
+    system: Option<SystemPrompt>,
     demonstrations: Demonstrations,
     tool_bias: f64,
     prior_weight: f64,
     untrained: Untrained,
     parameters: Parameters,
     answer_view: AnswerView,
-    parallel: NonZeroUsize,
+    parallel: Option<NonZeroUsize>,
     reasoning: Reasoning,
     retries: usize,
     context: Option<u32>,
@@ -160,17 +165,18 @@ impl Default for Options {
             forcing: Forcing::On,
             drafting: Drafting::On,
             thresholds: Thresholds::default(),
-            system: SystemPrompt::default(),
+            profile: None,
+            system: None,
             demonstrations: Demonstrations::None,
             tool_bias: 0.0,
             prior_weight: 0.0,
             untrained: Untrained::default(),
             marks: Vec::new(),
             parameters: Parameters::All,
-            answer_view: AnswerView::Compact,
-            parallel: NonZeroUsize::MIN,
+            answer_view: AnswerView::Full,
+            parallel: None,
             reasoning: Reasoning::default(),
-            retries: 5,
+            retries: 0,
             tuning: Tuning::default(),
             numerics: Numerics::Exact,
             context: None,
@@ -181,6 +187,27 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Options that hold a small model by the hand, as profiles do before what they measured: a system prompt that permits the tools, one
+    /// call a turn, answers from the results alone, values written again that no tool would take.
+    ///
+    /// ```
+    /// use toolgate_engine::{AnswerView, Options};
+    /// let guided = Options::guided();
+    /// assert!(guided.system.is_some() && guided.answer_view == AnswerView::Compact);
+    /// assert_eq!(guided.profile.as_deref(), Some("guided"));
+    /// ```
+    pub fn guided() -> Self {
+        Self {
+            profile: Some("guided".to_owned()),
+            thresholds: Thresholds::guided(),
+            system: Some(SystemPrompt::default()),
+            answer_view: AnswerView::Compact,
+            parallel: Some(NonZeroUsize::MIN),
+            retries: 5,
+            ..Self::default()
+        }
+    }
+
     /// A transcript after a system prompt, its own if it brings one, and demonstrations: the thresholds are those that count behind it.
     #[doc(hidden)]
     pub fn introduced(
@@ -190,11 +217,12 @@ impl Options {
         format: &dyn ToolFormat,
         demonstrations: Demonstrations,
     ) -> Transcript {
+        let usual = || self.system.as_ref().map(|system| Message::System(system.render(tools, format)));
         let (system, rest) = match given.messages().split_first() {
-            Some((system @ Message::System(_), rest)) => (system.clone(), rest),
-            _ => (Message::System(self.system.render(tools, format)), given.messages()),
+            Some((system @ Message::System(_), rest)) => (Some(system.clone()), rest),
+            _ => (usual(), given.messages()),
         };
-        [system].into_iter().chain(demonstrations.messages(tools)).chain(rest.iter().cloned()).collect()
+        system.into_iter().chain(demonstrations.messages(tools)).chain(rest.iter().cloned()).collect()
     }
 
     /// What stands in front of a conversation while its next turn is decided, or while a call is written: talk helps to

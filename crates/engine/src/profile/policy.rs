@@ -42,31 +42,45 @@ pub const EVEN: f64 = 0.5;
 const AS_GOOD_AS_CERTAIN: f64 = 0.02;
 
 impl Default for Thresholds {
-    /// Uncalibrated: the value DESIGN.md's measurements used for every state.
+    /// Whatever is likelier than not, in every state.
     fn default() -> Self {
-        Self {
-            first: 0.2,
-            described: 0.2,
-            particular: 0.2,
-            unrelated: 0.2,
-            after_success: 0.2,
-            after_change: 0.2,
-            after_failure: 0.2,
-            while_pending: 0.2,
-            further: 0.2,
-            changing: 0.5,
-        }
+        Self::all(EVEN)
     }
 }
 
 impl Thresholds {
+    /// What small models are held against before anything was measured of them: they want a call that they open rarely.
+    ///
+    /// ```
+    /// use toolgate_engine::Thresholds;
+    /// assert_eq!((Thresholds::guided().first, Thresholds::default().first), (0.2, 0.5));
+    /// ```
+    pub fn guided() -> Self {
+        Self::all(0.2)
+    }
+
+    fn all(least: f64) -> Self {
+        Self {
+            first: least,
+            described: least,
+            particular: least,
+            unrelated: least,
+            after_success: least,
+            after_change: least,
+            after_failure: least,
+            while_pending: least,
+            further: least,
+            changing: EVEN,
+        }
+    }
+
     /// The same thresholds moved towards calling (above 0) or answering (below 0), by so much of the logarithm of the
     /// odds; 0.7 doubles the odds of a call. What always or never calls stays so.
     ///
     /// ```
     /// use toolgate_engine::Thresholds;
     /// let biased = Thresholds { after_success: 2.0, ..Thresholds::default() }.biased(1.0);
-    /// assert!(biased.first < 0.1 && biased.after_success == 2.0);
+    /// assert!(biased.first < 0.3 && biased.after_success == 2.0);
     /// ```
     #[must_use]
     pub fn biased(self, bias: f64) -> Self {
@@ -132,7 +146,7 @@ impl Thresholds {
     /// let thresholds = Thresholds { after_success: 2.0, ..Thresholds::default() };
     /// let sampling = Sampling::default();
     /// let asked = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
-    /// assert_eq!(thresholds.of(&TurnRequest::new(&asked, &[], &sampling)), 0.2);
+    /// assert_eq!(thresholds.of(&TurnRequest::new(&asked, &[], &sampling)), 0.5);
     ///
     /// // Over 1: after a result the turn is an answer, whatever the model would rather do.
     /// let call = ToolCall::new("get_weather", Default::default());

@@ -177,11 +177,11 @@ pub fn mean(
 /// are allowed: its grammar needs none of the other tools.
 pub(crate) fn held_to(
     tool: ToolName,
-    most: NonZeroUsize,
+    most: Option<NonZeroUsize>,
     choice: &ToolChoice,
 ) -> (ToolChoice, Option<ToolName>) {
-    match most.get() {
-        1 => (ToolChoice::Only(vec![tool]), None),
+    match most.map(NonZeroUsize::get) {
+        Some(1) => (ToolChoice::Only(vec![tool]), None),
         _ => (choice.clone(), Some(tool)),
     }
 }
@@ -349,7 +349,7 @@ mod tests {
         let chosen = |effect, prior: [f64; 2]| {
             let tools = [tool("read", Effect::Reads), tool("other", effect)];
             let request = TurnRequest { prior: &prior, ..TurnRequest::new(&transcript, &tools, &sampling) };
-            let options = Options { prior_weight: 100.0, ..Options::default() };
+            let options = Options { prior_weight: 100.0, ..Options::guided() };
             let best = best(&options, &request, &tools, &[-0.1, -2.0], &[0.0, 0.0], May::ALL);
             best.unwrap().to_string()
         };

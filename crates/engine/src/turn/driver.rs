@@ -261,7 +261,7 @@ impl<M: ScoredModel> Driver<'_, M> {
             None => None,
         };
         let (text, mut parsed) = self.calls(held.as_ref().unwrap_or(all))?;
-        match without_repeats(std::mem::take(&mut parsed.calls), request) {
+        match without_repeats(std::mem::take(&mut parsed.calls), request, self.model.options()) {
             Some(calls) => parsed.calls = calls,
             None => {
                 self.model.tell(TurnEvent::Retry(REPEATED.to_owned()));
@@ -286,7 +286,7 @@ impl<M: ScoredModel> Driver<'_, M> {
                 (text, parsed) = self.model.call(&side)?;
             }
         }
-        if parsed.calls.len() > 1 {
+        if parsed.calls.len() > 1 && self.model.options().profile.is_some() {
             Known::of(self.request.transcript, self.offered).leave(&mut parsed.calls);
         }
         Ok((text, parsed))
@@ -423,13 +423,13 @@ impl<M: ScoredModel> Driver<'_, M> {
         choice: &ToolChoice,
         first: Option<ToolName>,
     ) -> Result<Sides<M::Side>, Error> {
-        let (choice, parallel) = (choice.clone(), Some(self.parallel()));
+        let (choice, parallel) = (choice.clone(), self.parallel());
         self.model.sides(offered, &toolgate_chat::TurnRequest { choice, parallel, first })
     }
 
-    /// The calls of the turn at most.
-    fn parallel(&self) -> NonZeroUsize {
-        self.request.parallel.unwrap_or(self.model.options().parallel)
+    /// The calls of the turn at most; none where nothing bounds them.
+    fn parallel(&self) -> Option<NonZeroUsize> {
+        self.request.parallel.or(self.model.options().parallel)
     }
 }
 

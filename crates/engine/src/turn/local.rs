@@ -256,6 +256,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
             template: Sha256Digest::of(self.dialogue.template().source().as_bytes()).to_string(),
             options: format!("{:?}", self.options),
             quoted: self.options.answer_view == AnswerView::Quoted,
+            profile: self.options.profile.clone(),
         }
     }
 

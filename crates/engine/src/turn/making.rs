@@ -127,7 +127,7 @@ impl<B: Backend + Send> Making<'_, B> {
             if !written_well {
                 (self.events)(TurnEvent::Recovered(decoded.text.clone()));
             }
-            match without_repeats(parsed.calls.clone(), self.request) {
+            match without_repeats(parsed.calls.clone(), self.request, &self.engine.options) {
                 Some(calls) => parsed.calls = calls,
                 // Nothing can make this model call in another way: the call comes once more.
                 None if self.request.pending => drop_repeats(&mut parsed.calls, &[], self.request.tools),
@@ -139,11 +139,6 @@ impl<B: Backend + Send> Making<'_, B> {
             }
         }
         Ok(self.finish(decoded, parsed, None))
-    }
-
-    /// The calls of the turn at most.
-    fn parallel(&self) -> NonZeroUsize {
-        self.request.parallel.unwrap_or(self.engine.options.parallel)
     }
 
     pub(crate) fn automata(
@@ -235,8 +230,10 @@ impl<B: Backend + Send> Making<'_, B> {
 
     /// What a further call of the turn can know, where there may be one.
     fn known(&self) -> Option<Known> {
-        let may_go_on = self.parallel() != NonZeroUsize::MIN;
-        may_go_on.then(|| Known::of(self.request.transcript, self.request.tools))
+        let options = &self.engine.options;
+        let may_go_on = self.request.parallel.or(options.parallel) != Some(NonZeroUsize::MIN);
+        (may_go_on && options.profile.is_some())
+            .then(|| Known::of(self.request.transcript, self.request.tools))
     }
 
     /// How the first text of a turn of calls is shown.

@@ -1,6 +1,8 @@
 //! How much a turn thinks: what its request, its profile and its template say, brought together before the prompt is written.
 //!
 //! Invariant: what was asked for is done, or it is an error that says why not.
+//!
+//! For the packages of this workspace alone: no part of the API.
 
 use serde_json::{Map, Value};
 use toolgate_chat::Dialogue;

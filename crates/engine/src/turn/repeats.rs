@@ -11,6 +11,7 @@ use toolgate_chat::names::{is_among, name_parts};
 use toolgate_chat::{Effect, ToolCall, ToolChoice, ToolName, ToolSpec};
 
 use crate::TurnRequest;
+use crate::profile::options::Options;
 use crate::turn::changes::{effect_of, is_offered};
 
 /// What is said of a turn that is an answer for this reason.
@@ -40,8 +41,15 @@ pub(crate) fn in_place_of(
 }
 
 /// The calls of a turn without those that are completed or change a change; none where an answer takes their place. Who
-/// requires a call gets one, be it one that was made already.
-pub fn without_repeats(calls: Vec<ToolCall>, request: &TurnRequest<'_>) -> Option<Vec<ToolCall>> {
+/// requires a call gets one, be it one that was made already. A model without a profile may repeat itself.
+pub fn without_repeats(
+    calls: Vec<ToolCall>,
+    request: &TurnRequest<'_>,
+    options: &Options,
+) -> Option<Vec<ToolCall>> {
+    if options.profile.is_none() {
+        return Some(calls);
+    }
     let mut kept = calls.clone();
     drop_repeats(&mut kept, request.completed, request.tools);
     kept.retain(|call| !changes_own(call, request));
@@ -155,7 +163,7 @@ mod tests {
         ];
         let (tools, sampling) = (tools.map(|(name, effect)| tool(name, effect)), Sampling::default());
         let request = TurnRequest::new(&transcript, &tools, &sampling);
-        without_repeats(vec![call(next)], &request).is_some()
+        without_repeats(vec![call(next)], &request, &Options::guided()).is_some()
     }
 
     #[test]

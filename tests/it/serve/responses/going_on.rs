@@ -94,7 +94,7 @@ fn a_response_is_kept_unless_it_is_not_to_be() {
 #[test]
 fn who_has_no_key_reads_no_response() {
     let options = serve::Options::default().key(Some("secret".into()));
-    let served = start(scripted(model(), engine::Options::default()), None, options);
+    let served = start(scripted(model(), engine::Options::guided()), None, options);
     let key = [("authorization", "Bearer secret")];
     let (status, _, text) = send(&served, RESPONSES, &asked("Hello", json!({})).to_string(), &key);
     assert_eq!(status, 200, "{text}");

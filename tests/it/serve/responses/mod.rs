@@ -10,7 +10,7 @@ use super::*;
 
 /// The whole conversation is in the prompt of an answer.
 fn full_of(model: Scripted) -> Served {
-    let full = engine::Options::default().answer_view(engine::AnswerView::Full);
+    let full = engine::Options::guided().answer_view(engine::AnswerView::Full);
     start(scripted(model, full), None, serve::Options::default())
 }
 

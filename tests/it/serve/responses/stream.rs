@@ -123,7 +123,7 @@ fn thoughts_are_an_item_in_front_of_the_answer() {
         .context(4_096)
         .on("Hello", "They greet me.\n</think>\n\nHello there.");
     let dialogue = Dialogue::derived(Template::new(template, TemplateTokens::default()).unwrap());
-    let thinking = engine::Options::default().reasoning(engine::Reasoning::ON);
+    let thinking = engine::Options::guided().reasoning(engine::Reasoning::ON);
     let engine = LocalEngine::new("scripted", model, dialogue, thinking);
     let served = start(engine, None, serve::Options::default());
     let events = streamed(&served, asked("Hello", json!({})));
@@ -154,7 +154,7 @@ fn a_call_that_was_cut_off_has_no_end() {
     let city = "Llanfairpwllgwyngyll ".repeat(8);
     let long = super::super::call("get_weather", &format!("{{\"city\": \"{city}\"}}"));
     let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).context(16_384).on("Weather", long);
-    let served = start(scripted(model, engine::Options::default()), None, serve::Options::default());
+    let served = start(scripted(model, engine::Options::guided()), None, serve::Options::default());
     let body = |most: usize| asked("Weather", json!({"tools": tools(), "max_output_tokens": most}));
     let whole = streamed(&served, body(400));
     assert_eq!(calls(last(&whole)).len(), 1, "control");
