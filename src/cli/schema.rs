@@ -2,7 +2,7 @@
 //!
 //! The outcome goes to stdout, why a schema cannot be compiled to stderr.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -13,6 +13,7 @@ use toolgate_grammar::{Compiled, Error, Limits, Options, Schema, Whitespace, com
 use toolgate_sandbox::output;
 
 use super::exit::Exit;
+use crate::agent::input::{self, is_stdin};
 use crate::tools::{Check, Violation};
 
 /// Arguments of `toolgate schema`.
@@ -214,24 +215,9 @@ fn reported(error: Error) -> anyhow::Error {
     anyhow!("{}", error.report())
 }
 
-fn is_stdin(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
+/// The JSON value of a file that is no longer than a grammar may be.
 fn read(path: &Path) -> anyhow::Result<Value> {
-    let most = Limits::default().source_bytes;
-    let reader: Box<dyn Read> = match is_stdin(path) {
-        true => Box::new(std::io::stdin().lock()),
-        false => {
-            Box::new(std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?)
-        }
-    };
-    let mut bytes = Vec::new();
-    let read = reader.take(most as u64 + 1).read_to_end(&mut bytes);
-    read.with_context(|| format!("cannot read {}", path.display()))?;
-    if bytes.len() > most {
-        bail!("{} is longer than {most} bytes", path.display());
-    }
+    let bytes = input::read(path, Limits::default().source_bytes as u64)?;
     serde_json::from_slice(&bytes).with_context(|| format!("{} is not JSON", path.display()))
 }
 
