@@ -59,7 +59,7 @@ impl Ground<'_> {
 /// The engine, with compiled code kept in the user's cache directory unless that is within reach of the workspace.
 fn engine(root: &Root) -> Result<Components, Error> {
     let cache = directories::BaseDirs::new().map(|dirs| dirs.cache_dir().join("toolgate").join("components"));
-    Ok(Components::new(&Setup { cache, ..Setup::default() }, Some(root))?)
+    Ok(Components::new(&Setup::default().cache(cache), Some(root))?)
 }
 
 /// The engine's name if components can be called here, or why they cannot.

@@ -159,7 +159,7 @@ fn match_text(args: &MatchArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
 
 fn sample(args: &SampleArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let parsed = parse(&args.source)?;
-    let options = SampleOptions { max_len: args.max_len };
+    let options = SampleOptions::default().max_len(args.max_len);
     let sampler = Sampler::new(&parsed.grammar, &options).map_err(reported)?;
     // A hasher with fresh keys is the one source of randomness in the standard library.
     let seed = args.seed.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish());
@@ -179,7 +179,7 @@ fn sample(args: &SampleArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
 
 fn parse(source: &Source) -> anyhow::Result<Parsed> {
     let text = read(&source.file)?;
-    let options = ParseOptions { root: source.root.clone(), ..ParseOptions::default() };
+    let options = ParseOptions::default().root(source.root.clone());
     Parsed::parse(&text, &options).map_err(reported).with_context(|| not_usable(source))
 }
 

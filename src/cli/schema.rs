@@ -104,7 +104,7 @@ pub(super) fn run(args: SchemaArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
         Keys::Allowed => Undeclared::Allowed,
         Keys::Forbidden => Undeclared::Forbidden,
     };
-    let options = Options { whitespace, undeclared, limits: Limits::default() };
+    let options = Options::default().whitespace(whitespace).undeclared(undeclared).limits(Limits::default());
     let not_compiled = || format!("{} cannot be compiled", args.file.display());
     let schema = toolgate_chat::read_schema(&document).map_err(reported).with_context(not_compiled)?;
     let compiled = compile(&schema, &options).map_err(reported).with_context(not_compiled)?;

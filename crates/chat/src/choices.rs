@@ -26,7 +26,7 @@ pub(crate) const CHOICES: &str = "x-toolgate-choices";
 /// As [`Schema::parse`].
 pub fn read_schema(schema: &Value) -> Result<Schema, Error> {
     let extensions = vec![Extension { keyword: CHOICES, read }];
-    Schema::parse_with(schema, &SchemaOptions { extensions, ..SchemaOptions::default() })
+    Schema::parse_with(schema, &SchemaOptions::default().extensions(extensions))
 }
 
 /// Reads the keyword's value.

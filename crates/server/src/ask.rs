@@ -198,7 +198,7 @@ fn no_tool(field: &Field<'_>, error: &toolgate_chat::Error) -> Refusal {
 
 /// Compiles the schema at `pointer` and gives what became of its keywords.
 pub(super) fn contract(schema: &Value, undeclared: Undeclared, pointer: &str) -> Result<Contract, Refusal> {
-    let options = Options { undeclared, ..Options::default() };
+    let options = Options::default().undeclared(undeclared);
     let compiled = toolgate_chat::read_schema(schema).and_then(|schema| compile(&schema, &options));
     compiled.map(|compiled| compiled.contract).map_err(|error| {
         let place = match error.place() {

@@ -111,7 +111,7 @@ impl Cache {
     pub(crate) fn answer(&self, form: &FormKey, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
         let make = || match form {
             FormKey::Json(schema) => {
-                let options = Options { undeclared: Undeclared::Forbidden, ..Options::default() };
+                let options = Options::default().undeclared(Undeclared::Forbidden);
                 Side::new(compile(&toolgate_chat::read_schema(schema)?, &options)?.grammar, vocabulary)
             }
             FormKey::Grammar(text) => Side::new(Grammar::parse(text)?, vocabulary),

@@ -111,7 +111,7 @@ impl Case {
                 format.turn(tools, &request)?.call.context("there is no tool to call")
             }
             Definition::Value(schema) => {
-                let options = Options { whitespace: Whitespace::Compact, ..Options::default() };
+                let options = Options::default().whitespace(Whitespace::Compact);
                 Ok(compile(&Schema::parse(schema)?, &options)?.grammar)
             }
         }

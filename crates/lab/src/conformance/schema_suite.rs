@@ -101,7 +101,7 @@ fn group(row: &Row, remotes: Option<&Remotes>, counts: &mut Counts) -> anyhow::R
     let draft = if row.text("draft")? == "draft7" { Draft::Seven } else { Draft::default() };
     let asserted = row.get("kind").and_then(Value::as_str) == Some("optional/format");
     let formats = if asserted { Formats::Asserted } else { Formats::Annotations };
-    let reading = SchemaOptions { draft, formats, ..SchemaOptions::default() };
+    let reading = SchemaOptions::default().draft(draft).formats(formats);
     let bundled = remotes.map(|remotes| remotes.bundled(schema));
     let vocabulary = Arc::new(Vocabulary::bytes_only());
     let trial = Trial::new(bundled.as_ref().unwrap_or(schema), &reading, &Options::default(), vocabulary).0;
