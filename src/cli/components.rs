@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use toolgate_grammar::{Options, compile};
+use toolgate_grammar::{self as grammar, compile};
 use toolgate_sandbox::policy::{Mode, Policy, Tier, WasmTool};
 use toolgate_sandbox::wasm::{Components, ENGINE, MAX_MODULE_BYTES, Setup, read_module};
 use toolgate_sandbox::{Root, ambient_authority};
@@ -51,7 +51,7 @@ impl Ground<'_> {
             ComponentTool::load(&self.components, name, tool, module, self.root, self.policy, self.mode)?;
         // A schema that has no grammar would end every turn; so it costs this tool only.
         let schema = toolgate_chat::read_schema(&tool.spec().closed_parameters())?;
-        compile(&schema, &Options::default())?;
+        compile(&schema, &grammar::Options::default())?;
         Ok(tool)
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use toolgate_grammar::compile::{Undeclared, render};
-use toolgate_grammar::{Compiled, Error, Limits, Options, Schema, Whitespace, compile};
+use toolgate_grammar::{self as grammar, Compiled, Error, Limits, Schema, Whitespace, compile};
 use toolgate_sandbox::output;
 
 use super::exit::Exit;
@@ -104,7 +104,7 @@ pub(super) fn run(args: SchemaArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
         Keys::Allowed => Undeclared::Allowed,
         Keys::Forbidden => Undeclared::Forbidden,
     };
-    let options = Options::default().whitespace(whitespace).undeclared(undeclared).limits(Limits::default());
+    let options = grammar::Options::default().whitespace(whitespace).undeclared(undeclared);
     let not_compiled = || format!("{} cannot be compiled", args.file.display());
     let schema = toolgate_chat::read_schema(&document).map_err(reported).with_context(not_compiled)?;
     let compiled = compile(&schema, &options).map_err(reported).with_context(not_compiled)?;
@@ -246,7 +246,7 @@ mod tests {
     fn the_verdict_tells_the_grammar_from_the_contract() {
         let document = json!({"type": "array", "items": {"type": "integer"}, "uniqueItems": true});
         let schema = Schema::parse(&document).unwrap();
-        let compiled = compile(&schema, &Options::default()).unwrap();
+        let compiled = compile(&schema, &grammar::Options::default()).unwrap();
         for (instance, grammar, contract) in
             [(json!([1, 2]), true, true), (json!([1, 1]), true, false), (json!(["a"]), false, false)]
         {

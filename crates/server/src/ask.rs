@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use serde_json::Value;
 use toolgate_agent::hints::with_refusals;
 use toolgate_chat::{EFFECT, LOOKUP, ToolCall, ToolChoice, ToolName, ToolSpec, names};
-use toolgate_grammar::{Contract, Options, Place, Undeclared, compile};
+use toolgate_grammar::{self as grammar, Contract, Place, Undeclared, compile};
 
 use super::field::Field;
 use super::form::Form;
@@ -198,7 +198,7 @@ fn no_tool(field: &Field<'_>, error: &toolgate_chat::Error) -> Refusal {
 
 /// Compiles the schema at `pointer` and gives what became of its keywords.
 pub(super) fn contract(schema: &Value, undeclared: Undeclared, pointer: &str) -> Result<Contract, Refusal> {
-    let options = Options::default().undeclared(undeclared);
+    let options = grammar::Options::default().undeclared(undeclared);
     let compiled = toolgate_chat::read_schema(schema).and_then(|schema| compile(&schema, &options));
     compiled.map(|compiled| compiled.contract).map_err(|error| {
         let place = match error.place() {

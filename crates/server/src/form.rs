@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate_grammar::compile::pattern_grammar;
-use toolgate_grammar::{Automaton, Expr, Grammar, Limits, Options, Undeclared, Vocabulary};
+use toolgate_grammar::{self as grammar, Automaton, Expr, Grammar, Limits, Undeclared, Vocabulary};
 
 use super::ask::contract;
 use super::field::Field;
@@ -188,7 +188,7 @@ fn grammar(field: &Field<'_>) -> Result<Form, Refusal> {
 
 fn regex(field: &Field<'_>) -> Result<Form, Refusal> {
     let wrong = |why: toolgate_grammar::Error| field.wrong(format!("this expression cannot be held: {why}"));
-    let grammar = pattern_grammar(field.needed_text()?, &Options::default()).map_err(wrong)?;
+    let grammar = pattern_grammar(field.needed_text()?, &grammar::Options::default()).map_err(wrong)?;
     Ok(Form::Grammar(grammar.to_gbnf()))
 }
 
@@ -221,7 +221,7 @@ mod tests {
             Form::Grammar(text) => Grammar::parse(text).unwrap(),
             Form::Json(held) => {
                 let schema = toolgate_grammar::Schema::parse(&held.schema).unwrap();
-                toolgate_grammar::compile(&schema, &Options::default()).unwrap().grammar
+                toolgate_grammar::compile(&schema, &grammar::Options::default()).unwrap().grammar
             }
         };
         grammar.match_text(text, &Limits::default()).unwrap().matched

@@ -9,7 +9,7 @@ use jsonschema::{Retrieve, Uri};
 use serde_json::{Map, Value, json};
 use toolgate_grammar::conformance::{Trial, Verdict};
 use toolgate_grammar::schema::{Draft, Formats};
-use toolgate_grammar::{Kind, Options, SchemaOptions, Vocabulary};
+use toolgate_grammar::{self as grammar, Kind, SchemaOptions, Vocabulary};
 
 use super::{CorpusArgs, Outcome};
 use crate::host::Bar;
@@ -104,7 +104,8 @@ fn group(row: &Row, remotes: Option<&Remotes>, counts: &mut Counts) -> anyhow::R
     let reading = SchemaOptions::default().draft(draft).formats(formats);
     let bundled = remotes.map(|remotes| remotes.bundled(schema));
     let vocabulary = Arc::new(Vocabulary::bytes_only());
-    let trial = Trial::new(bundled.as_ref().unwrap_or(schema), &reading, &Options::default(), vocabulary).0;
+    let trial =
+        Trial::new(bundled.as_ref().unwrap_or(schema), &reading, &grammar::Options::default(), vocabulary).0;
     let validator = validator(schema, draft, formats, remotes.cloned().unwrap_or_default());
     let valid = |instance: &Value| validator.as_ref().is_none_or(|validator| validator.is_valid(instance));
     let mut wrong = Vec::new();
