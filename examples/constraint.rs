@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use toolgate::grammar::{Automaton, Limits, Options, Schema, Vocabulary, compile};
+use toolgate::grammar::{self, Automaton, Limits, Schema, Vocabulary, compile};
 
 fn main() -> anyhow::Result<()> {
     let schema = serde_json::json!({
@@ -12,7 +12,7 @@ fn main() -> anyhow::Result<()> {
         "properties": {"level": {"enum": ["low", "high"]}},
         "required": ["level"],
     });
-    let grammar = compile(&Schema::parse(&schema)?, &Options::default())?.grammar;
+    let grammar = compile(&Schema::parse(&schema)?, &grammar::Options::default())?.grammar;
     // A token for each byte; an engine has its model's own.
     let vocabulary = Arc::new(Vocabulary::bytes_only());
     let automaton = Automaton::new(&grammar, vocabulary, &Limits::default())?;

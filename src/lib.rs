@@ -19,7 +19,7 @@
 //! | `mcp` | the Model Context Protocol, both ways |
 //! | `wasm` | tools that are WebAssembly components |
 //! | `gbnf` | grammars to and from the types of the `gbnf` crate |
-//! | `full` | the program, which has all of these |
+//! | `full` | the program, with all but `gbnf` |
 //!
 #![cfg_attr(all(feature = "agent", feature = "llama"), doc = "```no_run")]
 #![cfg_attr(not(all(feature = "agent", feature = "llama")), doc = "```ignore")]

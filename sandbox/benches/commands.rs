@@ -32,10 +32,9 @@ fn compare(c: &mut Criterion, name: &str, dir: &Path, line: &str, modes: &[(&str
     group.sample_size(20).measurement_time(Duration::from_secs(5));
     group.bench_function("plain", |b| b.iter(|| plainly(dir, line)));
     let root = Root::open(dir, ambient_authority()).unwrap();
-    let setup = Setup { stage: Some(env!("CARGO_BIN_EXE_toolgate-stage").into()), ..Setup::default() };
+    let setup = Setup::default().stage(Some(env!("CARGO_BIN_EXE_toolgate-stage").into()));
     for (mode_name, mode) in modes {
-        let roomy =
-            ProcessLimits { wall_ms: Some(300_000), disk_mb: Some(1_024), ..ProcessLimits::default() };
+        let roomy = ProcessLimits::default().wall_ms(Some(300_000)).disk_mb(Some(1_024));
         let policy = Policy::default_for(*mode).limited(&roomy);
         // A machine without a layer has nothing to measure; criterion's own output shows that the bench is missing.
         let Ok(commands) = Commands::new(&root, &policy, *mode, &setup) else { continue };

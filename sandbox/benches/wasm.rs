@@ -34,7 +34,7 @@ fn components(c: &mut Criterion) {
         );
     });
     let cache = tempfile::tempdir().unwrap();
-    let kept = Setup { cache: Some(cache.path().to_owned()), ..Setup::default() };
+    let kept = Setup::default().cache(Some(cache.path().to_owned()));
     let kept = || Components::new(&kept, None).unwrap();
     kept().load(CALCULATOR.to_vec(), None, None).unwrap();
     group.bench_function("cold/from-cache", |b| {

@@ -36,6 +36,7 @@ mod patterns;
 pub mod policy;
 mod protect;
 mod report;
+mod setters;
 mod spelling;
 mod text;
 #[cfg(feature = "wasm")]

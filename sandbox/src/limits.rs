@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 ///
 /// ```
 /// use toolgate_sandbox::FileLimits;
-/// let small = FileLimits { max_file_bytes: 1024, ..FileLimits::default() };
+/// let small = FileLimits::default().max_file_bytes(1024);
 /// assert_eq!(small.min(&FileLimits::default()), small);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct FileLimits {
     /// Size of the largest file that is searched, edited, written, or read whole, in bytes. A larger file is
     /// read some lines at a time. Default 10 MiB; memory holds the file once.
@@ -32,6 +33,18 @@ pub struct FileLimits {
     /// Bytes that a search reads in all. Default 256 MiB, about a quarter of a second.
     pub max_search_bytes: u64,
 }
+
+crate::setters::setters! { FileLimits {
+    max_file_bytes: u64,
+    max_output_bytes: usize,
+    max_lines: usize,
+    max_line_bytes: usize,
+    max_entries: usize,
+    max_hits: usize,
+    max_depth: usize,
+    max_walk_entries: usize,
+    max_search_bytes: u64,
+} }
 
 impl Default for FileLimits {
     fn default() -> Self {

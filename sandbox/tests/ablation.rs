@@ -110,7 +110,7 @@ fn target() -> Target {
 }
 
 fn limits() -> ProcessLimits {
-    ProcessLimits { memory_mb: Some(128), disk_mb: Some(128), ..ProcessLimits::default() }
+    ProcessLimits::default().memory_mb(Some(128)).disk_mb(Some(128))
 }
 
 fn is_root() -> bool {
@@ -184,7 +184,7 @@ fn processes_are_bounded_by_group_and_by_limit() {
         return;
     }
     let field = Field::new();
-    let limits = ProcessLimits { pids: Some(40), ..ProcessLimits::default() };
+    let limits = ProcessLimits::default().pids(Some(40));
     let bomb = "perl -e 'my $n=0; for(1..80){ my $p=fork; last unless defined $p; if(!$p){ sleep 2; exit } $n++ } \
                 print \"FORKED=$n\\n\"'";
     let forked = |without: &[Layer]| -> u64 {

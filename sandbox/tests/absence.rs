@@ -34,9 +34,9 @@ fn refused(setup: &Setup, layer: Layer, words: &[&str]) {
 
 #[test]
 fn without_bubblewrap() {
-    let none = Setup { bubblewrap: Some("/nonexistent/bwrap".into()), ..setup() };
+    let none = setup().bubblewrap(Some("/nonexistent/bwrap".into()));
     refused(&none, Layer::Bubblewrap, &["cannot be started", "install bubblewrap"]);
-    let other = Setup { bubblewrap: Some("/bin/true".into()), ..setup() };
+    let other = setup().bubblewrap(Some("/bin/true".into()));
     refused(&other, Layer::Bubblewrap, &["does not say that it is bubblewrap", "install bubblewrap"]);
 }
 

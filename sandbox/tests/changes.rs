@@ -281,10 +281,7 @@ fn no_save_is_lost_to_what_is_put_back_at_the_same_time() {
 fn what_cannot_be_kept_is_not_replaced() {
     let world = World::new();
     fs::write(world.path("big"), vec![b'x'; 2_000]).unwrap();
-    let grants = Grants {
-        limits: FileLimits { max_file_bytes: 1_000, ..FileLimits::default() },
-        ..Grants::read_write()
-    };
+    let grants = Grants { limits: FileLimits::default().max_file_bytes(1_000), ..Grants::read_write() };
     let root = world.root.keeping(Arc::new(Kept::default()));
     let error = root.write_file(&grants, "big", "small").unwrap_err();
     assert!(error.to_string().starts_with("what is there could not be kept for undo"), "{error}");

@@ -229,13 +229,8 @@ fn time_memory_processes_and_disk_end() {
     if !available() {
         return;
     }
-    let limits = ProcessLimits {
-        wall_ms: Some(1_500),
-        memory_mb: Some(128),
-        pids: Some(40),
-        disk_mb: Some(32),
-        ..ProcessLimits::default()
-    };
+    let limits =
+        ProcessLimits::default().wall_ms(Some(1_500)).memory_mb(Some(128)).pids(Some(40)).disk_mb(Some(32));
     let field = Field::new();
     // A time that nobody else on this machine sleeps for, so that what is left behind is known by it.
     let nap = 1_000_000 + std::process::id();
@@ -278,7 +273,7 @@ fn time_memory_processes_and_disk_end() {
         "for i in $(seq 40); do fallocate -l 10000000 h$i || head -c 10000000 /dev/zero > h$i || exit 9; done; echo ALL",
     ] {
         let field = Field::new();
-        let ran = field.run_without(writer, &ProcessLimits { wall_ms: Some(20_000), ..limits.clone() }, &[]);
+        let ran = field.run_without(writer, &limits.clone().wall_ms(Some(20_000)), &[]);
         assert_eq!(ran.end, End::DiskLimit, "{}", text(&ran));
         let names = fs::read_dir(&field.ws).unwrap();
         let sizes = names.map(|entry| entry.unwrap().metadata().unwrap().len());
@@ -286,7 +281,7 @@ fn time_memory_processes_and_disk_end() {
         assert!(written < 200_000_000, "{written} bytes of 32 MB were written");
         assert!(field.plainly(writer).contains("ALL"), "the control writes them all");
     }
-    let few = ProcessLimits { files: Some(500), wall_ms: Some(20_000), ..ProcessLimits::default() };
+    let few = ProcessLimits::default().files(Some(500)).wall_ms(Some(20_000));
     let files = "perl -e 'for (1..20000) { open F, \">\", \"s$_\" or die; close F } print \"ALL\"'";
     let field = Field::new();
     let ran = field.run_without(files, &few, &[]);
@@ -350,7 +345,7 @@ fn started_memory_that_is_no_process_s() {
 }
 
 fn shared_memory() {
-    let limits = ProcessLimits { memory_mb: Some(128), wall_ms: Some(20_000), ..ProcessLimits::default() };
+    let limits = ProcessLimits::default().memory_mb(Some(128)).wall_ms(Some(20_000));
     // memfd_create and shmget by their numbers.
     for (name, attack) in [
         (

@@ -55,7 +55,7 @@ fn as_both(started: &str, body: fn()) {
 }
 
 fn limits(disk_mb: u64) -> ProcessLimits {
-    ProcessLimits { disk_mb: Some(disk_mb), wall_ms: Some(20_000), ..ProcessLimits::default() }
+    ProcessLimits::default().disk_mb(Some(disk_mb)).wall_ms(Some(20_000))
 }
 
 /// Opens all directories again, for the test's own end.

@@ -124,7 +124,7 @@ fn lines_have_the_same_numbers_everywhere() {
     fs::write(field.ws.join("a.txt"), b"one\rtwo\r\nthree\nfour\n").unwrap();
     let found = field.root.search_codebase(&field.grants, "three", &SearchOptions::default()).unwrap();
     assert_eq!((found.hits[0].line, found.hits[0].text.as_str()), (3, "three"));
-    let options = ReadOptions { start_line: Some(3), max_lines: Some(1), ..ReadOptions::default() };
+    let options = ReadOptions::default().start_line(Some(3)).max_lines(Some(1));
     let read = field.root.read_file(&field.grants, "a.txt", &options).unwrap();
     assert_eq!(read.content(), "three\n[lines 3-3 of 4; to read on: start_line 4]");
     assert_eq!(field.root.edit_file(&field.grants, "a.txt", "three", "3").unwrap().line, 3);
@@ -137,9 +137,8 @@ fn a_line_that_is_cut_is_read_on_in_its_middle() {
     let mut field = Field::new();
     let line: String = (0..1_000).map(|i| format!("é{i},")).collect();
     fs::write(field.ws.join("long.txt"), format!("first\n{line}\nlast\n")).unwrap();
-    field.grants.limits = FileLimits { max_output_bytes: 1_500, ..FileLimits::default() };
-    let (mut options, mut all) =
-        (ReadOptions { start_line: Some(2), ..ReadOptions::default() }, String::new());
+    field.grants.limits = FileLimits::default().max_output_bytes(1_500);
+    let (mut options, mut all) = (ReadOptions::default().start_line(Some(2)), String::new());
     for _ in 0..20 {
         let read = field.root.read_file(&field.grants, "long.txt", &options).unwrap();
         all.push_str(&read.text);
@@ -149,7 +148,7 @@ fn a_line_that_is_cut_is_read_on_in_its_middle() {
         options.start_column = Some(column.parse().unwrap());
     }
     assert_eq!(all, format!("{line}\nlast\n"));
-    options = ReadOptions { start_line: Some(1), start_column: Some(7), ..ReadOptions::default() };
+    options = ReadOptions::default().start_line(Some(1)).start_column(Some(7));
     let beyond = field.root.read_file(&field.grants, "long.txt", &options).unwrap_err();
     assert_eq!(beyond.kind(), Kind::Invalid);
     assert!(beyond.to_string().contains("line 1 has 5 characters, there is no column 7"), "{beyond}");
@@ -166,11 +165,8 @@ fn a_line_that_a_search_cuts_is_read_on_from_there() {
         "[long lines are cut: read_file with start_line 2, start_column {column} shows more of \"min.js\"]"
     );
     assert!(found.content().ends_with(&note), "{}", found.content());
-    let options = ReadOptions {
-        start_line: Some(2),
-        start_column: Some(u64::try_from(column).unwrap()),
-        ..ReadOptions::default()
-    };
+    let options =
+        ReadOptions::default().start_line(Some(2)).start_column(Some(u64::try_from(column).unwrap()));
     let read = field.root.read_file(&field.grants, "min.js", &options).unwrap().text;
     assert!(found.hits[0].text.starts_with(&format!("…{}", read.chars().take(50).collect::<String>())));
     assert!(read.contains("é1500,") && read.len() < line.len());
@@ -190,14 +186,9 @@ fn of_many_places_some_lines_are_named_and_the_rest_counted() {
 #[test]
 fn a_file_that_is_too_large_to_be_held_is_read_in_parts() {
     let mut field = Field::new();
-    field.grants.limits =
-        FileLimits { max_file_bytes: 1_000, max_output_bytes: 2_000, max_lines: 40, ..FileLimits::default() };
+    field.grants.limits = FileLimits::default().max_file_bytes(1_000).max_output_bytes(2_000).max_lines(40);
     let read = |path: &str, start_line: u64, start_column: u64| {
-        let options = ReadOptions {
-            start_line: Some(start_line),
-            start_column: Some(start_column),
-            ..ReadOptions::default()
-        };
+        let options = ReadOptions::default().start_line(Some(start_line)).start_column(Some(start_column));
         field.root.read_file(&field.grants, path, &options)
     };
     // All of it, as each part says how to go on.

@@ -138,8 +138,8 @@ fn replaceable() {
     let bubblewrap = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"].map(Path::new);
     let bubblewrap = bubblewrap.into_iter().find(|path| path.exists()).unwrap();
     for (what, setup) in [
-        ("stage", Setup { stage: Some(copy(&stage, "stage", &field.ws)), ..setup() }),
-        ("bwrap", Setup { bubblewrap: Some(copy(bubblewrap, "bwrap", &field.ws)), ..setup() }),
+        ("stage", setup().stage(Some(copy(&stage, "stage", &field.ws)))),
+        ("bwrap", setup().bubblewrap(Some(copy(bubblewrap, "bwrap", &field.ws)))),
     ] {
         let refused = with(&setup).unwrap_err();
         assert_eq!((refused.kind(), refused.layer()), (Kind::Unavailable, Some(Layer::Bubblewrap)), "{what}");
@@ -148,7 +148,7 @@ fn replaceable() {
 
     // What was opened is what runs, also when something else lies there by the second command.
     let place = copy(&stage, "stage", &field.out);
-    let commands = with(&Setup { stage: Some(place.clone()), ..setup() }).unwrap();
+    let commands = with(&setup().stage(Some(place.clone()))).unwrap();
     assert_eq!(commands.run("echo one").unwrap().output, b"one\n");
     fs::remove_file(&place).unwrap();
     fs::write(&place, "#!/bin/sh\necho replaced\n").unwrap();

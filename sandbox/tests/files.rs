@@ -26,8 +26,7 @@ fn field(files: &[(&str, &str)]) -> Field {
 }
 
 fn read(field: &Field, path: &str, start_line: u64, max_lines: u64) -> Result<String, Error> {
-    let options =
-        ReadOptions { start_line: Some(start_line), max_lines: Some(max_lines), ..ReadOptions::default() };
+    let options = ReadOptions::default().start_line(Some(start_line)).max_lines(Some(max_lines));
     field.root.read_file(&field.grants, path, &options).map(|read| read.content())
 }
 
@@ -54,14 +53,14 @@ fn lines_are_read_by_number_and_the_rest_is_announced() {
 #[test]
 fn results_end_at_the_limits_and_say_so() {
     let mut field = field(&[("lines", &"line\n".repeat(100)), ("long", &"é".repeat(1_000))]);
-    field.grants.limits = FileLimits { max_lines: 10, max_output_bytes: 33, ..FileLimits::default() };
+    field.grants.limits = FileLimits::default().max_lines(10).max_output_bytes(33);
     let lines = read(&field, "lines", 0, 0).unwrap();
     assert!(lines.ends_with("[lines 1-6 of 100; to read on: start_line 7]"), "{lines}");
     let long = field.root.read_file(&field.grants, "long", &ReadOptions::default()).unwrap();
     assert_eq!((long.text.len(), long.truncated), (32, true), "cut between characters");
-    field.grants.limits = FileLimits { max_lines: 10, ..FileLimits::default() };
+    field.grants.limits = FileLimits::default().max_lines(10);
     assert!(read(&field, "lines", 0, 0).unwrap().contains("[lines 1-10 of 100;"));
-    field.grants.limits = FileLimits { max_file_bytes: 500, ..FileLimits::default() };
+    field.grants.limits = FileLimits::default().max_file_bytes(500);
     assert!(read(&field, "lines", 0, 1).is_ok(), "exactly the limit");
     field.grants.limits.max_file_bytes = 499;
     let part = read(&field, "lines", 0, 1).unwrap();
@@ -180,25 +179,22 @@ fn text_is_found_in_any_case_with_its_place() {
     let all = SearchOptions::default();
     assert_eq!(search(&field, "todo", &all), "src/a.rs:1: // TODO: one\nsrc/b.rs:2: y // todo (two)\n");
     assert_eq!(search(&field, "(two)", &all), "src/b.rs:2: y // todo (two)\n", "a text, not an expression");
-    let kept = SearchOptions { case: CaseOf::Kept, ..all.clone() };
+    let kept = all.clone().case(CaseOf::Kept);
     assert_eq!(search(&field, "todo", &kept), "src/b.rs:2: y // todo (two)\n");
-    let one = SearchOptions { path: Some("src/a.rs".into()), ..all.clone() };
+    let one = all.clone().path(Some("src/a.rs".into()));
     assert_eq!(search(&field, "todo", &one), "src/a.rs:1: // TODO: one\n");
-    let below = SearchOptions { path: Some("./src/../src/".into()), ..all.clone() };
+    let below = all.clone().path(Some("./src/../src/".into()));
     assert_eq!(search(&field, "two", &below), "src/b.rs:2: y // todo (two)\n");
     assert_eq!(search(&field, "one\r\nfn", &all), "src/a.rs:1: // TODO: one\n", "over a line end");
     assert!(search(&field, "canary", &all).starts_with("(no match in 3 files)"), "links are not followed");
-    assert!(
-        search(&field, "secret", &SearchOptions { path: Some("src".into()), ..all })
-            .starts_with("(no match in 2")
-    );
+    assert!(search(&field, "secret", &all.path(Some("src".into()))).starts_with("(no match in 2"));
 }
 
 #[test]
 fn expressions_are_tried_when_the_text_is_not_there() {
     let field = field(&[("a.txt", "alpha\nfn beta_2()\n^literal$\n")]);
-    let as_regex = SearchOptions { query: Query::Regex, ..SearchOptions::default() };
-    let as_text = SearchOptions { query: Query::Literal, ..SearchOptions::default() };
+    let as_regex = SearchOptions::default().query(Query::Regex);
+    let as_text = SearchOptions::default().query(Query::Literal);
     assert_eq!(
         search(&field, r"fn \w+\(", &SearchOptions::default()),
         "a.txt:2: fn beta_2()\n[read as a regular expression]"
@@ -235,7 +231,7 @@ fn words_are_tried_when_neither_text_nor_expression_is_there() {
          [no line holds this text; these hold some of its words]"
     );
     assert!(search(&field, "pinewood", &all).starts_with("(no match"), "one word has no parts");
-    let as_text = SearchOptions { query: Query::Literal, ..all };
+    let as_text = all.query(Query::Literal);
     assert!(search(&field, "pine desk", &as_text).starts_with("(no match"));
     let many: String = (0..50).map(|n| format!("word {n}\n")).collect();
     let field = self::field(&[("many.txt", many.as_str())]);
@@ -252,13 +248,13 @@ fn ignored_files_come_last() {
         ("sub/b.txt", "needle"),
     ];
     let only_ignored = field(&files);
-    let skip = SearchOptions { ignored: Ignored::Skip, ..SearchOptions::default() };
+    let skip = SearchOptions::default().ignored(Ignored::Skip);
     assert!(search(&only_ignored, "needle", &skip).contains("[left out: 3 ignored"));
     let later = search(&only_ignored, "needle", &SearchOptions::default());
     assert_eq!(later.lines().count(), 3, "nothing else was found: {later}");
     let both = field(&[&files[..], &[("keep.log", "needle")]].concat());
     assert_eq!(search(&both, "needle", &SearchOptions::default()), "keep.log:1: needle\n");
-    let sub = SearchOptions { path: Some("sub".into()), ..skip };
+    let sub = skip.path(Some("sub".into()));
     fs::write(both.ws.join("sub/c.log"), "needle").unwrap();
     assert!(search(&both, "needle", &sub).contains("[left out: 2 ignored"), "rules from above count below");
 }
@@ -269,10 +265,10 @@ fn a_search_is_bounded_in_hits_bytes_and_depth() {
         ("a/many.txt", &"needle\n".repeat(500)),
         ("a/wide.txt", &format!("{}NEEDLE{}", "x".repeat(9_000), "y".repeat(9_000))),
     ]);
-    let few = SearchOptions { max_results: Some(3), ..SearchOptions::default() };
+    let few = SearchOptions::default().max_results(Some(3));
     let found = field.root.search_codebase(&field.grants, "needle", &few).unwrap();
     assert!(found.truncated && found.hits.len() == 3 && found.content().contains("[stopped after 3 hits"));
-    let wide = SearchOptions { path: Some("a/wide.txt".into()), ..SearchOptions::default() };
+    let wide = SearchOptions::default().path(Some("a/wide.txt".into()));
     let found = search(&field, "needle", &wide);
     let line = found.lines().next().unwrap();
     assert!(line.len() < 500 && line.contains("NEEDLE") && line.contains('…'), "{line}");
@@ -280,10 +276,10 @@ fn a_search_is_bounded_in_hits_bytes_and_depth() {
     assert!(
         field.root.search_codebase(&field.grants, "absent", &SearchOptions::default()).unwrap().truncated
     );
-    field.grants.limits = FileLimits { max_depth: 1, ..FileLimits::default() };
+    field.grants.limits = FileLimits::default().max_depth(1);
     let shallow = field.root.search_codebase(&field.grants, "needle", &SearchOptions::default()).unwrap();
     assert!(shallow.hits.is_empty() && shallow.truncated);
-    field.grants.limits = FileLimits { max_walk_entries: 2, ..FileLimits::default() };
+    field.grants.limits = FileLimits::default().max_walk_entries(2);
     (0..10).for_each(|i| fs::write(field.ws.join(format!("{i}")), "needle").unwrap());
     assert!(
         field.root.search_codebase(&field.grants, "needle", &SearchOptions::default()).unwrap().truncated
@@ -386,8 +382,7 @@ fn a_scope_holds_for_every_tool_and_through_links() {
     for path in ["src/b.rs", "notes/../src/b.rs", "notes/src/b.rs", "ok.txt"] {
         assert_eq!(read(&field, path, 0, 0).unwrap_err().kind(), Kind::Denied, "{path}");
     }
-    let found =
-        search(&field, "needle", &SearchOptions { path: Some("notes".into()), ..SearchOptions::default() });
+    let found = search(&field, "needle", &SearchOptions::default().path(Some("notes".into())));
     assert_eq!(found, "notes/a.md:1: needle\n");
     assert!(field.root.write_file(&field.grants, "n/new/x.md", "x").is_ok());
     assert_eq!(field.root.write_file(&field.grants, "notes/a.md", "x").unwrap_err().kind(), Kind::Denied);
@@ -441,10 +436,10 @@ fn an_outline_leaves_open_what_is_too_large() {
     assert_eq!(outline.files, ["a.txt", "ok.txt", "small/b", "small/deep/c"]);
     assert_eq!(outline.open, ["large"]);
     let tight = [
-        (OutlineLimits { depth: 2, ..OutlineLimits::default() }, vec!["large", "small/deep"]),
-        (OutlineLimits { entries: 2, ..OutlineLimits::default() }, vec!["."]),
-        (OutlineLimits { bytes: 25, ..OutlineLimits::default() }, vec!["large", "small"]),
-        (OutlineLimits { time: std::time::Duration::ZERO, ..OutlineLimits::default() }, vec!["."]),
+        (OutlineLimits::default().depth(2), vec!["large", "small/deep"]),
+        (OutlineLimits::default().entries(2), vec!["."]),
+        (OutlineLimits::default().bytes(25), vec!["large", "small"]),
+        (OutlineLimits::default().time(std::time::Duration::ZERO), vec!["."]),
     ];
     for (limits, open) in tight {
         assert_eq!(field.root.outline(&field.grants, false, &limits).open, open, "{limits:?}");

@@ -121,7 +121,7 @@ proptest! {
             if let Ok(listing) = field.root.list_directory(&unguarded(), &path, Some(3)) {
                 prop_assert!(path.is_empty() || inside, "{path} leads to {real:?}, listed: {listing:?}");
             }
-            let options = SearchOptions { path: Some(path.clone()), ..SearchOptions::default() };
+            let options = SearchOptions::default().path(Some(path.clone()));
             if let Ok(found) = field.root.search_codebase(&unguarded(), CANARY, &options) {
                 prop_assert!(found.hits.is_empty(), "{path}: {found:?}");
             }

@@ -107,11 +107,9 @@ fn started_reduced_plants() {
                 let root = Root::open(&field.ws, ambient_authority()).unwrap();
                 let policy =
                     Policy::parse(&format!("{POLICY}[require]\nconfinement = \"reduced\"\n")).unwrap();
-                let none = toolgate_sandbox::command::Setup {
-                    bubblewrap: Some("/nonexistent/bwrap".into()),
-                    without: without.to_vec(),
-                    ..support::shell::setup()
-                };
+                let none = support::shell::setup()
+                    .bubblewrap(Some("/nonexistent/bwrap".into()))
+                    .without(without.to_vec());
                 let commands =
                     toolgate_sandbox::command::Commands::new(&root, &policy, Mode::Edit, &none).unwrap();
                 let ran = commands.run(&format!("{attack}; echo tried")).unwrap();
@@ -152,7 +150,7 @@ fn closing() {
     // Kept for later runs, and for file tools.
     let state = tempfile::tempdir_in("/var/tmp").unwrap();
     let open = || Root::open(&field.ws, ambient_authority()).unwrap().remembering(state.path()).unwrap();
-    let setup = toolgate_sandbox::command::Setup { without: vec![Layer::Broker], ..support::shell::setup() };
+    let setup = support::shell::setup().without(vec![Layer::Broker]);
     let commands = toolgate_sandbox::command::Commands::new(
         &open(),
         &Policy::parse(&policy).unwrap(),

@@ -151,19 +151,14 @@ fn expected(left_out: &[Layer]) -> BTreeSet<&'static str> {
 }
 
 fn limits() -> ProcessLimits {
-    ProcessLimits {
-        memory_mb: Some(128),
-        disk_mb: Some(128),
-        wall_ms: Some(10_000),
-        ..ProcessLimits::default()
-    }
+    ProcessLimits::default().memory_mb(Some(128)).disk_mb(Some(128)).wall_ms(Some(10_000))
 }
 
 /// Commands without bubblewrap, under a policy that asks for the reduced tier.
 fn commands(field: &Field, without: &[Layer], limits: &ProcessLimits) -> Result<Commands, Error> {
     let root = Root::open(&field.ws, ambient_authority()).unwrap();
     let policy = Policy::parse(&format!("{POLICY}{ASKED}")).unwrap().limited(limits);
-    let none = Setup { bubblewrap: Some("/nonexistent/bwrap".into()), without: without.to_vec(), ..setup() };
+    let none = setup().bubblewrap(Some("/nonexistent/bwrap".into())).without(without.to_vec());
     Commands::new(&root, &policy, Mode::Edit, &none)
 }
 
@@ -190,7 +185,7 @@ fn possible() -> bool {
 fn it_is_not_for_root_and_not_unless_it_is_asked_for() {
     let field = Field::new();
     let root = Root::open(&field.ws, ambient_authority()).unwrap();
-    let none = Setup { bubblewrap: Some("/nonexistent/bwrap".into()), ..setup() };
+    let none = setup().bubblewrap(Some("/nonexistent/bwrap".into()));
     for asked in ["", "[require]\nconfinement = \"full\"\n"] {
         let policy = Policy::parse(&format!("{POLICY}{asked}")).unwrap();
         let error = Commands::new(&root, &policy, Mode::Edit, &none).unwrap_err();
@@ -327,7 +322,7 @@ fn started_work() {
             &format!("setsid sleep {nap} & (setsid sh -c 'sleep {nap} & sleep {nap}' &); echo done"),
         );
         assert_eq!((text(&done).trim(), left().as_str()), ("done", "0"));
-        let short = ProcessLimits { wall_ms: Some(1_000), pids: Some(40), disk_mb: Some(16), ..limits() };
+        let short = limits().wall_ms(Some(1_000)).pids(Some(40)).disk_mb(Some(16));
         let bounded = |command: &str| commands(&field, &[], &short).unwrap().run(command).unwrap();
         let ran = bounded(&format!("trap '' TERM INT HUP; setsid sleep {nap} & sleep {nap}"));
         assert_eq!((ran.end, left().as_str()), (End::TimeLimit, "0"));

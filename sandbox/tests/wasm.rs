@@ -30,7 +30,7 @@ fn directory(host: &str, write: bool) -> Directory {
 }
 
 fn limits() -> Limits {
-    Limits { wall_ms: 10_000, ..Limits::default() }
+    Limits::default().wall_ms(10_000)
 }
 
 /// Runs a probe with `words` under these bounds, over the whole workspace.
@@ -462,7 +462,7 @@ fn there_is_no_environment() {
 #[test]
 fn what_computes_or_waits_ends_in_time() {
     let field = Field::new();
-    let short = Limits { wall_ms: 300, fuel: u64::MAX, ..limits() };
+    let short = limits().wall_ms(300).fuel(u64::MAX);
     for probe in PROBES.iter() {
         for words in [["spin", ""], ["sleep", "3600"]] {
             let start = Instant::now();
@@ -471,7 +471,7 @@ fn what_computes_or_waits_ends_in_time() {
             // Far more than it takes, and far less than an hour.
             assert!(start.elapsed() < Duration::from_secs(20), "{words:?}: {:?}", start.elapsed());
         }
-        let poor = Limits { fuel: 1_000_000, ..limits() };
+        let poor = limits().fuel(1_000_000);
         let ran = run_with(&field, probe, directory(".", true), &poor, &["spin"]).unwrap();
         assert_eq!(ran.end, End::Stopped(Bound::Fuel));
         let nothing_given = run(&field, probe, &["stdin"]);
@@ -481,7 +481,7 @@ fn what_computes_or_waits_ends_in_time() {
 
 #[test]
 fn memory_stack_output_and_disk_are_bounded() {
-    let small = Limits { memory_mb: 64, disk_mb: 2, files: 20, output_kb: 8, ..limits() };
+    let small = limits().memory_mb(64).disk_mb(2).files(20).output_kb(8);
     for probe in PROBES.iter() {
         let field = Field::new();
         let tries = |words: &[&str]| run_with(&field, probe, directory(".", true), &small, words).unwrap();

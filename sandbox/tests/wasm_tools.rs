@@ -27,7 +27,7 @@ fn text(wat: &str) -> Result<Component, Error> {
 }
 
 fn limits() -> Limits {
-    Limits { wall_ms: 10_000, ..Limits::default() }
+    Limits::default().wall_ms(10_000)
 }
 
 /// Calls a tool that sees nothing.
@@ -224,7 +224,7 @@ const SPIN: &str = "(loop $l br $l) unreachable";
 
 #[test]
 fn tools_that_misbehave_are_errors_of_their_own() {
-    let short = Limits { wall_ms: 300, fuel: u64::MAX, ..limits() };
+    let short = limits().wall_ms(300).fuel(u64::MAX);
     let fine = text(&tool("i32.const 16", "i32.const 40", DATA)).unwrap();
     assert_eq!(COMPONENTS.describe(&fine, &limits()).unwrap().name, "");
     assert_eq!(call_with(&fine, &limits(), "{}").result.unwrap(), "x");
@@ -316,7 +316,7 @@ fn mutilated_components_are_errors_and_no_more() {
             if let Ok(component) = load(&changed) {
                 loaded += 1;
                 // Whatever it is by now, it ends.
-                let short = Limits { wall_ms: 500, ..limits() };
+                let short = limits().wall_ms(500);
                 let _ = COMPONENTS.describe(&component, &short);
             }
         }
@@ -332,7 +332,7 @@ fn command(fields: &str, body: &str) -> Component {
 
 #[test]
 fn tables_and_first_memories_count_too() {
-    let small = Limits { memory_mb: 16, ..limits() };
+    let small = limits().memory_mb(16);
     let dir = tempfile::tempdir().unwrap();
     let root = Root::open(dir.path(), ambient_authority()).unwrap();
     let reach = Reach { root: &root, grants: &Grants::default(), directories: &[] };
@@ -345,11 +345,11 @@ fn tables_and_first_memories_count_too() {
     );
     let ran = run(&grows, &small);
     assert!(matches!(ran.end, End::Trapped(_)) && ran.reached == [Bound::Memory], "{ran:?}");
-    assert_eq!(run(&grows, &Limits { memory_mb: 128, ..limits() }).end, End::Exited(0), "the control");
+    assert_eq!(run(&grows, &limits().memory_mb(128)).end, End::Exited(0), "the control");
 
     let starts_large = text(r#"(module (memory (export "memory") 4096) (func (export "_start")))"#).unwrap();
     assert_eq!(run(&starts_large, &small).end, End::Stopped(Bound::Memory));
-    assert_eq!(run(&starts_large, &Limits { memory_mb: 300, ..limits() }).end, End::Exited(0), "the control");
+    assert_eq!(run(&starts_large, &limits().memory_mb(300)).end, End::Exited(0), "the control");
 }
 
 /// The adapter keeps its state in pages of the program's own memory, and adds them when it is first called.
@@ -384,7 +384,7 @@ fn a_program_is_told_of_its_own_pages_only() {
     let dir = tempfile::tempdir().unwrap();
     let root = Root::open(dir.path(), ambient_authority()).unwrap();
     let reach = Reach { root: &root, grants: &Grants::default(), directories: &[] };
-    let small = Limits { memory_mb: 16, ..limits() };
+    let small = limits().memory_mb(16);
     for globals in [
         "(global $was (mut i32) (i32.const 0))",
         "(global i64 (i64.const 1)) (global $was (mut i32) (i32.const 0))",
@@ -489,7 +489,7 @@ fn compiled_code_is_kept_out_of_reach() {
     let root = Root::open(&workspace, ambient_authority()).unwrap();
     let bytes = wat::parse_str(tool("i32.const 16", "i32.const 40", DATA)).unwrap();
     let kept = |cache: &std::path::Path| {
-        let setup = Setup { cache: Some(cache.to_owned()), ..Setup::default() };
+        let setup = Setup::default().cache(Some(cache.to_owned()));
         Components::new(&setup, Some(&root)).unwrap().load(bytes.clone(), None, None).unwrap();
         let mut found = Vec::new();
         let mut todo = vec![cache.to_owned()];

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use toolgate_grammar::{Options, compile};
+use toolgate_grammar::{self as grammar, compile};
 use toolgate_sandbox::policy::{Mode, Policy, Tier, WasmTool};
 use toolgate_sandbox::wasm::{Components, ENGINE, MAX_MODULE_BYTES, Setup, read_module};
 use toolgate_sandbox::{Root, ambient_authority};
@@ -51,7 +51,7 @@ impl Ground<'_> {
             ComponentTool::load(&self.components, name, tool, module, self.root, self.policy, self.mode)?;
         // A schema that has no grammar would end every turn; so it costs this tool only.
         let schema = toolgate_chat::read_schema(&tool.spec().closed_parameters())?;
-        compile(&schema, &Options::default())?;
+        compile(&schema, &grammar::Options::default())?;
         Ok(tool)
     }
 }
@@ -59,7 +59,7 @@ impl Ground<'_> {
 /// The engine, with compiled code kept in the user's cache directory unless that is within reach of the workspace.
 fn engine(root: &Root) -> Result<Components, Error> {
     let cache = directories::BaseDirs::new().map(|dirs| dirs.cache_dir().join("toolgate").join("components"));
-    Ok(Components::new(&Setup { cache, ..Setup::default() }, Some(root))?)
+    Ok(Components::new(&Setup::default().cache(cache), Some(root))?)
 }
 
 /// The engine's name if components can be called here, or why they cannot.

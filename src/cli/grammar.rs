@@ -3,7 +3,7 @@
 //! The outcome goes to stdout, what is wrong with the grammar to stderr.
 
 use std::hash::{BuildHasher, Hasher};
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -14,6 +14,7 @@ use toolgate_sandbox::output;
 
 use super::exit::Exit;
 use super::terminal;
+use crate::agent::input::{self, is_stdin};
 
 /// Arguments of `toolgate grammar`.
 #[derive(Args)]
@@ -158,7 +159,7 @@ fn match_text(args: &MatchArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
 
 fn sample(args: &SampleArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let parsed = parse(&args.source)?;
-    let options = SampleOptions { max_len: args.max_len };
+    let options = SampleOptions::default().max_len(args.max_len);
     let sampler = Sampler::new(&parsed.grammar, &options).map_err(reported)?;
     // A hasher with fresh keys is the one source of randomness in the standard library.
     let seed = args.seed.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish());
@@ -178,7 +179,7 @@ fn sample(args: &SampleArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
 
 fn parse(source: &Source) -> anyhow::Result<Parsed> {
     let text = read(&source.file)?;
-    let options = ParseOptions { root: source.root.clone(), ..ParseOptions::default() };
+    let options = ParseOptions::default().root(source.root.clone());
     Parsed::parse(&text, &options).map_err(reported).with_context(|| not_usable(source))
 }
 
@@ -191,29 +192,13 @@ fn reported(error: Error) -> anyhow::Error {
     anyhow!("{}", error.report())
 }
 
-fn is_stdin(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
 fn is_final_break(text: &str, offset: usize) -> bool {
     matches!(text.get(offset..), Some("\n" | "\r\n"))
 }
 
 /// The whole file, as long as it is no longer than a grammar may be and is UTF-8.
 fn read(path: &Path) -> anyhow::Result<String> {
-    let most = Limits::default().source_bytes;
-    let mut bytes = Vec::new();
-    let reader: Box<dyn Read> = match is_stdin(path) {
-        true => Box::new(std::io::stdin().lock()),
-        false => {
-            Box::new(std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?)
-        }
-    };
-    let read = reader.take(most as u64 + 1).read_to_end(&mut bytes);
-    read.with_context(|| format!("cannot read {}", path.display()))?;
-    if bytes.len() > most {
-        bail!("{} is longer than {most} bytes", path.display());
-    }
+    let bytes = input::read(path, Limits::default().source_bytes as u64)?;
     String::from_utf8(bytes).with_context(|| format!("{} is not UTF-8 text", path.display()))
 }
 

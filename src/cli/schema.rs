@@ -2,17 +2,18 @@
 //!
 //! The outcome goes to stdout, why a schema cannot be compiled to stderr.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use toolgate_grammar::compile::{Undeclared, render};
-use toolgate_grammar::{Compiled, Error, Limits, Options, Schema, Whitespace, compile};
+use toolgate_grammar::{self as grammar, Compiled, Error, Limits, Schema, Whitespace, compile};
 use toolgate_sandbox::output;
 
 use super::exit::Exit;
+use crate::agent::input::{self, is_stdin};
 use crate::tools::{Check, Violation};
 
 /// Arguments of `toolgate schema`.
@@ -103,7 +104,7 @@ pub(super) fn run(args: SchemaArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
         Keys::Allowed => Undeclared::Allowed,
         Keys::Forbidden => Undeclared::Forbidden,
     };
-    let options = Options { whitespace, undeclared, limits: Limits::default() };
+    let options = grammar::Options::default().whitespace(whitespace).undeclared(undeclared);
     let not_compiled = || format!("{} cannot be compiled", args.file.display());
     let schema = toolgate_chat::read_schema(&document).map_err(reported).with_context(not_compiled)?;
     let compiled = compile(&schema, &options).map_err(reported).with_context(not_compiled)?;
@@ -214,24 +215,9 @@ fn reported(error: Error) -> anyhow::Error {
     anyhow!("{}", error.report())
 }
 
-fn is_stdin(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
+/// The JSON value of a file that is no longer than a grammar may be.
 fn read(path: &Path) -> anyhow::Result<Value> {
-    let most = Limits::default().source_bytes;
-    let reader: Box<dyn Read> = match is_stdin(path) {
-        true => Box::new(std::io::stdin().lock()),
-        false => {
-            Box::new(std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?)
-        }
-    };
-    let mut bytes = Vec::new();
-    let read = reader.take(most as u64 + 1).read_to_end(&mut bytes);
-    read.with_context(|| format!("cannot read {}", path.display()))?;
-    if bytes.len() > most {
-        bail!("{} is longer than {most} bytes", path.display());
-    }
+    let bytes = input::read(path, Limits::default().source_bytes as u64)?;
     serde_json::from_slice(&bytes).with_context(|| format!("{} is not JSON", path.display()))
 }
 
@@ -260,7 +246,7 @@ mod tests {
     fn the_verdict_tells_the_grammar_from_the_contract() {
         let document = json!({"type": "array", "items": {"type": "integer"}, "uniqueItems": true});
         let schema = Schema::parse(&document).unwrap();
-        let compiled = compile(&schema, &Options::default()).unwrap();
+        let compiled = compile(&schema, &grammar::Options::default()).unwrap();
         for (instance, grammar, contract) in
             [(json!([1, 2]), true, true), (json!([1, 1]), true, false), (json!(["a"]), false, false)]
         {

@@ -51,14 +51,12 @@ struct Limits {
 
 impl From<Limits> for ProcessLimits {
     fn from(limits: Limits) -> Self {
-        Self {
-            wall_ms: limits.timeout_ms,
-            memory_mb: limits.memory_mb,
-            pids: limits.pids,
-            disk_mb: limits.disk_mb,
-            output_kb: limits.output_kb,
-            ..Self::default()
-        }
+        Self::default()
+            .wall_ms(limits.timeout_ms)
+            .memory_mb(limits.memory_mb)
+            .pids(limits.pids)
+            .disk_mb(limits.disk_mb)
+            .output_kb(limits.output_kb)
     }
 }
 

@@ -125,7 +125,7 @@ fn forced_text_of_call_grammars_is_tokenized_as_in_the_whole_text() {
         for (_, grammar) in &grammars {
             let automaton =
                 Automaton::new(grammar, tokenizer.vocabulary().clone(), &Limits::default()).unwrap();
-            let sampler = Sampler::new(grammar, &SampleOptions { max_len: 300 }).unwrap();
+            let sampler = Sampler::new(grammar, &SampleOptions::default().max_len(300)).unwrap();
             for seed in 0..TEXTS {
                 counts.write(tokenizer, &automaton, &sampler.seeded(seed).unwrap());
             }

@@ -244,8 +244,7 @@ fn the_permissions_of_now_stay_and_links_are_not_followed() {
 fn a_file_that_cannot_be_kept_is_not_written() {
     let world = World::new(Bounds::default());
     let before = tree(world.dir.path());
-    let grants =
-        Grants { limits: FileLimits { max_file_bytes: 5, ..FileLimits::default() }, ..Grants::read_write() };
+    let grants = Grants { limits: FileLimits::default().max_file_bytes(5), ..Grants::read_write() };
     world.kept().write_file(&grants, "a", "1").unwrap_err();
     assert_eq!(tree(world.dir.path()), before);
     assert_eq!(world.journal.runs(&world.root).unwrap(), []);

@@ -10,14 +10,19 @@ use std::path::Path;
 
 use crate::Error;
 
-/// The bytes of the file at `path`, at most `most` of them; `-` is standard input.
+/// Whether a path stands for standard input: `-`.
+pub fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// The bytes of the file at `path`, or of standard input ([`is_stdin`]), up to `most` of them.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::Kind::Input) for a file that cannot be read, and for one that is longer.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
     let name = path.display();
     let fail = |doing: &str, why: std::io::Error| Error::input(format!("cannot {doing} {name}: {why}"));
-    let reader: Box<dyn Read> = match path == Path::new("-") {
+    let reader: Box<dyn Read> = match is_stdin(path) {
         true => Box::new(std::io::stdin().lock()),
         false => Box::new(File::open(path).map_err(|why| fail("open", why))?),
     };

@@ -15,9 +15,9 @@ pub(crate) const CHOICES: &str = "x-toolgate-choices";
 ///
 /// ```
 /// use serde_json::json;
-/// use toolgate_grammar::{Options, compile};
+/// use toolgate_grammar::{self as grammar, compile};
 /// let path = json!({"type": "string", "x-toolgate-choices": {"texts": ["a.txt"], "beginnings": ["new/"]}});
-/// let compiled = compile(&toolgate_chat::read_schema(&path)?, &Options::default())?;
+/// let compiled = compile(&toolgate_chat::read_schema(&path)?, &grammar::Options::default())?;
 /// assert!(compiled.accepts("\"a.txt\"")? && compiled.accepts("\"new/b\"")? && !compiled.accepts("\"b\"")?);
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
@@ -26,7 +26,7 @@ pub(crate) const CHOICES: &str = "x-toolgate-choices";
 /// As [`Schema::parse`].
 pub fn read_schema(schema: &Value) -> Result<Schema, Error> {
     let extensions = vec![Extension { keyword: CHOICES, read }];
-    Schema::parse_with(schema, &SchemaOptions { extensions, ..SchemaOptions::default() })
+    Schema::parse_with(schema, &SchemaOptions::default().extensions(extensions))
 }
 
 /// Reads the keyword's value.

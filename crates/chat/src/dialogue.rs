@@ -124,6 +124,17 @@ pub struct RunEnd {
 
 impl Dialogue {
     /// A dialogue in a given family. Where the template does not speak it, tools and results are written by us.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolgate_chat::{Dialogue, Template, TemplateTokens, format::Family};
+    /// let source = "{% for m in messages %}{{ m.content }}{% endfor %}";
+    /// let template = Template::new(source, TemplateTokens::default())?;
+    /// let dialogue = Dialogue::new(template, Arc::new(Family::hermes()));
+    /// assert_eq!(dialogue.format().name(), "hermes");
+    /// assert_eq!(dialogue.template().source(), source);
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
     pub fn new(template: Template, format: Arc<dyn ToolFormat>) -> Self {
         let mut derived = format::derive(&template);
         if derived.format.name() != format.name() {
@@ -260,6 +271,22 @@ impl Dialogue {
     /// Small models answer from this when, given the definitions as well, they would only go on calling. Render it
     /// with [`prompt`](Self::prompt) and no tools. The answer is asked to say what is missing, or what was done, as the
     /// run ended.
+    ///
+    /// ```
+    /// use toolgate_chat::{Dialogue, Message, RunEnd, Template, TemplateTokens, ToolCall, ToolReply, Transcript};
+    /// let source = "{% for m in messages %}{{ m.content }}{% endfor %}";
+    /// let dialogue = Dialogue::derived(Template::new(source, TemplateTokens::default())?);
+    /// let call = ToolCall::new("now", Default::default());
+    /// let reply = ToolReply::ok(&call, "12:04");
+    /// let transcript = Transcript::new()
+    ///     .with(Message::User("How late is it?".to_owned()))
+    ///     .with(Message::calls([call]))
+    ///     .with(Message::Tool(vec![reply]));
+    /// let view = dialogue.answer_view(&transcript, RunEnd::default());
+    /// let asked = "How late is it?\n\nResult of now {}:\n12:04\n\nAnswer the question: How late is it?";
+    /// assert_eq!(view.question(), Some(asked));
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
     pub fn answer_view(&self, transcript: &Transcript, end: RunEnd) -> Transcript {
         let RunEnd { closing, changed } = end;
         let messages = transcript.messages();

@@ -41,7 +41,6 @@ mod parameters;
 mod pieces;
 mod prompt;
 pub mod reasoning;
-mod setters;
 mod spec;
 pub mod template;
 
@@ -59,3 +58,5 @@ pub use prompt::{Style, SystemPrompt};
 pub use reasoning::ReasoningSupport;
 pub use spec::{EFFECT, Effect, Example, LOOKUP, ToolSpec};
 pub use template::{Template, TemplateTokens};
+#[doc(hidden)]
+pub use toolgate_grammar::setters;

@@ -214,6 +214,15 @@ impl ToolSpec {
     }
 
     /// `{"type": "function", "function": {name, description, parameters}}`.
+    ///
+    /// ```
+    /// # use toolgate_chat::ToolSpec; use serde_json::json;
+    /// let now = ToolSpec::new("now", "The time.", json!({}))?;
+    /// let definition = now.to_openai();
+    /// assert_eq!(definition["function"]["description"], "The time.");
+    /// assert_eq!(ToolSpec::from_openai(&definition)?, now);
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
     pub fn to_openai(&self) -> Value {
         json!({"type": "function", "function": {
             "name": self.name.as_str(), "description": self.description, "parameters": self.parameters,

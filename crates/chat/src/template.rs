@@ -44,6 +44,7 @@ pub struct TemplateTokens {
 /// # use toolgate_chat::template::{Render, Template, TemplateTokens}; use serde_json::json;
 /// let source = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}{% endfor %}";
 /// let template = Template::new(source, TemplateTokens { bos: String::new(), eos: "<end>".into() })?;
+/// assert_eq!(template.source(), source);
 /// let messages = [json!({"role": "user", "content": "1 < 2"})];
 /// assert_eq!(template.render(&Render { messages: &messages, ..Render::default() })?, "<user>1 < 2<end>");
 /// # Ok::<(), toolgate_chat::Error>(())

@@ -32,6 +32,7 @@ mod limits;
 pub mod marks;
 mod matching;
 pub mod schema;
+mod setters;
 mod work;
 
 pub use compile::{Compiled, Contract, Options, Undeclared, Whitespace, compile, compile_into};

@@ -6,12 +6,13 @@
 /// ```
 /// use toolgate_grammar::gbnf::ParseOptions;
 /// use toolgate_grammar::{Grammar, Kind, Limits};
-/// let limits = Limits { rules: 1, ..Limits::default() };
-/// let options = ParseOptions { limits, ..ParseOptions::default() };
+/// let limits = Limits::default().rules(1);
+/// let options = ParseOptions::default().limits(limits);
 /// let error = Grammar::parse_with("root ::= digit\ndigit ::= [0-9]\n", &options).unwrap_err();
 /// assert_eq!(error.kind(), Kind::Limit);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// Bytes of GBNF text read, and of a text that a grammar forces or that completes one. Default 16 MiB.
     pub source_bytes: usize,
@@ -46,6 +47,19 @@ pub struct Limits {
     /// Bytes of forced text returned at once. Default 4,096.
     pub forced_bytes: usize,
 }
+
+crate::setters! { Limits {
+    source_bytes: usize,
+    rules: usize,
+    pieces: usize,
+    depth: usize,
+    stacks: usize,
+    configurations: usize,
+    mask_bytes: usize,
+    work: usize,
+    pattern_states: usize,
+    forced_bytes: usize,
+} }
 
 impl Default for Limits {
     fn default() -> Self {

@@ -20,7 +20,7 @@ use toolgate_grammar::{Grammar, Limits};
 
 /// A grammar the engine runs, or why not.
 fn build(row: &Value) -> Result<Grammar, String> {
-    let options = ParseOptions { root: field(row, "root").to_owned(), ..ParseOptions::default() };
+    let options = ParseOptions::default().root(field(row, "root").to_owned());
     let parsed = Parsed::parse(field(row, "grammar"), &options).map_err(|error| error.report())?;
     parsed.usable().map_err(|error| error.report())?;
     // The checker and the engine must agree about what can be run.
@@ -69,10 +69,8 @@ fn every_grammar_of_the_corpus_matches_what_it_must_and_nothing_else() {
             Ok(grammar) => grammar,
         };
         built += 1;
-        let printed = ParseOptions {
-            root: grammar.rule(grammar.root()).unwrap().name.replace('_', "-"),
-            ..ParseOptions::default()
-        };
+        let printed =
+            ParseOptions::default().root(grammar.rule(grammar.root()).unwrap().name.replace('_', "-"));
         let printed = Grammar::parse_with(&grammar.to_gbnf(), &printed).expect("what is printed is read");
         for (grammar, form) in [(&grammar, "as read"), (&printed, "as printed")] {
             let matches =

@@ -19,22 +19,22 @@ use crate::{Backend, Cancel, Error, Kind, KvCache, Overflow, Rows, Specials};
 /// How far the evaluation of a prompt has come, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Tokens of the prompt that were there already.
+    /// Tokens of the prompt that the session held before.
     pub cached: usize,
-    /// Tokens of the prompt held by now, the cached ones included.
+    /// Tokens of the prompt that the session holds by now, with the cached ones.
     pub done: usize,
     /// Tokens of the prompt.
     pub total: usize,
 }
 
-/// What setting a prompt took.
+/// The cost of setting a prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Prefill {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
     /// Of these, tokens found in the cache.
     pub cached_tokens: usize,
-    /// Of these, tokens evaluated now; at least one where logits are wanted and nothing is ahead.
+    /// Of these, tokens evaluated now. At least one, if logits are wanted and nothing is ahead.
     pub evaluated_tokens: usize,
     /// Time taken, in milliseconds.
     pub ms: f64,
@@ -52,7 +52,7 @@ pub struct Prefill {
 /// let longer = session.set_prompt_text("one two three")?;
 /// assert_eq!((longer.cached_tokens, longer.evaluated_tokens), (7, 6), "only what was added is evaluated");
 /// assert_eq!(session.room() + session.tokens().len(), session.backend().context_len());
-/// // Nothing more for a while: a backend that is shared need not wait for this conversation.
+/// // Nothing more comes for a while. A shared backend need not wait for this conversation.
 /// session.end_turn();
 /// assert_eq!(session.into_backend().batches(), [7, 6]);
 /// # Ok::<(), toolgate_infer::Error>(())
@@ -65,16 +65,16 @@ pub struct Session<B> {
     current: usize,
     /// Its other sequences.
     others: Sequences,
-    /// What its sequences gave up.
+    /// The cache of what its sequences gave up.
     cache: Option<KvCache>,
-    /// Tokens in front of the first batch of the turn that may have changed low bits.
+    /// Tokens in front of the first batch of the turn that may have changed the low bits of logits.
     sure: usize,
-    /// Row of the last evaluation that belongs to the last token, if its logits were asked for.
+    /// The row of the last token in the last evaluation. `None` if its logits were not asked for.
     row: Option<usize>,
 }
 
 impl<B: Backend> Session<B> {
-    /// A session that starts empty: whatever `backend` holds is forgotten with the first prompt.
+    /// A session that starts empty. The first prompt makes it forget what `backend` holds.
     pub fn new(backend: B) -> Self {
         Self {
             backend,
@@ -87,7 +87,8 @@ impl<B: Backend> Session<B> {
         }
     }
 
-    /// Keeps in `cache` what its sequences give up, and takes from there what comes again.
+    /// The same session with a cache. It keeps in `cache` what its sequences give up, and takes from there
+    /// what comes again.
     #[must_use]
     pub fn keeping(mut self, cache: KvCache) -> Self {
         self.cache = Some(cache).filter(KvCache::keeps);
@@ -119,12 +120,13 @@ impl<B: Backend> Session<B> {
         self.backend.context_len().saturating_sub(self.tokens.len())
     }
 
-    /// Makes `prompt` what the backend holds, evaluating only what follows the longest prefix it has, in batches;
-    /// `progress` is called before the first and after each. At least `reserve` tokens stay free after it.
+    /// Makes `prompt` what the backend holds. It evaluates only what follows the longest prefix that is
+    /// there, in batches. It calls `progress` before the first batch and after each. At least `reserve`
+    /// tokens stay free behind the prompt.
     ///
     /// # Errors
-    /// [`Kind::Overflow`] with its numbers, before anything is evaluated; [`Kind::Cancelled`] between two batches;
-    /// [`Kind::Options`] for an empty prompt; [`Kind::Backend`].
+    /// [`Kind::Overflow`] with its numbers, before anything is evaluated. [`Kind::Cancelled`] between two
+    /// batches. [`Kind::Options`] for an empty prompt. [`Kind::Backend`].
     ///
     /// ```
     /// use std::sync::Arc;
@@ -146,11 +148,12 @@ impl<B: Backend> Session<B> {
         self.set_prompt_ahead(prompt, &[], reserve, cancel, progress)
     }
 
-    /// [`set_prompt`](Self::set_prompt), with what the turn is expected to begin with behind it in the same batch: the
-    /// logits are those behind that. It counts as part of what is reserved, and not as prompt.
+    /// [`set_prompt`](Self::set_prompt) with `ahead` behind the prompt, in the same batch. `ahead` is the
+    /// expected beginning of the turn, and the logits are those behind it. It counts as part of `reserve`,
+    /// and not as prompt.
     ///
     /// # Errors
-    /// As [`set_prompt`](Self::set_prompt).
+    /// The errors of [`set_prompt`](Self::set_prompt).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -176,11 +179,11 @@ impl<B: Backend> Session<B> {
         Ok(prefill)
     }
 
-    /// Holds what prompts begin with, as [`set_prompt`](Self::set_prompt) would; no turn begins there, and there are no
-    /// logits.
+    /// Holds the beginning of prompts, as [`set_prompt`](Self::set_prompt) would. No turn begins there, and
+    /// there are no logits.
     ///
     /// # Errors
-    /// As [`set_prompt`](Self::set_prompt).
+    /// The errors of [`set_prompt`](Self::set_prompt).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -221,11 +224,11 @@ impl<B: Backend> Session<B> {
             return Err(Error::overflow_of(Overflow { prompt: total, reserve, context }));
         }
         let wanted = [prompt, ahead].concat();
-        // The last token is evaluated again if need be: its logits are those the turn starts from.
+        // The last token may have to be evaluated again. The turn starts from its logits.
         let most = if rows == Rows::None { wanted.len() } else { wanted.len() - 1 };
         let known = self.held(prompt).min(most);
         progress(Progress { cached: known, done: known, total });
-        // Whoever finds now that it takes too long has nothing given up for it.
+        // A caller that finds now that it takes too long has given nothing up for it.
         if cancel.is_cancelled() {
             return Err(cancelled());
         }
@@ -246,13 +249,14 @@ impl<B: Backend> Session<B> {
             rest = after;
             progress(Progress { cached, done: self.tokens.len().min(total), total });
         }
-        // Batches of prompts are what a turn rests on, however it is decoded.
+        // A turn rests on the batches of its prompt, however it is decoded.
         self.sure = self.tokens.len();
         let evaluated_tokens = total - cached;
         Ok(Prefill { prompt_tokens: total, cached_tokens: cached, evaluated_tokens, ms: ms(start.elapsed()) })
     }
 
-    /// Most tokens of `prompt` that need no evaluation: in whatever sequence, of this conversation or another, or kept.
+    /// The most tokens of `prompt` that need no evaluation. A sequence of this or another conversation may
+    /// have them, or the cache.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -267,18 +271,19 @@ impl<B: Backend> Session<B> {
         self.evaluated(prompt).max(self.cache.as_ref().map_or(0, |cache| cache.held(prompt)))
     }
 
-    /// Most tokens of `prompt` that a sequence holds.
+    /// The most tokens of `prompt` that a sequence holds.
     fn evaluated(&self, prompt: &[TokenId]) -> usize {
         let beside = self.others.best(prompt).map_or(0, |(_, held)| held);
         common_len(&self.tokens, prompt).max(beside).max(self.backend.lent(prompt))
     }
 
-    /// Tells the backend that a turn has ended: nothing is evaluated for a while.
+    /// Tells the backend that a turn has ended. Nothing is evaluated for a while.
     pub fn end_turn(&mut self) {
         self.backend.end_turn();
     }
 
-    /// The state of the tokens held, as bytes for [`restore`](Self::restore); none where the backend cannot tell.
+    /// The state of the tokens held, as bytes for [`restore`](Self::restore). `None` if the backend cannot
+    /// tell it.
     ///
     /// # Errors
     /// [`Kind::Backend`].
@@ -286,8 +291,8 @@ impl<B: Backend> Session<B> {
         self.backend.save()
     }
 
-    /// Holds `tokens`, whose state was saved, without evaluating them; whether that went well. What is worth keeping of
-    /// the tokens held before stays in another sequence.
+    /// Holds `tokens` from their saved `state`, without an evaluation. Tells whether that went well. Tokens
+    /// held before stay in another sequence, if they are worth keeping.
     ///
     /// # Errors
     /// [`Kind::Backend`].
@@ -320,17 +325,18 @@ impl<B: Backend> Session<B> {
         Ok(false)
     }
 
-    /// [`set_prompt`](Self::set_prompt) for a text, control tokens parsed, nothing reserved: for examples and tests.
+    /// [`set_prompt`](Self::set_prompt) for a text, for examples and tests. It parses control tokens and
+    /// reserves nothing.
     ///
     /// # Errors
-    /// As [`set_prompt`](Self::set_prompt).
+    /// The errors of [`set_prompt`](Self::set_prompt).
     pub fn set_prompt_text(&mut self, prompt: &str) -> Result<Prefill, Error> {
         let tokens = self.backend.tokenize(prompt, Specials::Parse)?;
         self.set_prompt(&tokens, 0, &Cancel::default(), &mut |_| ())
     }
 
-    /// Evaluates `tokens` after those it holds; returns the number of evaluations it took. Where they fit in one
-    /// batch, the logits of `rows` can be read afterwards; otherwise only those of the last batch.
+    /// Evaluates `tokens` behind those it holds. Gives the number of evaluations. Afterwards the logits of
+    /// `rows` can be read. If the tokens need several batches, only those of the last batch can.
     ///
     /// # Errors
     /// [`Kind::Overflow`], [`Kind::Backend`].
@@ -351,10 +357,11 @@ impl<B: Backend> Session<B> {
         self.eval_in_batches(tokens, self.backend.batch_len(), rows)
     }
 
-    /// [`eval`](Self::eval) in batches of at most [`Backend::exact_batch_len`] tokens: the logits are those of single ones.
+    /// [`eval`](Self::eval) in batches of at most [`Backend::exact_batch_len`] tokens. So the logits are
+    /// those of single tokens.
     ///
     /// # Errors
-    /// As [`eval`](Self::eval).
+    /// The errors of [`eval`](Self::eval).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -369,7 +376,7 @@ impl<B: Backend> Session<B> {
         self.eval_in_batches(tokens, self.backend.exact_batch_len(), rows)
     }
 
-    /// [`eval`](Self::eval) in batches of at most so many tokens.
+    /// [`eval`](Self::eval) in batches of at most `at_once` tokens.
     pub(crate) fn eval_in_batches(
         &mut self,
         tokens: &[TokenId],
@@ -392,8 +399,8 @@ impl<B: Backend> Session<B> {
         Ok(calls)
     }
 
-    /// Tokens whose logits are, bit for bit, those of a turn that is evaluated token by token: all of them but those behind
-    /// a batch of the turn that was wider than [`Backend::exact_batch_len`].
+    /// The number of sure tokens. Their logits are, bit for bit, those of a turn that is evaluated token by
+    /// token. A batch of the turn wider than [`Backend::exact_batch_len`] ends them.
     pub(crate) fn sure(&self) -> usize {
         self.sure
     }
@@ -401,7 +408,7 @@ impl<B: Backend> Session<B> {
     /// Logits after the last token.
     ///
     /// # Errors
-    /// [`Kind::Backend`] where they were not asked for, such as after [`truncate`](Self::truncate).
+    /// [`Kind::Backend`] if they were not asked for, such as after [`truncate`](Self::truncate).
     pub fn logits(&self) -> Result<&[f32], Error> {
         let missing = || Error::new(Kind::Backend, "no logits: the last token was not evaluated for them");
         self.row(self.row.ok_or_else(missing)?)
@@ -412,7 +419,7 @@ impl<B: Backend> Session<B> {
         self.row.is_some()
     }
 
-    /// Logits of a row of the last evaluation; see [`Rows`].
+    /// Logits of a row of the last evaluation. See [`Rows`].
     ///
     /// # Errors
     /// [`Kind::Backend`].
@@ -425,7 +432,7 @@ impl<B: Backend> Session<B> {
         Ok(logits)
     }
 
-    /// Forgets all but the first `len` tokens (or more, where the backend cannot cut there).
+    /// Forgets all but the first `len` tokens. It forgets more if the backend cannot cut there.
     ///
     /// # Errors
     /// [`Kind::Backend`].
@@ -453,7 +460,8 @@ impl<B: Backend> Session<B> {
         Ok(())
     }
 
-    /// Goes to the sequence that has most of `prompt`; to a new one with that much, if too much would be lost there.
+    /// Goes to the sequence that has most of `prompt`. If too much would be lost there, it goes to a new one
+    /// with that much.
     fn choose(&mut self, prompt: &[TokenId]) -> Result<(), Error> {
         let mut held = common_len(&self.tokens, prompt);
         if let Some((kept, more)) = self.others.best(prompt).filter(|&(_, more)| more > held) {
@@ -466,7 +474,8 @@ impl<B: Backend> Session<B> {
             return Ok(());
         }
         let free = (0..sequences).find(|&sequence| sequence != self.current && !self.others.has(sequence));
-        // What is given up for it must not be worth more: a long prompt stays where short ones come and go.
+        // What is given up for it must not be worth more. So a long prompt stays where short ones come and
+        // go.
         let given_up =
             || self.others.cheapest().filter(|&(_, tokens)| tokens <= lost).map(|(other, _)| other);
         let Some(target) = free.or_else(given_up) else { return self.keep() };
@@ -487,7 +496,7 @@ impl<B: Backend> Session<B> {
         Ok(())
     }
 
-    /// Puts back what is kept of `prompt`, where that is more than any sequence holds.
+    /// Puts back what is kept of `prompt`, if that is more than any sequence holds.
     fn recall(&mut self, prompt: &[TokenId]) -> Result<(), Error> {
         let Some(cache) = self.cache.clone() else { return Ok(()) };
         let kept = cache.held(prompt);
@@ -499,7 +508,7 @@ impl<B: Backend> Session<B> {
             cache.forget(&tokens);
             return Ok(());
         }
-        // What follows in it is still kept: it needs no sequence.
+        // The cache still keeps what follows. It needs no sequence.
         self.truncate(common_len(&self.tokens, prompt))
     }
 
@@ -537,7 +546,7 @@ impl<B: Backend> Session<B> {
         Ok(())
     }
 
-    /// Takes over what another conversation holds of `prompt`, which begins with all that is held here.
+    /// Takes over what another conversation holds of `prompt`. The prompt begins with all that is held here.
     fn borrow(&mut self, prompt: &[TokenId]) -> Result<(), Error> {
         let result = self.backend.borrow(prompt);
         let held = self.backend.evaluated();
@@ -548,8 +557,8 @@ impl<B: Backend> Session<B> {
         result.map(drop)
     }
 
-    /// Goes to an empty sequence, leaving what is worth keeping where it is. Nothing is copied: a backend may put copies off
-    /// until it evaluates, and so over what is put there in between.
+    /// Goes to an empty sequence. What is worth keeping stays where it is. Nothing is copied: a backend may
+    /// put a copy off until it evaluates, and would overwrite what is put there in between.
     fn set_aside(&mut self) -> Result<(), Error> {
         let sequences = self.backend.sequences();
         let free = (0..sequences).find(|&sequence| sequence != self.current && !self.others.has(sequence));
@@ -588,5 +597,6 @@ fn cancelled() -> Error {
     Error::new(Kind::Cancelled, "cancelled while the prompt was evaluated")
 }
 
-/// Tokens whose evaluation a sequence of its own is worth: a fraction of a second on two cores.
+/// The number of tokens that are worth a sequence of their own. Their evaluation takes a fraction of a second
+/// on two cores.
 const WORTH_KEEPING: usize = 32;

@@ -17,8 +17,7 @@ use super::bfcl::{Expected, Question};
 use super::check::check;
 use super::record::{Call, Decided, Record};
 use super::task::{Offered, Task};
-use toolgate_agent::{Agent, Approval, Event, Final, Hints, Options as AgentOptions};
-use toolgate_agent::{Error, Kind};
+use toolgate_agent::{self as agent, Agent, Approval, Error, Event, Final, Hints, Kind};
 use toolgate_engine::{Cancel, Engine, Sampling, TurnRequest};
 use toolgate_tools::memory::{self, Memory};
 use toolgate_tools::{CannedTool, Registry, Status};
@@ -309,7 +308,7 @@ fn run_task(
             registry
         }
     };
-    let agent_options = AgentOptions::default()
+    let agent_options = agent::Options::default()
         // The workspace is the task's own, and goes with it.
         .approval(Approval::Auto)
         .max_iterations(task.max_iterations)

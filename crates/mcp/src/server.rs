@@ -91,7 +91,7 @@ impl Server {
     /// use toolgate_tools::Registry;
     /// use toolgate_chat::{Message, Transcript};
     /// use toolgate_sandbox::policy::Mode;
-    /// # use toolgate_agent::{Agent, Options};
+    /// # use toolgate_agent::{self as agent, Agent};
     /// # use toolgate_engine::{self as engine, LocalEngine};
     /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
     /// # let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
@@ -99,7 +99,7 @@ impl Server {
     /// #     .on("rain in Oslo", "It rains in Oslo.")
     /// #     .on("weather", call);
     /// # let engine = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
-    /// # let agent = Agent::new(engine, Registry::new(), Options::default());
+    /// # let agent = Agent::new(engine, Registry::new(), agent::Options::default());
     ///
     /// let ask: Arc<Ask> = Arc::new(move |asking, cancel, events| {
     ///     let mut transcript = Transcript::new().with(Message::User(asking.task.clone()));

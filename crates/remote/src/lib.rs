@@ -181,7 +181,16 @@ impl RemoteEngine {
         Ok(Self { name, client, options, way })
     }
 
-    /// The way that the server enforces a grammar, as the engine found it.
+    /// The way that the server enforces a grammar, as the engine found it: `llama-server`, `vllm`, `toolgate` or `none`.
+    ///
+    /// ```
+    /// use toolgate_remote::{GrammarSupport, Options, RemoteEngine};
+    ///
+    /// // With a model and a way of its own, nothing is asked before the first turn.
+    /// let options = Options::new("http://127.0.0.1:8080").model(Some("m".into())).grammar(GrammarSupport::None);
+    /// assert_eq!(RemoteEngine::connect(options)?.grammar(), "none");
+    /// # Ok::<(), toolgate_engine::Error>(())
+    /// ```
     pub fn grammar(&self) -> &'static str {
         match &self.way {
             Way::Constrained(held) => held.server(),

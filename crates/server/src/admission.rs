@@ -1,7 +1,8 @@
-//! Admission control: so many turns run at a time, so many requests wait, and none begins once the server is about to end.
+//! Admission control. It bounds the turns that run and the requests that wait. No request enters once the
+//! server is about to end.
 //!
-//! Invariant: a request has its permit from its arrival to the end of its turn, also if its client goes. So if no permit is
-//! out, nothing runs.
+//! Invariant: a request has its permit from its arrival to the end of its turn, even if its client goes. So
+//! if no permit is out, nothing runs.
 
 use std::sync::Arc;
 
@@ -48,19 +49,19 @@ impl Admission {
         })
     }
 
-    /// Waits for the turn of whoever has a place; first come, first served.
+    /// Waits until the request with this place may run. Requests run in the order of their arrival.
     pub(super) async fn turn(&self, _: &Permit) -> Result<Turn, Refusal> {
         Arc::clone(&self.turns).acquire_owned().await.map(Turn).map_err(|_| stopping())
     }
 
-    /// Lets nobody in any more; who waits is refused.
+    /// Closes the queue. Requests that wait are refused.
     pub(super) fn close(&self) {
         self.turns.close();
     }
 
     /// Waits until nothing runs or waits.
     pub(super) async fn idle(&self) {
-        // An error would mean that the places were closed, which nobody does.
+        // An error would mean that the places were closed. Nothing closes them.
         let _ = self.places.acquire_many(self.all).await;
     }
 
@@ -75,7 +76,7 @@ impl Admission {
     }
 }
 
-/// Seconds that a client is told to wait at most.
+/// The longest wait that a client is told, in seconds.
 const LONGEST_WAIT: u64 = 120;
 
 fn stopping() -> Refusal {

@@ -11,18 +11,18 @@ use super::turn::{Outcome, Step};
 use super::warning::Warning;
 use toolgate_engine::Sampling;
 
-/// An API, as the writer of one request's answer.
+/// An API. A value of it writes one request's answer.
 pub(super) trait Api: Send + Sized + 'static {
-    /// What ids of calls begin with.
+    /// The beginning of a call's id.
     const CALL: &'static str;
 
     /// Reads a request's body.
     ///
     /// # Errors
-    /// What cannot be used in it, with its JSON pointer.
+    /// A refusal that has the JSON pointer of what cannot be used.
     fn read(body: &Value, reply: Reply) -> Result<(Ask, Self), Refusal>;
 
-    /// Adds to what is told beside the answer, before any of that is written.
+    /// Adds warnings. The server calls this before it writes anything of the answer.
     fn warn(&mut self, warnings: Vec<Warning>);
 
     /// The body of a refusal.
@@ -31,19 +31,19 @@ pub(super) trait Api: Send + Sized + 'static {
     /// The body of an answer.
     fn whole(&self, outcome: &Outcome) -> Value;
 
-    /// What a stream begins with whose turn has to wait, where the API has something to say before it.
+    /// The first events of a stream whose turn has to wait. Default none.
     fn awaited(&mut self) -> Vec<Frame> {
         Vec::new()
     }
 
-    /// What says in a stream that a silent turn goes on, where the API has a word for it: clients do not see comments.
+    /// The API's event that says that a silent turn goes on, if it has one. Clients do not see comments.
     fn ping() -> Option<Frame>;
 
-    /// What a step adds to a stream.
+    /// The events that a step adds to a stream.
     fn frames(&mut self, step: Step) -> Vec<Frame>;
 }
 
-/// What a reply says beside its content.
+/// The parts of a reply beside its content.
 #[derive(Clone, Debug)]
 pub(super) struct Reply {
     /// Id of the request.
@@ -52,9 +52,9 @@ pub(super) struct Reply {
     pub(super) model: String,
     /// Seconds since 1970.
     pub(super) created: u64,
-    /// What earlier requests may be gone on from.
+    /// The responses that a request may go on from.
     pub(super) responses: Arc<Store>,
-    /// How tokens are drawn where the request does not say.
+    /// The sampling of a request that says nothing of it.
     pub(super) usual: Sampling,
 }
 

@@ -1,4 +1,5 @@
-//! What both APIs ask for, in the engine's words; and the tools of a request, checked before it waits for its turn.
+//! A request of any API, in the engine's words, and its tools. The server checks the tools before the request
+//! waits.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -7,7 +8,7 @@ use std::num::NonZeroUsize;
 use serde_json::Value;
 use toolgate_agent::hints::with_refusals;
 use toolgate_chat::{EFFECT, LOOKUP, ToolCall, ToolChoice, ToolName, ToolSpec, names};
-use toolgate_grammar::{Contract, Options, Place, Undeclared, compile};
+use toolgate_grammar::{self as grammar, Contract, Place, Undeclared, compile};
 
 use super::field::Field;
 use super::form::Form;
@@ -26,40 +27,40 @@ pub(super) struct Ask {
     pub(super) conversation: Conversation,
     pub(super) tools: Tools,
     pub(super) choice: ToolChoice,
-    /// The most calls of the turn; `None` leaves it to the model's options.
+    /// The most calls of the turn. `None` leaves it to the model's options.
     pub(super) parallel: Option<NonZeroUsize>,
-    /// What the answer is held to, where it is no plain text.
+    /// The form of an answer that is no plain text.
     pub(super) form: Option<Form>,
     pub(super) sampling: Sampling,
-    /// Where the request asks for thoughts.
+    /// The JSON pointer of the field that asks for thoughts.
     pub(super) thinks_at: Option<String>,
-    /// Answers to the same request.
+    /// The number of answers to the request.
     pub(super) choices: NonZeroUsize,
-    /// Whether it is told how likely tokens were, with so many others.
+    /// The number of other tokens told beside each token of the answer. `None` tells no likelihoods.
     pub(super) likelihoods: Option<usize>,
     pub(super) stream: bool,
-    /// What of the request is not done as it was sent.
+    /// The parts of the request that are not done as they were sent.
     pub(super) warnings: Vec<Warning>,
 }
 
 impl Ask {
-    /// What its answer is, where it is one.
+    /// The form of its answer.
     pub(super) fn form(&self) -> AnswerForm<'_> {
         Form::of(self.form.as_ref())
     }
 
-    /// Leaves it to the model whether it thinks, where the request has it think; whether that is something else. A model that cannot
-    /// think is asked by programs that have others in mind, and answers all the same.
+    /// Takes back a request for thoughts: the model decides. Gives the warning of it, if the request asked
+    /// for thoughts. Programs ask models for thoughts that have none. Such a model answers all the same.
     pub(super) fn leave_thoughts(&mut self, why: &dyn Display) -> Option<Warning> {
         let pointer = self.thinks_at.take()?;
         self.sampling.reasoning.mode = ReasoningMode::Auto;
         Some(Warning { pointer, message: format!("the answer is made without: {why}") })
     }
 
-    /// The request as its turn is made: the tools under the names that the model knows.
+    /// The request as the turn is made from it. The tools have the names that the model knows.
     ///
     /// # Errors
-    /// What contradicts itself.
+    /// A refusal of a request that contradicts itself.
     pub(super) fn settled(mut self, root: &Field<'_>) -> Result<Self, Refusal> {
         let told = self.tools.names.told(self.conversation.transcript);
         self.conversation.transcript = with_refusals(told, &self.tools.specs);
@@ -72,17 +73,17 @@ impl Ask {
             return Err(if old.is_there() { old } else { field }.wrong(message));
         }
         if self.choice == ToolChoice::None {
-            // Whoever is told of tools would rather call them.
+            // A model that is told of tools tends to call them.
             self.tools.specs.clear();
         }
         Ok(self)
     }
 }
 
-/// The calls of a turn where a client asks for parallel ones.
+/// The most calls of a turn where a client asks for parallel ones.
 pub(super) const PARALLEL: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
 
-/// Tools of a request at most.
+/// The most tools of a request.
 const MOST_TOOLS: usize = 1_024;
 
 /// A tool as an API has it.
@@ -93,7 +94,7 @@ pub(super) struct Defined<'a> {
     pub(super) definition: Field<'a>,
 }
 
-/// The keys under which definitions have their schemas; clients send one API's to another.
+/// The keys under which definitions have their schemas. Clients send one API's definitions to another.
 const SCHEMAS: [&str; 3] = ["parameters", "input_schema", "inputSchema"];
 
 /// The client's tools.
@@ -101,12 +102,13 @@ const SCHEMAS: [&str; 3] = ["parameters", "input_schema", "inputSchema"];
 pub(super) struct Tools {
     pub(super) specs: Vec<ToolSpec>,
     pub(super) names: Names,
-    /// Of the tools that a grammar does not hold in full, what finished calls are held to.
+    /// The checks of finished calls, for tools that a grammar does not hold in full.
     checks: Vec<(ToolName, Check)>,
 }
 
 impl Tools {
-    /// The tools defined so. One that cannot be called is left out, and the client is told: the others can.
+    /// The tools of these definitions. A tool that cannot be called is left out with a warning. The others
+    /// stay.
     pub(super) fn read(defined: &[Defined<'_>]) -> Self {
         let names = defined.iter().filter_map(|tool| tool.definition.at("name").value()?.as_str());
         let mut tools = Self { names: Names::of(names), ..Self::default() };
@@ -120,7 +122,7 @@ impl Tools {
         tools
     }
 
-    /// Adds a tool. What its definition does not say of it, its name may.
+    /// Adds a tool. Its name may tell what its definition does not.
     fn add(&mut self, tool: &Defined<'_>, seen: &mut BTreeSet<String>) -> Result<(), Refusal> {
         let Defined { at, definition: field } = tool;
         let Some(Value::Object(definition)) = field.value() else {
@@ -157,7 +159,7 @@ impl Tools {
         Ok(())
     }
 
-    /// A name, which has to be that of a tool.
+    /// A name. It has to be that of a tool.
     pub(super) fn name(&self, field: &Field<'_>) -> Result<ToolName, Refusal> {
         let name = field.needed_text()?;
         let plain = self.names.for_model(name).map_or(name, ToolName::as_str);
@@ -166,7 +168,8 @@ impl Tools {
             .ok_or_else(|| field.wrong(format!("the request has no tool {name:?} that can be called here")))
     }
 
-    /// The check of finished calls, where grammars leave something to check, or a call could be one of these again.
+    /// The check of finished calls. There is one if a grammar leaves something to check, or if the model
+    /// could make one of `completed` again.
     pub(super) fn check(&self, completed: &[ToolCall]) -> Option<&dyn CallCheck> {
         let is_needed = !(self.checks.is_empty() && completed.is_empty());
         is_needed.then_some(self as &dyn CallCheck)
@@ -193,9 +196,9 @@ fn no_tool(field: &Field<'_>, error: &toolgate_chat::Error) -> Refusal {
     }
 }
 
-/// Compiles a schema that stands at `pointer`, for what becomes of its keywords.
+/// Compiles the schema at `pointer` and gives what became of its keywords.
 pub(super) fn contract(schema: &Value, undeclared: Undeclared, pointer: &str) -> Result<Contract, Refusal> {
-    let options = Options { undeclared, ..Options::default() };
+    let options = grammar::Options::default().undeclared(undeclared);
     let compiled = toolgate_chat::read_schema(schema).and_then(|schema| compile(&schema, &options));
     compiled.map(|compiled| compiled.contract).map_err(|error| {
         let place = match error.place() {
@@ -206,7 +209,7 @@ pub(super) fn contract(schema: &Value, undeclared: Undeclared, pointer: &str) ->
     })
 }
 
-/// A seed for requests that bring none: they want what the temperature makes of it each time.
+/// A seed for requests that bring none. They want a new text each time.
 pub(super) fn any_seed() -> u64 {
     uuid::Uuid::new_v4().as_u64_pair().0
 }
@@ -219,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// The tools of a list, and where it was warned.
+    /// The tools of a list, and the pointers of the warnings.
     fn read(list: &Value) -> (Tools, Vec<String>) {
         let body = json!({ "tools": list });
         let at = Field::root(&body).at("tools");

@@ -1,5 +1,5 @@
-//! The length of a request's prompt, for clients that cut their conversations by it: `count_tokens` of the Anthropic API. It makes no
-//! turn. But it uses the engine's tokenizer as a turn does, so the request waits like one.
+//! The length of a request's prompt: `count_tokens` of the Anthropic API. Clients cut their conversations by
+//! it. The request makes no turn. But it uses the engine's tokenizer as a turn does, so it waits like one.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ async fn counted(shared: &Arc<Shared>, request: Request) -> Result<usize, Refusa
     let mut counting = turn::start(shared, place, move |right, told| {
         let counted = tokens(&of, &mut ask);
         drop(right);
-        // Whoever has gone away needs no answer.
+        // A client that has gone needs no answer.
         let _ = told.send(counted);
     })
     .await?;
@@ -47,7 +47,7 @@ async fn counted(shared: &Arc<Shared>, request: Request) -> Result<usize, Refusa
 
 fn tokens(shared: &Shared, ask: &mut Ask) -> Result<usize, Refusal> {
     let counted = match prompt(shared, ask) {
-        // As the turn would be made without them.
+        // The turn would be made without thoughts, too.
         Err(error) if error.kind() == Kind::Input && ask.leave_thoughts(&error).is_some() => {
             prompt(shared, ask)
         }
@@ -57,7 +57,7 @@ fn tokens(shared: &Shared, ask: &mut Ask) -> Result<usize, Refusal> {
     tokens.ok_or_else(|| Refusal::new(Why::Address, "the engine of this server cannot count tokens"))
 }
 
-/// The tokens of a request's prompt, where the engine can count them.
+/// The tokens of a request's prompt. `None` if the engine cannot count them.
 fn prompt(shared: &Shared, ask: &Ask) -> Result<Option<usize>, Error> {
     let own = shared.execute.as_ref().map(|execute| execute.benches.take(|_| 0).tools.specs());
     let tools = own.as_ref().unwrap_or(&ask.tools.specs);

@@ -1,10 +1,11 @@
-//! The engine for other toolgates: whole turns, with all that a request of theirs says, where the APIs have no words for it.
+//! The engine for other toolgates. They send whole turn requests, for parts of which the APIs have no words.
 //!
-//! Their agents know what their workspace holds and what was done in it; a turn made here with that is the turn they would
-//! have made themselves. What only they can tell, whether a finished call is right, is asked back in the middle of a turn.
+//! Their agents know what their workspace holds and what was done in it. With that, a turn made here is the
+//! turn that they would have made. Only they can tell whether a finished call is right. So the server asks
+//! them in the middle of a turn.
 //!
-//! Invariant: a question is answered by whoever knows its id, or not at all: a turn that nobody reads is cancelled, and one
-//! whose client does not answer goes on without, so that neither holds up others.
+//! Invariant: only a client that knows a question's id answers it. A turn that nobody reads is cancelled. A
+//! turn whose client does not answer goes on without the answer. So neither holds up others.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -40,7 +41,7 @@ use toolgate_engine::stages::lock;
 use toolgate_engine::{CallCheck, Cancel, Fault, Turn, TurnEvent};
 use toolgate_engine::{Error, Kind};
 
-/// How long a turn waits for an answer. Whoever asked runs the calls, and can still refuse them.
+/// How long a turn waits for an answer. The client runs the calls, and can still refuse them.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
@@ -123,7 +124,7 @@ fn make(
             watch.see(done, tokens);
         }
         if let Some(event) = EngineEvent::of(event) {
-            // Whoever has gone away has cancelled the turn.
+            // A client that has gone has cancelled the turn.
             let _ = told.send(event);
         }
     });
@@ -168,7 +169,7 @@ fn streamed(making: Making<EngineEvent>) -> Response {
     Sse::new(events).keep_alive(KeepAlive::default()).into_response()
 }
 
-/// Questions that turns wait for an answer to, by their ids, which nobody can guess.
+/// The open questions of turns, by their ids. Nobody can guess an id.
 #[derive(Default)]
 pub(super) struct Questions(Mutex<HashMap<String, SyncSender<Option<Verdict>>>>);
 
@@ -180,7 +181,7 @@ impl Questions {
         Question { id, send, answer, of: self }
     }
 
-    /// Whether a turn waits for this answer; it does not any more.
+    /// Gives a turn its answer. Tells whether a turn waited for it.
     fn answer(&self, id: &str, verdict: Verdict) -> bool {
         lock(&self.0).remove(id).is_some_and(|waiting| waiting.send(Some(verdict)).is_ok())
     }
@@ -189,17 +190,17 @@ impl Questions {
 /// A question, until it is dropped.
 struct Question<'a> {
     id: String,
-    /// For the word to stop, which is nothing in place of an answer.
+    /// Sends the word to stop. That is `None` in place of an answer.
     send: SyncSender<Option<Verdict>>,
     answer: Receiver<Option<Verdict>>,
     of: &'a Questions,
 }
 
 impl Question<'_> {
-    /// The answer, unless the turn is cancelled or has waited long enough first.
+    /// The answer. `None` if the turn is cancelled, or has waited for [`PATIENCE`].
     fn wait(&self, cancel: &Cancel) -> Option<Verdict> {
         let stops = self.send.clone();
-        // Where there is no room, an answer is there already.
+        // If there is no room, an answer is there already.
         let _wakes = cancel.on_cancel(move || drop(stops.try_send(None)));
         self.answer.recv_timeout(PATIENCE).ok().flatten()
     }
@@ -211,7 +212,7 @@ impl Drop for Question<'_> {
     }
 }
 
-/// The check of whoever asked for the turn; each call is asked about once.
+/// The check of the client that asked for the turn. It is asked once about each call.
 struct Asking<'a> {
     shared: &'a Shared,
     told: &'a UnboundedSender<EngineEvent>,

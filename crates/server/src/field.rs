@@ -1,4 +1,4 @@
-//! Reads a request's body field by field, so that each fault has a JSON pointer.
+//! Reads a request's body field by field. So each fault has a JSON pointer.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use super::warning::{Warning, Warnings};
 use toolgate_engine::stages::step;
 
-/// A place in a request's body, with what stands there; JSON null counts as nothing.
+/// A place in a request's body, with the value there. JSON null counts as no value.
 #[derive(Clone, Debug)]
 pub(super) struct Field<'a> {
     value: Option<&'a Value>,
@@ -22,7 +22,7 @@ impl<'a> Field<'a> {
         Self { value: Some(body), pointer: String::new(), warnings: Warnings::default() }
     }
 
-    /// The member of an object; nothing where this is no object.
+    /// The member of an object. It has no value if this is no object.
     pub(super) fn at(&self, key: &str) -> Self {
         let value = self.value.and_then(|value| value.get(key)).filter(|value| !value.is_null());
         let pointer = format!("{}/{}", self.pointer, step(key));
@@ -33,7 +33,7 @@ impl<'a> Field<'a> {
         &self.pointer
     }
 
-    /// A value that the body only names, said to stand where it is named.
+    /// A field with a value that the body only names. Its pointer is that of the name.
     pub(super) fn standing_for<'b>(&self, value: &'b Value) -> Field<'b> {
         Field { value: Some(value), pointer: self.pointer.clone(), warnings: self.warnings.clone() }
     }
@@ -46,12 +46,12 @@ impl<'a> Field<'a> {
         self.value.is_some()
     }
 
-    /// The refusal of what stands here.
+    /// The refusal of the value here.
     pub(super) fn wrong(&self, message: impl AsRef<str>) -> Refusal {
         Refusal::at(&self.pointer, message)
     }
 
-    /// Notes that what stands here is not done as it was sent.
+    /// Notes that the value here is not done as it was sent.
     pub(super) fn warn(&self, message: impl Into<String>) {
         self.warnings.add(&self.pointer, message);
     }
@@ -93,7 +93,7 @@ impl<'a> Field<'a> {
         self.read("a whole number of at least 1", read)
     }
 
-    /// A bound: a whole number, or 0 or -1, which say that there is none.
+    /// A bound, a whole number. 0 and -1 say that there is none.
     pub(super) fn bound(&self) -> Result<Option<usize>, Refusal> {
         let read = |value: &Value| whole(value).filter(|n| *n >= -1).map(|n| usize::try_from(n).unwrap_or(0));
         let read = self.read("a whole number of at least 1, or -1 or 0 for none", read)?;
@@ -108,11 +108,11 @@ impl<'a> Field<'a> {
     /// A number in a range, bounds included.
     pub(super) fn number(&self, least: f64, most: f64) -> Result<Option<f32>, Refusal> {
         let read = |value: &Value| value.as_f64().filter(|number| (least..=most).contains(number));
-        // Single precision is what tokens are drawn with.
+        // Tokens are drawn with single precision.
         Ok(self.read(&format!("a number from {least} to {most}"), read)?.map(|number| number as f32))
     }
 
-    /// The elements of a list; none where nothing stands here.
+    /// The elements of a list. None if there is no value here.
     pub(super) fn list(&self) -> Result<Vec<Self>, Refusal> {
         let list = self.read("a list", Value::as_array)?.map(Vec::as_slice).unwrap_or_default();
         let element = |(i, value)| Self {
@@ -129,12 +129,12 @@ impl<'a> Field<'a> {
         self.list()
     }
 
-    /// What the object here says it is.
+    /// The `type` of the object here.
     pub(super) fn kind(&self) -> Result<&'a str, Refusal> {
         self.at("type").needed_text()
     }
 
-    /// Refuses what stands here unless it asks for nothing.
+    /// Refuses the value here, unless it is one of `nothing`, which ask for nothing.
     pub(super) fn not_supported(&self, nothing: &[Value]) -> Result<(), Refusal> {
         match self.value {
             Some(value) if !nothing.contains(value) => {
@@ -145,7 +145,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// A whole number, however it is written: some programs know no other numbers than those with a point.
+/// A whole number, however it is written. Some programs write all numbers with a point.
 fn whole(value: &Value) -> Option<i64> {
     let exact = |number: f64| (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64);
     value.as_i64().or_else(|| value.as_f64().and_then(exact))

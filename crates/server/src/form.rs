@@ -1,11 +1,12 @@
-//! The constraint of a request on its answer: a JSON Schema, a grammar, a regular expression or a choice, under the names that the
-//! APIs and the programs behind them use. The server enforces it or refuses it, and ignores none.
+//! The constraint of a request on its answer: a JSON Schema, a grammar, a regular expression or a choice. It
+//! may stand under any name that the APIs and other servers use. The server enforces it or refuses it, and
+//! ignores none.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate_grammar::compile::pattern_grammar;
-use toolgate_grammar::{Automaton, Expr, Grammar, Limits, Options, Undeclared, Vocabulary};
+use toolgate_grammar::{self as grammar, Automaton, Expr, Grammar, Limits, Undeclared, Vocabulary};
 
 use super::ask::contract;
 use super::field::Field;
@@ -16,7 +17,7 @@ use toolgate_tools::Check;
 /// The form of an answer that is no plain text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Form {
-    /// A value of a schema.
+    /// A JSON value that fits this schema.
     Json(Held),
     /// A text of this grammar.
     Grammar(String),
@@ -36,7 +37,7 @@ impl PartialEq for Held {
 }
 
 impl Form {
-    /// What its answer is, where it is one.
+    /// The form, in the engine's words.
     pub(super) fn of(form: Option<&Self>) -> AnswerForm<'_> {
         match form {
             None => AnswerForm::Text,
@@ -45,7 +46,7 @@ impl Form {
         }
     }
 
-    /// What an answer is held to beyond its grammar.
+    /// The check of an answer beyond its grammar.
     pub(super) fn check(&self) -> Option<&dyn AnswerCheck> {
         match self {
             Self::Json(held) => held.check.as_deref().map(|checked| checked as &dyn AnswerCheck),
@@ -69,7 +70,8 @@ impl AnswerCheck for Checked {
     }
 }
 
-/// The form that the fields of a request ask for, beside those that an API has found in its own: one, or several that are the same.
+/// The form that the fields of a request ask for. `own` is the form of the API's own field. Several forms
+/// have to be the same.
 pub(super) fn read(root: &Field<'_>, own: Option<(Field<'_>, Form)>) -> Result<Option<Form>, Refusal> {
     let structured = root.at("structured_outputs");
     let mut found: Vec<(Field<'_>, Form)> = own.into_iter().collect();
@@ -102,7 +104,7 @@ pub(super) fn read(root: &Field<'_>, own: Option<(Field<'_>, Form)>) -> Result<O
     }
 }
 
-/// Constraints that nothing here can hold.
+/// Refuses constraints that the server cannot hold.
 fn refuse_others(root: &Field<'_>, structured: &Field<'_>) -> Result<(), Refusal> {
     for field in
         [structured.at("structural_tag"), root.at("structural_tag"), root.at("guided_structural_tag")]
@@ -150,7 +152,7 @@ fn any_object() -> Form {
     Form::Json(Held { schema: json!({"type": "object"}), check: None })
 }
 
-/// The schema of an answer: as it is, as a JSON text, or in the envelope that gives it a name.
+/// The schema of an answer. It stands there itself, as a JSON text, or in the envelope that gives it a name.
 pub(super) fn schema(field: &Field<'_>) -> Result<Form, Refusal> {
     let inner = field.at("schema");
     let is_envelope = inner.value().is_some_and(|schema| schema.is_object() || schema.is_boolean())
@@ -179,14 +181,14 @@ fn grammar(field: &Field<'_>) -> Result<Form, Refusal> {
     let text = field.needed_text()?;
     let wrong = |why: toolgate_grammar::Error| field.wrong(format!("this grammar cannot be used: {why}"));
     let parsed = Grammar::parse(text).map_err(wrong)?;
-    // What outgrows the limits is refused here, and not in the middle of a turn.
+    // A schema that outgrows the limits is refused here, and not in the middle of a turn.
     Automaton::new(&parsed, Arc::new(Vocabulary::bytes_only()), &Limits::default()).map_err(wrong)?;
     Ok(Form::Grammar(text.to_owned()))
 }
 
 fn regex(field: &Field<'_>) -> Result<Form, Refusal> {
     let wrong = |why: toolgate_grammar::Error| field.wrong(format!("this expression cannot be held: {why}"));
-    let grammar = pattern_grammar(field.needed_text()?, &Options::default()).map_err(wrong)?;
+    let grammar = pattern_grammar(field.needed_text()?, &grammar::Options::default()).map_err(wrong)?;
     Ok(Form::Grammar(grammar.to_gbnf()))
 }
 
@@ -219,7 +221,7 @@ mod tests {
             Form::Grammar(text) => Grammar::parse(text).unwrap(),
             Form::Json(held) => {
                 let schema = toolgate_grammar::Schema::parse(&held.schema).unwrap();
-                toolgate_grammar::compile(&schema, &Options::default()).unwrap().grammar
+                toolgate_grammar::compile(&schema, &grammar::Options::default()).unwrap().grammar
             }
         };
         grammar.match_text(text, &Limits::default()).unwrap().matched

@@ -13,9 +13,9 @@ use super::field::Field;
 use super::refusal::Refusal;
 use toolgate_chat::notes::without_notes;
 
-/// What the model is told in place of a result that nobody sent.
+/// The text in place of a result that nobody sent.
 const NO_RESULT: &str = "there is no result: the call was cancelled or did not run";
-/// What stands in front of a result whose call is not there.
+/// The text in front of a result whose call is not there.
 const STRAY: &str = "[The result of a call that is not in this conversation]";
 
 /// A transcript being built.
@@ -24,22 +24,23 @@ pub(super) struct History<'a> {
     system: Vec<String>,
     messages: Vec<Message>,
     open: Option<Open<'a>>,
-    /// Results that nobody sent, by the ids of their calls: they may come late. The number of the message, and the place in it.
+    /// Results that nobody sent, by the ids of their calls. They may come late. The value is the number of
+    /// the message and the place in it.
     missing: HashMap<String, (usize, usize)>,
     /// Results whose call was not found so far.
     stray: Vec<Stray<'a>>,
-    /// What the model thought in messages that say nothing: it belongs to the turn behind them.
+    /// The thoughts of messages that say nothing. They belong to the turn behind them.
     thought: Option<String>,
 }
 
 /// Calls whose results are still coming.
 struct Open<'a> {
-    /// Under ids of their own, where the client gave two the same.
+    /// The calls. A call whose id the client gave twice has an id of its own.
     calls: Vec<ToolCall>,
     asked: Vec<Asked<'a>>,
-    /// Of each of the client's ids, the calls without a result.
+    /// The calls without a result, by the client's ids.
     free: HashMap<String, VecDeque<usize>>,
-    /// In front of it all calls have a result.
+    /// All calls before this number have a result.
     first: usize,
 }
 
@@ -57,25 +58,25 @@ struct Stray<'a> {
     is_error: Option<bool>,
 }
 
-/// What a conversation is for a turn.
+/// A conversation as a turn takes it.
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) transcript: Transcript,
-    /// What the answer begins with, where the model's own message is the last one.
+    /// The beginning of the answer, if the model's own message is the last one.
     pub(super) begun: Option<String>,
-    /// Where the messages stand.
+    /// The JSON pointer of the messages.
     pub(super) at: String,
 }
 
 impl<'a> History<'a> {
-    /// What the program tells the model. Templates know one place for it, the front.
+    /// Adds what the program tells the model. Templates have one place for it, the front.
     pub(super) fn system(&mut self, text: &str) {
         if !text.is_empty() {
             self.system.push(text.to_owned());
         }
     }
 
-    /// What the person says. Behind results, a note of the client is none of that: the run that they belong to goes on.
+    /// Adds what the person says. A note of the client behind results is not that: their run goes on.
     pub(super) fn user(&mut self, text: &str) {
         self.close();
         self.thought = None;
@@ -101,7 +102,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// A turn of the model, with its calls and where these stand.
+    /// Adds a turn of the model, with its calls and their places.
     pub(super) fn assistant(
         &mut self,
         content: Option<String>,
@@ -119,7 +120,7 @@ impl<'a> History<'a> {
         let (mut own, mut asked) = (Vec::with_capacity(calls.len()), Vec::with_capacity(calls.len()));
         for (at, mut call) in calls {
             asked.push(Asked { id: call.id.clone(), at, reply: None });
-            // Of an earlier turn a call may have the same: results follow their own.
+            // A call of an earlier turn may have the same id. Results follow their own turn.
             if !ids.insert(call.id.clone()) {
                 call.id = format!("{}#{}", call.id, own.len());
                 ids.insert(call.id.clone());
@@ -136,7 +137,8 @@ impl<'a> History<'a> {
         self.messages.push(Message::Assistant { content, reasoning, calls: own });
     }
 
-    /// The result of a call of the turn before, whose id stands at `id`; where nothing says whether it is an error, its text may.
+    /// Adds the result of a call of the turn before, whose id stands at `id`. If no field says whether it is
+    /// an error, its text may.
     pub(super) fn result(
         &mut self,
         id: Field<'a>,
@@ -164,7 +166,7 @@ impl<'a> History<'a> {
             return Ok(());
         };
         let last = places.front().copied();
-        // The last call of an id stays in the list, for a second result of it.
+        // The last call of an id stays in the list. So a second result finds it.
         if places.len() > 1 {
             places.pop_front();
         }
@@ -181,7 +183,7 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    /// A result whose call is not of the turn before: that of an earlier one, or of none.
+    /// Adds a result whose call is not of the turn before. The call is of an earlier turn, or there is none.
     fn late(&mut self, stray: Stray<'a>) {
         let Self { messages, missing, .. } = self;
         let wanted = stray.id.value().and_then(Value::as_str).unwrap_or_default();
@@ -198,12 +200,13 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Ends the results of the turn before: each call has one then.
+    /// Ends the results of the turn before. Each call has one then.
     fn close(&mut self) {
         let mut stray = std::mem::take(&mut self.stray);
         if let Some(open) = self.open.take() {
             let without = open.asked.iter().filter(|asked| asked.reply.is_none()).count();
-            // Programs in between write ids anew: as many results as calls without one are theirs.
+            // Programs in between write ids anew. If there are as many stray results as calls without one,
+            // they belong together.
             let mut theirs =
                 if without == stray.len() { std::mem::take(&mut stray) } else { Vec::new() }.into_iter();
             let mut replies = Vec::with_capacity(open.calls.len());
@@ -228,7 +231,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// What there is, whoever spoke last: to be counted. Calls whose results are still to come count as they are.
+    /// The transcript for a count of tokens, whoever spoke last. Calls whose results are still to come count
+    /// as they are.
     pub(super) fn counted(mut self) -> Transcript {
         if let Some(open) = self.open.take() {
             let replies: Vec<ToolReply> = open.asked.into_iter().filter_map(|asked| asked.reply).collect();
@@ -243,7 +247,7 @@ impl<'a> History<'a> {
         system.into_iter().chain(self.messages).collect()
     }
 
-    /// The conversation, whose last words are not the model's: those are what its answer begins with. Where there is nothing but
+    /// The conversation. Last words of the model become the beginning of its answer. If there is nothing but
     /// a system prompt, it stands for what the person says.
     pub(super) fn finish(mut self, at: &Field<'_>) -> Result<Conversation, Refusal> {
         self.close();
@@ -253,7 +257,7 @@ impl<'a> History<'a> {
         }
         begun.reverse();
         if self.messages.is_empty() && !self.system.is_empty() {
-            // A program that says everything itself.
+            // The program says everything itself.
             self.messages.push(Message::User(std::mem::take(&mut self.system).join("\n\n")));
         }
         if self.messages.is_empty() {
@@ -273,17 +277,18 @@ fn reply(call: &ToolCall, content: String, is_error: Option<bool>) -> ToolReply 
     ToolReply { is_error: is_error.unwrap_or(told.is_error), ..told }
 }
 
-/// The key under which the model is shown arguments that are no JSON object.
+/// The key for arguments that are no JSON object. The model sees them under it.
 const UNREADABLE: &str = "unreadable";
 
-/// Arguments that are a JSON object, or a text that holds one; any others are shown to the model as they were written.
+/// The arguments of a call: a JSON object, or a text that holds one. The model sees any others as they were
+/// written.
 pub(super) fn arguments(field: &Field<'_>) -> Map<String, Value> {
     let parsed = |text: &str| serde_json::from_str::<Value>(text).ok();
     let read = match field.value() {
         None => Some(Value::Object(Map::new())),
         Some(Value::String(text)) if text.trim().is_empty() => Some(Value::Object(Map::new())),
         Some(Value::String(text)) => match parsed(text) {
-            // Written as JSON twice.
+            // They were written as JSON twice.
             Some(Value::String(inner)) => parsed(&inner),
             other => other,
         },
@@ -305,13 +310,14 @@ mod tests {
 
     use super::*;
 
-    /// A call with each id, which stands at `/calls/N`.
+    /// Calls with these ids. Each stands at `/calls/N`.
     fn calls<'a>(root: &Field<'a>, ids: &[&str]) -> Vec<(Field<'a>, ToolCall)> {
         let at = |n: usize| root.at("calls").at(&n.to_string());
         ids.iter().enumerate().map(|(n, id)| (at(n), ToolCall::new("f", Map::new()).with_id(*id))).collect()
     }
 
-    /// The results that follow calls with these ids, where results with those came, and where it was warned.
+    /// The transcript's results, its other messages and the pointers of the warnings, for calls and results
+    /// with these ids.
     fn paired(called: &[&str], told: &[&str]) -> (Vec<String>, Vec<Message>, Vec<String>) {
         let body = json!({ "ids": told });
         let root = Field::root(&body);

@@ -1,4 +1,5 @@
-//! Requests and responses: routes, who may ask, bodies in bounds, and turns written whole or as a stream.
+//! Requests and responses: the routes, the check of who may ask, the bounds of bodies, and answers, whole or
+//! as a stream.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/models/{*id}", get(model))
         .route(HEALTH, get(health))
         .route(METRICS, get(metrics));
-    // A server that runs tools of its own makes no turns for those of others.
+    // A server with tools of its own makes no turns for the tools of others.
     let whole = if shared.execute.is_none() { engine::routes() } else { Router::new() };
     api.merge(whole)
         .fallback(no_such_address)
@@ -63,13 +64,13 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// What stands around every request: its id, who may ask, the log.
+/// Does what every request needs: its id, the check of who may ask, and the log.
 async fn around(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers());
     request.extensions_mut().insert(RequestId(id.clone()));
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    // Who has the key may ask from a page of any origin; a browser asks first, without it.
+    // A page of any origin may ask, if it has the key. A browser asks first, without the key.
     let is_open = shared.key.is_some();
     let mut response = match admit(&shared, &request) {
         _ if is_open && method == Method::OPTIONS => preflight(),
@@ -82,7 +83,7 @@ async fn around(State(shared): State<Arc<Shared>>, mut request: Request, next: N
         response.headers_mut().insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, any);
     }
     if let Ok(value) = HeaderValue::from_str(&id) {
-        // One name by each API.
+        // Each API has its own name for it.
         response.headers_mut().insert("x-request-id", value.clone());
         response.headers_mut().insert("request-id", value);
     }
@@ -99,18 +100,18 @@ async fn around(State(shared): State<Arc<Shared>>, mut request: Request, next: N
     response
 }
 
-/// What a browser wants to know before it lets a page ask.
+/// The answer to a browser that asks before it lets a page ask.
 fn preflight() -> Response {
     let allowed = [
         (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE")),
-        // The star alone leaves out the key.
+        // The star does not stand for the header of the key.
         (header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*, Authorization")),
         (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600")),
     ];
     (StatusCode::NO_CONTENT, allowed).into_response()
 }
 
-/// The client's own id, if it is short and plain, else a new one.
+/// The client's own id, if it is short and plain. Otherwise a new one.
 fn request_id(headers: &HeaderMap) -> String {
     let plain = |id: &&str| {
         (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
@@ -134,8 +135,8 @@ fn route(path: &str) -> &'static str {
     }
 }
 
-/// Who may ask: with the key where there is one; without one, no page of the browser that reaches this machine under a
-/// name of its own.
+/// Checks who may ask. If there is a key, whoever sends it. Otherwise everybody but a page in a browser that
+/// reaches this machine under a name of its own.
 fn admit(shared: &Shared, request: &Request) -> Result<(), Refusal> {
     if request.uri().path() == HEALTH {
         return Ok(());
@@ -161,7 +162,7 @@ fn admit(shared: &Shared, request: &Request) -> Result<(), Refusal> {
 }
 
 fn given_key(headers: &HeaderMap) -> Option<&str> {
-    // Anthropic's clients send the second; some send an empty first.
+    // Anthropic's clients send the second. Some of them send an empty first.
     let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let bearer = authorization.and_then(bearer).filter(|key| !key.is_empty());
     bearer.or_else(|| headers.get("x-api-key")?.to_str().ok())
@@ -177,7 +178,8 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// A turn. A stream's response begins with it, so that what cannot be done at all has an error's status; unless it is long in coming.
+/// Answers a request for a turn. A stream's response begins with its turn. So a turn that cannot be made has
+/// an error's status, unless the wait for it is long.
 async fn answer<A: Api>(
     State(shared): State<Arc<Shared>>,
     Extension(RequestId(id)): Extension<RequestId>,
@@ -227,16 +229,16 @@ async fn asked<A: Api>(
     Ok((api, ask, place))
 }
 
-/// What `read` makes of a request's body, and a place in the queue for it.
+/// Takes a place in the queue for a request, and gives what `read` makes of its body.
 pub(super) async fn taken<T: Send + 'static>(
     shared: &Shared,
     request: Request,
     read: impl FnOnce(&Value) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<(T, admission::Permit), Refusal> {
     let body = body(shared, request).await?;
-    // Before any work for it: whoever has no place is told so at once.
+    // This comes before any work. A client that gets no place is told so at once.
     let place = shared.gate.enter()?;
-    // Schemas are compiled here: that may take a while.
+    // This compiles schemas and may take a while.
     let read = tokio::task::spawn_blocking(move || read(&parsed(&body)?)).await;
     let lost = |_| Refusal::new(Why::Internal, "the request could not be read");
     Ok((read.map_err(lost)??, place))
@@ -269,7 +271,8 @@ fn parsed(body: &[u8]) -> Result<Value, Refusal> {
     }
 }
 
-/// Whether this server answers such requests. It has one model, so that whatever name a client sends can only mean that one.
+/// Refuses what this server does not answer. It has one model, so any name that a client sends means that
+/// one.
 pub(super) fn fits(shared: &Shared, ask: &mut Ask) -> Result<(), Refusal> {
     if !ask.model.as_deref().is_some_and(|model| is_name(shared, model)) {
         let own = shared.engine.name();
@@ -310,7 +313,7 @@ pub(super) fn fits(shared: &Shared, ask: &mut Ask) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether this is the model's name, or one of its further ones.
+/// Refuses a name that is neither the model's nor one of its further ones.
 pub(super) fn has(shared: &Shared, model: &str) -> Result<(), Refusal> {
     if is_name(shared, model) {
         return Ok(());
@@ -331,7 +334,7 @@ pub(super) async fn body(shared: &Shared, request: Request) -> Result<Vec<u8>, R
         kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
     });
     if !is_json {
-        // A page in a browser can send other types to any address without asking first.
+        // A page in a browser may send other types to any address without asking first.
         return Err(Refusal::new(Why::Media, "the body has to be sent as Content-Type: application/json"));
     }
     let limit = shared.options.body;
@@ -372,7 +375,7 @@ async fn models(State(shared): State<Arc<Shared>>) -> Response {
     let id = model.get("id").cloned().unwrap_or_default();
     json(
         StatusCode::OK,
-        // What either API has; clients of the one pass over what is the other's.
+        // These are the fields of both APIs. Clients of one ignore those of the other.
         &serde_json::json!({
             "object": "list", "data": [model], "has_more": false, "first_id": id.clone(), "last_id": id,
         }),
@@ -387,7 +390,7 @@ async fn model(
 ) -> Response {
     match has(&shared, &name) {
         Ok(()) => json(StatusCode::OK, &model_body(&shared)),
-        // The name stands in the address, not in a body.
+        // The name stands in the address, and not in a body.
         Err(refusal) => refused(MODELS, &headers, &id, &Refusal { pointer: None, ..refusal }),
     }
 }
@@ -449,7 +452,7 @@ fn refused(path: &str, headers: &HeaderMap, id: &str, refusal: &Refusal) -> Resp
 pub(super) fn respond(refusal: &Refusal, body: Value) -> Response {
     let mut response = json(refusal.why.status(), &body);
     if matches!(refusal.why, Why::Late | Why::Internal) {
-        // Clients of both APIs would otherwise ask twice more, for the same.
+        // Without it, clients of both APIs ask twice more for the same.
         response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
     }
     if let Some(seconds) = refusal.retry_after {

@@ -1,19 +1,20 @@
-//! The engine behind HTTP, in the words of the OpenAI API (chat completions and responses) and of the Anthropic API. Knows engines and
-//! agents; no command line.
+//! The engine behind HTTP. It speaks the OpenAI API (chat completions and responses) and the Anthropic API.
+//! It knows engines and agents, and no command line.
 //!
 //! ```text
 //! body ─ Api::read ─▶ Ask ─ Admission ─▶ turn on a thread of its own ─ Step, Step, … ─▶ Api::whole or Api::frames ─▶ body
 //! ```
 //!
-//! The tools of a request are the client's: their schemas become the turn's grammar, and the calls are handed back. With
-//! [`Execute`] the server runs tools of its own instead, until there is an answer.
+//! The tools of a request are the client's. Their schemas become the turn's grammar, and the client gets the
+//! calls. With [`Execute`] the server runs tools of its own instead, until there is an answer.
 //!
 //! Invariants:
-//! - An answer's form that cannot be held is refused with a JSON pointer, never answered less strictly. What else of a request is not
-//!   done as it was sent is told beside the answer.
-//! - Three things are kept of a conversation: what the engine's cache holds of its tokens; its system prompt and tools on disk, where the
-//!   engine keeps packs; and, in memory, the responses that a client may go on from (`responses`).
-//! - What a client does not read, or leaves, holds up nobody else.
+//! - The server holds the form of an answer, or refuses it with a JSON pointer. It never holds a weaker form. It
+//!   warns beside the answer of all else that is not done as it was sent.
+//! - Three things are kept of a conversation. The engine's cache holds tokens of it. The disk holds its system
+//!   prompt and tools, if the engine keeps packs. The memory holds the responses that a client may go on from
+//!   (`responses`).
+//! - A client that does not read, or leaves, holds up nobody else.
 
 mod admission;
 mod api;

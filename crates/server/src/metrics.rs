@@ -12,7 +12,7 @@ pub(super) struct Metrics(Mutex<Counts>);
 struct Counts {
     /// Answered requests, by route and status.
     requests: BTreeMap<(&'static str, u16), u64>,
-    /// Ended turns, by how they ended.
+    /// Ended turns, by the kind of their end.
     turns: BTreeMap<&'static str, u64>,
     prompt_tokens: u64,
     cached_tokens: u64,
@@ -54,14 +54,14 @@ impl Metrics {
         inside.for_each(|(_, bucket)| *bucket += 1);
     }
 
-    /// Seconds that a turn took on average; 1 before the first.
+    /// The mean of a turn's seconds. 1 before the first.
     pub(super) fn mean_turn_seconds(&self) -> f64 {
         let counts = self.counts();
         let turns: u64 = counts.turns.values().sum();
         if turns == 0 { 1.0 } else { counts.seconds / turns as f64 }
     }
 
-    /// The text, with the turns being made and the requests that wait.
+    /// The text of all metrics. `running` are the turns being made, `waiting` the requests that wait.
     pub(super) fn text(&self, running: usize, waiting: usize) -> String {
         let counts = self.counts();
         let mut text = Text::default();
@@ -105,7 +105,7 @@ impl Metrics {
     }
 
     fn counts(&self) -> std::sync::MutexGuard<'_, Counts> {
-        // Counters are true one by one, whoever panicked between two of them.
+        // Each counter is true by itself, even if a thread panicked between two of them.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

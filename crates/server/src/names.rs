@@ -11,7 +11,7 @@ use unicode_normalization::UnicodeNormalization as _;
 /// Characters of a name that was made plain.
 const LONGEST: usize = 64;
 
-/// The names that had to be made plain: the model's to the client's, and back.
+/// The names that had to be made plain, from the model's to the client's and back.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     given: BTreeMap<String, String>,
@@ -19,7 +19,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Of the names of all tools; those that are plain stay as they are.
+    /// Makes the names of all tools plain. Plain names stay as they are.
     pub(super) fn of<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Self {
         let is_plain = |name: &&str| ToolName::new(name).is_ok();
         let mut taken: BTreeSet<String> = names.clone().filter(is_plain).map(str::to_owned).collect();
@@ -46,12 +46,12 @@ impl Names {
         all
     }
 
-    /// What the model knows a client's tool by; nothing for a name that stays as it is.
+    /// The model's name for a client's tool. `None` for a name that stays as it is.
     pub(super) fn for_model(&self, name: &str) -> Option<&ToolName> {
         self.plain.get(name)
     }
 
-    /// What the client calls a tool of the model's.
+    /// The client's name for a tool of the model's.
     pub(super) fn for_client(&self, name: String) -> String {
         self.given.get(&name).cloned().unwrap_or(name)
     }
@@ -74,7 +74,7 @@ impl Names {
     }
 }
 
-/// A name without what a tool's cannot hold: letters without their accents, `_` for all else.
+/// A name that a tool can have. Letters lose their accents, and `_` stands for all else.
 fn plain(name: &str) -> String {
     let mut out = String::new();
     for c in name.nfkd().take(LONGEST * 4) {

@@ -10,12 +10,12 @@ use serde_json::Value;
 use super::field::Field;
 use super::refusal::Refusal;
 
-/// A message's content as one text; nothing where none is there.
+/// A message's content as one text. `None` if there is no content.
 pub(super) fn content(field: &Field<'_>) -> Result<Option<String>, Refusal> {
     content_of(field, part)
 }
 
-/// A content of whose parts `text_of` knows the text.
+/// A content as one text. `text_of` gives the text of a part.
 pub(super) fn content_of<'a>(
     field: &Field<'a>,
     text_of: impl Fn(&Field<'a>) -> Result<Cow<'a, str>, Refusal>,
@@ -23,7 +23,7 @@ pub(super) fn content_of<'a>(
     match field.value() {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        // One part, without the list around it.
+        // This is one part, without the list around it.
         Some(Value::Object(_)) => Ok(Some(text_of(field)?.into_owned())),
         Some(_) => {
             let parts: Result<Vec<Cow<'a, str>>, Refusal> = field.list()?.iter().map(text_of).collect();
@@ -34,7 +34,7 @@ pub(super) fn content_of<'a>(
     }
 }
 
-/// A content that has to be there; where there is none, nothing was said, and the client is told that it was read so.
+/// A content that has to be there. A missing one counts as an empty text, with a warning.
 pub(super) fn said(field: &Field<'_>) -> Result<String, Refusal> {
     Ok(content(field)?.unwrap_or_else(|| {
         field.warn("there is no content here: it is read as an empty text");
@@ -53,7 +53,7 @@ pub(super) fn part<'a>(part: &Field<'a>) -> Result<Cow<'a, str>, Refusal> {
         None if part.at("text").is_there() => text("text"),
         Some("refusal") => text("refusal"),
         Some("document") => document(part),
-        // The other API's, and in a place where no result is.
+        // It is the other API's part, and stands where no result is.
         Some("tool_result") => {
             part.warn("a result is no part of a text: it is read as one");
             Ok(content(&part.at("content"))?.unwrap_or_default().into())
@@ -76,7 +76,7 @@ fn left_out<'a>(part: &Field<'_>, kind: &str) -> Cow<'a, str> {
     format!("[a part of the type \"{kind}\" is left out: this model reads text alone]").into()
 }
 
-/// A document of the Anthropic API: its text, where it has one.
+/// A document of the Anthropic API: its text, or a note.
 fn document<'a>(part: &Field<'a>) -> Result<Cow<'a, str>, Refusal> {
     let source = part.at("source");
     let body: Option<String> = match source.at("type").text()? {
@@ -94,7 +94,7 @@ fn document<'a>(part: &Field<'a>) -> Result<Cow<'a, str>, Refusal> {
     }
 }
 
-/// What a search of the client's found.
+/// A finding of the client's own search.
 fn found<'a>(part: &Field<'a>) -> Result<Cow<'a, str>, Refusal> {
     let body = content(&part.at("content"))?.unwrap_or_default();
     Ok(titled([part.at("title").text()?, part.at("source").text()?], body).into())
@@ -120,7 +120,7 @@ fn file_of<'a>(part: &Field<'a>, file: &Field<'a>) -> Result<Cow<'a, str>, Refus
     }
 }
 
-/// Whether a type of files is that of texts.
+/// Whether files of this type are texts.
 fn is_text(kind: &str) -> bool {
     let kind = kind.split(';').next().unwrap_or_default().trim();
     kind.starts_with("text/")

@@ -1,5 +1,5 @@
-//! Prompts being evaluated: how far each has come, for the log, the metrics and its stream, and how fast that goes on this
-//! machine.
+//! Prompts being evaluated: how far each has come, and how fast this machine is. The log, the metrics and
+//! streams tell it.
 //!
 //! Invariant: what is counted was evaluated, whatever becomes of its turn.
 
@@ -16,10 +16,10 @@ pub(super) struct Prefills(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     speed: Speed,
-    /// Tokens evaluated since the start, and seconds that took.
+    /// Tokens evaluated since the start, and the seconds for them.
     evaluated: u64,
     seconds: f64,
-    /// Of the prompts being evaluated: tokens that are there, and all.
+    /// The evaluated tokens and all tokens of the prompts being evaluated.
     done: usize,
     total: usize,
 }
@@ -32,7 +32,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Tokens that are there and all, while a prompt is evaluated.
+    /// The evaluated tokens and all tokens, while a prompt is evaluated.
     pub(super) fn get(&self) -> Option<(usize, usize)> {
         let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
         (done < total).then_some((done, total))
@@ -67,7 +67,7 @@ impl Prefilling {
         Self { of, progress, request, pace, last: None, logged: Instant::now() }
     }
 
-    /// Takes note that so many tokens of a prompt are there; whether these are the first that are heard of it.
+    /// Notes that so many tokens of a prompt are evaluated. Tells whether the prompt is new.
     pub(super) fn see(&mut self, done: usize, total: usize) -> bool {
         let now = Seen { done: done.min(total), total, at: Instant::now() };
         let last = self.last.filter(|last| last.total == total && last.done < total && last.done <= done);
@@ -84,13 +84,14 @@ impl Prefilling {
         last.is_none()
     }
 
-    /// Seconds that the rest of the prompt takes, as far as that is known.
+    /// Seconds for the rest of the prompt. `None` before they can be estimated.
     pub(super) fn seconds_left(&self) -> Option<f64> {
         let Seen { done, total, .. } = self.last?;
         self.of.known().speed.seconds(done, total)
     }
 
-    /// Takes the next estimates for shorter: nothing is measured where turns are refused for one that may be wrong.
+    /// Makes the next estimates shorter. An estimate may be wrong, and nothing is measured while turns are
+    /// refused for it.
     pub(super) fn doubt(&self) {
         self.of.known().speed.doubt();
     }
@@ -118,7 +119,8 @@ impl Drop for Prefilling {
 }
 
 impl Prefills {
-    /// What has been evaluated `now`, in so long since the `last` word of the same prompt, in place of what was said `before`.
+    /// Notes the state `now` of a prompt in place of that `before`. `last` is the last state of the same
+    /// prompt, and the time since.
     fn note(&self, before: Option<Seen>, last: Option<(Seen, Duration)>, now: Seen) {
         let mut known = self.known();
         if let Some(before) = before {
@@ -168,13 +170,13 @@ impl Prefills {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Numbers are true one by one, whoever panicked between two of them.
+        // Each number is true by itself, even if a thread panicked between two of them.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Known {
-    /// A prompt is no longer being evaluated, or has come further.
+    /// Takes a prompt's state out of the sums. The prompt is done, or has a new state.
     fn leave(&mut self, Seen { done, total, .. }: Seen) {
         if done < total {
             self.done = self.done.saturating_sub(done);
@@ -183,18 +185,19 @@ impl Known {
     }
 }
 
-/// Tokens in front that speeds are told apart by: the more there are, the longer a token takes.
+/// Tokens of a span. A token takes longer the more tokens are in front of it, so each span has a speed of its
+/// own.
 const SPAN: usize = 2_048;
-/// Such spans; what lies behind counts as the last.
+/// Spans with speeds of their own. What lies behind counts as the last.
 const SPANS: usize = 32;
-/// A batch of fewer tokens tells little: a token of it takes longer.
+/// The smallest batch that counts. In smaller ones a token takes longer.
 const TELLING: usize = 64;
-/// Tokens of a span from which on older ones count half.
+/// Tokens of a span after which older ones count half.
 const ENOUGH: f64 = 4_096.0;
-/// What an estimate is multiplied by after a refusal.
+/// The factor of an estimate after a refusal.
 const DOUBT: f64 = 0.8;
 
-/// How fast prompts were evaluated, by what stood in front.
+/// The speeds at which prompts were evaluated, by the tokens in front.
 #[derive(Default)]
 struct Speed([Span; SPANS]);
 
@@ -205,7 +208,7 @@ struct Span {
 }
 
 impl Speed {
-    /// Takes note of tokens evaluated behind so many others.
+    /// Notes `tokens` evaluated behind `from` others.
     fn add(&mut self, from: usize, tokens: usize, seconds: f64) {
         if tokens < TELLING {
             return;
@@ -219,13 +222,13 @@ impl Speed {
         }
     }
 
-    /// What was measured may have been measured while others took the machine.
+    /// Makes all speeds faster. They may have been measured while others took the machine.
     fn doubt(&mut self) {
         self.0.iter_mut().for_each(|span| span.seconds *= DOUBT);
     }
 
-    /// Seconds for the tokens from one place to another; `None` before anything was measured. A depth that was not is taken to
-    /// be as fast as the next shallower one, or else the next deeper.
+    /// Seconds for the tokens from one place to another. `None` before anything was measured. A span that was
+    /// not measured counts as fast as the next shallower one, or else the next deeper.
     fn seconds(&self, from: usize, to: usize) -> Option<f64> {
         let (mut at, mut sum) = (from, 0.0);
         while at < to {
@@ -312,7 +315,7 @@ mod tests {
         assert!((value("toolgate_prefill_evaluated_tokens_total") - 350.0).abs() < 1e-9);
     }
 
-    /// What is written to it, as one text.
+    /// The lines written to it, as one text.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 

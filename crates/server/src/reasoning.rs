@@ -1,6 +1,7 @@
-//! What a request says of thoughts, in the words of each API. The turn finds out how its model is told.
+//! A request's fields about thoughts, in the words of each API. The turn finds out how its model is told.
 //!
-//! Invariant: a wish that contradicts another one of the same request is refused, with its JSON pointer.
+//! Invariant: the server refuses a wish that contradicts another one of the same request, with its JSON
+//! pointer.
 
 use serde_json::{Map, Value};
 use toolgate_engine::{Effort, Reasoning, ReasoningMode, Sampling};
@@ -11,14 +12,14 @@ use super::refusal::Refusal;
 /// How much the model is to think.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Wish {
-    /// Nothing, where the request says nothing of it.
+    /// `None` if the request says nothing of it.
     pub(super) reasoning: Option<Reasoning>,
-    /// Where thoughts are asked for.
+    /// The JSON pointer of the field that asks for thoughts.
     pub(super) at: Option<String>,
 }
 
 impl Wish {
-    /// How tokens are drawn, with this of thoughts.
+    /// The sampling with this wish in it.
     pub(super) fn put(&self, sampling: Sampling) -> Sampling {
         let usual = sampling.reasoning;
         sampling.reasoning(self.reasoning.unwrap_or_default().or(usual))
@@ -44,12 +45,12 @@ impl Wish {
     }
 }
 
-/// Whether the model is to think, where that is said.
+/// Whether the model is to think. `None` if the request leaves that open.
 fn decided(said: Reasoning) -> Option<ReasoningMode> {
     (said.mode != ReasoningMode::Auto).then_some(said.mode)
 }
 
-/// What two say of the same; an error where they say different things.
+/// What two fields say of the same. An error if they say different things.
 fn joined<T: PartialEq>(one: Option<T>, other: Option<T>) -> Result<Option<T>, ()> {
     match (one, other) {
         (Some(one), Some(other)) if one != other => Err(()),
@@ -57,11 +58,11 @@ fn joined<T: PartialEq>(one: Option<T>, other: Option<T>) -> Result<Option<T>, (
     }
 }
 
-/// The names that programs have for the most tokens of thought, beside those of the APIs: llama.cpp's, and one of its relatives'.
+/// Further names for the most tokens of thought: llama.cpp's, and one of its relatives'.
 const BUDGETS: [&str; 2] = ["thinking_budget_tokens", "reasoning_budget_tokens"];
 
-/// Reads what both APIs of OpenAI have: `reasoning_effort` of chat completions, and `reasoning` of responses, to which others add
-/// `max_tokens` and `enabled`.
+/// Reads `reasoning_effort` of chat completions and `reasoning` of responses, in either API of OpenAI. Other
+/// programs add `max_tokens` and `enabled` to the second.
 pub(super) fn of_openai(root: &Field<'_>) -> Result<Wish, Refusal> {
     let mut wish = Wish::default();
     let own = root.at("reasoning");
@@ -90,7 +91,7 @@ pub(super) fn of_openai(root: &Field<'_>) -> Result<Wish, Refusal> {
     Ok(wish)
 }
 
-/// A number of tokens; -1 asks for no bound.
+/// A number of tokens. -1 asks for no bound.
 fn budget(field: &Field<'_>) -> Result<Option<Reasoning>, Refusal> {
     match field.integer()? {
         None | Some(-1) => Ok(None),
@@ -101,8 +102,8 @@ fn budget(field: &Field<'_>) -> Result<Option<Reasoning>, Refusal> {
     }
 }
 
-/// Reads `thinking` of Anthropic's API and the effort beside it. That API takes no budget below 1,024 tokens, and none that reaches
-/// `max_tokens`; here the first is fine, and of the second the client is told.
+/// Reads `thinking` of Anthropic's API and the effort beside it. That API takes no budget below 1,024 tokens,
+/// and none that reaches `max_tokens`. Here the first is fine, and the second brings a warning.
 pub(super) fn of_anthropic(root: &Field<'_>) -> Result<Wish, Refusal> {
     let mut wish = Wish::default();
     let thinking = root.at("thinking");
@@ -110,7 +111,7 @@ pub(super) fn of_anthropic(root: &Field<'_>) -> Result<Wish, Refusal> {
         match thinking.kind()? {
             "disabled" => wish.add(&thinking, Reasoning::OFF)?,
             "enabled" => wish.add(&thinking, Reasoning::ON.budget(bounded(&thinking, root)?))?,
-            // The model decides: as its profile and its template say.
+            // The model decides, as its profile and its template say.
             "adaptive" => {}
             _ => {
                 let message = "expected \"enabled\", \"disabled\" or \"adaptive\"";
@@ -122,7 +123,7 @@ pub(super) fn of_anthropic(root: &Field<'_>) -> Result<Wish, Refusal> {
     if let Some(word) = effort.text()? {
         let known = effort_of(word)
             .ok_or_else(|| effort.wrong("expected \"low\", \"medium\", \"high\", \"xhigh\" or \"max\""))?;
-        // Of a model that is not to think, it says how long the answer is.
+        // If the model is not to think, the effort says how long the answer is.
         if wish.reasoning.is_none_or(|said| said.mode != ReasoningMode::Off) {
             wish.add(&effort, Reasoning::default().effort(Some(known)))?;
         }

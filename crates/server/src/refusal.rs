@@ -9,13 +9,13 @@ use crate::{Error, Kind};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) why: Why,
-    /// For the person who sent the request: lower-case, without a full stop.
+    /// A text for the person who sent the request: lower-case, without a full stop.
     pub(super) message: String,
     /// JSON pointer of what is wrong in the request's body.
     pub(super) pointer: Option<String>,
     /// Seconds after which it may be tried again.
     pub(super) retry_after: Option<u64>,
-    /// What an API's clients read of it beside the message.
+    /// The code that an API's clients read beside the message.
     pub(super) details: Option<Box<Value>>,
 }
 
@@ -78,12 +78,12 @@ impl Refusal {
         Self { why, message: message.into(), pointer: None, retry_after: None, details: None }
     }
 
-    /// The same with what an API's clients read of it.
+    /// The same with a code for an API's clients.
     pub(super) fn with_details(self, details: Value) -> Self {
         Self { details: Some(Box::new(details)), ..self }
     }
 
-    /// A request that cannot be used because of what stands at a JSON pointer; the message says where.
+    /// A request that cannot be used because of the value at a JSON pointer. The message names the pointer.
     pub(super) fn at(pointer: &str, message: impl AsRef<str>) -> Self {
         let place = if pointer.is_empty() { "the request's root" } else { pointer };
         let message = format!("{} at {place}", message.as_ref());

@@ -1,4 +1,4 @@
-//! The sampling fields of a request that the APIs and the programs behind them have in common.
+//! The sampling fields of a request that the APIs and other servers have in common.
 
 use serde_json::Value;
 
@@ -8,17 +8,17 @@ use super::reasoning::template_values;
 use super::refusal::Refusal;
 use toolgate_engine::{Penalties, Sampling};
 
-/// Choices and alternatives of a token at most, as the OpenAI API has them.
+/// The most alternatives of a token, as the OpenAI API has them.
 pub(super) const MOST_ALTERNATIVES: usize = 20;
 
-/// The fields that say how much is written, by an API's names for them.
+/// An API's names for the fields that bound an answer.
 pub(super) struct Bounds<'a> {
     /// The first that is there counts.
     pub(super) max_tokens: &'a [&'a str],
     pub(super) stop: &'a str,
 }
 
-/// Ways to draw tokens that other servers have, each with what says that it is off.
+/// Ways to draw tokens that other servers have. Each stands with the value that turns it off.
 const NOT_DONE: [(&str, f64); 12] = [
     ("best_of", 1.0),
     ("dry_multiplier", 0.0),
@@ -34,7 +34,7 @@ const NOT_DONE: [(&str, f64); 12] = [
     ("xtc_probability", 0.0),
 ];
 
-/// What holds an answer to some tokens, or ends it at some.
+/// Fields that hold an answer to some tokens, or end it at some.
 const NOT_HELD: [&str; 3] = ["allowed_token_ids", "bad_words", "stop_token_ids"];
 
 fn look_at_others(root: &Field<'_>) -> Result<(), Refusal> {
@@ -55,12 +55,12 @@ fn look_at_others(root: &Field<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads them; where the request says nothing, it is as `usual`. Of the tokens, 0 is filled in by the server.
+/// Reads them. A field that the request leaves out is as `usual`. The server fills in 0 tokens.
 pub(super) fn read(root: &Field<'_>, bounds: &Bounds<'_>, usual: &Sampling) -> Result<Sampling, Refusal> {
     look_at_others(root)?;
     let max_tokens: Result<Vec<Option<usize>>, Refusal> =
         bounds.max_tokens.iter().map(|name| root.at(name).bound()).collect();
-    // -1 asks for any, as 0 does of the programs that have it.
+    // -1 asks for any seed. In some programs 0 does so, too.
     let seed = root.at("seed").integer()?.filter(|seed| *seed != -1);
     let top_k = root.at("top_k");
     let values = usual.template_values.clone().into_iter().chain(template_values(root)?);
@@ -68,7 +68,7 @@ pub(super) fn read(root: &Field<'_>, bounds: &Bounds<'_>, usual: &Sampling) -> R
         .clone()
         .temperature(root.at("temperature").number(0.0, 2.0)?.unwrap_or(usual.temperature))
         .top_p(root.at("top_p").number(0.0, 1.0)?.unwrap_or(usual.top_p))
-        // 0 and -1 say that all are kept, whatever is usual.
+        // 0 and -1 say that all tokens are kept, whatever is usual.
         .top_k(if top_k.is_there() { top_k.bound()?.unwrap_or(0) } else { usual.top_k })
         .min_p(root.at("min_p").number(0.0, 1.0)?.unwrap_or(usual.min_p))
         .seed(seed.map_or_else(any_seed, i64::cast_unsigned))
@@ -79,7 +79,7 @@ pub(super) fn read(root: &Field<'_>, bounds: &Bounds<'_>, usual: &Sampling) -> R
         .template_values(values.collect()))
 }
 
-/// A text, or a list of texts; empty ones end nothing.
+/// A text, or a list of texts. Empty ones end nothing.
 fn stop(field: &Field<'_>) -> Result<Vec<String>, Refusal> {
     let texts: Vec<String> = match field.value() {
         Some(Value::String(text)) => vec![text.clone()],
@@ -92,7 +92,7 @@ fn stop(field: &Field<'_>) -> Result<Vec<String>, Refusal> {
 }
 
 fn penalties(root: &Field<'_>, usual: Penalties) -> Result<Penalties, Refusal> {
-    // The same under the names of llama.cpp and of vLLM.
+    // These are the names of llama.cpp and of vLLM.
     let repeat = ["repeat_penalty", "repetition_penalty"].map(|name| root.at(name));
     let repeat: Result<Vec<Option<f32>>, Refusal> =
         repeat.iter().map(|field| field.number(0.0, 10.0)).collect();
@@ -100,7 +100,7 @@ fn penalties(root: &Field<'_>, usual: Penalties) -> Result<Penalties, Refusal> {
     Ok(Penalties {
         frequency: root.at("frequency_penalty").number(-2.0, 2.0)?.unwrap_or(usual.frequency),
         presence: root.at("presence_penalty").number(-2.0, 2.0)?.unwrap_or(usual.presence),
-        // Nothing is divided by 0, which is what some send for "off".
+        // Some send 0 for "off". Nothing is divided by it.
         repeat: match repeat {
             Some(repeat) if repeat > 0.0 => repeat,
             Some(_) => Penalties::default().repeat,

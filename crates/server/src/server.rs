@@ -1,4 +1,4 @@
-//! The server itself: a socket, a thread with its runtime, and the end of both.
+//! The server itself: its options, a socket, a thread with its runtime, and the end of both.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use toolgate_engine::Engine;
 use toolgate_engine::stages::Pool;
 use toolgate_tools::Registry;
 
-/// How the server listens and what it bounds.
+/// The address of the server, its key and its bounds.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,7 +42,7 @@ use toolgate_tools::Registry;
 /// let address = ([127, 0, 0, 1], 0).into();
 /// let options = Options::default().address(address).key(Some("secret".into()));
 /// let server = Server::start(Arc::new(engine), None, options)?;
-/// // Whoever can be reached from elsewhere has a key, or does not listen at all.
+/// // A server that other machines reach has a key, or does not listen at all.
 /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only()));
 /// # let other = Arc::new(LocalEngine::scripted(model, engine::Options::default())?);
 /// let open = Options::default().address(([0, 0, 0, 0], 0).into());
@@ -57,32 +57,35 @@ use toolgate_tools::Registry;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where it listens; port 0 takes a free one. Default 127.0.0.1:8080.
+    /// The address that it listens on. Port 0 takes a free one. Default 127.0.0.1:8080.
     pub address: SocketAddr,
-    /// What clients have to send as a bearer token or `x-api-key`. Default: nothing.
+    /// The key that clients have to send, as a bearer token or `x-api-key`. Default none.
     pub key: Option<String>,
     /// Names that the model answers to beside its own. Default none.
     pub aliases: Vec<String>,
-    /// Turns made at the same time. Default 1: more wait for each other where the engine makes one at a time (see
-    /// [`engine::Options::at_once`](toolgate_engine::Options::at_once)).
+    /// Turns made at the same time. Default 1. More wait for each other if the engine makes one at a time
+    /// (see [`engine::Options::at_once`](toolgate_engine::Options::at_once)).
     pub at_once: u16,
-    /// Requests that may wait beside them; further ones are refused with 429. Default 32; each holds its body.
+    /// Requests that may wait beside them. Further ones are refused with 429. Default 32. Each holds its body
+    /// in memory.
     pub waiting: u16,
-    /// How long a turn may take, its wait not counted; where its answer is streamed, not counted before its prompt is evaluated.
-    /// Default 10 minutes.
+    /// How long a turn may take. Its wait does not count. If its answer is streamed, the evaluation of its
+    /// prompt does not count either. Default 10 minutes.
     pub turn_time: Duration,
-    /// How long a stream's response may be held back until its turn begins. Default 60 seconds: clients give up on a server that is
-    /// silent for some minutes.
+    /// How long a stream's response may wait for the beginning of its turn. Default 60 seconds. Clients give
+    /// up on a server that is silent for some minutes.
     pub quiet_time: Duration,
-    /// How often it is told of a long prompt how far it has come, in the log and as a comment in its stream. Default 5 seconds.
+    /// The time between two notes of how far a long prompt has come, in the log and as a comment in its
+    /// stream. Default 5 seconds.
     pub progress_time: Duration,
     /// How long a client may take to send a request's head, and its body. Default 30 seconds each.
     pub read_time: Duration,
-    /// Bytes a body may have. Default 8 MiB.
+    /// The most bytes of a body. Default 8 MiB.
     pub body: usize,
-    /// Tokens of a turn where the request does not say. Default 4,096: a file that a call writes is to fit.
+    /// The tokens of a turn whose request names no bound. Default 4,096, in which a file that a call writes
+    /// fits.
     pub max_tokens: usize,
-    /// Which rules may steer by the words of a request. Default [`Hints::auto`].
+    /// The rules that may steer by the words of a request. Default [`Hints::auto`].
     pub hints: Hints,
 }
 
@@ -102,7 +105,7 @@ toolgate_chat::setters! { Options  {
 } }
 
 impl Options {
-    /// Whether the server may listen so, which can be asked before its engine is loaded.
+    /// Whether the server may listen so. A program can ask before it loads its engine.
     ///
     /// # Errors
     /// [`Kind::Denied`] for an address that other machines reach, without a key; [`Kind::Input`] for an empty key.
@@ -130,7 +133,7 @@ impl Default for Options {
     }
 }
 
-/// Tools of the server's own, run in a loop to the final answer of each request.
+/// Tools of the server's own. It runs them in a loop to the final answer of each request.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -169,9 +172,10 @@ impl Default for Options {
 /// ```
 #[non_exhaustive]
 pub struct Execute {
-    /// What runs are made at, one at a time at each: where [`Options::at_once`] is more than their number, runs wait.
+    /// The benches of runs. Each has one run at a time. If [`Options::at_once`] is more than their number,
+    /// runs wait.
     pub benches: Vec<Workbench>,
-    /// How a run goes; what a request says of its sampling and choice of tools comes first.
+    /// The options of a run. The request's own sampling and choice of tools come first.
     pub options: agent::Options,
 }
 
@@ -181,28 +185,28 @@ toolgate_chat::setters! { Execute  {
 } }
 
 impl Execute {
-    /// Runs at these benches, as an agent's defaults have it.
+    /// Runs at these benches, with an agent's default options.
     pub fn new(benches: Vec<Workbench>) -> Self {
         Self { benches, options: agent::Options::default() }
     }
 }
 
-/// The tools of a run, and what belongs to it alone, such as the journal that its changes are kept in.
+/// The tools of a run. They belong to it alone, and so does their state, such as the journal of its changes.
 #[non_exhaustive]
 pub struct Workbench {
     /// The tools.
     pub tools: Arc<Registry>,
-    /// Told of each run's task before it begins.
+    /// A function that is told of each run's task before the run begins.
     pub began: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Workbench {
-    /// Tools, of whose runs nobody is told.
+    /// A bench with these tools. Nobody is told of its runs.
     pub fn new(tools: Registry) -> Self {
         Self { tools: Arc::new(tools), began: Arc::new(|_| {}) }
     }
 
-    /// The same, where `began` is told of each run's task before it begins.
+    /// The same. `began` is told of each run's task before the run begins.
     #[must_use]
     pub fn telling(self, began: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { began: Arc::new(began), ..self }
@@ -226,7 +230,7 @@ impl TryFrom<Execute> for Executing {
     }
 }
 
-/// What all requests share.
+/// The state that all requests share.
 pub(super) struct Shared {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) execute: Option<Executing>,
@@ -236,10 +240,10 @@ pub(super) struct Shared {
     pub(super) key: Option<Key>,
     pub(super) gate: Admission,
     pub(super) questions: Questions,
-    /// What the Responses API keeps.
+    /// The responses that are kept.
     pub(super) responses: Arc<Store>,
     pub(super) metrics: Arc<Metrics>,
-    /// The prompts being evaluated, and how fast that goes.
+    /// The prompts being evaluated, and their speed.
     pub(super) prefills: Arc<Prefills>,
     /// When the server started, in seconds since 1970.
     pub(super) started: u64,
@@ -268,12 +272,12 @@ impl Shared {
 
 /// The server's routes, for an [`axum`] program of one's own, inside its tokio runtime.
 ///
-/// A router does not see where it is listened on. So it takes a key always, and [`Options::address`] counts for nothing.
-/// It sees neither connections nor the program's end: [`Options::read_time`] bounds bodies alone, and how long heads may
-/// take, TLS, and waiting for turns that are being made are the program's.
+/// A router does not know the address that the program listens on. So it always takes a key, and ignores
+/// [`Options::address`]. It sees neither connections nor the program's end. So [`Options::read_time`] bounds
+/// bodies alone. The program bounds the time of heads, provides TLS, and waits for turns that are being made.
 ///
 /// # Errors
-/// [`Kind::Denied`] without a key, [`Kind::Input`] for an empty one, and for tools without a workbench.
+/// [`Kind::Denied`] without a key. [`Kind::Input`] for an empty key, and for tools without a workbench.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -315,7 +319,8 @@ pub struct Server {
 pub struct Stopper(watch::Sender<bool>);
 
 impl Stopper {
-    /// No more requests are taken, those that wait are refused, turns being made are finished.
+    /// Stops the server. It takes no more requests, refuses those that wait, and finishes the turns being
+    /// made.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
@@ -325,7 +330,8 @@ impl Server {
     /// Starts to listen.
     ///
     /// # Errors
-    /// As [`Options::check`]; [`Kind::Input`] for an address that cannot be listened on, and for tools without a workbench.
+    /// The errors of [`Options::check`]. [`Kind::Input`] for an address that cannot be listened on, and for
+    /// tools without a workbench.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -342,7 +348,7 @@ impl Server {
     /// let server = Server::start(Arc::new(engine), None, options)?;
     /// let mut health = ureq::get(format!("http://{}/health", server.address())).call()?;
     /// assert!(health.body_mut().read_to_string()?.contains("ok"));
-    /// // What stops it may be called from anywhere, such as a signal's handler.
+    /// // A stopper may be called from anywhere, such as a signal's handler.
     /// server.stopper().stop();
     /// server.wait()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -369,23 +375,23 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let thread = std::thread::spawn(move || {
             runtime.block_on(serve(listener, shared, stopped));
-            // Every turn has ended, or is past its time; none is waited for.
+            // Every turn has ended, or is past its time. Nothing waits for the rest.
             runtime.shutdown_background();
         });
         Ok(Self { address, stop, thread })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What stops it.
+    /// A value that stops it.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.stop.clone())
     }
 
-    /// Waits until it was stopped and its turns are finished.
+    /// Waits until somebody has stopped it and its turns are finished.
     ///
     /// # Errors
     /// [`Kind::Engine`] if the server's thread ended in a panic.
@@ -399,10 +405,11 @@ pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// How long a client may take to read its answer once everything else has ended.
+/// How long a client may take to read its answer, after everything else has ended.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Takes connections until it is stopped; then waits for the turns, and for a while for who reads their answers.
+/// Takes connections until it is stopped. Then it waits for the turns, and for a while for clients that read
+/// their answers.
 async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
     let router = http::router(shared.clone());
     let connections = GracefulShutdown::new();
@@ -411,12 +418,12 @@ async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>, mut stopp
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => connect(stream, &router, &shared, &connections),
                 Err(why) => {
-                    // Out of file descriptors, most likely: others close some.
+                    // Most likely there are no file descriptors left. Other connections will close some.
                     tracing::warn!(error.type = "accept", "cannot take a connection: {why}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },
-            // Nobody is left who could stop it: then it ends as well.
+            // It ends, too, if nobody is left who could stop it.
             _ = stopped.wait_for(|stopped| *stopped) => break,
         }
     }
@@ -427,7 +434,7 @@ async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>, mut stopp
 }
 
 fn connect(stream: tokio::net::TcpStream, router: &Router, shared: &Shared, connections: &GracefulShutdown) {
-    // Pieces of a stream are small, and wanted at once.
+    // Pieces of a stream are small, and clients want them at once.
     let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router.clone());
     let connection = http1::Builder::new()

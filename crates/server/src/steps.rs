@@ -1,6 +1,7 @@
-//! The steps of a turn for its client: made of the engine's events, with the names and ids that the client knows.
+//! The steps of a turn for its client. They are the engine's events, with the names and ids that the client
+//! knows.
 //!
-//! Invariant: a client gets the end of a call only once it is known that the turn was not cut off in it.
+//! Invariant: a client gets the end of a call only when it is known that the turn was not cut off in it.
 
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
@@ -23,15 +24,15 @@ pub(super) struct StepSender {
     /// The ids of the calls that were sent.
     pub(super) ids: Vec<String>,
     begun: bool,
-    /// What is told with the begin of the turn.
+    /// The warnings that go with the begin of the turn.
     pub(super) warnings: Vec<Warning>,
-    /// Between the texts of a run's turns, and between their thoughts.
+    /// The places between the texts of a run's turns, and between their thoughts.
     seams: [Seam; 2],
     /// Whether the answer sent so far is blank.
     pub(super) is_blank: bool,
     /// Tokens of the prompt evaluated last.
     prompt: usize,
-    /// The end of the last call, kept back until it is known that the turn was not cut off in it.
+    /// The end of the last call. It is kept back until it is known that the turn was not cut off in it.
     end: CallEnd,
     /// The likelihoods of the tokens of the last text.
     pub(super) likelihoods: Vec<TokenLikelihood>,
@@ -48,10 +49,10 @@ struct CallEnd {
     is_whole: bool,
 }
 
-/// What stands between the texts of a run's turns.
+/// The text between the texts of a run's turns.
 pub(super) const GAP: &str = "\n\n";
 
-/// The place between the texts of two turns, which no text of theirs shows.
+/// The place between the texts of two turns. Neither text shows it.
 #[derive(Default)]
 struct Seam {
     /// Whether there was a text.
@@ -61,7 +62,7 @@ struct Seam {
 }
 
 impl Seam {
-    /// A piece of text, with what parts it from the turn before.
+    /// A piece of text, with the gap to the turn before.
     fn join(&mut self, piece: String) -> String {
         self.is_begun = true;
         match std::mem::take(&mut self.is_due) {
@@ -109,7 +110,7 @@ impl StepSender {
         self.begun
     }
 
-    /// Sends a step. Sends the begin of the turn first, also where no prompt was evaluated.
+    /// Sends a step. The begin of the turn comes first, even if no prompt was evaluated.
     pub(super) fn send(&mut self, step: Step) {
         if !self.begun && !matches!(step, Step::Begun(..) | Step::Failed(_)) {
             self.begin(0, 0);
@@ -135,7 +136,7 @@ impl StepSender {
         }
     }
 
-    /// Ends an answer; another one to the same request follows.
+    /// Ends an answer. Another one to the same request follows.
     pub(super) fn next(&mut self, outcome: &Outcome) {
         self.send(Step::Next(Box::new(outcome.clone())));
         self.ids.clear();
@@ -168,7 +169,7 @@ impl StepSender {
         }
     }
 
-    /// Takes how much of a prompt is evaluated.
+    /// Takes the number of evaluated tokens of a prompt.
     fn read(&mut self, done: usize, tokens: usize, cached: usize) {
         self.watch.see(done, tokens);
         self.begin(tokens, cached);
@@ -183,7 +184,7 @@ impl StepSender {
         }
     }
 
-    /// Sends a piece of the answer, without blanks at the answer's begin.
+    /// Sends a piece of the answer. Blanks at the answer's begin are left out.
     fn text(&mut self, text: &str) {
         let text = if self.is_blank { text.trim_start() } else { text };
         if !text.is_empty() {
@@ -192,7 +193,7 @@ impl StepSender {
         }
     }
 
-    /// Sends what was kept back.
+    /// Sends the end that was kept back.
     fn send_end(&mut self) {
         let CallEnd { arguments, is_whole } = std::mem::take(&mut self.end);
         if !arguments.is_empty() {
@@ -211,7 +212,8 @@ impl StepSender {
         self.send(Step::CallStarted { id, name });
     }
 
-    /// Leaves the call that was cut off behind `whole` whole ones without its end, so that its arguments are no JSON.
+    /// Leaves the call behind `whole` whole ones without its end, since it was cut off. So its arguments are
+    /// no JSON.
     pub(super) fn leave_open(&mut self, whole: usize) {
         if whole < self.ids.len() {
             let arguments = std::mem::take(&mut self.end).arguments;

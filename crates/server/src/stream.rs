@@ -1,8 +1,8 @@
-//! An answer as a stream of events: the steps of a turn in the words of an API, as they come.
+//! An answer as a stream of events. They are the steps of a turn, in the words of an API.
 //!
-//! Why a response may begin before its turn: a client that gets nothing for some minutes gives up and asks again, and the queue
-//! grows for all. So each stream has a clock that shows that it goes on: with the progress of the prompt, and with the API's own
-//! event for that, if it has one.
+//! A response may begin before its turn. A client that gets nothing for some minutes gives up and asks again,
+//! and the queue grows for all. So each stream shows at times that it goes on. It tells the progress of the
+//! prompt, with the API's own event for that, if there is one.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -22,12 +22,12 @@ pub(super) type Beginning = Pin<Box<dyn Future<Output = Result<(Making, Step), R
 /// How long a stream may be silent while no prompt is evaluated.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// The answer of a turn whose first step is there; how far its prompt has come is told every `pace`.
+/// The answer of a turn whose first step is there. The stream tells every `pace` how far the prompt has come.
 pub(super) fn begun<A: Api>(api: A, making: Making, first: Step, pace: Duration) -> Response {
     streamed(Streaming::new(api, Turn::Made(making), Some(first), pace))
 }
 
-/// The answer of a turn that has not begun: whatever keeps it from that is an event.
+/// The answer of a turn that has not begun. A failure to begin is an event.
 pub(super) fn waiting<A: Api>(mut api: A, beginning: Beginning, pace: Duration) -> Response {
     let frames = api.awaited().into_iter();
     streamed(Streaming { frames, ..Streaming::new(api, Turn::Awaited(beginning), None, pace) })
@@ -37,7 +37,7 @@ pub(super) fn waiting<A: Api>(mut api: A, beginning: Beginning, pace: Duration) 
 struct Streaming<A> {
     api: A,
     turn: Turn,
-    /// The step to write next, where it is there already.
+    /// The step to write next, if it is there already.
     next: Option<Step>,
     frames: std::vec::IntoIter<Frame>,
     is_over: bool,
@@ -62,8 +62,8 @@ impl<A: Api> Streaming<A> {
         }
     }
 
-    /// What says that the stream goes on: a comment, which clients pass over and which keeps a connection open, and the API's own
-    /// word, for clients that count events.
+    /// A sign that the stream goes on. The comment keeps the connection open, and clients ignore it. The
+    /// API's own event is for clients that count events.
     fn sign_of_life(&self) -> Event {
         let comment = match self.progress() {
             Some((done, total)) => format!("prefill {done}/{total}"),
@@ -87,7 +87,7 @@ impl<A: Api> Streaming<A> {
         first
     }
 
-    /// The next event; none behind the last.
+    /// The next event. `None` behind the last.
     async fn event(&mut self) -> Option<Event> {
         loop {
             if let Some(frame) = self.frames.next() {
@@ -97,7 +97,7 @@ impl<A: Api> Streaming<A> {
                 return None;
             }
             let patience = if self.progress().is_some() { self.pace } else { SILENCE };
-            // What is waited for is still there after that: a channel, or a turn that begins.
+            // The wait can be resumed after that: it is for a channel, or for a turn that begins.
             let Ok(step) = tokio::time::timeout(patience, self.step()).await else {
                 return Some(self.sign_of_life());
             };

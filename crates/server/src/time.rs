@@ -43,7 +43,7 @@ impl Time {
         self.cancel.cancel();
     }
 
-    /// What is said of a turn that took too long.
+    /// The message for a turn that took too long.
     pub(super) fn too_late(&self) -> String {
         format!(
             "the turn took longer than {} seconds; what was evaluated of its prompt is kept: ask again, with \"stream\": true, \
@@ -67,20 +67,20 @@ impl Time {
 
 fn end_of(limit: Duration) -> Instant {
     let now = Instant::now();
-    // A limit that no clock holds is none that anybody waits for.
+    // Nobody waits for a limit that no clock can hold.
     now.checked_add(limit).unwrap_or(now + Duration::from_secs(u64::from(u32::MAX)))
 }
 
-/// How an answer is waited for.
+/// How a client waits for its answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waited {
-    /// Its client hears nothing before it is whole.
+    /// The client hears nothing before the answer is whole.
     Silently,
-    /// It is told as it is made.
+    /// The client gets the answer as it is made.
     Streamed,
 }
 
-/// Looks at the prompts of a turn as they are evaluated.
+/// Watches the prompts of a turn as they are evaluated.
 pub(super) struct Watch {
     time: Time,
     waited: Waited,
@@ -93,7 +93,7 @@ impl Watch {
         Self { time, waited, prompts, refused: None }
     }
 
-    /// So many tokens of a prompt are there.
+    /// Takes the number of evaluated tokens of a prompt.
     pub(super) fn see(&mut self, done: usize, total: usize) {
         let begins = self.prompts.see(done, total);
         match self.waited {
@@ -103,12 +103,12 @@ impl Watch {
         }
     }
 
-    /// Why the turn was given up before its work, where it was.
+    /// The refusal, if the turn was given up before its work.
     pub(super) fn refused(&mut self) -> Option<Refusal> {
         self.refused.take()
     }
 
-    /// Gives the turn up where its prompt alone takes longer than it may.
+    /// Gives the turn up if its prompt alone takes longer than the turn may.
     fn weigh(&mut self, tokens: usize) {
         let Some(seconds) = self.prompts.seconds_left() else { return };
         if seconds <= self.time.left().as_secs_f64() {

@@ -32,8 +32,8 @@ use toolgate_engine::{CallCheck, Cancel, Sampling, TokenLikelihood, Turn, TurnRe
 /// What happens in a turn.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// Its prompt is so long, and so much of it was evaluated before; what is not done as it was asked for, as far as that was found
-    /// out with the turn.
+    /// The turn has begun. It has the length of its prompt, the tokens evaluated before, and the warnings
+    /// that were found with the turn.
     Begun(Usage, Vec<Warning>),
     /// A piece of what the model thinks.
     Reasoning(String),
@@ -43,15 +43,15 @@ pub(super) enum Step {
     CallStarted { id: String, name: String },
     /// More of its arguments, as JSON.
     Arguments(String),
-    /// It is whole.
+    /// The call is whole.
     CallEnded,
-    /// The server's own loop has come on.
+    /// The server's own loop has gone on.
     Ran(Value),
     /// This answer to the request has ended, and the next one begins.
     Next(Box<Outcome>),
     /// The turn has ended.
     Done(Box<Outcome>),
-    /// It could not be made.
+    /// The turn could not be made.
     Failed(Refusal),
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Outcome {
     pub(super) finish: Finish,
     pub(super) usage: Usage,
     pub(super) decision: Option<TurnDecision>,
-    /// How likely the tokens of the answer were, where that was asked for.
+    /// How likely the tokens of the answer were, if the request asks for it.
     pub(super) likelihoods: Vec<TokenLikelihood>,
     /// What the server's own loop did.
     pub(super) run: Option<Value>,
@@ -78,16 +78,17 @@ pub(super) struct Outcome {
 pub(super) enum Finish {
     /// The model ended it.
     End,
-    /// This text of the request's appeared.
+    /// This stop text of the request appeared.
     Stop(String),
     /// It makes calls.
     Calls,
-    /// Its tokens are used up. What was being written may be steered to its end: a call is not what the model wanted.
+    /// Its tokens are used up. The last call may have been steered to its end. Then it is not what the model
+    /// wanted.
     Length,
 }
 
 impl Finish {
-    /// How a turn ended that stopped so, with calls or without.
+    /// The end of a turn that stopped so. `calls` says whether it makes calls.
     pub(super) fn of(stop: &StopReason, sampling: &Sampling, calls: bool) -> Self {
         let text = match stop {
             StopReason::StopText(which) => sampling.stop.get(*which),
@@ -113,18 +114,18 @@ impl Finish {
 /// Tokens of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
-    /// Of the prompt that the turn was written from.
+    /// Tokens of the prompt that the turn was written from.
     pub(super) prompt: usize,
-    /// Of these, tokens that needed no evaluation. A turn may evaluate other views of the conversation too: what they cost
-    /// counts here, so that the rest is what was evaluated.
+    /// Of these, tokens that needed no evaluation. A turn may evaluate other views of the conversation, too.
+    /// Their tokens are subtracted here. So the rest is what was evaluated.
     pub(super) cached: usize,
-    /// Written.
+    /// Tokens that were written.
     pub(super) completion: usize,
     /// Of these, tokens of what the model thought.
     pub(super) reasoning: usize,
 }
 
-/// A turn being made; dropping it cancels it.
+/// A turn being made. Dropping it cancels the turn.
 pub(super) struct Making<S = Step> {
     steps: UnboundedReceiver<S>,
     cancel: Cancel,
@@ -134,14 +135,14 @@ pub(super) struct Making<S = Step> {
 }
 
 impl<S> Making<S> {
-    /// What happens next; nothing once the thread is gone.
+    /// The next step. `None` if the thread is gone.
     pub(super) async fn step(&mut self) -> Option<S> {
         self.steps.recv().await
     }
 }
 
 impl Making {
-    /// The next step; a failure once the thread is gone without a last one.
+    /// The next step. A failure if the thread is gone without a last one.
     pub(super) async fn next(&mut self) -> Step {
         let lost = || Step::Failed(Refusal::new(Why::Internal, "the turn stopped unexpectedly"));
         self.step().await.unwrap_or_else(lost)
@@ -155,7 +156,7 @@ impl<S> Drop for Making<S> {
     }
 }
 
-/// Waits for a turn and begins it; calls get ids that begin with `prefix`.
+/// Waits for a turn and begins it. Ids of calls begin with `prefix`.
 pub(super) async fn begin(
     shared: &Arc<Shared>,
     place: admission::Permit,
@@ -173,7 +174,8 @@ pub(super) async fn begin(
     .await
 }
 
-/// Waits for the turn of who has a place and begins it on a thread of its own, where `make` tells what happens.
+/// Waits until the request with this place may run, and begins its turn on a thread of its own. `make` sends
+/// the steps.
 pub(super) async fn start<S: Send + 'static>(
     shared: &Arc<Shared>,
     place: admission::Permit,
@@ -198,7 +200,7 @@ pub(super) struct Right {
 }
 
 impl Right {
-    /// What looks at the turn's prompts.
+    /// The watch of the turn's prompts.
     pub(super) fn watch(&self, shared: &Shared, waited: Waited, request: &str) -> Watch {
         let pace = shared.options.progress_time;
         let (of, progress) = (shared.prefills.clone(), self.progress.clone());
@@ -206,7 +208,7 @@ impl Right {
     }
 }
 
-/// A turn, unless it was cancelled on its way.
+/// A turn. An error if it was cancelled on its way.
 pub(super) fn uncut(turn: Turn) -> Result<Turn, toolgate_engine::Error> {
     match turn.stop {
         StopReason::Cancelled => {
@@ -228,11 +230,11 @@ pub(super) fn shown<'t>(
     }
 }
 
-/// Whether a turn ended within its last call: that one is not what the model wanted to do, and clients run whatever is whole. One may
-/// have been told that nothing could be read of.
+/// Whether a turn ended within its last call. Such a call is not what the model wanted, and clients run every
+/// whole call. A call may have begun in the stream although nothing of it could be read.
 fn is_cut(stop: &StopReason, text: &str, last: Option<&ToolCall>, is_unread: bool) -> bool {
     match stop {
-        // Steered to its end, which the call has and the model did not want.
+        // The call was steered to its end. The model did not want that.
         StopReason::Budget => true,
         StopReason::MaxTokens | StopReason::ContextFull | StopReason::StopText(_) => {
             is_unread || !last.is_some_and(|call| stands_whole(text, call))
@@ -241,7 +243,8 @@ fn is_cut(stop: &StopReason, text: &str, last: Option<&ToolCall>, is_unread: boo
     }
 }
 
-/// Whether finished calls fit what grammars do not hold them to: where no other way to write one was found, none is given out.
+/// Refuses finished calls that do not fit the checks beyond their grammars. Such a call is left where no
+/// other way to write it was found. Then the client gets none.
 fn fits(tools: &Tools, calls: &[ToolCall]) -> Result<(), Error> {
     let fault = calls.iter().find_map(|call| Some((call, tools.fault(call)?)));
     let Some((call, fault)) = fault else { return Ok(()) };
@@ -253,7 +256,7 @@ fn fits(tools: &Tools, calls: &[ToolCall]) -> Result<(), Error> {
     Err(Error::new(Kind::Engine, message))
 }
 
-/// What the thread of a turn holds.
+/// The state of a turn's thread.
 struct Worker {
     shared: Arc<Shared>,
     request: String,
@@ -281,7 +284,7 @@ impl Worker {
                 Step::Failed(refusal)
             }
         };
-        // The next turn need not wait until this one's client has read the end.
+        // The next turn need not wait until this client has read the end.
         let Self { right, mut sender, .. } = self;
         drop(right);
         sender.send(last);
@@ -291,8 +294,8 @@ impl Worker {
         if self.shared.execute.is_some() { self.loop_of_turns() } else { self.turns() }
     }
 
-    /// Whether a turn that failed before it began is made once more, without thoughts: the request asks for some, and the model may
-    /// have none.
+    /// Whether a turn that failed before it began is made once more, without thoughts. The request asks for
+    /// thoughts, and the model may have none.
     fn goes_without(&mut self, error: &Error) -> bool {
         if error.kind() != Kind::Input || self.sender.has_begun() {
             return false;
@@ -303,7 +306,7 @@ impl Worker {
         is_else
     }
 
-    /// As many answers as are asked for, each from a seed of its own.
+    /// Makes the answers that the request asks for. Each has a seed of its own.
     fn turns(&mut self) -> Result<Outcome, Error> {
         let mut earlier: Vec<Outcome> = Vec::new();
         loop {
@@ -325,7 +328,7 @@ impl Worker {
             ToolChoice::Auto | ToolChoice::Required => {
                 ClientTurn::of(transcript, &ask.tools.specs, ask.choice == ToolChoice::Required, hints)
             }
-            // Which tool is called, or none, is the client's to say.
+            // The client has said which tool is called, or that none is.
             ToolChoice::None | ToolChoice::Only(_) => ClientTurn::default(),
         };
         let shown = shown(shared, transcript, &ask.tools.specs);
@@ -374,7 +377,7 @@ impl Worker {
         })
     }
 
-    /// The server's own tools, in a loop to the final answer.
+    /// Runs the server's own tools in a loop to the final answer.
     fn loop_of_turns(&mut self) -> Result<Outcome, Error> {
         let Self { shared, ask, right, sender, .. } = self;
         let Some(execute) = &shared.execute else {
@@ -448,7 +451,7 @@ impl Worker {
     }
 }
 
-/// What a run said and thought: texts in front of its calls, too, as its stream has them.
+/// The texts and thoughts of a run. The texts in front of its calls belong to it, as in its stream.
 fn said(messages: &[Message], answer: String) -> (Option<String>, Option<String>) {
     let (mut texts, mut thoughts) = (Vec::new(), Vec::new());
     for message in messages {

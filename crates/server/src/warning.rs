@@ -6,19 +6,19 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-/// Warnings of a request at most: a long history may be wrong in the same way in each of its messages.
+/// The most warnings of a request. A long history may be wrong in the same way in each of its messages.
 const MOST: usize = 64;
 
-/// One thing in a request's body that was not done as it was sent.
+/// A part of a request's body that was not done as it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Warning {
-    /// JSON pointer of it.
+    /// The part's JSON pointer.
     pub(super) pointer: String,
-    /// What was done instead, for a person: lower-case, without a full stop.
+    /// A text for a person that says what was done instead: lower-case, without a full stop.
     pub(super) message: String,
 }
 
-/// The warnings of a body while it is read; its fields share them.
+/// The warnings of a body while it is read. Its fields share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Warnings(Rc<RefCell<Vec<Warning>>>);
 
@@ -34,13 +34,13 @@ impl Warnings {
         }
     }
 
-    /// All there are.
+    /// All warnings.
     pub(super) fn told(&self) -> Vec<Warning> {
         self.0.borrow().clone()
     }
 }
 
-/// The warnings as both APIs tell them; nothing where there are none.
+/// The warnings in the form that all APIs have. `None` if there are none.
 pub(super) fn body(warnings: &[Warning]) -> Option<Value> {
     let told = warnings.iter().map(|warning| json!({"pointer": warning.pointer, "message": warning.message}));
     (!warnings.is_empty()).then(|| told.collect())

@@ -419,7 +419,8 @@ fn look<T>(path: &str, operation: impl Fn(&str) -> Result<T, sandbox::Error>) ->
 
 fn read_file(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
     let ReadFile { path, max_lines, start_line, start_column } = parse(args)?;
-    let options = ReadOptions { start_line, max_lines, start_column };
+    let options =
+        ReadOptions::default().start_line(start_line).max_lines(max_lines).start_column(start_column);
     let file = look(&path, |path| root.read_file(grants, path, &options))?;
     let notes = file.note.as_ref().map_or(0, |note| note.lines().count());
     Ok(Done { notes, ..done(file.content(), &file, file.truncated)? })
@@ -433,7 +434,7 @@ fn list_directory(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Sto
 
 fn search_codebase(root: &Root, grants: &Grants, args: &Args) -> Result<Done, Stop> {
     let SearchCodebase { query, path, max_results } = parse(args)?;
-    let options = SearchOptions { path: path.clone(), max_results, ..SearchOptions::default() };
+    let options = SearchOptions::default().path(path.clone()).max_results(max_results);
     let found = root.search_codebase(grants, &query, &options)?;
     let mut content = found.content();
     if found.hits.is_empty() {

@@ -181,7 +181,7 @@ mod tests {
     fn a_summary_says_whether_a_file_is_new_and_what_is_not_shown() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::open(dir.path(), ambient_authority()).unwrap();
-        let limits = FileLimits { max_file_bytes: 100, ..FileLimits::default() };
+        let limits = FileLimits::default().max_file_bytes(100);
         let grants = Grants { limits, ..Grants::read_write() };
         for (name, bytes) in [("text", "a\nb\n".as_bytes()), ("binary", b"\0\x01"), ("large", &[b'x'; 101])] {
             std::fs::write(dir.path().join(name), bytes).unwrap();

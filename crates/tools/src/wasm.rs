@@ -74,7 +74,7 @@ impl ComponentTool {
         }
         let component = components.load(module, tool.sha256.as_deref(), None)?;
         let limits = Limits::of(tool, &policy.limits);
-        let describing = Limits { wall_ms: limits.wall_ms.min(DESCRIBE_MS), ..limits.clone() };
+        let describing = limits.clone().wall_ms(limits.wall_ms.min(DESCRIBE_MS));
         let described = components.describe(&component, &describing)?;
         let parameters: Value = serde_json::from_str(&described.parameters)
             .map_err(|why| Error::input(format!("its schema is not JSON: {why}")))?;

@@ -11,6 +11,7 @@ use crate::policy::ProcessLimits;
 /// assert_eq!(Limits::default().wall_ms, 30_000);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Limits {
     /// Milliseconds until the command and all its processes are ended. Default 30,000.
     pub wall_ms: u64,
@@ -29,6 +30,16 @@ pub struct Limits {
     /// Kilobytes of output that are kept, from its beginning and its end. Default 256.
     pub output_kb: u64,
 }
+
+crate::setters::setters! { Limits {
+    wall_ms: u64,
+    cpu_s: u64,
+    memory_mb: u64,
+    pids: u64,
+    disk_mb: u64,
+    files: u64,
+    output_kb: u64,
+} }
 
 impl Default for Limits {
     fn default() -> Self {

@@ -56,6 +56,7 @@ use crate::report::Enforced;
 /// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Setup {
     /// The program of the stage. `None` means the running program, which must have called
     /// [`enter_stage_if_asked`].
@@ -67,6 +68,14 @@ pub struct Setup {
     #[cfg(feature = "ablation")]
     pub without: Vec<Layer>,
 }
+
+crate::setters::setters! { Setup {
+    stage: Option<PathBuf>,
+    bubblewrap: Option<PathBuf>,
+} }
+
+#[cfg(feature = "ablation")]
+crate::setters::setters! { Setup { without: Vec<Layer> } }
 
 #[cfg(target_os = "linux")]
 impl Setup {

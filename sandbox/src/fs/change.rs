@@ -38,7 +38,7 @@ use crate::text::Text;
 /// // A file that is not there, and one that is too large to be looked at.
 /// let change = root.prepare_create(&grants, "new/b.txt", "b\n")?;
 /// assert!(change.creates() && change.make()?.created);
-/// let limits = toolgate_sandbox::FileLimits { max_file_bytes: 10, ..grants.limits };
+/// let limits = grants.limits.max_file_bytes(10);
 /// let small = Grants { limits, ..Grants::read_write() };
 /// assert_eq!(root.prepare_write(&small, "a.txt", "")?.unread().map(|(bytes, _)| bytes), Some(14));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -27,13 +27,14 @@ use crate::spelling;
 /// for path in ["a.txt", "many/1", "many/2", "many/3"] {
 ///     root.write_file(&grants, path, "")?;
 /// }
-/// let limits = OutlineLimits { entries: 3, time: std::time::Duration::from_secs(60), ..OutlineLimits::default() };
+/// let limits = OutlineLimits::default().entries(3).time(std::time::Duration::from_secs(60));
 /// let outline = root.outline(&grants, false, &limits);
 /// assert_eq!(outline.files, ["a.txt"]);
 /// assert_eq!(outline.open, ["many"], "there may be more below it");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OutlineLimits {
     /// Names in all. Default 2,000; about 5 µs each.
     pub entries: usize,
@@ -44,6 +45,13 @@ pub struct OutlineLimits {
     /// Time until the rest counts as open. Default 50 ms.
     pub time: Duration,
 }
+
+crate::setters::setters! { OutlineLimits {
+    entries: usize,
+    bytes: usize,
+    depth: usize,
+    time: Duration,
+} }
 
 impl Default for OutlineLimits {
     fn default() -> Self {

@@ -18,12 +18,13 @@ const NOTE_BYTES: usize = 256;
 /// let dir = tempfile::tempdir()?;
 /// let root = Root::open(dir.path(), ambient_authority())?;
 /// root.write_file(&Grants::read_write(), "list.txt", "one\ntwo\nthree\nfour\n")?;
-/// let middle = ReadOptions { start_line: Some(2), max_lines: Some(2), ..ReadOptions::default() };
+/// let middle = ReadOptions::default().start_line(Some(2)).max_lines(Some(2));
 /// let read = root.read_file(&Grants::read_only(), "list.txt", &middle)?;
 /// assert_eq!((read.text.as_str(), read.total_lines), ("two\nthree\n", 4));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReadOptions {
     /// First line, counted from 1; `None` and 0 mean the first.
     pub start_line: Option<u64>,
@@ -32,6 +33,12 @@ pub struct ReadOptions {
     /// First character of the first line, counted from 1; `None` and 0 mean the first.
     pub start_column: Option<u64>,
 }
+
+crate::setters::setters! { ReadOptions {
+    start_line: Option<u64>,
+    max_lines: Option<u64>,
+    start_column: Option<u64>,
+} }
 
 /// Lines of a text file.
 ///
@@ -101,7 +108,7 @@ impl Root {
     /// # let dir = tempfile::tempdir()?;
     /// # let root = Root::open(dir.path(), ambient_authority())?;
     /// root.write_file(&Grants::read_write(), "list.txt", "one\ntwo\nthree\n")?;
-    /// let two = ReadOptions { max_lines: Some(2), ..ReadOptions::default() };
+    /// let two = ReadOptions::default().max_lines(Some(2));
     /// let read = root.read_file(&Grants::read_only(), "list.txt", &two)?;
     /// assert_eq!(read.content(), "one\ntwo\n[lines 1-2 of 3; to read on: start_line 3]");
     /// # Ok::<(), Box<dyn std::error::Error>>(())

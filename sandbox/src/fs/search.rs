@@ -79,13 +79,14 @@ pub enum Ignored {
 /// for path in ["docs/a.md", "src/a.rs"] {
 ///     root.write_file(&Grants::read_write(), path, "Root\nroot\n")?;
 /// }
-/// let options = SearchOptions { path: Some("src".to_owned()), case: CaseOf::Kept, ..SearchOptions::default() };
+/// let options = SearchOptions::default().path(Some("src".to_owned())).case(CaseOf::Kept);
 /// let found = root.search_codebase(&Grants::read_only(), "root", &options)?;
 /// let places: Vec<_> = found.hits.iter().map(|hit| (hit.path.as_str(), hit.line)).collect();
 /// assert_eq!(places, [("src/a.rs", 2)]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SearchOptions {
     /// A directory or a file. `None` and the empty path mean the whole workspace.
     pub path: Option<String>,
@@ -98,6 +99,14 @@ pub struct SearchOptions {
     /// Hits at most; `None` and 0 mean as many as [`FileLimits`](crate::FileLimits) allow.
     pub max_results: Option<u64>,
 }
+
+crate::setters::setters! { SearchOptions {
+    path: Option<String>,
+    query: Query,
+    case: CaseOf,
+    ignored: Ignored,
+    max_results: Option<u64>,
+} }
 
 /// A hit: a line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

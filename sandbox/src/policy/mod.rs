@@ -273,7 +273,7 @@ impl Policy {
     ///
     /// ```
     /// use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits};
-    /// let limits = ProcessLimits { output_kb: Some(2), ..ProcessLimits::default() };
+    /// let limits = ProcessLimits::default().output_kb(Some(2));
     /// let policy = Policy::default_for(Mode::Intel).limited(&limits);
     /// assert_eq!(policy.grants(Mode::Intel).limits.max_output_bytes, 2_048);
     /// ```

@@ -186,13 +186,14 @@ pub enum Decision {
 ///
 /// ```
 /// use toolgate_sandbox::policy::ProcessLimits;
-/// let mine = ProcessLimits { wall_ms: Some(5_000), pids: Some(16), ..ProcessLimits::default() };
-/// let theirs = ProcessLimits { wall_ms: Some(9_000), memory_mb: Some(64), ..ProcessLimits::default() };
+/// let mine = ProcessLimits::default().wall_ms(Some(5_000)).pids(Some(16));
+/// let theirs = ProcessLimits::default().wall_ms(Some(9_000)).memory_mb(Some(64));
 /// let both = mine.min(&theirs);
 /// assert_eq!((both.wall_ms, both.pids, both.memory_mb), (Some(5_000), Some(16), Some(64)));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct ProcessLimits {
     /// Milliseconds until the command and all its processes are ended.
     pub wall_ms: Option<u64>,
@@ -209,6 +210,16 @@ pub struct ProcessLimits {
     /// Kilobytes of a result. This bound counts for file tools too.
     pub output_kb: Option<u64>,
 }
+
+crate::setters::setters! { ProcessLimits {
+    wall_ms: Option<u64>,
+    cpu_s: Option<u64>,
+    memory_mb: Option<u64>,
+    pids: Option<u64>,
+    disk_mb: Option<u64>,
+    files: Option<u64>,
+    output_kb: Option<u64>,
+} }
 
 impl ProcessLimits {
     /// The tighter of the two bounds in each field.

@@ -28,6 +28,7 @@ use crate::policy::{ProcessLimits, WasmTool};
 /// # Ok::<(), toolgate_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Limits {
     /// Milliseconds until the call is ended, whether the component computes or waits. Default 30,000.
     pub wall_ms: u64,
@@ -42,6 +43,15 @@ pub struct Limits {
     /// Kilobytes of output that are kept. Default 256.
     pub output_kb: u64,
 }
+
+crate::setters::setters! { Limits {
+    wall_ms: u64,
+    memory_mb: u64,
+    fuel: u64,
+    disk_mb: u64,
+    files: u64,
+    output_kb: u64,
+} }
 
 impl Default for Limits {
     fn default() -> Self {

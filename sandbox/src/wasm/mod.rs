@@ -43,6 +43,7 @@ pub const ENGINE: &str = "wasmtime 48";
 
 /// The compilation of components.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Setup {
     /// The directory for compiled code, outside every workspace; `None` keeps the code in memory. The code
     /// there is run, so only this user may write there.
@@ -50,6 +51,11 @@ pub struct Setup {
     /// Milliseconds for compiling one component. Default 20,000.
     pub compile_ms: u64,
 }
+
+crate::setters::setters! { Setup {
+    cache: Option<PathBuf>,
+    compile_ms: u64,
+} }
 
 impl Default for Setup {
     fn default() -> Self {

@@ -88,8 +88,7 @@ pub(super) fn check_secrets() {
                 assert!(!error.to_string().contains(CANARY), "{path}: {error}");
             }
         }
-        let options =
-            SearchOptions { ignored: toolgate_sandbox::Ignored::Search, ..SearchOptions::default() };
+        let options = SearchOptions::default().ignored(toolgate_sandbox::Ignored::Search);
         let found = field.root.search_codebase(&field.grants, "canary", &options).unwrap();
         assert!(found.hits.is_empty(), "{name}: {found:?}");
         fs::write(field.ws.join("environment.md"), CANARY).unwrap();

@@ -85,7 +85,7 @@ pub(super) fn check_proc() {
     }
     assert_eq!(fs::metadata("/proc/self/status").unwrap().len(), 0, "it claims to be empty");
     assert!(read(&grants, "status").unwrap().text.contains("Name:"));
-    grants.limits = FileLimits { max_file_bytes: 100, ..FileLimits::default() };
+    grants.limits = FileLimits::default().max_file_bytes(100);
     assert_eq!(read(&grants, "status").unwrap_err().kind(), Kind::Limit, "and is bounded all the same");
 }
 

@@ -196,8 +196,8 @@ pub(crate) fn commands(data: &[u8], stage: &Path, without: &[Layer]) {
     let script = script(data);
     fs::write(ws.join("attack.pl"), &script).unwrap();
     let root = Root::open(&ws, ambient_authority()).unwrap();
-    let setup = Setup { stage: Some(stage.to_owned()), without: without.to_vec(), ..Setup::default() };
-    let limits = ProcessLimits { wall_ms: Some(10_000), ..ProcessLimits::default() };
+    let setup = Setup::default().stage(Some(stage.to_owned())).without(without.to_vec());
+    let limits = ProcessLimits::default().wall_ms(Some(10_000));
     let policy = Policy::default_for(Mode::Edit).limited(&limits);
     let commands = Commands::new(&root, &policy, Mode::Edit, &setup).unwrap();
     let before = protected(&ws);

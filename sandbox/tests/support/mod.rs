@@ -106,7 +106,7 @@ impl Op {
             }
             Self::List(path) => root.list_directory(grants, &field.path(path), Some(3)).map(|r| r.content()),
             Self::Search(path) => {
-                let options = SearchOptions { path: Some(field.path(path)), ..SearchOptions::default() };
+                let options = SearchOptions::default().path(Some(field.path(path)));
                 root.search_codebase(grants, "canary", &options).map(|r| r.content())
             }
             Self::Write(path) => root.write_file(grants, &field.path(path), "changed\n").map(|r| r.content()),

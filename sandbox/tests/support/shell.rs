@@ -49,7 +49,7 @@ impl Field {
     ) -> Result<Commands, Error> {
         let root = Root::open(&self.ws, ambient_authority()).unwrap();
         let policy = Policy::parse(policy).unwrap().limited(limits);
-        Commands::new(&root, &policy, mode, &Setup { without: without.to_vec(), ..setup() })
+        Commands::new(&root, &policy, mode, &setup().without(without.to_vec()))
     }
 
     pub(crate) fn script(&self, command: &str) -> String {
@@ -76,7 +76,7 @@ impl Field {
 
 pub(crate) fn setup() -> Setup {
     let stage = std::env::var_os(STAGE).unwrap_or_else(|| env!("CARGO_BIN_EXE_toolgate-stage").into());
-    Setup { stage: Some(stage.into()), ..Setup::default() }
+    Setup::default().stage(Some(stage.into()))
 }
 
 /// Where the stage is, for a test that was started as another user.

@@ -21,7 +21,7 @@ impl Hint for Mention {
         if !at.may_call {
             return;
         }
-        let mentions = at.mentions(advice);
+        let mentions = at.mentions(&advice.pending);
         for (offer, fit) in at.offers.iter().zip(&mut advice.fits) {
             let Role::Paths(path) = &offer.role else { continue };
             let seen = at.seen(&path.places);

@@ -31,7 +31,7 @@ impl Hint for Paths {
 
 /// What is left of a path; none where it may be any.
 fn choices(at: &Situation<'_>, advice: &Advice, path: &PathArgument) -> Option<Choices> {
-    let mentions = at.mentions(advice);
+    let mentions = at.mentions(&advice.pending);
     let (said, seen) = (&mentions.said, at.seen(&path.places));
     let (all, named) = (&seen.readable, mentions.named(&seen));
     let among = |paths: &[&[String]], open: &[String]| {

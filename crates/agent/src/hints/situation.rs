@@ -77,7 +77,7 @@ pub(crate) struct Situation<'a> {
     /// Whether arguments are held to what is there.
     pub(super) constrains: bool,
     said: OnceCell<Said>,
-    mentions: OnceCell<Mentions>,
+    mentions: RefCell<Vec<Rc<Mentions>>>,
     seen: RefCell<Vec<Rc<Seen>>>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Situation<'a> {
             may_call,
             constrains,
             said: OnceCell::new(),
-            mentions: OnceCell::new(),
+            mentions: RefCell::default(),
             seen: RefCell::default(),
         }
     }
@@ -111,13 +111,18 @@ impl<'a> Situation<'a> {
         self.said.get_or_init(|| Said::of(self))
     }
 
-    /// What of the newest request is looked at: after calls, what is pending of it.
-    pub(super) fn mentions(&self, advice: &Advice) -> &Mentions {
-        self.mentions.get_or_init(|| {
-            let pending =
-                (!self.memory.called.is_empty()).then(|| advice.pending.named.iter().cloned().collect());
-            Mentions { said: self.said().clone().with_pending(pending), named: RefCell::default() }
-        })
+    /// The part of the newest request that counts. Before any call that is all of it, afterwards what is pending.
+    pub(super) fn mentions(&self, pending: &Pending) -> Rc<Mentions> {
+        let pending = (!self.memory.called.is_empty()).then(|| pending.named.clone());
+        let mut all = self.mentions.borrow_mut();
+        if let Some(mentions) = all.iter().find(|mentions| mentions.pending == pending) {
+            return mentions.clone();
+        }
+        let open = pending.as_ref().map(|named| named.iter().cloned().collect());
+        let said = self.said().clone().with_pending(open);
+        let mentions = Rc::new(Mentions { pending, said, named: RefCell::default() });
+        all.push(mentions.clone());
+        mentions
     }
 
     /// What is there, walked through once for all tools over it.
@@ -154,8 +159,10 @@ impl Seen {
     }
 }
 
-/// What of the newest request is looked at.
+/// The part of the newest request that counts.
 pub(super) struct Mentions {
+    /// What is pending of the request; `None` before any call.
+    pending: Option<BTreeSet<String>>,
     pub(super) said: Said,
     named: RefCell<Vec<(Rc<Seen>, Rc<Named>)>>,
 }

@@ -67,7 +67,14 @@ impl Stream {
         (events, finished(self.pieces.text(), self.scan))
     }
 
-    /// The bytes looked at so far, again and again included: what reading cost, on any machine.
+    /// The bytes looked at so far. A byte counts each time that it is looked at: what reading cost, on any machine.
+    ///
+    /// ```
+    /// # use toolgate_chat::fallback::Stream;
+    /// let mut stream = Stream::new(&[]);
+    /// stream.push(b"Noon, I think.\n");
+    /// assert!(stream.work() > 0);
+    /// ```
     pub fn work(&self) -> u64 {
         self.pieces.spent()
     }

@@ -74,7 +74,7 @@ pub(super) fn compile_schema(
             .because(error)
     };
     let schema = crate::read_schema(schema).map_err(schema_error)?;
-    let options = grammar::Options { whitespace, ..grammar::Options::default() };
+    let options = grammar::Options::default().whitespace(whitespace);
     grammar::compile_into(&schema, &options, builder, name).map_err(schema_error)
 }
 

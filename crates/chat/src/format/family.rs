@@ -69,6 +69,13 @@ impl Family {
     }
 
     /// The names of all families that are known beforehand.
+    ///
+    /// ```
+    /// # use toolgate_chat::format::Family;
+    /// let names = Family::names();
+    /// assert!(names.iter().any(|name| name == "hermes"));
+    /// assert!(names.iter().all(|name| Family::named(name).is_some()));
+    /// ```
     pub fn names() -> Vec<String> {
         families::all().into_iter().map(|syntax| syntax.name.into_owned()).collect()
     }

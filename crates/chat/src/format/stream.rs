@@ -73,7 +73,14 @@ impl TurnStream {
         (events, finished(self.turn))
     }
 
-    /// The bytes looked at so far, again and again included: what reading cost, on any machine.
+    /// The bytes looked at so far. A byte counts each time that it is looked at: what reading cost, on any machine.
+    ///
+    /// ```
+    /// # use toolgate_chat::{ToolFormat, format::{Family, Start}};
+    /// let mut stream = Family::hermes().stream(&[], Start::Turn);
+    /// stream.push(b"Noon, I think.\n");
+    /// assert!(stream.work() > 0);
+    /// ```
     pub fn work(&self) -> u64 {
         self.pieces.spent()
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use toolgate_chat::{TextPlace, ToolFormat, ToolSpec, TurnRequest};
-use toolgate_grammar::{Automaton, Expr, Grammar, Limits, Options, Undeclared, Vocabulary, compile};
+use toolgate_grammar::{self as grammar, Automaton, Expr, Grammar, Limits, Undeclared, Vocabulary, compile};
 
 use crate::AnswerForm;
 use crate::Error;
@@ -111,7 +111,7 @@ impl Cache {
     pub(crate) fn answer(&self, form: &FormKey, vocabulary: &Arc<Vocabulary>) -> Result<Side, Error> {
         let make = || match form {
             FormKey::Json(schema) => {
-                let options = Options { undeclared: Undeclared::Forbidden, ..Options::default() };
+                let options = grammar::Options::default().undeclared(Undeclared::Forbidden);
                 Side::new(compile(&toolgate_chat::read_schema(schema)?, &options)?.grammar, vocabulary)
             }
             FormKey::Grammar(text) => Side::new(Grammar::parse(text)?, vocabulary),

@@ -1,5 +1,7 @@
 //! Things of which each is used by one at a time, such as the conversations of an engine: each turn takes the one that fits
 //! best, and gives it back.
+//!
+//! For the packages of this workspace alone: no part of the API.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

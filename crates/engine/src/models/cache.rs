@@ -153,6 +153,15 @@ impl Store {
     }
 
     /// The directory that holds the models.
+    ///
+    /// ```
+    /// use toolgate_engine::models::{Catalogue, Store};
+    ///
+    /// let store = Store::new("models", Catalogue::builtin()?);
+    /// assert!(store.packs().starts_with(store.directory()), "what is kept of prompts lies in it");
+    /// assert!(store.tuning().starts_with(store.directory()), "and what was measured of the machine");
+    /// # Ok::<(), toolgate_engine::models::Error>(())
+    /// ```
     pub fn directory(&self) -> &Path {
         &self.directory
     }

@@ -256,6 +256,12 @@ impl Catalogue {
     }
 
     /// All entries, in order.
+    ///
+    /// ```
+    /// let catalogue = toolgate_engine::models::Catalogue::builtin()?;
+    /// assert!(catalogue.entries().any(|entry| entry.id == "qwen2.5-coder-0.5b"));
+    /// # Ok::<(), toolgate_engine::models::Error>(())
+    /// ```
     pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries.iter()
     }

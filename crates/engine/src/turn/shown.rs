@@ -2,6 +2,8 @@
 //!
 //! Invariant: what is told adds up to the calls of the finished turn, in order: a call that stands in the turn already is
 //! left out there, so every call but the first is told when it is whole.
+//!
+//! For the packages of this workspace alone: no part of the API.
 
 use toolgate_chat::format::TurnStream;
 use toolgate_chat::{Event, ToolCall, fallback};

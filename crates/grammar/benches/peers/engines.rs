@@ -60,7 +60,7 @@ impl Ours {
     }
 
     pub(crate) fn automaton(&self, schema: &Value) -> Result<Arc<Automaton>, String> {
-        let options = Options { whitespace: Whitespace::Compact, ..Options::default() };
+        let options = Options::default().whitespace(Whitespace::Compact);
         let start = Instant::now();
         let parsed = Schema::parse(schema).map_err(|error| error.to_string())?;
         let after_parse = start.elapsed();

@@ -48,7 +48,7 @@ use weaken::Weakened;
 /// use toolgate_grammar::{Options, Schema, Whitespace, compile};
 /// let schema = Schema::parse(&json!({"const": [1, 2]}))?;
 /// let spaced = compile(&schema, &Options::default())?;
-/// let compact = compile(&schema, &Options { whitespace: Whitespace::Compact, ..Options::default() })?;
+/// let compact = compile(&schema, &Options::default().whitespace(Whitespace::Compact))?;
 /// assert!(spaced.accepts("[1, 2]")? && !spaced.accepts("[1,2]")?);
 /// assert!(compact.accepts("[1,2]")? && !compact.accepts("[1, 2]")?);
 /// # Ok::<(), toolgate_grammar::Error>(())
@@ -75,7 +75,7 @@ pub enum Whitespace {
 /// use toolgate_grammar::{Options, Schema, Undeclared, compile};
 /// let schema = Schema::parse(&json!({"type": "object", "properties": {"path": {"type": "string"}}}))?;
 /// let allowed = compile(&schema, &Options::default())?;
-/// let forbidden = compile(&schema, &Options { undeclared: Undeclared::Forbidden, ..Options::default() })?;
+/// let forbidden = compile(&schema, &Options::default().undeclared(Undeclared::Forbidden))?;
 /// let text = r#"{"path": "a", "mode": 1}"#;
 /// assert!(allowed.accepts(text)? && !forbidden.accepts(text)?);
 /// # Ok::<(), toolgate_grammar::Error>(())
@@ -95,13 +95,14 @@ pub enum Undeclared {
 /// ```
 /// use serde_json::json;
 /// use toolgate_grammar::{Options, Schema, Whitespace, compile};
-/// let options = Options { whitespace: Whitespace::Flexible { max: 1 }, ..Options::default() };
+/// let options = Options::default().whitespace(Whitespace::Flexible { max: 1 });
 /// let schema = Schema::parse(&json!({"type": "array", "items": {"type": "integer"}}))?;
 /// let compiled = compile(&schema, &options)?;
 /// assert!(compiled.accepts("[1,2]")? && compiled.accepts("[ 1, 2 ]")?);
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Options {
     /// White space between tokens of JSON.
     pub whitespace: Whitespace,
@@ -110,6 +111,12 @@ pub struct Options {
     /// Bounds on the result.
     pub limits: crate::Limits,
 }
+
+crate::setters! { Options {
+    whitespace: Whitespace,
+    undeclared: Undeclared,
+    limits: crate::Limits,
+} }
 
 /// A grammar and what it promises.
 ///

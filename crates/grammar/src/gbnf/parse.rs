@@ -15,18 +15,24 @@ use crate::{Error, Kind, Limits};
 /// ```
 /// use toolgate_grammar::{Grammar, gbnf::ParseOptions};
 /// let text = "list ::= \"[\" item* \"]\"\nitem ::= [0-9]\n";
-/// let options = ParseOptions { root: "list".to_owned(), ..ParseOptions::default() };
+/// let options = ParseOptions::default().root("list".to_owned());
 /// let grammar = Grammar::parse_with(text, &options)?;
 /// assert_eq!(Some(grammar.root()), grammar.find("list"));
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ParseOptions {
     /// Name of the rule where matching starts. Default `root`.
     pub root: String,
     /// Bounds on the text: its bytes, its rules, its nesting.
     pub limits: Limits,
 }
+
+crate::setters! { ParseOptions {
+    root: String,
+    limits: Limits,
+} }
 
 impl Default for ParseOptions {
     fn default() -> Self {

@@ -26,16 +26,21 @@ const DRAWS: u32 = 16;
 /// let grammar = Grammar::parse("root ::= [a-z]{8}")?;
 /// let mut rng = StdRng::seed_from_u64(1);
 /// assert_eq!(grammar.sample(&mut rng, &SampleOptions::default())?.len(), 8);
-/// let refused = Sampler::new(&grammar, &SampleOptions { max_len: 7 }).err();
+/// let refused = Sampler::new(&grammar, &SampleOptions::default().max_len(7)).err();
 /// assert_eq!(refused.map(|error| error.kind()), Some(Kind::Limit));
 /// # Ok::<(), toolgate_grammar::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SampleOptions {
     /// The longest text, in code points, a token counting as one. Default 200, at most 2^40. Texts grow more slowly as
     /// they near it.
     pub max_len: u64,
 }
+
+crate::setters! { SampleOptions {
+    max_len: u64,
+} }
 
 impl Default for SampleOptions {
     fn default() -> Self {
@@ -50,7 +55,7 @@ impl Default for SampleOptions {
 /// use toolgate_grammar::Grammar;
 /// use toolgate_grammar::gbnf::{SampleOptions, Sampler};
 /// let grammar = Grammar::parse(r#"root ::= "[" (root ("," root)*)? "]""#)?;
-/// let sampler = Sampler::new(&grammar, &SampleOptions { max_len: 30 })?;
+/// let sampler = Sampler::new(&grammar, &SampleOptions::default().max_len(30))?;
 /// let text = sampler.seeded(7)?;
 /// assert!(text.starts_with('[') && text.ends_with(']') && text.len() <= 30);
 /// assert_eq!(text, sampler.seeded(7)?);

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// use toolgate_grammar::schema::{Draft, SchemaOptions};
 /// use toolgate_grammar::{Options, Schema, compile};
 /// let accepts = |draft| {
-///     let schema = Schema::parse_with(&json!({"const": 1}), &SchemaOptions { draft, ..SchemaOptions::default() })?;
+///     let schema = Schema::parse_with(&json!({"const": 1}), &SchemaOptions::default().draft(draft))?;
 ///     compile(&schema, &Options::default())?.accepts("2")
 /// };
 /// assert!(accepts(Draft::Four)?); // has no `const`

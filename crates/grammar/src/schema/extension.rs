@@ -16,7 +16,7 @@ use serde_json::Value;
 ///     Ok(Texts::OnceIn(text))
 /// }
 /// let extensions = vec![Extension { keyword: "x-part-of", read }];
-/// let reading = SchemaOptions { extensions, ..SchemaOptions::default() };
+/// let reading = SchemaOptions::default().extensions(extensions);
 /// let schema = Schema::parse_with(&json!({"type": "string", "x-part-of": "a b a"}), &reading)?;
 /// let compiled = compile(&schema, &Options::default())?;
 /// assert!(compiled.accepts("\"b a\"")? && !compiled.accepts("\"a\"")?);

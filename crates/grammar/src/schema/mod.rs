@@ -70,13 +70,14 @@ pub struct Schema {
 /// use serde_json::json;
 /// use toolgate_grammar::schema::SchemaOptions;
 /// use toolgate_grammar::{Kind, Limits, Schema};
-/// let limits = Limits { depth: 1, ..Limits::default() };
-/// let options = SchemaOptions { limits, ..SchemaOptions::default() };
+/// let limits = Limits::default().depth(1);
+/// let options = SchemaOptions::default().limits(limits);
 /// let deep = json!({"items": {"items": {"items": {"items": {}}}}});
 /// assert!(Schema::parse(&deep).is_ok());
 /// assert_eq!(Schema::parse_with(&deep, &options).unwrap_err().kind(), Kind::Limit);
 /// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct SchemaOptions {
     /// Bounds on the document.
     pub limits: Limits,
@@ -88,6 +89,13 @@ pub struct SchemaOptions {
     pub extensions: Vec<Extension>,
 }
 
+crate::setters! { SchemaOptions {
+    limits: Limits,
+    draft: Draft,
+    formats: Formats,
+    extensions: Vec<Extension>,
+} }
+
 /// What `format` means.
 ///
 /// ```
@@ -95,7 +103,7 @@ pub struct SchemaOptions {
 /// use toolgate_grammar::schema::{Formats, SchemaOptions};
 /// use toolgate_grammar::{Options, Schema, compile};
 /// let accepts = |formats| {
-///     let options = SchemaOptions { formats, ..SchemaOptions::default() };
+///     let options = SchemaOptions::default().formats(formats);
 ///     let schema = Schema::parse_with(&json!({"type": "string", "format": "date"}), &options)?;
 ///     compile(&schema, &Options::default())?.accepts("\"soon\"")
 /// };

@@ -7,7 +7,7 @@ use toolgate_grammar::{Error, Schema};
 /// Reads a schema that may say `x-choices`.
 pub(crate) fn schema(document: &Value) -> Result<Schema, Error> {
     let extensions = vec![Extension { keyword: "x-choices", read }];
-    Schema::parse_with(document, &SchemaOptions { extensions, ..SchemaOptions::default() })
+    Schema::parse_with(document, &SchemaOptions::default().extensions(extensions))
 }
 
 /// Reads `{"texts": […], "beginnings": […]}` or `{"once_in": "…"}`.

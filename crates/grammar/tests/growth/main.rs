@@ -18,7 +18,8 @@ use peak_alloc::PeakAlloc;
 use serde_json::{Value, json};
 use toolgate_grammar::gbnf::{ParseOptions, Parsed};
 use toolgate_grammar::{
-    Automaton, Error, Grammar, Kind, Limits, Options, Place, Schema, Vocabulary, compile, compile_into,
+    Automaton, Error, Grammar, Kind, Limits, Options, Place, Schema, SchemaOptions, Vocabulary, compile,
+    compile_into,
 };
 
 /// Counts what is allocated, by one test alone where each has a process of its own; else the others count in, and
@@ -35,7 +36,7 @@ const BYTES: f64 = 4_000_000.0;
 /// Reads and compiles a schema and lowers its grammar; all steps.
 fn steps(document: &Value, limits: &Limits) -> Result<u64, Error> {
     let schema = choices::schema(document)?;
-    let compiled = compile(&schema, &Options { limits: limits.clone(), ..Options::default() })?;
+    let compiled = compile(&schema, &Options::default().limits(limits.clone()))?;
     let vocabulary = Arc::new(Vocabulary::bytes_only());
     let automaton = Automaton::new(&compiled.grammar, vocabulary, limits)?;
     Ok(schema.work() + compiled.work + automaton.usage().work)
@@ -62,7 +63,7 @@ fn schemas_twice_as_large_take_twice_the_steps() {
 /// where it is not.
 #[test]
 fn schemas_that_multiply_out_end_in_a_limit_that_names_the_place() {
-    let limits = Limits { work: 200_000, ..Limits::default() };
+    let limits = Limits::default().work(200_000);
     let mut faults = Vec::new();
     for (name, small, large, make) in schemas::metered() {
         let refused = |error: &Error| {
@@ -78,19 +79,19 @@ fn schemas_that_multiply_out_end_in_a_limit_that_names_the_place() {
 }
 
 fn read_and_compiled(document: &Value, limits: &Limits) -> Result<u64, Error> {
-    let reading = toolgate_grammar::SchemaOptions { limits: limits.clone(), ..Default::default() };
+    let reading = SchemaOptions::default().limits(limits.clone());
     let schema = Schema::parse_with(document, &reading)?;
-    Ok(compile(&schema, &Options { limits: limits.clone(), ..Options::default() })?.work)
+    Ok(compile(&schema, &Options::default().limits(limits.clone()))?.work)
 }
 
 /// Proofs and automata have bounds of their own: what is left open by then is checked, and the rest still compiles.
 #[test]
 fn what_takes_too_long_to_prove_or_determinize_is_checked() {
-    let limits = Limits { work: 200_000, ..Limits::default() };
+    let limits = Limits::default().work(200_000);
     let mut faults = Vec::new();
     for (name, size, make) in schemas::proven() {
         let schema = Schema::parse(&make(size)).unwrap();
-        let compiled = compile(&schema, &Options { limits: limits.clone(), ..Options::default() });
+        let compiled = compile(&schema, &Options::default().limits(limits.clone()));
         let most = 8 * limits.work as u64 + 64 * 40 * size as u64;
         match &compiled {
             Ok(compiled) if compiled.work <= most && !compiled.contract.is_complete() => {}

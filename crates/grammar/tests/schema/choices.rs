@@ -114,7 +114,7 @@ fn choices_hold_with_other_keywords_and_against_them() {
 
 #[test]
 fn too_many_choices_are_checked_and_nothing_else_is_lost() {
-    let options = Options { whitespace: Whitespace::Compact, ..Options::default() };
+    let options = Options::default().whitespace(Whitespace::Compact);
     let texts: Vec<String> = (0..100_000).map(|i| format!("file-{i}.txt")).collect();
     let document = json!({"type": "string", "maxLength": 3, "x-choices": {"texts": texts}});
     let compiled = compile(&schema(&document).unwrap(), &options).unwrap();
@@ -137,7 +137,7 @@ fn what_is_no_choice_is_an_error_with_its_place() {
 fn a_keyword_means_what_was_registered_for_it_and_nothing_by_itself() {
     let document = json!({"type": "string", "x-choices": {"texts": ["a"]}, "x-piece": {"texts": ["a"]}});
     let classes = |extensions: Vec<Extension>| {
-        let reading = SchemaOptions { extensions, ..SchemaOptions::default() };
+        let reading = SchemaOptions::default().extensions(extensions);
         let compiled =
             compile(&Schema::parse_with(&document, &reading).unwrap(), &Options::default()).unwrap();
         let classes = compiled.contract.entries().map(|entry| entry.class()).collect::<Vec<_>>();
@@ -152,6 +152,6 @@ fn a_keyword_means_what_was_registered_for_it_and_nothing_by_itself() {
     assert_eq!(classes(vec![piece]), (vec![enforced, ignored, enforced], [true, true]));
     assert_eq!(classes(vec![piece, choices]), (vec![enforced; 3], [true, false]));
     let length = Extension { keyword: "maxLength", read: |_| Err("never read") };
-    let reading = SchemaOptions { extensions: vec![length], ..SchemaOptions::default() };
+    let reading = SchemaOptions::default().extensions(vec![length]);
     assert!(Schema::parse_with(&json!({"maxLength": 3}), &reading).is_ok(), "JSON Schema has that name");
 }

@@ -30,7 +30,9 @@ fn what_grammars_of_a_corpus_write_is_valid_and_accepted_again() {
     for row in &rows {
         let Some((trial, validator)) = trial(row) else { continue };
         let compiled = trial.compiled();
-        let Ok(sampler) = Sampler::new(&compiled.grammar, &SampleOptions { max_len: 400 }) else { continue };
+        let Ok(sampler) = Sampler::new(&compiled.grammar, &SampleOptions::default().max_len(400)) else {
+            continue;
+        };
         for seed in 0..TEXTS {
             let Ok(text) = sampler.seeded(seed) else { continue };
             drawn += 1;

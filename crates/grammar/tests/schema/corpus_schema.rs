@@ -136,7 +136,7 @@ fn the_official_suite_fares_as_recorded() {
         }
         let draft = if row["draft"] == "draft7" { Draft::Seven } else { Draft::Y2020 };
         let formats = if row["kind"] == "optional/format" { Formats::Asserted } else { Formats::Annotations };
-        let reading = SchemaOptions { draft, formats, ..SchemaOptions::default() };
+        let reading = SchemaOptions::default().draft(draft).formats(formats);
         let schema = &row["schema"];
         let trial = Trial::new(schema, &reading, &Options::default(), Arc::clone(&vocabulary)).0;
         let (passed, failed) = if required {
@@ -187,7 +187,7 @@ fn texts_for_schemas_fare_as_recorded() {
             row["schema"].clone()
         };
         // White space is not what this is about, so it is as free as the grammar can make it.
-        let options = Options { whitespace: Whitespace::Flexible { max: 40 }, ..Options::default() };
+        let options = Options::default().whitespace(Whitespace::Flexible { max: 40 });
         let trial = match Trial::new(&schema, &SchemaOptions::default(), &options, Arc::clone(&vocabulary)).0
         {
             Ok(trial) => trial,

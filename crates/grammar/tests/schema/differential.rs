@@ -43,7 +43,7 @@ pub(crate) fn first_fault(document: &Value, instances: &[Value], seed: u64) -> O
     if is_circular(document) {
         return None;
     }
-    let options = Options { whitespace: Whitespace::Compact, ..Options::default() };
+    let options = Options::default().whitespace(Whitespace::Compact);
     let vocabulary = Arc::new(Vocabulary::bytes_only());
     let trial = match Trial::new(document, &SchemaOptions::default(), &options, vocabulary).0 {
         Ok(trial) => trial,
@@ -84,7 +84,7 @@ pub(crate) fn first_fault(document: &Value, instances: &[Value], seed: u64) -> O
             return Some(fault);
         }
     }
-    let sampler = Sampler::new(&trial.compiled().grammar, &SampleOptions { max_len: 100 }).ok()?;
+    let sampler = Sampler::new(&trial.compiled().grammar, &SampleOptions::default().max_len(100)).ok()?;
     for i in 0..TEXTS {
         let Ok(text) = sampler.seeded(seed.wrapping_add(i)) else { continue };
         let value: Value = match serde_json::from_str(&text) {

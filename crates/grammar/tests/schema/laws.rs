@@ -152,7 +152,7 @@ fn schema() -> impl Strategy<Value = Value> {
 
 fn check(document: &Value, seed: u64) -> Result<(), TestCaseError> {
     let schema = Schema::parse(document).unwrap_or_else(|e| panic!("{e}: {document}"));
-    let options = Options { whitespace: Whitespace::Compact, ..Options::default() };
+    let options = Options::default().whitespace(Whitespace::Compact);
     let compiled = match compile(&schema, &options) {
         Ok(compiled) => compiled,
         // Nothing matches: then no value of a broad sample may be valid either.
@@ -185,7 +185,9 @@ fn check(document: &Value, seed: u64) -> Result<(), TestCaseError> {
         Err(error) => panic!("{error}: {document}"),
     };
     let validator = jsonschema::options().should_validate_formats(true).build(document).unwrap();
-    let Ok(sampler) = Sampler::new(&compiled.grammar, &SampleOptions { max_len: 120 }) else { return Ok(()) };
+    let Ok(sampler) = Sampler::new(&compiled.grammar, &SampleOptions::default().max_len(120)) else {
+        return Ok(());
+    };
     for i in 0..8 {
         let Ok(text) = sampler.seeded(seed.wrapping_add(i)) else { continue };
         let value: Value = match serde_json::from_str(&text) {
@@ -226,7 +228,7 @@ proptest! {
     #[test]
     fn valid_scalars_are_accepted_and_invalid_ones_only_where_checked(document in schema(), values in proptest::collection::vec(scalar(), 6)) {
         let schema = Schema::parse(&document).unwrap();
-        let options = Options { whitespace: Whitespace::Compact, ..Options::default() };
+        let options = Options::default().whitespace(Whitespace::Compact);
         let Ok(compiled) = compile(&schema, &options) else { return Ok(()) };
         let validator = jsonschema::options().should_validate_formats(true).build(&document).unwrap();
         for value in values {

@@ -21,7 +21,7 @@ fn check<T: JsonSchema + Serialize + DeserializeOwned>(values: &[T], checked: &[
     let left: Vec<&str> = compiled.contract.checked().map(|entry| entry.pointer()).collect();
     assert_eq!(left, checked, "{name}\n{document:#}");
     let validator = jsonschema::options().should_validate_formats(true).build(&document).unwrap();
-    let sampler = Sampler::new(&compiled.grammar, &SampleOptions { max_len: 300 }).unwrap();
+    let sampler = Sampler::new(&compiled.grammar, &SampleOptions::default().max_len(300)).unwrap();
     for seed in 0..60 {
         let text = sampler.seeded(seed).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}: {text}"));

@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::{Map, Value, json};
 use toolgate_chat::{ToolCall, ToolFormat, ToolSpec, TurnRequest};
 use toolgate_grammar::compile::render;
-use toolgate_grammar::{Grammar, Options, Schema, TokenId, Whitespace, compile};
+use toolgate_grammar::{self as grammar, Grammar, Schema, TokenId, Whitespace, compile};
 
 use crate::jsonl::Jsonl;
 
@@ -111,7 +111,7 @@ impl Case {
                 format.turn(tools, &request)?.call.context("there is no tool to call")
             }
             Definition::Value(schema) => {
-                let options = Options { whitespace: Whitespace::Compact, ..Options::default() };
+                let options = grammar::Options::default().whitespace(Whitespace::Compact);
                 Ok(compile(&Schema::parse(schema)?, &options)?.grammar)
             }
         }

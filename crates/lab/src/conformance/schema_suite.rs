@@ -9,7 +9,7 @@ use jsonschema::{Retrieve, Uri};
 use serde_json::{Map, Value, json};
 use toolgate_grammar::conformance::{Trial, Verdict};
 use toolgate_grammar::schema::{Draft, Formats};
-use toolgate_grammar::{Kind, Options, SchemaOptions, Vocabulary};
+use toolgate_grammar::{self as grammar, Kind, SchemaOptions, Vocabulary};
 
 use super::{CorpusArgs, Outcome};
 use crate::host::Bar;
@@ -101,10 +101,11 @@ fn group(row: &Row, remotes: Option<&Remotes>, counts: &mut Counts) -> anyhow::R
     let draft = if row.text("draft")? == "draft7" { Draft::Seven } else { Draft::default() };
     let asserted = row.get("kind").and_then(Value::as_str) == Some("optional/format");
     let formats = if asserted { Formats::Asserted } else { Formats::Annotations };
-    let reading = SchemaOptions { draft, formats, ..SchemaOptions::default() };
+    let reading = SchemaOptions::default().draft(draft).formats(formats);
     let bundled = remotes.map(|remotes| remotes.bundled(schema));
     let vocabulary = Arc::new(Vocabulary::bytes_only());
-    let trial = Trial::new(bundled.as_ref().unwrap_or(schema), &reading, &Options::default(), vocabulary).0;
+    let trial =
+        Trial::new(bundled.as_ref().unwrap_or(schema), &reading, &grammar::Options::default(), vocabulary).0;
     let validator = validator(schema, draft, formats, remotes.cloned().unwrap_or_default());
     let valid = |instance: &Value| validator.as_ref().is_none_or(|validator| validator.is_valid(instance));
     let mut wrong = Vec::new();

@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 use toolgate_grammar::conformance::{Trial, Verdict, shares};
-use toolgate_grammar::{Options, SchemaOptions, Vocabulary};
+use toolgate_grammar::{self as grammar, SchemaOptions, Vocabulary};
 use toolgate_infer::Specials;
 use toolgate_llama::{Load, Model, ModelOptions};
 
@@ -82,8 +82,12 @@ impl Counts {
         let id = row.text("id")?.to_owned();
         let document = row.get("schema").ok_or_else(|| row.is_not("schema", "there"))?;
         self.cases += 1;
-        let (trial, took) =
-            Trial::new(document, &SchemaOptions::default(), &Options::default(), Arc::clone(vocabulary));
+        let (trial, took) = Trial::new(
+            document,
+            &SchemaOptions::default(),
+            &grammar::Options::default(),
+            Arc::clone(vocabulary),
+        );
         self.compile.push(took);
         let trial = match trial {
             Ok(trial) => trial,

@@ -4,7 +4,7 @@
 
 use serde_json::json;
 use toolgate_chat::{Message, ParsedTurn, ToolCall, ToolSpec, Transcript};
-use toolgate_engine::{AnswerView, Cancel, Engine, LocalEngine, Options, Sampling, TurnRequest};
+use toolgate_engine::{self as engine, AnswerView, Cancel, Engine, LocalEngine, Sampling, TurnRequest};
 use toolgate_infer::Backend;
 use toolgate_infer::scripted::Scripted;
 
@@ -66,7 +66,7 @@ fn one(pair: &Pair, start: &Start, said: &ParsedTurn, tools: &[ToolSpec]) -> Out
         .context(CONTEXT)
         .tokenized_by(move |text, specials| tokenizer.tokenize(text, specials))
         .on("", wants.as_str());
-    let options = Options::default().answer_view(AnswerView::Full);
+    let options = engine::Options::default().answer_view(AnswerView::Full);
     let engine = LocalEngine::new("scripted", model, pair.dialogue.clone(), options);
     let transcript = Transcript::new().with(Message::User("What is the time?".to_owned()));
     let sampling = Sampling::default();

@@ -6,7 +6,7 @@ use rmcp::model::{Tool as Definition, ToolAnnotations};
 use serde_json::{Value, json};
 use toolgate_chat::ToolSpec;
 use toolgate_chat::names;
-use toolgate_grammar::{Options, compile};
+use toolgate_grammar::{self as grammar, compile};
 use toolgate_sandbox::output;
 use toolgate_sandbox::policy::{McpServer, Mode, Policy};
 
@@ -100,7 +100,7 @@ impl Offer {
             None => names::looks_into_own(own),
         };
         // A schema without a grammar would end every turn. So only this tool is left out.
-        compile(&toolgate_chat::read_schema(&spec.closed_parameters())?, &Options::default())?;
+        compile(&toolgate_chat::read_schema(&spec.closed_parameters())?, &grammar::Options::default())?;
         // The hint can only narrow what the sandbox allows.
         let asks = self.policy.asks(&name) || self.policy.asks(own);
         let bounds = Bounds::of(&self.policy);

@@ -1,8 +1,8 @@
-//! What a request says of its context's management, between the messages read and the turn: thoughts are cleared as it says; of what is
-//! not done here the client is told where it would have changed something.
+//! The management of a request's context, between its messages and the turn. Thoughts are cleared as the
+//! request says. The server warns of any other edit, if it would have changed something.
 //!
-//! Claude Code sends `clear_thinking_20251015` with every request, which keeps all thoughts. The other edits begin at a size that few
-//! requests have.
+//! Claude Code sends `clear_thinking_20251015` with every request, and keeps all thoughts with it. The other
+//! edits begin at a size that few requests have.
 
 use serde_json::{Value, json};
 use toolgate_chat::{Message, Transcript};
@@ -10,11 +10,11 @@ use toolgate_chat::{Message, Transcript};
 use crate::field::Field;
 use crate::refusal::Refusal;
 
-/// Tokens of a prompt from which on results of tools are cleared, where a request does not say.
+/// Tokens of a prompt from which on results of tools are cleared, if the request names no number.
 const CLEARS_FROM: usize = 100_000;
-/// The same of a conversation that is summed up.
+/// The same for a conversation that is summed up.
 const COMPACTS_FROM: usize = 150_000;
-/// The latest uses of tools that are left, where a request does not say.
+/// The latest uses of tools that are left, if the request names no number.
 const USES_KEPT: usize = 3;
 
 /// Edits a conversation as the request in `body` says.
@@ -45,7 +45,8 @@ pub(super) fn apply(root: &Field<'_>, body: &Value, transcript: &mut Transcript)
     Ok(())
 }
 
-/// Leaves the thoughts of the latest turns that have some: of one, where nothing else is said.
+/// Clears all thoughts but those of the latest turns that have some. It keeps one turn's, if the request
+/// names no number.
 fn clear_thoughts(keep: &Field<'_>, transcript: &mut Transcript) -> Result<(), Refusal> {
     let is_all =
         |value: &Value| *value == json!("all") || value.get("type").is_some_and(|kind| kind == "all");
@@ -62,7 +63,7 @@ fn clear_thoughts(keep: &Field<'_>, transcript: &mut Transcript) -> Result<(), R
                     *reasoning = None;
                 }
             }
-            // What the person says stands in front of a turn, which may have calls.
+            // What the person says stands in front of a turn. The turn may have calls.
             Message::User(_) => turns += usize::from(std::mem::take(&mut has_thought)),
             _ => {}
         }
@@ -78,7 +79,7 @@ fn uses(transcript: &Transcript) -> usize {
     calls.sum()
 }
 
-/// Whether an edit may begin: no prompt has more tokens than its request has bytes.
+/// Whether an edit may begin. No prompt has more tokens than its request has bytes.
 fn is_reached(trigger: &Field<'_>, usual: usize, body: &Value, uses: usize) -> Result<bool, Refusal> {
     let value = trigger.at("value").integer()?.map(bound);
     Ok(match trigger.at("type").text()? {
@@ -99,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Two turns with thoughts, of which the first has two and calls between them.
+    /// Two turns with thoughts. The first has two thoughts, and calls between them.
     fn conversation() -> Transcript {
         let thinks = |thought: &str, calls: Vec<ToolCall>| Message::Assistant {
             content: Some("So.".to_owned()),
@@ -118,7 +119,7 @@ mod tests {
             .with(Message::User("Three".to_owned()))
     }
 
-    /// The thoughts that are left, and where it was warned.
+    /// The thoughts that are left, and the pointers of the warnings.
     fn edited(edit: Value) -> (String, Vec<String>) {
         let body = json!({"context_management": {"edits": [edit]}});
         let (root, mut transcript) = (Field::root(&body), conversation());

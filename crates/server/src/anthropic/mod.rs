@@ -1,4 +1,4 @@
-//! The Anthropic API's messages: requests read, answers and streams written.
+//! The Anthropic API's messages: reads requests, writes answers and streams.
 
 mod management;
 mod request;

@@ -1,5 +1,5 @@
-//! A message's request, read field by field. What holds the answer is held or refused, what changes nothing is passed over, and what
-//! else is not done here is told beside the answer.
+//! Reads a message's request field by field. The server holds or refuses the constraints of an answer. It
+//! ignores fields that change nothing, and warns of all others that are not done here.
 
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
@@ -18,7 +18,7 @@ use crate::refusal::Refusal;
 use crate::sampling::{self, Bounds};
 use toolgate_engine::Sampling;
 
-/// Reads a request. Where it does not say how tokens are drawn, it is as `usual`.
+/// Reads a request. `usual` is the sampling of a request that says nothing of it.
 pub(super) fn read(body: &Value, usual: &Sampling) -> Result<Ask, Refusal> {
     let root = Field::root(body);
     refuse_unsupported(&root)?;
@@ -32,7 +32,7 @@ pub(super) fn read(body: &Value, usual: &Sampling) -> Result<Ask, Refusal> {
     asked(&root, conversation, sampling)
 }
 
-/// Reads a request to count the tokens of a prompt, which says little of the turn behind it.
+/// Reads a request to count the tokens of a prompt. It says little of the turn behind it.
 pub(crate) fn read_counted(body: &Value) -> Result<Ask, Refusal> {
     let root = Field::root(body);
     let mut transcript = history(&root)?.counted();
@@ -41,11 +41,12 @@ pub(crate) fn read_counted(body: &Value) -> Result<Ask, Refusal> {
     asked(&root, Conversation { transcript, begun: None, at: String::new() }, sampling)
 }
 
-/// What would change the answer and is not done here; and what is left out without a word of it in the answer.
+/// Refuses fields that would change the answer and are not done here. Warns of those that are left out and do
+/// not show in the answer.
 fn refuse_unsupported(root: &Field<'_>) -> Result<(), Refusal> {
     let thread = root.at("thread");
     if thread.is_there() {
-        // As the API words it: its SDK then sends the whole conversation.
+        // These are the API's words. Its SDK then sends the whole conversation.
         let refusal =
             thread.wrong("threads are not kept here: send the full conversation without \"thread\"");
         return Err(refusal.with_details(json!({"error_code": "thread_unsupported_request"})));
@@ -66,7 +67,7 @@ fn refuse_unsupported(root: &Field<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// All but what the conversation is and how tokens are drawn.
+/// The request as a whole, from its conversation, its sampling and the fields read here.
 fn asked(root: &Field<'_>, conversation: Conversation, sampling: Sampling) -> Result<Ask, Refusal> {
     let tools = tools(root)?;
     let choice = root.at("tool_choice");
@@ -92,8 +93,8 @@ fn asked(root: &Field<'_>, conversation: Conversation, sampling: Sampling) -> Re
     ask.settled(root)
 }
 
-/// Tools with schemas of their own; clients of the other API send theirs in its envelope. Those that the API's servers run, or whose
-/// schemas its models know, are left out.
+/// Tools with schemas of their own. Clients of the other API send theirs in its envelope. Left out are tools
+/// that the API's servers run, and tools whose schemas only its models know.
 fn tools(root: &Field<'_>) -> Result<Tools, Refusal> {
     let mut defined = Vec::new();
     for at in root.at("tools").list()? {
@@ -130,7 +131,7 @@ fn choice(field: &Field<'_>, tools: &Tools) -> Result<ToolChoice, Refusal> {
     }
 }
 
-/// The answer's schema, under either of the names that it has had.
+/// The answer's schema, under either of its two names.
 fn form<'a>(root: &Field<'a>) -> Result<Option<(Field<'a>, Form)>, Refusal> {
     for format in [root.at("output_config").at("format"), root.at("output_format")] {
         if format.is_there() {
@@ -153,7 +154,7 @@ fn history<'a>(root: &Field<'a>) -> Result<History<'a>, Refusal> {
         match message.at("role").needed_text()? {
             "user" => user(&message, &mut history)?,
             "assistant" => assistant(&message, &mut history)?,
-            // Some programs send the one of the other API.
+            // Some programs send the role of the other API.
             "system" => history.system(&content(&message.at("content"))?.unwrap_or_default()),
             _ => return Err(message.at("role").wrong("expected \"user\" or \"assistant\"")),
         }
@@ -161,17 +162,17 @@ fn history<'a>(root: &Field<'a>) -> Result<History<'a>, Refusal> {
     Ok(history)
 }
 
-/// The text of a part of the system prompt. What Claude Code puts in front for its accounts is another with each request, and nothing
-/// behind it would be known from the request before.
+/// The text of a part of the system prompt. Claude Code puts a part for its accounts in front, which changes
+/// with each request. It is left out, since nothing behind it would be known from the request before.
 fn system_part<'a>(field: &Field<'a>) -> Result<Cow<'a, str>, Refusal> {
     let text = part(field)?;
     Ok(if text.starts_with(ACCOUNTS) { "".into() } else { text })
 }
 
-/// How that begins.
+/// The beginning of that part.
 const ACCOUNTS: &str = "x-anthropic-billing-header:";
 
-/// A user's message: the results of calls first, then what the person says.
+/// Adds a user's message. The results of calls come first, then what the person says.
 fn user<'a>(message: &Field<'a>, history: &mut History<'a>) -> Result<(), Refusal> {
     let body = message.at("content");
     let Some(Value::Array(_)) = body.value() else {
@@ -232,7 +233,7 @@ fn assistant<'a>(message: &Field<'a>, history: &mut History<'a>) -> Result<(), R
     Ok(())
 }
 
-/// Whether a block of a turn is of what the API's own servers did in it.
+/// Whether a block of a turn tells what the API's own servers did.
 fn is_of_servers(kind: &str) -> bool {
     ["server_tool_use", "mcp_tool_use", "compaction", "container_upload", "fallback"].contains(&kind)
         || kind.ends_with("_tool_result")

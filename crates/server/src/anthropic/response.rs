@@ -1,4 +1,5 @@
-//! A message written whole, or event by event as the turn is made: each block of content begins, grows and ends.
+//! Writes a message, whole or event by event as the turn is made. Each block of content begins, grows and
+//! ends.
 
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ pub(crate) struct Anthropic {
     open: Option<Block>,
 }
 
-/// The signature of thoughts. Nobody checks it here, but programs send thoughts back only with one.
+/// The signature of thoughts. Nobody checks it here. But programs send thoughts back only with one.
 const SIGNATURE: &str = "toolgate";
 
 /// The kinds of blocks.
@@ -102,7 +103,7 @@ impl Api for Anthropic {
             Step::CallEnded => self.end(),
             // The API has one answer to a request.
             Step::Next(_) => Vec::new(),
-            // An event of a name that the API does not have would end the stream for some clients.
+            // An event with a name that the API does not have would end the stream for some clients.
             Step::Ran(event) => vec![frame("ping", json!({"toolgate": event}))],
             Step::Done(outcome) => self.last(&outcome),
             Step::Failed(refusal) => {
@@ -181,7 +182,7 @@ fn ending(finish: &Finish) -> [Value; 2] {
     }
 }
 
-/// What was read from the cache is not counted among the input.
+/// The tokens of a turn. Input does not count what was read from the cache.
 fn usage(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.prompt.saturating_sub(usage.cached), "output_tokens": usage.completion,
@@ -189,7 +190,7 @@ fn usage(usage: Usage) -> Value {
     })
 }
 
-/// An event, whose data repeats its name.
+/// An event. Its data repeats its name.
 fn frame(event: &'static str, mut data: Value) -> Frame {
     if let Some(data) = data.as_object_mut() {
         data.shift_insert(0, "type".to_owned(), event.into());

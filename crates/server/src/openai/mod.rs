@@ -1,4 +1,4 @@
-//! The OpenAI API's chat completions: requests read, answers and streams written.
+//! The OpenAI API's chat completions: reads requests, writes answers and streams.
 
 mod request;
 mod response;

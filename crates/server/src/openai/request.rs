@@ -1,5 +1,5 @@
-//! A chat completion's request, read field by field. What holds the answer is held or refused, what changes nothing is passed over, and
-//! what else is not done here is told beside the answer.
+//! Reads a chat completion's request field by field. The server holds or refuses the constraints of an
+//! answer. It ignores fields that change nothing, and warns of all others that are not done here.
 
 use std::num::NonZeroUsize;
 
@@ -16,18 +16,18 @@ use crate::refusal::Refusal;
 use crate::sampling::{self, Bounds, MOST_ALTERNATIVES};
 use toolgate_engine::Sampling;
 
-/// What the request asks of the answer's form beside the turn.
+/// The request's fields about the answer's form, beside the turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extras {
-    /// A last chunk with the tokens used.
+    /// Whether a last chunk tells the tokens used.
     pub(super) usage: bool,
-    /// How likely the tokens were, and how the turn was decided between call and answer.
+    /// Whether the answer tells how likely tokens were, and how the turn was decided between call and answer.
     pub(super) logprobs: bool,
-    /// Calls in the form that the API had before tools.
+    /// Whether calls have the form that the API had before tools.
     pub(super) functions: bool,
 }
 
-/// Answers to one request at most, as the API has it.
+/// The most answers to one request, as the API has it.
 const MOST_CHOICES: usize = 128;
 
 /// Reads a request. Where it does not say how tokens are drawn, it is as `usual`.
@@ -87,7 +87,7 @@ fn choices(field: &Field<'_>) -> Result<NonZeroUsize, Refusal> {
     }
 }
 
-/// How many other tokens are told of each, where it is told how likely they were.
+/// The number of other tokens told beside each token, if likelihoods are told.
 pub(crate) fn alternatives(field: &Field<'_>, logprobs: bool) -> Result<usize, Refusal> {
     let Some(wanted) = field.integer()? else { return Ok(0) };
     let wanted = usize::try_from(wanted).ok().filter(|wanted| *wanted <= MOST_ALTERNATIVES);
@@ -101,7 +101,8 @@ pub(crate) fn alternatives(field: &Field<'_>, logprobs: bool) -> Result<usize, R
     }
 }
 
-/// The tools, and whether they came as `functions`, the form before tools: the answer has its call in the same.
+/// The tools, and whether they came as `functions`, the form before tools. The answer has its call in the
+/// same form.
 fn offered(root: &Field<'_>) -> Result<(Tools, bool), Refusal> {
     let functions = root.at("functions").list()?;
     if functions.is_empty() {
@@ -115,7 +116,7 @@ fn offered(root: &Field<'_>) -> Result<(Tools, bool), Refusal> {
     Ok((Tools::read(&defined), true))
 }
 
-/// The choice of tools, under the name it has or the one that it had.
+/// The choice of tools, under its present or its former name.
 fn chosen(root: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice, Refusal> {
     let (field, old) = (root.at("tool_choice"), root.at("function_call"));
     match old.value() {
@@ -138,7 +139,7 @@ fn parallel(root: &Field<'_>, functions: bool) -> Result<Option<NonZeroUsize>, R
     }
 }
 
-/// Function tools; clients of other APIs send them without the envelope. Those of other kinds are left out.
+/// Function tools. Clients of other APIs send them without the envelope. Tools of other kinds are left out.
 fn tools(root: &Field<'_>) -> Result<Tools, Refusal> {
     let mut defined = Vec::new();
     for at in root.at("tools").list()? {
@@ -157,19 +158,19 @@ fn tools(root: &Field<'_>) -> Result<Tools, Refusal> {
     Ok(Tools::read(&defined))
 }
 
-/// The most calls of a turn, where the request says whether there may be several.
+/// The most calls of a turn. `None` if the request does not say whether there may be several.
 pub(crate) fn several(root: &Field<'_>) -> Result<Option<NonZeroUsize>, Refusal> {
     let several = root.at("parallel_tool_calls").boolean()?;
     Ok(several.map(|several| if several { PARALLEL } else { NonZeroUsize::MIN }))
 }
 
-/// What is said of a tool of another kind.
+/// The warning for a tool of another kind.
 pub(crate) fn left_out(kind: &str) -> String {
     let kind: String = kind.chars().take(40).collect();
     format!("this tool is left out: those of the type {kind:?} are not run here")
 }
 
-/// The choice; one that leaves only some tools takes the others away.
+/// The choice of tools. A choice that leaves only some tools takes the others away.
 pub(crate) fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice, Refusal> {
     let required = |tools: &Tools, choice| match tools.specs.is_empty() {
         true => Err(field.wrong("a call is required, but the request has no tools that can be called here")),
@@ -180,13 +181,13 @@ pub(crate) fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice,
         Some(Value::String(word)) => match word.as_str() {
             "auto" => Ok(ToolChoice::Auto),
             "none" => Ok(ToolChoice::None),
-            // The second is Mistral's word for it, and Anthropic's.
+            // The second is the word of Mistral and of Anthropic.
             "required" | "any" => required(tools, ToolChoice::Required),
             _ => Err(field.wrong("expected \"auto\", \"none\", \"required\" or an object")),
         },
         Some(_) => match field.kind()? {
             "function" | "tool" => Ok(ToolChoice::Only(vec![tools.name(&named(field))?])),
-            // As the other API has them.
+            // This is the form of the other API.
             "auto" => Ok(ToolChoice::Auto),
             "none" => Ok(ToolChoice::None),
             "any" | "required" => required(tools, ToolChoice::Required),
@@ -195,7 +196,7 @@ pub(crate) fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice,
                 let allowed = if allowed.is_there() { &allowed } else { field };
                 let list = allowed.at("tools").needed_list()?;
                 let mode = allowed.at("mode").needed_text()?;
-                // Of the tools that were left out there is a warning already.
+                // Tools that were left out have a warning already.
                 let is_function =
                     |tool: &&Field<'_>| tool.at("type").value().is_none_or(|kind| kind == "function");
                 let names: Result<Vec<_>, Refusal> =
@@ -218,7 +219,7 @@ pub(crate) fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice,
     }
 }
 
-/// Where an object names its function; clients of the Responses API have it without the envelope.
+/// The place where an object names its function. Clients of the Responses API send it without the envelope.
 fn named<'a>(field: &Field<'a>) -> Field<'a> {
     let function = field.at("function");
     if function.is_there() || !field.at("name").is_there() { function.at("name") } else { field.at("name") }
@@ -232,7 +233,7 @@ fn conversation(messages: &Field<'_>) -> Result<Conversation, Refusal> {
             "system" | "developer" => history.system(&said(&body)?),
             "user" => history.user(&said(&body)?),
             "tool" => history.result(message.at("tool_call_id"), said(&body)?, None)?,
-            // What came before tools: a result says the function's name.
+            // This is the form before tools. A result has the function's name.
             "function" => history.result(message.at("name"), said(&body)?, None)?,
             "assistant" => assistant(&message, &mut history)?,
             _ => {
@@ -250,7 +251,7 @@ fn assistant<'a>(message: &Field<'a>, history: &mut History<'a>) -> Result<(), R
     let text = content(&body)?;
     let refusal = message.at("refusal").text()?.map(str::to_owned);
     let calls = calls(message)?;
-    // The first is the name that most servers have for it.
+    // The first is the name at most servers.
     let reasoning = ["reasoning_content", "reasoning"].map(|name| message.at(name));
     let reasoning =
         reasoning.iter().find_map(|field| field.value()?.as_str()).filter(|text| !text.is_empty());

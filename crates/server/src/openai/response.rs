@@ -1,4 +1,4 @@
-//! A chat completion written whole, or chunk by chunk as the turn is made.
+//! Writes a chat completion, whole or chunk by chunk as the turn is made.
 
 use serde_json::{Value, json};
 use toolgate_chat::ToolCall;
@@ -110,7 +110,7 @@ impl OpenAi {
         frame(chunk.to_string())
     }
 
-    /// The first chunk of an answer; that of the first one tells what is not done as it was sent.
+    /// The first chunk of an answer. The first answer has the warnings in it.
     fn begin(&self, warnings: Option<Value>) -> Frame {
         self.chunk(self.grown(json!({"role": "assistant", "content": ""})), warnings)
     }
@@ -123,7 +123,7 @@ impl OpenAi {
         json!({"index": self.index, "delta": delta, "logprobs": null, "finish_reason": null})
     }
 
-    /// A piece of the call that was begun last, and what says which one that is. The form before tools has one.
+    /// A piece of the call that was begun last, with the call's number. The form before tools has one call.
     fn call(&self, mut piece: Value, function: Value) -> Vec<Frame> {
         let delta = match (self.extras.functions, self.calls) {
             (true, 2..) => return Vec::new(),
@@ -157,8 +157,8 @@ impl OpenAi {
         }
     }
 
-    /// The chunk that tells why an answer ended, with the whole message beside its empty delta: who joins no pieces finds the
-    /// calls there.
+    /// The chunk that tells why an answer ended. The whole message stands beside its empty delta. A client
+    /// that joins no pieces finds the calls there.
     fn ended(&self, outcome: &Outcome) -> Frame {
         let mut choice = json!({
             "index": self.index, "delta": {}, "message": self.message(outcome), "logprobs": self.logprobs(outcome),
@@ -180,7 +180,7 @@ impl OpenAi {
         frames
     }
 
-    /// What was read from the model's probabilities: how likely the tokens of an answer were, and whether the turn is a call.
+    /// The model's probabilities: how likely the tokens of an answer were, and whether the turn is a call.
     fn logprobs(&self, outcome: &Outcome) -> Value {
         if !self.extras.logprobs {
             return Value::Null;
@@ -201,7 +201,7 @@ pub(crate) fn likelihoods(outcome: &Outcome) -> Value {
 
 fn likelihood(token: &TokenLikelihood) -> Value {
     let told = |bytes: &[u8], likely: f64| {
-        // Nothing is less likely than this in the API.
+        // The API has no smaller number.
         let likely = likely.max(-9999.0);
         json!({"token": String::from_utf8_lossy(bytes), "logprob": likely, "bytes": bytes})
     };
@@ -228,7 +228,7 @@ fn call_decision(decision: &TurnDecision) -> Value {
     })
 }
 
-/// The prompt counts once, whatever number of answers it has.
+/// The tokens of a request. Its prompt counts once, whatever the number of answers.
 fn usage(outcome: &Outcome) -> Value {
     let first = all(outcome).next().map_or(outcome.usage, |first| first.usage);
     let completion: usize = all(outcome).map(|outcome| outcome.usage.completion).sum();

@@ -1,5 +1,5 @@
-//! The items of a conversation, a flat list, become turns: what the model said in a row is one, and the results of its calls follow it.
-//! What does not pair, the history carries on with ([`History`]).
+//! Makes turns of the items of a conversation, a flat list. Items of the model in a row are one turn, and the
+//! results of its calls follow it. [`History`] goes on with items that do not pair.
 
 use serde_json::{Map, Value};
 use toolgate_chat::ToolCall;
@@ -30,7 +30,7 @@ pub(super) fn add<'a>(items: &[Field<'a>], history: &mut History<'a>) -> Result<
                 turn.end(history);
                 history.result(item.at("call_id"), output(&item.at("output"))?, None)?;
             }
-            // Tools, which are read apart.
+            // These are tools. They are read elsewhere.
             "additional_tools" => {}
             kind => {
                 let kind: String = kind.chars().take(40).collect();
@@ -42,7 +42,7 @@ pub(super) fn add<'a>(items: &[Field<'a>], history: &mut History<'a>) -> Result<
     Ok(())
 }
 
-/// What an item says it is; messages need not say it.
+/// The `type` of an item. Messages need not have it.
 pub(super) fn kind<'a>(item: &Field<'a>) -> Result<&'a str, Refusal> {
     match item.at("type").text()? {
         Some(kind) => Ok(kind),
@@ -84,7 +84,7 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// Thoughts alone are no turn.
+    /// Ends the turn. Thoughts alone are no turn.
     fn end(&mut self, history: &mut History<'a>) {
         let Self { texts, thoughts, calls } = std::mem::take(self);
         let joined = |texts: Vec<String>| (!texts.is_empty()).then(|| texts.join("\n"));
@@ -94,7 +94,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// The text of a result: one, parts, or any other value as JSON.
+/// The text of a result. It is a text, a list of parts, or any other value, as JSON.
 fn output(field: &Field<'_>) -> Result<String, Refusal> {
     match field.value() {
         Some(value @ (Value::Object(_) | Value::Bool(_) | Value::Number(_))) => Ok(value.to_string()),

@@ -1,4 +1,4 @@
-//! A response that is kept, read or forgotten by its id.
+//! Reads or forgets a kept response by its id.
 
 use std::sync::Arc;
 

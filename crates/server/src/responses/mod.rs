@@ -1,7 +1,8 @@
-//! The OpenAI API's responses: requests read, conversations kept, answers and streams written.
+//! The OpenAI API's responses: reads requests, keeps conversations, writes answers and streams.
 //!
-//! A request is a flat list of items, which [`items`] puts into turns, with the tools of [`tools`]. What is written are items, too
-//! ([`output`]), in whole responses and in streams by the same code. [`store`] keeps both, so that a later request goes on from them.
+//! A request is a flat list of items. [`items`] puts them into turns, with the tools of [`tools`]. A response
+//! is a list of items, too. [`output`] writes whole responses and streams with the same code. [`store`] keeps
+//! both, and a later request may go on from them.
 
 mod items;
 mod kept;

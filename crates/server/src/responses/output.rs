@@ -1,7 +1,7 @@
-//! The items of a response as they are written, with the events that tell of them: each item begins, grows and ends.
+//! Writes the items of a response, with the events that tell of them. Each item begins, grows and ends.
 //!
-//! Invariant: the events of an item add up to the item that its end tells. A call that was cut off has no end, since programs run what
-//! has one, and stands in no response.
+//! Invariant: the events of an item add up to the item at its end. A call that was cut off has no end and
+//! stands in no response: programs run every call that has an end.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(super) struct Output {
     events: u64,
     done: Vec<Value>,
     open: Option<Open>,
-    /// How likely the tokens of the answer were; it is known at the end.
+    /// How likely the tokens of the answer were. It is known at the end.
     likelihoods: Value,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Output {
 struct Open {
     kind: Kind,
     id: String,
-    /// What it says so far.
+    /// Its text so far.
     text: String,
 }
 
@@ -77,12 +77,12 @@ impl Output {
         self.add(text).into_iter().collect()
     }
 
-    /// Ends what is being written.
+    /// Ends the open item.
     pub(super) fn end(&mut self) -> Vec<Frame> {
         self.close("completed")
     }
 
-    /// Ends the last item of a turn, which was cut off in it or not.
+    /// Ends the last item of a turn. `is_cut` says whether the turn was cut off in it.
     pub(super) fn finish(&mut self, outcome: &Outcome, is_cut: bool) -> Vec<Frame> {
         self.likelihoods = likelihoods(outcome);
         if self.open.as_ref().is_some_and(|open| matches!(open.kind, Kind::Call { .. })) {
@@ -91,7 +91,7 @@ impl Output {
         self.close(if is_cut { "incomplete" } else { "completed" })
     }
 
-    /// A whole turn.
+    /// Writes a whole turn.
     pub(super) fn whole(&mut self, outcome: &Outcome, is_cut: bool) {
         self.likelihoods = likelihoods(outcome);
         if let Some(thought) = &outcome.reasoning {
@@ -196,7 +196,7 @@ impl Output {
         }
     }
 
-    /// An event of the item that is written.
+    /// An event of the open item.
     fn of_output(&mut self, name: &'static str, mut data: Value) -> Frame {
         if let Some(data) = data.as_object_mut() {
             data.insert("output_index".to_owned(), self.done.len().into());

@@ -1,5 +1,5 @@
-//! A response's request, read field by field. What this server cannot do is refused where it would change the answer's meaning; what only
-//! takes something away is left out and named in the warnings.
+//! Reads a response's request field by field. The server refuses a field that it cannot do if the field would
+//! change the answer's meaning. It warns of fields that only take something away, and leaves them out.
 
 use std::num::NonZeroUsize;
 
@@ -18,17 +18,18 @@ use crate::refusal::{Refusal, Why};
 use crate::sampling::{self, Bounds};
 use toolgate_engine::Sampling;
 
-/// A request, and what its answer needs beside the turn.
+/// A request, and the values that its answer needs beside the turn.
 pub(super) struct Asked {
     pub(super) ask: Ask,
     pub(super) members: Members,
-    /// What a response repeats of its request.
+    /// The fields that a response repeats of its request.
     pub(super) echo: Map<String, Value>,
-    /// The items that it answers, where it is to be kept.
+    /// The items that it answers, if the response is to be kept.
     pub(super) kept: Option<Vec<Item>>,
 }
 
-/// Reads a request, which may go on from what is kept. Where it does not say how tokens are drawn, it is as `usual`.
+/// Reads a request. It may go on from a kept response. `usual` is the sampling of a request that says nothing
+/// of it.
 pub(super) fn read(body: &Value, store: &Store, usual: &Sampling) -> Result<Asked, Refusal> {
     let root = Field::root(body);
     refuse_unsupported(&root)?;
@@ -66,7 +67,8 @@ pub(super) fn read(body: &Value, store: &Store, usual: &Sampling) -> Result<Aske
     Ok(Asked { echo: echo(&root, &ask.sampling)?, ask: ask.settled(&root)?, members, kept })
 }
 
-/// What would change the answer and is not done here; what only costs more or less is warned of.
+/// Refuses fields that would change the answer and are not done here. Warns of those that only cost more or
+/// less.
 fn refuse_unsupported(root: &Field<'_>) -> Result<(), Refusal> {
     root.at("background").not_supported(&[json!(false)])?;
     for (name, message) in [
@@ -95,7 +97,7 @@ fn refuse_unsupported(root: &Field<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether it is told how likely tokens were, with so many others; either field asks for it.
+/// The number of other tokens told beside each token. `None` tells no likelihoods. Either field asks for it.
 fn likelihoods(root: &Field<'_>) -> Result<Option<usize>, Refusal> {
     let include = root.at("include").list()?;
     let is_asked =
@@ -104,16 +106,17 @@ fn likelihoods(root: &Field<'_>) -> Result<Option<usize>, Refusal> {
     Ok((is_asked || top > 0).then_some(top))
 }
 
-/// The items of a request: those of the response that it goes on from, then its own. Those that it only names are put in their place.
+/// The items of a request. Those of the response that it goes on from come first, then its own. An item that
+/// it only names is put in its place.
 struct Input {
     previous: Vec<Value>,
     own: Vec<Own>,
 }
 
 enum Own {
-    /// The item stands there.
+    /// The item stands at this place.
     Here(usize),
-    /// It is named there.
+    /// The item is named at this place.
     Named(usize, Value),
     /// The whole input is a text.
     Text(Value),
@@ -133,7 +136,7 @@ impl Input {
             return Ok(Self { previous, own: vec![Own::Text(json!({"role": "user", "content": text}))] });
         }
         let mut own = Vec::new();
-        // Short as references are, what they name is not.
+        // References are short, but the items that they name are not.
         let mut left = store.bounds().each;
         for (i, item) in input.list()?.iter().enumerate() {
             own.push(match items::kind(item)? {
@@ -180,7 +183,8 @@ fn parsed(items: &[Item]) -> Vec<Value> {
     items.iter().filter_map(|item| serde_json::from_str(item).ok()).collect()
 }
 
-/// Instructions come first, and are not those of the response that this one goes on from.
+/// The conversation of a request. Its own instructions come first. Those of the response that it goes on from
+/// do not count.
 fn conversation<'a>(root: &Field<'a>, items: &[Field<'a>]) -> Result<Conversation, Refusal> {
     let mut history = History::default();
     if let Some(instructions) = root.at("instructions").text()? {
@@ -190,7 +194,8 @@ fn conversation<'a>(root: &Field<'a>, items: &[Field<'a>]) -> Result<Conversatio
     history.finish(&root.at("input"))
 }
 
-/// What a response repeats of its request, with what holds where the request says nothing: types of clients need it.
+/// The fields that a response repeats of its request. Fields that the request leaves out have their defaults:
+/// clients' types need them.
 fn echo(root: &Field<'_>, sampling: &Sampling) -> Result<Map<String, Value>, Refusal> {
     let metadata = root.at("metadata");
     if metadata.value().is_some_and(|value| !value.is_object()) {

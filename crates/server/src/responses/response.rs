@@ -1,4 +1,4 @@
-//! A response written whole, or event by event as the turn is made, and kept where it is to be.
+//! Writes a response, whole or event by event as the turn is made, and keeps it if the request asks for that.
 
 use serde_json::{Map, Value, json};
 
@@ -17,16 +17,16 @@ use crate::warning::{self, Warning};
 pub(crate) struct Responses {
     id: String,
     reply: Reply,
-    /// What it repeats of its request.
+    /// The fields that it repeats of its request.
     echo: Map<String, Value>,
-    /// The items that it answers, where it is to be kept.
+    /// The items that it answers, if it is to be kept.
     kept: Option<Vec<Item>>,
     output: Output,
     warnings: Vec<Warning>,
     is_begun: bool,
 }
 
-/// How a response stands.
+/// The state of a response.
 enum State<'a> {
     Writing,
     Done(&'a Outcome),
@@ -71,13 +71,13 @@ impl Api for Responses {
         response
     }
 
-    /// Nothing is known to some clients before the response is.
+    /// Some clients take no event before that of the response.
     fn awaited(&mut self) -> Vec<Frame> {
         self.begin()
     }
 
-    /// The API's own reference has no word for it, and OpenAI's servers send this one. Codex gives up on a stream in which it sees
-    /// no event for five minutes, which a long prompt may take.
+    /// The API's reference has no such event, but OpenAI's servers send this one. Codex gives up on a stream
+    /// that has no event for five minutes. A long prompt may take as long.
     fn ping() -> Option<Frame> {
         Some(Frame { event: Some("keepalive"), data: json!({"type": "keepalive"}).to_string() })
     }
@@ -95,7 +95,7 @@ impl Api for Responses {
             Step::CallEnded => self.output.end(),
             // The API has one answer to a request.
             Step::Next(_) => Vec::new(),
-            // Clients that do not know the field pass it over, as they do not an event of another name.
+            // Clients ignore a field that they do not know. They do not ignore an event of another name.
             Step::Ran(event) => {
                 let mut response = self.response(&self.output, &State::Writing);
                 add(&mut response, "toolgate", event);
@@ -121,7 +121,7 @@ impl Api for Responses {
 }
 
 impl Responses {
-    /// The first events, once.
+    /// The first events. They come once.
     fn begin(&mut self) -> Vec<Frame> {
         if std::mem::replace(&mut self.is_begun, true) {
             return Vec::new();
@@ -188,7 +188,7 @@ fn usage(usage: Usage) -> Value {
     })
 }
 
-/// The words that programs know for what is wrong with a response that has begun: by them they ask again, or do not.
+/// The code of a failure of a response that has begun. By it programs ask again, or do not.
 fn code(why: Why) -> &'static str {
     match why {
         Why::TooLong => "context_length_exceeded",

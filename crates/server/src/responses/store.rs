@@ -1,21 +1,22 @@
-//! Responses that later requests may go on from, in memory. The oldest give way to new ones.
+//! Keeps responses in memory. Later requests may go on from them. The oldest give way to new ones.
 //!
-//! Invariant: what is kept is within [`Bounds`]. A response counts the whole conversation that led to it, although texts are shared: so
-//! the count is never less than what is held.
+//! Invariant: what is kept is within [`Bounds`]. A response counts the whole conversation that led to it,
+//! although texts are shared. So the count is never less than what is held.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-/// The most that is kept.
+/// The bounds of what is kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Responses. Default 1,000.
     pub(crate) responses: usize,
-    /// Bytes of JSON, of all of them with their conversations. Default 64 MiB, which are some hundred turns of a coding agent.
+    /// Bytes of JSON of all responses, with their conversations. Default 64 MiB, some hundred turns of a
+    /// coding agent.
     pub(crate) bytes: usize,
-    /// Bytes of one of them, with its conversation. Default 16 MiB, twice what a request may have.
+    /// Bytes of one response, with its conversation. Default 16 MiB, twice what a request may have.
     pub(crate) each: usize,
 }
 
@@ -25,10 +26,10 @@ impl Default for Bounds {
     }
 }
 
-/// What an item takes beside its text.
+/// Bytes of an item beside its text.
 const AROUND: usize = 64;
 
-/// For whom asks for one that is not there.
+/// A hint for a client that asks for a response that is not there.
 pub(super) const WHAT_IS_KEPT: &str =
     "the latest are kept as long as the server runs, but for those with \"store\": false";
 
@@ -47,7 +48,7 @@ struct Kept {
     responses: HashMap<String, Entry>,
     /// Their ids, the oldest first.
     order: VecDeque<String>,
-    /// What the responses' own items are, by their ids.
+    /// The responses' own items, by their ids.
     items: HashMap<String, Item>,
     bytes: usize,
 }
@@ -58,7 +59,7 @@ struct Entry {
     body: Item,
     /// All items up to its end.
     conversation: Vec<Item>,
-    /// The ids of those that are its own.
+    /// The ids of its own items.
     own: Vec<String>,
     bytes: usize,
 }
@@ -83,7 +84,7 @@ impl Store {
         self.bounds
     }
 
-    /// Keeps a response, behind the items that it answers. One that is too large by itself is not.
+    /// Keeps a response with the items that it answers. A response that is too large by itself is not kept.
     pub(super) fn keep(&self, id: &str, response: &Value, mut conversation: Vec<Item>) {
         let written = response.get("output").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let mut own = Vec::with_capacity(written.len());
@@ -111,7 +112,7 @@ impl Store {
         kept.responses.insert(id.to_owned(), Entry { body, conversation, own: ids, bytes });
     }
 
-    /// Forgets a response; whether there was one.
+    /// Forgets a response. Tells whether there was one.
     pub(super) fn remove(&self, id: &str) -> bool {
         let mut kept = self.locked();
         kept.order.retain(|other| other != id);

@@ -1,5 +1,5 @@
-//! The tools of a request: functions, also those in a namespace, under one name each for the model. Tools of other kinds are left out
-//! and named in the warnings.
+//! Reads the tools of a request: functions, with those in a namespace. The model knows one name for each.
+//! Tools of other kinds are left out with a warning.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use crate::field::Field;
 use crate::openai::{self, left_out};
 use crate::refusal::Refusal;
 
-/// The functions of namespaces, by the name that stands for both: the model knows one for each tool.
+/// The functions of namespaces, by the model's name for each. That name stands for the namespace and the
+/// function.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members(BTreeMap<String, Member>);
 
@@ -23,13 +24,13 @@ pub(super) struct Member {
 }
 
 impl Members {
-    /// The function that is called so.
+    /// The function of this name.
     pub(super) fn get(&self, name: &str) -> Option<&Member> {
         self.0.get(name)
     }
 }
 
-/// The functions of lists of tools, and which of them are members of namespaces.
+/// The functions of these lists of tools, and which of them are members of namespaces.
 pub(super) fn read(lists: &[Field<'_>]) -> Result<(Tools, Members), Refusal> {
     let mut members = Members::default();
     let mut found = Vec::new();
@@ -74,7 +75,8 @@ impl Members {
     }
 }
 
-/// One name for the function at `field`, an object with its `name` and, where it is in one, its `namespace`.
+/// The one name of the function at `field`. That is an object with a `name`, and with a `namespace` if the
+/// function is in one.
 pub(super) fn name_of(field: &Field<'_>) -> Result<String, Refusal> {
     let name = field.at("name").needed_text()?;
     Ok(match field.at("namespace").text()? {
@@ -83,12 +85,12 @@ pub(super) fn name_of(field: &Field<'_>) -> Result<String, Refusal> {
     })
 }
 
-/// As programs write the tools of MCP servers.
+/// The two as one name, as programs write the tools of MCP servers.
 fn joined(namespace: &str, name: &str) -> String {
     format!("{namespace}__{name}")
 }
 
-/// The choice of tools, which may name functions of namespaces.
+/// The choice of tools. It may name functions of namespaces.
 pub(super) fn choice(field: &Field<'_>, tools: &mut Tools) -> Result<ToolChoice, Refusal> {
     let Some(mut choice) = field.value().cloned() else { return openai::choice(field, tools) };
     if field.at("name").is_there() {

@@ -20,7 +20,7 @@ pub(crate) fn walk(grammar: &Grammar, u: &mut Unstructured<'_>) -> u64 {
     let vocabulary = generate::wide_vocabulary();
     let tight = u.arbitrary().unwrap_or(false);
     let limits = match tight {
-        true => Limits { configurations: 64, stacks: 64, mask_bytes: 4_096, ..Limits::default() },
+        true => Limits::default().configurations(64).stacks(64).mask_bytes(4_096),
         false => Limits::default(),
     };
     let refused = |error: &toolgate_grammar::Error| {

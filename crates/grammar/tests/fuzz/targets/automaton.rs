@@ -25,19 +25,18 @@ pub(crate) fn automaton(data: &[u8]) -> u64 {
 pub(crate) fn walk(grammar: &Grammar, u: &mut Unstructured<'_>) -> u64 {
     let vocabulary = generate::small_vocabulary();
     let language = Language::new(grammar);
-    let automaton =
-        match Automaton::new(grammar, vocabulary.clone(), &Limits { stacks: STACKS, ..Limits::default() }) {
-            Ok(automaton) => automaton,
-            Err(error) => {
-                let rightly = match error.kind() {
-                    Kind::Undefined => !language.is_possible(),
-                    Kind::Unsupported => language.is_left_recursive(),
-                    _ => false,
-                };
-                assert!(rightly, "{error}\n{grammar}");
-                return 0;
-            }
-        };
+    let automaton = match Automaton::new(grammar, vocabulary.clone(), &Limits::default().stacks(STACKS)) {
+        Ok(automaton) => automaton,
+        Err(error) => {
+            let rightly = match error.kind() {
+                Kind::Undefined => !language.is_possible(),
+                Kind::Unsupported => language.is_left_recursive(),
+                _ => false,
+            };
+            assert!(rightly, "{error}\n{grammar}");
+            return 0;
+        }
+    };
     assert!(language.is_possible() && !language.is_left_recursive(), "must be refused:\n{grammar}");
     let mut reference = Reference::new(&language);
     let mut matcher = automaton.matcher();

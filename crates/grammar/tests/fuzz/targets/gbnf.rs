@@ -5,13 +5,13 @@ use toolgate_grammar::{Grammar, Kind, Limits, Place};
 
 /// Small bounds, so that reaching them is part of what is tried.
 fn limits() -> Limits {
-    Limits { depth: 40, rules: 200, stacks: 256, configurations: 512, ..Limits::default() }
+    Limits::default().depth(40).rules(200).stacks(256).configurations(512)
 }
 
 /// Reads `data` as a grammar; 1 if it is one.
 pub(crate) fn gbnf(data: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(data);
-    let options = ParseOptions { limits: limits(), ..ParseOptions::default() };
+    let options = ParseOptions::default().limits(limits());
     let parsed = match Parsed::parse(&text, &options) {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -44,7 +44,7 @@ fn round_trip(grammar: &Grammar, options: &ParseOptions) {
     let printed = grammar.to_gbnf();
     // Names with an underscore are printed as llama.cpp takes them.
     if grammar.rules().iter().all(|rule| !rule.name.contains('_')) {
-        let again = ParseOptions { root: root.name.clone(), ..options.clone() };
+        let again = options.clone().root(root.name.clone());
         match Grammar::parse_with(&printed, &again) {
             Ok(again) => assert_eq!(&again, grammar, "{printed}"),
             Err(error) => panic!("what is printed is not read: {}\n{printed}", error.report()),
@@ -54,7 +54,7 @@ fn round_trip(grammar: &Grammar, options: &ParseOptions) {
 
 /// What is drawn matches.
 fn sample(grammar: &Grammar, refused: bool) {
-    let Ok(sampler) = Sampler::new(grammar, &SampleOptions { max_len: 60 }) else { return };
+    let Ok(sampler) = Sampler::new(grammar, &SampleOptions::default().max_len(60)) else { return };
     // A token counts as one character, however long its text.
     let tokens = grammar.to_gbnf().contains('<');
     for seed in 0..3 {
