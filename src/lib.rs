@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `agent` | the loop of turns and calls, your own tools, the sandboxed tools of a workspace |
 //! | `llama` | models in this process, by llama.cpp |
+//! | `cuda`, `metal`, `rocm`, `vulkan` | graphics processors for such models; not part of `full` |
 //! | `remote` | models of servers |
 //! | `pull` | fetching the models of the catalogue |
 //! | `memory` | the memory tools and the undo journal, in SQLite |

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use toolgate_llama::Instructions;
+use toolgate_llama::{Device, DeviceKind, Instructions};
 use toolgate_sandbox::command::{Commands, LayerState, Setup};
+use toolgate_sandbox::output;
 use toolgate_sandbox::policy::{Mode, Policy};
 use toolgate_sandbox::{Resolver, Root};
 
@@ -17,6 +18,7 @@ use crate::models::{Presence, Store};
 const EXAMPLES: &str = "\
 Examples:
   toolgate doctor
+  toolgate doctor --json | jq '.devices[] | .name'
   toolgate doctor --json | jq '.sandbox.layers[] | select(.works | not)'
 
 Exit code 0 if commands can run confined here, 3 if they are refused.";
@@ -37,6 +39,7 @@ pub(super) struct DoctorArgs {
 struct Report {
     sandbox: Sandbox,
     processor: Processor,
+    devices: Vec<FoundDevice>,
     models: Models,
     build: Build,
 }
@@ -91,6 +94,25 @@ struct Processor {
     missing: Vec<&'static str>,
 }
 
+/// What could evaluate a model.
+#[derive(Debug, PartialEq, Serialize)]
+struct FoundDevice {
+    /// Its name for `--device`.
+    name: String,
+    /// What its driver calls it.
+    description: String,
+    /// The part of llama.cpp that drives it.
+    backend: String,
+    kind: &'static str,
+    memory_free: u64,
+    memory_total: u64,
+    /// Whether `--device auto` takes it.
+    used: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why_not: Option<String>,
+}
+
 #[derive(Serialize)]
 struct Models {
     directory: Option<PathBuf>,
@@ -104,6 +126,8 @@ struct Build {
     version: &'static str,
     profile: &'static str,
     system: &'static str,
+    /// The features for graphics processors that are built in.
+    devices: Vec<&'static str>,
 }
 
 /// Looks and prints.
@@ -122,11 +146,13 @@ pub(super) fn run(args: DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
             components: components(&root),
         },
         processor: processor(),
+        devices: devices()?,
         models: models(),
         build: Build {
             version: env!("CARGO_PKG_VERSION"),
             profile: if cfg!(debug_assertions) { "debug" } else { "release" },
             system: std::env::consts::OS,
+            devices: built_in(),
         },
     };
     if args.json {
@@ -197,6 +223,7 @@ fn print(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
             processor.missing.join(" ")
         )?;
     }
+    print_devices(report, out)?;
     writeln!(out, "models")?;
     match (&report.models.directory, &report.models.problem) {
         (Some(directory), _) => {
@@ -209,8 +236,65 @@ fn print(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
         (None, problem) => writeln!(out, "  {}", problem.as_deref().unwrap_or("no cache directory"))?,
     }
     writeln!(out, "build")?;
-    let Build { version, profile, system } = &report.build;
+    let Build { version, profile, system, .. } = &report.build;
     writeln!(out, "  toolgate {version}, {profile}, {system}")
+}
+
+/// What could evaluate a model, and what does.
+fn print_devices(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(out, "devices")?;
+    for device in &report.devices {
+        let FoundDevice { name, description, backend, kind, memory_free, memory_total, .. } = device;
+        let word = if device.used { "used" } else { "not used" };
+        let (free, total) = (memory_free >> 20, memory_total >> 20);
+        let memory = if total > 0 { format!(", {free} of {total} MiB free") } else { String::new() };
+        let description = output::for_terminal(description.trim());
+        writeln!(out, "  {name:<12}  {word:<9}{kind}, {backend}: {description}{memory}")?;
+        if let Some(why) = &device.why_not {
+            writeln!(out, "                {why}")?;
+        }
+    }
+    let missing = toolgate_llama::device_features().into_iter().filter(|(_, built)| !built);
+    let missing: Vec<&str> = missing.map(|(name, _)| name).collect();
+    writeln!(out, "  not built in: {} (--features of the build)", missing.join(", "))
+}
+
+fn devices() -> anyhow::Result<Vec<FoundDevice>> {
+    let auto = toolgate_llama::choose_device(&Device::Auto)?;
+    let used = auto.as_ref().map(|device| device.name.as_str());
+    let found = toolgate_llama::devices().into_iter();
+    Ok(found.map(|device| judged(device, used)).collect())
+}
+
+/// A device, where `--device auto` takes the graphics processor of this name, or the processor.
+fn judged(device: toolgate_llama::FoundDevice, used: Option<&str>) -> FoundDevice {
+    let why_not = match (device.kind, used) {
+        (DeviceKind::Processor, None) => None,
+        (_, Some(name)) if name == device.name => None,
+        (DeviceKind::Processor, Some(name)) => {
+            Some(format!("{name} evaluates models; --device cpu takes this one"))
+        }
+        (DeviceKind::Accelerator, _) => Some("it only helps the processor".to_owned()),
+        (_, Some(name)) => Some(format!(
+            "--device auto takes one, {name}: dedicated before integrated, then the one with the most free memory"
+        )),
+        (_, None) => Some("--device auto does not take it".to_owned()),
+    };
+    FoundDevice {
+        kind: device.kind.name(),
+        used: why_not.is_none(),
+        why_not,
+        name: device.name,
+        description: device.description,
+        backend: device.backend,
+        memory_free: device.memory_free,
+        memory_total: device.memory_total,
+    }
+}
+
+fn built_in() -> Vec<&'static str> {
+    let built = toolgate_llama::device_features().into_iter().filter(|(_, built)| *built);
+    built.map(|(name, _)| name).collect()
 }
 
 /// The reduced tier; what it leaves open where nothing better works.

@@ -5,12 +5,13 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use toolgate_lab::{Bar, Host, bench, conformance};
+use toolgate_lab::{Bar, Hardware, Host, bench, conformance};
 
+use super::device_args::DeviceArgs;
 use super::exit::Exit;
-use super::model_args::{Load, ModelOptions, NumericsArg, PROMPT_MEMORY, Source, tunings};
+use super::model_args::{Load, ModelOptions, NumericsArg, PROMPT_MEMORY, Source};
 use super::terminal::{self, Unit};
-use crate::engine::{Engine, Numerics, Tunings};
+use crate::engine::{Engine, Numerics};
 use crate::models::ResolvedModel;
 
 /// Runs `toolgate bench`.
@@ -52,8 +53,15 @@ impl Host for ModelOptions {
         NumericsArg::Auto.of(Some(context))
     }
 
-    fn tunings() -> anyhow::Result<Tunings> {
-        tunings()
+    type Device = DeviceArgs;
+
+    fn hardware(asked: &DeviceArgs) -> anyhow::Result<Hardware> {
+        Ok(Hardware {
+            placement: asked.placement(),
+            attention: asked.attention(),
+            threads: asked.threads(),
+            tunings: asked.tunings()?,
+        })
     }
 
     const BAR: Bar = |label, total| terminal::bar(label, total, Unit::Count);

@@ -5,6 +5,7 @@
 mod chat;
 #[cfg_attr(not(feature = "wasm"), path = "no_components.rs")]
 mod components;
+mod device_args;
 mod doctor;
 #[cfg(feature = "lab")]
 mod eval;

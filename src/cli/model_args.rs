@@ -9,8 +9,9 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::device_args::DeviceArgs;
 use super::terminal::{self, Unit};
-use crate::engine::{self, Engine, LocalEngine, PromptCache, Reasoning, Tunings};
+use crate::engine::{self, Engine, LocalEngine, PromptCache, Reasoning};
 use crate::models::{self, Entry, ResolvedModel, Store};
 use crate::remote::{self, GrammarSupport, RemoteEngine};
 use crate::tools::{MEMORY_TOOLS, Registry};
@@ -71,6 +72,9 @@ pub(super) struct ModelOptions {
     #[arg(long, value_enum, default_value_t = NumericsArg::Auto)]
     #[serde(default = "exact")]
     numerics: NumericsArg,
+    #[command(flatten)]
+    #[serde(default)]
+    hardware: DeviceArgs,
     /// Evaluate every token on its own instead of forced ones in one batch: slower, for comparison.
     #[arg(long)]
     no_forcing: bool,
@@ -229,6 +233,11 @@ impl ModelOptions {
                 "--constraint is for a model on this machine; with --engine, --engine-grammar none sends no grammar",
             ));
         }
+        if !self.hardware.is_usual() {
+            return Err(crate::Error::input(
+                "--device and the options of its kind are for a model on this machine, not for one behind --engine",
+            ));
+        }
         let mut server = remote::Options::new(&self.engine)
             .key(std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty()));
         let model = match &self.model {
@@ -290,8 +299,10 @@ impl ModelOptions {
         let bar = terminal::bar("loading", 100, Unit::Count);
         let suited = engine::Options::for_model(model);
         let thresholds = suited.thresholds.biased(self.call_bias);
+        let tuned = self.hardware.tunings()?.get(&model.path)?.unwrap_or_default();
         let options = self
-            .thinking(suited)
+            .hardware
+            .given(self.thinking(suited), tuned)
             .thresholds(thresholds)
             .constraint(match self.constraint {
                 ConstraintArg::Grammar => engine::Constraint::Grammar,
@@ -299,7 +310,6 @@ impl ModelOptions {
                 ConstraintArg::None => engine::Constraint::None,
             })
             .context(self.context)
-            .tuning(tunings()?.get(&model.path)?.unwrap_or_default())
             .numerics(self.numerics.of(self.context))
             .at_once(load.at_once)
             .prompt_memory(load.prompt_memory)
@@ -316,11 +326,6 @@ impl ModelOptions {
         let ms = engine.load_ms();
         Ok((Arc::new(engine), ms))
     }
-}
-
-/// What `toolgate bench tune` found on this machine.
-pub(super) fn tunings() -> anyhow::Result<Tunings> {
-    Ok(Tunings::new(Store::open()?.tuning(), toolgate_llama::machine()))
 }
 
 /// The packs of a model's file in the user's cache.

@@ -37,7 +37,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use toolgate_chat::{ParsedTurn, RunEnd, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_grammar::Grammar;
-pub use toolgate_infer::{Cancel, Cancelled, Drafting, Forcing, Numerics, OnCancel, Untrained};
+pub use toolgate_infer::{
+    Attention, CacheType, Cancel, Cancelled, Device, Drafting, FlashAttention, Forcing, GpuLayers, Numerics,
+    OnCancel, Placement, Untrained,
+};
 use toolgate_infer::{DecodedToken, Stats, StopReason, TokenId, TurnDecision};
 
 /// Something that makes turns.
@@ -188,6 +191,9 @@ pub struct Facts {
     pub template: String,
     /// The engine's options, in words.
     pub options: String,
+    /// What evaluates the model, in words; empty where that is not known.
+    #[serde(default)]
+    pub device: String,
     /// Whether answers of its model often say nothing of the results that they follow, so that whoever shows them may add a quotation
     /// ([`AnswerView::Quoted`]).
     #[serde(default)]
@@ -200,6 +206,7 @@ pub struct Facts {
 toolgate_chat::setters! { Facts  {
     template: String,
     options: String,
+    device: String,
     quoted: bool,
     profile: Option<String>,
 } }

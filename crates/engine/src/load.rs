@@ -34,7 +34,7 @@ impl LocalEngine<LlamaBackend> {
     /// Loads a model; `progress` is told the share loaded, 0 to 1.
     ///
     /// # Errors
-    /// [`Kind::Engine`] for a file that is missing, damaged or has no chat template.
+    /// [`Kind::Engine`] for a file that is missing, damaged or has no chat template, and for a device that is not there.
     ///
     /// ```no_run
     /// use toolgate_engine::{LocalEngine, Options};
@@ -56,8 +56,12 @@ impl LocalEngine<LlamaBackend> {
             ControlFlow::Continue(())
         };
         let untrained = options.untrained.clone();
-        let loading =
-            ModelOptions { progress: Some(Box::new(progress)), untrained, ..ModelOptions::default() };
+        let loading = ModelOptions {
+            progress: Some(Box::new(progress)),
+            untrained,
+            placement: options.placement.clone(),
+            ..ModelOptions::default()
+        };
         let loaded = Model::load(&model.path, loading)?;
         let (loaded, dialogue) = dialogue(loaded, model, &options.marks)?;
         let usual = ContextOptions::default();
@@ -65,13 +69,17 @@ impl LocalEngine<LlamaBackend> {
             context: options.context,
             threads: options.tuning.threads,
             batch: options.tuning.batch.unwrap_or(usual.batch),
+            attention: options.attention,
             numerics: options.numerics,
         };
         let mut backends = loaded.backends(&context, options.at_once)?.into_iter();
         let first = backends.next().ok_or_else(|| Error::new(Kind::Engine, "no conversation was made"))?;
         let engine = Self::with_conversations(name_of(model), first, backends, dialogue, options.clone());
         let begins_with = if loaded.adds_bos() { loaded.bos() } else { "" };
-        let engine = engine.beginning_with(begins_with.to_owned()).advised(|key| loaded.metadata(key));
+        let engine = engine
+            .on_device(loaded.device())
+            .beginning_with(begins_with.to_owned())
+            .advised(|key| loaded.metadata(key));
         let reference = move |grammar: &toolgate_grammar::Grammar| {
             let root = grammar.rule(grammar.root()).map(|rule| rule.name.as_str()).unwrap_or("root");
             let run = LlamaGrammar::new(&loaded, &grammar.to_gbnf(), root)?;

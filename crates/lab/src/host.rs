@@ -6,10 +6,22 @@ use std::sync::Arc;
 use clap::Args;
 use indicatif::ProgressBar;
 use toolgate_engine::models::ResolvedModel;
-use toolgate_engine::{Engine, Numerics, Tunings};
+use toolgate_engine::{Attention, Engine, Numerics, Placement, Tunings};
 
 /// Makes a bar with that label for so many steps; one that shows nothing where there is no terminal.
 pub type Bar = fn(&'static str, u64) -> ProgressBar;
+
+/// What evaluates a model, for measurements that load it themselves.
+pub struct Hardware {
+    /// Where its weights lie.
+    pub placement: Placement,
+    /// How its contexts are kept.
+    pub attention: Attention,
+    /// Threads, where they were asked for.
+    pub threads: Option<u32>,
+    /// What was found to suit this device.
+    pub tunings: Tunings,
+}
 
 /// The arguments that name a model, and how the program holds it.
 pub trait Host: Args {
@@ -41,11 +53,14 @@ pub trait Host: Args {
     /// Which kernels a context of so many tokens gets, where nobody says.
     fn numerics(context: u32) -> Numerics;
 
-    /// What was found to suit this machine.
+    /// The arguments that say what evaluates a model.
+    type Device: Args;
+
+    /// What they ask for, and what was found to suit it.
     ///
     /// # Errors
-    /// Where there is no place to keep it.
-    fn tunings() -> anyhow::Result<Tunings>;
+    /// For a device that is not there, and where there is no place to keep what was found.
+    fn hardware(asked: &Self::Device) -> anyhow::Result<Hardware>;
 
     /// Makes bars.
     const BAR: Bar;

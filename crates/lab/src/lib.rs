@@ -28,7 +28,7 @@ pub use ablate::{Ablation, Base, Delta};
 pub use bfcl::{Expected, Question, Said};
 pub use calibrate::{Calibration, Point};
 pub use check::{Parts, Verdict, check};
-pub use host::{Bar, Host};
+pub use host::{Bar, Hardware, Host};
 pub use record::{Call, Decided, Record};
 pub use run::{Builtin, Case, Options, run, run_all};
 pub use summary::{Row, Summary};

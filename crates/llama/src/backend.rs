@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use toolgate_grammar::{TokenId, Vocabulary};
-use toolgate_infer::{Backend, Footprint, Rows, Specials};
+use toolgate_infer::{Attention, Backend, Footprint, Rows, Specials};
 
 use crate::context::{Context, Part, SEQUENCES, failed};
 use crate::scheduler::{Scheduler, Slot};
@@ -47,6 +47,7 @@ struct Facts {
     share_len: usize,
     exact_len: usize,
     noise: Option<f32>,
+    attention: Attention,
     state_key: Option<String>,
 }
 
@@ -58,6 +59,7 @@ impl Facts {
             share_len,
             exact_len: context.exact_len.min(share_len),
             noise: context.noise,
+            attention: context.attention,
             state_key: context.state_key.clone(),
         }
     }
@@ -170,7 +172,7 @@ impl Backend for LlamaBackend {
 
     fn footprint(&self) -> Footprint {
         let trained = Some(self.model.trained_context()).filter(|tokens| *tokens > 0);
-        let token_bytes = self.model.token_bytes().map(|bytes| bytes * SEQUENCES as u64);
+        let token_bytes = self.model.token_bytes(&self.facts.attention).map(|bytes| bytes * SEQUENCES as u64);
         Footprint { token_bytes, trained }
     }
 

@@ -13,9 +13,10 @@ use llama_cpp_2::context::session::LlamaStateSeqFlags;
 use llama_cpp_2::llama_batch::LlamaBatch;
 use llama_cpp_2::token::LlamaToken;
 use toolgate_grammar::TokenId;
-use toolgate_infer::{Kind as InferKind, Numerics, Rows};
+use toolgate_infer::{Attention, CacheType, FlashAttention, Kind as InferKind, Numerics, Rows};
 
 use crate::costs::Costs;
+use crate::kernels::Kernels;
 use crate::model::llama_cpp;
 use crate::texts::Texts;
 use crate::threads::physical_cores;
@@ -34,10 +35,13 @@ pub struct ContextOptions {
     /// Tokens of a slot. `None` takes the model's trained context, at most 8,192; 0 takes all of it. Each token costs memory
     /// for its keys and values (12 KiB with a 0.5 B model, 28 KiB with a 1.5 B one), in each of a slot's two sequences.
     pub context: Option<u32>,
-    /// The most tokens of a batch. Between two batches the caller gets progress, and can cancel. Default 256.
+    /// The most tokens of a batch. Between two batches the caller gets progress, and can cancel. Default 256. A graphics
+    /// processor takes 512 at least.
     pub batch: u32,
     /// Threads; `None` is one for each physical core.
     pub threads: Option<u32>,
+    /// How keys and values are kept. By default a half-precision number each has two bytes.
+    pub attention: Attention,
     /// Whether tokens of one batch must give the logits of tokens evaluated one by one. Default [`Numerics::Exact`].
     ///
     /// With it, batches have seven tokens, or three where weights are of type Q4_K and so repacked. There, greedy turns take
@@ -46,6 +50,9 @@ pub struct ContextOptions {
     ///
     /// It holds for a slot that has a context to itself. Slots that share a context are in each other's batches. They keep
     /// the plain attention kernel alone. Against it, the tiled kernel turned rows of a 135 M model by a cosine of 0.98.
+    ///
+    /// For a graphics processor, and for other types of keys and values, no kernel was measured. There only single tokens count
+    /// as exact, and greedy turns repeat every choice that is closer than 1.0.
     pub numerics: Numerics,
 }
 
@@ -54,12 +61,21 @@ const USUAL: u32 = 8_192;
 /// The same for a model that does not name its trained context.
 const UNTOLD: u32 = 4_096;
 
+/// The least tokens of a batch of a graphics processor, which has nothing to do in small ones.
+const LEAST_OF_GPU: u32 = 512;
+
 /// The most tokens of a batch that counts as a part of a turn in the costs of batches.
 const WRITTEN: usize = 16;
 
 impl Default for ContextOptions {
     fn default() -> Self {
-        Self { context: None, batch: 256, threads: None, numerics: Numerics::default() }
+        Self {
+            context: None,
+            batch: 256,
+            threads: None,
+            attention: Attention::default(),
+            numerics: Numerics::default(),
+        }
     }
 }
 
@@ -86,6 +102,7 @@ pub(crate) struct Context {
     pub(crate) exact_len: usize,
     /// The noise of wider batches in logits, where turns may take them all the same.
     pub(crate) noise: Option<f32>,
+    pub(crate) attention: Attention,
     /// The most tokens of a sequence.
     pub(crate) len: usize,
     pub(crate) texts: Arc<Texts>,
@@ -115,7 +132,9 @@ impl Context {
         };
         let sequences = SEQUENCES.saturating_mul(conversations.max(1));
         let count = u32::try_from(sequences).unwrap_or(u32::MAX);
-        let batch_len = options.batch.clamp(1, len.max(1));
+        let is_gpu = model.inner().place.gpu.is_some();
+        let least = if is_gpu { LEAST_OF_GPU } else { 1 };
+        let batch_len = options.batch.max(least).clamp(1, len.max(1));
         let threads = options.threads.map_or_else(physical_cores, |threads| threads as usize).max(1);
         let threads = i32::try_from(threads).unwrap_or(i32::MAX);
         let shared = conversations > 1;
@@ -127,19 +146,37 @@ impl Context {
             .with_kv_unified(shared)
             .with_n_threads(threads)
             .with_n_threads_batch(threads);
-        let params = match options.numerics {
-            // Single tokens take an attention kernel of their own, which sums in another order, if keys and values
-            // are of one type; with two types all batches take the plain one.
-            Numerics::Exact => params.with_type_v(KvCacheType::BF16),
-            Numerics::Fast => params,
-        };
+        let attention = options.attention;
+        let params = params
+            .with_type_k(cached(attention.keys.unwrap_or(CacheType::F16)))
+            .with_type_v(cached(attention.values.unwrap_or(match options.numerics {
+                // Single tokens take an attention kernel of their own, which sums in another order, if keys and values
+                // are of one type; with two types all batches take the plain one.
+                Numerics::Exact if !is_gpu => CacheType::Bf16,
+                Numerics::Exact | Numerics::Fast => CacheType::F16,
+            })))
+            .with_flash_attention_policy(match attention.flash {
+                FlashAttention::Auto => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_AUTO,
+                FlashAttention::On => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_ENABLED,
+                FlashAttention::Off => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_DISABLED,
+            });
+        if attention.flash == FlashAttention::Off
+            && matches!(attention.values, Some(CacheType::Q8_0 | CacheType::Q4_0))
+        {
+            let message = "values of fewer bits need flash attention: leave it on, or keep values as f16";
+            return Err(Error::new(Kind::Context, message));
+        }
         let inner = model.inner();
         let lock = inner.making_context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let context = inner.model.new_context(llama_cpp(), params).map_err(|error| {
             let several =
                 if shared { format!(" for each of {conversations} conversations") } else { String::new() };
+            let types = match attention == Attention::default() {
+                true => "",
+                false => ", or other types of keys and values",
+            };
             let message = format!(
-                "no context of {len} tokens{several} could be made: not enough memory? try a shorter one"
+                "no context of {len} tokens{several} could be made: not enough memory? try a shorter one{types}"
             );
             Error::new(Kind::Context, message).because(error)
         })?;
@@ -149,20 +186,27 @@ impl Context {
         // out the context with its false lifetime.
         let context = unsafe { std::mem::transmute::<LlamaContext<'_>, LlamaContext<'static>>(context) };
         let batch_len = (context.n_batch().min(context.n_ubatch()).max(1)) as usize;
+        let kernels = Kernels::of(is_gpu, model.inner().layout, &attention);
         let exact_len = match options.numerics {
-            Numerics::Exact if !shared => model.inner().layout.exact_len().min(batch_len),
+            Numerics::Exact if !shared => kernels.exact_len.min(batch_len),
             // Shared batches are not exact, however narrow their parts are.
             Numerics::Exact | Numerics::Fast => batch_len,
         };
         // Only an exact context has choices to confirm.
         let is_exact = options.numerics == Numerics::Exact && !shared && model.remembers_all();
-        let noise = model.inner().layout.noise().filter(|_| is_exact);
+        let noise = kernels.noise.filter(|_| is_exact);
         let state_key = model.remembers_all().then(|| {
             let (version, system) = (state::LLAMA_CPP, state::system());
             let cells = if shared { ", shared cells" } else { "" };
             let layout = model.inner().layout;
+            let device = if is_gpu { format!(" on {}", model.device()) } else { String::new() };
+            let kept = match attention == Attention::default() {
+                true => String::new(),
+                false => format!(", {attention:?}"),
+            };
             format!(
-                "llama-cpp-sys-2 {version}; {:?}, {layout:?}, {threads} threads, batches of {batch_len}{cells}; {system}",
+                "llama-cpp-sys-2 {version}; {:?}, {layout:?}{device}, {threads} threads, batches of {batch_len}{cells}{kept}; \
+                 {system}",
                 options.numerics
             )
         });
@@ -174,6 +218,7 @@ impl Context {
             batch_len,
             exact_len,
             noise,
+            attention,
             texts: Arc::new(Texts::new(sequences)),
             state_key,
             moves: !shared,
@@ -343,6 +388,16 @@ impl Context {
         }
         self.texts.set(sequence, tokens);
         Ok(true)
+    }
+}
+
+fn cached(kind: CacheType) -> KvCacheType {
+    match kind {
+        CacheType::F32 => KvCacheType::F32,
+        CacheType::F16 => KvCacheType::F16,
+        CacheType::Bf16 => KvCacheType::BF16,
+        CacheType::Q8_0 => KvCacheType::Q8_0,
+        CacheType::Q4_0 => KvCacheType::Q4_0,
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Kind {
     Processor,
     /// No context of that size could be made.
     Context,
+    /// No such device, or not in this build.
+    Device,
     /// A grammar llama.cpp refuses.
     Grammar,
     /// The caller cancelled.

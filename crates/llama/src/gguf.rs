@@ -16,6 +16,8 @@ pub(crate) struct Weights {
     pub(crate) bytes: u64,
     /// Bytes of the weights of type Q4_K.
     pub(crate) q4_k: u64,
+    /// Layers, as the file's metadata says; 0 where it does not.
+    pub(crate) layers: u32,
 }
 
 /// Checks magic, version, metadata and the tensor table. The file has to reach to the end of its last tensor.
@@ -77,7 +79,8 @@ struct Reader {
     len: u64,
 }
 
-/// Metadata values: string, array, and the sizes of the others by type number.
+/// Metadata values: a number of four bytes, string, array, and the sizes of the others by type number.
+const U32: u32 = 4;
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
 const SIZES: [u64; 13] = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
@@ -92,12 +95,14 @@ impl Reader {
             return Err(Fault::Invalid(format!("version {version} is not 2 or 3")));
         }
         let (tensors, pairs) = (self.u64()?, self.u64()?);
-        let mut alignment = 32;
+        let (mut alignment, mut layers) = (32, 0);
         for _ in 0..pairs {
             let key = self.text()?;
             let kind = self.u32()?;
-            if key == b"general.alignment" && kind == 4 {
+            if key == b"general.alignment" && kind == U32 {
                 alignment = u64::from(self.u32()?);
+            } else if key.ends_with(b".block_count") && kind == U32 {
+                layers = self.u32()?;
             } else {
                 self.value(kind)?;
             }
@@ -105,7 +110,7 @@ impl Reader {
         if alignment == 0 {
             return Err(Fault::Invalid("alignment is 0".to_owned()));
         }
-        let (mut end, mut weights) = (0_u64, Weights::default());
+        let (mut end, mut weights) = (0_u64, Weights { layers, ..Weights::default() });
         for _ in 0..tensors {
             let name = self.text()?;
             let bad =
@@ -296,7 +301,7 @@ mod tests {
     fn whole_file_passes_and_every_shorter_one_is_named_truncated() {
         let whole = whole();
         // Six numbers, and a block of 256.
-        assert_eq!(check_bytes(&whole).unwrap(), Weights { bytes: 24 + 144, q4_k: 144 });
+        assert_eq!(check_bytes(&whole).unwrap(), Weights { bytes: 24 + 144, q4_k: 144, layers: 0 });
         for len in (4..whole.len()).step_by(37).chain([whole.len() - 1]) {
             let error = check_bytes(&whole[..len]).unwrap_err();
             assert_eq!(error.kind(), Kind::Truncated, "{len} bytes: {error}");

@@ -27,9 +27,11 @@
 mod backend;
 mod context;
 mod costs;
+mod devices;
 mod error;
 mod gguf;
 mod grammar;
+mod kernels;
 mod load;
 mod marks;
 mod model;
@@ -42,13 +44,14 @@ mod tokenizer;
 
 pub use backend::LlamaBackend;
 pub use context::ContextOptions;
+pub use devices::{DeviceKind, FoundDevice, choose_device, device_features, devices};
 pub use error::{Error, Kind};
 pub use grammar::LlamaGrammar;
 pub use model::{Load, Model, ModelOptions};
 pub use processor::{Instructions, instructions, machine};
 pub use threads::physical_cores;
 pub use tokenizer::Tokenizer;
-pub use toolgate_infer::Numerics;
+pub use toolgate_infer::{Attention, CacheType, Device, FlashAttention, GpuLayers, Numerics, Placement};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

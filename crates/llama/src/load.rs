@@ -23,7 +23,10 @@ use std::path::Path;
 use llama_cpp_2::llama_backend::LlamaBackend as LlamaCpp;
 use llama_cpp_2::model::LlamaModel;
 
+use toolgate_infer::Placement;
+
 use crate::Load;
+use crate::devices::Place;
 use crate::gguf::Weights;
 
 /// How the weights of a model lie in memory.
@@ -36,32 +39,11 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// The faster layout for these weights on this processor.
-    pub(crate) fn of(weights: Weights) -> Self {
-        let gains = cfg!(target_arch = "x86_64") && weights.q4_k > weights.bytes / 2;
+    /// The faster layout for these weights on this processor. A graphics processor has layouts of its own.
+    pub(crate) fn of(weights: Weights, place: &Place) -> Self {
+        let is_processor = place.gpu.is_none() && cfg!(target_arch = "x86_64");
+        let gains = is_processor && weights.q4_k > weights.bytes / 2;
         if gains { Self::Repacked } else { Self::Mapped }
-    }
-
-    /// The most tokens of a batch whose logits have the bits of single tokens. On x86-64 llama.cpp's matrix kernels for several
-    /// tokens take over at four in its own layout, and at eight in the file's. For other processors nothing is known, so
-    /// this promises nothing.
-    pub(crate) fn exact_len(self) -> usize {
-        match self {
-            _ if cfg!(not(target_arch = "x86_64")) => 1,
-            Self::Mapped => 7,
-            Self::Repacked => 3,
-        }
-    }
-
-    /// The change of the difference of two logits by wider batches within a turn. None where wider batches gain less than it
-    /// costs to confirm a choice. Measured with a 1.5 B model over 218 choices, between the likeliest token and the next:
-    /// median 0.06, 99th percentile 0.24, maximum 0.28. Twice this bound would be safer, and would repeat three times as many
-    /// choices. Weights as in the file allow batches of seven; wider ones gain little.
-    pub(crate) fn noise(self) -> Option<f32> {
-        match self {
-            Self::Repacked if cfg!(target_arch = "x86_64") => Some(0.3),
-            Self::Repacked | Self::Mapped => None,
-        }
     }
 }
 
@@ -72,6 +54,8 @@ pub(crate) fn load_file(
     path: &Path,
     load: Load,
     layout: Layout,
+    place: &Place,
+    placement: &Placement,
     progress: &mut dyn FnMut(f32) -> bool,
 ) -> Option<LlamaModel> {
     unsafe extern "C" fn report(part: f32, data: *mut c_void) -> bool {
@@ -83,13 +67,27 @@ pub(crate) fn load_file(
     let path = CString::new(path.to_str()?).ok()?;
     let mut progress = progress;
     // SAFETY: llama.cpp is running, which `_running` proves; the parameters are its own defaults with fields set to
-    // values of their types; path and progress outlive the call, which keeps neither.
+    // values of their types; the devices are llama.cpp's own, by their numbers, with a null behind them; path, devices and
+    // progress outlive the call, which keeps none of them.
     let model = unsafe {
         let mut params = llama_cpp_sys_2::llama_model_default_params();
         params.vocab_only = load == Load::Vocabulary;
-        params.use_extra_bufts = layout == Layout::Repacked || !cfg!(target_arch = "x86_64");
-        if layout == Layout::Repacked {
-            params.load_mode = llama_cpp_sys_2::LLAMA_LOAD_MODE_NONE;
+        let mut devices = Vec::new();
+        if let Some(gpu) = &place.gpu {
+            devices.push(llama_cpp_sys_2::ggml_backend_dev_get(gpu.index));
+        }
+        devices.push(std::ptr::null_mut());
+        params.devices = devices.as_mut_ptr();
+        params.n_gpu_layers = place.layers;
+        let is_processor = place.gpu.is_none();
+        params.use_extra_bufts =
+            layout == Layout::Repacked || (is_processor && !cfg!(target_arch = "x86_64"));
+        let is_read = layout == Layout::Repacked || placement.no_mmap;
+        match (is_read, placement.mlock) {
+            (false, false) => {}
+            (false, true) => params.load_mode = llama_cpp_sys_2::LLAMA_LOAD_MODE_MMAP_MLOCK,
+            (true, false) => params.load_mode = llama_cpp_sys_2::LLAMA_LOAD_MODE_NONE,
+            (true, true) => params.load_mode = llama_cpp_sys_2::LLAMA_LOAD_MODE_MLOCK,
         }
         params.progress_callback = Some(report);
         params.progress_callback_user_data = (&raw mut progress).cast();
@@ -108,12 +106,11 @@ mod tests {
     #[test]
     fn weights_are_repacked_where_most_of_them_gain() {
         // The files of Qwen2.5-Coder as Q4_K_M: rows of the 0.5 B model are too short for blocks of 256 weights.
-        let of = |q4_k, bytes| Layout::of(Weights { bytes, q4_k });
+        let of = |q4_k, bytes| Layout::of(Weights { bytes, q4_k, ..Weights::default() }, &Place::default());
         assert_eq!(of(28_000_000, 491_000_000), Layout::Mapped);
         assert_eq!(of(0, 0), Layout::Mapped);
         if cfg!(target_arch = "x86_64") {
             assert_eq!(of(666_000_000, 1_117_000_000), Layout::Repacked);
-            assert!(Layout::Repacked.exact_len() < Layout::Mapped.exact_len());
         }
     }
 }

@@ -14,10 +14,11 @@ use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token_type::LlamaTokenAttr;
 use llama_cpp_2::{LogOptions, send_logs_to_tracing};
 use toolgate_grammar::{TokenId, TokenKind, Vocabulary};
-use toolgate_infer::{Specials, Untrained};
+use toolgate_infer::{Attention, CacheType, Placement, Specials, Untrained};
 
 use crate::ContextOptions;
 use crate::backend::LlamaBackend;
+use crate::devices::Place;
 use crate::load::{Layout, load_file};
 use crate::marks::Marks;
 use crate::{Error, Kind, gguf, processor};
@@ -55,6 +56,8 @@ pub struct ModelOptions {
     /// Added tokens that the model was not trained with. They never appear; their names become tokens of ordinary text. This
     /// is not for tokenizers that put a space in front of a text. Default none.
     pub untrained: Untrained,
+    /// Where the weights lie. Default: a graphics processor where this build finds one, else the processor.
+    pub placement: Placement,
     /// Gets the part loaded so far, 0 to 1. A break cancels.
     pub progress: Option<Box<dyn FnMut(f32) -> ControlFlow<()>>>,
 }
@@ -62,7 +65,8 @@ pub struct ModelOptions {
 impl fmt::Debug for ModelOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("ModelOptions");
-        shown.field("load", &self.load).field("untrained", &self.untrained).finish_non_exhaustive()
+        shown.field("load", &self.load).field("untrained", &self.untrained);
+        shown.field("placement", &self.placement).finish_non_exhaustive()
     }
 }
 
@@ -95,6 +99,7 @@ pub(crate) struct Inner {
     pub(crate) model: LlamaModel,
     load: Load,
     pub(crate) layout: Layout,
+    pub(crate) place: Place,
     /// The bytes that the tokenizer puts in front of a text that begins a sequence; empty for most.
     pub(crate) prefix: Vec<u8>,
     untrained: Untrained,
@@ -115,8 +120,8 @@ impl Model {
     /// Loads a GGUF file, after a check that all of it is there.
     ///
     /// # Errors
-    /// [`Kind::Processor`], [`Kind::NotFound`], [`Kind::NotGguf`], [`Kind::Truncated`], [`Kind::Invalid`]; [`Kind::Cancelled`] where
-    /// `progress` broke off.
+    /// [`Kind::Processor`], [`Kind::NotFound`], [`Kind::NotGguf`], [`Kind::Truncated`], [`Kind::Invalid`];
+    /// [`Kind::Device`] for a device that is not there; [`Kind::Cancelled`] where `progress` broke off.
     ///
     /// ```
     /// use toolgate_llama::{Kind, Model, ModelOptions};
@@ -131,18 +136,24 @@ impl Model {
     pub fn load(path: impl AsRef<Path>, options: ModelOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         processor::check()?;
-        let layout = Layout::of(gguf::check(path)?);
+        let weights = gguf::check(path)?;
+        let place = match options.load {
+            Load::All => Place::of(&options.placement, weights)?,
+            Load::Vocabulary => Place::default(),
+        };
+        let layout = Layout::of(weights, &place);
         if path.to_str().is_none_or(|path| path.contains('\0')) {
             return Err(
                 Error::new(Kind::NotFound, "llama.cpp takes paths in UTF-8 only: rename the file").at(path)
             );
         }
         let (mut progress, mut cancelled) = (options.progress, false);
-        let model = load_file(llama_cpp(), path, options.load, layout, &mut |part| {
-            let stop = progress.as_mut().is_some_and(|progress| progress(part).is_break());
-            cancelled |= stop;
-            !stop
-        });
+        let model =
+            load_file(llama_cpp(), path, options.load, layout, &place, &options.placement, &mut |part| {
+                let stop = progress.as_mut().is_some_and(|progress| progress(part).is_break());
+                cancelled |= stop;
+                !stop
+            });
         let model = model.ok_or_else(|| {
             if cancelled {
                 Error::new(Kind::Cancelled, "loading was cancelled").at(path)
@@ -165,7 +176,7 @@ impl Model {
         let marks = Arc::new(Marks::of(&vocabulary));
         let vocabulary = Arc::new(vocabulary);
         let making_context = Mutex::new(());
-        let inner = Inner { model, load: options.load, layout, prefix, untrained, making_context };
+        let inner = Inner { model, load: options.load, layout, place, prefix, untrained, making_context };
         Ok(Self { inner: Arc::new(inner), vocabulary, marks })
     }
 
@@ -211,6 +222,20 @@ impl Model {
             1 => Ok(vec![LlamaBackend::alone(self, options)?]),
             several => LlamaBackend::beside_each_other(self, options, several),
         }
+    }
+
+    /// What evaluates it, in words: `cpu`, or a graphics processor and the part of the layers it has. What depends on the device
+    /// is kept under it.
+    ///
+    /// ```no_run
+    /// use toolgate_llama::{Device, Model, ModelOptions, Placement};
+    /// let placement = Placement { device: Device::Cpu, ..Placement::default() };
+    /// let model = Model::load("qwen2.5-coder-0.5b.gguf", ModelOptions { placement, ..ModelOptions::default() })?;
+    /// assert_eq!(model.device(), "cpu");
+    /// # Ok::<(), toolgate_llama::Error>(())
+    /// ```
+    pub fn device(&self) -> String {
+        self.inner.place.label()
     }
 
     fn has_weights(&self) -> Result<(), Error> {
@@ -295,18 +320,19 @@ impl Model {
     }
 
     /// Bytes of a token's keys and values in a sequence; none where the model's memory is of another kind.
-    pub(crate) fn token_bytes(&self) -> Option<u64> {
-        // Both have two bytes a number. With latent attention the cache holds other values.
-        const NUMBER: u64 = 2;
+    pub(crate) fn token_bytes(&self, attention: &Attention) -> Option<u64> {
+        // With latent attention the cache holds other values.
         if !self.remembers_all() || self.number("attention.kv_lora_rank").is_some() {
             return None;
         }
         let heads = self.number("attention.head_count")?;
         let usual = self.number("embedding_length")?.checked_div(heads)?;
         let length = |name: &str| self.number(name).unwrap_or(usual);
-        let head = length("attention.key_length").checked_add(length("attention.value_length"))?;
+        let keys = length("attention.key_length").checked_mul(bytes_of_32(attention.keys))?;
+        let head =
+            keys.checked_add(length("attention.value_length").checked_mul(bytes_of_32(attention.values))?)?;
         let shared = self.number("attention.head_count_kv").unwrap_or(heads);
-        [self.number("block_count")?, shared, head, NUMBER].into_iter().try_fold(1, u64::checked_mul)
+        Some([self.number("block_count")?, shared, head].into_iter().try_fold(1, u64::checked_mul)? / 32)
     }
 
     /// A number of the metadata that belongs to the model's architecture.
@@ -340,6 +366,16 @@ impl Model {
     fn text(&self, token: LlamaToken) -> &str {
         let bytes = TokenId::try_from(token.0).map(|token| self.vocabulary.bytes(token));
         bytes.ok().and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+}
+
+/// Bytes of 32 numbers in a cache; by default each has two.
+fn bytes_of_32(cached: Option<CacheType>) -> u64 {
+    match cached {
+        Some(CacheType::F32) => 128,
+        None | Some(CacheType::F16 | CacheType::Bf16) => 64,
+        Some(CacheType::Q8_0) => 34,
+        Some(CacheType::Q4_0) => 18,
     }
 }
 

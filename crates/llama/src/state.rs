@@ -13,6 +13,8 @@ pub(crate) const LLAMA_CPP: &str = "0.1.161";
 #[expect(unsafe_code, reason = "llama-cpp-2 has no name for it")]
 pub(crate) fn system() -> String {
     static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    // llama.cpp looks for devices here, and says what it finds: its log has to be led off first.
+    let _running = crate::model::llama_cpp();
     let _alone = LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // SAFETY: the function takes nothing and returns a string with a terminator that lives as long as the process;
     // it is written anew by each call, so it is copied at once, and calls are kept apart by the lock.

@@ -44,19 +44,41 @@ pub struct Tuning {
 pub struct Tunings {
     path: PathBuf,
     machine: String,
+    /// The device that they are for; empty for the processor.
+    device: String,
 }
 
 #[derive(Default, Serialize, Deserialize)]
 struct Kept {
     machine: String,
-    /// By the model file's fingerprint.
+    /// By the model file's fingerprint, with the device behind it where that is not the processor.
     models: BTreeMap<String, Tuning>,
 }
 
 impl Tunings {
     /// Those in the file `path`, which need not be there, for the machine of this name.
     pub fn new(path: impl Into<PathBuf>, machine: impl Into<String>) -> Self {
-        Self { path: path.into(), machine: machine.into() }
+        Self { path: path.into(), machine: machine.into(), device: String::new() }
+    }
+
+    /// Those of a device of that machine, by what identifies it. Without this they are the processor's.
+    ///
+    /// ```
+    /// use toolgate_engine::{Tuning, Tunings};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let (file, model) = (directory.path().join("tuning.json"), directory.path().join("model.gguf"));
+    /// # std::fs::write(&model, "weights")?;
+    /// let tunings = Tunings::new(&file, "this machine");
+    /// let tuning = Tuning { batch: Some(2048), ..Tuning::default() };
+    /// tunings.clone().on("Vulkan0").put(&model, tuning)?;
+    /// assert_eq!(tunings.get(&model)?, None);
+    /// assert_eq!(tunings.on("Vulkan0").get(&model)?, Some(tuning));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on(mut self, device: impl Into<String>) -> Self {
+        self.device = device.into();
+        self
     }
 
     /// What was measured for a model's file; a file of tunings that cannot be read holds none.
@@ -64,7 +86,7 @@ impl Tunings {
     /// # Errors
     /// [`Kind::Engine`] for a model that cannot be read.
     pub fn get(&self, model: &Path) -> Result<Option<Tuning>, Error> {
-        let key = key(model)?;
+        let key = self.key(model)?;
         Ok(self.read().models.get(&key).copied())
     }
 
@@ -74,13 +96,18 @@ impl Tunings {
     /// [`Kind::Engine`] for a model that cannot be read, and a file that cannot be written.
     pub fn put(&self, model: &Path, tuning: Tuning) -> Result<(), Error> {
         let mut kept = self.read();
-        kept.models.insert(key(model)?, tuning);
+        kept.models.insert(self.key(model)?, tuning);
         self.write(&kept).map_err(|why| {
             Error::new(
                 Kind::Engine,
                 format!("cannot keep what was measured in {}: {why}", self.path.display()),
             )
         })
+    }
+
+    fn key(&self, model: &Path) -> Result<String, Error> {
+        let fingerprint = key(model)?;
+        Ok(if self.device.is_empty() { fingerprint } else { format!("{fingerprint} on {}", self.device) })
     }
 
     fn read(&self) -> Kept {

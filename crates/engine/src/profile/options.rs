@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use toolgate_chat::{Demonstrations, Message, SystemPrompt, ToolFormat, ToolSpec, Transcript};
 use toolgate_grammar::marks::KnownMark;
-use toolgate_infer::{Drafting, Forcing, Numerics, Untrained};
+use toolgate_infer::{Attention, Drafting, Forcing, Numerics, Placement, Untrained};
 
 use crate::model::tuning::Tuning;
 use crate::profile::policy::Thresholds;
@@ -68,6 +68,11 @@ pub struct Options {
     pub retries: usize,
     /// Tokens the context holds; `None` is 8,192 or what the model was trained on, whichever is less, and 0 is the latter.
     pub context: Option<u32>,
+    /// Where the model's weights lie, and so what evaluates it. Default: a graphics processor where this build finds one, else
+    /// the processor. It counts where a model is loaded.
+    pub placement: Placement,
+    /// How contexts keep keys and values. Default: as the device does best. It counts where a model is loaded.
+    pub attention: Attention,
     /// How this machine evaluates the model best, where that was measured.
     pub tuning: Tuning,
     /// Whether batches of forced and guessed tokens must leave a greedy turn the same, byte for byte. Default
@@ -101,6 +106,8 @@ toolgate_chat::setters! { Options  {
     reasoning: Reasoning,
     retries: usize,
     context: Option<u32>,
+    placement: Placement,
+    attention: Attention,
     tuning: Tuning,
     numerics: Numerics,
     at_once: NonZeroUsize,
@@ -177,6 +184,8 @@ impl Default for Options {
             parallel: None,
             reasoning: Reasoning::default(),
             retries: 0,
+            placement: Placement::default(),
+            attention: Attention::default(),
             tuning: Tuning::default(),
             numerics: Numerics::Exact,
             context: None,

@@ -72,6 +72,8 @@ pub struct LocalEngine<B> {
     /// Where beginnings of prompts are kept from one process to the next.
     pub(crate) packs: Option<PromptCache>,
     load_ms: u64,
+    /// What evaluates the model, in words; empty where nobody said.
+    device: String,
     /// How tokens are drawn where the caller says nothing.
     sampling: Sampling,
     /// The token that the model's texts begin with, where it was trained with one.
@@ -186,6 +188,7 @@ impl<B: Backend + Send> LocalEngine<B> {
             underway: Underway::default(),
             packs: None,
             load_ms: 0,
+            device: String::new(),
             sampling: Sampling::default(),
             begins_with: String::new(),
         }
@@ -218,6 +221,13 @@ impl<B: Backend + Send> LocalEngine<B> {
         let (knowledge, asked) = (self.dialogue.knowledge(), self.options.reasoning.mode);
         let thinks = knowledge.opens_reasoning.is_some() || self.dialogue.thought_opening().is_some();
         self.sampling = Sampling::advised(told, thinks && asked != ReasoningMode::Off);
+        self
+    }
+
+    /// Notes what evaluates the model.
+    #[cfg(feature = "llama")]
+    pub(crate) fn on_device(mut self, device: String) -> Self {
+        self.device = device;
         self
     }
 
@@ -255,6 +265,7 @@ impl<B: Backend + Send> Engine for LocalEngine<B> {
         Facts {
             template: Sha256Digest::of(self.dialogue.template().source().as_bytes()).to_string(),
             options: format!("{:?}", self.options),
+            device: self.device.clone(),
             quoted: self.options.answer_view == AnswerView::Quoted,
             profile: self.options.profile.clone(),
         }

@@ -5,6 +5,7 @@
 //! For the packages of this workspace alone: the program mounts it.
 
 mod call;
+mod device;
 mod mask;
 mod measure;
 mod ours;
@@ -50,10 +51,13 @@ enum Measurement<H: Host> {
     Serve(Box<serve::ServeArgs<H>>),
     /// How fast prompts are evaluated, by how much of them is there already.
     #[command(after_help = prefill::EXAMPLES)]
-    Prefill(prefill::PrefillArgs),
+    Prefill(Box<prefill::PrefillArgs<H>>),
     /// How this machine evaluates a model best: measured, and kept for the commands that run it.
     #[command(after_help = tune::EXAMPLES)]
-    Tune(Box<tune::TuneArgs>),
+    Tune(Box<tune::TuneArgs<H>>),
+    /// What a device takes and changes: loading, prompts, single tokens, and batches of each width.
+    #[command(after_help = device::EXAMPLES)]
+    Device(Box<device::DeviceArgs<H>>),
 }
 
 /// Runs `toolgate bench`; whether all that was measured is valid.
@@ -66,8 +70,9 @@ pub fn run<H: Host>(args: BenchArgs<H>, out: &mut dyn Write) -> anyhow::Result<b
         Measurement::Call(mut args) => call::run(&mut args, out),
         #[cfg(feature = "serve")]
         Measurement::Serve(mut args) => serve::run(&mut args, out),
-        Measurement::Prefill(args) => prefill::run::<H>(&args, out),
-        Measurement::Tune(args) => tune::run::<H>(&args, out),
+        Measurement::Prefill(args) => prefill::run(&args, out),
+        Measurement::Tune(args) => tune::run(&args, out),
+        Measurement::Device(args) => device::run(&args, out),
     }
 }
 

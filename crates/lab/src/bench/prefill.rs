@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 use toolgate_infer::{Backend, Rows, Specials, TokenId};
-use toolgate_llama::{ContextOptions, LlamaBackend, Model, Numerics};
+use toolgate_llama::{ContextOptions, LlamaBackend, Model, ModelOptions, Numerics};
 
 use crate::host::Host;
 use toolgate_engine::models;
@@ -22,14 +22,16 @@ Examples:
 Evaluates a text up to each depth, and measures the batches that end there and behind it. The deeper a
 token stands, the more keys it is held against, and the longer it takes.
 
---json prints {model, numerics, batch, rows: [{depth, tokens, tokens_per_second}]}.";
+--json prints {model, device, numerics, batch, rows: [{depth, tokens, tokens_per_second}]}.";
 
 /// Arguments of `toolgate bench prefill`.
 #[derive(Args)]
-pub(super) struct PrefillArgs {
+pub(super) struct PrefillArgs<H: Host> {
     /// A model's id (see `toolgate model list`), a path to a .gguf file, or a URL of one.
     #[arg(long, env = "TOOLGATE_MODEL", default_value = models::DEFAULT_MODEL, value_name = "ID|PATH|URL")]
     model: String,
+    #[command(flatten)]
+    device: H::Device,
     /// Tokens in front of what is measured.
     #[arg(long, value_delimiter = ',', default_value = "0,2048,5120,10240", value_name = "N,…")]
     depths: Vec<usize>,
@@ -64,10 +66,12 @@ struct Row {
 }
 
 /// Runs `toolgate bench prefill`.
-pub(super) fn run<H: Host>(args: &PrefillArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
+pub(super) fn run<H: Host>(args: &PrefillArgs<H>, out: &mut dyn Write) -> anyhow::Result<bool> {
     let file = models::resolve(&args.model)?;
-    let tuning = H::tunings()?.get(&file.path)?.unwrap_or_default();
-    let model = Model::load(&file.path, toolgate_llama::ModelOptions::default())?;
+    let hardware = H::hardware(&args.device)?;
+    let tuning = hardware.tunings.get(&file.path)?.unwrap_or_default();
+    let loading = ModelOptions { placement: hardware.placement, ..ModelOptions::default() };
+    let model = Model::load(&file.path, loading)?;
     let mut depths = args.depths.clone();
     depths.sort_unstable();
     depths.dedup();
@@ -83,7 +87,8 @@ pub(super) fn run<H: Host>(args: &PrefillArgs, out: &mut dyn Write) -> anyhow::R
     let options = ContextOptions {
         context: Some(context),
         batch: args.batch.or(tuning.batch).unwrap_or(usual.batch),
-        threads: tuning.threads,
+        threads: hardware.threads.or(tuning.threads),
+        attention: hardware.attention,
         numerics,
     };
     let mut backend = model.backend(&options)?;
@@ -107,7 +112,7 @@ pub(super) fn run<H: Host>(args: &PrefillArgs, out: &mut dyn Write) -> anyhow::R
         writeln!(
             out,
             "{}",
-            json!({"model": name, "numerics": numerics, "batch": options.batch, "rows": rows})
+            json!({"model": name, "device": model.device(), "numerics": numerics, "batch": backend.batch_len(), "rows": rows})
         )?;
     } else {
         writeln!(out, "{:>8}{:>16}", "DEPTH", "TOKENS A SECOND")?;
@@ -119,7 +124,7 @@ pub(super) fn run<H: Host>(args: &PrefillArgs, out: &mut dyn Write) -> anyhow::R
 }
 
 /// Text like that of a prompt, of so many tokens.
-fn text_of(model: &Model, len: usize) -> anyhow::Result<Vec<TokenId>> {
+pub(super) fn text_of(model: &Model, len: usize) -> anyhow::Result<Vec<TokenId>> {
     let line = |n: usize| {
         format!("{n}. Reads a text file of the workspace and gives back its lines from line {n} on.\n")
     };
@@ -132,7 +137,7 @@ fn text_of(model: &Model, len: usize) -> anyhow::Result<Vec<TokenId>> {
 }
 
 /// Evaluates on to the first `len` tokens of a prompt, or cuts back to them.
-fn evaluate(backend: &mut LlamaBackend, prompt: &[TokenId], len: usize) -> anyhow::Result<()> {
+pub(super) fn evaluate(backend: &mut LlamaBackend, prompt: &[TokenId], len: usize) -> anyhow::Result<()> {
     backend.truncate(len)?;
     let rest = prompt.get(backend.evaluated()..len).unwrap_or_default();
     for tokens in rest.chunks(backend.batch_len().max(1)) {

@@ -11,7 +11,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 use toolgate_infer::{Backend, Rows, Specials, TokenId};
-use toolgate_llama::{ContextOptions, LlamaBackend, Model, Numerics};
+use toolgate_llama::{ContextOptions, LlamaBackend, Model, ModelOptions, Numerics};
 
 use super::median;
 use crate::host::Host;
@@ -29,15 +29,17 @@ tokens and twelve evaluations fastest is kept in the cache of models, for this m
 machine, if that is by 3 % faster than without; else the defaults are. Half a minute to two minutes;
 leave the machine alone meanwhile.
 
---json prints {model, machine, rows: [{threads, batch, numerics, prompt_tokens_per_second, token_ms,
+--json prints {model, machine, device, rows: [{threads, batch, numerics, prompt_tokens_per_second, token_ms,
 four_tokens_ms, call_ms}], chosen: {threads, batch}}; an empty choice are the defaults.";
 
 /// Arguments of `toolgate bench tune`.
 #[derive(Args)]
-pub(super) struct TuneArgs {
+pub(super) struct TuneArgs<H: Host> {
     /// A model's id (see `toolgate model list`), a path to a .gguf file, or a URL of one.
     #[arg(long, env = "TOOLGATE_MODEL", default_value = models::DEFAULT_MODEL, value_name = "ID|PATH|URL")]
     model: String,
+    #[command(flatten)]
+    device: H::Device,
     /// Only measure: keep nothing.
     #[arg(long)]
     dry_run: bool,
@@ -75,18 +77,22 @@ struct Row {
 }
 
 /// Runs `toolgate bench tune`.
-pub(super) fn run<H: Host>(args: &TuneArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
+pub(super) fn run<H: Host>(args: &TuneArgs<H>, out: &mut dyn Write) -> anyhow::Result<bool> {
     let file = models::resolve(&args.model)?;
+    let asked = H::hardware(&args.device)?;
     if args.reset {
-        H::tunings()?.put(&file.path, Tuning::default())?;
+        asked.tunings.put(&file.path, Tuning::default())?;
         H::note("the defaults count again");
         return Ok(true);
     }
-    let model = Model::load(&file.path, toolgate_llama::ModelOptions::default())?;
+    let loading = ModelOptions { placement: asked.placement, ..ModelOptions::default() };
+    let model = Model::load(&file.path, loading)?;
     let prompt = prompt(&model)?;
     let usual = ContextOptions::default();
     let measured = |threads: u32, batch: u32, numerics: Numerics| {
-        let options = ContextOptions { context: Some(1_024), threads: Some(threads), batch, numerics };
+        let attention = asked.attention;
+        let options =
+            ContextOptions { context: Some(1_024), threads: Some(threads), batch, attention, numerics };
         Row::measure(&model, &options, &prompt)
     };
     let (cores, hardware) = processors();
@@ -106,12 +112,16 @@ pub(super) fn run<H: Host>(args: &TuneArgs, out: &mut dyn Write) -> anyhow::Resu
     rows.push(measured(threads, usual.batch, Numerics::Fast)?);
     bar.finish_and_clear();
     if !args.dry_run {
-        H::tunings()?.put(&file.path, chosen)?;
+        asked.tunings.put(&file.path, chosen)?;
     }
     let name = file.path.file_stem().map(|name| name.to_string_lossy().into_owned());
     if args.json {
         let machine = toolgate_llama::machine();
-        writeln!(out, "{}", json!({"model": name, "machine": machine, "rows": rows, "chosen": chosen}))?;
+        writeln!(
+            out,
+            "{}",
+            json!({"model": name, "machine": machine, "device": model.device(), "rows": rows, "chosen": chosen})
+        )?;
     } else {
         table(&rows, &chosen, args.dry_run, out)?;
     }
