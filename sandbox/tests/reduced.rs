@@ -18,7 +18,7 @@ use support::shell::{
     Field, POLICY, available, if_started, refuse_user_namespaces, setup, start_as_ordinary_user, text,
 };
 use support::{CANARY, skip};
-use toolgate_sandbox::command::{Commands, End, Layer, Ran, Setup};
+use toolgate_sandbox::command::{Commands, End, Layer, Ran};
 use toolgate_sandbox::policy::{Mode, Policy, ProcessLimits};
 use toolgate_sandbox::{Error, Kind, Root, ambient_authority};
 
