@@ -39,7 +39,7 @@ const RUNS: usize = 7;
 
 /// Arguments of `toolgate bench device`.
 #[derive(Args)]
-pub(super) struct DeviceArgs<H: Host> {
+pub(super) struct BenchDeviceArgs<H: Host> {
     /// A model's id (see `toolgate model list`), a path to a .gguf file, or a URL of one.
     #[arg(long, env = "TOOLGATE_MODEL", default_value = models::DEFAULT_MODEL, value_name = "ID|PATH|URL")]
     model: String,
@@ -75,7 +75,7 @@ struct Width {
 }
 
 /// Runs `toolgate bench device`; whether single tokens are repeatable.
-pub(super) fn run<H: Host>(args: &DeviceArgs<H>, out: &mut dyn Write) -> anyhow::Result<bool> {
+pub(super) fn run<H: Host>(args: &BenchDeviceArgs<H>, out: &mut dyn Write) -> anyhow::Result<bool> {
     let file = models::resolve(&args.model)?;
     let hardware = H::hardware(&args.device)?;
     let tuning = hardware.tunings.get(&file.path)?.unwrap_or_default();

@@ -57,7 +57,7 @@ enum Measurement<H: Host> {
     Tune(Box<tune::TuneArgs<H>>),
     /// What a device takes and changes: loading, prompts, single tokens, and batches of each width.
     #[command(after_help = device::EXAMPLES)]
-    Device(Box<device::DeviceArgs<H>>),
+    Device(Box<device::BenchDeviceArgs<H>>),
 }
 
 /// Runs `toolgate bench`; whether all that was measured is valid.
