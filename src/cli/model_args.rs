@@ -23,6 +23,9 @@ pub(super) const KEY_VARIABLE: &str = "TOOLGATE_ENGINE_KEY";
 #[cfg(any(feature = "lab", feature = "serve"))]
 pub(super) const PROMPT_MEMORY: u16 = 256;
 
+/// The profile that is the model's own.
+const AUTO: &str = "auto";
+
 /// Where models run unless a server is named.
 const LOCAL: &str = "local";
 
@@ -46,6 +49,11 @@ pub(super) struct ModelOptions {
     /// What holds a turn to its form: our grammar, the same grammar run by llama.cpp, or nothing.
     #[arg(long, value_enum, default_value_t = ConstraintArg::Grammar)]
     constraint: ConstraintArg,
+    /// What leads the model: its own profile, nothing, what all profiles start from, or the profile of another model of the
+    /// catalogue, such as the one that it was tuned from.
+    #[arg(long, value_name = "auto|none|guided|ID", default_value = AUTO, hide_default_value = true)]
+    #[serde(default = "auto")]
+    profile: String,
     /// Tokens the model's context holds; 0 is as many as the model was trained for [default: 8192 or these, whichever is
     /// less]. Agents such as Claude Code, Codex and qwen-code need 32768.
     #[arg(long, value_name = "N")]
@@ -86,6 +94,10 @@ pub(super) struct ModelOptions {
     #[arg(long)]
     #[serde(default)]
     no_cache: bool,
+}
+
+fn auto() -> String {
+    AUTO.to_owned()
 }
 
 fn local() -> String {
@@ -246,7 +258,7 @@ impl ModelOptions {
         };
         // A model of the catalogue keeps the settings that suit it, wherever it runs.
         let entry = Store::open().ok().and_then(|store| store.catalogue().served_as(&model).cloned());
-        let suited = entry.as_deref().map(engine::Options::for_entry).unwrap_or_default();
+        let suited = self.led(entry.as_deref())?;
         let thresholds = suited.thresholds.biased(self.call_bias);
         server.engine = self.thinking(suited.thresholds(thresholds));
         server.model = Some(model);
@@ -257,6 +269,28 @@ impl ModelOptions {
             GrammarArg::None => GrammarSupport::None,
         };
         Ok(Source::Server(Box::new(server), entry))
+    }
+
+    /// The options of a model with this entry, led as `--profile` says.
+    fn led(&self, entry: Option<&Entry>) -> Result<engine::Options, crate::Error> {
+        let own = entry.map(engine::Options::for_entry).unwrap_or_default();
+        let mut options = match self.profile.as_str() {
+            AUTO => return Ok(own),
+            "none" => engine::Options::default(),
+            "guided" => engine::Options::guided(),
+            id => {
+                let store = Store::open()?;
+                let Some(other) = store.catalogue().get(id) else {
+                    return Err(crate::Error::input(format!(
+                        "no profile \"{id}\": it is auto, none, guided, or a model of `toolgate model list`"
+                    )));
+                };
+                engine::Options::for_entry(other)
+            }
+        };
+        // What is known of the file leads nobody.
+        (options.untrained, options.marks, options.context) = (own.untrained, own.marks, own.context);
+        Ok(options)
     }
 
     /// The options of an engine whose model thinks as these say, where they say it.
@@ -297,7 +331,7 @@ impl ModelOptions {
             packs.read_ahead();
         }
         let bar = terminal::bar("loading", 100, Unit::Count);
-        let suited = engine::Options::for_model(model);
+        let suited = self.led(model.entry.as_deref())?;
         let thresholds = suited.thresholds.biased(self.call_bias);
         let tuned = self.hardware.tunings()?.get(&model.path)?.unwrap_or_default();
         let options = self

@@ -13,6 +13,7 @@ mod bfcl;
 mod calibrate;
 mod check;
 pub mod conformance;
+mod decision;
 pub mod escapes;
 pub mod families;
 mod host;

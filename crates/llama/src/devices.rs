@@ -74,6 +74,12 @@ impl FoundDevice {
 }
 
 /// The devices that this build finds on this machine, the processor among them.
+///
+/// ```
+/// let found = toolgate_llama::devices();
+/// assert!(found.iter().any(|device| device.kind.name() == "cpu"));
+/// assert!(found.iter().all(|device| device.label().starts_with(&device.name)));
+/// ```
 pub fn devices() -> Vec<FoundDevice> {
     let _running = llama_cpp();
     let found = list_llama_ggml_backend_devices().into_iter();

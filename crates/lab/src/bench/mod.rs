@@ -5,6 +5,7 @@
 //! For the packages of this workspace alone: the program mounts it.
 
 mod call;
+mod decision;
 mod device;
 mod mask;
 mod measure;
@@ -58,6 +59,9 @@ enum Measurement<H: Host> {
     /// What a device takes and changes: loading, prompts, single tokens, and batches of each width.
     #[command(after_help = device::EXAMPLES)]
     Device(Box<device::BenchDeviceArgs<H>>),
+    /// How well a model's own probability of a call parts requests that want one from those that do not.
+    #[command(after_help = decision::EXAMPLES)]
+    Decision(Box<decision::DecisionArgs<H>>),
 }
 
 /// Runs `toolgate bench`; whether all that was measured is valid.
@@ -73,6 +77,7 @@ pub fn run<H: Host>(args: BenchArgs<H>, out: &mut dyn Write) -> anyhow::Result<b
         Measurement::Prefill(args) => prefill::run(&args, out),
         Measurement::Tune(args) => tune::run(&args, out),
         Measurement::Device(args) => device::run(&args, out),
+        Measurement::Decision(args) => decision::run(&args, out),
     }
 }
 
