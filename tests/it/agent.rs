@@ -528,18 +528,25 @@ fn demonstrations_stand_behind_the_system_prompt_whoever_wrote_it() {
     assert!(theirs.starts_with("<system>Be brief.") && theirs.contains(demonstrations), "{theirs}");
 }
 
-#[test]
-fn a_model_without_a_profile_may_repeat_itself_until_a_result_says_that_nothing_changes() {
+/// A model of which nothing was measured, which makes this call until something else is said.
+fn repeating(model: Scripted) -> (Final, Transcript) {
     let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
-    let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
-        .context(16_000)
-        .on("not run: this very call was made", "It rains, as I was told.")
-        .on("", call);
-    let agent =
-        Agent::new(engine_of(model, engine::Options::default()), registry(), agent::Options::default());
+    let engine = engine_of(model.context(16_000).on("", call), engine::Options::default());
+    let agent = Agent::new(engine, registry(), agent::Options::default());
     let mut transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
     let outcome = agent.run(&mut transcript, &Cancel::default(), &mut |_| {}).unwrap();
-    assert_eq!(outcome.answer, "It rains, as I was told.");
+    (outcome, transcript)
+}
+
+#[test]
+fn a_model_without_a_profile_may_repeat_itself_until_a_result_says_that_nothing_changes() {
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only()));
+    let (outcome, transcript) =
+        repeating(model.on("not run: this very call was made", "It rains, as I was told."));
+    assert_eq!(
+        (outcome.answer.as_str(), outcome.stop_reason),
+        ("It rains, as I was told.", StopReason::Final)
+    );
     assert!(!matches!(transcript.messages().first(), Some(Message::System(_))), "nothing is put in front");
     let results: Vec<&str> = transcript
         .iter()
@@ -551,4 +558,12 @@ fn a_model_without_a_profile_may_repeat_itself_until_a_result_says_that_nothing_
     assert_eq!(results.len(), 4);
     assert!(results[..3].iter().all(|result| *result == results[0]) && !results[0].contains("not run"));
     assert!(results[3].contains("made 3 times and nothing has changed since"), "{results:?}");
+}
+
+#[test]
+fn a_model_that_does_not_heed_that_answers_from_its_results_alone() {
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("Result of get_weather", "It rains.");
+    let (outcome, _) = repeating(model);
+    assert_eq!((outcome.answer.as_str(), outcome.stop_reason), ("It rains.", StopReason::Loop));
+    assert_eq!(outcome.calls.len(), 5, "three that were made, and two that were not");
 }

@@ -92,6 +92,8 @@ toolgate_chat::setters! { Options  {
 
 /// How often the same call is made while nothing changes, where no profile says less.
 const MOST_TIMES: usize = 3;
+/// Turns in a row that hold only calls which are not made any more, after which the next turn is the answer.
+const MOST_STUCK: usize = 2;
 
 /// What a run may take before it has to come to its answer.
 ///
@@ -339,10 +341,13 @@ impl Run<'_> {
         let options = &self.agent.options;
         let mut choice = options.choice.clone();
         let mut was_cut = false;
+        // Turns of nothing but calls that are not made any more.
+        let mut stuck = 0;
         for iteration in 1..=options.max_iterations {
             let last = iteration == options.max_iterations;
             let spent = options.budget.is_spent(&self.stats, self.began);
-            let closing = last || spent;
+            let is_stuck = stuck >= MOST_STUCK;
+            let closing = last || spent || is_stuck;
             if closing {
                 choice = ToolChoice::None;
             }
@@ -373,7 +378,7 @@ impl Run<'_> {
                     toolgate_infer::StopReason::MaxTokens
                     | toolgate_infer::StopReason::ContextFull
                     | toolgate_infer::StopReason::Budget => StopReason::Budget,
-                    _ if turn.looped => StopReason::Loop,
+                    _ if turn.looped || is_stuck => StopReason::Loop,
                     _ if spent => StopReason::Budget,
                     _ if last && options.max_iterations > 1 => StopReason::MaxIterations,
                     _ => StopReason::Final,
@@ -382,6 +387,7 @@ impl Run<'_> {
             }
             // Calls of a text that breaks off may have been read with what they lack filled in.
             let is_cut = stopped == toolgate_infer::StopReason::Budget || !stopped.is_whole();
+            stuck = if calls.iter().all(|call| self.is_worn_out(call)) { stuck + 1 } else { 0 };
             self.execute(&calls, is_cut.then_some(budget));
             if self.cancel.is_cancelled() {
                 return Ok((String::new(), StopReason::Cancelled, iteration));

@@ -136,13 +136,6 @@ pub struct Defaults {
     pub context: Option<u32>,
 }
 
-impl Defaults {
-    /// Whether they say how the model is led, and not only how it is run.
-    pub(crate) fn is_profile(&self) -> bool {
-        *self != Self { context: self.context, ..Self::default() }
-    }
-}
-
 /// What an answer after calls is written from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]

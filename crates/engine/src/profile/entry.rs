@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use crate::Thresholds;
-use crate::models::{Answers, Entry, ResolvedModel};
+use crate::models::{Answers, Defaults, Entry, ResolvedModel};
 use crate::profile::options::{AnswerView, Options, Parameters};
 
 impl Options {
@@ -27,7 +27,7 @@ impl Options {
     pub fn for_entry(entry: &Entry) -> Self {
         let defaults = &entry.defaults;
         // An entry that says nothing of how its model is led is no profile.
-        let mut options = match defaults.is_profile() {
+        let mut options = match is_profile(defaults) {
             true => Self::guided().profile(Some(entry.id.clone())),
             false => Self::default(),
         };
@@ -64,4 +64,9 @@ impl Options {
         };
         options
     }
+}
+
+/// Whether the settings of an entry say how the model is led, and not only how it is run.
+fn is_profile(defaults: &Defaults) -> bool {
+    *defaults != Defaults { context: defaults.context, ..Defaults::default() }
 }

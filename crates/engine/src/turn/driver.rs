@@ -321,7 +321,8 @@ impl<M: ScoredModel> Driver<'_, M> {
             return Ok(Next::over(self.model.finish(M::Text::given(&results), parsed, decision)));
         }
         let after_calls = matches!(request.transcript.last(), Some(Message::Tool(_)));
-        let view = match after_calls && view != AnswerView::Full {
+        // A run that is ended from outside has a model that would only go on calling, were it shown the tools.
+        let view = match after_calls && (view != AnswerView::Full || request.closing) {
             true => View::Results(request.end()),
             false => View::Whole,
         };

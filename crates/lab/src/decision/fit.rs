@@ -144,7 +144,7 @@ pub(crate) fn area(cases: &[(f64, bool)]) -> Option<Area> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use super::*;
 
@@ -152,8 +152,8 @@ mod tests {
     fn a_fit_finds_the_number_that_tells_and_leaves_the_other() {
         // The first number tells in nine of ten cases; the second is noise.
         let case = |i: u32| {
-            let call = i % 2 == 0;
-            let tells = if (i / 2) % 10 == 0 { !call } else { call };
+            let call = i.is_multiple_of(2);
+            let tells = if (i / 2).is_multiple_of(10) { !call } else { call };
             (vec![if tells { 3.0 } else { -3.0 }, f64::from(i * 7 % 11)], call)
         };
         let cases: Vec<_> = (0..200).map(case).collect();

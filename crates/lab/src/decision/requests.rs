@@ -138,7 +138,7 @@ fn lines<T: for<'de> Deserialize<'de>>(text: &str) -> Result<Vec<T>, Error> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use std::collections::BTreeSet;
 

@@ -10,6 +10,9 @@ const WORTH_FOLLOWING: f64 = 0.05;
 /// The most tokens that it is followed.
 const MOST_FOLLOWED: usize = 4;
 
+/// The likeliest tokens, as texts with the logarithm of their probability.
+pub(super) type Likeliest = Vec<(String, f64)>;
+
 /// The texts that the part of a turn to come may open with.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Openers {
@@ -39,7 +42,7 @@ pub(super) fn decide(
     tokens: &[(String, f64)],
     openers: &Openers,
     threshold: f64,
-    behind: &mut dyn FnMut(&[String]) -> Result<Vec<(String, f64)>, Error>,
+    behind: &mut dyn FnMut(&[String]) -> Result<Likeliest, Error>,
 ) -> Result<TurnDecision, Error> {
     let (mut decision, mut shared) = look(tokens, openers, threshold)?;
     let (mut openers, mut followed, mut share) = (openers.clone(), Vec::new(), decision.undecided);
@@ -102,7 +105,7 @@ mod tests {
     #[test]
     fn the_probability_of_a_call_is_summed_over_what_the_server_tells() {
         let tokens = told(&[("<tool", 0.3), ("To", 0.4), (" {", 0.1)]);
-        let none = &mut |_: &[String]| -> Result<Vec<(String, f64)>, Error> { panic!("nothing is shared") };
+        let none = &mut |_: &[String]| Err(Error::input("nothing is shared"));
         let decided = decide(&tokens, &openers(&["<tool_call>", "{\"name\""], &[]), 0.35, none).unwrap();
         assert!((decided.p_call - 0.4).abs() < 1e-6 && decided.call, "{decided:?}");
         assert!(!decide(&tokens, &openers(&["<tool_call>"], &[]), 0.35, none).unwrap().call);

@@ -14,7 +14,7 @@ use toolgate_engine::{self as engine, Cancel, Penalties, Turn, TurnEvent, TurnRe
 use toolgate_grammar::{Expr, Grammar, Limits, TokenId};
 use toolgate_infer::{Opening, StopReason, TurnDecision};
 
-use super::decision::{Openers, decide};
+use super::decision::{Likeliest, Openers, decide};
 use super::thoughts::OpenedBy;
 use super::{Beginnings, Learned, Server, Writing};
 use crate::choice::{Ahead, Tokens};
@@ -23,6 +23,9 @@ use crate::{Error, Kind};
 
 /// Tokens of white space that are passed over behind a thought.
 const MOST_BLANKS: usize = 3;
+
+/// What shows a piece of text, by events.
+type Shows<'a> = dyn FnMut(&str, &mut dyn FnMut(TurnEvent)) + 'a;
 
 /// The model within one turn.
 pub(super) struct Making<'a> {
@@ -297,7 +300,7 @@ impl Making<'_> {
     }
 
     /// The likeliest tokens behind further texts.
-    fn next(&mut self, further: &[String]) -> Result<Vec<(String, f64)>, Error> {
+    fn next(&mut self, further: &[String]) -> Result<Likeliest, Error> {
         let mut here = self.here()?;
         if !further.is_empty() {
             here = self.server.behind(&here, further)?;
@@ -448,7 +451,7 @@ impl Making<'_> {
         grammar: &Grammar,
         stops: &[String],
         penalties: Penalties,
-        piece: &mut dyn FnMut(&str, &mut dyn FnMut(TurnEvent)),
+        piece: &mut Shows<'_>,
     ) -> Result<Written, Error> {
         let here = self.here()?;
         let mut sampling = self.request.sampling.clone().penalties(penalties);
