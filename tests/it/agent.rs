@@ -562,7 +562,9 @@ fn a_model_without_a_profile_may_repeat_itself_until_a_result_says_that_nothing_
 
 #[test]
 fn a_model_that_does_not_heed_that_answers_from_its_results_alone() {
-    let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("Result of get_weather", "It rains.");
+    let model = Scripted::new(Arc::new(Vocabulary::bytes_only()))
+        .on("Failure of get_weather", "It was not possible.")
+        .on("Result of get_weather", "It rains.");
     let (outcome, _) = repeating(model);
     assert_eq!((outcome.answer.as_str(), outcome.stop_reason), ("It rains.", StopReason::Loop));
     assert_eq!(outcome.calls.len(), 5, "three that were made, and two that were not");

@@ -351,7 +351,7 @@ impl Run<'_> {
             if closing {
                 choice = ToolChoice::None;
             }
-            let turn = match self.turn(&choice, closing) {
+            let turn = match self.turn(&choice, closing, if is_stuck { stuck } else { 0 }) {
                 Ok(turn) => turn,
                 Err(error) if error.kind() == Kind::Cancelled => {
                     return Ok((String::new(), StopReason::Cancelled, iteration));
@@ -405,8 +405,9 @@ impl Run<'_> {
         Ok((String::new(), StopReason::MaxIterations, options.max_iterations))
     }
 
-    /// One turn of the engine; a prompt too long for the context is tried again with less of what came before.
-    fn turn(&mut self, choice: &ToolChoice, closing: bool) -> Result<Turn, Error> {
+    /// One turn of the engine; a prompt too long for the context is tried again with less of what came before. So many turns at the end
+    /// of the conversation, whose calls were not made, are left out of what the model is shown.
+    fn turn(&mut self, choice: &ToolChoice, closing: bool, left_out: usize) -> Result<Turn, Error> {
         let agent = self.agent;
         let options = &agent.options;
         let offers = agent.registry.offers();
@@ -420,7 +421,11 @@ impl Run<'_> {
         // A model that nobody leads may repeat itself, and makes as many calls as it likes.
         let completed = if agent.is_led { self.completed.calls() } else { &[] };
         let parallel = options.parallel.or(agent.is_led.then_some(NonZeroUsize::MIN));
-        let mut shorter: Option<Transcript> = None;
+        let mut shorter: Option<Transcript> = (left_out > 0).then(|| {
+            // A turn is two messages: the calls, and what came of them.
+            let kept = self.transcript.len().saturating_sub(2 * left_out);
+            self.transcript.iter().take(kept).cloned().collect()
+        });
         loop {
             let transcript = shorter.as_ref().unwrap_or(self.transcript);
             let checked = Checked(&agent.registry);

@@ -1,5 +1,6 @@
 //! What it costs to ask, before each token of a text, whether the model would rather begin a call: a text of a hundred tokens, written
-//! with and without that, over a vocabulary of 150,000 tokens. The model is scripted, so that nothing else takes the time.
+//! with and without that, over a vocabulary of 150,000 tokens. The model is scripted and nothing is guessed ahead, so that little else
+//! takes the time.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
 use std::hint::black_box;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use toolgate_infer::scripted::Scripted;
 use toolgate_infer::{
-    DecodeOptions, Extent, Free, OpeningTexts, Openings, Sampler, Session, TokenKind, Vocabulary, Watch,
-    decode,
+    DecodeOptions, Drafting, Extent, Free, OpeningTexts, Openings, Sampler, Session, TokenKind, Vocabulary,
+    Watch, decode,
 };
 
 /// Tokens of the text.
@@ -30,9 +31,10 @@ fn text_with_openings(c: &mut Criterion) {
     let mut group = c.benchmark_group("text");
     group.throughput(Throughput::Elements(TOKENS as u64)).sample_size(20);
     for (name, watch) in [("unwatched", None), ("watched", Some(Watch { openings, threshold: 0.5 }))] {
-        let model = Scripted::new(vocabulary.clone()).say("a".repeat(TOKENS + 1));
+        let model = Scripted::new(vocabulary.clone()).on("", "a".repeat(TOKENS + 1));
         let mut session = Session::new(model);
-        let options = DecodeOptions { max_tokens: TOKENS, watch, ..DecodeOptions::default() };
+        let options =
+            DecodeOptions { max_tokens: TOKENS, watch, drafting: Drafting::Off, ..DecodeOptions::default() };
         group.bench_function(name, |b| {
             b.iter(|| {
                 session.set_prompt_text("Say it: ").unwrap();
