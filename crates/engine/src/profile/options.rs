@@ -63,8 +63,7 @@ pub struct Options {
     /// How much the model thinks, where the request leaves it open ([`Sampling::reasoning`](crate::Sampling::reasoning)).
     pub reasoning: Reasoning,
     /// How often a value that the grammar admits and [`TurnRequest::check`](crate::TurnRequest::check) does not is written again, within a turn.
-    /// Default 0: what the model wrote is the call, and it learns from the result. Profiles say 5. Where that does not help, the call is
-    /// what the model wrote first.
+    /// Default 5. Where that does not help, the call is what the model wrote first.
     pub retries: usize,
     /// Tokens the context holds; `None` is 8,192 or what the model was trained on, whichever is less, and 0 is the latter.
     pub context: Option<u32>,
@@ -183,7 +182,7 @@ impl Default for Options {
             answer_view: AnswerView::Full,
             parallel: None,
             reasoning: Reasoning::default(),
-            retries: 0,
+            retries: 5,
             placement: Placement::default(),
             attention: Attention::default(),
             tuning: Tuning::default(),
@@ -197,7 +196,7 @@ impl Default for Options {
 
 impl Options {
     /// Options that hold a small model by the hand, as profiles do before what they measured: a system prompt that permits the tools, one
-    /// call a turn, answers from the results alone, values written again that no tool would take.
+    /// call a turn, answers from the results alone.
     ///
     /// ```
     /// use toolgate_engine::{AnswerView, Options};
@@ -212,7 +211,6 @@ impl Options {
             system: Some(SystemPrompt::default()),
             answer_view: AnswerView::Compact,
             parallel: Some(NonZeroUsize::MIN),
-            retries: 5,
             ..Self::default()
         }
     }
