@@ -10,7 +10,7 @@ pub use crate::turn::changes::{KINDS, May, Wishes, effect_of, is_to_ask, listed,
 pub use crate::turn::choose::{Biases, Look, best, empty, is_weighed, mean, openings_of, weights};
 pub use crate::turn::driver::{ScoredModel, Thought, Until, View, WrittenText, drive};
 pub use crate::turn::place::{stands_whole, step};
-pub use crate::turn::reasoning_plan::{ENOUGH, ReasoningPlan};
+pub use crate::turn::reasoning_plan::{ENOUGH, MOST_BLANKS, OpenedBy, ReasoningPlan};
 pub use crate::turn::recover::recover;
 pub use crate::turn::repeats::{REPEATED, without_repeats};
 pub use crate::turn::results::quoted;

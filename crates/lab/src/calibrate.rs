@@ -112,7 +112,8 @@ impl Calibration {
     }
 }
 
-fn area(calls: &[f64], answers: &[f64]) -> f64 {
+/// The probability that a case of the first kind has a higher number than one of the second.
+pub(crate) fn area(calls: &[f64], answers: &[f64]) -> f64 {
     let above = |call: f64, answer: f64| match call.total_cmp(&answer) {
         std::cmp::Ordering::Greater => 1.0,
         std::cmp::Ordering::Equal => 0.5,

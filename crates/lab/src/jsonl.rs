@@ -33,6 +33,11 @@ impl Jsonl {
         Ok(Self { name, text })
     }
 
+    /// A file that stands in the program.
+    pub(crate) fn within(name: &str, text: &str) -> Self {
+        Self { name: name.to_owned(), text: text.to_owned() }
+    }
+
     /// A file of these rows, for tests.
     #[cfg(test)]
     pub(crate) fn of(rows: &[Value]) -> Self {
@@ -124,7 +129,7 @@ mod tests {
     use super::*;
 
     fn jsonl(text: &str) -> Jsonl {
-        Jsonl { name: "x.jsonl".to_owned(), text: text.to_owned() }
+        Jsonl::within("x.jsonl", text)
     }
 
     #[test]

@@ -12,9 +12,9 @@ use toolgate_infer::{StopReason, Untrained};
 
 use super::Options;
 use super::choice::Tokens;
-use super::constrained::{Server, Thinking, Writing, text_of};
+use super::constrained::{Server, Thinking, Writing};
 use super::http::Client;
-use super::wire::{Usage, Written};
+use super::wire::{Usage, Written, text_of};
 use crate::{Error, Kind};
 use toolgate_engine::{Cancel, Sampling};
 

@@ -17,7 +17,7 @@ use toolgate_chat::{
 use toolgate_infer::StopReason;
 
 use super::http::Client;
-use super::wire::{self, Written};
+use super::wire::{self, THOUGHTS, Written, text_of};
 use crate::{Error, Kind};
 use toolgate_engine::stages::{
     May, REFUSED, REPEATED, WatchedAnswer, could_look, recover, show, without_repeats,
@@ -33,9 +33,6 @@ pub(super) struct Native {
     /// Whether it tells thoughts under the shorter of their two names.
     is_short: AtomicBool,
 }
-
-/// The names that servers have for thoughts: the first is that of most.
-const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
 
 impl Native {
     pub(super) fn new(client: Arc<Client>, model: String) -> Self {
@@ -224,10 +221,7 @@ fn answer(
     server.client.chat_stream(body, cancel, &mut |event| {
         written.usage.note(event);
         let Some(choice) = event.pointer("/choices/0") else { return Ok(ControlFlow::Continue(())) };
-        let text = |field: &str| {
-            let text = choice.pointer("/delta").and_then(|delta| delta.get(field)).and_then(Value::as_str);
-            text.filter(|text| !text.is_empty())
-        };
+        let text = |field| choice.get("delta").and_then(|delta| text_of(delta, field));
         let found = THOUGHTS
             .into_iter()
             .zip([false, true])

@@ -11,10 +11,10 @@ use toolgate_engine::stages::ReasoningPlan;
 use toolgate_engine::{self as engine, Cancel, Sampling, TurnRequest};
 use toolgate_infer::StopReason;
 
-use super::constrained::{Server, Thinking, Writing, text_of};
+use super::constrained::{Server, Thinking, Writing};
 use super::http::Client;
 use super::llama::rooted;
-use super::wire::{self, Usage, Written};
+use super::wire::{self, THOUGHTS, Usage, Written, text_of};
 use crate::{Error, Kind};
 
 /// Messages as the JSON of a chat completion: what a template can show of them, and no more.
@@ -24,8 +24,6 @@ const MESSAGES: &str = "[{% for m in messages %}{{ {'role': m.role, 'content': m
 /// As many as vLLM tells unless it was started otherwise.
 const LIKELIEST: usize = 20;
 
-/// The fields of thoughts, as versions of vLLM name them.
-const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
 /// The field that says that the last message is gone on with.
 const GOES_ON: &str = "continue_final_message";
 

@@ -71,6 +71,14 @@ impl Usage {
     }
 }
 
+/// The names that servers have for thoughts: the first is that of most.
+pub(super) const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
+
+/// The field of an event, where it is a text that says something.
+pub(super) fn text_of<'v>(event: &'v Value, field: &str) -> Option<&'v str> {
+    event.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
 /// The highest seed.
 const SEEDS: u64 = i64::MAX as u64;
 

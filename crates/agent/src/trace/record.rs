@@ -159,11 +159,11 @@ impl Header {
             .specs()
             .into_iter()
             .map(|spec| OfferedTool { definition: spec.to_record(), writes: spec.effect != Effect::Reads });
+        let facts = engine.facts();
         Self {
             version: VERSION,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             model,
-            engine: engine.facts(),
             load,
             sampling: options.sampling.clone(),
             choice: choice_text(&options.choice),
@@ -171,7 +171,8 @@ impl Header {
             max_iterations: options.max_iterations,
             budget_tokens: options.budget.tokens,
             constrain_arguments: options.constrain_arguments,
-            hints: options.hints.suited(&engine.facts()).to_string(),
+            hints: options.hints.suited(&facts).to_string(),
+            engine: facts,
             budget_seconds: options.budget.time.map(|time| time.as_secs_f64()),
             tools: tools.collect(),
             messages: transcript.messages().to_vec(),

@@ -17,7 +17,7 @@ use crate::{Constraint, Reasoning};
 /// use toolgate_engine::{AnswerView, Options};
 /// use toolgate_engine::models::ResolvedModel;
 ///
-/// // What suits the model. Without a profile it does as it likes: it is shown what its caller brings, and nothing steers it.
+/// // What suits the model. Nothing steers one without a profile.
 /// let model = ResolvedModel::new("models/my-model.gguf", None);
 /// let options = Options::for_model(&model);
 /// assert_eq!((options.answer_view, options.thresholds.first), (AnswerView::Full, 0.5));

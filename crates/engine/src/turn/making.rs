@@ -158,9 +158,9 @@ impl<B: Backend + Send> Making<'_, B> {
 
     /// What stands in front of the conversation while it is decided between call and answer, or a call is written.
     pub(crate) fn demonstrations_for(&self, decides: bool) -> Demonstrations {
-        match self.plan.surely_thinks() {
-            true => Demonstrations::None,
-            false => self.engine.options.demonstrations_for(self.request.transcript, decides),
+        match self.plan.opening() {
+            Some(_) => Demonstrations::None,
+            None => self.engine.options.demonstrations_for(self.request.transcript, decides),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::profile::policy::EVEN;
 use crate::turn::driver::Until;
 use crate::turn::local::State;
 use crate::turn::making::Making;
-use crate::turn::reason::OpenedBy;
+use crate::turn::reasoning_plan::OpenedBy;
 use crate::turn::shown::Shown;
 
 impl<B: Backend + Send> Making<'_, B> {

@@ -11,20 +11,8 @@ use toolgate_infer::{Backend, DecodeOptions, Decoded, Piece, Rows, StopReason, W
 use crate::profile::policy::EVEN;
 use crate::turn::local::State;
 use crate::turn::making::Making;
-use crate::turn::reasoning_plan::ENOUGH;
+use crate::turn::reasoning_plan::{ENOUGH, MOST_BLANKS, OpenedBy};
 use crate::{Error, Kind, TurnEvent};
-
-/// Tokens of white space that are passed over behind a thought.
-const MOST_BLANKS: usize = 3;
-
-/// What opened a thought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OpenedBy {
-    /// The prompt.
-    Prompt,
-    /// The model: its mark is still to be written.
-    Model,
-}
 
 impl<B: Backend + Send> Making<'_, B> {
     /// Thinks where the turn surely begins so: behind a prompt that opened a thought, or where one was asked for.
@@ -33,10 +21,9 @@ impl<B: Backend + Send> Making<'_, B> {
             // Whoever has begun to answer has done with thinking.
             return Ok(());
         }
-        match (self.plan.opened.is_some(), self.plan.forced) {
-            (true, _) => self.think(state, OpenedBy::Prompt),
-            (false, true) => self.think(state, OpenedBy::Model),
-            (false, false) => Ok(()),
+        match self.plan.opening() {
+            Some(opened) => self.think(state, opened),
+            None => Ok(()),
         }
     }
 

@@ -40,6 +40,18 @@ enum Budget {
 /// The share of a turn that thoughts have where nothing is said, in eighths.
 const HALF: usize = 4;
 
+/// Tokens of white space that are passed over behind a thought.
+pub const MOST_BLANKS: usize = 3;
+
+/// What opens a thought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenedBy {
+    /// The prompt.
+    Prompt,
+    /// The model: its mark is still to be written.
+    Model,
+}
+
 /// What is said for a model whose tokens of thought are used up.
 pub const ENOUGH: &str = "\nI have thought enough, and go on.\n";
 
@@ -110,9 +122,13 @@ impl ReasoningPlan {
         self.opened.is_some() || self.by_itself
     }
 
-    /// Whether it surely does.
-    pub fn surely_thinks(&self) -> bool {
-        self.opened.is_some() || self.forced
+    /// What opens the thought with which a turn surely begins; none where it may do without.
+    pub fn opening(&self) -> Option<OpenedBy> {
+        match (&self.opened, self.forced) {
+            (Some(_), _) => Some(OpenedBy::Prompt),
+            (None, true) => Some(OpenedBy::Model),
+            (None, false) => None,
+        }
     }
 
     /// Tokens of thought at most in a turn of so many: some are left for what is thought about.

@@ -12,7 +12,7 @@ use crate::turn::choose::opening_of_all;
 use crate::turn::driver::{ScoredModel, Thought, Until, View};
 use crate::turn::local::State;
 use crate::turn::making::Making;
-use crate::turn::reason::OpenedBy;
+use crate::turn::reasoning_plan::OpenedBy;
 use crate::turn::shown::Shown;
 use crate::turn::watch::WatchedAnswer;
 use crate::{Error, Turn, TurnEvent};
@@ -62,7 +62,7 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
     fn begin(&mut self, offered: &[ToolSpec], decides: bool) -> Result<(), Error> {
         let (making, state) = (&mut *self.making, &mut *self.state);
         making.names = making.names(state, offered)?;
-        if making.plan.surely_thinks() {
+        if making.plan.opening().is_some() {
             // Looked at later, the thought would have to be read again.
             making.wishes(state, true, &mut false)?;
         }

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::calibrate;
+
 /// How much weights are held to zero, as a share of the cases: with few cases large weights say little.
 const PENALTY: f64 = 0.01;
 /// Steps of Newton's method. It ends in some six.
@@ -127,15 +129,7 @@ pub(crate) fn area(cases: &[(f64, bool)]) -> Option<Area> {
         return None;
     }
     let (m, n) = (calls.len() as f64, answers.len() as f64);
-    let above = |call: f64| -> f64 {
-        let counts = |answer: &f64| match call.total_cmp(answer) {
-            std::cmp::Ordering::Greater => 1.0,
-            std::cmp::Ordering::Equal => 0.5,
-            std::cmp::Ordering::Less => 0.0,
-        };
-        answers.iter().map(counts).sum()
-    };
-    let area = calls.iter().map(|call| above(*call)).sum::<f64>() / (m * n);
+    let area = calibrate::area(&calls, &answers);
     let (q1, q2) = (area / (2.0 - area), 2.0 * area * area / (1.0 + area));
     let square = area * area;
     let variance = (area * (1.0 - area) + (m - 1.0) * (q1 - square) + (n - 1.0) * (q2 - square)) / (m * n);

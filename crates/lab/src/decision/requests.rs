@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use toolgate_agent::Error;
 use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript};
+
+use crate::jsonl::{Jsonl, Row};
 
 const REQUESTS: &str = include_str!("../../data/decision/requests.jsonl");
 const SETS: &str = include_str!("../../data/decision/toolsets.json");
@@ -89,15 +91,15 @@ impl Data {
     ///
     /// # Errors
     /// A line that is none, and a request whose tools are not there.
-    pub(crate) fn read() -> Result<Self, Error> {
-        let sets: Vec<Set> = serde_json::from_str(SETS).map_err(|why| Error::input(why.to_string()))?;
+    pub(crate) fn read() -> anyhow::Result<Self> {
+        let sets: Vec<Set> = serde_json::from_str(SETS)?;
         let sets: BTreeMap<String, Vec<ToolSpec>> =
-            sets.into_iter().map(|set| Ok((set.name, specs(set.tools)?))).collect::<Result<_, Error>>()?;
-        let requests: Vec<Wanted> = lines(REQUESTS)?;
+            sets.into_iter().map(|set| Ok((set.name, specs(set.tools)?))).collect::<anyhow::Result<_>>()?;
+        let requests: Vec<Wanted> = lines("requests.jsonl", REQUESTS)?;
         if let Some(lost) = requests.iter().find(|request| !sets.contains_key(&request.set)) {
-            return Err(Error::input(format!("{} is of no set of tools: {}", lost.id, lost.set)));
+            bail!("{} is of no set of tools: {}", lost.id, lost.set);
         }
-        let free = lines::<Free>(FREE)?.into_iter().map(|free| free.request).collect();
+        let free = lines::<Free>("free.jsonl", FREE)?.into_iter().map(|free| free.request).collect();
         Ok(Self { requests, free, sets })
     }
 
@@ -121,7 +123,7 @@ impl Wanted {
     }
 }
 
-fn specs(tools: Vec<Tool>) -> Result<Vec<ToolSpec>, Error> {
+fn specs(tools: Vec<Tool>) -> anyhow::Result<Vec<ToolSpec>> {
     let spec = |tool: Tool| {
         let effect = if tool.effect == "changes" { Effect::Changes } else { Effect::Reads };
         Ok(ToolSpec::new(&tool.name, tool.description, tool.parameters)?.with_effect(effect))
@@ -129,11 +131,13 @@ fn specs(tools: Vec<Tool>) -> Result<Vec<ToolSpec>, Error> {
     tools.into_iter().map(spec).collect()
 }
 
-fn lines<T: for<'de> Deserialize<'de>>(text: &str) -> Result<Vec<T>, Error> {
-    let read = |(number, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|why| Error::input(format!("line {}: {why}", number + 1)))
+fn lines<T: for<'de> Deserialize<'de>>(name: &str, text: &str) -> anyhow::Result<Vec<T>> {
+    let file = Jsonl::within(name, text);
+    let read = |row: anyhow::Result<Row>| {
+        let (place, value) = row?.into_parts();
+        serde_json::from_value(value).context(place)
     };
-    text.lines().enumerate().map(read).collect()
+    file.rows().map(read).collect()
 }
 
 #[cfg(test)]

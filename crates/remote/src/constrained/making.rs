@@ -7,22 +7,18 @@ use toolgate_chat::{
     Opened, ParsedTurn, Prompt, PromptOptions, TextPlace, ToolName, ToolSpec, Transcript, TurnGrammar,
 };
 use toolgate_engine::stages::{
-    KINDS, May, ReasoningPlan, ScoredModel, Sides, Thought, Until, View, WatchedAnswer, best, empty,
-    is_to_ask, is_weighed, listed, lock, mean, openings_of, p_change, weights,
+    KINDS, MOST_BLANKS, May, OpenedBy, ReasoningPlan, ScoredModel, Sides, Thought, Until, View,
+    WatchedAnswer, best, empty, is_to_ask, is_weighed, listed, lock, mean, openings_of, p_change, weights,
 };
 use toolgate_engine::{self as engine, Cancel, Penalties, Turn, TurnEvent, TurnRequest};
 use toolgate_grammar::{Expr, Grammar, Limits, TokenId};
 use toolgate_infer::{Opening, StopReason, TurnDecision};
 
 use super::decision::{Likeliest, Openers, decide};
-use super::thoughts::OpenedBy;
 use super::{Beginnings, Learned, Server, Writing};
 use crate::choice::{Ahead, Tokens};
 use crate::wire::{Usage, Written};
 use crate::{Error, Kind};
-
-/// Tokens of white space that are passed over behind a thought.
-const MOST_BLANKS: usize = 3;
 
 /// What shows a piece of text, by events.
 type Shows<'a> = dyn FnMut(&str, &mut dyn FnMut(TurnEvent)) + 'a;
@@ -387,9 +383,9 @@ impl Making<'_> {
             Until::End => Vec::new(),
             Until::Opening(_) => self.ends_of_text(),
         };
-        let own = (!ends.is_empty()).then(|| self.text_to(&ends)).transpose()?;
-        self.behind_head = true;
         let stops: Vec<String> = ends.iter().map(|(stop, _)| stop.clone()).collect();
+        let own = (!stops.is_empty()).then(|| self.text_to(&stops)).transpose()?;
+        self.behind_head = true;
         let penalties = self.request.sampling.penalties;
         let mut written =
             self.write(own.as_ref().unwrap_or(side), &stops, penalties, &mut |piece, events| {
@@ -403,7 +399,7 @@ impl Making<'_> {
     }
 
     /// The grammar of a text that one of these may end.
-    fn text_to(&mut self, ends: &[(String, Opening)]) -> Result<Grammar, Error> {
+    fn text_to(&mut self, stops: &[String]) -> Result<Grammar, Error> {
         let format = self.server.dialogue().format().clone();
         // Where the family has one head for answers and one for text before calls, the model chooses.
         let is_first = self.said.is_empty() && !self.behind_head && format.text_heads().len() < 2;
@@ -411,8 +407,7 @@ impl Making<'_> {
             self.write_head()?;
         }
         let place = if is_first { TextPlace::First } else { TextPlace::Further };
-        let stops: Vec<String> = ends.iter().map(|(stop, _)| stop.clone()).collect();
-        Ok(format.text(place, &stops)?)
+        Ok(format.text(place, stops)?)
     }
 
     /// What may end a text in front of its end: a call, a thought, or another text with a head.

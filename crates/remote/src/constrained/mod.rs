@@ -11,7 +11,6 @@ mod thoughts;
 
 use std::sync::Mutex;
 
-use serde_json::Value;
 use toolgate_chat::{Dialogue, Prompt, PromptOptions, ToolSpec, Transcript};
 use toolgate_engine::stages::{Biases, ReasoningPlan, Wishes, WrittenText, drive};
 use toolgate_engine::{self as engine, Cancel, Sampling, Turn, TurnEvent, TurnRequest};
@@ -160,9 +159,4 @@ impl WrittenText for Written {
     fn left_for(&self) -> Option<Opening> {
         self.left
     }
-}
-
-/// The field of an event, where it is a text that says something.
-pub(super) fn text_of<'v>(event: &'v Value, field: &str) -> Option<&'v str> {
-    event.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
 }

@@ -1,7 +1,7 @@
 //! What the model of a server thinks before it speaks. It is as on this machine: a thought has its share of the turn's tokens, ends
 //! with its closing mark, and none of it is content.
 
-use toolgate_engine::stages::{ENOUGH, EVEN};
+use toolgate_engine::stages::{ENOUGH, EVEN, OpenedBy};
 use toolgate_engine::{Penalties, TurnEvent};
 use toolgate_infer::StopReason;
 
@@ -9,22 +9,13 @@ use super::Thinking;
 use super::making::Making;
 use crate::Error;
 
-/// What opened a thought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OpenedBy {
-    /// The prompt.
-    Prompt,
-    /// The model: its mark is still to be written.
-    Model,
-}
-
 impl Making<'_> {
     /// Thinks where the turn surely begins so.
     pub(super) fn reason(&mut self) -> Result<(), Error> {
-        match (self.request.goes_on_from(), self.plan.opened.is_some(), self.plan.forced) {
-            (None, true, _) => self.think_here(OpenedBy::Prompt),
-            (None, false, true) => self.think_here(OpenedBy::Model),
-            _ => Ok(()),
+        // Whoever has begun to answer has done with thinking.
+        match self.plan.opening().filter(|_| self.request.goes_on_from().is_none()) {
+            Some(opened) => self.think_here(opened),
+            None => Ok(()),
         }
     }
 
