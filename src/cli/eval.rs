@@ -1,4 +1,5 @@
-//! `toolgate eval`: runs a file of tasks or BFCL questions with a model and counts what it does right.
+//! `toolgate eval`: runs a file of tasks, of BFCL questions or of questions over a checkout with a model and counts what it
+//! does right.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -21,7 +22,7 @@ use crate::agent::Hints;
 use crate::engine::{Cancel, Engine};
 use crate::{Error, Kind};
 use toolgate_lab::jsonl::Jsonl;
-use toolgate_lab::{self as eval, Ablation, Base, Case, Delta, Record, Summary};
+use toolgate_lab::{self as eval, Ablation, Base, Case, Delta, Record, Repository, Summary};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,9 +31,15 @@ Examples:
   toolgate eval bfcl.jsonl --limit 100
   toolgate eval tasks.jsonl --calibrate
   toolgate eval tasks.jsonl talk.jsonl --ablate --out ablation.jsonl
+  toolgate eval --repository ~/src/project questions.jsonl
 
 The file has a JSON object a line. With --out each record is written as it comes; what is there already is not run
-again, so a run that was stopped goes on where it was.";
+again, so a run that was stopped goes on where it was.
+
+With --repository a line is a question over the checkout, such as
+  {\"id\": \"serde\", \"prompt\": \"Which version of serde does Cargo.toml ask for?\", \"all\": [\"1.0\"]}
+  {\"id\": \"port\", \"mode\": \"edit\", \"prompt\": \"Set the port to 8080.\", \"file\": [\"app.toml\", \"port = 8080\"]}
+The answer holds one of the texts of any and each of those of all. In mode read, the default, nothing may change.";
 
 /// Arguments of `toolgate eval`.
 #[derive(Args)]
@@ -41,6 +48,10 @@ pub(super) struct EvalArgs {
     /// Tasks, or questions of the Berkeley Function-Calling Leaderboard. Several files are sets of their own, for --ablate.
     #[arg(required = true)]
     file: Vec<PathBuf>,
+    /// The files have questions over this checkout. Each is asked over a fresh copy, without .git, target, links and files over
+    /// 1 MiB. A copy has 20,000 files at most.
+    #[arg(long, value_name = "DIR")]
+    repository: Option<PathBuf>,
     #[command(flatten)]
     model: ModelOptions,
     /// The first N cases of each category.
@@ -83,9 +94,20 @@ pub(super) struct EvalArgs {
 /// Runs it.
 pub(super) fn run(args: EvalArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     checked(args.temperature)?;
+    let repository = match &args.repository {
+        None => None,
+        Some(directory) => {
+            let checkout = Repository::open(directory)?;
+            Some(args.file.iter().fold(checkout, |checkout, file| checkout.without(file)))
+        }
+    };
+    let parse = |value| match &repository {
+        None => Case::from_json(value),
+        Some(repository) => repository.case(value),
+    };
     let mut sets = Vec::new();
     for file in &args.file {
-        let cases = select(read(file, Case::from_json)?, &args);
+        let cases = select(read(file, parse)?, &args);
         anyhow::ensure!(!cases.is_empty(), "{}: no case to run", file.display());
         sets.push((set_name(file), cases));
     }
@@ -297,20 +319,21 @@ fn table(summary: &Summary) {
     let mut err = anstream::stderr().lock();
     let _ = writeln!(
         err,
-        "{BOLD}{:<20}{:>5}{:>7}{:>7}{:>9}{:>13}{:>7}{:>11}{BOLD:#}",
-        "category", "n", "passed", "rate", "seconds", "evaluations", "leaks", "no access"
+        "{BOLD}{:<20}{:>5}{:>7}{:>7}{:>9}{:>13}{:>7}{:>11}{:>8}{BOLD:#}",
+        "category", "n", "passed", "rate", "seconds", "evaluations", "leaks", "no access", "echoes"
     );
     for (name, row) in summary.rows() {
         let _ = writeln!(
             err,
-            "{name:<20}{:>5}{:>7}{:>6.0}%{:>9.2}{:>13.1}{:>7}{:>11}",
+            "{name:<20}{:>5}{:>7}{:>6.0}%{:>9.2}{:>13.1}{:>7}{:>11}{:>8}",
             row.n,
             row.passed,
             row.rate * 100.0,
             row.mean_seconds,
             row.mean_decode_calls,
             row.leaks,
-            row.no_access_answers
+            row.no_access_answers,
+            row.echoes
         );
     }
     if let Some((_, all)) = summary.rows().last() {

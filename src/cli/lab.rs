@@ -5,13 +5,14 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use toolgate_lab::{Bar, Hardware, Host, bench, conformance};
+use toolgate_lab::{Bar, Hardware, Host, bench, certify, conformance};
+use toolgate_llama::LlamaBackend;
 
 use super::device_args::DeviceArgs;
 use super::exit::Exit;
 use super::model_args::{Load, ModelOptions, NumericsArg, PROMPT_MEMORY, Source};
 use super::terminal::{self, Unit};
-use crate::engine::{Engine, Numerics};
+use crate::engine::{Engine, LocalEngine, Numerics, Options};
 use crate::models::ResolvedModel;
 
 /// Runs `toolgate bench`.
@@ -23,6 +24,14 @@ pub(super) fn bench(args: bench::BenchArgs<ModelOptions>, out: &mut dyn Write) -
 pub(super) fn conformance(args: conformance::ConformanceArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     conformance::run(args, ModelOptions::BAR, out)?;
     Ok(Exit::Done)
+}
+
+/// Runs `toolgate certify`.
+pub(super) fn certify(
+    args: &certify::CertifyArgs<ModelOptions>,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    Ok(if certify::run(args, out)? { Exit::Done } else { Exit::Failed })
 }
 
 impl Host for ModelOptions {
@@ -39,6 +48,14 @@ impl Host for ModelOptions {
 
     fn load(&self, file: &ResolvedModel, at_once: NonZeroUsize) -> anyhow::Result<Arc<dyn Engine>> {
         Ok(self.load_file(file, Load::for_turns(at_once))?.0)
+    }
+
+    fn options(&self, file: &ResolvedModel) -> anyhow::Result<Options> {
+        Ok(self.led(file.entry.as_deref())?)
+    }
+
+    fn load_led(&self, file: &ResolvedModel, options: Options) -> anyhow::Result<LocalEngine<LlamaBackend>> {
+        self.load_led(file, options, Load::for_turns(NonZeroUsize::MIN))
     }
 
     fn load_for_clients(

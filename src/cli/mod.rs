@@ -94,6 +94,9 @@ enum Command {
     /// Run a corpus of cases through one part of the program and count the outcomes.
     #[cfg(feature = "lab")]
     Conformance(toolgate_lab::conformance::ConformanceArgs),
+    /// Measure a model's file, and write the profile that its runs are led by.
+    #[cfg(feature = "lab")]
+    Certify(toolgate_lab::certify::CertifyArgs<model_args::ModelOptions>),
     /// Measure on this machine what can be repeated on any other.
     #[cfg(feature = "lab")]
     Bench(toolgate_lab::bench::BenchArgs<model_args::ModelOptions>),
@@ -160,6 +163,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Conformance(args) => lab::conformance(args, &mut out),
         #[cfg(feature = "lab")]
         Command::Bench(args) => lab::bench(args, &mut out),
+        #[cfg(feature = "lab")]
+        Command::Certify(args) => lab::certify(&args, &mut out),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "toolgate", &mut out);
             Ok(Exit::Done)

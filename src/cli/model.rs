@@ -19,9 +19,10 @@ use toolgate_sandbox::output::for_terminal;
 
 use super::exit::Exit;
 use super::terminal::{self, Unit};
-use crate::engine::{CachedPrompt, PromptCache};
+use crate::engine::{CachedPrompt, Options, PromptCache};
 use crate::models::{
-    DEFAULT_MODEL, Entry, Event, Existing, Presence, Pull, Sha256Digest, SourceKind, Store, digest_of,
+    DEFAULT_MODEL, Entry, Error, Event, Existing, Presence, Profiles, Pull, Sha256Digest, SourceKind, Store,
+    digest_of,
 };
 
 const EXAMPLES: &str = "\
@@ -193,6 +194,7 @@ fn info(
         for (key, value) in details(path)? {
             put(key, json!(value));
         }
+        put("profile", json!(profile_of(path, entry.as_ref())?));
         let packs = PromptCache::of(path, store.packs(), crate::engine::DEFAULT_LIMIT)?;
         put("packs", packs.list().iter().map(pack).collect());
         if verify {
@@ -220,6 +222,20 @@ fn info(
         writeln!(out, "{key:16} {}", for_terminal(&shown))?;
     }
     Ok(exit)
+}
+
+/// What leads the model, in words.
+fn profile_of(path: &Path, entry: Option<&Arc<Entry>>) -> anyhow::Result<String> {
+    let measured =
+        Profiles::open().map(|profiles| Ok::<_, Error>((profiles.find(path)?, profiles))).transpose()?;
+    if let Some((Some(profile), profiles)) = measured {
+        let place = profiles.path_of(profile.sha256);
+        return Ok(format!("measured by toolgate {}: {}", profile.toolgate, place.display()));
+    }
+    Ok(match entry.and_then(|entry| Options::for_entry(entry).profile) {
+        Some(id) => format!("{id}, of the catalogue"),
+        None => format!("none: toolgate certify {} measures one", path.display()),
+    })
 }
 
 /// A pack, as JSON.

@@ -9,10 +9,12 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use toolgate_llama::LlamaBackend;
+
 use super::device_args::DeviceArgs;
 use super::terminal::{self, Unit};
 use crate::engine::{self, Engine, LocalEngine, PromptCache, Reasoning};
-use crate::models::{self, Entry, ResolvedModel, Store};
+use crate::models::{self, Entry, Profile, ResolvedModel, Store};
 use crate::remote::{self, GrammarSupport, RemoteEngine};
 use crate::tools::{MEMORY_TOOLS, Registry};
 
@@ -49,9 +51,9 @@ pub(super) struct ModelOptions {
     /// What holds a turn to its form: our grammar, the same grammar run by llama.cpp, or nothing.
     #[arg(long, value_enum, default_value_t = ConstraintArg::Grammar)]
     constraint: ConstraintArg,
-    /// What leads the model: its own profile, nothing, what all profiles start from, or the profile of another model of the
-    /// catalogue, such as the one that it was tuned from.
-    #[arg(long, value_name = "auto|none|guided|ID", default_value = AUTO, hide_default_value = true)]
+    /// What leads the model: its own profile, nothing, what all profiles start from, a file that `toolgate certify` wrote, or the profile
+    /// of another model of the catalogue, such as the one that it was tuned from.
+    #[arg(long, value_name = "auto|none|guided|FILE|ID", default_value = AUTO, hide_default_value = true)]
     #[serde(default = "auto")]
     profile: String,
     /// Tokens the model's context holds; 0 is as many as the model was trained for [default: 8192 or these, whichever is
@@ -213,6 +215,21 @@ impl Source {
         }
     }
 
+    /// What a person should know about a model that nothing was measured of; none for others, and where something else was chosen.
+    pub(super) fn unmeasured(&self, options: &ModelOptions) -> Option<String> {
+        match self {
+            Self::File(model)
+                if options.profile == AUTO && engine::Options::for_model(model).profile.is_none() =>
+            {
+                let path = model.path.display();
+                Some(format!(
+                    "nothing was measured of this model, so nothing leads it: toolgate certify {path}"
+                ))
+            }
+            _ => None,
+        }
+    }
+
     /// The registry without the memory tools, where they do not suit the model and nobody asked for them.
     pub(super) fn suited(&self, registry: Registry, asked: bool) -> Registry {
         let unsuited = self.entry().and_then(|entry| entry.defaults.memory_tools) == Some(false);
@@ -259,8 +276,7 @@ impl ModelOptions {
         // A model of the catalogue keeps the settings that suit it, wherever it runs.
         let entry = Store::open().ok().and_then(|store| store.catalogue().served_as(&model).cloned());
         let suited = self.led(entry.as_deref())?;
-        let thresholds = suited.thresholds.biased(self.call_bias);
-        server.engine = self.thinking(suited.thresholds(thresholds));
+        server.engine = self.thinking(suited.biased(self.call_bias));
         server.model = Some(model);
         server.grammar = match self.engine_grammar {
             GrammarArg::Auto => GrammarSupport::Auto,
@@ -272,17 +288,21 @@ impl ModelOptions {
     }
 
     /// The options of a model with this entry, led as `--profile` says.
-    fn led(&self, entry: Option<&Entry>) -> Result<engine::Options, crate::Error> {
+    pub(super) fn led(&self, entry: Option<&Entry>) -> Result<engine::Options, crate::Error> {
         let own = entry.map(engine::Options::for_entry).unwrap_or_default();
         let mut options = match self.profile.as_str() {
             AUTO => return Ok(own),
             "none" => engine::Options::default(),
             "guided" => engine::Options::guided(),
+            file if file.ends_with(".toml") || file.contains(std::path::is_separator) => {
+                let profile = Profile::read(Path::new(file))?;
+                return Ok(engine::Options::for_entry(&profile.entry(entry)?));
+            }
             id => {
                 let store = Store::open()?;
                 let Some(other) = store.catalogue().get(id) else {
                     return Err(crate::Error::input(format!(
-                        "no profile \"{id}\": it is auto, none, guided, or a model of `toolgate model list`"
+                        "no profile \"{id}\": it is auto, none, guided, a .toml file, or a model of `toolgate model list`"
                     )));
                 };
                 engine::Options::for_entry(other)
@@ -326,18 +346,27 @@ impl ModelOptions {
         model: &ResolvedModel,
         load: Load,
     ) -> anyhow::Result<(Arc<dyn Engine>, u64)> {
+        let engine = self.load_led(model, self.led(model.entry.as_deref())?, load)?;
+        let ms = engine.load_ms();
+        Ok((Arc::new(engine), ms))
+    }
+
+    /// Loads a file of this machine whose model is led by these options, and held as the arguments say.
+    pub(super) fn load_led(
+        &self,
+        model: &ResolvedModel,
+        suited: engine::Options,
+        load: Load,
+    ) -> anyhow::Result<LocalEngine<LlamaBackend>> {
         let packs = if self.no_cache { None } else { Some(packs_of(&model.path)?) };
         if let Some(packs) = &packs {
             packs.read_ahead();
         }
         let bar = terminal::bar("loading", 100, Unit::Count);
-        let suited = self.led(model.entry.as_deref())?;
-        let thresholds = suited.thresholds.biased(self.call_bias);
         let tuned = self.hardware.tunings()?.get(&model.path)?.unwrap_or_default();
         let options = self
             .hardware
-            .given(self.thinking(suited), tuned)
-            .thresholds(thresholds)
+            .given(self.thinking(suited.biased(self.call_bias)), tuned)
             .constraint(match self.constraint {
                 ConstraintArg::Grammar => engine::Constraint::Grammar,
                 ConstraintArg::Llama => engine::Constraint::Llama,
@@ -353,12 +382,10 @@ impl ModelOptions {
         let engine =
             LocalEngine::load(model, &options, move |share| shown.set_position((share * 100.0) as u64));
         bar.finish_and_clear();
-        let engine = match packs {
+        Ok(match packs {
             Some(packs) => engine?.with_prompt_cache(packs),
             None => engine?,
-        };
-        let ms = engine.load_ms();
-        Ok((Arc::new(engine), ms))
+        })
     }
 }
 

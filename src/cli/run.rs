@@ -17,7 +17,7 @@ use super::model_args::{ModelOptions, Source};
 use super::question::{self, Answer};
 use super::tool::{self, Workspace};
 use super::view::View;
-use super::{chat, undo};
+use super::{chat, terminal, undo};
 use crate::agent::{self, Agent, Approval, Event, Final, Hints, Request, RunBudget, StopReason};
 use crate::engine::{Cancel, Engine, Sampling};
 use crate::memory::Memory;
@@ -122,6 +122,9 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let registry = suited(registry, &args, &model);
     stop_on_interrupt(&cancel)?;
     let mut view = View::new(args.json);
+    if let Some(advice) = model.unmeasured(&args.model) {
+        terminal::note(&advice);
+    }
     let (engine, ms) = args.model.load(&model)?;
     view.show(&Event::ModelLoaded { ms });
     let options = options.sampling(sampling(&args, engine.as_ref()));

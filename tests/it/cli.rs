@@ -148,6 +148,27 @@ fn help_of_every_subcommand_has_examples() {
     assert!(check(dir.path(), &["completions", "bash"], 0, "").contains("_toolgate"));
 }
 
+#[test]
+fn a_question_over_a_checkout_that_is_wrong_is_refused_with_its_line() {
+    let dir = workspace();
+    let eval = ["eval", "--repository", ".", "questions.jsonl"];
+    let right = r#"{"id": "a", "prompt": "What does a.txt say?", "any": ["alpha"]}"#;
+    for (line, says) in [
+        (
+            r#"{"id": "b", "prompt": "What does a.txt say?"}"#,
+            "questions.jsonl:2: nothing says which answer is right",
+        ),
+        (
+            r#"{"id": "b", "prompt": "?", "any": ["x"], "some": []}"#,
+            "questions.jsonl:2: unknown field `some`",
+        ),
+    ] {
+        std::fs::write(dir.path().join("questions.jsonl"), format!("{right}\n{line}\n")).unwrap();
+        check(dir.path(), &eval, 2, says);
+    }
+    check(dir.path(), &["eval", "--repository", "none", "questions.jsonl"], 2, "cannot read none");
+}
+
 /// Whether commands can run confined here, as `doctor` says; skips where they cannot.
 pub(crate) fn commands_work() -> bool {
     let dir = workspace();

@@ -11,6 +11,7 @@
 mod agent;
 mod at_once;
 #[cfg(unix)]
+mod certify;
 mod chat;
 mod cli;
 #[cfg(feature = "serve")]

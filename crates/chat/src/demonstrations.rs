@@ -5,7 +5,7 @@
 //! says when to call changes little, an answered greeting much. Which tool a request wants they see from requests, too,
 //! better than from descriptions.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::Message;
 use crate::prompt::example_of;
@@ -19,7 +19,7 @@ use crate::spec::ToolSpec;
 /// assert_eq!(Demonstrations::Talk.messages(&[]).len(), 4);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Demonstrations {
     /// The user's own first message.

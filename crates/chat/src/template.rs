@@ -104,13 +104,32 @@ pub enum Ending {
     Generation,
 }
 
+/// Faults that templates were published with, and what they should say.
+const FAULTS: [(&str, &str); 1] = [
+    // Braces were doubled, as for a formatted string of Python, within a text of Jinja. The model is shown its call example so, and
+    // imitates it. Seen in the files of Qwen2.5-Coder 1.5B and of models that were tuned from it.
+    (
+        r#"{{\"name\": <function-name>, \"arguments\": <args-json-object>}}"#,
+        r#"{\"name\": <function-name>, \"arguments\": <args-json-object>}"#,
+    ),
+];
+
 impl Template {
-    /// Parses a template.
+    /// Parses a template. A fault that many files were published with is mended: [`source`](Self::source) is then what it should be.
     ///
     /// # Errors
     /// [`Kind::Template`] with the line that is no Jinja.
+    ///
+    /// ```
+    /// # use toolgate_chat::template::{Template, TemplateTokens};
+    /// let call = r#"{{ '{{\"name\": <function-name>, \"arguments\": <args-json-object>}}' }}"#;
+    /// let template = Template::new(call, TemplateTokens::default())?;
+    /// assert!(template.source().contains(r#"'{\"name\": <function-name>"#));
+    /// # Ok::<(), toolgate_chat::Error>(())
+    /// ```
     pub fn new(source: impl Into<String>, tokens: TemplateTokens) -> Result<Self, Error> {
-        let source = source.into();
+        let faulty = source.into();
+        let source = FAULTS.iter().fold(faulty, |source, (fault, mended)| source.replace(fault, mended));
         let mut environment = Environment::new();
         let syntax = minijinja::syntax::SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(error_of)?);
@@ -561,5 +580,15 @@ mod tests {
             Template::new("a\n{% if %}", TemplateTokens::default()).unwrap_err().place(),
             Some(&Place::Line(2))
         );
+    }
+
+    #[test]
+    fn doubled_braces_of_a_call_example_are_mended_and_a_sound_one_is_left_alone() {
+        let faulty = r#"a {{\"name\": <function-name>, \"arguments\": <args-json-object>}} b"#;
+        let sound = r#"a {\"name\": <function-name>, \"arguments\": <args-json-object>} b"#;
+        for source in [faulty, sound] {
+            let template = Template::new(source, TemplateTokens::default()).unwrap();
+            assert_eq!(template.source(), sound);
+        }
     }
 }

@@ -6,9 +6,10 @@
 pub use crate::constraint::automata::Sides;
 pub use crate::model::pool::{Lent, Pool, lock};
 pub use crate::profile::policy::EVEN;
-pub use crate::turn::changes::{KINDS, May, Wishes, effect_of, is_to_ask, listed, p_change};
+pub use crate::turn::changes::{May, effect_of, is_to_ask};
 pub use crate::turn::choose::{Biases, Look, best, empty, is_weighed, mean, openings_of, weights};
 pub use crate::turn::driver::{ScoredModel, Thought, Until, View, WrittenText, drive};
+pub use crate::turn::lists::{List, Told, ToldLists};
 pub use crate::turn::place::{stands_whole, step};
 pub use crate::turn::reasoning_plan::{ENOUGH, MOST_BLANKS, OpenedBy, ReasoningPlan};
 pub use crate::turn::recover::recover;
@@ -16,3 +17,4 @@ pub use crate::turn::repeats::{REPEATED, without_repeats};
 pub use crate::turn::results::quoted;
 pub use crate::turn::shown::show;
 pub use crate::turn::watch::{REFUSED, WatchedAnswer, could_look};
+pub use crate::turn::weigh::{FreeCalls, log_odds};

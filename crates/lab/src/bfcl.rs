@@ -58,6 +58,13 @@ pub struct Said {
     content: String,
 }
 
+impl Said {
+    /// What was said.
+    pub(super) fn content(&self) -> &str {
+        &self.content
+    }
+}
+
 /// What a question's turn must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -3,6 +3,7 @@
 use regex::Regex;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use toolgate_sandbox::policy::Mode;
 
 use super::record::{Call, Record};
 use super::task::{CallSpec, FileAfter, Task};
@@ -113,6 +114,10 @@ fn check_answer(task: &Task, answer: &str) -> Result<Vec<String>, Error> {
 
 fn check_files(task: &Task, record: &Record) -> Vec<String> {
     let mut wrong = Vec::new();
+    if task.mode == Mode::Intel {
+        let changed = record.changed.iter();
+        wrong.extend(changed.map(|name| format!("{name} changed in a run that may only read")));
+    }
     for (name, want) in &task.expect.files_after {
         let FileAfter { contains, equals, absent } = want;
         match record.files_after.get(name) {

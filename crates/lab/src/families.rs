@@ -24,6 +24,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use toolgate_chat::Dialogue;
+use toolgate_grammar::TokenId;
 use toolgate_infer::Untrained;
 use toolgate_llama::{Load, Model, ModelOptions};
 
@@ -176,6 +178,47 @@ impl Corpus {
     }
 }
 
+/// A file's own vocabulary with its own template.
+pub(crate) struct Own {
+    pub(crate) dialogue: Dialogue,
+    pub(crate) facts: Facts,
+    pub(crate) laws: Laws,
+    /// The marks of its turns that are tokens.
+    pub(crate) marks: Vec<(String, TokenId)>,
+}
+
+/// Puts the laws to the test on a file's own vocabulary and template, as `mended` has that. Reads no weights.
+///
+/// # Errors
+/// A file that cannot be read, and one without a template.
+pub(crate) fn own(
+    path: &Path,
+    mended: impl FnOnce(String) -> String,
+    turns: usize,
+    failed: &mut dyn FnMut(Failure),
+) -> anyhow::Result<Own> {
+    let model = load(path)?;
+    let Some(source) = model.chat_template(None) else {
+        anyhow::bail!("{} has no chat template, so it cannot be talked to", path.display());
+    };
+    let pair = Pair::new(&name(path), OWN, &model, mended(source))?;
+    let Some(pair) = pair else { anyhow::bail!("{}: its template does not fit it", path.display()) };
+    let mut report = Report::default();
+    let mut cases = Cases { pair: &pair, report: &mut report, failed };
+    forced::run(&pair, turns, &mut cases);
+    history::run(&pair, turns, &mut cases);
+    own_start::run(&pair, &mut cases);
+    let facts = Facts::of(&pair);
+    let texts = pair.dialogue.mark_texts();
+    let tokens = pair.tokenizer.0.mark_tokens();
+    let marks = tokens.iter().filter(|(mark, _)| texts.iter().any(|text| text.contains(mark)));
+    let marks = marks.map(|(mark, token)| (mark.to_owned(), token)).collect();
+    Ok(Own { facts, laws: report.laws, marks, dialogue: pair.dialogue })
+}
+
+/// What the template of a vocabulary's file is called.
+const OWN: &str = "own";
+
 /// Where the cases of a pair are counted.
 pub(crate) struct Cases<'r> {
     pair: &'r Pair,
@@ -217,7 +260,7 @@ fn load(path: &Path) -> Result<Model, toolgate_llama::Error> {
 
 /// The vocabulary with its own template, and with each that writes its control tokens.
 fn pairs(name: &str, model: &Model, templates: &[PathBuf], skipped: &mut dyn FnMut(&str)) -> Vec<Pair> {
-    let own = model.chat_template(None).map(|source| ("own".to_owned(), source));
+    let own = model.chat_template(None).map(|source| (OWN.to_owned(), source));
     let mut sources: Vec<(String, String)> = own.into_iter().collect();
     for path in templates {
         match std::fs::read_to_string(path) {

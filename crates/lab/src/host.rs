@@ -6,7 +6,8 @@ use std::sync::Arc;
 use clap::Args;
 use indicatif::ProgressBar;
 use toolgate_engine::models::ResolvedModel;
-use toolgate_engine::{Attention, Engine, Numerics, Placement, Tunings};
+use toolgate_engine::{Attention, Engine, LocalEngine, Numerics, Options, Placement, Tunings};
+use toolgate_llama::LlamaBackend;
 
 /// Makes a bar with that label for so many steps; one that shows nothing where there is no terminal.
 pub type Bar = fn(&'static str, u64) -> ProgressBar;
@@ -39,6 +40,18 @@ pub trait Host: Args {
     /// # Errors
     /// Where it cannot be loaded.
     fn load(&self, file: &ResolvedModel, at_once: NonZeroUsize) -> anyhow::Result<Arc<dyn Engine>>;
+
+    /// How the program leads the model of a file.
+    ///
+    /// # Errors
+    /// A profile that is not there.
+    fn options(&self, file: &ResolvedModel) -> anyhow::Result<Options>;
+
+    /// Loads a file whose model is led so, for one turn at a time.
+    ///
+    /// # Errors
+    /// Where it cannot be loaded.
+    fn load_led(&self, file: &ResolvedModel, options: Options) -> anyhow::Result<LocalEngine<LlamaBackend>>;
 
     /// The same for clients whose conversations take turns, as the server has it.
     ///

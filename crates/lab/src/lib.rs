@@ -3,14 +3,15 @@
 //!
 //! Task sets: gives an agent each task in a workspace of its own and decides whether what came of it is right.
 //!
-//! Two kinds of file are understood: agentic tasks, whose workspace is checked, too, and questions of the Berkeley
-//! Function-Calling Leaderboard (BFCL), of which only the first turn's calls count. The formats are described at
-//! [`Task`] and [`Question`].
+//! Three kinds of file are understood: agentic tasks, whose workspace is checked, too, questions over a checkout, which
+//! become tasks, and questions of the Berkeley Function-Calling Leaderboard (BFCL), of which only the first turn's calls
+//! count. The formats are described at [`Task`], [`Repository`] and [`Question`].
 
 mod ablate;
 pub mod bench;
 mod bfcl;
 mod calibrate;
+pub mod certify;
 mod check;
 pub mod conformance;
 mod decision;
@@ -20,6 +21,7 @@ mod host;
 pub mod jsonl;
 mod path;
 mod record;
+mod repository;
 mod run;
 mod summary;
 mod task;
@@ -31,6 +33,7 @@ pub use calibrate::{Calibration, Point};
 pub use check::{Parts, Verdict, check};
 pub use host::{Bar, Hardware, Host};
 pub use record::{Call, Decided, Record};
+pub use repository::Repository;
 pub use run::{Builtin, Case, Options, run, run_all};
 pub use summary::{Row, Summary};
 pub use task::{CallSpec, Expect, FileAfter, Offered, OneOrMany, Remembered, Task};

@@ -33,8 +33,11 @@ pub struct Record {
     /// The final answer; empty if there was none.
     #[serde(rename = "final")]
     pub answer: String,
-    /// The workspace after the run: path to text.
+    /// The workspace after the run: path to text. Of the copy of a checkout, the files that changed and those that are checked.
     pub files_after: BTreeMap<String, String>,
+    /// The paths in the copy of a checkout that the run made, changed or removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
     /// Where it was while it ran, for the comparison of absolute paths; gone by now.
     #[serde(skip)]
     pub workspace: Option<String>,
@@ -51,6 +54,9 @@ pub struct Record {
     pub leak: bool,
     /// Whether the answer says that the model has no access.
     pub no_access: bool,
+    /// Whether the answer does nothing but repeat the request.
+    #[serde(default)]
+    pub echo: bool,
     /// Whether it passed.
     pub pass: bool,
     /// Why not.

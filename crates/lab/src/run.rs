@@ -16,9 +16,10 @@ use toolgate_sandbox::policy::Mode;
 use super::bfcl::{Expected, Question};
 use super::check::check;
 use super::record::{Call, Decided, Record};
+use super::repository::{changed, stamps};
 use super::task::{Offered, Task};
 use toolgate_agent::{self as agent, Agent, Approval, Error, Event, Final, Hints, Kind};
-use toolgate_engine::{Cancel, Engine, Sampling, TurnRequest};
+use toolgate_engine::{Beginning, Cancel, Engine, Sampling, TurnRequest};
 use toolgate_tools::memory::{self, Memory};
 use toolgate_tools::{CannedTool, Registry, Status};
 
@@ -102,6 +103,25 @@ impl Case {
         match self {
             Self::Task(task) => &task.id,
             Self::Question(question) => &question.id,
+        }
+    }
+
+    /// What the user says last.
+    ///
+    /// ```
+    /// # use toolgate_lab::Case;
+    /// # use serde_json::json;
+    /// let question = Case::from_json(json!({
+    ///     "id": "hello", "category": "talk", "expect": "no_call", "tools": [],
+    ///     "messages": [{"role": "user", "content": "Hello!"}],
+    /// }))?;
+    /// assert_eq!(question.request(), "Hello!");
+    /// # Ok::<(), toolgate_agent::Error>(())
+    /// ```
+    pub fn request(&self) -> &str {
+        match self {
+            Self::Task(task) => &task.prompt,
+            Self::Question(question) => question.messages.last().map_or("", |said| said.content()),
         }
     }
 
@@ -257,6 +277,7 @@ pub fn run(
     record.seconds = start.elapsed().as_secs_f64();
     record.leak = LEAK.as_ref().is_some_and(|leak| leak.is_match(&record.answer));
     record.no_access = NO_ACCESS.as_ref().is_some_and(|no_access| no_access.is_match(&record.answer));
+    record.echo = Hints::echoes().beginning(case.request(), &record.answer, true) == Beginning::Found;
     Ok(record)
 }
 
@@ -282,11 +303,15 @@ fn run_task(
 ) -> Result<Record, Error> {
     let io = |why: std::io::Error| Error::input(format!("the task's workspace: {why}"));
     let workspace = tempfile::tempdir().map_err(io)?;
+    if let Some(repository) = &task.repository {
+        repository.copy_to(workspace.path())?;
+    }
     for (path, text) in &task.files {
         let path = workspace.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap_or(workspace.path())).map_err(io)?;
         std::fs::write(path, text).map_err(io)?;
     }
+    let before = task.repository.as_ref().map(|_| stamps(workspace.path())).transpose()?;
     let registry = match &task.tools {
         Offered::Builtin(_) => {
             let memory = Memory::in_process()?;
@@ -338,7 +363,21 @@ fn run_task(
         Err(error) => return Err(error),
     }
     record.workspace = Some(workspace.path().to_string_lossy().into_owned());
-    collect(workspace.path(), workspace.path(), &mut record.files_after).map_err(io)?;
+    match before {
+        None => collect(workspace.path(), workspace.path(), &mut record.files_after).map_err(io)?,
+        Some(before) => {
+            let after = stamps(workspace.path())?;
+            record.changed = changed(&before, &after);
+            let told = record.changed.iter().chain(task.expect.files_after.keys());
+            for name in told.filter(|name| after.contains_key(*name)) {
+                let path = workspace.path().join(name);
+                if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+                    let bytes = std::fs::read(&path).map_err(io)?;
+                    record.files_after.insert(name.clone(), String::from_utf8_lossy(&bytes).into_owned());
+                }
+            }
+        }
+    }
     let verdict = check(task, &record)?;
     (record.pass, record.reasons) = (verdict.pass, verdict.reasons);
     Ok(record)
@@ -392,6 +431,7 @@ fn blank(id: &str, category: &str) -> Record {
         calls: Vec::new(),
         answer: String::new(),
         files_after: BTreeMap::new(),
+        changed: Vec::new(),
         workspace: None,
         stop_reason: String::new(),
         seconds: 0.0,
@@ -399,6 +439,7 @@ fn blank(id: &str, category: &str) -> Record {
         stats: Stats::default(),
         leak: false,
         no_access: false,
+        echo: false,
         pass: false,
         reasons: Vec::new(),
     }

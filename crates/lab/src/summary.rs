@@ -54,6 +54,8 @@ pub struct Row {
     pub leaks: usize,
     /// Answers that say the model has no access.
     pub no_access_answers: usize,
+    /// Answers that do nothing but repeat the request.
+    pub echoes: usize,
 }
 
 impl Summary {
@@ -89,6 +91,7 @@ impl Row {
         self.passed += usize::from(record.pass);
         self.leaks += usize::from(record.leak);
         self.no_access_answers += usize::from(record.no_access);
+        self.echoes += usize::from(record.echo);
         let n = self.n as f64;
         self.rate = self.passed as f64 / n;
         self.mean_seconds = (self.mean_seconds * before + record.seconds) / n;

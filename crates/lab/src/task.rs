@@ -6,6 +6,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use toolgate_sandbox::policy::Mode;
 
+use super::repository::Repository;
+
 /// A task: what lies in the workspace, what is asked, and what a passing run leaves behind.
 ///
 /// ```
@@ -32,6 +34,9 @@ pub struct Task {
     pub mode: Mode,
     /// The workspace before the run: path to text.
     pub files: BTreeMap<String, String>,
+    /// A checkout whose copy is the workspace, beneath `files`. No line of a task file names one.
+    #[serde(skip)]
+    pub repository: Option<Repository>,
     /// `"builtin"`, or definitions of the only tools offered, each with its `result`.
     pub tools: Offered,
     /// The user's message.

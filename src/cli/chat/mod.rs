@@ -36,6 +36,9 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let registry = run::registry(&args, &memory, journal.as_ref())?;
     let model = args.model.resolve()?;
     let registry = run::suited(registry, &args, &model);
+    if let Some(advice) = model.unmeasured(&args.model) {
+        terminal::note(&advice);
+    }
     let (engine, ms) = args.model.load(&model)?;
     let mut view = View::new(args.json);
     view.show(&Event::ModelLoaded { ms });

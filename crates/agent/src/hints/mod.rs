@@ -119,6 +119,12 @@ impl Hints {
         Self { on: ALL.iter().map(|hint| hint.name()).collect(), is_auto: true }
     }
 
+    /// What tells an answer that repeats its request.
+    #[doc(hidden)]
+    pub fn echoes() -> &'static dyn AnswerWatch {
+        &echo::Echo
+    }
+
     /// None: the model decides by itself.
     pub fn none() -> Self {
         Self { on: BTreeSet::new(), is_auto: false }

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use super::catalogue::{Catalogue, Entry, HubFile};
 use super::digest::Sha256Digest;
 use super::error::{Error, Kind};
+use super::profiles::Profiles;
 
 /// The environment variable that names the cache directory.
 pub const CACHE_VARIABLE: &str = "TOOLGATE_CACHE";
@@ -40,6 +41,7 @@ pub(crate) const PART: &str = "model.part";
 pub struct Store {
     directory: PathBuf,
     catalogue: Catalogue,
+    profiles: Option<Profiles>,
 }
 
 /// A model file that is there.
@@ -144,12 +146,32 @@ impl Store {
                         .hint(format!("set {CACHE_VARIABLE} to a directory"))
                 })?,
         };
-        Ok(Self::new(directory, catalogue))
+        Ok(Self { profiles: Profiles::open(), ..Self::new(directory, catalogue) })
     }
 
     /// A store of `catalogue`'s models in `directory`, which need not exist yet.
     pub fn new(directory: impl Into<PathBuf>, catalogue: Catalogue) -> Self {
-        Self { directory: directory.into(), catalogue }
+        Self { directory: directory.into(), catalogue, profiles: None }
+    }
+
+    /// The same store, whose models have these profiles where they were measured.
+    ///
+    /// ```
+    /// use toolgate_engine::models::{Catalogue, Profile, Profiles, Store};
+    /// # let directory = tempfile::tempdir()?;
+    /// let model = directory.path().join("some.gguf");
+    /// std::fs::write(&model, "GGUF and weights")?;
+    /// let profiles = Profiles::new(directory.path());
+    /// profiles.keep(&Profile::of(&model)?)?;
+    ///
+    /// let store = Store::new(directory.path(), Catalogue::builtin()?).with_profiles(profiles);
+    /// assert!(store.resolve(&model.to_string_lossy())?.entry.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_profiles(mut self, profiles: Profiles) -> Self {
+        self.profiles = Some(profiles);
+        self
     }
 
     /// The directory that holds the models.
@@ -225,7 +247,7 @@ impl Store {
                 match self.presence(&entry) {
                     Presence::Present { .. } => {
                         check_magic(&path)?;
-                        Ok(ResolvedModel { path, entry: Some(entry) })
+                        self.measured(path, Some(entry))
                     }
                     Presence::Damaged { bytes } => Err(Error::new(
                         Kind::Damaged,
@@ -245,13 +267,22 @@ impl Store {
                     return Err(not_pulled(spec));
                 }
                 check_magic(&path)?;
-                Ok(ResolvedModel { path, entry: None })
+                self.measured(path, None)
             }
             Wanted::Path(path) => {
                 let entry = self.entry_of(&path)?;
-                Ok(ResolvedModel { path, entry })
+                self.measured(path, entry)
             }
         }
+    }
+
+    /// A model with what was measured of it.
+    fn measured(&self, path: PathBuf, known: Option<Arc<Entry>>) -> Result<ResolvedModel, Error> {
+        let entry = match &self.profiles {
+            Some(profiles) => profiles.with(&path, known)?,
+            None => known,
+        };
+        Ok(ResolvedModel { path, entry })
     }
 
     /// Reads what `spec` means, without looking whether it is here.

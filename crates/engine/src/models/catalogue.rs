@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use toolgate_chat::Demonstrations;
 use toolgate_grammar::TokenId;
 use toolgate_grammar::marks::KnownMark;
@@ -15,6 +15,7 @@ use toolgate_infer::Untrained;
 
 use super::digest::Sha256Digest;
 use super::error::{Error, Kind};
+use crate::profile::decision::DecisionModel;
 
 const BUILTIN: &str = include_str!("catalogue.toml");
 
@@ -109,35 +110,46 @@ pub struct Replacement {
 }
 
 /// Settings that suit a model; none means the program's own default.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Defaults {
     /// Shares of probability on a call's opening from which on a turn is a call.
     pub thresholds: CallThresholds,
+    /// What was fitted to decide between call and answer. It wins over the thresholds where it tells one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision: Option<DecisionModel>,
     /// Whether the model is offered the advanced parameters of tools (`"x-advanced": true`); small ones misuse them.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub advanced_parameters: Option<bool>,
     /// Whether the memory tools are offered where nothing asks for them; `None` is yes. Small models call a tool
     /// because it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_tools: Option<bool>,
     /// What conversations are begun with; `None` is nothing.
     #[serde(alias = "primer")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub demonstrations: Option<Demonstrations>,
     /// What answers after calls are written from; `None` is compact.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub answers: Option<Answers>,
     /// How much of the model's bias towards some tools is taken off, 0 (none) to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_bias: Option<f64>,
     /// How much it counts, in logarithms of probability, that a tool takes what the user named, or does not.
     #[serde(alias = "fit_weight")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub prior_weight: Option<f64>,
     /// Calls in one turn at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel: Option<u32>,
     /// Tokens of context to allocate.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<u32>,
 }
 
 /// What an answer after calls is written from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answers {
     /// The question and the results.
@@ -151,33 +163,43 @@ pub enum Answers {
 }
 
 /// When a turn is a call: shares of probability from 0 (always) to over 1 (never), by what came before it.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct CallThresholds {
     /// Before any call.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<f64>,
     /// Before any call, where the request has words of the tools' descriptions alone and no tool looks things up. Default
     /// `first`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub described: Option<f64>,
     /// Before any call, where a tool looks things up and the request speaks of something in particular, without a word of the
     /// tools. Default `first`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub particular: Option<f64>,
     /// Before any call, where the request has no word of the tools offered and names nothing that they take. Default
     /// `first`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unrelated: Option<f64>,
     /// After a call that looked at something.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub after_success: Option<f64>,
     /// After a call that changed something.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub after_change: Option<f64>,
     /// After a call that failed or was denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub after_failure: Option<f64>,
     /// After a call that did not fail, while the request names what no call has taken up.
     #[serde(alias = "while_open")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub while_pending: Option<f64>,
     /// Behind a call of a turn that may hold several.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub further: Option<f64>,
     /// For calls of tools that change something: the probability that the request asks for a change, more than 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub changing: Option<f64>,
 }
 
@@ -286,6 +308,52 @@ impl Catalogue {
     }
 }
 
+impl Defaults {
+    /// What is wrong with them, if anything is.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let CallThresholds {
+            first,
+            described,
+            particular,
+            unrelated,
+            after_success,
+            after_change,
+            after_failure,
+            while_pending,
+            further,
+            changing,
+        } = &self.thresholds;
+        let all = [
+            first,
+            described,
+            particular,
+            unrelated,
+            after_success,
+            after_change,
+            after_failure,
+            while_pending,
+            further,
+            changing,
+        ];
+        if all.into_iter().flatten().any(|share| !(0.0..=2.0).contains(share)) {
+            return Err("has a threshold outside 0 to 2");
+        }
+        if *changing == Some(0.0) {
+            return Err("would always make calls that change something");
+        }
+        if self.tool_bias.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+            return Err("has a tool_bias outside 0 to 1");
+        }
+        let weights = self.decision.iter().flat_map(|decision| [decision.first, decision.after]).flatten();
+        for weights in weights {
+            if !weights.is_sound() {
+                return Err("has a decision whose weights are no numbers, or one for the call below 0");
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Entry {
     /// Name of the file in the cache.
     ///
@@ -350,39 +418,7 @@ impl Entry {
         if self.wheels.iter().any(|wheel| !plain(&wheel.package) || !plain(&wheel.version)) {
             return Err(self.fault("has a wheel whose package or version is not a plain name"));
         }
-        let CallThresholds {
-            first,
-            described,
-            particular,
-            unrelated,
-            after_success,
-            after_change,
-            after_failure,
-            while_pending,
-            further,
-            changing,
-        } = &self.defaults.thresholds;
-        let all = [
-            first,
-            described,
-            particular,
-            unrelated,
-            after_success,
-            after_change,
-            after_failure,
-            while_pending,
-            further,
-            changing,
-        ];
-        if all.into_iter().flatten().any(|share| !(0.0..=2.0).contains(share)) {
-            return Err(self.fault("has a threshold outside 0 to 2"));
-        }
-        if *changing == Some(0.0) {
-            return Err(self.fault("would always make calls that change something"));
-        }
-        if self.defaults.tool_bias.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
-            return Err(self.fault("has a tool_bias outside 0 to 1"));
-        }
+        self.defaults.check().map_err(|what| self.fault(what))?;
         Ok(())
     }
 
@@ -513,15 +549,5 @@ mod tests {
         let both = Catalogue::parse(&format!("{GOOD}{other}")).unwrap().with(theirs);
         assert_eq!(both.entries().map(|entry| entry.id.as_str()).collect::<Vec<_>>(), ["tiny", "other"]);
         assert_eq!(both.get("tiny").unwrap().description, "their model");
-    }
-
-    #[test]
-    fn mends_the_doubled_braces_of_the_qwen_template_and_leaves_a_sound_one_alone() {
-        let catalogue = Catalogue::builtin().unwrap();
-        let entry = catalogue.get("qwen2.5-coder-1.5b").unwrap();
-        let faulty = r#"a {{\"name\": <function-name>, \"arguments\": <args-json-object>}} b"#;
-        let sound = r#"a {\"name\": <function-name>, \"arguments\": <args-json-object>} b"#;
-        assert_eq!(entry.mended_template(faulty), sound);
-        assert_eq!(entry.mended_template(sound), sound);
     }
 }

@@ -84,17 +84,30 @@ impl From<Sha256Digest> for String {
 /// # Errors
 /// A file that cannot be read.
 pub(crate) fn fingerprint(model: &Path) -> io::Result<Sha256Digest> {
+    let written = File::open(model)?.metadata()?.modified()?;
+    let written = written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    pieces_of(model, &written.as_nanos().to_le_bytes())
+}
+
+/// The same whenever it was written: a copy has it, too.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(crate) fn pieces(model: &Path) -> io::Result<Sha256Digest> {
+    pieces_of(model, &[])
+}
+
+fn pieces_of(model: &Path, beside: &[u8]) -> io::Result<Sha256Digest> {
     const PIECES: u64 = 64;
     const PIECE: usize = 4 * 1024;
     let mut file = File::open(model)?;
-    let metadata = file.metadata()?;
-    let written = metadata.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let length = file.metadata()?.len();
     let mut digest = Sha256::new();
-    digest.update(metadata.len().to_le_bytes());
-    digest.update(written.as_nanos().to_le_bytes());
+    digest.update(length.to_le_bytes());
+    digest.update(beside);
     let mut piece = vec![0; PIECE];
     for index in 0..PIECES {
-        file.seek(SeekFrom::Start(metadata.len() / PIECES * index))?;
+        file.seek(SeekFrom::Start(length / PIECES * index))?;
         let read = io::copy(&mut (&mut file).take(PIECE as u64), &mut piece.as_mut_slice())?;
         digest.update(piece.get(..read as usize).unwrap_or_default());
     }

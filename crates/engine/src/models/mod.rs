@@ -10,6 +10,7 @@ mod digest;
 mod error;
 #[cfg(feature = "pull")]
 mod hub;
+mod profiles;
 #[cfg(feature = "pull")]
 mod pull;
 #[cfg(feature = "pull")]
@@ -24,6 +25,7 @@ pub use catalogue::{Answers, CallThresholds, Catalogue, Defaults, Entry, HubFile
 pub use digest::Sha256Digest;
 pub(crate) use digest::fingerprint;
 pub use error::{Error, Kind};
+pub use profiles::{PROFILES_VARIABLE, Profile, Profiles};
 #[cfg(feature = "pull")]
 pub use pull::{Event, Existing, Origin, Pull, Pulled, SourceKind};
 

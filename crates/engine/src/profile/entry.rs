@@ -50,6 +50,7 @@ impl Options {
         let parallel = defaults.parallel.and_then(|n| NonZeroUsize::new(n as usize));
         options.parallel = parallel.or(options.parallel);
         let (own, usual) = (&defaults.thresholds, options.thresholds);
+        options.decision = defaults.decision.or(options.decision);
         options.thresholds = Thresholds {
             first: own.first.unwrap_or(usual.first),
             described: own.described.or(own.first).unwrap_or(usual.described),
@@ -60,6 +61,7 @@ impl Options {
             after_failure: own.after_failure.unwrap_or(usual.after_failure),
             while_pending: own.while_pending.unwrap_or(usual.while_pending),
             further: own.further.unwrap_or(usual.further),
+            watched: usual.watched,
             changing: own.changing.unwrap_or(usual.changing),
         };
         options

@@ -8,6 +8,7 @@ use toolgate_grammar::marks::KnownMark;
 use toolgate_infer::{Attention, Drafting, Forcing, Numerics, Placement, Untrained};
 
 use crate::model::tuning::Tuning;
+use crate::profile::decision::DecisionModel;
 use crate::profile::policy::Thresholds;
 use crate::{Constraint, Reasoning};
 
@@ -34,6 +35,9 @@ pub struct Options {
     pub drafting: Drafting,
     /// What the probability of a call is held against.
     pub thresholds: Thresholds,
+    /// What was fitted for the model to decide between call and answer; it stands in place of the thresholds that it tells. None: the
+    /// thresholds decide.
+    pub decision: Option<DecisionModel>,
     /// The profile that these options are of; none where nothing was measured of the model. What holds small models by the hand (hints,
     /// the ban on repeated calls) is left out then.
     pub profile: Option<String>,
@@ -93,6 +97,7 @@ toolgate_chat::setters! { Options  {
     forcing: Forcing,
     drafting: Drafting,
     thresholds: Thresholds,
+    decision: Option<DecisionModel>,
     profile: Option<String>,
     system: Option<SystemPrompt>,
     demonstrations: Demonstrations,
@@ -171,6 +176,7 @@ impl Default for Options {
             forcing: Forcing::On,
             drafting: Drafting::On,
             thresholds: Thresholds::default(),
+            decision: None,
             profile: None,
             system: None,
             demonstrations: Demonstrations::None,
@@ -213,6 +219,19 @@ impl Options {
             parallel: Some(NonZeroUsize::MIN),
             ..Self::default()
         }
+    }
+
+    /// The same decisions moved towards calling (above 0) or answering (below 0): see [`Thresholds::biased`].
+    ///
+    /// ```
+    /// use toolgate_engine::Options;
+    /// assert!(Options::default().biased(0.7).thresholds.first < 0.4);
+    /// ```
+    #[must_use]
+    pub fn biased(mut self, bias: f64) -> Self {
+        self.thresholds = self.thresholds.biased(bias);
+        self.decision = self.decision.map(|decision| decision.biased(bias));
+        self
     }
 
     /// A transcript after a system prompt, its own if it brings one, and demonstrations: the thresholds are those that count behind it.

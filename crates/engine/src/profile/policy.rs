@@ -6,6 +6,7 @@
 
 use toolgate_chat::{Message, ToolChoice, ToolReply};
 
+use crate::profile::decision::Reached;
 use crate::{Relevance, TurnRequest};
 
 /// Probabilities of a call from which on a turn is a call; 0 always calls, anything over 1 never does.
@@ -31,11 +32,16 @@ pub struct Thresholds {
     pub while_pending: f64,
     /// Behind a call, in a turn that may hold several: a small model begins a new line there whether it calls on or not.
     pub further: f64,
+    /// Before any call: from which on an answer is watched for a refusal, where refusals are told. None: from
+    /// [`first`](Self::first) on.
+    pub watched: Option<f64>,
     /// For calls of tools that [change something](toolgate_chat::Effect::Changes): the probability that the request asks for a
     /// change, as the model itself tells when it is shown a list of requests and their kinds. No hint moves it.
     pub changing: f64,
 }
 
+/// What no probability reaches.
+pub(crate) const NEVER: f64 = 2.0;
 /// The odds from which on something is likelier than not.
 pub const EVEN: f64 = 0.5;
 /// A probability that a model which has more to do hardly ever stays below.
@@ -70,6 +76,7 @@ impl Thresholds {
             after_failure: least,
             while_pending: least,
             further: least,
+            watched: None,
             changing: EVEN,
         }
     }
@@ -101,6 +108,7 @@ impl Thresholds {
             after_failure: moved(self.after_failure),
             while_pending: moved(self.while_pending),
             further: moved(self.further),
+            watched: self.watched.map(moved),
             // It is not about call or answer.
             changing: self.changing,
         }
@@ -123,6 +131,7 @@ impl Thresholds {
             after_failure: self.after_failure.min(EVEN),
             while_pending: self.while_pending.min(EVEN),
             further: self.further.min(EVEN),
+            watched: self.watched.map(|least| least.min(EVEN)),
             changing: self.changing,
         }
     }
@@ -156,21 +165,12 @@ impl Thresholds {
     /// ```
     pub fn of(&self, request: &TurnRequest<'_>) -> f64 {
         let after = if request.changed { self.after_change } else { self.after_success };
-        // What called a tool that is offered no more was another agent: to this one the request is new.
-        let tools = request.tools;
-        let is_here =
-            |reply: &ToolReply| tools.is_empty() || tools.iter().any(|tool| tool.name.as_str() == reply.name);
-        match request.transcript.last().filter(|last| match last {
-            Message::Tool(replies) => replies.iter().any(is_here),
-            _ => false,
-        }) {
-            Some(Message::Tool(replies)) if has_failed(replies) && request.retry => {
-                self.after_failure.min(self.while_pending)
-            }
-            Some(Message::Tool(replies)) if has_failed(replies) => self.after_failure,
-            Some(Message::Tool(_)) if request.pending => after.min(self.while_pending),
-            Some(Message::Tool(_)) => after,
-            _ => match request.relevance {
+        match Reached::of(request) {
+            Reached::Failure if request.retry => self.after_failure.min(self.while_pending),
+            Reached::Failure => self.after_failure,
+            Reached::Result | Reached::Change if request.pending => after.min(self.while_pending),
+            Reached::Result | Reached::Change => after,
+            Reached::Request => match request.relevance {
                 Relevance::Named => self.first,
                 Relevance::Described => self.first.max(self.described),
                 Relevance::Particular => self.first.max(self.particular),

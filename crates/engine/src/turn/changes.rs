@@ -2,18 +2,16 @@
 //!
 //! Why: behind a result a small model calls on whatever it was asked, and what keeps a run going (hints, what is open, a retry)
 //! says nothing of what the user wants changed. Shown a list of requests and their kinds, though, it tells well of which kind
-//! another one is, in languages that the list does not have, too.
+//! another one is (`lists`).
 //!
 //! Invariant: no hint raises that probability, and none lowers its threshold.
 //!
 //! For the packages of this workspace alone: no part of the API.
 
 use toolgate_chat::names;
-use toolgate_chat::notes::without_notes;
-use toolgate_chat::{Effect, Message, ToolChoice, ToolName, ToolReply, ToolSpec, Transcript};
+use toolgate_chat::{Effect, Message, ToolChoice, ToolName, ToolReply, ToolSpec};
 
 use crate::TurnRequest;
-use crate::model::recent::Recent;
 use crate::profile::policy::EVEN;
 use crate::profile::policy::Thresholds;
 
@@ -143,95 +141,11 @@ pub(crate) fn unled(thresholds: &Thresholds, request: &TurnRequest<'_>) -> f64 {
     thresholds.of(&TurnRequest { pending: false, retry: false, ..request.clone() })
 }
 
-/// The probability that a request asks for a change, by the list that ends with it: it is the same for all turns of a run.
-pub struct Wishes(Recent<String, f64>);
-
-impl Default for Wishes {
-    fn default() -> Self {
-        Self(Recent::new(64))
-    }
-}
-
-impl Wishes {
-    /// What is known of a list.
-    pub fn find(&mut self, list: &str) -> Option<f64> {
-        self.0.find(|known| known == list).copied()
-    }
-
-    /// Notes what was found out.
-    pub fn put(&mut self, list: String, p: f64) {
-        self.0.put(list, p);
-    }
-}
-
-/// The kinds of requests, as the model tells them: behind [`listed`] comes one of these.
-pub const KINDS: [&str; 2] = [" change", " look"];
-
-/// Characters of a request that tell its kind; of a longer one the beginning and the end are shown.
-const SHOWN: usize = 600;
-
-/// A list of requests with their kinds, which ends where that of the last request is to be told; none where nothing was requested.
-///
-/// Plain text, without the form of a conversation: so a model that would think aloud first has no place to.
-pub fn listed(transcript: &Transcript) -> Option<String> {
-    let request = without_notes(transcript.question()?);
-    let words: Vec<&str> = request.split_whitespace().collect();
-    let mut request = words.join(" ");
-    if request.is_empty() {
-        return None;
-    }
-    let letters: Vec<(usize, char)> = request.char_indices().collect();
-    if let (Some(&(first, _)), Some(&(last, _))) =
-        (letters.get(SHOWN), letters.get(letters.len().saturating_sub(SHOWN)))
-        && first < last
-    {
-        request = format!("{} … {}", &request[..first], &request[last..]);
-    }
-    let known = EXAMPLES.iter().zip(KINDS.iter().rev().cycle());
-    let known: String = known.map(|(request, kind)| format!("Request: {request}\nKind:{kind}\n\n")).collect();
-    Some(format!("{ASKED}\n\n{known}Request: {request}\nKind:"))
-}
-
-/// The probability that a request asks for a change, of the logarithms of the probability of both [`KINDS`]; 0 where the model would
-/// say neither, and so tells nothing.
-pub fn p_change(kinds: [f64; 2]) -> f64 {
-    let [change, look] = kinds.map(f64::exp);
-    if change + look < LEAST_SAID { 0.0 } else { change / (change + look) }
-}
-
-/// What both kinds have of the probability at least, where a model goes on with the list: those that were measured give them 0.9.
-const LEAST_SAID: f64 = 0.1;
-
-const ASKED: &str = "An assistant gets a request. Is it asked to change something (write, add, remove, set, move, send, save), or only \
-    to look something up, explain, suggest or answer? Answer with one word: change or look.";
-
-/// Every second one asks for a change. Many are pairs about one thing that share words, so that these do not tell the kind.
-const EXAMPLES: [&str; 18] = [
-    "Which bus goes to the lake?",
-    "Look up the number of the bus and put it into trip.txt",
-    "How do I paint a door?",
-    "Paint the door blue.",
-    "Explain how the update was installed.",
-    "Write a short poem about rain into poem.md",
-    "Write me a short verse about tea, only as an answer.",
-    "Remember that the contract ends in May.",
-    "Show me what was added to the contract.",
-    "Add a closing line to the contract",
-    "If I moved the meeting to noon, who could come?",
-    "Move the meeting to noon",
-    "What would you name the boat? Just suggest something.",
-    "Stop the music",
-    "List the pages of the book and name its author.",
-    "The second page has a wrong date, it should be 1990.",
-    "Count the letters of the word.",
-    "Buy the ticket.",
-];
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::{Map, json};
-    use toolgate_chat::ToolCall;
+    use toolgate_chat::{ToolCall, Transcript};
 
     use super::*;
     use crate::Sampling;
@@ -316,21 +230,5 @@ mod tests {
         assert_eq!(look.among(&ToolChoice::Auto, &tools), Some(named(&["read"])));
         assert_eq!(look.among(&named(&["write"]), &tools), None);
         assert_eq!(May::NOTHING.among(&ToolChoice::Required, &tools), None);
-    }
-
-    #[test]
-    fn a_request_is_listed_behind_examples_of_both_kinds() {
-        let listed = |request: &str| listed(&Transcript::new().with(Message::User(request.to_owned())));
-        let text = listed("Mend\n\na.txt").unwrap();
-        assert!(text.ends_with("Buy the ticket.\nKind: change\n\nRequest: Mend a.txt\nKind:"), "{text}");
-        assert!(text.contains("Which bus goes to the lake?\nKind: look\n"));
-        assert_eq!(text.matches("Kind: change").count(), text.matches("Kind: look").count());
-        assert_eq!(listed("  \n"), None);
-        let long = listed(&format!("Öffne {} das Tor", "x".repeat(5_000))).unwrap();
-        assert!(
-            long.contains("Request: Öffne xxx") && long.ends_with("xxx das Tor\nKind:") && long.len() < 3_000
-        );
-        assert_eq!((p_change([f64::NEG_INFINITY; 2]), p_change([-7.0, -9.0])), (0.0, 0.0));
-        assert!(p_change([-0.1, -3.0]) > 0.9 && p_change([-3.0, -0.1]) < 0.1);
     }
 }

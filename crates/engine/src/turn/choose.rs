@@ -92,7 +92,7 @@ impl<B: Backend + Send> Making<'_, B> {
     }
 
     /// The tokens of all probes: what the bias depends on beside the model.
-    fn probes(
+    pub(crate) fn probes(
         &self,
         session: &Session<B>,
         probes: &[Transcript],
@@ -128,7 +128,9 @@ impl<B: Backend + Send> Making<'_, B> {
         self.ahead = state.session.tokens().len().saturating_sub(prompt);
         self.stats.ms.decode += started.elapsed().as_secs_f64() * 1e3;
         let may = may.weighed(offered, &weights);
-        Ok((best(&self.engine.options, self.request, offered, &weights, &bias, may), may))
+        let best = best(&self.engine.options, self.request, offered, &weights, &bias, may);
+        self.weighed = Some((weights, bias));
+        Ok((best, may))
     }
 
     /// Whether the choice among these tools is weighed against the model's bias.

@@ -12,7 +12,7 @@ use toolgate_infer::{Decoded, Opening, StopReason, TurnDecision};
 
 use crate::constraint::automata::Sides;
 use crate::profile::options::{AnswerView, Options};
-use crate::profile::policy::EVEN;
+use crate::profile::policy::{EVEN, Thresholds};
 use crate::turn::changes::{May, unled};
 use crate::turn::choose::held_to;
 use crate::turn::invented::Known;
@@ -46,6 +46,9 @@ pub trait ScoredModel {
 
     /// The grammar of an answer that goes on from where it was begun.
     fn rest_of(&mut self, begun: &str) -> Result<Self::Side, Error>;
+
+    /// The thresholds of the turn: those of the profile, with what was fitted of the model in place of the one that counts.
+    fn thresholds(&mut self, offered: &[ToolSpec]) -> Result<Thresholds, Error>;
 
     /// Whether the request asks for a change ([`Thresholds::changing`](crate::Thresholds)), where that counts.
     fn wishes(&mut self, call: bool) -> Result<bool, Error>;
@@ -191,7 +194,10 @@ impl<M: ScoredModel> Driver<'_, M> {
     /// Call or answer. Where both are open, the model's own probabilities decide between them, behind what it thinks.
     fn decide(&mut self, answer: Option<&M::Side>) -> Result<Next, Error> {
         let request = self.request;
-        let thresholds = self.model.options().thresholds.for_request(request);
+        let thresholds = match answer {
+            Some(_) => self.model.thresholds(self.offered)?,
+            None => self.model.options().thresholds.for_request(request),
+        };
         let threshold = thresholds.of(request);
         // No probability reaches a threshold above 1: the prompt that would give one need not be read then.
         if answer.is_some() && threshold > 1.0 && !self.model.wishes(false)? {

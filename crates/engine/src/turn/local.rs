@@ -19,11 +19,12 @@ use crate::profile::options::{AnswerView, Options};
 use crate::prompt::disk_cache::PromptCache;
 use crate::prompt::room::Room;
 use crate::prompt::underway::Underway;
-use crate::turn::changes::Wishes;
 use crate::turn::choose::Biases;
+use crate::turn::lists::ToldLists;
 use crate::turn::making::Making;
 use crate::turn::openings::TurnOpenings;
 use crate::turn::prefill::Beginnings;
+use crate::turn::weigh::FreeCalls;
 use crate::{Cancel, Constraint, Engine, Error, Facts, Sampling, Turn, TurnEvent, TurnRequest};
 
 /// Makes a constraint of another engine from our grammar.
@@ -107,8 +108,10 @@ pub(crate) struct Learned {
     pub(crate) automata: Cache,
     pub(crate) biases: Mutex<Biases>,
     pub(crate) beginnings: Mutex<Beginnings>,
-    /// How likely requests are to ask for a change, by the list that ends with them.
-    pub(crate) wishes: Mutex<Wishes>,
+    /// What was told of lists of requests.
+    pub(crate) lists: Mutex<ToldLists>,
+    /// How likely tools are called where nothing was said.
+    pub(crate) free_calls: Mutex<FreeCalls>,
 }
 
 impl LocalEngine<Scripted> {

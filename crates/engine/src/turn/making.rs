@@ -64,6 +64,8 @@ pub(crate) struct Making<'a, B> {
     pub(crate) names: Vec<Vec<TokenId>>,
     /// Whether the session has left the prompt that was evaluated last.
     pub(crate) moved: bool,
+    /// How likely each tool was behind the beginning of the call, and where nothing was said, where the choice was weighed.
+    pub(crate) weighed: Option<(Vec<f64>, Vec<f64>)>,
 }
 
 impl<'a, B: Backend + Send> Making<'a, B> {
@@ -95,6 +97,7 @@ impl<'a, B: Backend + Send> Making<'a, B> {
             ahead: 0,
             names: Vec::new(),
             moved: false,
+            weighed: None,
         })
     }
 

@@ -4,7 +4,8 @@
 //! `making` carry the steps out, from where the turn is (`position`).
 //!
 //! - How much the turn thinks is settled (`reasoning_plan`), a prompt is evaluated (`prefill`), and the model reasons (`reason`).
-//! - What may open at each place is told by `openings`. A call is weighed against an answer (`changes`, `choose`).
+//! - What may open at each place is told by `openings`. A call is weighed against an answer (`weigh`,
+//!   `lists`, `changes`, `choose`).
 //! - Calls are written (`place`, `invented`, `repeats`, `retry`), or an answer is (`answer`, `answering`, `watch`, `results`).
 //! - `shown` tells of it meanwhile, and `recover` reads texts that nothing constrained.
 
@@ -14,6 +15,7 @@ pub(crate) mod changes;
 pub(crate) mod choose;
 pub(crate) mod driver;
 pub(crate) mod invented;
+pub(crate) mod lists;
 pub(crate) mod local;
 pub(crate) mod making;
 pub(crate) mod openings;
@@ -29,3 +31,4 @@ pub(crate) mod retry;
 pub(crate) mod shown;
 pub(crate) mod steps;
 pub(crate) mod watch;
+pub(crate) mod weigh;

@@ -6,21 +6,20 @@
 use std::time::Instant;
 
 use toolgate_chat::{Message, Opened, PromptOptions, ToolSpec, Transcript};
-use toolgate_infer::{
-    Backend, Prefill, Progress, Rows, Session, Specials, TokenId, common_len, log_probabilities,
-};
+use toolgate_infer::{Backend, Prefill, Progress, Session, Specials, TokenId, common_len};
 
 use crate::Error;
 use crate::model::pool::lock;
 use crate::model::recent::Recent;
 use crate::prompt::disk_cache::{Extent, PromptCache, learned};
-use crate::turn::changes::{KINDS, is_to_ask, listed, p_change};
+use crate::turn::changes::is_to_ask;
+use crate::turn::lists::List;
 use crate::turn::local::State;
 use crate::turn::making::Making;
 use crate::{Cancel, TurnEvent};
 
 /// Tokens kept free after a prompt, so that there is room for an answer.
-const RESERVE: usize = 256;
+pub(crate) const RESERVE: usize = 256;
 /// Tokens that are worth saving where a turn is given up: some seconds of evaluation.
 const WORTH_SAVING: usize = 256;
 /// Beginnings that are remembered.
@@ -139,20 +138,14 @@ impl<B: Backend + Send> Making<'_, B> {
     }
 
     /// Whether the request asks for a change ([`Thresholds::changing`](crate::Thresholds)), where that counts. Where it was not known
-    /// before, the session has `moved` to another prompt.
-    pub(crate) fn wishes(
-        &mut self,
-        state: &mut State<B>,
-        call: bool,
-        moved: &mut bool,
-    ) -> Result<bool, Error> {
+    /// before, the session has moved to another prompt.
+    pub(crate) fn wishes(&mut self, state: &mut State<B>, call: bool) -> Result<bool, Error> {
         if !is_to_ask(self.request, call) {
             return Ok(false);
         }
-        let started = Instant::now();
-        let p = self.engine.p_change_in(&mut state.session, self.request.transcript, self.cancel, moved)?;
-        self.stats.ms.prefill += started.elapsed().as_secs_f64() * 1e3;
-        Ok(p.is_some_and(|p| p >= self.engine.options.thresholds.changing))
+        let Some(list) = List::change(self.request.transcript) else { return Ok(false) };
+        let told = self.answered(state, &list)?;
+        Ok(told.p() >= self.engine.options.thresholds.changing)
     }
 
     /// The tokens of a prompt.
@@ -262,66 +255,8 @@ impl<B: Backend + Send> Making<'_, B> {
 }
 
 impl<B: Backend + Send> crate::LocalEngine<B> {
-    /// How likely the model finds it that the last request of a conversation asks for a change, 0 to 1; `None` where there is no
-    /// request. [`Thresholds::changing`](crate::Thresholds) is held against it.
-    ///
-    /// # Errors
-    /// As those of a turn.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use toolgate_engine::{Cancel, LocalEngine, Options};
-    /// # use toolgate_chat::{Message, Transcript};
-    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
-    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("the lamp on\nKind:", " change");
-    /// # let engine = LocalEngine::scripted(model, Options::default())?;
-    /// let asked = Transcript::new().with(Message::User("Switch the lamp on".into()));
-    /// assert!(engine.p_change(&asked, &Cancel::default())?.is_some_and(|p| p > 0.9));
-    /// assert_eq!(engine.p_change(&Transcript::new(), &Cancel::default())?, None);
-    /// # Ok::<(), toolgate_engine::Error>(())
-    /// ```
-    pub fn p_change(&self, transcript: &Transcript, cancel: &Cancel) -> Result<Option<f64>, Error> {
-        let mut state = self.conversations.take(|state| state.fit(transcript));
-        let p = self.p_change_in(&mut state.session, transcript, cancel, &mut false);
-        state.session.end_turn();
-        p
-    }
-
-    fn p_change_in(
-        &self,
-        session: &mut Session<B>,
-        transcript: &Transcript,
-        cancel: &Cancel,
-        moved: &mut bool,
-    ) -> Result<Option<f64>, Error> {
-        let Some(list) = listed(transcript) else { return Ok(None) };
-        let known = lock(&self.learned.wishes).find(&list);
-        if known.is_some() {
-            return Ok(known);
-        }
-        *moved = true;
-        let mut prompt = session.backend().tokenize(&self.begins_with, Specials::Parse)?;
-        prompt.extend(session.backend().tokenize(&list, Specials::Plain)?);
-        session.set_prompt(&prompt, RESERVE, cancel, &mut |_| ())?;
-        let [change, look] = KINDS.map(|kind| session.backend().tokenize(kind, Specials::Plain));
-        let (change, look) = (change?, look?);
-        // Where they part, which is their first token with most vocabularies.
-        let same = common_len(&change, &look);
-        if let Some(front) = change.get(..same).filter(|front| !front.is_empty()) {
-            session.eval(front, Rows::Last)?;
-        }
-        let kinds: Vec<TokenId> =
-            [&change, &look].iter().filter_map(|kind| kind.get(same).copied()).collect();
-        let p = match *log_probabilities(session.logits()?, &kinds) {
-            [change, look] => p_change([change, look]),
-            _ => 0.0,
-        };
-        lock(&self.learned.wishes).put(list, p);
-        Ok(Some(p))
-    }
-
     /// Puts back what a pack has of `tokens`; whether that is all of them.
-    fn restored(&self, session: &mut Session<B>, tokens: &[TokenId]) -> Result<bool, Error> {
+    pub(crate) fn restored(&self, session: &mut Session<B>, tokens: &[TokenId]) -> Result<bool, Error> {
         let (Some(packs), Some(key)) = (&self.packs, session.backend().state_key()) else { return Ok(false) };
         let room = session.backend().context_len();
         let Some((found, state)) = packs.find(&key, tokens, session.held(tokens), room) else {
@@ -421,7 +356,7 @@ impl<B: Backend + Send> crate::LocalEngine<B> {
     }
 
     /// Keeps what the session holds.
-    fn saved(&self, session: &mut Session<B>, extent: Extent) -> Result<(), Error> {
+    pub(crate) fn saved(&self, session: &mut Session<B>, extent: Extent) -> Result<(), Error> {
         let (Some(packs), Some(key)) = (&self.packs, session.backend().state_key()) else { return Ok(()) };
         if let Some(state) = session.save()? {
             packs.save(&key, session.tokens(), &state, extent);

@@ -7,6 +7,7 @@ use toolgate_infer::{Backend, Decoded, Rows, StopReason, TurnDecision};
 
 use crate::constraint::automata::{Side, Sides};
 use crate::profile::options::Options;
+use crate::profile::policy::Thresholds;
 use crate::turn::changes::May;
 use crate::turn::choose::opening_of_all;
 use crate::turn::driver::{ScoredModel, Thought, Until, View};
@@ -51,12 +52,13 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
         automata.answer.ok_or_else(|| Error::input("this model has no answers to go on with"))
     }
 
+    fn thresholds(&mut self, offered: &[ToolSpec]) -> Result<Thresholds, Error> {
+        self.making.thresholds(self.state, offered)
+    }
+
     fn wishes(&mut self, call: bool) -> Result<bool, Error> {
-        let mut moved = false;
         self.making.note_behind(self.state);
-        let wishes = self.making.wishes(self.state, call, &mut moved)?;
-        self.making.moved |= moved;
-        Ok(wishes)
+        self.making.wishes(self.state, call)
     }
 
     fn begin(&mut self, offered: &[ToolSpec], decides: bool) -> Result<(), Error> {
@@ -64,7 +66,7 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
         making.names = making.names(state, offered)?;
         if making.plan.opening().is_some() {
             // Looked at later, the thought would have to be read again.
-            making.wishes(state, true, &mut false)?;
+            making.wishes(state, true)?;
         }
         making.demonstrations = making.demonstrations_for(decides);
         // What all calls begin with is evaluated with the prompt, where nothing else can take its place.

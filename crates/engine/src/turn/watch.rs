@@ -78,7 +78,8 @@ pub(crate) fn is_watched(
     thresholds: &Thresholds,
     decision: &TurnDecision,
 ) -> bool {
-    could_look(request) && !decision.call && decision.p_call >= thresholds.first
+    let least = thresholds.watched.unwrap_or(thresholds.first);
+    could_look(request) && !decision.call && decision.p_call >= least
 }
 
 /// Whether a turn is the first after the user spoke, and may call a tool that looks things up, and refusals are told.

@@ -2,17 +2,18 @@
 //! from those that do not.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use toolgate_chat::{Message, ToolSpec, Transcript};
-use toolgate_engine::{Cancel, Engine, TurnEvent, TurnRequest};
+use toolgate_engine::Engine;
 
-use crate::decision::{Area, Data, Features, Group, Overlap, Split, Wanted, Weights, area, log_odds};
+use crate::decision::{Area, Data, Features, Group, Split, Wanted, Weights, area, measure};
 use crate::host::Host;
 
 pub(super) const EXAMPLES: &str = "\
@@ -28,16 +29,16 @@ overlap of the request with the tools, the state of the run. Weights are fitted 
 curve as {area, within}, half of the 95 % interval, and the share of the checked requests that is decided right.";
 
 /// The groups of features, as they are added.
-const GROUPS: [(&str, &[Group]); 5] = [
+const GROUPS: [(&str, &[Group]); 8] = [
     ("call", &[Group::Call]),
-    ("call, free", &[Group::Call, Group::Free]),
-    ("call, free, overlap", &[Group::Call, Group::Free, Group::Overlap]),
-    ("call, free, overlap, state", &[Group::Call, Group::Free, Group::Overlap, Group::State]),
+    ("live", &[Group::Live]),
+    ("next", &[Group::Next]),
     ("overlap", &[Group::Overlap]),
+    ("call, free", &[Group::Call, Group::Free]),
+    ("call, free, live", &[Group::Call, Group::Free, Group::Live]),
+    ("call, free, live, next", &[Group::Call, Group::Free, Group::Live, Group::Next]),
+    ("all", &[Group::Call, Group::Free, Group::Live, Group::Next, Group::Overlap, Group::State]),
 ];
-
-/// Every so many of the requests without content are asked of each set of tools.
-const EVERY: usize = 4;
 
 /// Arguments of `toolgate bench decision`.
 #[derive(Args)]
@@ -47,6 +48,9 @@ pub(super) struct DecisionArgs<H: Host> {
     /// Ask only every Nth request.
     #[arg(long, value_name = "N", default_value = "1")]
     every: NonZeroUsize,
+    /// Write what is known of each request to this file, a line of JSON each.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
@@ -69,30 +73,20 @@ pub(super) fn run<H: Host>(args: &DecisionArgs<H>, out: &mut dyn Write) -> anyho
         bail!("bench decision loads its model itself: name one of this machine, without --engine");
     };
     let data = Data::read()?;
-    let engine = args.model.load(&file, NonZeroUsize::MIN)?;
+    let options = args.model.options(&file)?;
+    // Where no bias is taken off, tools are not weighed.
+    let bias = options.tool_bias.max(f64::MIN_POSITIVE);
+    let engine = args.model.load_led(&file, options.tool_bias(bias))?;
     let asked: Vec<&Wanted> = data.requests.iter().step_by(args.every.get()).collect();
-    let free: Vec<&String> = data.free.iter().step_by(EVERY).collect();
-    let bar = H::BAR("deciding", (asked.len() + data.sets().count() * free.len()) as u64);
-    let overlap = Overlap::of(data.sets().map(|(_, tools)| tools));
-    let mut known = Vec::with_capacity(asked.len());
-    for (set, tools) in data.sets() {
-        let mut sum = 0.0;
-        for request in &free {
-            let transcript = Transcript::new().with(Message::User((*request).clone()));
-            sum += p_call(engine.as_ref(), &transcript, tools).map(log_odds)?;
-            bar.inc(1);
-        }
-        let free = sum / free.len().max(1) as f64;
-        for wanted in asked.iter().filter(|wanted| wanted.set == set) {
-            let call = p_call(engine.as_ref(), &wanted.transcript(), tools)
-                .with_context(|| format!("request {}", wanted.id))
-                .map(log_odds)?;
-            let overlap = overlap.with(&wanted.request, tools);
-            known.push((*wanted, Features { call, free, overlap, state: wanted.state }));
-            bar.inc(1);
+    let bar = H::BAR("deciding", asked.len() as u64);
+    let known = measure(&engine, &data, &asked, &mut || bar.inc(1))?;
+    bar.finish_and_clear();
+    if let Some(path) = &args.out {
+        let mut file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        for (wanted, features) in &known {
+            writeln!(file, "{}", line(wanted, features))?;
         }
     }
-    bar.finish_and_clear();
     let rows: Vec<Row> = GROUPS.iter().map(|(name, groups)| row(name, groups, &known)).collect();
     let languages = groups(&known, |wanted| wanted.language.clone());
     let states = groups(&known, |wanted| wanted.state);
@@ -139,7 +133,7 @@ fn row(name: &'static str, groups: &[Group], known: &[(&Wanted, Features)]) -> R
 fn groups<K: Ord>(known: &[(&Wanted, Features)], key: impl Fn(&Wanted) -> K) -> BTreeMap<K, Option<Area>> {
     let mut cases: BTreeMap<K, Vec<(f64, bool)>> = BTreeMap::new();
     for (wanted, features) in known {
-        cases.entry(key(wanted)).or_default().push((features.call, wanted.call));
+        cases.entry(key(wanted)).or_default().push((features.signals.call, wanted.call));
     }
     cases.into_iter().map(|(key, cases)| (key, area(&cases))).collect()
 }
@@ -148,22 +142,10 @@ fn shown(found: Option<Area>) -> String {
     found.map_or("-".to_owned(), |found| format!("{:.3} ± {:.3}", found.area, found.within))
 }
 
-/// The probability of a call in front of a turn. The turn ends there.
-fn p_call(engine: &dyn Engine, transcript: &Transcript, tools: &[ToolSpec]) -> anyhow::Result<f64> {
-    let (cancel, sampling) = (Cancel::default(), engine.default_sampling().max_tokens(1));
-    // Handed on, it is decided whatever was called before.
-    let request = TurnRequest::new(transcript, tools, &sampling).handed_on(true);
-    let mut found = None;
-    let stop = cancel.clone();
-    let turn = engine.turn(&request, &cancel, &mut |event| {
-        if let TurnEvent::Decided(decided) = event {
-            found.get_or_insert(decided.p_call);
-            stop.cancel();
-        }
-    });
-    match (found, turn) {
-        (Some(p), _) => Ok(p),
-        (None, Err(error)) => Err(error.into()),
-        (None, Ok(_)) => bail!("the model came to its turn without a decision"),
-    }
+/// What is known of a request, as a line of JSON.
+fn line(wanted: &Wanted, features: &Features) -> serde_json::Value {
+    let signals = &features.signals;
+    let tools: Vec<f64> = signals.tools.clone();
+    json!({"id": wanted.id, "call": signals.call, "free": signals.free, "live": signals.live, "next": signals.next,
+        "change": signals.change, "overlap": features.overlap, "tools": tools, "own": signals.own})
 }

@@ -13,8 +13,8 @@ use toolgate_llama::{ContextOptions, LlamaBackend, Model, ModelOptions};
 
 use super::median;
 use super::prefill::{evaluate, text_of};
-use crate::host::Host;
-use toolgate_engine::models;
+use crate::host::{Hardware, Host};
+use toolgate_engine::models::{self, ResolvedModel};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -56,35 +56,86 @@ pub(super) struct BenchDeviceArgs<H: Host> {
     json: bool,
 }
 
-/// How fast a prompt is read.
+/// How fast tokens are evaluated.
 #[derive(Serialize)]
-struct Prompt {
-    tokens: usize,
-    tokens_per_second: f64,
+pub(crate) struct Rate {
+    pub(crate) tokens: usize,
+    pub(crate) tokens_per_second: f64,
 }
 
 /// What batches of a width take and change.
-#[derive(Debug, PartialEq, Serialize)]
-struct Width {
-    width: usize,
-    ms: f64,
-    same_bits: bool,
-    furthest: f32,
-    gap_median: f64,
-    gap_most: f64,
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Width {
+    pub(crate) width: usize,
+    pub(crate) ms: f64,
+    pub(crate) same_bits: bool,
+    pub(crate) furthest: f32,
+    pub(crate) gap_median: f64,
+    pub(crate) gap_most: f64,
+}
+
+/// What is measured.
+pub(crate) struct Plan<'p> {
+    /// Lengths of prompts.
+    pub(crate) prompts: &'p [usize],
+    /// Widths of batches.
+    pub(crate) widths: &'p [usize],
+    /// Tokens that are written one by one.
+    pub(crate) written: usize,
+}
+
+/// What was measured.
+#[derive(Serialize)]
+pub(crate) struct Found {
+    pub(crate) device: String,
+    pub(crate) load_ms: f64,
+    pub(crate) batch: usize,
+    pub(crate) prefill: Vec<Rate>,
+    pub(crate) decode: Rate,
+    pub(crate) repeatable: bool,
+    pub(crate) widths: Vec<Width>,
 }
 
 /// Runs `toolgate bench device`; whether single tokens are repeatable.
 pub(super) fn run<H: Host>(args: &BenchDeviceArgs<H>, out: &mut dyn Write) -> anyhow::Result<bool> {
     let file = models::resolve(&args.model)?;
-    let hardware = H::hardware(&args.device)?;
+    let plan = Plan { prompts: &args.prompts, widths: &args.widths, written: WIDEST };
+    let bar = H::BAR("measuring", (args.prompts.len() + 2 + args.widths.len()) as u64);
+    let found = measure(&file, H::hardware(&args.device)?, &plan, &mut || bar.inc(1))?;
+    bar.finish_and_clear();
+    if args.json {
+        let mut report = serde_json::to_value(&found)?;
+        let name = file.path.file_stem().map(|name| name.to_string_lossy().into_owned());
+        if let Some(report) = report.as_object_mut() {
+            report.insert("model".to_owned(), json!(name));
+        }
+        writeln!(out, "{report}")?;
+    } else {
+        writeln!(out, "{}: loaded in {:.0} ms", found.device, found.load_ms)?;
+        for Rate { tokens, tokens_per_second } in &found.prefill {
+            writeln!(out, "prompt of {tokens}: {tokens_per_second:.1} tokens a second")?;
+        }
+        let again = if found.repeatable { "the same bits again" } else { "other bits again" };
+        writeln!(out, "one by one: {:.1} tokens a second, {again}", found.decode.tokens_per_second)?;
+        table(&found.widths, out)?;
+    }
+    Ok(found.repeatable)
+}
+
+/// Loads a file on a device, and measures. `step` is called after each of the prompts and widths, and twice for single tokens.
+pub(crate) fn measure(
+    file: &ResolvedModel,
+    hardware: Hardware,
+    plan: &Plan<'_>,
+    step: &mut dyn FnMut(),
+) -> anyhow::Result<Found> {
     let tuning = hardware.tunings.get(&file.path)?.unwrap_or_default();
     let started = Instant::now();
     let loading = ModelOptions { placement: hardware.placement, ..ModelOptions::default() };
     let model = Model::load(&file.path, loading)?;
     let usual = ContextOptions::default();
-    let longest = args.prompts.iter().copied().max().unwrap_or_default().max(BEFORE + WIDEST);
-    if args.widths.iter().any(|width| !(1..=WIDEST).contains(width)) {
+    let longest = plan.prompts.iter().copied().max().unwrap_or_default().max(BEFORE + WIDEST);
+    if plan.widths.iter().any(|width| !(1..=WIDEST).contains(width)) {
         bail!("a batch has 1 to {WIDEST} tokens here");
     }
     let options = ContextOptions {
@@ -97,45 +148,29 @@ pub(super) fn run<H: Host>(args: &BenchDeviceArgs<H>, out: &mut dyn Write) -> an
     let mut backend = model.backend(&options)?;
     let load_ms = millis(started);
     let text = text_of(&model, longest)?;
-    let bar = H::BAR("measuring", (args.prompts.len() + 2 + args.widths.len()) as u64);
     // Once before anything counts: a device compiles its kernels, threads are started.
     prompt(&mut backend, &text, BEFORE)?;
-    let mut prompts = Vec::new();
-    for &tokens in &args.prompts {
-        prompts.push(prompt(&mut backend, &text, tokens)?);
-        bar.inc(1);
+    let mut prefill = Vec::new();
+    for &tokens in plan.prompts {
+        prefill.push(prompt(&mut backend, &text, tokens)?);
+        step();
     }
-    let written = text.get(BEFORE..BEFORE + WIDEST).context("the text is too short")?;
+    let written = text.get(BEFORE..BEFORE + plan.written.min(WIDEST)).context("the text is too short")?;
     evaluate(&mut backend, &text, BEFORE)?;
     let (single, first_ms) = one_by_one(&mut backend, written)?;
-    bar.inc(1);
+    step();
     let (again, ms) = one_by_one(&mut backend, written)?;
-    bar.inc(1);
+    step();
     let repeatable = single.iter().zip(&again).all(|(one, other)| same_bits(one, other));
     let mut widths = Vec::new();
-    for &width in &args.widths {
+    for &width in plan.widths {
         widths.push(batches(&mut backend, written, width, &single)?);
-        bar.inc(1);
+        step();
     }
-    bar.finish_and_clear();
-    let decode = Prompt { tokens: WIDEST, tokens_per_second: WIDEST as f64 * 1e3 / ms.min(first_ms) };
-    let name = file.path.file_stem().map(|name| name.to_string_lossy().into_owned());
-    if args.json {
-        let report = json!({
-            "model": name, "device": model.device(), "load_ms": load_ms, "batch": backend.batch_len(),
-            "prefill": prompts, "decode": decode, "repeatable": repeatable, "widths": widths,
-        });
-        writeln!(out, "{report}")?;
-    } else {
-        writeln!(out, "{}: loaded in {load_ms:.0} ms", model.device())?;
-        for Prompt { tokens, tokens_per_second } in prompts {
-            writeln!(out, "prompt of {tokens}: {tokens_per_second:.1} tokens a second")?;
-        }
-        let again = if repeatable { "the same bits again" } else { "other bits again" };
-        writeln!(out, "one by one: {:.1} tokens a second, {again}", decode.tokens_per_second)?;
-        table(&widths, out)?;
-    }
-    Ok(repeatable)
+    let tokens = written.len();
+    let decode = Rate { tokens, tokens_per_second: tokens as f64 * 1e3 / ms.min(first_ms) };
+    let (device, batch) = (model.device(), backend.batch_len());
+    Ok(Found { device, load_ms, batch, prefill, decode, repeatable, widths })
 }
 
 fn table(widths: &[Width], out: &mut dyn Write) -> std::io::Result<()> {
@@ -156,7 +191,7 @@ fn millis(started: Instant) -> f64 {
 
 /// Reads a prompt from its beginning, as often as it takes. Its last logits are asked for, since a device may still be at work
 /// before.
-fn prompt(backend: &mut LlamaBackend, text: &[TokenId], tokens: usize) -> anyhow::Result<Prompt> {
+fn prompt(backend: &mut LlamaBackend, text: &[TokenId], tokens: usize) -> anyhow::Result<Rate> {
     let mut times = Vec::new();
     for _ in 0..3 {
         backend.truncate(0)?;
@@ -168,7 +203,7 @@ fn prompt(backend: &mut LlamaBackend, text: &[TokenId], tokens: usize) -> anyhow
         times.push(millis(started));
     }
     let ms = median(times).context("no prompt was read")?;
-    Ok(Prompt { tokens, tokens_per_second: tokens as f64 * 1e3 / ms })
+    Ok(Rate { tokens, tokens_per_second: tokens as f64 * 1e3 / ms })
 }
 
 /// The logits of tokens that are evaluated one by one, and the milliseconds of all.

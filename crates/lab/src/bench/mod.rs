@@ -6,7 +6,7 @@
 
 mod call;
 mod decision;
-mod device;
+pub(crate) mod device;
 mod mask;
 mod measure;
 mod ours;

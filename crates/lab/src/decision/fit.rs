@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::calibrate;
 
-/// How much weights are held to zero, as a share of the cases: with few cases large weights say little.
-const PENALTY: f64 = 0.01;
+/// How much weights are held to zero, in cases: with few cases large weights say little.
+const HELD: f64 = 16.0;
 /// Steps of Newton's method. It ends in some six.
 const STEPS: usize = 40;
 
@@ -18,22 +18,48 @@ pub(crate) struct Weights {
     spreads: Vec<f64>,
 }
 
+/// What a fit is held to: a bias and weights of the numbers as they are, as firmly as by so many cases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start<'s> {
+    pub(crate) bias: f64,
+    pub(crate) weights: &'s [f64],
+    pub(crate) firmly: f64,
+}
+
 impl Weights {
-    /// Those that make what is wanted likeliest; none without cases of both kinds.
+    /// Those that make what is wanted likeliest, held to zero; none without cases of both kinds.
     pub(crate) fn fit(cases: &[(Vec<f64>, bool)]) -> Option<Self> {
+        Self::fitted(cases, None)
+    }
+
+    /// The same, held to a start.
+    pub(crate) fn fit_from(cases: &[(Vec<f64>, bool)], start: Start<'_>) -> Option<Self> {
+        Self::fitted(cases, Some(start))
+    }
+
+    fn fitted(cases: &[(Vec<f64>, bool)], start: Option<Start<'_>>) -> Option<Self> {
         let width = cases.first()?.0.len();
         if cases.iter().all(|(_, call)| *call) || cases.iter().all(|(_, call)| !*call) {
             return None;
         }
         let n = cases.len() as f64;
         let column = |at: usize| cases.iter().filter_map(move |(numbers, _)| numbers.get(at).copied());
-        let means: Vec<f64> = (0..width).map(|at| column(at).sum::<f64>() / n).collect();
+        let middle: Vec<f64> = (0..width).map(|at| column(at).sum::<f64>() / n).collect();
         let spread = |(at, mean): (usize, &f64)| {
             let variance = column(at).map(|x| (x - mean).powi(2)).sum::<f64>() / n;
             if variance > 0.0 { variance.sqrt() } else { 1.0 }
         };
-        let spreads: Vec<f64> = means.iter().enumerate().map(spread).collect();
-        let mut found = Self { bias: 0.0, weights: vec![0.0; width], means, spreads };
+        let spreads: Vec<f64> = middle.iter().enumerate().map(spread).collect();
+        // A start tells a bias for numbers as they are: they are not moved then.
+        let means = if start.is_some() { vec![0.0; width] } else { middle };
+        let to: Vec<f64> = spreads
+            .iter()
+            .enumerate()
+            .map(|(at, spread)| start.and_then(|start| start.weights.get(at)).unwrap_or(&0.0) * spread)
+            .collect();
+        let (first, firmly) = start.map_or((0.0, HELD), |start| (start.bias, start.firmly));
+        let firmly_bias = start.map_or(0.0, |start| start.firmly);
+        let mut found = Self { bias: first, weights: to.clone(), means, spreads };
         for _ in 0..STEPS {
             let (mut gradient, mut curvature) = (vec![0.0; width + 1], vec![vec![0.0; width + 1]; width + 1]);
             for (numbers, call) in cases {
@@ -51,12 +77,16 @@ impl Weights {
                     }
                 }
             }
-            for (i, weight) in found.weights.iter().enumerate() {
-                if let Some(sum) = gradient.get_mut(i + 1) {
-                    *sum -= PENALTY * n * weight;
+            let held = std::iter::once((found.bias - first, firmly_bias))
+                .chain(found.weights.iter().zip(&to).map(|(weight, to)| (weight - to, firmly)));
+            for (i, (off, firmly)) in held.enumerate() {
+                // A weight's worth of one spread counts as much as a quarter of a case, the curvature of even odds.
+                let firmly = firmly / 4.0;
+                if let Some(sum) = gradient.get_mut(i) {
+                    *sum -= firmly * off;
                 }
-                if let Some(sum) = curvature.get_mut(i + 1).and_then(|line| line.get_mut(i + 1)) {
-                    *sum += PENALTY * n;
+                if let Some(sum) = curvature.get_mut(i).and_then(|line| line.get_mut(i)) {
+                    *sum += firmly;
                 }
             }
             let step = solve(curvature, gradient)?;
@@ -74,6 +104,14 @@ impl Weights {
     pub(crate) fn probability(&self, numbers: &[f64]) -> f64 {
         let sum: f64 = self.scaled(numbers).zip(&self.weights).map(|(x, weight)| x * weight).sum();
         1.0 / (1.0 + (-(self.bias + sum)).exp())
+    }
+
+    /// The bias and the weights of the numbers as they are.
+    pub(crate) fn plain(&self) -> (f64, Vec<f64>) {
+        let weights: Vec<f64> =
+            self.weights.iter().zip(&self.spreads).map(|(weight, spread)| weight / spread).collect();
+        let shift: f64 = weights.iter().zip(&self.means).map(|(weight, mean)| weight * mean).sum();
+        (self.bias - shift, weights)
     }
 
     fn scaled<'n>(&'n self, numbers: &'n [f64]) -> impl Iterator<Item = f64> + 'n {
@@ -154,6 +192,10 @@ mod tests {
         let weights = Weights::fit(&cases).unwrap();
         assert!(weights.weights[0] > 0.8 && weights.weights[1].abs() < 0.1, "{weights:?}");
         assert!(weights.probability(&[3.0, 5.0]) > 0.8 && weights.probability(&[-3.0, 5.0]) < 0.2);
+        let (bias, plain) = weights.plain();
+        let numbers = [3.0, 5.0];
+        let sum = bias + plain.iter().zip(numbers).map(|(weight, x)| weight * x).sum::<f64>();
+        assert!((weights.probability(&numbers) - 1.0 / (1.0 + (-sum).exp())).abs() < 1e-9);
         let told: Vec<_> = cases.iter().map(|(x, call)| (weights.probability(x), *call)).collect();
         let found = area(&told).unwrap();
         assert!((0.85..0.96).contains(&found.area) && found.within < 0.06, "{found:?}");
@@ -165,6 +207,13 @@ mod tests {
         assert_eq!(Weights::fit(&[]), None);
         let flat = Weights::fit(&[(vec![4.0], true), (vec![4.0], false), (vec![4.0], false)]).unwrap();
         assert!((flat.probability(&[4.0]) - 1.0 / 3.0).abs() < 1e-6, "{flat:?}");
+        let few = [(vec![1.0], true), (vec![3.0], false), (vec![-1.0], false)];
+        let start = Start { bias: -1.0, weights: &[2.0], firmly: 400.0 };
+        let (bias, plain) = Weights::fit_from(&few, start).unwrap().plain();
+        assert!(
+            (plain[0] - 2.0).abs() < 0.5 && (bias + 1.0).abs() < 0.5,
+            "three cases say little: {bias} {plain:?}"
+        );
         assert_eq!(area(&[(0.5, true)]), None);
         assert_eq!(area(&[(0.5, true), (0.5, false)]).unwrap().area, 0.5);
     }

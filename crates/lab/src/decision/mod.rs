@@ -5,20 +5,21 @@
 //! check with, so that a figure holds for tools that were never seen.
 
 mod fit;
+mod measure;
 mod overlap;
 mod requests;
 
-pub(crate) use fit::{Area, Weights, area};
-pub(crate) use overlap::Overlap;
+use toolgate_engine::Signals;
+
+pub(crate) use fit::{Area, Start, Weights, area};
+pub(crate) use measure::{measure, signals};
 pub(crate) use requests::{Data, Split, State, Wanted};
 
 /// What is known of a request in front of a turn.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Features {
-    /// The log-odds of a call, by the model's own probability.
-    pub(crate) call: f64,
-    /// The same for requests without content, with the same tools.
-    pub(crate) free: f64,
+    /// What the model tells of it.
+    pub(crate) signals: Signals,
     /// The share of the request's n-grams of letters that the tools have, in names and descriptions, weighed by rarity.
     pub(crate) overlap: f64,
     /// What the run has come to.
@@ -32,6 +33,10 @@ pub(crate) enum Group {
     Call,
     /// Those without content.
     Free,
+    /// That the request needs the user's own things, told behind a list.
+    Live,
+    /// That some tool is called next, told behind a list.
+    Next,
     /// The overlap.
     Overlap,
     /// The state of the run.
@@ -44,21 +49,17 @@ impl Features {
         let mut numbers = Vec::new();
         for group in groups {
             match group {
-                Group::Call => numbers.push(self.call),
-                Group::Free => numbers.push(self.free),
+                Group::Call => numbers.push(self.signals.call),
+                Group::Free => numbers.push(self.signals.free),
+                Group::Live => numbers.push(self.signals.live),
+                Group::Next => numbers.push(self.signals.next),
                 Group::Overlap => numbers.push(self.overlap),
                 Group::State => {
-                    let others = [State::AfterSuccess, State::AfterFailure, State::AfterChange];
+                    let others = [State::AfterFailure, State::AfterChange];
                     numbers.extend(others.map(|state| f64::from(u8::from(self.state == state))));
                 }
             }
         }
         numbers
     }
-}
-
-/// The logarithm of the odds of a probability; one of 0 or 1 counts as almost that.
-pub(crate) fn log_odds(p: f64) -> f64 {
-    let p = p.clamp(1e-9, 1.0 - 1e-9);
-    (p / (1.0 - p)).ln()
 }

@@ -11,7 +11,7 @@ use crate::jsonl::{Jsonl, Row};
 
 const REQUESTS: &str = include_str!("../../data/decision/requests.jsonl");
 const SETS: &str = include_str!("../../data/decision/toolsets.json");
-const FREE: &str = include_str!("../../data/decision/free.jsonl");
+const IMPOSSIBLE: &str = include_str!("../../data/decision/impossible.jsonl");
 
 /// What a run has come to in front of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -48,6 +48,13 @@ pub(crate) struct Wanted {
     history: Vec<Step>,
     /// Whether a tool is needed next.
     pub(crate) call: bool,
+    /// The right tool.
+    pub(crate) tool: Option<String>,
+    /// All right ones, where there are several.
+    #[serde(default)]
+    tools: Vec<String>,
+    /// What it is about: `change` where something is to be changed.
+    wants: String,
     pub(crate) split: Split,
 }
 
@@ -74,15 +81,15 @@ struct Tool {
 }
 
 #[derive(Deserialize)]
-struct Free {
+struct Impossible {
     request: String,
 }
 
 /// All of it.
 pub(crate) struct Data {
     pub(crate) requests: Vec<Wanted>,
-    /// Requests without content.
-    pub(crate) free: Vec<String>,
+    /// Requests that nothing without tools can meet.
+    pub(crate) impossible: Vec<String>,
     sets: BTreeMap<String, Vec<ToolSpec>>,
 }
 
@@ -99,8 +106,14 @@ impl Data {
         if let Some(lost) = requests.iter().find(|request| !sets.contains_key(&request.set)) {
             bail!("{} is of no set of tools: {}", lost.id, lost.set);
         }
-        let free = lines::<Free>("free.jsonl", FREE)?.into_iter().map(|free| free.request).collect();
-        Ok(Self { requests, free, sets })
+        let impossible = lines::<Impossible>("impossible.jsonl", IMPOSSIBLE)?;
+        let impossible = impossible.into_iter().map(|asked| asked.request).collect();
+        Ok(Self { requests, impossible, sets })
+    }
+
+    /// The tools of a set.
+    pub(crate) fn tools(&self, set: &str) -> &[ToolSpec] {
+        self.sets.get(set).map_or(&[], Vec::as_slice)
     }
 
     /// All sets.
@@ -110,6 +123,16 @@ impl Data {
 }
 
 impl Wanted {
+    /// Whether a tool is a right one.
+    pub(crate) fn is_right(&self, tool: &str) -> bool {
+        self.tool.as_deref() == Some(tool) || self.tools.iter().any(|right| right == tool)
+    }
+
+    /// Whether it asks for a change, here or of what no tool can change.
+    pub(crate) fn is_change(&self) -> bool {
+        self.wants == "change"
+    }
+
     /// The conversation in front of the turn.
     pub(crate) fn transcript(&self) -> Transcript {
         let mut transcript = Transcript::new().with(Message::User(self.request.clone()));
@@ -151,7 +174,7 @@ mod tests {
     #[test]
     fn the_data_has_enough_of_each_kind_and_keeps_its_splits_apart() {
         let data = Data::read().unwrap();
-        assert!(data.requests.len() >= 400 && data.free.len() >= 8);
+        assert!(data.requests.len() >= 400 && data.impossible.len() >= 8);
         let ids: BTreeSet<&str> = data.requests.iter().map(|request| request.id.as_str()).collect();
         assert_eq!(ids.len(), data.requests.len());
         let languages: BTreeSet<&str> =

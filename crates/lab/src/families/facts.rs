@@ -49,6 +49,17 @@ pub enum Thinks {
     Itself,
 }
 
+impl Thinks {
+    /// For a person.
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::Prompt => "the prompt begins",
+            Self::Itself => "by itself",
+        }
+    }
+}
+
 impl Facts {
     pub(crate) fn of(pair: &Pair) -> Self {
         let format = pair.dialogue.format();

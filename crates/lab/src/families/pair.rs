@@ -52,7 +52,7 @@ impl Pair {
             dialogue,
             tokenizer: Tokenizer(model),
         };
-        Ok((name == "own" || pair.fits()).then_some(pair))
+        Ok((name == super::OWN || pair.fits()).then_some(pair))
     }
 
     /// The name of the family.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::facts::{Facts, Thinks};
+use super::facts::Facts;
 use super::{Count, Laws, Report};
 
 const HEAD: &str = "| family | vocabularies | by token | thinks | text before calls | several calls | thoughts kept | forced tokens \
@@ -58,11 +58,7 @@ fn row(facts: &[Facts], laws: &Laws) -> String {
         _ => "some",
     };
     let one_of = |values: BTreeSet<String>| values.into_iter().collect::<Vec<_>>().join("; ");
-    let thinks = facts.iter().map(|facts| match facts.thinks {
-        Thinks::No => "no".to_owned(),
-        Thinks::Prompt => "the prompt begins".to_owned(),
-        Thinks::Itself => "by itself".to_owned(),
-    });
+    let thinks = facts.iter().map(|facts| facts.thinks.in_words().to_owned());
     let held: Vec<String> = counts(laws).into_iter().map(held).collect();
     format!(
         "| {} | {} | {} | {} | {} | {} | {} |",

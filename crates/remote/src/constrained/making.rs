@@ -7,10 +7,10 @@ use toolgate_chat::{
     Opened, ParsedTurn, Prompt, PromptOptions, TextPlace, ToolName, ToolSpec, Transcript, TurnGrammar,
 };
 use toolgate_engine::stages::{
-    KINDS, MOST_BLANKS, May, OpenedBy, ReasoningPlan, ScoredModel, Sides, Thought, Until, View,
-    WatchedAnswer, best, empty, is_to_ask, is_weighed, listed, lock, mean, openings_of, p_change, weights,
+    List, MOST_BLANKS, May, OpenedBy, ReasoningPlan, ScoredModel, Sides, Thought, Told, Until, View,
+    WatchedAnswer, best, empty, is_to_ask, is_weighed, lock, log_odds, mean, openings_of, weights,
 };
-use toolgate_engine::{self as engine, Cancel, Penalties, Turn, TurnEvent, TurnRequest};
+use toolgate_engine::{self as engine, Cancel, Penalties, Signal, Thresholds, Turn, TurnEvent, TurnRequest};
 use toolgate_grammar::{Expr, Grammar, Limits, TokenId};
 use toolgate_infer::{Opening, StopReason, TurnDecision};
 
@@ -113,29 +113,22 @@ impl ScoredModel for Making<'_> {
         }
     }
 
+    fn thresholds(&mut self, offered: &[ToolSpec]) -> Result<Thresholds, Error> {
+        let usual = self.options.thresholds.for_request(self.request);
+        let Some(decision) = self.options.decision else { return Ok(usual) };
+        let transcript = self.request.transcript;
+        decision.thresholds(usual, self.request, &mut |signal| match signal {
+            Signal::Free => self.free(offered).map(Some),
+            Signal::Live => self.odds(List::live(transcript)),
+            Signal::Next => self.odds(List::next(transcript, offered)),
+            _ => Ok(None),
+        })
+    }
+
     fn wishes(&mut self, call: bool) -> Result<bool, Error> {
-        let least = self.options.thresholds.changing;
-        let Some(list) = listed(self.request.transcript).filter(|_| is_to_ask(self.request, call)) else {
-            return Ok(false);
-        };
-        let known = lock(&self.learned.wishes).find(&list);
-        if let Some(known) = known {
-            return Ok(known >= least);
-        }
-        let (tokens, usage) = self.server.next_tokens(&list, self.cancel)?;
-        self.note(usage);
-        let told = |kind: &str| {
-            let begins = |token: &str| !token.trim().is_empty() && kind.trim().starts_with(token.trim());
-            tokens
-                .iter()
-                .filter(|(token, _)| begins(token))
-                .map(|(_, p)| *p)
-                .fold(f64::NEG_INFINITY, f64::max)
-        };
-        // One that is not among the likeliest counts for nothing.
-        let p = p_change(KINDS.map(told));
-        lock(&self.learned.wishes).put(list, p);
-        Ok(p >= least)
+        let list = List::change(self.request.transcript).filter(|_| is_to_ask(self.request, call));
+        let Some(list) = list else { return Ok(false) };
+        Ok(self.told(&list)?.p() >= self.options.thresholds.changing)
     }
 
     fn begin(&mut self, offered: &[ToolSpec], decides: bool) -> Result<(), Error> {
@@ -277,6 +270,58 @@ impl Making<'_> {
             Some(prompt) => self.server.behind(prompt, &self.behind),
             None => Err(Error::new(Kind::Engine, "nothing was read that this text could follow")),
         }
+    }
+
+    /// What the model says behind a list of requests. A word that is not among the likeliest counts for nothing.
+    fn told(&mut self, list: &List) -> Result<Told, Error> {
+        let known = lock(&self.learned.lists).get(list);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let (tokens, usage) = self.server.next_tokens(&list.text(), self.cancel)?;
+        self.note(usage);
+        let begins = |token: &str, words: &[String]| {
+            let token = token.trim();
+            !token.is_empty() && words.iter().any(|word| word.trim().starts_with(token))
+        };
+        let mut told = Told { yes: 0.0, no: 0.0 };
+        for (token, p) in &tokens {
+            if begins(token, &list.no) {
+                told.no += p.exp();
+            } else if begins(token, &list.yes) {
+                told.yes += p.exp();
+            }
+        }
+        lock(&self.learned.lists).put(list, told);
+        Ok(told)
+    }
+
+    /// The logarithm of the odds of yes that a list tells; none where there is no list.
+    fn odds(&mut self, list: Option<List>) -> Result<Option<f64>, Error> {
+        list.map(|list| self.told(&list).map(Told::log_odds)).transpose()
+    }
+
+    /// How likely a call of these tools is where nothing was said, as the logarithm of its odds.
+    fn free(&mut self, offered: &[ToolSpec]) -> Result<f64, Error> {
+        let known = lock(&self.learned.free_calls).get(offered);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let (mut sum, probes) = (0.0, empty());
+        for transcript in &probes {
+            let prompt = self.prompt(&self.introduced(transcript, true), offered, Opened::Close)?;
+            let (tokens, usage) = self.server.first_tokens(&prompt, self.cancel)?;
+            self.note(usage);
+            let mut further = |followed: &[String]| {
+                let (tokens, _) =
+                    self.server.first_tokens(&self.server.behind(&prompt, followed)?, self.cancel)?;
+                Ok(tokens)
+            };
+            sum += log_odds(decide(&tokens, &self.openers(), 0.0, &mut further)?.p_call);
+        }
+        let free = sum / probes.len() as f64;
+        lock(&self.learned.free_calls).put(offered, free);
+        Ok(free)
     }
 
     /// Call, thought or answer, by the probabilities of what comes next.

@@ -12,7 +12,7 @@ mod thoughts;
 use std::sync::Mutex;
 
 use toolgate_chat::{Dialogue, Prompt, PromptOptions, ToolSpec, Transcript};
-use toolgate_engine::stages::{Biases, ReasoningPlan, Wishes, WrittenText, drive};
+use toolgate_engine::stages::{Biases, FreeCalls, ReasoningPlan, ToldLists, WrittenText, drive};
 use toolgate_engine::{self as engine, Cancel, Sampling, Turn, TurnEvent, TurnRequest};
 use toolgate_grammar::{Grammar, TokenId};
 use toolgate_infer::Opening;
@@ -112,8 +112,10 @@ struct Learned {
     biases: Mutex<Biases>,
     /// How calls of the tools offered last begin.
     beginnings: Mutex<Beginnings>,
-    /// How likely requests are to ask for a change.
-    wishes: Mutex<Wishes>,
+    /// What was told of lists of requests.
+    lists: Mutex<ToldLists>,
+    /// How likely tools are called where nothing was said.
+    free_calls: Mutex<FreeCalls>,
 }
 
 #[derive(Default)]

@@ -1,0 +1,304 @@
+//! A decision between call and answer that was fitted: a logistic regression over numbers in which no word of a language has a part.
+//!
+//! Invariant: what it comes to is a threshold for the probability of a call, so that all that goes by thresholds goes by it.
+
+use serde::{Deserialize, Serialize};
+use toolgate_chat::{Message, ToolReply};
+
+use crate::profile::policy::{NEVER, Thresholds};
+use crate::{Error, TurnRequest};
+
+/// When a turn is a call, by weights that were fitted for a model ([`Signals`] are what they weigh).
+///
+/// ```
+/// use toolgate_engine::{DecisionModel, DecisionWeights};
+///
+/// // What the model tells of the request itself counts twice as much as whether it opens a call.
+/// let first = DecisionWeights { bias: 1.0, call: 0.5, live: 1.0, ..DecisionWeights::default() };
+/// let decision = DecisionModel { first: Some(first), after: None };
+/// assert!(decision.after.is_none(), "behind results the thresholds of the profile count");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DecisionModel {
+    /// Before any call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<DecisionWeights>,
+    /// After calls. None: the profile's thresholds count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<DecisionWeights>,
+}
+
+/// What each number adds to the logarithm of the odds that a call is wanted. A weight of 0 leaves its number out, and what it
+/// costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DecisionWeights {
+    /// Whatever the numbers are.
+    pub bias: f64,
+    /// For [`Signals::call`], not below 0.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub call: f64,
+    /// For [`Signals::free`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub free: f64,
+    /// For [`Signals::live`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub live: f64,
+    /// For [`Signals::next`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub next: f64,
+    /// After a call that failed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failed: f64,
+    /// After a call that changed something.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub changed: f64,
+}
+
+fn is_zero(weight: &f64) -> bool {
+    *weight == 0.0
+}
+
+/// What a model tells in front of a turn, as logarithms of odds.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Signals {
+    /// Of a call, by the model's own probability of opening one.
+    pub call: f64,
+    /// Of a call in conversations that say nothing, with the same tools (contextual calibration; Zhao et al. 2021, "Calibrate
+    /// Before Use").
+    pub free: f64,
+    /// That the request needs the user's own things, told behind a list of others.
+    pub live: f64,
+    /// That some tool is called next, rather than none, told behind a list of others.
+    pub next: f64,
+    /// That the request asks for a change; what [`Thresholds::changing`] is held against, as a probability.
+    pub change: f64,
+    /// How likely each tool is behind the beginning of a call, less what it is where nothing was said: logarithms of probability.
+    pub tools: Vec<f64>,
+    /// The share of that which is no bias, for the same tools: how likely each is behind the beginning of a call.
+    pub own: Vec<f64>,
+}
+
+/// One of [`Signals`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Signal {
+    /// [`Signals::call`].
+    Call,
+    /// [`Signals::free`].
+    Free,
+    /// [`Signals::live`].
+    Live,
+    /// [`Signals::next`].
+    Next,
+    /// [`Signals::change`].
+    Change,
+    /// [`Signals::tools`] and [`Signals::own`].
+    Tools,
+}
+
+impl Signal {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Call, Self::Free, Self::Live, Self::Next, Self::Change, Self::Tools];
+}
+
+/// What a run has come to, as far as a decision asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// Nothing was called that this model may call.
+    Request,
+    /// A call worked and changed nothing, as far as is known.
+    Result,
+    /// The last calls failed.
+    Failure,
+    /// A call changed something.
+    Change,
+}
+
+impl Reached {
+    /// What came since the user last spoke.
+    pub(crate) fn of(request: &TurnRequest<'_>) -> Self {
+        // What called a tool that is offered no more was another agent: to this one the request is new.
+        let tools = request.tools;
+        let is_here =
+            |reply: &ToolReply| tools.is_empty() || tools.iter().any(|tool| tool.name.as_str() == reply.name);
+        match request.transcript.last() {
+            Some(Message::Tool(replies)) if replies.iter().any(is_here) => {
+                match replies.iter().any(|reply| reply.is_error) {
+                    true => Self::Failure,
+                    false if request.changed => Self::Change,
+                    false => Self::Result,
+                }
+            }
+            _ => Self::Request,
+        }
+    }
+}
+
+/// The odds below even, as a logarithm, down to which an answer is watched for a refusal: the request may well want a call there.
+const WATCHED: f64 = 2.0;
+
+impl DecisionModel {
+    /// The thresholds of a turn: those of the profile, with what was fitted in place of the one that counts. `read` tells a number.
+    #[doc(hidden)]
+    pub fn thresholds(
+        &self,
+        usual: Thresholds,
+        request: &TurnRequest<'_>,
+        read: &mut dyn FnMut(Signal) -> Result<Option<f64>, Error>,
+    ) -> Result<Thresholds, Error> {
+        let reached = Reached::of(request);
+        let weights = match reached {
+            Reached::Request => self.first,
+            _ => self.after,
+        };
+        let Some(weights) = weights else { return Ok(usual) };
+        let Some(rest) = weights.rest(reached, read)? else { return Ok(usual) };
+        let threshold = weights.threshold(rest);
+        Ok(match reached {
+            Reached::Request => Thresholds {
+                first: threshold,
+                described: threshold,
+                particular: threshold,
+                unrelated: threshold,
+                watched: Some(weights.threshold(rest + WATCHED)),
+                ..usual
+            },
+            Reached::Result => Thresholds { after_success: threshold, ..usual },
+            Reached::Failure => Thresholds { after_failure: threshold, ..usual },
+            Reached::Change => Thresholds { after_change: threshold, ..usual },
+        })
+    }
+
+    /// The same decision moved towards calling (above 0) or answering (below 0), as [`Thresholds::biased`] moves those.
+    #[must_use]
+    pub(crate) fn biased(self, bias: f64) -> Self {
+        let moved = |weights: DecisionWeights| DecisionWeights { bias: weights.bias + bias, ..weights };
+        Self { first: self.first.map(moved), after: self.after.map(moved) }
+    }
+}
+
+impl DecisionWeights {
+    /// The probability that a call is wanted, after calls that failed or changed something where these say so.
+    ///
+    /// ```
+    /// use toolgate_engine::{DecisionWeights, Signals};
+    /// let weights = DecisionWeights { bias: -1.0, live: 1.0, failed: 1.0, ..DecisionWeights::default() };
+    /// let signals = Signals::default();
+    /// assert!(weights.probability(&signals, false, false) < 0.3);
+    /// assert_eq!(weights.probability(&signals, true, false), 0.5);
+    /// ```
+    pub fn probability(&self, signals: &Signals, failed: bool, changed: bool) -> f64 {
+        let state = if failed { self.failed } else { 0.0 } + if changed { self.changed } else { 0.0 };
+        let sum = self.bias
+            + self.call * signals.call
+            + self.free * signals.free
+            + self.live * signals.live
+            + self.next * signals.next
+            + state;
+        1.0 / (1.0 + (-sum).exp())
+    }
+
+    /// Whether all are numbers, and that of the call is not below 0.
+    pub(crate) fn is_sound(&self) -> bool {
+        let Self { bias, call, free, live, next, failed, changed } = *self;
+        [bias, call, free, live, next, failed, changed].into_iter().all(f64::is_finite) && call >= 0.0
+    }
+
+    /// What all but the call's own probability comes to. None where a number cannot be told.
+    fn rest(
+        &self,
+        reached: Reached,
+        read: &mut dyn FnMut(Signal) -> Result<Option<f64>, Error>,
+    ) -> Result<Option<f64>, Error> {
+        let mut rest = self.bias;
+        for (signal, weight) in
+            [(Signal::Free, self.free), (Signal::Live, self.live), (Signal::Next, self.next)]
+        {
+            if weight != 0.0 {
+                let Some(number) = read(signal)? else { return Ok(None) };
+                rest += weight * number;
+            }
+        }
+        Ok(Some(match reached {
+            Reached::Failure => rest + self.failed,
+            Reached::Change => rest + self.changed,
+            Reached::Request | Reached::Result => rest,
+        }))
+    }
+
+    /// The probability of a call from which on one is likelier wanted than not.
+    fn threshold(&self, rest: f64) -> f64 {
+        match self.call > 0.0 {
+            true => 1.0 / (1.0 + (rest / self.call).exp()),
+            false if rest >= 0.0 => 0.0,
+            false => NEVER,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::json;
+    use toolgate_chat::{ToolCall, ToolSpec, Transcript};
+
+    use super::*;
+    use crate::Sampling;
+
+    fn logit(p: f64) -> f64 {
+        (p / (1.0 - p)).ln()
+    }
+
+    #[test]
+    fn a_turn_is_a_call_where_one_is_likelier_wanted_than_not() {
+        let weights = DecisionWeights { bias: 1.0, call: 0.5, live: 1.0, ..DecisionWeights::default() };
+        let decision = DecisionModel { first: Some(weights), after: None };
+        let (transcript, sampling) =
+            (Transcript::new().with(Message::User("Go on.".to_owned())), Sampling::default());
+        let request = TurnRequest::new(&transcript, &[], &sampling);
+        for live in [-3.0, 0.0, 3.0] {
+            let thresholds = decision
+                .thresholds(Thresholds::default(), &request, &mut |signal| {
+                    assert_eq!(signal, Signal::Live, "what weighs nothing is not asked for");
+                    Ok(Some(live))
+                })
+                .unwrap();
+            let signals = Signals { call: logit(thresholds.first), live, ..Signals::default() };
+            assert!((weights.probability(&signals, false, false) - 0.5).abs() < 1e-9, "{live}");
+            assert_eq!(
+                (thresholds.first, thresholds.unrelated),
+                (thresholds.particular, thresholds.described)
+            );
+            assert!(thresholds.watched.unwrap() < thresholds.first);
+            assert_eq!(thresholds.after_success, 0.5);
+        }
+        let untold = decision.thresholds(Thresholds::guided(), &request, &mut |_| Ok(None)).unwrap();
+        assert_eq!(untold, Thresholds::guided(), "what cannot be told leaves the thresholds as they are");
+    }
+
+    #[test]
+    fn without_a_weight_for_the_call_the_rest_decides() {
+        let weights = DecisionWeights { bias: -1.0, live: 1.0, failed: 4.0, ..DecisionWeights::default() };
+        assert_eq!((weights.threshold(0.5), weights.threshold(-0.5)), (0.0, NEVER));
+        let tools = [ToolSpec::new("look", "", json!({})).unwrap()];
+        let call = ToolCall::new("look", serde_json::Map::new());
+        let after = |is_error| {
+            let reply = ToolReply { is_error, ..ToolReply::ok(&call, "x") };
+            let run = Transcript::new().with(Message::User("Look.".to_owned()));
+            run.with(Message::calls([call.clone()])).with(Message::Tool(vec![reply]))
+        };
+        let decision = DecisionModel { first: None, after: Some(weights) };
+        let sampling = Sampling::default();
+        let of = |transcript: &Transcript| {
+            let request = TurnRequest::new(transcript, &tools, &sampling);
+            let thresholds = decision.thresholds(Thresholds::default(), &request, &mut |_| Ok(Some(0.0)));
+            thresholds.unwrap().of(&request)
+        };
+        assert_eq!((of(&after(false)), of(&after(true))), (NEVER, 0.0));
+        let asked = Transcript::new().with(Message::User("Look.".to_owned()));
+        assert_eq!(of(&asked), 0.5, "no weights for first turns");
+    }
+}

@@ -1,0 +1,277 @@
+//! What a model tells in front of a turn, beside how likely it opens a call: what it answers to lists of requests, and how likely it
+//! calls where nothing was said.
+//!
+//! Invariant: each is evaluated once for a request, or once for a set of tools, and only where the profile's decision weighs it.
+
+use std::time::Instant;
+
+use serde_json::Value;
+use toolgate_chat::{ToolSpec, Transcript};
+use toolgate_infer::{Backend, Rows, Session, Specials, TokenId, common_len, log_probabilities};
+
+use crate::model::pool::lock;
+use crate::model::recent::Recent;
+use crate::profile::decision::{Signal, Signals};
+use crate::profile::policy::Thresholds;
+use crate::prompt::disk_cache::Extent;
+use crate::turn::changes::May;
+use crate::turn::choose::empty;
+use crate::turn::driver::ScoredModel;
+use crate::turn::lists::{List, Told};
+use crate::turn::local::State;
+use crate::turn::making::Making;
+use crate::turn::prefill::RESERVE;
+use crate::turn::steps::Local;
+use crate::{Cancel, Error, LocalEngine, TurnRequest};
+
+/// Sets of tools of which it is remembered how likely they are called where nothing was said.
+const KEPT: usize = 64;
+
+/// How likely calls are in conversations that say nothing, by the tools as prompts show them: logarithms of the odds.
+pub struct FreeCalls(Recent<Vec<Value>, f64>);
+
+impl Default for FreeCalls {
+    fn default() -> Self {
+        Self(Recent::new(KEPT))
+    }
+}
+
+impl FreeCalls {
+    /// What is known of these tools.
+    #[doc(hidden)]
+    pub fn get(&mut self, tools: &[ToolSpec]) -> Option<f64> {
+        let shown: Vec<Value> = tools.iter().map(ToolSpec::shown).collect();
+        self.0.find(|known| *known == shown).copied()
+    }
+
+    /// Notes what was found out.
+    #[doc(hidden)]
+    pub fn put(&mut self, tools: &[ToolSpec], free: f64) {
+        self.0.put(tools.iter().map(ToolSpec::shown).collect(), free);
+    }
+}
+
+/// The logarithm of the odds of a probability; one of 0 or 1 counts as almost that.
+#[doc(hidden)]
+pub fn log_odds(p: f64) -> f64 {
+    let p = p.clamp(1e-9, 1.0 - 1e-9);
+    (p / (1.0 - p)).ln()
+}
+
+impl<B: Backend + Send> Making<'_, B> {
+    /// The thresholds of the turn.
+    pub(crate) fn thresholds(
+        &mut self,
+        state: &mut State<B>,
+        offered: &[ToolSpec],
+    ) -> Result<Thresholds, Error> {
+        let options = &self.engine.options;
+        let usual = options.thresholds.for_request(self.request);
+        let Some(decision) = options.decision else { return Ok(usual) };
+        let request = self.request;
+        decision.thresholds(usual, request, &mut |signal| match signal {
+            Signal::Free => self.free(state, offered).map(Some),
+            Signal::Live => self.told(state, List::live(request.transcript)),
+            Signal::Next => self.told(state, List::next(request.transcript, offered)),
+            // They tell of the call itself, which comes later.
+            _ => Ok(None),
+        })
+    }
+
+    /// The logarithm of the odds of yes that a list tells; none where there is no list.
+    fn told(&mut self, state: &mut State<B>, list: Option<List>) -> Result<Option<f64>, Error> {
+        let Some(list) = list else { return Ok(None) };
+        self.answered(state, &list).map(|told| Some(told.log_odds()))
+    }
+
+    /// What a list tells. Where it was not known before, the session has moved to another prompt.
+    pub(crate) fn answered(&mut self, state: &mut State<B>, list: &List) -> Result<Told, Error> {
+        let started = Instant::now();
+        let told = self.engine.told(&mut state.session, list, self.cancel, &mut self.moved)?;
+        self.stats.ms.prefill += started.elapsed().as_secs_f64() * 1e3;
+        Ok(told)
+    }
+
+    /// How likely a call of these tools is where nothing was said, as the logarithm of its odds.
+    fn free(&mut self, state: &mut State<B>, offered: &[ToolSpec]) -> Result<f64, Error> {
+        if let Some(known) = lock(&self.engine.learned.free_calls).get(offered) {
+            return Ok(known);
+        }
+        self.demonstrations = self.demonstrations_for(true);
+        let probes = empty().map(|transcript| self.introduced(&transcript));
+        let mut place = self.probes(&state.session, &probes, offered)?;
+        // Beside the tools' own probabilities behind the same prompts, which are kept under these tokens.
+        place.push(0);
+        let kept = self.engine.known_bias(&state.session, &place, 1).and_then(|kept| kept.first().copied());
+        let free = match kept {
+            Some(free) => free,
+            None => {
+                let mut sum = 0.0;
+                for probe in &probes {
+                    self.probe(state, probe, offered)?;
+                    self.moved = true;
+                    let openings = self.engine.openings.at_start(self.request.answer, false);
+                    let (decision, evaluations) = openings.decide_ahead(&mut state.session, 0.0)?;
+                    self.stats.decode_calls += evaluations;
+                    sum += log_odds(decision.p_call);
+                }
+                let free = sum / probes.len().max(1) as f64;
+                self.engine.keep_bias(&state.session, &place, &[free]);
+                free
+            }
+        };
+        lock(&self.engine.learned.free_calls).put(offered, free);
+        Ok(free)
+    }
+
+    /// What the model tells, of what is asked for.
+    fn signals(&mut self, state: &mut State<B>, asked: &[Signal]) -> Result<Signals, Error> {
+        let (request, offered) = (self.request, self.request.tools);
+        let mut signals = Signals::default();
+        if asked.contains(&Signal::Free) {
+            signals.free = self.free(state, offered)?;
+        }
+        if asked.contains(&Signal::Live) {
+            signals.live = self.told(state, List::live(request.transcript))?.unwrap_or_default();
+        }
+        if asked.contains(&Signal::Next) {
+            signals.next = self.told(state, List::next(request.transcript, offered))?.unwrap_or_default();
+        }
+        if let Some(list) = List::change(request.transcript).filter(|_| asked.contains(&Signal::Change)) {
+            signals.change = self.answered(state, &list)?.p();
+        }
+        let weighs = asked.contains(&Signal::Tools);
+        if !weighs && !asked.contains(&Signal::Call) {
+            return Ok(signals);
+        }
+        let mut local = Local { making: self, state };
+        local.begin(offered, true)?;
+        signals.call = log_odds(local.decide(offered, 0.0)?.p_call);
+        if weighs {
+            local.begin_call(offered)?;
+            local.choose(offered, May::ALL)?;
+            let (own, bias) = local.making.weighed.take().unwrap_or_default();
+            signals.tools = own.iter().zip(&bias).map(|(own, bias)| own - bias).collect();
+            signals.own = own;
+        }
+        Ok(signals)
+    }
+}
+
+impl<B: Backend + Send> LocalEngine<B> {
+    /// What the model tells of a request, with the tools that it offers, of what is `asked` for: what a decision can be fitted with. All
+    /// else is 0.
+    ///
+    /// # Errors
+    /// As those of a turn.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use toolgate_engine::{Cancel, LocalEngine, Options, Sampling, Signal, TurnRequest};
+    /// # use toolgate_chat::{Message, ToolSpec, Transcript};
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("the lamp on\nKind:", " change");
+    /// # let engine = LocalEngine::scripted(model, Options::default())?;
+    /// # let lamp = ToolSpec::new("switch_lamp", "Switches the lamp.", serde_json::json!({"type": "object"}))?;
+    /// let (tools, sampling) = ([lamp], Sampling::default());
+    /// let asked = Transcript::new().with(Message::User("Switch the lamp on".into()));
+    /// let request = TurnRequest::new(&asked, &tools, &sampling);
+    /// let signals = engine.signals(&request, &[Signal::Change], &Cancel::default())?;
+    /// assert!(signals.change > 0.9, "it says so behind a list of requests and their kinds");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn signals(
+        &self,
+        request: &TurnRequest<'_>,
+        asked: &[Signal],
+        cancel: &Cancel,
+    ) -> Result<Signals, Error> {
+        let mut state = self.conversations.take(|state| state.fit(request.transcript));
+        let tools = self.options.offered(request.tools);
+        let request = &TurnRequest { tools: &tools, ..request.clone() };
+        let events = &mut |_| {};
+        let signals = Making::new(self, request, cancel, events)?.signals(&mut state, asked);
+        state.session.end_turn();
+        signals
+    }
+
+    /// What the model says behind a list; `moved` where that took an evaluation.
+    pub(crate) fn told(
+        &self,
+        session: &mut Session<B>,
+        list: &List,
+        cancel: &Cancel,
+        moved: &mut bool,
+    ) -> Result<Told, Error> {
+        let known = lock(&self.learned.lists).get(list);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        *moved = true;
+        let mut prompt = session.backend().tokenize(&self.begins_with, Specials::Parse)?;
+        let mut front = prompt.clone();
+        front.extend(session.backend().tokenize(list.front(), Specials::Plain)?);
+        prompt.extend(session.backend().tokenize(&list.text(), Specials::Plain)?);
+        let front = prompt.get(..common_len(&front, &prompt)).unwrap_or_default().to_vec();
+        if session.held(&front) < front.len() && !self.restored(session, &front)? {
+            session.set_prompt(&front, RESERVE, cancel, &mut |_| ())?;
+            self.saved(session, Extent::Whole)?;
+        }
+        session.set_prompt(&prompt, RESERVE, cancel, &mut |_| ())?;
+        let told = {
+            let first = |words: &[String]| -> Result<Vec<Vec<TokenId>>, Error> {
+                let tokens = |word: &String| Ok(session.backend().tokenize(word, Specials::Plain)?);
+                words.iter().map(tokens).collect()
+            };
+            let (yes, no) = (first(&list.yes)?, first(&list.no)?);
+            // Where all begin alike, they part behind that.
+            let mut all = yes.iter().chain(&no);
+            let shared = all.next().cloned().unwrap_or_default();
+            let same = all.fold(shared.len(), |same, other| same.min(common_len(&shared, other)));
+            if let Some(shared) = shared.get(..same).filter(|shared| !shared.is_empty()) {
+                session.eval(shared, Rows::Last)?;
+            }
+            let part = |words: &[Vec<TokenId>]| -> Vec<TokenId> {
+                let mut tokens: Vec<TokenId> =
+                    words.iter().filter_map(|word| word.get(same).copied()).collect();
+                tokens.sort_unstable();
+                tokens.dedup();
+                tokens
+            };
+            let no = part(&no);
+            // A word that begins like one that says no tells nothing.
+            let yes: Vec<TokenId> = part(&yes).into_iter().filter(|token| !no.contains(token)).collect();
+            let logits = session.logits()?;
+            let sum = |tokens: &[TokenId]| log_probabilities(logits, tokens).into_iter().map(f64::exp).sum();
+            Told { yes: sum(&yes), no: sum(&no) }
+        };
+        lock(&self.learned.lists).put(list, told);
+        Ok(told)
+    }
+
+    /// How likely the model finds it that the last request of a conversation asks for a change, 0 to 1; `None` where there is no
+    /// request. [`Thresholds::changing`](crate::Thresholds) is held against it.
+    ///
+    /// # Errors
+    /// As those of a turn.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use toolgate_engine::{Cancel, LocalEngine, Options};
+    /// # use toolgate_chat::{Message, Transcript};
+    /// # use toolgate_infer::{Vocabulary, scripted::Scripted};
+    /// # let model = Scripted::new(Arc::new(Vocabulary::bytes_only())).on("the lamp on\nKind:", " change");
+    /// # let engine = LocalEngine::scripted(model, Options::default())?;
+    /// let asked = Transcript::new().with(Message::User("Switch the lamp on".into()));
+    /// assert!(engine.p_change(&asked, &Cancel::default())?.is_some_and(|p| p > 0.9));
+    /// assert_eq!(engine.p_change(&Transcript::new(), &Cancel::default())?, None);
+    /// # Ok::<(), toolgate_engine::Error>(())
+    /// ```
+    pub fn p_change(&self, transcript: &Transcript, cancel: &Cancel) -> Result<Option<f64>, Error> {
+        let Some(list) = List::change(transcript) else { return Ok(None) };
+        let mut state = self.conversations.take(|state| state.fit(transcript));
+        let told = self.told(&mut state.session, &list, cancel, &mut false);
+        state.session.end_turn();
+        told.map(|told| Some(told.p()))
+    }
+}

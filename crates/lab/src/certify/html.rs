@@ -1,0 +1,865 @@
+//! The report of `toolgate certify` as one page of HTML. It runs no script and loads nothing.
+//!
+//! Invariant: what comes from the model or from a file goes through [`escaped`].
+
+use super::{Confusion, Decision, Feature, Report, RoundTrips, Speed, Tools, Views, Width};
+
+/// Confusions that the page shows.
+const MOST_CONFUSIONS: usize = 12;
+/// Characters of a name that fit into a plot.
+const MOST_LETTERS: usize = 34;
+
+/// The width of every plot, in units of its own: about the pixels of a small phone, so that its text stays readable there.
+const WIDE: f64 = 360.0;
+/// The left end of the axes.
+const LEFT: f64 = 54.0;
+/// The right end of the axes.
+const RIGHT: f64 = 344.0;
+/// The upper end of the axes.
+const TOP: f64 = 24.0;
+/// The lower end of the axes.
+const BOTTOM: f64 = 264.0;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--page:#fcfcfb;--ink:#0b0b0b;--soft:#52514e;--line:#dedcd3;--mark:#2a78d6;--box:#f2f1ec}
+@media(prefers-color-scheme:dark){:root{--page:#1a1a19;--ink:#fff;--soft:#c3c2b7;--line:#3a3a37;--mark:#3987e5;--box:#262624}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:1rem 1rem 3rem;max-width:46rem;background:var(--page);color:var(--ink);font:1rem/1.5 system-ui,sans-serif;\
+overflow-wrap:anywhere}
+h1{font-size:1.5rem;line-height:1.25;margin:.5rem 0 1rem}
+h2{font-size:1.2rem;margin:2.5rem 0 .5rem;padding-top:1rem;border-top:1px solid var(--line)}
+h3{font-size:1rem;margin:1.5rem 0 .25rem}
+p{margin:.5rem 0}
+.sum{font-size:1.1rem}
+.soft,dt,figcaption,summary,th{color:var(--soft)}
+dl{margin:.75rem 0}
+dl div{display:flex;flex-wrap:wrap;gap:0 1rem;padding:.3rem 0;border-bottom:1px solid var(--line)}
+dt{flex:0 1 14rem}
+dd{flex:1 1 12rem;margin:0}
+code,pre{font:.9em/1.45 ui-monospace,monospace;background:var(--box);border-radius:3px;white-space:pre-wrap}
+code{padding:.1em .3em}
+pre{padding:.75rem;margin:.5rem 0}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;width:100%;margin:.5rem 0}
+th,td{padding:.3rem .6rem .3rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
+th{font-weight:600;font-size:.9em}
+.n{text-align:right;font-variant-numeric:tabular-nums}
+ul{padding-left:1.2rem}
+figure{margin:1rem 0}
+figcaption{font-size:.9rem}
+summary{cursor:pointer;padding:.4rem 0}
+svg{display:block;width:100%;max-width:30rem;height:auto;font:12px system-ui,sans-serif}
+svg text{fill:var(--soft)}
+svg .name{fill:var(--ink)}
+.grid{stroke:var(--line);stroke-width:1}
+.even{stroke:var(--soft);stroke-width:1;stroke-dasharray:4 3}
+.bar{fill:var(--mark)}
+.full{fill:var(--mark);stroke:var(--page);stroke-width:1.5}
+.hollow{fill:var(--page);stroke:var(--mark);stroke-width:2}
+.curve{fill:none;stroke:var(--mark);stroke-width:2;stroke-linejoin:round}
+.span{stroke:var(--ink);stroke-width:1.5}
+";
+
+/// The page.
+pub(crate) fn page(report: &Report) -> String {
+    let model = escaped(&report.model);
+    let sections = [
+        head(report),
+        form(report),
+        round_trips(&report.round_trips),
+        reasoning(report),
+        decision(&report.decision),
+        tools(&report.tools, report.parallel),
+        answers(&report.views, report.refusals, report.echoes),
+        speed(report),
+    ]
+    .concat();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>toolgate certify: {model}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{sections}</main>\n\
+         </body>\n</html>\n"
+    )
+}
+
+/// A text as HTML shows it, between tags and within quotes. Control characters, and those that turn the direction of a line, show
+/// as Rust writes them. Line breaks and tabs stay.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' => out.push(letter),
+            '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}' => {
+                out.extend(letter.escape_unicode());
+            }
+            _ if letter.is_control() => out.extend(letter.escape_default()),
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+/// A text in the letters of code, with its line breaks as `\n`.
+fn code(text: &str) -> String {
+    match text.is_empty() {
+        true => "<span class=\"soft\">empty</span>".to_owned(),
+        false => format!("<code>{}</code>", escaped(&text.replace('\n', "\\n").replace('\t', "\\t"))),
+    }
+}
+
+/// A text, or a word for none.
+fn words(text: &str) -> String {
+    if text.trim().is_empty() { "none".to_owned() } else { escaped(text) }
+}
+
+/// Its beginning, where it is too long for a plot.
+fn short(name: &str) -> String {
+    if name.chars().count() <= MOST_LETTERS {
+        return escaped(name);
+    }
+    let start: String = name.chars().take(MOST_LETTERS.saturating_sub(1)).collect();
+    format!("{}…", escaped(&start))
+}
+
+/// A number with so many digits behind the point; a dash for what is none.
+fn number(x: f64, digits: usize) -> String {
+    // Adding 0 makes 0 of -0.
+    if x.is_finite() { format!("{:.digits$}", x + 0.0) } else { "–".to_owned() }
+}
+
+/// A figure of speed: small ones with a digit behind the point.
+fn rate(x: f64) -> String {
+    number(x, if x.abs() < 10.0 { 1 } else { 0 })
+}
+
+fn percent(share: f64) -> String {
+    if share.is_finite() { format!("{} %", number(share * 100.0, 0)) } else { "–".to_owned() }
+}
+
+/// A share as words say it.
+fn of_hundred(share: f64) -> String {
+    format!("{} of 100", number(share * 100.0, 0))
+}
+
+fn counted(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// The ends of the interval of an area, cut to what an area can be.
+fn interval(area: f64, within: f64) -> (f64, f64) {
+    ((area - within).max(0.0), (area + within).min(1.0))
+}
+
+fn facts(rows: &[(&str, String)]) -> String {
+    let rows: String =
+        rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>\n")).collect();
+    format!("<dl>\n{rows}</dl>\n")
+}
+
+/// The head of a column.
+#[derive(Clone, Copy)]
+enum Head {
+    Text(&'static str),
+    Number(&'static str),
+}
+
+/// A table. The cells are HTML.
+fn table(heads: &[Head], rows: &[Vec<String>]) -> String {
+    let class = |head: &Head| if matches!(head, Head::Number(_)) { " class=\"n\"" } else { "" };
+    let top: String = heads
+        .iter()
+        .map(|head| {
+            let (Head::Text(name) | Head::Number(name)) = head;
+            format!("<th scope=\"col\"{}>{name}</th>", class(head))
+        })
+        .collect();
+    let row = |cells: &Vec<String>| -> String {
+        let cells = heads.iter().zip(cells);
+        let cells: String = cells.map(|(head, cell)| format!("<td{}>{cell}</td>", class(head))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let body: String = rows.iter().map(row).collect();
+    format!(
+        "<div class=\"wide\"><table>\n<thead><tr>{top}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n"
+    )
+}
+
+/// What is long and seldom read.
+fn folded(name: &str, content: &str) -> String {
+    format!("<details><summary>{name}</summary>\n{content}</details>\n")
+}
+
+fn list(items: &[String]) -> String {
+    let items: String = items.iter().map(|item| format!("<li>{}</li>\n", code(item))).collect();
+    format!("<ul>\n{items}</ul>\n")
+}
+
+/// A plot, what it shows in words, and its numbers.
+fn figure(id: &str, title: &str, height: f64, plot: &str, caption: &str, numbers: &str) -> String {
+    let numbers = folded("The numbers", numbers);
+    format!(
+        "<figure>\n<svg viewBox=\"0 0 {WIDE} {height}\" role=\"img\" aria-labelledby=\"{id}\">\n<title id=\"{id}\">{title}</title>\n\
+         {plot}</svg>\n<figcaption>{caption}</figcaption>\n{numbers}</figure>\n"
+    )
+}
+
+/// A straight line of a plot.
+fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> String {
+    format!(
+        "<line class=\"{class}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>\n",
+        from.0, from.1, to.0, to.1
+    )
+}
+
+/// Words in a plot; `anchor` is `start`, `middle` or `end`. The words are HTML.
+fn label(class: &str, anchor: &str, at: (f64, f64), words: &str) -> String {
+    format!(
+        "<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{:.1}\" y=\"{:.1}\">{words}</text>\n",
+        at.0, at.1
+    )
+}
+
+fn dot(class: &str, at: (f64, f64), radius: f64) -> String {
+    format!("<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius:.1}\"/>\n", at.0, at.1)
+}
+
+/// The name of the axis of heights, written upwards.
+fn upwards(words: &str) -> String {
+    let y = f64::midpoint(TOP, BOTTOM);
+    format!("<text text-anchor=\"middle\" transform=\"translate(11 {y:.1}) rotate(-90)\">{words}</text>\n")
+}
+
+/// Where a share lies between two ends.
+fn between(from: f64, to: f64, share: f64) -> f64 {
+    from + (to - from) * share
+}
+
+fn head(report: &Report) -> String {
+    let run = if report.quick { "quick" } else { "whole" };
+    let facts = facts(&[
+        ("Model", code(&report.model)),
+        ("Digest", code(&report.digest)),
+        ("toolgate", words(&report.toolgate)),
+        ("Device", words(&report.device)),
+        ("Run", format!("{run}, {} minutes", rate(report.minutes))),
+    ]);
+    format!(
+        "<h1>What {} can do with tools</h1>\n<p class=\"sum\">{}</p>\n{facts}",
+        escaped(&report.model),
+        summary(report)
+    )
+}
+
+/// The report in a few sentences.
+fn summary(report: &Report) -> String {
+    let family = escaped(&report.format.family);
+    let mut said = vec![match report.format.source.as_str() {
+        "known" => format!("The model writes calls in the form {family}, which toolgate knows."),
+        "learned" => format!("The model writes calls in the form {family}, learned from its chat template."),
+        "generic" => "No form of calls is known of the model. It gets the generic one.".to_owned(),
+        _ => format!("The model writes calls in the form {family}."),
+    }];
+    let RoundTrips { cases, failed, .. } = &report.round_trips;
+    if *cases > 0 {
+        let kept = cases.saturating_sub(failed.len());
+        said.push(match failed.is_empty() {
+            true => format!("All of {cases} calls and results come back as they were written."),
+            false => format!("{kept} of {cases} calls and results come back as they were written."),
+        });
+    }
+    let Decision { requests, auc, right, .. } = &report.decision;
+    if let Some(auc) = auc.as_ref().filter(|auc| auc.area.is_finite()) {
+        let pairs = of_hundred(auc.area);
+        said.push(format!("It tells a request that wants a call from one that wants none in {pairs} pairs."));
+    }
+    if *requests > 0 && right.is_finite() {
+        said.push(format!("It decides {} requests right.", of_hundred(*right)));
+    }
+    if report.tools.asked > 0 && report.tools.accuracy.is_finite() {
+        let right = of_hundred(report.tools.accuracy);
+        said.push(format!("Where a call is wanted, it finds the right tool for {right} requests."));
+    }
+    let Speed { prefill, decode, .. } = &report.speed;
+    if *prefill > 0.0 && *decode > 0.0 {
+        let (reads, writes) = (rate(*prefill), rate(*decode));
+        said.push(format!("It reads {reads} tokens a second and writes {writes}."));
+    }
+    if report.quick {
+        said.push("The run was a quick one, and its figures are rough.".to_owned());
+    }
+    said.join(" ")
+}
+
+fn form(report: &Report) -> String {
+    let format = &report.format;
+    let facts = facts(&[
+        ("Form", code(&format.family)),
+        ("Known from", words(&format.source)),
+        ("Why", words(&format.why)),
+    ]);
+    let rows: Vec<Vec<String>> = report
+        .marks
+        .iter()
+        .map(|mark| {
+            let token = mark.token.map_or("none of its own".to_owned(), |token| token.to_string());
+            let trained = if mark.trained { "yes" } else { "no" };
+            vec![code(&mark.text), token, trained.to_owned()]
+        })
+        .collect();
+    let marks = match rows.is_empty() {
+        true => "<p>The form has no marks.</p>\n".to_owned(),
+        false => table(&[Head::Text("Mark"), Head::Number("Token"), Head::Text("Trained")], &rows),
+    };
+    format!("<h2>The form of calls</h2>\n{facts}<h3>Marks</h3>\n{marks}")
+}
+
+fn round_trips(trips: &RoundTrips) -> String {
+    let RoundTrips { cases, failed, untried } = trips;
+    let said = match (*cases, failed.len()) {
+        (0, _) => "Nothing was tried.".to_owned(),
+        (1, 0) => "The one case came back as it was written.".to_owned(),
+        (cases, 0) => format!("All {cases} cases came back as they were written."),
+        (cases, wrong) => {
+            format!("Of {}, {wrong} did not come back as written:", counted(cases, "case", "cases"))
+        }
+    };
+    let failed = if failed.is_empty() { String::new() } else { list(failed) };
+    let rows: Vec<Vec<String>> = untried.iter().map(|(why, n)| vec![words(why), n.to_string()]).collect();
+    let untried = match rows.is_empty() {
+        true => String::new(),
+        false => {
+            let heads = [Head::Text("Not tried"), Head::Number("Cases")];
+            format!("<h3>What was not tried</h3>\n{}", table(&heads, &rows))
+        }
+    };
+    format!("<h2>Round trips</h2>\n<p>{said}</p>\n{failed}{untried}")
+}
+
+fn reasoning(report: &Report) -> String {
+    let thoughts = &report.reasoning;
+    let switches = match thoughts.switches.is_empty() {
+        true => "none".to_owned(),
+        false => thoughts.switches.iter().map(|switch| code(switch)).collect::<Vec<_>>().join(" "),
+    };
+    let facts = facts(&[
+        ("Switches of the template", switches),
+        ("What opens a thought", words(&thoughts.opens)),
+        ("What is kept of thoughts", words(&thoughts.keeps)),
+    ]);
+    format!("<h2>Thoughts</h2>\n{facts}")
+}
+
+fn decision(decision: &Decision) -> String {
+    let auc = decision.auc.as_ref().map_or("not known".to_owned(), |auc| {
+        let (low, high) = interval(auc.area, auc.within);
+        format!("{} (95 % interval {} to {})", number(auc.area, 3), number(low, 3), number(high, 3))
+    });
+    let facts = facts(&[
+        ("Requests", decision.requests.to_string()),
+        ("Area under the curve", auc),
+        ("Decided right", percent(decision.right)),
+        ("Threshold for changes", number(decision.changing, 2)),
+    ]);
+    let weights = match decision.weights.is_null() {
+        true => String::new(),
+        false => {
+            let weights = escaped(&format!("{:#}", decision.weights));
+            folded("The weights", &format!("<pre>{weights}</pre>\n"))
+        }
+    };
+    format!(
+        "<h2>Call or answer</h2>\n{facts}{weights}<h3>Whether its probabilities hold</h3>\n{}\
+         <h3>What tells</h3>\n{}",
+        calibration(decision),
+        features(&decision.features)
+    )
+}
+
+/// How often a call was wanted, by the probability that was told of it.
+fn calibration(decision: &Decision) -> String {
+    let seen = || decision.calibration.iter().filter(|bin| bin.n > 0);
+    let most = seen().map(|bin| bin.n).max().unwrap_or(0);
+    if most == 0 {
+        return "<p>Nothing was measured.</p>\n".to_owned();
+    }
+    let at = |told: f64, wanted: f64| (between(LEFT, RIGHT, told), between(BOTTOM, TOP, wanted));
+    let mut plot = String::new();
+    for tick in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let ((x, _), (_, y)) = (at(tick, 0.0), at(0.0, tick));
+        plot += &line("grid", (x, TOP), (x, BOTTOM));
+        plot += &line("grid", (LEFT, y), (RIGHT, y));
+        let words = number(tick, if tick == 0.0 || tick == 1.0 { 0 } else { 2 });
+        plot += &label("", "middle", (x, BOTTOM + 16.0), &words);
+        plot += &label("", "end", (LEFT - 6.0, y + 4.0), &words);
+    }
+    plot += &line("even", at(0.0, 0.0), at(1.0, 1.0));
+    // The largest are drawn first, so that none hides another.
+    let mut dots: Vec<_> = seen().filter(|bin| bin.told.is_finite() && bin.wanted.is_finite()).collect();
+    dots.sort_by_key(|bin| std::cmp::Reverse(bin.n));
+    for bin in dots {
+        let radius = 3.0 + 9.0 * (bin.n as f64 / most as f64).sqrt();
+        plot += &dot("full", at(bin.told.clamp(0.0, 1.0), bin.wanted.clamp(0.0, 1.0)), radius);
+    }
+    plot += &label("", "middle", (f64::midpoint(LEFT, RIGHT), BOTTOM + 36.0), "probability told");
+    plot += &upwards("share that wanted a call");
+    let rows: Vec<Vec<String>> = decision
+        .calibration
+        .iter()
+        .map(|bin| {
+            let range = format!("{} to {}", number(bin.low, 2), number(bin.high, 2));
+            let (told, wanted) = match bin.n {
+                0 => ("–".to_owned(), "–".to_owned()),
+                _ => (number(bin.told, 2), number(bin.wanted, 2)),
+            };
+            vec![range, bin.n.to_string(), told, wanted]
+        })
+        .collect();
+    let heads = [
+        Head::Text("Probability"),
+        Head::Number("Requests"),
+        Head::Number("Told, on average"),
+        Head::Number("Wanted a call"),
+    ];
+    figure(
+        "calibration",
+        "The share of requests that wanted a call, by the probability told of it",
+        BOTTOM + 46.0,
+        &plot,
+        "Each dot is a range of probabilities. The larger it is, the more requests fell into it. On the dashed line the \
+         probabilities hold. Above it the model wants calls too seldom, below it too often.",
+        &table(&heads, &rows),
+    )
+}
+
+/// How well each number alone tells the requests apart.
+fn features(features: &[Feature]) -> String {
+    const ROW: f64 = 36.0;
+    let (left, right) = (8.0, RIGHT);
+    if features.is_empty() {
+        return "<p>Nothing was measured.</p>\n".to_owned();
+    }
+    // The areas first that are furthest from chance, and those that are not known last.
+    let far = |feature: &Feature| feature.area.as_ref().map_or(-1.0, |area| (area.area - 0.5).abs());
+    let mut sorted: Vec<&Feature> = features.iter().collect();
+    sorted.sort_by(|a, b| far(b).total_cmp(&far(a)));
+    let x = |area: f64| between(left, right, area.clamp(0.0, 1.0));
+    let bottom = TOP + ROW * sorted.len() as f64;
+    let mut plot = String::new();
+    for tick in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let class = if tick == 0.5 { "even" } else { "grid" };
+        plot += &line(class, (x(tick), TOP), (x(tick), bottom));
+    }
+    plot += &label("", "start", (x(0.0), bottom + 16.0), "0");
+    plot += &label("", "middle", (x(0.5), bottom + 16.0), "0.5, chance");
+    plot += &label("", "end", (x(1.0), bottom + 16.0), "1");
+    plot += &label("", "middle", (x(0.5), bottom + 34.0), "area under the curve");
+    for (row, feature) in sorted.iter().enumerate() {
+        let y = TOP + ROW * row as f64;
+        plot += &label("name", "start", (left, y + 13.0), &short(&feature.name));
+        let known = feature.area.as_ref().filter(|area| area.area.is_finite() && area.within.is_finite());
+        let Some(area) = known else {
+            plot += &label("", "end", (right, y + 13.0), "not known");
+            continue;
+        };
+        plot += &label("name", "end", (right, y + 13.0), &number(area.area, 2));
+        let (from, to) = (x(area.area.min(0.5)), x(area.area.max(0.5)));
+        plot += &format!(
+            "<rect class=\"bar\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"10\"/>\n",
+            y + 19.0,
+            to - from
+        );
+        let (low, high) = interval(area.area, area.within);
+        plot += &line("span", (x(low), y + 24.0), (x(high), y + 24.0));
+        for end in [low, high] {
+            plot += &line("span", (x(end), y + 20.0), (x(end), y + 28.0));
+        }
+    }
+    let rows: Vec<Vec<String>> = sorted
+        .iter()
+        .map(|feature| {
+            let (area, range) = feature.area.as_ref().map_or(("–".to_owned(), "–".to_owned()), |area| {
+                let (low, high) = interval(area.area, area.within);
+                (number(area.area, 3), format!("{} to {}", number(low, 3), number(high, 3)))
+            });
+            vec![words(&feature.name), area, range]
+        })
+        .collect();
+    figure(
+        "features",
+        "The area under the curve of each number alone, with its 95 % interval",
+        bottom + 44.0,
+        &plot,
+        "A bar begins at chance: the longer it is, the better the number tells. To the left of chance a low number \
+         speaks for a call. The thin line is the 95 % interval.",
+        &table(&[Head::Text("Number"), Head::Number("Area"), Head::Number("95 % interval")], &rows),
+    )
+}
+
+fn tools(tools: &Tools, parallel: Option<u32>) -> String {
+    let facts = facts(&[
+        ("Requests", tools.asked.to_string()),
+        ("Right tool", percent(tools.accuracy)),
+        ("Demonstrations", words(&tools.demonstrations)),
+        ("Right without them", percent(tools.without)),
+        ("Right with them", percent(tools.with)),
+        ("Calls a turn, at most", parallel.map_or("no bound".to_owned(), |most| most.to_string())),
+    ]);
+    let mut sorted: Vec<&Confusion> = tools.confusions.iter().collect();
+    sorted.sort_by_key(|confusion| std::cmp::Reverse(confusion.n));
+    let left_out = sorted.len().saturating_sub(MOST_CONFUSIONS);
+    let rows: Vec<Vec<String>> = sorted
+        .iter()
+        .take(MOST_CONFUSIONS)
+        .map(|confusion| vec![code(&confusion.wanted), code(&confusion.chosen), confusion.n.to_string()])
+        .collect();
+    let confusions = match rows.is_empty() {
+        true => "<p>None.</p>\n".to_owned(),
+        false => table(&[Head::Text("Wanted"), Head::Text("Chosen"), Head::Number("Times")], &rows),
+    };
+    let more = match left_out {
+        0 => String::new(),
+        n => format!("<p class=\"soft\">{} not shown.</p>\n", counted(n, "rarer one is", "rarer ones are")),
+    };
+    format!("<h2>Which tool</h2>\n{facts}<h3>Confusions</h3>\n{confusions}{more}")
+}
+
+fn answers(views: &Views, refusals: f64, echoes: f64) -> String {
+    let facts = facts(&[
+        ("What it sees when it answers", words(&views.answer)),
+        ("Answers that refuse", percent(refusals)),
+        ("Answers that repeat the request", percent(echoes)),
+    ]);
+    let rows: Vec<Vec<String>> = views
+        .tried
+        .iter()
+        .map(|view| {
+            vec![words(&view.name), view.answers.to_string(), percent(view.told), percent(view.echoes)]
+        })
+        .collect();
+    let heads = [
+        Head::Text("It sees"),
+        Head::Number("Answers"),
+        Head::Number("Tell the result"),
+        Head::Number("Repeat the request"),
+    ];
+    let tried = match rows.is_empty() {
+        true => "<p>None was tried.</p>\n".to_owned(),
+        false => table(&heads, &rows),
+    };
+    format!("<h2>Answers</h2>\n{facts}<h3>What was tried</h3>\n{tried}")
+}
+
+fn speed(report: &Report) -> String {
+    let (speed, kernels) = (&report.speed, &report.kernels);
+    let noise =
+        kernels.noise.map_or("none: turns do without wider batches".to_owned(), |noise| number(noise, 2));
+    let facts = facts(&[
+        ("Reads", format!("{} tokens a second", rate(speed.prefill))),
+        ("Writes", format!("{} tokens a second", rate(speed.decode))),
+        (
+            "Batches with the bits of single tokens",
+            format!("up to {}", counted(kernels.exact_len, "token", "tokens")),
+        ),
+        ("What wider batches change of two logits", noise),
+    ]);
+    format!("<h2>Speed</h2>\n{facts}<h3>Batches</h3>\n{}", widths(&speed.widths))
+}
+
+/// Tokens a second at this width; none where no time was measured.
+fn per_second(width: &Width) -> Option<f64> {
+    let rate = width.width as f64 * 1000.0 / width.ms;
+    (width.width > 0 && width.ms > 0.0 && rate.is_finite()).then_some(rate)
+}
+
+/// The least of 1, 2 and 5, times a power of ten, of which four reach so high.
+fn step(high: f64) -> f64 {
+    let quarter = high / 4.0;
+    let power = 10_f64.powf(quarter.log10().floor());
+    let steps = [1.0, 2.0, 5.0].map(|step| step * power);
+    steps.into_iter().find(|step| *step >= quarter).unwrap_or(10.0 * power)
+}
+
+/// Tokens a second by the width of a batch.
+fn widths(widths: &[Width]) -> String {
+    let mut known: Vec<(&Width, f64)> =
+        widths.iter().filter_map(|width| Some((width, per_second(width)?))).collect();
+    known.sort_by_key(|(width, _)| width.width);
+    let (Some((first, _)), Some((last, _))) = (known.first(), known.last()) else {
+        return "<p>Nothing was measured.</p>\n".to_owned();
+    };
+    let (low, high) = ((first.width as f64).ln(), (last.width as f64).ln());
+    let x = |width: &Width| {
+        let share = ((width.width as f64).ln() - low) / (high - low);
+        between(LEFT + 10.0, RIGHT - 10.0, if share.is_finite() { share } else { 0.5 })
+    };
+    let most = known.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let step = step(most);
+    let top = step * (most / step).ceil();
+    let y = |rate: f64| between(BOTTOM, TOP, rate / top);
+    let mut plot = String::new();
+    for tick in (0..5_u8).map(|n| step * f64::from(n)).filter(|tick| *tick <= top * 1.001) {
+        plot += &line("grid", (LEFT, y(tick)), (RIGHT, y(tick)));
+        let digits = if step < 1.0 { 2 } else { 0 };
+        plot += &label("", "end", (LEFT - 6.0, y(tick) + 4.0), &number(tick, digits));
+    }
+    let points: Vec<String> =
+        known.iter().map(|(width, rate)| format!("{:.1},{:.1}", x(width), y(*rate))).collect();
+    plot += &format!("<polyline class=\"curve\" points=\"{}\"/>\n", points.join(" "));
+    let mut free = 0.0;
+    for (width, rate) in &known {
+        let class = if width.same_bits { "full" } else { "hollow" };
+        plot += &dot(class, (x(width), y(*rate)), if width.same_bits { 5.5 } else { 4.5 });
+        // A number is left out that would touch the one before it.
+        if x(width) >= free {
+            plot += &label("", "middle", (x(width), BOTTOM + 16.0), &width.width.to_string());
+            free = x(width) + 7.0 * (width.width.to_string().len() as f64 + 1.0);
+        }
+    }
+    if let Some((width, rate)) = known.iter().max_by(|(_, a), (_, b)| a.total_cmp(b)) {
+        plot += &label("name", "middle", (x(width), y(*rate) - 10.0), &self::rate(*rate));
+    }
+    plot += &label("", "middle", (f64::midpoint(LEFT, RIGHT), BOTTOM + 36.0), "tokens in a batch");
+    plot += &upwards("tokens a second");
+    plot += &dot("full", (LEFT + 6.0, BOTTOM + 54.0), 5.5);
+    plot += &label("", "start", (LEFT + 16.0, BOTTOM + 58.0), "same bits as single tokens");
+    plot += &dot("hollow", (LEFT + 206.0, BOTTOM + 54.0), 4.5);
+    plot += &label("", "start", (LEFT + 216.0, BOTTOM + 58.0), "other bits");
+    let mut sorted: Vec<&Width> = widths.iter().collect();
+    sorted.sort_by_key(|width| width.width);
+    let rows: Vec<Vec<String>> = sorted
+        .iter()
+        .map(|width| {
+            let rate = per_second(width).map_or("–".to_owned(), rate);
+            let same = if width.same_bits { "yes" } else { "no" };
+            vec![width.width.to_string(), number(width.ms, 2), rate, same.to_owned()]
+        })
+        .collect();
+    let heads = [
+        Head::Number("Tokens"),
+        Head::Number("Milliseconds"),
+        Head::Number("Tokens a second"),
+        Head::Text("Same bits"),
+    ];
+    figure(
+        "widths",
+        "Tokens a second by the tokens of a batch",
+        BOTTOM + 68.0,
+        &plot,
+        "The axis of tokens is logarithmic. Batches whose logits have the bits of single tokens \
+         have filled dots.",
+        &table(&heads, &rows),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use super::super::{Area, Bin, Format, Kernels, Mark, Reasoning, ViewTried};
+    use super::*;
+
+    /// A report of nothing.
+    fn empty() -> Report {
+        Report {
+            model: String::new(),
+            digest: String::new(),
+            toolgate: String::new(),
+            device: String::new(),
+            quick: true,
+            minutes: 0.0,
+            format: Format { family: String::new(), source: "generic".to_owned(), why: String::new() },
+            marks: Vec::new(),
+            round_trips: RoundTrips { cases: 0, failed: Vec::new(), untried: BTreeMap::new() },
+            reasoning: Reasoning { switches: Vec::new(), opens: String::new(), keeps: String::new() },
+            decision: Decision {
+                requests: 0,
+                auc: None,
+                right: f64::NAN,
+                weights: Value::Null,
+                features: Vec::new(),
+                calibration: Vec::new(),
+                changing: 0.5,
+            },
+            tools: Tools {
+                accuracy: f64::NAN,
+                asked: 0,
+                demonstrations: String::new(),
+                without: f64::NAN,
+                with: f64::NAN,
+                confusions: Vec::new(),
+            },
+            views: Views { answer: String::new(), tried: Vec::new() },
+            refusals: f64::NAN,
+            echoes: f64::NAN,
+            parallel: None,
+            speed: Speed { prefill: f64::NAN, decode: f64::NAN, widths: Vec::new() },
+            kernels: Kernels { exact_len: 1, noise: None },
+        }
+    }
+
+    fn filled() -> Report {
+        let bin = |low: f64, n: usize, wanted: f64| Bin { low, high: low + 0.2, n, told: low + 0.1, wanted };
+        let feature = |name: &str, area: Option<(f64, f64)>| {
+            let area = area.map(|(area, within)| Area { area, within });
+            Feature { name: name.to_owned(), area }
+        };
+        let width = |width: usize, ms: f64| Width { width, ms, same_bits: width < 4 };
+        let confusion = |n: usize| Confusion { wanted: format!("tool_{n}"), chosen: "other".to_owned(), n };
+        let view = |name: &str| ViewTried { name: name.to_owned(), answers: 40, told: 0.8, echoes: 0.05 };
+        let mut report = Report {
+            model: "small <script>alert('1')</script>".to_owned(),
+            digest: "sha256:0123abcd".to_owned(),
+            toolgate: "0.1.0".to_owned(),
+            device: "CPU & more".to_owned(),
+            quick: false,
+            minutes: 12.4,
+            refusals: 0.03,
+            echoes: 0.125,
+            parallel: Some(1),
+            ..empty()
+        };
+        report.format =
+            Format { family: "hermes".to_owned(), source: "learned".to_owned(), why: "<b>".to_owned() };
+        let mark = |text: &str, token| Mark { text: text.to_owned(), token, trained: token.is_some() };
+        report.marks = vec![mark("<tool_call>\n", Some(151_657)), mark("\u{202e}]", None)];
+        report.round_trips = RoundTrips {
+            cases: 40,
+            failed: vec!["a \"quoted\" name".to_owned()],
+            untried: [("no results in the template".to_owned(), 3)].into(),
+        };
+        report.reasoning.switches = vec!["enable_thinking".to_owned()];
+        report.decision = Decision {
+            requests: 690,
+            auc: Some(Area { area: 0.871, within: 0.02 }),
+            right: 0.81,
+            weights: json!({"first": {"bias": 0.5, "note": "<i>"}}),
+            features: vec![
+                feature("free", Some((0.41, 0.05))),
+                feature("none", None),
+                feature("call", Some((0.9, 0.2))),
+            ],
+            calibration: vec![
+                bin(0.0, 200, 0.02),
+                bin(0.2, 0, 0.0),
+                bin(0.4, 31, 0.6),
+                bin(0.8, 9, f64::NAN),
+            ],
+            changing: 0.4,
+        };
+        report.tools = Tools {
+            accuracy: 0.92,
+            asked: 300,
+            demonstrations: "first".to_owned(),
+            without: 0.9,
+            with: 0.92,
+            confusions: (1..=14).map(confusion).collect(),
+        };
+        report.views = Views { answer: "compact".to_owned(), tried: vec![view("compact"), view("full")] };
+        let widths = [width(1, 30.0), width(8, 80.0), width(2, 33.0), width(7, 78.0), width(4, 0.0)];
+        report.speed = Speed { prefill: 412.3, decode: 33.3, widths: widths.into() };
+        report.kernels = Kernels { exact_len: 3, noise: Some(0.3) };
+        report
+    }
+
+    /// What holds for the page of every report.
+    fn checked(report: &Report) -> String {
+        let page = page(report);
+        for tag in ["svg", "table", "details", "figure", "dl", "div", "text", "ul", "pre", "code", "main"] {
+            let opened =
+                page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+            assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}: {page}");
+        }
+        let plots = page.matches("<svg").count();
+        assert_eq!(page.matches("<title id=").count(), plots);
+        assert_eq!(page.matches("The numbers").count(), plots);
+        for heading in [
+            "The form of calls",
+            "Round trips",
+            "Thoughts",
+            "Call or answer",
+            "Which tool",
+            "Answers",
+            "Speed",
+        ] {
+            assert_eq!(page.matches(&format!("<h2>{heading}</h2>")).count(), 1, "{heading}");
+        }
+        for no in ["http", "<script", "NaN", "inf\"", "url(", "@import", " src=", "href"] {
+            assert!(!page.contains(no), "{no}: {page}");
+        }
+        page
+    }
+
+    #[test]
+    fn what_html_reads_as_its_own_is_escaped() {
+        assert_eq!(
+            escaped("<a href=\"x\">'&amp;'</a>"),
+            "&lt;a href=&quot;x&quot;&gt;&#39;&amp;amp;&#39;&lt;/a&gt;"
+        );
+        assert_eq!(escaped("größer\n\t∞"), "größer\n\t∞");
+        assert_eq!(escaped("\u{0}\u{1b}[1m\u{202e}\r"), "\\u{0}\\u{1b}[1m\\u{202e}\\r");
+        assert_eq!(code("\n<"), "<code>\\n&lt;</code>");
+        assert_eq!(short(&"<".repeat(40)), format!("{}…", "&lt;".repeat(33)));
+    }
+
+    #[test]
+    fn a_page_has_what_the_report_has() {
+        let page = checked(&filled());
+        for part in [
+            "small &lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;",
+            "CPU &amp; more",
+            "<code>&lt;tool_call&gt;\\n</code>",
+            "\\u{202e}]",
+            "a &quot;quoted&quot; name",
+            "&quot;&lt;i&gt;&quot;",
+            "in 87 of 100 pairs",
+            "39 of 40 calls and results",
+            "0.871 (95 % interval 0.851 to 0.891)",
+            "It reads 412 tokens a second and writes 33.",
+            "2 rarer ones are not shown.",
+            "whole, 12 minutes",
+            "none of its own",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert_eq!(page.matches("<svg").count(), 3);
+        assert!(page.contains("tool_3<") && !page.contains("tool_2<"), "{page}");
+        assert!(page.find("tool_14<").unwrap() < page.find("tool_13<").unwrap());
+        // Two dots of the calibration, and two widths with the bits of single tokens and two without, each with one that explains it.
+        assert_eq!(page.matches("class=\"full\"").count(), 2 + 2 + 1);
+        assert_eq!(page.matches("class=\"hollow\"").count(), 2 + 1);
+    }
+
+    #[test]
+    fn a_page_of_nothing_is_a_page() {
+        let page = checked(&empty());
+        assert_eq!(page.matches("<svg").count(), 0);
+        assert!(page.contains("a quick one"), "{page}");
+        let mut one = empty();
+        one.speed.widths = vec![Width { width: 1, ms: 0.5, same_bits: true }];
+        one.decision.features = vec![Feature { name: String::new(), area: None }];
+        one.decision.calibration = vec![Bin { low: 0.0, high: 1.0, n: 1, told: 0.5, wanted: 7.0 }];
+        assert_eq!(checked(&one).matches("<svg").count(), 3);
+    }
+
+    #[test]
+    fn steps_are_round_and_four_reach_the_top() {
+        let steps = [33.3, 102.6, 400.0, 9000.0, 0.3].map(step);
+        assert_eq!(
+            steps.map(|step| format!("{step:.3}")),
+            ["10.000", "50.000", "100.000", "5000.000", "0.100"]
+        );
+    }
+}
