@@ -21,7 +21,7 @@ use super::exit::Exit;
 use super::terminal::{self, Unit};
 use crate::engine::{CachedPrompt, Options, PromptCache};
 use crate::models::{
-    DEFAULT_MODEL, Entry, Error, Event, Existing, Presence, Profiles, Pull, Sha256Digest, SourceKind, Store,
+    DEFAULT_MODEL, Entry, Event, Existing, Presence, Profiles, Pull, Sha256Digest, SourceKind, Store,
     digest_of,
 };
 
@@ -226,9 +226,9 @@ fn info(
 
 /// What leads the model, in words.
 fn profile_of(path: &Path, entry: Option<&Arc<Entry>>) -> anyhow::Result<String> {
-    let measured =
-        Profiles::open().map(|profiles| Ok::<_, Error>((profiles.find(path)?, profiles))).transpose()?;
-    if let Some((Some(profile), profiles)) = measured {
+    if let Some(profiles) = Profiles::open()
+        && let Some(profile) = profiles.find(path)?
+    {
         let place = profiles.path_of(profile.sha256);
         return Ok(format!("measured by toolgate {}: {}", profile.toolgate, place.display()));
     }

@@ -2,11 +2,9 @@
 //!
 //! Invariant: what it comes to is a threshold for the probability of a call, so that all that goes by thresholds goes by it.
 
-use serde::{Deserialize, Serialize};
-use toolgate_chat::{Message, ToolReply};
-
-use crate::profile::policy::{NEVER, Thresholds};
+use crate::profile::policy::{NEVER, Reached, Thresholds};
 use crate::{Error, TurnRequest};
+use serde::{Deserialize, Serialize};
 
 /// When a turn is a call, by weights that were fitted for a model ([`Signals`] are what they weigh).
 ///
@@ -75,10 +73,10 @@ pub struct Signals {
     pub next: f64,
     /// That the request asks for a change; what [`Thresholds::changing`] is held against, as a probability.
     pub change: f64,
-    /// How likely each tool is behind the beginning of a call, less what it is where nothing was said: logarithms of probability.
+    /// How likely each tool is behind the beginning of a call: logarithms of probability.
     pub tools: Vec<f64>,
-    /// The share of that which is no bias, for the same tools: how likely each is behind the beginning of a call.
-    pub own: Vec<f64>,
+    /// How likely the same tools are there where nothing was said.
+    pub bias: Vec<f64>,
 }
 
 /// One of [`Signals`].
@@ -95,46 +93,13 @@ pub enum Signal {
     Next,
     /// [`Signals::change`].
     Change,
-    /// [`Signals::tools`] and [`Signals::own`].
+    /// [`Signals::tools`] and [`Signals::bias`].
     Tools,
 }
 
 impl Signal {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Call, Self::Free, Self::Live, Self::Next, Self::Change, Self::Tools];
-}
-
-/// What a run has come to, as far as a decision asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reached {
-    /// Nothing was called that this model may call.
-    Request,
-    /// A call worked and changed nothing, as far as is known.
-    Result,
-    /// The last calls failed.
-    Failure,
-    /// A call changed something.
-    Change,
-}
-
-impl Reached {
-    /// What came since the user last spoke.
-    pub(crate) fn of(request: &TurnRequest<'_>) -> Self {
-        // What called a tool that is offered no more was another agent: to this one the request is new.
-        let tools = request.tools;
-        let is_here =
-            |reply: &ToolReply| tools.is_empty() || tools.iter().any(|tool| tool.name.as_str() == reply.name);
-        match request.transcript.last() {
-            Some(Message::Tool(replies)) if replies.iter().any(is_here) => {
-                match replies.iter().any(|reply| reply.is_error) {
-                    true => Self::Failure,
-                    false if request.changed => Self::Change,
-                    false => Self::Result,
-                }
-            }
-            _ => Self::Request,
-        }
-    }
 }
 
 /// The odds below even, as a logarithm, down to which an answer is watched for a refusal: the request may well want a call there.
@@ -243,7 +208,7 @@ impl DecisionWeights {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::json;
-    use toolgate_chat::{ToolCall, ToolSpec, Transcript};
+    use toolgate_chat::{Message, ToolCall, ToolReply, ToolSpec, Transcript};
 
     use super::*;
     use crate::Sampling;

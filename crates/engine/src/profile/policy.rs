@@ -6,7 +6,6 @@
 
 use toolgate_chat::{Message, ToolChoice, ToolReply};
 
-use crate::profile::decision::Reached;
 use crate::{Relevance, TurnRequest};
 
 /// Probabilities of a call from which on a turn is a call; 0 always calls, anything over 1 never does.
@@ -176,6 +175,39 @@ impl Thresholds {
                 Relevance::Particular => self.first.max(self.particular),
                 Relevance::None => self.first.max(self.unrelated),
             },
+        }
+    }
+}
+
+/// What a run has come to, as far as a decision asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// Nothing was called that this model may call.
+    Request,
+    /// A call worked and changed nothing, as far as is known.
+    Result,
+    /// The last calls failed.
+    Failure,
+    /// A call changed something.
+    Change,
+}
+
+impl Reached {
+    /// What came since the user last spoke.
+    pub(crate) fn of(request: &TurnRequest<'_>) -> Self {
+        // What called a tool that is offered no more was another agent: to this one the request is new.
+        let tools = request.tools;
+        let is_here =
+            |reply: &ToolReply| tools.is_empty() || tools.iter().any(|tool| tool.name.as_str() == reply.name);
+        match request.transcript.last() {
+            Some(Message::Tool(replies)) if replies.iter().any(is_here) => {
+                match (has_failed(replies), request.changed) {
+                    (true, _) => Self::Failure,
+                    (false, true) => Self::Change,
+                    (false, false) => Self::Result,
+                }
+            }
+            _ => Self::Request,
         }
     }
 }

@@ -36,33 +36,38 @@ pub fn empty() -> [Transcript; 2] {
     EMPTY.map(|request| Transcript::new().with(Message::User(request.to_owned())))
 }
 
-/// Sets of tools whose bias is remembered.
+/// Sets of tools of which something is remembered.
 const KEPT: usize = 64;
 
 /// Tools above which a model's choice is left alone: the paths of their names would cost more than they tell.
 const MOST_TOOLS: usize = 64;
 
-/// The bias towards the tools of some sets, as prompts show them.
-pub struct Biases(Recent<Vec<Value>, Vec<f64>>);
+/// What was measured of some sets of tools, as prompts show them.
+pub struct OfTools<V>(Recent<Vec<Value>, V>);
 
-impl Default for Biases {
+impl<V> Default for OfTools<V> {
     fn default() -> Self {
         Self(Recent::new(KEPT))
     }
 }
 
-impl Biases {
-    /// The biases of these tools, where they were measured.
-    pub fn get(&mut self, tools: &[ToolSpec]) -> Option<Vec<f64>> {
+impl<V: Clone> OfTools<V> {
+    /// What is known of these tools.
+    pub fn get(&mut self, tools: &[ToolSpec]) -> Option<V> {
         let shown = shown(tools);
         self.0.find(|known| *known == shown).cloned()
     }
 
-    /// Keeps the biases of these tools.
-    pub fn put(&mut self, tools: &[ToolSpec], bias: Vec<f64>) {
-        self.0.put(shown(tools), bias);
+    /// Notes what was measured of these tools.
+    pub fn put(&mut self, tools: &[ToolSpec], measured: V) {
+        self.0.put(shown(tools), measured);
     }
 }
+
+/// The bias towards each tool of some sets.
+pub type Biases = OfTools<Vec<f64>>;
+/// How likely calls are in conversations that say nothing: logarithms of the odds.
+pub type FreeCalls = OfTools<f64>;
 
 impl<B: Backend + Send> Making<'_, B> {
     /// Learns the model's bias towards the tools offered, where it is to be taken off and is not known yet; whether it did,

@@ -15,6 +15,7 @@ use toolgate_chat::notes::without_notes;
 use toolgate_chat::{ToolSpec, Transcript};
 
 use crate::model::recent::Recent;
+use crate::profile::decision::Signal;
 
 /// A list that ends with a request, and the words of which one comes next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +94,16 @@ impl List {
     /// All of it.
     pub fn text(&self) -> String {
         format!("{}{}", self.front, self.rest)
+    }
+
+    /// The list that tells a signal; none for one that no list tells.
+    pub fn about(signal: Signal, transcript: &Transcript, tools: &[ToolSpec]) -> Option<Self> {
+        match signal {
+            Signal::Live => Self::live(transcript),
+            Signal::Next => Self::next(transcript, tools),
+            Signal::Change => Self::change(transcript),
+            _ => None,
+        }
     }
 
     /// Whether the request is to change something, rather than to look. None where nothing was requested.

@@ -19,12 +19,11 @@ use crate::profile::options::{AnswerView, Options};
 use crate::prompt::disk_cache::PromptCache;
 use crate::prompt::room::Room;
 use crate::prompt::underway::Underway;
-use crate::turn::choose::Biases;
+use crate::turn::choose::{Biases, FreeCalls};
 use crate::turn::lists::ToldLists;
 use crate::turn::making::Making;
 use crate::turn::openings::TurnOpenings;
 use crate::turn::prefill::Beginnings;
-use crate::turn::weigh::FreeCalls;
 use crate::{Cancel, Constraint, Engine, Error, Facts, Sampling, Turn, TurnEvent, TurnRequest};
 
 /// Makes a constraint of another engine from our grammar.

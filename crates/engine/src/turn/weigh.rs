@@ -3,19 +3,18 @@
 //!
 //! Invariant: each is evaluated once for a request, or once for a set of tools, and only where the profile's decision weighs it.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
-use serde_json::Value;
 use toolgate_chat::{ToolSpec, Transcript};
 use toolgate_infer::{Backend, Rows, Session, Specials, TokenId, common_len, log_probabilities};
 
 use crate::model::pool::lock;
-use crate::model::recent::Recent;
 use crate::profile::decision::{Signal, Signals};
 use crate::profile::policy::Thresholds;
 use crate::prompt::disk_cache::Extent;
 use crate::turn::changes::May;
-use crate::turn::choose::empty;
+use crate::turn::choose::{empty, mean};
 use crate::turn::driver::ScoredModel;
 use crate::turn::lists::{List, Told};
 use crate::turn::local::State;
@@ -23,33 +22,6 @@ use crate::turn::making::Making;
 use crate::turn::prefill::RESERVE;
 use crate::turn::steps::Local;
 use crate::{Cancel, Error, LocalEngine, TurnRequest};
-
-/// Sets of tools of which it is remembered how likely they are called where nothing was said.
-const KEPT: usize = 64;
-
-/// How likely calls are in conversations that say nothing, by the tools as prompts show them: logarithms of the odds.
-pub struct FreeCalls(Recent<Vec<Value>, f64>);
-
-impl Default for FreeCalls {
-    fn default() -> Self {
-        Self(Recent::new(KEPT))
-    }
-}
-
-impl FreeCalls {
-    /// What is known of these tools.
-    #[doc(hidden)]
-    pub fn get(&mut self, tools: &[ToolSpec]) -> Option<f64> {
-        let shown: Vec<Value> = tools.iter().map(ToolSpec::shown).collect();
-        self.0.find(|known| *known == shown).copied()
-    }
-
-    /// Notes what was found out.
-    #[doc(hidden)]
-    pub fn put(&mut self, tools: &[ToolSpec], free: f64) {
-        self.0.put(tools.iter().map(ToolSpec::shown).collect(), free);
-    }
-}
 
 /// The logarithm of the odds of a probability; one of 0 or 1 counts as almost that.
 #[doc(hidden)]
@@ -71,10 +43,8 @@ impl<B: Backend + Send> Making<'_, B> {
         let request = self.request;
         decision.thresholds(usual, request, &mut |signal| match signal {
             Signal::Free => self.free(state, offered).map(Some),
-            Signal::Live => self.told(state, List::live(request.transcript)),
-            Signal::Next => self.told(state, List::next(request.transcript, offered)),
-            // They tell of the call itself, which comes later.
-            _ => Ok(None),
+            // There is no list for what tells of the call itself, which comes later.
+            signal => self.told(state, List::about(signal, request.transcript, offered)),
         })
     }
 
@@ -106,18 +76,16 @@ impl<B: Backend + Send> Making<'_, B> {
         let free = match kept {
             Some(free) => free,
             None => {
-                let mut sum = 0.0;
-                for probe in &probes {
-                    self.probe(state, probe, offered)?;
-                    self.moved = true;
+                self.moved = true;
+                let odds = mean(&probes, |transcript| {
+                    self.probe(state, transcript, offered)?;
                     let openings = self.engine.openings.at_start(self.request.answer, false);
                     let (decision, evaluations) = openings.decide_ahead(&mut state.session, 0.0)?;
                     self.stats.decode_calls += evaluations;
-                    sum += log_odds(decision.p_call);
-                }
-                let free = sum / probes.len().max(1) as f64;
-                self.engine.keep_bias(&state.session, &place, &[free]);
-                free
+                    Ok(vec![log_odds(decision.p_call)])
+                })?;
+                self.engine.keep_bias(&state.session, &place, &odds);
+                odds.first().copied().unwrap_or_default()
             }
         };
         lock(&self.engine.learned.free_calls).put(offered, free);
@@ -131,11 +99,11 @@ impl<B: Backend + Send> Making<'_, B> {
         if asked.contains(&Signal::Free) {
             signals.free = self.free(state, offered)?;
         }
-        if asked.contains(&Signal::Live) {
-            signals.live = self.told(state, List::live(request.transcript))?.unwrap_or_default();
-        }
-        if asked.contains(&Signal::Next) {
-            signals.next = self.told(state, List::next(request.transcript, offered))?.unwrap_or_default();
+        for (signal, place) in [(Signal::Live, &mut signals.live), (Signal::Next, &mut signals.next)] {
+            if asked.contains(&signal) {
+                let list = List::about(signal, request.transcript, offered);
+                *place = self.told(state, list)?.unwrap_or_default();
+            }
         }
         if let Some(list) = List::change(request.transcript).filter(|_| asked.contains(&Signal::Change)) {
             signals.change = self.answered(state, &list)?.p();
@@ -150,9 +118,7 @@ impl<B: Backend + Send> Making<'_, B> {
         if weighs {
             local.begin_call(offered)?;
             local.choose(offered, May::ALL)?;
-            let (own, bias) = local.making.weighed.take().unwrap_or_default();
-            signals.tools = own.iter().zip(&bias).map(|(own, bias)| own - bias).collect();
-            signals.own = own;
+            (signals.tools, signals.bias) = local.making.weighed.take().unwrap_or_default();
         }
         Ok(signals)
     }
@@ -218,33 +184,7 @@ impl<B: Backend + Send> LocalEngine<B> {
             self.saved(session, Extent::Whole)?;
         }
         session.set_prompt(&prompt, RESERVE, cancel, &mut |_| ())?;
-        let told = {
-            let first = |words: &[String]| -> Result<Vec<Vec<TokenId>>, Error> {
-                let tokens = |word: &String| Ok(session.backend().tokenize(word, Specials::Plain)?);
-                words.iter().map(tokens).collect()
-            };
-            let (yes, no) = (first(&list.yes)?, first(&list.no)?);
-            // Where all begin alike, they part behind that.
-            let mut all = yes.iter().chain(&no);
-            let shared = all.next().cloned().unwrap_or_default();
-            let same = all.fold(shared.len(), |same, other| same.min(common_len(&shared, other)));
-            if let Some(shared) = shared.get(..same).filter(|shared| !shared.is_empty()) {
-                session.eval(shared, Rows::Last)?;
-            }
-            let part = |words: &[Vec<TokenId>]| -> Vec<TokenId> {
-                let mut tokens: Vec<TokenId> =
-                    words.iter().filter_map(|word| word.get(same).copied()).collect();
-                tokens.sort_unstable();
-                tokens.dedup();
-                tokens
-            };
-            let no = part(&no);
-            // A word that begins like one that says no tells nothing.
-            let yes: Vec<TokenId> = part(&yes).into_iter().filter(|token| !no.contains(token)).collect();
-            let logits = session.logits()?;
-            let sum = |tokens: &[TokenId]| log_probabilities(logits, tokens).into_iter().map(f64::exp).sum();
-            Told { yes: sum(&yes), no: sum(&no) }
-        };
+        let told = shares(session, list)?;
         lock(&self.learned.lists).put(list, told);
         Ok(told)
     }
@@ -274,4 +214,29 @@ impl<B: Backend + Send> LocalEngine<B> {
         state.session.end_turn();
         told.map(|told| Some(told.p()))
     }
+}
+
+/// How likely the words of a list come next behind it, by the first token in which they part.
+fn shares<B: Backend>(session: &mut Session<B>, list: &List) -> Result<Told, Error> {
+    let tokens = |words: &[String]| -> Result<Vec<Vec<TokenId>>, Error> {
+        words.iter().map(|word| Ok(session.backend().tokenize(word, Specials::Plain)?)).collect()
+    };
+    let (yes, no) = (tokens(&list.yes)?, tokens(&list.no)?);
+    // Where all begin alike, they part behind that.
+    let mut all = yes.iter().chain(&no);
+    let shared = all.next().cloned().unwrap_or_default();
+    let same = all.fold(shared.len(), |same, other| same.min(common_len(&shared, other)));
+    if let Some(shared) = shared.get(..same).filter(|shared| !shared.is_empty()) {
+        session.eval(shared, Rows::Last)?;
+    }
+    let part = |words: &[Vec<TokenId>]| -> BTreeSet<TokenId> {
+        words.iter().filter_map(|word| word.get(same).copied()).collect()
+    };
+    let (yes, no) = (part(&yes), part(&no));
+    // A word that begins like one that says no tells nothing.
+    let (yes, no): (Vec<TokenId>, Vec<TokenId>) =
+        (yes.difference(&no).copied().collect(), no.into_iter().collect());
+    let logits = session.logits()?;
+    let sum = |tokens: &[TokenId]| log_probabilities(logits, tokens).into_iter().map(f64::exp).sum();
+    Ok(Told { yes: sum(&yes), no: sum(&no) })
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
@@ -13,7 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 use toolgate_engine::Engine;
 
-use crate::decision::{Area, Data, Features, Group, Split, Wanted, Weights, area, measure};
+use crate::decision::{Area, Case, Data, Number, Split, Wanted, Weights, area, ask_all, right, row};
 use crate::host::Host;
 
 pub(super) const EXAMPLES: &str = "\
@@ -21,23 +22,35 @@ Examples:
   toolgate bench decision --model smollm2-135m
   toolgate bench decision --model qwen2.5-coder-0.5b --profile none --json
 
-Asks the model 690 requests of its own data in ten languages, with 22 sets of tools, for the probability of a call, and
-writes nothing. Features are added one after the other: the log-odds of a call, those for requests without content, the
-overlap of the request with the tools, the state of the run. Weights are fitted on 14 sets of tools and checked on 8 others.
+Asks the model 690 requests of its own data in ten languages, with 22 sets of tools, what it
+tells of each. Measures how well that parts requests that want a call from others: the log-odds
+of a call, the same where nothing was said, its answers to lists of other requests (live, next),
+the overlap of letters with the tools, and the state of the run. Weights are fitted on 14 sets
+of tools and checked on 8 others. Nothing is written but --out.
 
---json prints {model, requests, features: [{features, fit, check, right, weights}], languages, states}: areas under the
-curve as {area, within}, half of the 95 % interval, and the share of the checked requests that is decided right.";
+--json prints {model, requests, features: [{features, fit, check, right, weights}], languages,
+states}: areas under the curve as {area, within}, half of the 95 % interval, and the share of
+the checked requests that is decided right.";
 
-/// The groups of features, as they are added.
-const GROUPS: [(&str, &[Group]); 8] = [
-    ("call", &[Group::Call]),
-    ("live", &[Group::Live]),
-    ("next", &[Group::Next]),
-    ("overlap", &[Group::Overlap]),
-    ("call, free", &[Group::Call, Group::Free]),
-    ("call, free, live", &[Group::Call, Group::Free, Group::Live]),
-    ("call, free, live, next", &[Group::Call, Group::Free, Group::Live, Group::Next]),
-    ("all", &[Group::Call, Group::Free, Group::Live, Group::Next, Group::Overlap, Group::State]),
+/// What is weighed, by itself and together.
+const WAYS: [(&str, &[Number]); 8] = [
+    ("call", &[Number::Call]),
+    ("live", &[Number::Live]),
+    ("next", &[Number::Next]),
+    ("overlap", &[Number::Overlap]),
+    ("call, free", &[Number::Call, Number::Free]),
+    ("call, free, live", &[Number::Call, Number::Free, Number::Live]),
+    ("call, free, live, next", &[Number::Call, Number::Free, Number::Live, Number::Next]),
+    ("all", &ALL),
+];
+const ALL: [Number; 7] = [
+    Number::Call,
+    Number::Free,
+    Number::Live,
+    Number::Next,
+    Number::Overlap,
+    Number::Failed,
+    Number::Changed,
 ];
 
 /// Arguments of `toolgate bench decision`.
@@ -77,17 +90,22 @@ pub(super) fn run<H: Host>(args: &DecisionArgs<H>, out: &mut dyn Write) -> anyho
     // Where no bias is taken off, tools are not weighed.
     let bias = options.tool_bias.max(f64::MIN_POSITIVE);
     let engine = args.model.load_led(&file, options.tool_bias(bias))?;
-    let asked: Vec<&Wanted> = data.requests.iter().step_by(args.every.get()).collect();
+    let mut asked: Vec<&Wanted> = data.requests.iter().step_by(args.every.get()).collect();
+    // The prompt of a set's tools is read once for its requests.
+    asked.sort_by(|a, b| a.set.cmp(&b.set));
     let bar = H::BAR("deciding", asked.len() as u64);
-    let known = measure(&engine, &data, &asked, &mut || bar.inc(1))?;
+    let known = ask_all(&engine, &data, &asked, &mut || {
+        bar.inc(1);
+        ControlFlow::Continue(())
+    })?;
     bar.finish_and_clear();
     if let Some(path) = &args.out {
         let mut file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        for (wanted, features) in &known {
-            writeln!(file, "{}", line(wanted, features))?;
+        for case in &known {
+            writeln!(file, "{}", line(case))?;
         }
     }
-    let rows: Vec<Row> = GROUPS.iter().map(|(name, groups)| row(name, groups, &known)).collect();
+    let rows: Vec<Row> = WAYS.iter().map(|(name, numbers)| way(name, numbers, &known)).collect();
     let languages = groups(&known, |wanted| wanted.language.clone());
     let states = groups(&known, |wanted| wanted.state);
     if args.json {
@@ -112,10 +130,9 @@ pub(super) fn run<H: Host>(args: &DecisionArgs<H>, out: &mut dyn Write) -> anyho
     Ok(true)
 }
 
-fn row(name: &'static str, groups: &[Group], known: &[(&Wanted, Features)]) -> Row {
+fn way(name: &'static str, numbers: &[Number], known: &[Case<'_>]) -> Row {
     let of = |split: Split| -> Vec<(Vec<f64>, bool)> {
-        let cases = known.iter().filter(|(wanted, _)| wanted.split == split);
-        cases.map(|(wanted, features)| (features.of(groups), wanted.call)).collect()
+        known.iter().filter(|case| case.wanted.split == split).map(|case| row(case, numbers)).collect()
     };
     let (fit, check) = (of(Split::Fit), of(Split::Check));
     let weights = Weights::fit(&fit);
@@ -124,16 +141,14 @@ fn row(name: &'static str, groups: &[Group], known: &[(&Wanted, Features)]) -> R
         cases.iter().map(|(numbers, call)| (p(numbers), *call)).collect()
     };
     let (fit, check) = (told(&fit), told(&check));
-    let right = check.iter().filter(|(p, call)| (*p >= 0.5) == *call).count();
-    let right = right as f64 / check.len().max(1) as f64;
-    Row { features: name, fit: area(&fit), check: area(&check), right, weights }
+    Row { features: name, fit: area(&fit), check: area(&check), right: right(&check), weights }
 }
 
 /// The area by the log-odds of a call alone, for each group of requests.
-fn groups<K: Ord>(known: &[(&Wanted, Features)], key: impl Fn(&Wanted) -> K) -> BTreeMap<K, Option<Area>> {
+fn groups<K: Ord>(known: &[Case<'_>], key: impl Fn(&Wanted) -> K) -> BTreeMap<K, Option<Area>> {
     let mut cases: BTreeMap<K, Vec<(f64, bool)>> = BTreeMap::new();
-    for (wanted, features) in known {
-        cases.entry(key(wanted)).or_default().push((features.signals.call, wanted.call));
+    for Case { wanted, signals, .. } in known {
+        cases.entry(key(wanted)).or_default().push((signals.call, wanted.call));
     }
     cases.into_iter().map(|(key, cases)| (key, area(&cases))).collect()
 }
@@ -143,9 +158,7 @@ fn shown(found: Option<Area>) -> String {
 }
 
 /// What is known of a request, as a line of JSON.
-fn line(wanted: &Wanted, features: &Features) -> serde_json::Value {
-    let signals = &features.signals;
-    let tools: Vec<f64> = signals.tools.clone();
+fn line(Case { wanted, signals, overlap }: &Case<'_>) -> serde_json::Value {
     json!({"id": wanted.id, "call": signals.call, "free": signals.free, "live": signals.live, "next": signals.next,
-        "change": signals.change, "overlap": features.overlap, "tools": tools, "own": signals.own})
+        "change": signals.change, "overlap": overlap, "tools": signals.tools, "bias": signals.bias})
 }

@@ -13,8 +13,8 @@ use toolgate_engine::{
 use toolgate_infer::Untrained;
 use toolgate_llama::LlamaBackend;
 
-use super::decide::options;
-use super::{ANSWERING, Measured, Report, ViewTried};
+use super::tools::options;
+use super::{ANSWERING, Measured, Report, ViewTried, share};
 use crate::decision::{State, Wanted};
 use crate::host::Host;
 
@@ -110,8 +110,7 @@ fn tried<H: Host>(
             break;
         }
     }
-    let share = |n: usize| n as f64 / found.answers.max(1) as f64;
-    (found.told, found.echoes) = (share(told), share(echoes));
+    (found.told, found.echoes) = (share(told, found.answers), share(echoes, found.answers));
     Ok(found)
 }
 
@@ -150,17 +149,17 @@ fn refusals<H: Host>(measured: &Measured<'_, H>, engine: &LocalEngine<LlamaBacke
         begun.push(beginning(&turn.parsed.content.unwrap_or_default()));
     }
     let often = |start: &String| begun.iter().filter(|other| *other == start).count() >= ALIKE;
-    let (mut asked, mut refused) = (0_u32, 0_u32);
+    let (mut asked, mut refused) = (0, 0);
     for wanted in spread(measured, |wanted| wanted.call && wanted.state == State::First) {
         let text = answer(measured, engine, wanted, &wanted.transcript(), BEGINNING)?;
         let start = beginning(&text);
         asked += 1;
-        refused += u32::from(begun.contains(&start) && often(&start));
+        refused += usize::from(begun.contains(&start) && often(&start));
         if started.elapsed() > ANSWERING {
             break;
         }
     }
-    Ok(f64::from(refused) / f64::from(asked.max(1)))
+    Ok(share(refused, asked))
 }
 
 /// The first words of a text; the first letters where words are not apart.
@@ -172,7 +171,7 @@ fn beginning(text: &str) -> String {
 /// The share of turns with more than one call, where one is asked for.
 fn several<H: Host>(measured: &Measured<'_, H>, engine: &LocalEngine<LlamaBackend>) -> anyhow::Result<f64> {
     let (started, sampling) = (Instant::now(), Sampling::default().max_tokens(2 * ANSWER));
-    let (mut asked, mut more) = (0_u32, 0_u32);
+    let (mut asked, mut more) = (0, 0);
     for wanted in spread(measured, |wanted| wanted.call && wanted.state == State::First) {
         let transcript = wanted.transcript();
         let request = TurnRequest::new(&transcript, measured.data.tools(&wanted.set), &sampling)
@@ -180,12 +179,12 @@ fn several<H: Host>(measured: &Measured<'_, H>, engine: &LocalEngine<LlamaBacken
             .parallel(NonZeroUsize::new(2));
         let turn = engine.turn(&request, &Cancel::default(), &mut |_| {})?;
         asked += 1;
-        more += u32::from(turn.parsed.calls.len() > 1);
+        more += usize::from(turn.parsed.calls.len() > 1);
         if started.elapsed() > ANSWERING {
             break;
         }
     }
-    Ok(f64::from(more) / f64::from(asked.max(1)))
+    Ok(share(more, asked))
 }
 
 /// Whether an answer has something of the results that the request does not have: a word or a number, or two letters in a row where

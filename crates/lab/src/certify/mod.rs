@@ -1,8 +1,8 @@
 //! `toolgate certify`: measures a model's file and writes the profile that later runs are led by.
 //!
-//! Its format and marks are proved on its own vocabulary (`format`), its decision is fitted and its choice of tools is measured on
-//! requests of this project's own (`decide`), its answers are looked at (`answers`), and its speed is taken (`speed`). `page` shows
-//! all of it.
+//! - `format` proves its format and marks on its own vocabulary.
+//! - `tools` and `decide` ask it requests of this project's own: which tool it calls, and when a call is wanted.
+//! - `answers` looks at its answers, and `speed` times it. `html` shows all of it to people.
 //!
 //! Invariant: nothing in a profile is a guess about the model's name. What could not be measured keeps what all profiles start from.
 //!
@@ -12,7 +12,9 @@ mod answers;
 mod decide;
 mod format;
 mod html;
+mod plots;
 mod speed;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
-use toolgate_engine::models::{Defaults, Profile, Profiles, ResolvedModel, Store};
+use toolgate_engine::models::{Profile, Profiles, ResolvedModel, Store};
 use toolgate_engine::{DEFAULT_LIMIT, LocalEngine, Options, PromptCache};
 use toolgate_llama::LlamaBackend;
 
@@ -35,13 +37,15 @@ Examples:
   toolgate certify models/some-model.gguf --quick
   toolgate certify models/some-model.gguf --report report.html --json > report.json
 
-Derives the format of calls, marks and reasoning from the file. Proves them on its own vocabulary. Fits the decision between call and answer, and
-measures the choice of tools, the answers and the speed. The profile goes to TOOLGATE_PROFILES, or to toolgate/profiles in the user's
-configuration folder, under the digest of the file: every later run finds it there, wherever the file lies.
-A model of 1.5 B weights takes some 12 minutes on two cores. --quick takes less than one: it fits nothing and starts from
-weights that were fitted with other models.
+Derives the format of calls, marks and reasoning from the file. Proves them on its own
+vocabulary. Fits the decision between call and answer, and measures the choice of tools, the
+answers and the speed. The profile goes to TOOLGATE_PROFILES, or to toolgate/profiles in the
+user's configuration folder, under the digest of the file: every later run finds it there,
+wherever the file lies. A model of 1.5 B weights takes some 15 minutes on two cores. --quick
+takes less than one: it fits nothing and starts from weights that were fitted with other models.
 
---json prints {model, digest, format, marks, round_trips, reasoning, decision, tools, views, refusals, echoes, parallel, speed, kernels}.";
+--json prints {model, digest, format, marks, round_trips, reasoning, decision, tools, views,
+refusals, echoes, parallel, speed, kernels}.";
 
 /// Arguments of `toolgate certify`.
 #[derive(Args)]
@@ -279,7 +283,6 @@ pub fn run<H: Host>(args: &CertifyArgs<H>, out: &mut dyn Write) -> anyhow::Resul
     let measured = Measured::<H> { file, store: known, device: &args.device, data: Data::read()? };
     H::note("its speed");
     speed::measure(&measured, args.quick, &mut report)?;
-    profile.defaults = Defaults::default();
     decide::measure(&measured, &calls, args.quick, &mut report, &mut profile)?;
     if args.quick {
         answers::start(&mut report, &mut profile);
@@ -310,6 +313,10 @@ pub fn run<H: Host>(args: &CertifyArgs<H>, out: &mut dyn Write) -> anyhow::Resul
     }
     H::note(&format!("the profile is {}", place.display()));
     Ok(report.round_trips.failed.is_empty())
+}
+
+fn share(n: usize, of: usize) -> f64 {
+    n as f64 / of.max(1) as f64
 }
 
 /// The report in a few lines.

@@ -174,6 +174,12 @@ pub(crate) fn area(cases: &[(f64, bool)]) -> Option<Area> {
     Some(Area { area, within: 1.96 * variance.max(0.0).sqrt() })
 }
 
+/// The share of cases that their probability of a wanted call decides right.
+pub(crate) fn right(told: &[(f64, bool)]) -> f64 {
+    let right = told.iter().filter(|(p, call)| (*p >= 0.5) == *call).count();
+    right as f64 / told.len().max(1) as f64
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
@@ -214,6 +220,7 @@ mod tests {
             (plain[0] - 2.0).abs() < 0.5 && (bias + 1.0).abs() < 0.5,
             "three cases say little: {bias} {plain:?}"
         );
+        assert_eq!(right(&[(0.5, true), (0.4, true), (0.1, false), (0.9, true)]), 0.75);
         assert_eq!(area(&[(0.5, true)]), None);
         assert_eq!(area(&[(0.5, true), (0.5, false)]).unwrap().area, 0.5);
     }

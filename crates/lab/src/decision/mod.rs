@@ -4,34 +4,33 @@
 //! The requests are this project's own (`data/decision`), apart from all task sets. Sets of tools to fit with are apart from those to
 //! check with, so that a figure holds for tools that were never seen.
 
+mod asking;
 mod fit;
-mod measure;
 mod overlap;
 mod requests;
 
 use toolgate_engine::Signals;
 
-pub(crate) use fit::{Area, Start, Weights, area};
-pub(crate) use measure::{measure, signals};
+pub(crate) use asking::{ask_all, signals};
+pub(crate) use fit::{Area, Start, Weights, area, right};
 pub(crate) use requests::{Data, Split, State, Wanted};
 
-/// What is known of a request in front of a turn.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Features {
+/// A request, and what is known of it in front of a turn.
+#[derive(Clone, Debug)]
+pub(crate) struct Case<'d> {
+    pub(crate) wanted: &'d Wanted,
     /// What the model tells of it.
     pub(crate) signals: Signals,
     /// The share of the request's n-grams of letters that the tools have, in names and descriptions, weighed by rarity.
     pub(crate) overlap: f64,
-    /// What the run has come to.
-    pub(crate) state: State,
 }
 
-/// A group of features, which a fit takes or leaves out.
+/// A number of a case, which a fit takes or leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
+pub(crate) enum Number {
     /// The log-odds of a call.
     Call,
-    /// Those without content.
+    /// Those where nothing was said.
     Free,
     /// That the request needs the user's own things, told behind a list.
     Live,
@@ -39,27 +38,29 @@ pub(crate) enum Group {
     Next,
     /// The overlap.
     Overlap,
-    /// The state of the run.
-    State,
+    /// Whether the last calls failed.
+    Failed,
+    /// Whether something was changed.
+    Changed,
 }
 
-impl Features {
-    /// The numbers of these groups.
-    pub(crate) fn of(&self, groups: &[Group]) -> Vec<f64> {
-        let mut numbers = Vec::new();
-        for group in groups {
-            match group {
-                Group::Call => numbers.push(self.signals.call),
-                Group::Free => numbers.push(self.signals.free),
-                Group::Live => numbers.push(self.signals.live),
-                Group::Next => numbers.push(self.signals.next),
-                Group::Overlap => numbers.push(self.overlap),
-                Group::State => {
-                    let others = [State::AfterFailure, State::AfterChange];
-                    numbers.extend(others.map(|state| f64::from(u8::from(self.state == state))));
-                }
-            }
+impl Number {
+    /// Of a case.
+    pub(crate) fn of(self, case: &Case<'_>) -> f64 {
+        let is = |state| f64::from(u8::from(case.wanted.state == state));
+        match self {
+            Self::Call => case.signals.call,
+            Self::Free => case.signals.free,
+            Self::Live => case.signals.live,
+            Self::Next => case.signals.next,
+            Self::Overlap => case.overlap,
+            Self::Failed => is(State::AfterFailure),
+            Self::Changed => is(State::AfterChange),
         }
-        numbers
     }
+}
+
+/// These numbers of a case, and whether it wants a call.
+pub(crate) fn row(case: &Case<'_>, numbers: &[Number]) -> (Vec<f64>, bool) {
+    (numbers.iter().map(|number| number.of(case)).collect(), case.wanted.call)
 }

@@ -116,9 +116,9 @@ impl Data {
         self.sets.get(set).map_or(&[], Vec::as_slice)
     }
 
-    /// All sets.
-    pub(crate) fn sets(&self) -> impl Iterator<Item = (&str, &[ToolSpec])> {
-        self.sets.iter().map(|(name, tools)| (name.as_str(), tools.as_slice()))
+    /// The tools of each set.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = &[ToolSpec]> {
+        self.sets.values().map(Vec::as_slice)
     }
 }
 

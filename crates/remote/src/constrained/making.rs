@@ -119,9 +119,7 @@ impl ScoredModel for Making<'_> {
         let transcript = self.request.transcript;
         decision.thresholds(usual, self.request, &mut |signal| match signal {
             Signal::Free => self.free(offered).map(Some),
-            Signal::Live => self.odds(List::live(transcript)),
-            Signal::Next => self.odds(List::next(transcript, offered)),
-            _ => Ok(None),
+            signal => self.odds(List::about(signal, transcript, offered)),
         })
     }
 
@@ -307,19 +305,17 @@ impl Making<'_> {
         if let Some(known) = known {
             return Ok(known);
         }
-        let (mut sum, probes) = (0.0, empty());
-        for transcript in &probes {
+        let odds = mean(&empty(), |transcript| {
             let prompt = self.prompt(&self.introduced(transcript, true), offered, Opened::Close)?;
             let (tokens, usage) = self.server.first_tokens(&prompt, self.cancel)?;
             self.note(usage);
             let mut further = |followed: &[String]| {
-                let (tokens, _) =
-                    self.server.first_tokens(&self.server.behind(&prompt, followed)?, self.cancel)?;
-                Ok(tokens)
+                let behind = self.server.behind(&prompt, followed)?;
+                Ok(self.server.first_tokens(&behind, self.cancel)?.0)
             };
-            sum += log_odds(decide(&tokens, &self.openers(), 0.0, &mut further)?.p_call);
-        }
-        let free = sum / probes.len() as f64;
+            Ok(vec![log_odds(decide(&tokens, &self.openers(), 0.0, &mut further)?.p_call)])
+        })?;
+        let free = odds.first().copied().unwrap_or_default();
         lock(&self.learned.free_calls).put(offered, free);
         Ok(free)
     }

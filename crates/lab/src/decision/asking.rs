@@ -1,30 +1,32 @@
 //! What a model tells of each request of the data.
 
+use std::ops::ControlFlow;
+
 use anyhow::Context;
 use toolgate_chat::ToolSpec;
 use toolgate_engine::{Cancel, LocalEngine, Sampling, Signal, Signals, TurnRequest};
 use toolgate_llama::LlamaBackend;
 
-use super::Features;
+use super::Case;
 use super::overlap::Overlap;
 use super::requests::{Data, State, Wanted};
 
-/// What a model tells of these requests, in the order of their sets of tools. `done` is called after each.
-pub(crate) fn measure<'d>(
+/// What a model tells of these requests, in their order. `done` is called after each, and may end it.
+pub(crate) fn ask_all<'d>(
     engine: &LocalEngine<LlamaBackend>,
     data: &'d Data,
     asked: &[&'d Wanted],
-    done: &mut dyn FnMut(),
-) -> anyhow::Result<Vec<(&'d Wanted, Features)>> {
-    let overlap = Overlap::of(data.sets().map(|(_, tools)| tools));
+    done: &mut dyn FnMut() -> ControlFlow<()>,
+) -> anyhow::Result<Vec<Case<'d>>> {
+    let overlap = Overlap::of(data.sets());
     let mut known = Vec::with_capacity(asked.len());
-    for (set, tools) in data.sets() {
-        for &wanted in asked.iter().filter(|wanted| wanted.set == set) {
-            let signals = signals(engine, wanted, tools, &Signal::ALL)
-                .with_context(|| format!("request {}", wanted.id))?;
-            let overlap = overlap.with(&wanted.request, tools);
-            known.push((wanted, Features { signals, overlap, state: wanted.state }));
-            done();
+    for &wanted in asked {
+        let tools = data.tools(&wanted.set);
+        let signals =
+            signals(engine, wanted, tools, &Signal::ALL).with_context(|| format!("request {}", wanted.id))?;
+        known.push(Case { wanted, signals, overlap: overlap.with(&wanted.request, tools) });
+        if done().is_break() {
+            break;
         }
     }
     Ok(known)
