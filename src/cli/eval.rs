@@ -1,7 +1,7 @@
 //! `toolgate eval`: runs a file of tasks, of BFCL questions or of questions over a checkout with a model and counts what it
 //! does right.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -79,8 +79,8 @@ pub(super) struct EvalArgs {
     /// Which hints are on: none, auto, or names with commas between.
     #[arg(long, default_value = "auto", value_name = "none|auto|NAME,…")]
     hints: Hints,
-    /// Run the cases once more without each hint, and print what each brings, in points with 95 % intervals. With --out FILE the
-    /// records of a run without a hint go to FILE.without-HINT.
+    /// Run the cases that a hint steered once more without it, for each hint, and print what each brings, in points with 95 %
+    /// intervals. With --out FILE the records of a run without a hint go to FILE.without-HINT.
     #[arg(long, conflicts_with = "calibrate")]
     ablate: bool,
     /// Tokens a turn at most.
@@ -185,8 +185,15 @@ impl Runner<'_> {
                     out.push(format!(".without-{name}"));
                     PathBuf::from(out)
                 });
-                let without = self.records(cases, &all.clone().without(name), out.as_deref())?;
-                let without: Vec<Record> = without.into_iter().flatten().collect();
+                // Those that it did not steer go the same way without it.
+                let (again, same): (Vec<&Record>, Vec<&Record>) =
+                    base.iter().partition(|record| record.may_differ_without(name));
+                let again: HashSet<&str> = again.iter().map(|record| record.id.as_str()).collect();
+                let again: Vec<Case> =
+                    cases.iter().filter(|case| again.contains(case.id())).cloned().collect();
+                let without = self.records(&again, &all.clone().without(name), out.as_deref())?;
+                let without: Vec<Record> =
+                    without.into_iter().flatten().chain(same.into_iter().cloned()).collect();
                 let of_hint = found.hints.entry(name.to_owned()).or_default();
                 of_hint.insert(set.clone(), Delta::of(&base, &without));
             }

@@ -528,6 +528,34 @@ fn demonstrations_stand_behind_the_system_prompt_whoever_wrote_it() {
     assert!(theirs.starts_with("<system>Be brief.") && theirs.contains(demonstrations), "{theirs}");
 }
 
+#[test]
+fn an_answer_of_a_model_that_would_rather_call_is_written_without_the_tools() {
+    let answered = |first: f64| {
+        let thresholds = Thresholds { first, ..Thresholds::default() };
+        let options = engine::Options::guided().demonstrations(Demonstrations::Talk).thresholds(thresholds);
+        let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
+        let model = scripted().say(call("get_weather", "Oslo")).say("Mostly rain.");
+        let engine = LocalEngine::new("scripted", model, dialogue, options);
+        let transcript = Transcript::new().with(Message::User("How is the weather in Oslo?".into()));
+        let (specs, sampling, mut prompts) = (registry().specs(), Sampling::default(), Vec::new());
+        let request = TurnRequest::new(&transcript, &specs, &sampling);
+        let turn = engine.turn(&request, &Cancel::default(), &mut |event| {
+            if let TurnEvent::Prompted(tokens) = event {
+                prompts.push(engine.text_of(&tokens));
+            }
+        });
+        (turn.unwrap().parsed, prompts)
+    };
+    // Its own probability of a call is nearly 1.
+    let (parsed, prompts) = answered(1.0);
+    assert_eq!((parsed.calls.len(), parsed.content.as_deref()), (0, Some("Mostly rain.")));
+    let [decided, answer] = prompts.as_slice() else { panic!("{prompts:?}") };
+    assert!(decided.contains("get_weather") && decided.contains("2 + 3"), "control: {decided}");
+    assert!(!answer.contains("get_weather") && !answer.contains("2 + 3"), "{answer}");
+    assert!(answer.contains("How is the weather in Oslo?"), "{answer}");
+    assert_eq!(answered(0.5).0.calls.len(), 1, "control: it is the threshold that answers");
+}
+
 /// A model of which nothing was measured, which makes this call until something else is said.
 fn repeating(model: Scripted) -> (Final, Transcript) {
     let call = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";

@@ -62,15 +62,10 @@ fn run(engine: impl Engine + 'static, looks: bool) -> Ran {
     ran
 }
 
-/// Related requests call from 0.05 on, others from 0.5; after a result comes the answer.
+/// Requests call from 0.5 on, and are watched from 0.05 on; after a result comes the answer.
 fn options() -> engine::Options {
-    let thresholds = Thresholds {
-        first: 0.05,
-        particular: 0.5,
-        unrelated: 0.5,
-        after_success: 2.0,
-        ..Thresholds::default()
-    };
+    let thresholds =
+        Thresholds { first: 0.5, watched: Some(0.05), after_success: 2.0, ..Thresholds::default() };
     engine::Options::guided().thresholds(thresholds)
 }
 

@@ -105,6 +105,12 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// Which hints steered the run: without one of them its advice, an answer or a call would have been another. Only of a run that is
+    /// to tell it ([`Options::tells_steering`](crate::Options::tells_steering)), before its end.
+    Steered {
+        /// Their names.
+        hints: Vec<String>,
+    },
     /// The run has ended.
     Final(Final),
 }

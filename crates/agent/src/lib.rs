@@ -34,7 +34,7 @@ use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, Transcript};
 use toolgate_infer::Stats;
 
 use completed::Completed;
-use hints::{Memory, Situation};
+use hints::{Memory, Noticed, Situation, Steered};
 use toolgate_engine::{
     self as engine, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest,
 };
@@ -76,6 +76,8 @@ pub struct Options {
     /// Whether an answer may quote, as such, what calls gave back and it says nothing of. Default true. Programs that take an answer for
     /// the model's own text leave it out.
     pub quotes: bool,
+    /// Whether a run tells which hints steered it ([`Event::Steered`]). Default false: to know, each is left out once a turn.
+    pub tells_steering: bool,
 }
 
 toolgate_chat::setters! { Options  {
@@ -88,6 +90,7 @@ toolgate_chat::setters! { Options  {
     constrain_arguments: bool,
     hints: Hints,
     quotes: bool,
+    tells_steering: bool,
 } }
 
 /// How often the same call is made while nothing changes, where no profile says less.
@@ -159,6 +162,7 @@ impl Default for Options {
             constrain_arguments: true,
             hints: Hints::auto(),
             quotes: true,
+            tells_steering: false,
         }
     }
 }
@@ -292,11 +296,15 @@ impl Agent {
             stats: Stats::default(),
             began: Instant::now(),
             memory: Memory::default(),
+            steered: Steered::new(self.options.tells_steering),
         };
         run.start()?;
         let start = run.began;
         let (answer, stop_reason, iterations) = run.turns()?;
         run.stats.ms.total = start.elapsed().as_secs_f64() * 1e3;
+        if let Some(hints) = run.steered.into_names() {
+            (run.events)(Event::Steered { hints });
+        }
         let outcome = Final { answer, stop_reason, iterations, calls: run.calls, stats: run.stats };
         events(Event::Final(outcome.clone()));
         Ok(outcome)
@@ -315,6 +323,8 @@ struct Run<'a> {
     began: Instant,
     /// What hints remember of it.
     memory: Memory,
+    /// Which hints steered it.
+    steered: Steered,
 }
 
 impl Run<'_> {
@@ -416,6 +426,9 @@ impl Run<'_> {
         let constrains = options.constrain_arguments && may_call;
         let at = Situation::new(self.transcript, &offers, &self.memory, (may_call, constrains));
         let advice = options.hints.advice(&at);
+        self.steered.advised(&options.hints, &at, &advice);
+        let (refusals, repetitions) =
+            (options.hints.refusals().map(Noticed::new), options.hints.repetitions().map(Noticed::new));
         let prior = advice.prior();
         self.memory.keep(&advice);
         // A model that nobody leads may repeat itself, and makes as many calls as it likes.
@@ -437,9 +450,8 @@ impl Run<'_> {
                 .changed(self.memory.changed)
                 .pending(advice.is_pending)
                 .prior(&prior)
-                .relevance(advice.relevance)
-                .refusals(options.hints.refusals())
-                .repetitions(options.hints.repetitions())
+                .refusals(Noticed::of(&refusals))
+                .repetitions(Noticed::of(&repetitions))
                 .closing(closing)
                 .quotes(options.quotes);
             let events = &mut *self.events;
@@ -447,6 +459,9 @@ impl Run<'_> {
             match result {
                 Ok(mut turn) => {
                     self.stats += &turn.stats;
+                    for watch in [&refusals, &repetitions].into_iter().flatten() {
+                        self.steered.note(watch.steered());
+                    }
                     self.quote(&mut turn, &offers);
                     return Ok(turn);
                 }
@@ -470,7 +485,8 @@ impl Run<'_> {
         }
         let at = Situation::new(self.transcript, offers, &self.memory, (false, false));
         let answer = turn.parsed.content.clone().unwrap_or_default();
-        if let Some(addition) = options.hints.addition(&at, &answer) {
+        if let Some((hint, addition)) = options.hints.addition(&at, &answer) {
+            self.steered.note(Some(hint));
             turn.parsed.content = Some(answer + &addition);
             (self.events)(Event::Text { delta: addition });
         }
@@ -578,8 +594,9 @@ impl Run<'_> {
         };
         let request = self.transcript.question().unwrap_or_default();
         if let Some(objection) = registry.objection(call)
-            && self.agent.options.hints.refuse(&objection, request)
+            && let Some(hint) = self.agent.options.hints.refuse(&objection, request)
         {
+            self.steered.note(Some(hint));
             // Made again, it would be refused again.
             self.completed.record(call, false);
             return ToolResult::failed(objection.why());

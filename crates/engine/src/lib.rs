@@ -266,8 +266,6 @@ pub struct TurnRequest<'a> {
     /// What speaks for each of [`tools`](Self::tools) beside the model, from -1 (against it) to 1; empty where nobody knows. The
     /// profile says how much it counts ([`Options::prior_weight`]).
     pub prior: &'a [f64],
-    /// How the request goes with the tools, as far as the caller can tell. Default [`Relevance::Named`].
-    pub relevance: Relevance,
     /// Who tells a refusal by the beginning of an answer: a turn that refuses becomes a call if a tool could look.
     pub refusals: Option<&'a dyn AnswerWatch>,
     /// Who tells an answer after calls that does nothing but repeat the request: it is written again.
@@ -307,7 +305,6 @@ toolgate_chat::setters! { TurnRequest <'a> {
     pending: bool,
     retry: bool,
     prior: &'a [f64],
-    relevance: Relevance,
     refusals: Option<&'a dyn AnswerWatch>,
     repetitions: Option<&'a dyn AnswerWatch>,
     closing: bool,
@@ -333,7 +330,6 @@ impl<'a> TurnRequest<'a> {
             pending: false,
             retry: false,
             prior: &[],
-            relevance: Relevance::default(),
             refusals: None,
             repetitions: None,
             closing: false,
@@ -371,21 +367,6 @@ impl<'a> TurnRequest<'a> {
     pub fn looks_up(&self) -> bool {
         self.tools.iter().any(|tool| tool.lookup)
     }
-}
-
-/// How a request goes with the tools that are offered, as far as its caller can tell. The thresholds of a first turn depend on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Relevance {
-    /// It names a tool or something that a tool takes; or nobody can tell.
-    #[default]
-    Named,
-    /// It is about what a tool does.
-    Described,
-    /// It is about no tool, but about something in particular that a tool may know.
-    Particular,
-    /// It has nothing to do with the tools.
-    None,
 }
 
 /// What holds a turn to its form.

@@ -19,7 +19,7 @@ use serde_json::Value;
 use toolgate_chat::{ParsedTurn, ToolCall, ToolChoice, ToolSpec, Transcript};
 use toolgate_infer::{Stats, StopReason, TurnDecision};
 
-use crate::{CallCheck, Facts, Fault, Relevance, Sampling, Turn, TurnEvent, TurnRequest};
+use crate::{CallCheck, Facts, Fault, Sampling, Turn, TurnEvent, TurnRequest};
 use crate::{Error, Kind};
 
 /// Where a server tells what its engine is: [`About`].
@@ -58,8 +58,6 @@ pub struct EngineRequest {
     pub retry: bool,
     #[serde(alias = "fits")]
     pub prior: Vec<f64>,
-    #[serde(default)]
-    pub relevance: Relevance,
     /// The names of the watches over the answer.
     #[serde(default)]
     pub watches: Vec<String>,
@@ -87,7 +85,6 @@ impl EngineRequest {
             pending: request.pending,
             retry: request.retry,
             prior: request.prior.to_vec(),
-            relevance: request.relevance,
             watches: [request.refusals, request.repetitions]
                 .into_iter()
                 .flatten()
@@ -118,7 +115,6 @@ impl EngineRequest {
             pending: self.pending,
             retry: self.retry,
             prior: &self.prior,
-            relevance: self.relevance,
             closing: self.closing,
             quotes: self.quotes,
             handed_on: self.handed_on,

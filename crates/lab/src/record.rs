@@ -57,10 +57,33 @@ pub struct Record {
     /// Whether the answer does nothing but repeat the request.
     #[serde(default)]
     pub echo: bool,
+    /// The hints that steered the run; `None` in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hints: Option<Vec<String>>,
     /// Whether it passed.
     pub pass: bool,
     /// Why not.
     pub reasons: Vec<String>,
+}
+
+impl Record {
+    /// Whether the run may go another way without a hint. A record of an earlier version does not tell.
+    ///
+    /// ```
+    /// # let line = serde_json::json!({
+    /// #     "id": "port", "category": "read", "final": "It is port 80.", "files_after": {}, "calls": [],
+    /// #     "stop_reason": "final", "seconds": 1.5, "stats": toolgate_infer::Stats::default(),
+    /// #     "leak": false, "no_access": false, "pass": true, "reasons": [],
+    /// # });
+    /// let mut record: toolgate_lab::Record = serde_json::from_value(line)?;
+    /// assert!(record.may_differ_without("paths"));
+    /// record.hints = Some(vec!["echo".to_owned()]);
+    /// assert!(record.may_differ_without("echo") && !record.may_differ_without("paths"));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn may_differ_without(&self, hint: &str) -> bool {
+        self.hints.as_ref().is_none_or(|hints| hints.iter().any(|steered| steered == hint))
+    }
 }
 
 /// A decision of a record.

@@ -18,6 +18,7 @@ use super::check::check;
 use super::record::{Call, Decided, Record};
 use super::repository::{changed, stamps};
 use super::task::{Offered, Task};
+use toolgate_agent::hints::Noticed;
 use toolgate_agent::{self as agent, Agent, Approval, Error, Event, Final, Hints, Kind};
 use toolgate_engine::{Beginning, Cancel, Engine, Sampling, TurnRequest};
 use toolgate_tools::memory::{self, Memory};
@@ -339,7 +340,8 @@ fn run_task(
         .max_iterations(task.max_iterations)
         .parallel(options.parallel)
         .sampling(options.sampling(engine.as_ref()))
-        .hints(options.hints.clone());
+        .hints(options.hints.clone())
+        .tells_steering(true);
     let agent = Agent::new(engine.clone(), registry, agent_options);
     let mut transcript = Transcript::new();
     if let Some(system) = &options.system {
@@ -347,16 +349,17 @@ fn run_task(
     }
     transcript.push(Message::User(task.prompt.clone()));
     let mut record = blank(&task.id, &task.category);
-    let (mut decisions, mut calls_before) = (Vec::new(), 0);
+    let (mut decisions, mut calls_before, mut steered) = (Vec::new(), 0, None);
     let mut note = |event: Event| match event {
         Event::Decision { p_call, threshold, .. } => {
             decisions.push(Decided { calls_before, p_call, threshold });
         }
         Event::ToolCall { .. } => calls_before += 1,
+        Event::Steered { hints } => steered = Some(hints),
         _ => {}
     };
     let outcome = agent.run(&mut transcript, cancel, &mut note);
-    record.decisions = decisions;
+    (record.decisions, record.hints) = (decisions, steered);
     match outcome {
         Ok(outcome) => record.fill(outcome),
         Err(error) if error.kind() == Kind::Overflow => record.stop_reason = format!("error: {error}"),
@@ -393,12 +396,15 @@ fn run_question(
     let (transcript, tools) = (question.transcript()?, question.specs()?);
     let sampling = options.sampling(engine);
     let hints = options.hints.suited(&engine.facts());
+    let (refusals, repetitions) = (hints.refusals().map(Noticed::new), hints.repetitions().map(Noticed::new));
     let request = TurnRequest::new(&transcript, &tools, &sampling)
         .parallel(options.parallel)
-        .relevance(hints.relevance(&transcript, &tools))
-        .refusals(hints.refusals())
-        .repetitions(hints.repetitions());
-    match engine.turn(&request, cancel, &mut |_| {}) {
+        .refusals(Noticed::of(&refusals))
+        .repetitions(Noticed::of(&repetitions));
+    let turn = engine.turn(&request, cancel, &mut |_| {});
+    let watches = [&refusals, &repetitions].into_iter().flatten().filter_map(Noticed::steered);
+    record.hints = Some(watches.map(str::to_owned).collect());
+    match turn {
         Ok(turn) => {
             record.stop_reason = format!("{:?}", turn.stop);
             record.decisions = turn
@@ -440,6 +446,7 @@ fn blank(id: &str, category: &str) -> Record {
         leak: false,
         no_access: false,
         echo: false,
+        hints: None,
         pass: false,
         reasons: Vec::new(),
     }

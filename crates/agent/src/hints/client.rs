@@ -9,7 +9,6 @@
 use std::collections::VecDeque;
 
 use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript, names};
-use toolgate_engine::Relevance;
 use toolgate_engine::stages::effect_of;
 
 use super::failures::{advised, share_a_text};
@@ -30,8 +29,6 @@ pub struct ClientTurn {
     pub completed: Vec<ToolCall>,
     /// While something is pending, what speaks for each tool ([`TurnRequest::prior`](toolgate_engine::TurnRequest::prior)).
     pub prior: Vec<f64>,
-    /// How the request goes with the tools.
-    pub relevance: Relevance,
 }
 
 /// Calls of a run behind which nothing counts as pending: a client may not bound its runs.
@@ -46,13 +43,6 @@ const MOST_SAME: usize = 5;
 impl ClientTurn {
     /// Where the conversation stands, whose client offers these tools and, if a call is `required`, takes nothing else.
     pub fn of(transcript: &Transcript, tools: &[ToolSpec], required: bool, hints: &Hints) -> Self {
-        let stands = Self::stands(transcript, tools, required, hints);
-        let is_named = stands.prior.iter().any(|&prior| prior != 0.0);
-        let relevance = if is_named { Relevance::Named } else { hints.relevance(transcript, tools) };
-        Self { relevance, ..stands }
-    }
-
-    fn stands(transcript: &Transcript, tools: &[ToolSpec], required: bool, hints: &Hints) -> Self {
         let replies = match transcript.messages() {
             [.., Message::Tool(replies)] => replies,
             // Who says something before there was an answer goes on with the same run.

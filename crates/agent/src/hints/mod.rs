@@ -2,7 +2,7 @@
 //! a reason.
 //!
 //! A hint says what it knows before a turn (`Hint::advise`). What comes of all of them is numbers and schemas: a prior for each
-//! tool, a class of relevance, arguments held to choices, and whether something is left to be done. The engine takes those and
+//! tool, arguments held to choices, and whether something is left to be done. The engine takes those and
 //! reads no words. A model that needs none of this is run with [`Hints::none`].
 //!
 //! Invariant: no hint raises a tool that may change something, and none decides a turn. The engine's own measure of what is asked for
@@ -16,22 +16,24 @@ mod lead;
 mod memory;
 mod mention;
 mod overwrite;
-mod particular;
 mod paths;
 mod pending;
 mod quotation;
 mod refusal;
-mod relevance;
 mod said;
 #[cfg(test)]
 mod scene;
 mod situation;
+mod steered;
 mod tool_names;
 mod words;
 
 pub use client::ClientTurn;
 pub use failures::{with_refusals, without_superseded};
 pub(crate) use situation::{Memory, Situation};
+#[doc(hidden)]
+pub use steered::Noticed;
+pub(crate) use steered::Steered;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -39,7 +41,7 @@ use std::str::FromStr;
 
 use pending::Pending;
 use toolgate_chat::ToolSpec;
-use toolgate_engine::{AnswerWatch, Facts, Relevance};
+use toolgate_engine::{AnswerWatch, Facts};
 use toolgate_tools::{Objection, Offer, held_to};
 
 use crate::Error;
@@ -71,7 +73,7 @@ pub(crate) trait Hint: Sync {
 }
 
 /// All hints, in the order in which they are asked: later ones go on from what earlier ones found.
-const ALL: [&dyn Hint; 12] = [
+const ALL: [&dyn Hint; 11] = [
     &lead::Lead,
     &pending::PendingMentions,
     &mention::Mention,
@@ -79,7 +81,6 @@ const ALL: [&dyn Hint; 12] = [
     &memory::MemoryWords,
     &tool_names::ToolNames,
     &paths::Paths,
-    &relevance::RelevanceWords,
     &refusal::Refusal,
     &echo::Echo,
     &quotation::Quotation,
@@ -91,8 +92,8 @@ const ALL: [&dyn Hint; 12] = [
 /// ```
 /// use toolgate_agent::Hints;
 ///
-/// let hints: Hints = "relevance,refusal".parse()?;
-/// assert_eq!(hints.to_string(), "relevance,refusal");
+/// let hints: Hints = "paths,refusal".parse()?;
+/// assert_eq!(hints.to_string(), "paths,refusal");
 /// assert_eq!(Hints::none().to_string(), "none");
 /// assert!(Hints::known().any(|(name, _reason)| name == "refusal"));
 /// assert!(hints.has("refusal") && !hints.has("echo"));
@@ -195,15 +196,6 @@ impl Hints {
         self.has(name).then_some(&echo::Echo)
     }
 
-    /// How a request goes with these tools, where nothing is known but their definitions.
-    #[doc(hidden)]
-    pub fn relevance(&self, transcript: &toolgate_chat::Transcript, tools: &[ToolSpec]) -> Relevance {
-        match self.has(relevance::RelevanceWords.name()) {
-            true => relevance::of(transcript, tools, false),
-            false => Relevance::default(),
-        }
-    }
-
     fn on(&self) -> impl Iterator<Item = &'static dyn Hint> {
         ALL.into_iter().filter(|hint| self.has(hint.name()))
     }
@@ -217,14 +209,14 @@ impl Hints {
         advice
     }
 
-    /// What is to be put behind an answer.
-    pub(crate) fn addition(&self, at: &Situation<'_>, answer: &str) -> Option<String> {
-        self.on().find_map(|hint| hint.addition(at, answer))
+    /// What is to be put behind an answer, and the hint that says so.
+    pub(crate) fn addition(&self, at: &Situation<'_>, answer: &str) -> Option<(&'static str, String)> {
+        self.on().find_map(|hint| Some((hint.name(), hint.addition(at, answer)?)))
     }
 
-    /// Whether a call that a tool objects to is not made, where this was requested.
-    pub(crate) fn refuse(&self, objection: &Objection, request: &str) -> bool {
-        self.on().any(|hint| hint.refuses(objection, request))
+    /// The hint by which a call that a tool objects to is not made, where this was requested.
+    pub(crate) fn refuse(&self, objection: &Objection, request: &str) -> Option<&'static str> {
+        self.on().find(|hint| hint.refuses(objection, request)).map(Hint::name)
     }
 }
 
@@ -263,13 +255,12 @@ impl fmt::Display for Hints {
 }
 
 /// What hints know before a turn.
+#[derive(PartialEq)]
 pub(crate) struct Advice {
     /// The definitions, with the arguments held to what is left of them.
     pub(crate) specs: Vec<ToolSpec>,
     /// How each tool goes with the request.
     pub(crate) fits: Vec<Fit>,
-    /// How the request goes with the tools.
-    pub(crate) relevance: Relevance,
     /// What the request names and no call has taken up.
     pub(crate) pending: Pending,
     /// Whether some of that is left to be done, and the last calls took up another part.
@@ -288,7 +279,6 @@ impl Advice {
         Self {
             specs: specs.collect(),
             fits: vec![Fit::Unknown; at.offers.len()],
-            relevance: Relevance::default(),
             pending: Pending::default(),
             is_pending: false,
             directories: BTreeSet::new(),
@@ -329,7 +319,6 @@ impl Fit {
 
 #[cfg(test)]
 mod tests {
-    use toolgate_chat::{Message, Transcript};
     use toolgate_tools::{PathKind, Role};
 
     use super::scene::Scene;
@@ -362,13 +351,6 @@ mod tests {
         assert!(
             Hints::auto().repetitions().is_some() && Hints::auto().without("echo").repetitions().is_none()
         );
-        let talk = Transcript::new().with(Message::User("Sing me a sailor's ballad!".to_owned()));
-        let relevance = |hints: Hints| {
-            let specs: Vec<ToolSpec> = scene.offers.iter().map(|offer| offer.spec.clone()).collect();
-            hints.relevance(&talk, &specs)
-        };
-        assert_eq!(relevance(Hints::auto()), Relevance::None);
-        assert_eq!(relevance(Hints::auto().without("relevance")), Relevance::Named);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use toolgate_chat::{Message, ToolCall, ToolChoice, ToolName, ToolSpec};
 use toolgate_infer::{Source, Stats, TokenId, TurnDecision};
 
 use crate::Error;
-use toolgate_engine::{Facts, Relevance, Sampling};
+use toolgate_engine::{Facts, Sampling};
 use toolgate_tools::{Effect, Status};
 
 /// The version of the format that this program writes.
@@ -142,9 +142,6 @@ pub struct Turn {
     /// What spoke for each tool beside the model; what records of earlier versions do not have.
     #[serde(default, alias = "fits", skip_serializing_if = "Vec::is_empty")]
     pub prior: Vec<f64>,
-    /// How the request went with the tools.
-    #[serde(default)]
-    pub relevance: Relevance,
     /// Whether something that the request names was left to be done.
     #[serde(default)]
     pub pending: bool,

@@ -269,7 +269,6 @@ pub(super) fn asked(turn: usize, request: &TurnRequest<'_>) -> Turn {
         closing: request.closing,
         completed: completed.collect(),
         prior: request.prior.to_vec(),
-        relevance: request.relevance,
         pending: request.pending,
         constrained: constrained(request.tools),
         faults: Vec::new(),

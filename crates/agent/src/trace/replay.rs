@@ -127,6 +127,7 @@ impl<'a> Replay<'a> {
             constrain_arguments: header.constrain_arguments,
             hints: header.hints.parse()?,
             quotes: true,
+            tells_steering: false,
         };
         let name = header.model.name.clone();
         let engine: Arc<dyn Engine> = Arc::new(Replayed {
@@ -201,13 +202,8 @@ impl Engine for Replayed {
             let then = Answering(&expected.faults);
             let check = if self.reruns_tools { request.check } else { Some(&then as &dyn CallCheck) };
             // The tools of a record do not tell what the user named.
-            let request = request
-                .clone()
-                .tools(&tools)
-                .check(check)
-                .prior(&expected.prior)
-                .relevance(expected.relevance)
-                .pending(expected.pending);
+            let request =
+                request.clone().tools(&tools).check(check).prior(&expected.prior).pending(expected.pending);
             let (result, got) = noted(engine.as_ref(), 0, &request, cancel, events);
             if !self.watch.compare(&expected, &got, &|tokens: &[TokenId]| engine.text_of(tokens)) {
                 // What the engine says of a failure tells more than that it differs.

@@ -170,18 +170,6 @@ pub struct CallThresholds {
     /// Before any call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<f64>,
-    /// Before any call, where the request has words of the tools' descriptions alone and no tool looks things up. Default
-    /// `first`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub described: Option<f64>,
-    /// Before any call, where a tool looks things up and the request speaks of something in particular, without a word of the
-    /// tools. Default `first`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub particular: Option<f64>,
-    /// Before any call, where the request has no word of the tools offered and names nothing that they take. Default
-    /// `first`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unrelated: Option<f64>,
     /// After a call that looked at something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_success: Option<f64>,
@@ -313,9 +301,6 @@ impl Defaults {
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let CallThresholds {
             first,
-            described,
-            particular,
-            unrelated,
             after_success,
             after_change,
             after_failure,
@@ -323,18 +308,7 @@ impl Defaults {
             further,
             changing,
         } = &self.thresholds;
-        let all = [
-            first,
-            described,
-            particular,
-            unrelated,
-            after_success,
-            after_change,
-            after_failure,
-            while_pending,
-            further,
-            changing,
-        ];
+        let all = [first, after_success, after_change, after_failure, while_pending, further, changing];
         if all.into_iter().flatten().any(|share| !(0.0..=2.0).contains(share)) {
             return Err("has a threshold outside 0 to 2");
         }

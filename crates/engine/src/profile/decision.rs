@@ -123,14 +123,9 @@ impl DecisionModel {
         let Some(rest) = weights.rest(reached, read)? else { return Ok(usual) };
         let threshold = weights.threshold(rest);
         Ok(match reached {
-            Reached::Request => Thresholds {
-                first: threshold,
-                described: threshold,
-                particular: threshold,
-                unrelated: threshold,
-                watched: Some(weights.threshold(rest + WATCHED)),
-                ..usual
-            },
+            Reached::Request => {
+                Thresholds { first: threshold, watched: Some(weights.threshold(rest + WATCHED)), ..usual }
+            }
             Reached::Result => Thresholds { after_success: threshold, ..usual },
             Reached::Failure => Thresholds { after_failure: threshold, ..usual },
             Reached::Change => Thresholds { after_change: threshold, ..usual },
@@ -233,10 +228,6 @@ mod tests {
                 .unwrap();
             let signals = Signals { call: logit(thresholds.first), live, ..Signals::default() };
             assert!((weights.probability(&signals, false, false) - 0.5).abs() < 1e-9, "{live}");
-            assert_eq!(
-                (thresholds.first, thresholds.unrelated),
-                (thresholds.particular, thresholds.described)
-            );
             assert!(thresholds.watched.unwrap() < thresholds.first);
             assert_eq!(thresholds.after_success, 0.5);
         }

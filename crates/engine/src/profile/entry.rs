@@ -53,9 +53,6 @@ impl Options {
         options.decision = defaults.decision.or(options.decision);
         options.thresholds = Thresholds {
             first: own.first.unwrap_or(usual.first),
-            described: own.described.or(own.first).unwrap_or(usual.described),
-            particular: own.particular.or(own.first).unwrap_or(usual.particular),
-            unrelated: own.unrelated.or(own.first).unwrap_or(usual.unrelated),
             after_success: own.after_success.unwrap_or(usual.after_success),
             after_change: own.after_change.unwrap_or(usual.after_change),
             after_failure: own.after_failure.unwrap_or(usual.after_failure),

@@ -6,19 +6,13 @@
 
 use toolgate_chat::{Message, ToolChoice, ToolReply};
 
-use crate::{Relevance, TurnRequest};
+use crate::TurnRequest;
 
 /// Probabilities of a call from which on a turn is a call; 0 always calls, anything over 1 never does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     /// Before any call.
     pub first: f64,
-    /// Before any call, for a request that is [`Relevance::Described`], if this is higher than [`first`](Self::first).
-    pub described: f64,
-    /// Before any call, for a request that is [`Relevance::Particular`], if this is higher than [`first`](Self::first).
-    pub particular: f64,
-    /// Before any call, for a request that is [`Relevance::None`], if this is higher than [`first`](Self::first).
-    pub unrelated: f64,
     /// After a call that looked at something.
     pub after_success: f64,
     /// After a call that changed something, as far as the caller tells ([`TurnRequest::changed`]): small
@@ -67,9 +61,6 @@ impl Thresholds {
     fn all(least: f64) -> Self {
         Self {
             first: least,
-            described: least,
-            particular: least,
-            unrelated: least,
             after_success: least,
             after_change: least,
             after_failure: least,
@@ -99,9 +90,6 @@ impl Thresholds {
         };
         Self {
             first: moved(self.first),
-            described: moved(self.described),
-            particular: moved(self.particular),
-            unrelated: moved(self.unrelated),
             after_success: moved(self.after_success),
             after_change: moved(self.after_change),
             after_failure: moved(self.after_failure),
@@ -122,9 +110,6 @@ impl Thresholds {
         }
         Self {
             first: self.first.min(EVEN),
-            described: self.described.min(EVEN),
-            particular: self.particular.min(EVEN),
-            unrelated: self.unrelated.min(EVEN),
             after_success: self.after_success.min(EVEN),
             after_change: self.after_change.min(EVEN),
             after_failure: self.after_failure.min(EVEN),
@@ -169,12 +154,7 @@ impl Thresholds {
             Reached::Failure => self.after_failure,
             Reached::Result | Reached::Change if request.pending => after.min(self.while_pending),
             Reached::Result | Reached::Change => after,
-            Reached::Request => match request.relevance {
-                Relevance::Named => self.first,
-                Relevance::Described => self.first.max(self.described),
-                Relevance::Particular => self.first.max(self.particular),
-                Relevance::None => self.first.max(self.unrelated),
-            },
+            Reached::Request => self.first,
         }
     }
 }

@@ -130,6 +130,8 @@ pub enum Until {
 pub enum View {
     /// The whole conversation.
     Whole,
+    /// The conversation without the tools: shown them, the model would rather call.
+    Bare,
     /// The question and the results alone, of a run that ends so.
     Results(RunEnd),
     /// The same once more, without thinking: what was written after it first was no answer.
@@ -143,6 +145,12 @@ pub enum Thought {
     Stays,
     /// It goes.
     Goes,
+}
+
+/// Whether a turn is an answer though the model itself would rather call. Shown the tools, it then often answers with the text of a
+/// call in another dialect.
+fn is_against(decided: &TurnDecision) -> bool {
+    !decided.call && decided.p_call >= EVEN
 }
 
 /// Makes the turn that is requested.
@@ -219,7 +227,8 @@ impl<M: ScoredModel> Driver<'_, M> {
         let mut may = May::of(request, decided.call, own, decided.p_call, wished);
         if may.is_nothing() {
             let until = self.until(threshold, wished);
-            if self.model.has_thought() || !is_watched(request, &thresholds, &decided) {
+            let is_watched = is_watched(request, &thresholds, &decided) && !is_against(&decided);
+            if self.model.has_thought() || !is_watched {
                 return self.answer(answer, Some(decided), until);
             }
             if let Some(written) = self.model.answer_unless_refusal(side, until)? {
@@ -328,9 +337,11 @@ impl<M: ScoredModel> Driver<'_, M> {
         }
         let after_calls = matches!(request.transcript.last(), Some(Message::Tool(_)));
         // A run that is ended from outside has a model that would only go on calling, were it shown the tools.
-        let view = match after_calls && (view != AnswerView::Full || request.closing) {
-            true => View::Results(request.end()),
-            false => View::Whole,
+        let is_against = decision.as_ref().is_some_and(is_against);
+        let view = match after_calls {
+            true if view != AnswerView::Full || request.closing || is_against => View::Results(request.end()),
+            false if is_against => View::Bare,
+            _ => View::Whole,
         };
         self.model.begin_answer(view)?;
         // A view without tools is no place to call from, unless the model goes on behind its thought.

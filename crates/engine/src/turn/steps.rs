@@ -2,7 +2,7 @@
 //!
 //! `driver` has their order; `making` has what they are made of.
 
-use toolgate_chat::{ParsedTurn, ToolChoice, ToolName, ToolSpec};
+use toolgate_chat::{Demonstrations, ParsedTurn, ToolChoice, ToolName, ToolSpec};
 use toolgate_infer::{Backend, Decoded, Rows, StopReason, TurnDecision};
 
 use crate::constraint::automata::{Side, Sides};
@@ -168,6 +168,12 @@ impl<B: Backend + Send> ScoredModel for Local<'_, '_, B> {
                 // After a decision this prompt is there already: nothing but a call that was taken back is cut off.
                 let (transcript, tools) = (making.told_form(making.transcript()), making.request.tools);
                 making.prefill(state, &transcript, tools)?;
+            }
+            View::Bare => {
+                let (given, format) = (making.request.transcript, engine.dialogue.format().as_ref());
+                let bare = engine.options.introduced(given, &[], format, Demonstrations::None);
+                let transcript = making.told_form(bare);
+                making.prefill(state, &transcript, &[])?;
             }
             View::Results(end) => {
                 let transcript = making.told_form(results(end));

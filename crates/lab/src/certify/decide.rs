@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use toolgate_engine::models::Profile;
+use toolgate_engine::stages::log_odds;
 use toolgate_engine::{DecisionModel, DecisionWeights, LocalEngine};
 use toolgate_llama::LlamaBackend;
 
@@ -33,8 +34,14 @@ pub(super) const START: DecisionModel = DecisionModel {
 
 /// No call behind a result, whatever the probabilities.
 const NEVER: f64 = 2.0;
-/// The area of a decision that tells nothing: one behind results must surely be better.
-const CHANCE: f64 = 0.5;
+/// The area that a decision behind results surely has to have. There most runs are done, and a call that nobody asked for is worse than
+/// an answer that comes too early: a decision that is somewhat better than chance would keep runs going.
+const SURE: f64 = 0.7;
+/// As likely as not.
+const EVEN: f64 = 0.5;
+/// No threshold for changes lies beyond these.
+const LEAST_CHANGING: f64 = 0.2;
+const MOST_CHANGING: f64 = 0.9;
 /// How many cases weigh as much as what other models have.
 const FIRMLY: f64 = 24.0;
 /// Requests of a set of tools that are asked one after the other: the prompt of its tools is read once for them.
@@ -58,7 +65,7 @@ pub(super) fn measure<H: Host>(
     profile.defaults.decision = Some(START);
     report.decision.weights = serde_json::to_value(START)?;
     if quick {
-        report.decision.changing = 0.5;
+        report.decision.changing = EVEN;
         report.tools.demonstrations = "none".to_owned();
         return Ok(());
     }
@@ -194,7 +201,8 @@ fn across(cases: &[&Case<'_>], numbers: &[Number], start: DecisionWeights) -> Ve
 
 fn fit(known: &[Case<'_>], report: &mut Report, profile: &mut Profile) -> anyhow::Result<()> {
     let (first, after): (Vec<_>, Vec<_>) = known.iter().partition(|case| case.wanted.state == State::First);
-    let mut decision = Decision { requests: known.len(), changing: changing(&first), ..Decision::default() };
+    let mut decision =
+        Decision { requests: known.len(), changing: rounded(changing(known)), ..Decision::default() };
     for (name, number) in
         [("call", Number::Call), ("free", Number::Free), ("live", Number::Live), ("next", Number::Next)]
     {
@@ -214,7 +222,7 @@ fn fit(known: &[Case<'_>], report: &mut Report, profile: &mut Profile) -> anyhow
     let numbers = [Number::Call, Number::Free, Number::Failed, Number::Changed];
     let nothing = DecisionWeights::default();
     let is_worth =
-        area(&across(&after, &numbers, nothing)).is_some_and(|found| found.area - found.within >= CHANCE);
+        area(&across(&after, &numbers, nothing)).is_some_and(|found| found.area - found.within >= SURE);
     if let Some(weights) = weights(&after, &numbers, nothing).filter(|weights| is_worth && weights.call > 0.0)
     {
         model.after = Some(weights);
@@ -227,23 +235,26 @@ fn fit(known: &[Case<'_>], report: &mut Report, profile: &mut Profile) -> anyhow
     Ok(())
 }
 
-/// The probability that parts requests for a change from others best; one that is taken for a change counts three times.
-fn changing(first: &[&Case<'_>]) -> f64 {
-    let told: Vec<(f64, bool)> = first
-        .iter()
-        .map(|case| (case.signals.change.clamp(1e-3, 1.0 - 1e-3), case.wanted.is_change()))
-        .collect();
-    let cost = |least: f64| -> f64 {
-        let wrong = told.iter().map(|(p, change)| match (*p >= least, change) {
-            (true, false) => WORSE,
-            (false, true) => 1.0,
-            _ => 0.0,
-        });
-        wrong.sum()
+/// The probability from which on a request counts as one for a change, by the model's own: one that is taken for a change counts
+/// [`WORSE`] times. A curve is fitted, as the best point of so few requests would be a chance one. What no tool can do is left out:
+/// it may well ask for a change.
+fn changing(known: &[Case<'_>]) -> f64 {
+    let told = |case: &Case<'_>| {
+        (vec![log_odds(case.signals.change.clamp(1e-3, 1.0 - 1e-3))], case.wanted.is_change())
     };
-    // Even is the start: a threshold that is no better does not take its place, and none is far out on one side.
-    let candidates = (20..=90).map(|percent| f64::from(percent) / 100.0);
-    candidates.fold(0.5, |best, least| if cost(least) < cost(best) { least } else { best })
+    let cases: Vec<_> = known.iter().filter(|case| !case.wanted.is_impossible()).map(told).collect();
+    // A model that tells it well is the start.
+    let start = Start { bias: 0.0, weights: &[1.0], firmly: FIRMLY };
+    let Some((bias, weight)) = Weights::fit_from(&cases, start).map(|fitted| fitted.plain()) else {
+        return EVEN;
+    };
+    match weight.first() {
+        Some(weight) if *weight > 0.0 => {
+            let least = (WORSE.ln() - bias) / weight;
+            (1.0 / (1.0 + (-least).exp())).clamp(LEAST_CHANGING, MOST_CHANGING)
+        }
+        _ => MOST_CHANGING,
+    }
 }
 
 /// Ten parts of what was told, without empty ones.
@@ -298,12 +309,32 @@ mod tests {
             "{found:?}"
         );
         assert!(profile.defaults.decision.unwrap().after.is_none(), "behind results nothing tells");
-        assert!((0.3..0.7).contains(&report.decision.changing));
+        assert!((0.5..0.7).contains(&report.decision.changing), "{}", report.decision.changing);
         let inside: usize = report.decision.calibration.iter().map(|bin| bin.n).sum();
         assert!(
             inside > 50
                 && report.decision.calibration.iter().all(|bin| bin.told >= bin.low && bin.told <= bin.high)
         );
+    }
+
+    #[test]
+    fn a_threshold_for_changes_is_surer_than_even_and_not_moved_by_a_few_requests() {
+        let data = Data::read().unwrap();
+        let mut known = known(&data);
+        let all = changing(&known);
+        // What no tool can do may ask for a change as well as not.
+        for case in known.iter_mut().filter(|case| case.wanted.is_impossible()) {
+            case.signals.change = 0.9;
+        }
+        assert!((changing(&known) - all).abs() < 1e-9, "{all}");
+        known.truncate(60);
+        let few = changing(&known);
+        assert!((few - all).abs() < 0.15, "{all} {few}");
+        for case in &mut known {
+            case.signals.change = if case.wanted.is_change() { 0.2 } else { 0.8 };
+        }
+        assert!(changing(&known) > 0.8, "who tells the contrary changes hardly anything");
+        assert_eq!(changing(&[]), EVEN);
     }
 
     #[test]

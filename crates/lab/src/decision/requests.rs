@@ -133,6 +133,11 @@ impl Wanted {
         self.wants == "change"
     }
 
+    /// Whether no tool can do what it asks for.
+    pub(crate) fn is_impossible(&self) -> bool {
+        self.wants == "impossible"
+    }
+
     /// The conversation in front of the turn.
     pub(crate) fn transcript(&self) -> Transcript {
         let mut transcript = Transcript::new().with(Message::User(self.request.clone()));

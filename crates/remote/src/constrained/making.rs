@@ -4,7 +4,8 @@
 //! it up.
 
 use toolgate_chat::{
-    Opened, ParsedTurn, Prompt, PromptOptions, TextPlace, ToolName, ToolSpec, Transcript, TurnGrammar,
+    Demonstrations, Opened, ParsedTurn, Prompt, PromptOptions, TextPlace, ToolName, ToolSpec, Transcript,
+    TurnGrammar,
 };
 use toolgate_engine::stages::{
     List, MOST_BLANKS, May, OpenedBy, ReasoningPlan, ScoredModel, Sides, Thought, Told, Until, View,
@@ -214,6 +215,11 @@ impl ScoredModel for Making<'_> {
             View::Whole => {
                 let transcript = self.introduced(self.request.transcript, true);
                 self.read(&transcript, self.request.tools, Opened::Keep)?;
+            }
+            View::Bare => {
+                let (given, format) = (self.request.transcript, self.server.dialogue().format().as_ref());
+                let transcript = self.options.introduced(given, &[], format, Demonstrations::None);
+                self.read(&transcript, &[], Opened::Keep)?;
             }
             View::Results(end) => self.read(&view_of(end), &[], Opened::Keep)?,
             View::Again(end) => return self.read(&view_of(end), &[], Opened::Close),
