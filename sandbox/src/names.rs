@@ -215,6 +215,7 @@ const WINDOW: usize = 64;
 
 impl Trail {
     /// The trail of a path.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only commands on Linux ask"))]
     pub(crate) fn of(path: &Inside) -> Self {
         let mut trail = Self::default();
         path.names().for_each(|name| trail.push(name));
@@ -244,6 +245,7 @@ impl Trail {
     }
 
     /// Goes one level up.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only commands on Linux ask"))]
     pub(crate) fn pop(&mut self) {
         for (form, end) in self.forms.iter_mut().zip(self.ends.pop().unwrap_or_default()) {
             form.truncate(end);

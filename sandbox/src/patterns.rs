@@ -44,6 +44,7 @@ struct Set {
     set: Matcher,
     /// The beginnings of the globs, by whole components. A match is a directory below which a path may be
     /// covered.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only commands on Linux ask"))]
     beginnings: GlobSet,
 }
 
@@ -140,6 +141,7 @@ impl Patterns {
     }
 
     /// Whether the set could cover a path below the directory `path`, which it does not cover itself.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only commands on Linux ask"))]
     pub(crate) fn may_cover_below(&self, path: &Inside) -> bool {
         Trail::of(path).forms().any(|form| self.0.beginnings.is_match(form.as_ref()))
     }

@@ -39,6 +39,7 @@ impl Protected {
     }
 
     /// The same with the targets of protected links.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only commands on Linux ask"))]
     pub(crate) fn with_led_to<'a>(mut self, paths: impl IntoIterator<Item = &'a Inside>) -> Self {
         self.led_to.extend(paths.into_iter().map(|path| Trail::of(path).folded().into_owned()));
         self
@@ -56,6 +57,7 @@ impl Protected {
     }
 
     /// Whether a path below the directory `path` could be protected. The directory itself is not.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only commands on Linux ask"))]
     pub(crate) fn may_be_below(&self, path: &Inside) -> bool {
         let below = || {
             let path = format!("{}/", Trail::of(path).folded());
@@ -72,6 +74,7 @@ impl Protected {
 }
 
 /// Whether a name is one by which git knows a repository.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only commands on Linux ask"))]
 pub(crate) fn is_part_of_repository(name: &OsStr) -> bool {
     let name = fold(&lossy(name));
     PARTS.iter().any(|part| name == part.to_ascii_lowercase())

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub struct Enforced {
     /// The access to files. File tools and components: `capability:read`, `capability:read+write` or `none`.
     /// Commands: `mounts:read` or `mounts:read+write`. Commands in the reduced tier: `landlock:read` or
-    /// `landlock:read+write`.
+    /// `landlock:read+write`. Commands on macOS: `seatbelt:read` or `seatbelt:read+write`.
     pub fs: String,
     /// The access to a network.
     ///
@@ -33,7 +33,7 @@ pub struct Enforced {
     ///
     /// - `in-process`: in this process, without code of the caller.
     /// - `confined`: under `layers`.
-    /// - `reduced`: under fewer layers, without namespaces.
+    /// - `reduced`: under fewer layers, without namespaces. Commands on macOS always are.
     /// - `component`: WebAssembly in a fresh instance, with bounds of time, instructions, memory, output and
     ///   disk.
     /// - `none: runs elsewhere`: on a server that nothing here confines.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::rules::Decided;
-use super::{Layer, LayerState, Limits, Ran, Setup};
+use super::{Layer, LayerState, Limits, Ran, Service, Setup};
 use crate::error::{Error, Kind};
 use crate::fs::Root;
 use crate::policy::{Mode, Policy};
@@ -13,30 +13,6 @@ use crate::report::Enforced;
 /// Confined commands; on this system there are none.
 #[derive(Clone, Debug)]
 pub struct Commands(std::convert::Infallible);
-
-/// A command that is talked to; on this system there is none.
-#[derive(Debug)]
-pub struct Service(std::convert::Infallible);
-
-impl Service {
-    /// Never called: there is no value of this type.
-    pub fn take_pipes(&mut self) -> Option<(std::io::PipeWriter, std::io::PipeReader)> {
-        match self.0 {}
-    }
-
-    /// Never called: there is no value of this type.
-    pub fn unreached(&self) -> Vec<String> {
-        match self.0 {}
-    }
-
-    /// Never called: there is no value of this type.
-    ///
-    /// # Errors
-    /// None.
-    pub fn stop(self) -> Result<Ran, Error> {
-        match self.0 {}
-    }
-}
 
 impl Commands {
     /// Refuses.
@@ -48,7 +24,7 @@ impl Commands {
             Kind::Unavailable,
             format!("commands are not confined on {} yet", std::env::consts::OS),
         )
-        .hint("the file tools work; a Seatbelt profile of a policy can be printed for macOS"))
+        .hint("the file tools work"))
     }
 
     /// Refuses.

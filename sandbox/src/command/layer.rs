@@ -116,6 +116,7 @@ pub(super) fn wanted(layer: Layer, left_out: &[Layer]) -> bool {
 }
 
 /// The findings of the inner stage, right before it starts the command.
+#[cfg(target_os = "linux")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Held {
     /// The Landlock interface in force; 0 means none.
@@ -126,6 +127,7 @@ pub(super) struct Held {
 }
 
 /// The one line of the inner stage to the runtime.
+#[cfg(target_os = "linux")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Status {

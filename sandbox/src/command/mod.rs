@@ -5,6 +5,9 @@
 //! inner wall is a stage, which is this program again. It adds Landlock, a system call filter and bounds. The
 //! stage verifies all of it from inside. Only then it becomes the command.
 //!
+//! That is Linux. On macOS a Seatbelt profile confines a command, and a self-check comes before the first one.
+//! Other systems have no commands.
+//!
 //! Invariant: every layer that the policy requires confines a running command, and the report names the
 //! layers. If a layer is missing, nothing runs.
 //!
@@ -17,13 +20,38 @@ mod limits;
 
 mod layer;
 
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod environment;
+
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod scratch;
+
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod capture;
+
 #[cfg(target_os = "linux")]
 mod linux;
 
-#[cfg(not(target_os = "linux"))]
-mod elsewhere;
-
 pub mod seatbelt;
+
+// Linux compiles it for its tests, so that as little as possible of it is tried on a Mac alone.
+#[cfg(any(target_os = "macos", all(target_os = "linux", test)))]
+#[cfg_attr(
+    not(target_os = "macos"),
+    allow(dead_code, unreachable_pub, reason = "tests alone use it on this system")
+)]
+mod macos;
+
+// As above.
+#[cfg(any(not(target_os = "linux"), test))]
+#[cfg_attr(
+    target_os = "linux",
+    allow(dead_code, unreachable_pub, reason = "tests alone use it on this system")
+)]
+mod unserved;
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+mod elsewhere;
 
 use std::path::PathBuf;
 
@@ -37,9 +65,17 @@ pub use linux::{Commands, Service};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{path_of, receive_descriptor};
 
-#[cfg(not(target_os = "linux"))]
-pub use elsewhere::{Commands, Service};
+#[cfg(target_os = "macos")]
+pub use macos::Commands;
 
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub use elsewhere::Commands;
+
+#[cfg(not(target_os = "linux"))]
+pub use unserved::Service;
+
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+use crate::error::{Error, Kind};
 use crate::report::Enforced;
 
 /// The programs of the sandbox.
@@ -244,4 +280,9 @@ pub struct LayerState {
     /// The effect of a missing layer: a refusal or a weakness.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without: Option<String>,
+}
+
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+fn could_not_start(why: std::io::Error) -> Error {
+    Error::new(Kind::Failed, format!("the command could not be started ({why})")).because(why)
 }

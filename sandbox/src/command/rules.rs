@@ -2,6 +2,8 @@
 //! is asked. Every command has the same isolation.
 
 use super::shell;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+use crate::error::{Error, Kind};
 use crate::policy::{Decision, ExecRule};
 
 /// The decision of the rules, and its reason.
@@ -57,6 +59,29 @@ pub fn decide(rules: &[ExecRule], line: &str) -> Decided {
         }
     }
     decided
+}
+
+/// Longest command line; Linux takes 128 KiB in one argument.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+const MAX_COMMAND_BYTES: usize = 100_000;
+
+/// Checks that a command line is one for a shell, and that no rule refuses it.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub(super) fn check(rules: &[ExecRule], command: &str) -> Result<(), Error> {
+    if command.trim().is_empty() || command.contains('\0') {
+        return Err(Error::new(Kind::Invalid, "the command is empty or holds a NUL"));
+    }
+    if command.len() > MAX_COMMAND_BYTES {
+        return Err(Error::new(Kind::Invalid, "the command is too long")
+            .hint("write a script to a file and run that"));
+    }
+    match decide(rules, command) {
+        Decided { decision: Decision::Refuse, why } => {
+            Err(Error::new(Kind::Denied, format!("the policy refuses this command ({why})"))
+                .hint("do without it"))
+        }
+        _ => Ok(()),
+    }
 }
 
 enum Fit {

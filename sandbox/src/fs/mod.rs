@@ -272,7 +272,7 @@ impl Root {
 }
 
 /// A random number, for names that nobody can guess.
-fn drawn() -> u64 {
+pub(crate) fn drawn() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     // Each state is made from keys that the system drew.
     std::hash::RandomState::new().build_hasher().finish()

@@ -94,7 +94,7 @@ impl Hosts {
     }
 
     /// Whether the list has a host, with exactly this name and port.
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", test))]
     pub(super) fn hold(&self, host: &Host) -> bool {
         self.0.contains(host)
     }

@@ -58,8 +58,8 @@ pub enum Tier {
 pub enum Confinement {
     /// All required layers. If one is missing, commands are refused.
     Full,
-    /// Landlock and the system call filter alone, where bubblewrap or user namespaces are missing. The report
-    /// of each call lists the gaps.
+    /// Landlock and the system call filter alone, where bubblewrap or user namespaces are missing. On macOS,
+    /// Seatbelt. The report of each call lists the gaps.
     Reduced,
 }
 

@@ -7,7 +7,7 @@
 
 #[cfg(target_os = "linux")]
 pub(crate) mod attack;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[path = "../../../tests/support/lifeline.rs"]
 pub(crate) mod lifeline;
 #[cfg(target_os = "linux")]

@@ -43,8 +43,6 @@ mod unlinked;
 
 mod freeze;
 
-mod capture;
-
 mod reduced;
 
 mod reaper;
@@ -64,8 +62,11 @@ pub(crate) use host::path_of;
 pub use service::Service;
 pub(crate) use sys::receive_descriptor;
 
+use super::could_not_start;
+use super::environment::Environment;
 use super::layer::{Held, Status, wanted};
 use super::rules::Decided;
+use super::scratch::Scratch;
 use super::{End, Layer, Limits, Ran, Setup, rules};
 use crate::error::{Error, Kind};
 use crate::fs::Root;
@@ -79,9 +80,7 @@ use crate::policy::{Confinement, Exec, Mode, NetMode, Policy, Tier};
 use crate::report::Enforced;
 use machine::{Machine, Outer};
 use outside::Outside;
-use reduced::Scratch;
 use service::TalkPipes;
-use spawn::Environment;
 use supervise::{Ended, Stopped, Watch};
 use watch::Exceeded;
 
@@ -199,7 +198,7 @@ impl Commands {
             outside,
             exec: policy.exec.clone(),
             limits: Limits::from(&policy.limits),
-            environment: Environment::of(policy, setup),
+            environment: spawn::environment(policy, setup),
             machine,
             left_out: setup.left_out().to_vec(),
         }));
@@ -283,17 +282,7 @@ impl Commands {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_until(&self, command: &str, stop: Arc<AtomicBool>) -> Result<Ran, Error> {
-        if command.trim().is_empty() || command.contains('\0') {
-            return Err(Error::new(Kind::Invalid, "the command is empty or holds a NUL"));
-        }
-        if command.len() > MAX_COMMAND_BYTES {
-            return Err(Error::new(Kind::Invalid, "the command is too long")
-                .hint("write a script to a file and run that"));
-        }
-        if let Decided { decision: crate::policy::Decision::Refuse, why } = self.decide(command) {
-            return Err(Error::new(Kind::Denied, format!("the policy refuses this command ({why})"))
-                .hint("do without it"));
-        }
+        rules::check(&self.0.exec.rule, command)?;
         self.carry_out(command, None, stop)
     }
 
@@ -406,9 +395,6 @@ fn network(policy: &Policy) -> Result<Option<Hosts>, Error> {
     Hosts::parse(&net.allow).map(Some)
 }
 
-/// Longest command line; the kernel takes 128 KiB in one argument.
-const MAX_COMMAND_BYTES: usize = 100_000;
-
 /// A command that has ended, with the findings of its control group.
 struct Followed {
     ended: Ended,
@@ -439,10 +425,6 @@ impl Followed {
             (None, code) => End::Exited(code.unwrap_or(137)),
         }
     }
-}
-
-fn could_not_start(why: std::io::Error) -> Error {
-    Error::new(Kind::Failed, format!("the command could not be started ({why})")).because(why)
 }
 
 /// An error that names the layer.

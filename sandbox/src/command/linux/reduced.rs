@@ -5,23 +5,13 @@
 //! protected path at any depth gets no rule, and each of its entries gets one. Nobody can then make or remove
 //! entries in that directory.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the private directory of one command"
-)]
-
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use cap_std::ambient_authority;
-
-use super::could_not_start;
 use super::host::{self, System};
 use super::landlock::{Access, Rules};
+use crate::command::scratch::Scratch;
 use crate::error::{Error, Kind};
 use crate::fs::Root;
 use crate::fs::marks::{Marked, Marks};
@@ -55,78 +45,6 @@ const PROC: &[&str] = &[
     "/proc/sys/kernel/osrelease",
     "/proc/sys/vm/overcommit_memory",
 ];
-
-/// A private directory for the temporary files of one command, removed with it.
-#[derive(Debug)]
-pub(super) struct Scratch {
-    base: PathBuf,
-    shown: [String; 3],
-    /// It as a workspace, for its size to be watched.
-    pub(super) root: Root,
-}
-
-impl Scratch {
-    /// Makes one.
-    pub(super) fn new() -> Result<Self, Error> {
-        let base = private_directory().map_err(could_not_start)?;
-        let below = ["tmp", "probe", "tmp/home"].map(|name| base.join(name));
-        for directory in &below {
-            std::fs::create_dir(directory).map_err(could_not_start)?;
-        }
-        let shown = below.map(|path| path.to_str().map(str::to_owned));
-        let [Some(temporary), Some(probe), Some(home)] = shown else {
-            return Err(Error::new(Kind::Failed, "the path of temporary files is not Unicode"));
-        };
-        let root = Root::open(&base, ambient_authority())?;
-        Ok(Self { base, shown: [temporary, probe, home], root })
-    }
-
-    pub(super) fn temporary(&self) -> &str {
-        &self.shown[0]
-    }
-
-    /// Where nothing can be made by Landlock's rules, though this user might: the self-check tries.
-    pub(super) fn probe(&self) -> &str {
-        &self.shown[1]
-    }
-
-    pub(super) fn home(&self) -> &str {
-        &self.shown[2]
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if std::fs::remove_dir_all(&self.base).is_err() {
-            // Directories that the command has closed to its own user.
-            open_up(&self.base);
-            let _ = std::fs::remove_dir_all(&self.base);
-        }
-    }
-}
-
-fn private_directory() -> std::io::Result<PathBuf> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let mut tries = 0;
-    loop {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("toolgate-{}-{number}", std::process::id()));
-        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-            // Left by a process of the same number that was killed, or somebody's guess.
-            Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists && tries < 1_000 => tries += 1,
-            made => return made.map(|()| path),
-        }
-    }
-}
-
-fn open_up(directory: &Path) {
-    let _ = std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700));
-    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
-        }
-    }
-}
 
 /// Landlock's rules for a command in the workspace `root`.
 pub(super) fn rules(root: &Root, grants: &Grants, marks: &Marks, scratch: &Scratch) -> Result<Rules, Error> {

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 
 use super::machine::Outer;
 use super::program::by_number;
-use super::reduced::Scratch;
 use super::service::TalkPipes;
 use super::supervise::Started;
 use super::{Inner, Process, broker, cgroup, could_not_start, host, mounts, owner, reduced, stage, sys};
+use crate::command::environment::Environment;
 use crate::command::layer::wanted;
+use crate::command::scratch::Scratch;
 use crate::command::{Layer, Setup};
 use crate::error::{Error, Kind};
 use crate::fs::marks::{Marked, Marks};
@@ -198,7 +199,7 @@ impl Inner {
             directory,
             probe,
             identity: if whole { Some(self.root.identity()?) } else { None },
-            environment: self.environment.0.clone(),
+            environment: self.environment.variables().to_vec(),
             limits: self.limits.clone(),
             rules: Default::default(),
             expected: Vec::new(),
@@ -298,51 +299,14 @@ fn unfit() -> Error {
     Error::new(Kind::Denied, "commands cannot run in this workspace: its path is not Unicode, or gone")
 }
 
-/// The environment of commands: what is said here, and what the policy sets and passes on. Its values may be secrets.
-#[derive(Clone)]
-pub(super) struct Environment(Vec<(String, String)>);
-
-impl std::fmt::Debug for Environment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+/// The environment of commands under a policy, with the way to the proxy.
+pub(super) fn environment(policy: &Policy, setup: &Setup) -> Environment {
+    if !wanted(Layer::Environment, setup.left_out()) {
+        return Environment::inherited();
     }
-}
-
-impl Environment {
-    pub(super) fn of(policy: &Policy, setup: &Setup) -> Self {
-        let own = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        if !wanted(Layer::Environment, setup.left_out()) {
-            return Self(own.collect());
-        }
-        let mut environment = Self(Vec::new());
-        for (name, value) in [
-            ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"),
-            ("HOME", mounts::HOME),
-            ("TMPDIR", "/tmp"),
-            ("USER", "sandbox"),
-            ("LOGNAME", "sandbox"),
-            ("LANG", "C.UTF-8"),
-        ] {
-            environment.set(name, value.to_owned());
-        }
-        for (name, value) in own.filter(|(name, _)| policy.env_pass.contains(name)) {
-            // Where these lead is the sandbox's to say.
-            if !["PATH", "HOME", "TMPDIR"].contains(&name.as_str()) {
-                environment.set(&name, value);
-            }
-        }
-        for (name, value) in &policy.env_set {
-            environment.set(name, value.reveal().to_owned());
-        }
-        if matches!(super::network(policy), Ok(Some(_))) {
-            net::variables().for_each(|(name, value)| environment.set(name, value));
-        }
-        environment
+    let mut environment = Environment::of(policy, mounts::HOME, "/tmp");
+    if matches!(super::network(policy), Ok(Some(_))) {
+        net::variables().for_each(|(name, value)| environment.set(name, value));
     }
-
-    fn set(&mut self, name: &str, value: String) {
-        self.0.retain(|(other, _)| other != name);
-        self.0.push((name.to_owned(), value));
-    }
+    environment
 }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::capture::Capture;
 use super::freeze::Frozen;
 use super::watch::{self, Exceeded};
 use super::{Child, sys};
+use crate::command::capture::Capture;
 use crate::command::layer::Status;
 use crate::command::limits::Limits;
 

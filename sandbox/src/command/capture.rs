@@ -37,6 +37,7 @@ impl Capture {
     }
 
     /// What came first.
+    #[cfg(target_os = "linux")]
     pub(super) fn beginning(&self) -> &[u8] {
         &self.head
     }
