@@ -1,5 +1,5 @@
 //! A tool with state and a schema of its own, beside the built-in file tools, and what a run looks like from outside.
-//! Run: `toolgate model pull qwen2.5-coder-0.5b && cargo run --release --features agent,llama --example custom_tool`
+//! Run: `toolgate model pull qwen2.5-coder-1.5b && cargo run --release --features agent,llama --example custom_tool`
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use std::sync::Arc;
@@ -58,7 +58,7 @@ fn main() -> anyhow::Result<()> {
     }
     tools.add(NewTicket::new()?)?;
 
-    let engine = LocalEngine::open("qwen2.5-coder-0.5b")?;
+    let engine = LocalEngine::open("qwen2.5-coder-1.5b")?;
     let agent = Agent::new(Arc::new(engine), tools, agent::Options::default());
     let task = "Open a ticket with high priority, titled: back up the database";
     let mut transcript = Transcript::new().with(Message::User(task.into()));

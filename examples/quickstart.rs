@@ -1,5 +1,5 @@
 //! Embed toolgate: one typed tool, one question.
-//! Run: `toolgate model pull qwen2.5-coder-0.5b && cargo run --release --features agent,llama --example quickstart`
+//! Run: `toolgate model pull qwen2.5-coder-1.5b && cargo run --release --features agent,llama --example quickstart`
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn main() -> anyhow::Result<()> {
     })?;
     let mut tools = Registry::new();
     tools.add(stock.read_only())?;
-    let engine = LocalEngine::open("qwen2.5-coder-0.5b")?;
+    let engine = LocalEngine::open("qwen2.5-coder-1.5b")?;
     let agent = Agent::new(Arc::new(engine), tools, agent::Options::default());
     println!("{}", agent.ask("How many pieces of A-17 do we have in stock?")?.answer);
     Ok(())

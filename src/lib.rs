@@ -39,7 +39,7 @@
 //! tools.add(typed("get_stock", "Pieces of an article in stock.", |stock: Stock| {
 //!     Ok::<_, String>(format!("{}: 42 pieces", stock.article))
 //! })?)?;
-//! let engine = LocalEngine::open("qwen2.5-coder-0.5b")?;
+//! let engine = LocalEngine::open("qwen2.5-coder-1.5b")?;
 //! let agent = Agent::new(Arc::new(engine), tools, agent::Options::default());
 //! println!("{}", agent.ask("How many pieces of A-17 are in stock?")?.answer);
 //! # Ok::<(), toolgate::Error>(())

@@ -53,7 +53,7 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  toolgate model pull qwen2.5-coder-0.5b
+  toolgate model pull qwen2.5-coder-1.5b
   toolgate run --workspace examples/workspace \"Which port does config/server.toml use?\"
   toolgate tool call read_file '{\"path\": \"README.md\"}'
   toolgate schema compile parameters.json --report text

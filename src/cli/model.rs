@@ -28,7 +28,7 @@ use crate::models::{
 const EXAMPLES: &str = "\
 Examples:
   toolgate model list
-  toolgate model pull qwen2.5-coder-0.5b
+  toolgate model pull qwen2.5-coder-1.5b
   toolgate model pull https://example.org/some-model.gguf#sha256=DIGEST
   toolgate model info smollm2-135m --verify
   toolgate run --model \"$(toolgate model path smollm2-135m)\" \"Hello\"

@@ -35,7 +35,7 @@ const LOCAL: &str = "local";
 #[derive(Args, Serialize, Deserialize)]
 pub(super) struct ModelOptions {
     /// A model's id (see `toolgate model list`), a path to a .gguf file, or a URL of one [default:
-    /// qwen2.5-coder-0.5b]. With --engine, the model's name there [default: the first that the server lists].
+    /// qwen2.5-coder-1.5b]. With --engine, the model's name there [default: the first that the server lists].
     #[arg(long, env = "TOOLGATE_MODEL", value_name = "ID|PATH|URL")]
     model: Option<String>,
     /// Where the model runs: here, or at an OpenAI-compatible server (llama-server, vLLM, `toolgate serve`, …). The

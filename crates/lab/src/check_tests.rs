@@ -97,3 +97,43 @@ fn files_are_compared_but_for_line_ends_and_trailing_blanks() {
         assert!(!verdict.pass && !verdict.parts.files && verdict.parts.answer, "{file}");
     }
 }
+
+/// A run as a reference has it: what it called, said and left.
+fn reference(line: &Value) -> Record {
+    let mut record = json!({
+        "category": "", "stop_reason": "final", "seconds": 0.0, "stats": toolgate_infer::Stats::default(), "leak": false,
+        "no_access": false, "pass": false, "reasons": [],
+    });
+    for (name, value) in line.as_object().unwrap() {
+        record[name] = value.clone();
+    }
+    serde_json::from_value(record).unwrap()
+}
+
+#[test]
+fn reference_runs_pass_and_empty_ones_do_not() {
+    let read =
+        |text: &str| -> Vec<Value> { text.lines().map(|line| serde_json::from_str(line).unwrap()).collect() };
+    let runs = read(include_str!("../data/tasks/reference.jsonl"));
+    let sets = [
+        (include_str!("../data/tasks/tasks.jsonl"), 48),
+        (include_str!("../data/tasks/talk.jsonl"), 20),
+        (include_str!("../data/tasks/nowrite.jsonl"), 16),
+        (include_str!("../data/tasks/languages.jsonl"), 24),
+    ];
+    for (set, most) in sets {
+        let tasks = read(set);
+        assert_eq!(tasks.len(), most);
+        for task in tasks {
+            let task: Task = serde_json::from_value(task).unwrap();
+            let run = runs.iter().find(|run| run["id"] == task.id.as_str()).unwrap();
+            let verdict = check(&task, &reference(run)).unwrap();
+            assert!(verdict.pass, "{}: {:?}", task.id, verdict.reasons);
+            let nothing =
+                json!({"id": task.id, "calls": [], "final": "I do not know.", "files_after": task.files});
+            let wants = !task.expect.no_calls && task.category != "nowrite";
+            let verdict = check(&task, &reference(&nothing)).unwrap();
+            assert!(!wants || !verdict.pass, "{} passes without a call", task.id);
+        }
+    }
+}

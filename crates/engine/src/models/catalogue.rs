@@ -15,9 +15,16 @@ use toolgate_infer::Untrained;
 
 use super::digest::Sha256Digest;
 use super::error::{Error, Kind};
+use super::profiles::Profile;
 use crate::profile::decision::DecisionModel;
 
 const BUILTIN: &str = include_str!("catalogue.toml");
+/// What `toolgate certify` wrote of its models: the file, and its text.
+const MEASURED: [(&str, &str); 3] = [
+    ("measured/qwen2.5-coder-0.5b.toml", include_str!("measured/qwen2.5-coder-0.5b.toml")),
+    ("measured/qwen2.5-coder-1.5b.toml", include_str!("measured/qwen2.5-coder-1.5b.toml")),
+    ("measured/smollm2-135m.toml", include_str!("measured/smollm2-135m.toml")),
+];
 
 /// The catalogue: entries in the order in which they are listed.
 ///
@@ -197,7 +204,16 @@ impl Catalogue {
     /// # Errors
     /// [`Kind::Catalogue`]; a test holds that it does not happen.
     pub fn builtin() -> Result<Self, Error> {
-        Self::parse(BUILTIN)
+        let mut catalogue = Self::parse(BUILTIN)?;
+        for (place, text) in MEASURED {
+            let profile = Profile::parse(text, place)?;
+            let of_file = |entry: &&mut Arc<Entry>| entry.sha256 == Some(profile.sha256);
+            let Some(entry) = catalogue.entries.iter_mut().find(of_file) else {
+                return Err(Error::new(Kind::Catalogue, format!("{place}: the catalogue has no such file")));
+            };
+            *entry = Arc::new(profile.entry(Some(entry))?);
+        }
+        Ok(catalogue)
     }
 
     /// Reads a catalogue from TOML text and checks every entry.

@@ -29,5 +29,5 @@ pub use profiles::{PROFILES_VARIABLE, Profile, Profiles};
 #[cfg(feature = "pull")]
 pub use pull::{Event, Existing, Origin, Pull, Pulled, SourceKind};
 
-/// The model of a first run: small enough to fetch while one waits, good enough to call tools.
-pub const DEFAULT_MODEL: &str = "qwen2.5-coder-0.5b";
+/// The model of a first run: the smallest that does most of what it is asked on tasks it was not measured with.
+pub const DEFAULT_MODEL: &str = "qwen2.5-coder-1.5b";

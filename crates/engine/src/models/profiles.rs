@@ -99,9 +99,14 @@ impl Profile {
                 .hint("give a file that `toolgate certify` wrote")
                 .caused_by(error)
         })?;
-        let wrong = |what: &str| Error::new(Kind::Catalogue, format!("{}: {what}", path.display()));
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads a profile from its text; `place` is where that stands.
+    pub(super) fn parse(text: &str, place: &str) -> Result<Self, Error> {
+        let wrong = |what: &str| Error::new(Kind::Catalogue, format!("{place}: {what}"));
         let profile: Self =
-            toml::from_str(&text).map_err(|error| wrong(&error.to_string()).caused_by(error))?;
+            toml::from_str(text).map_err(|error| wrong(&error.to_string()).caused_by(error))?;
         profile.defaults.check().map_err(|what| wrong(&format!("this profile {what}")))?;
         Untrained::new(profile.untrained_tokens.iter().cloned())
             .map_err(|error| wrong(&error.to_string()))?;

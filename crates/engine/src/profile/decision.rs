@@ -22,7 +22,8 @@ pub struct DecisionModel {
     /// Before any call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<DecisionWeights>,
-    /// After calls. None: the profile's thresholds count.
+    /// Behind the result of a call that did not fail: whether the run goes on. None: the profile's thresholds count. Behind a failure
+    /// they always do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<DecisionWeights>,
 }
@@ -46,9 +47,6 @@ pub struct DecisionWeights {
     /// For [`Signals::next`].
     #[serde(skip_serializing_if = "is_zero")]
     pub next: f64,
-    /// After a call that failed.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub failed: f64,
     /// After a call that changed something.
     #[serde(skip_serializing_if = "is_zero")]
     pub changed: f64,
@@ -117,7 +115,8 @@ impl DecisionModel {
         let reached = Reached::of(request);
         let weights = match reached {
             Reached::Request => self.first,
-            _ => self.after,
+            Reached::Result | Reached::Change => self.after,
+            Reached::Failure => None,
         };
         let Some(weights) = weights else { return Ok(usual) };
         let Some(rest) = weights.rest(reached, read)? else { return Ok(usual) };
@@ -127,7 +126,7 @@ impl DecisionModel {
                 Thresholds { first: threshold, watched: Some(weights.threshold(rest + WATCHED)), ..usual }
             }
             Reached::Result => Thresholds { after_success: threshold, ..usual },
-            Reached::Failure => Thresholds { after_failure: threshold, ..usual },
+            Reached::Failure => usual,
             Reached::Change => Thresholds { after_change: threshold, ..usual },
         })
     }
@@ -141,17 +140,17 @@ impl DecisionModel {
 }
 
 impl DecisionWeights {
-    /// The probability that a call is wanted, after calls that failed or changed something where these say so.
+    /// The probability that a call is wanted; behind one that changed something where that is said.
     ///
     /// ```
     /// use toolgate_engine::{DecisionWeights, Signals};
-    /// let weights = DecisionWeights { bias: -1.0, live: 1.0, failed: 1.0, ..DecisionWeights::default() };
+    /// let weights = DecisionWeights { bias: 1.0, live: 1.0, changed: -1.0, ..DecisionWeights::default() };
     /// let signals = Signals::default();
-    /// assert!(weights.probability(&signals, false, false) < 0.3);
-    /// assert_eq!(weights.probability(&signals, true, false), 0.5);
+    /// assert!(weights.probability(&signals, false) > 0.7);
+    /// assert_eq!(weights.probability(&signals, true), 0.5);
     /// ```
-    pub fn probability(&self, signals: &Signals, failed: bool, changed: bool) -> f64 {
-        let state = if failed { self.failed } else { 0.0 } + if changed { self.changed } else { 0.0 };
+    pub fn probability(&self, signals: &Signals, changed: bool) -> f64 {
+        let state = if changed { self.changed } else { 0.0 };
         let sum = self.bias
             + self.call * signals.call
             + self.free * signals.free
@@ -163,8 +162,8 @@ impl DecisionWeights {
 
     /// Whether all are numbers, and that of the call is not below 0.
     pub(crate) fn is_sound(&self) -> bool {
-        let Self { bias, call, free, live, next, failed, changed } = *self;
-        [bias, call, free, live, next, failed, changed].into_iter().all(f64::is_finite) && call >= 0.0
+        let Self { bias, call, free, live, next, changed } = *self;
+        [bias, call, free, live, next, changed].into_iter().all(f64::is_finite) && call >= 0.0
     }
 
     /// What all but the call's own probability comes to. None where a number cannot be told.
@@ -183,9 +182,8 @@ impl DecisionWeights {
             }
         }
         Ok(Some(match reached {
-            Reached::Failure => rest + self.failed,
             Reached::Change => rest + self.changed,
-            Reached::Request | Reached::Result => rest,
+            Reached::Request | Reached::Result | Reached::Failure => rest,
         }))
     }
 
@@ -227,7 +225,7 @@ mod tests {
                 })
                 .unwrap();
             let signals = Signals { call: logit(thresholds.first), live, ..Signals::default() };
-            assert!((weights.probability(&signals, false, false) - 0.5).abs() < 1e-9, "{live}");
+            assert!((weights.probability(&signals, false) - 0.5).abs() < 1e-9, "{live}");
             assert!(thresholds.watched.unwrap() < thresholds.first);
             assert_eq!(thresholds.after_success, 0.5);
         }
@@ -237,7 +235,7 @@ mod tests {
 
     #[test]
     fn without_a_weight_for_the_call_the_rest_decides() {
-        let weights = DecisionWeights { bias: -1.0, live: 1.0, failed: 4.0, ..DecisionWeights::default() };
+        let weights = DecisionWeights { bias: -1.0, live: 1.0, changed: 4.0, ..DecisionWeights::default() };
         assert_eq!((weights.threshold(0.5), weights.threshold(-0.5)), (0.0, NEVER));
         let tools = [ToolSpec::new("look", "", json!({})).unwrap()];
         let call = ToolCall::new("look", serde_json::Map::new());
@@ -248,13 +246,14 @@ mod tests {
         };
         let decision = DecisionModel { first: None, after: Some(weights) };
         let sampling = Sampling::default();
-        let of = |transcript: &Transcript| {
-            let request = TurnRequest::new(transcript, &tools, &sampling);
+        let of = |transcript: &Transcript, changed: bool| {
+            let request = TurnRequest::new(transcript, &tools, &sampling).changed(changed);
             let thresholds = decision.thresholds(Thresholds::default(), &request, &mut |_| Ok(Some(0.0)));
             thresholds.unwrap().of(&request)
         };
-        assert_eq!((of(&after(false)), of(&after(true))), (NEVER, 0.0));
+        assert_eq!((of(&after(false), false), of(&after(false), true)), (NEVER, 0.0));
+        assert_eq!(of(&after(true), false), 0.5, "behind a failure the thresholds count");
         let asked = Transcript::new().with(Message::User("Look.".to_owned()));
-        assert_eq!(of(&asked), 0.5, "no weights for first turns");
+        assert_eq!(of(&asked, false), 0.5, "no weights for first turns");
     }
 }

@@ -20,17 +20,12 @@ use crate::host::Host;
 
 /// What fits start from: the means of what was fitted with models that were measured whole (docs/measurements/decision.md).
 pub(super) const START: DecisionModel = DecisionModel {
-    first: Some(DecisionWeights {
-        bias: -0.3,
-        call: 0.23,
-        free: 0.0,
-        live: 0.53,
-        next: 0.47,
-        failed: 0.0,
-        changed: 0.0,
-    }),
+    first: Some(DecisionWeights { bias: -0.3, call: 0.23, free: 0.0, live: 0.53, next: 0.47, changed: 0.0 }),
     after: None,
 };
+/// The same behind results, for a model whose list of next calls is worth something there: the 1.5 B one's.
+const AFTER: DecisionWeights =
+    DecisionWeights { bias: -0.25, call: 0.0, free: 0.0, live: 0.0, next: 0.45, changed: -0.5 };
 
 /// No call behind a result, whatever the probabilities.
 const NEVER: f64 = 2.0;
@@ -136,9 +131,8 @@ fn weight_of(number: Number, weights: &mut DecisionWeights) -> Option<&mut f64> 
         Number::Free => &mut weights.free,
         Number::Live => &mut weights.live,
         Number::Next => &mut weights.next,
-        Number::Failed => &mut weights.failed,
         Number::Changed => &mut weights.changed,
-        Number::Overlap => return None,
+        Number::Failed | Number::Overlap => return None,
     })
 }
 
@@ -183,8 +177,7 @@ fn weights(cases: &[&Case<'_>], numbers: &[Number], start: DecisionWeights) -> O
 /// What weights tell of cases, beside what is wanted.
 fn told(weights: &DecisionWeights, cases: &[&Case<'_>]) -> Vec<(f64, bool)> {
     let p = |Case { wanted, signals, .. }: &Case<'_>| {
-        let (failed, changed) = (wanted.state == State::AfterFailure, wanted.state == State::AfterChange);
-        weights.probability(signals, failed, changed)
+        weights.probability(signals, wanted.state == State::AfterChange)
     };
     cases.iter().map(|case| (p(case), case.wanted.call)).collect()
 }
@@ -200,7 +193,7 @@ fn across(cases: &[&Case<'_>], numbers: &[Number], start: DecisionWeights) -> Ve
 }
 
 fn fit(known: &[Case<'_>], report: &mut Report, profile: &mut Profile) -> anyhow::Result<()> {
-    let (first, after): (Vec<_>, Vec<_>) = known.iter().partition(|case| case.wanted.state == State::First);
+    let (first, later): (Vec<_>, Vec<_>) = known.iter().partition(|case| case.wanted.state == State::First);
     let mut decision =
         Decision { requests: known.len(), changing: rounded(changing(known)), ..Decision::default() };
     for (name, number) in
@@ -218,15 +211,17 @@ fn fit(known: &[Case<'_>], report: &mut Report, profile: &mut Profile) -> anyhow
     decision.right = right(&told);
     decision.calibration = bins(&told);
     decision.auc = area(&told);
-    // Which tool comes next tells less there than whether a call opens.
-    let numbers = [Number::Call, Number::Free, Number::Failed, Number::Changed];
-    let nothing = DecisionWeights::default();
-    let is_worth =
-        area(&across(&after, &numbers, nothing)).is_some_and(|found| found.area - found.within >= SURE);
-    if let Some(weights) = weights(&after, &numbers, nothing).filter(|weights| is_worth && weights.call > 0.0)
-    {
-        model.after = Some(weights);
-        profile.defaults.thresholds.while_pending = Some(0.01);
+    // Behind a failure nothing tells: the list says "none", whether another call would mend it or not.
+    let after: Vec<&Case<'_>> =
+        later.into_iter().filter(|case| case.wanted.state != State::AfterFailure).collect();
+    let numbers = [Number::Next, Number::Changed];
+    decision.after = area(&across(&after, &numbers, AFTER));
+    if decision.after.is_some_and(|found| found.area - found.within >= SURE) {
+        model.after = weights(&after, &numbers, AFTER).filter(|weights| weights.next > 0.0);
+    }
+    if model.after.is_some() {
+        // The model itself tells then what is left to be done. A name that no call took up may be one that is to be left alone.
+        profile.defaults.thresholds.while_pending = Some(NEVER);
     }
     profile.defaults.thresholds.changing = Some(decision.changing);
     profile.defaults.decision = Some(model);

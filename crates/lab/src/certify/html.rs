@@ -3,7 +3,7 @@
 //! Invariant: what comes from the model or from a file goes through [`escaped`].
 
 use super::plots::{calibration, features, widths};
-use super::{Confusion, Decision, Report, RoundTrips, Speed, Tools, Views};
+use super::{Area, Confusion, Decision, Report, RoundTrips, Speed, Tools, Views};
 
 /// Confusions that the page shows.
 const MOST_CONFUSIONS: usize = 12;
@@ -297,14 +297,17 @@ fn reasoning(report: &Report) -> String {
 }
 
 fn decision(decision: &Decision) -> String {
-    let auc = decision.auc.as_ref().map_or("not known".to_owned(), |auc| {
-        let (low, high) = interval(auc.area, auc.within);
-        format!("{} (95 % interval {} to {})", number(auc.area, 3), number(low, 3), number(high, 3))
-    });
+    let known = |area: Option<Area>| {
+        area.map_or("not known".to_owned(), |Area { area, within }| {
+            let (low, high) = interval(area, within);
+            format!("{} (95 % interval {} to {})", number(area, 3), number(low, 3), number(high, 3))
+        })
+    };
     let facts = facts(&[
         ("Requests", decision.requests.to_string()),
-        ("Area under the curve", auc),
+        ("Area under the curve", known(decision.auc)),
         ("Decided right", percent(decision.right)),
+        ("Area behind results", known(decision.after)),
         ("Threshold for changes", number(decision.changing, 2)),
     ]);
     let weights = match decision.weights.is_null() {
@@ -401,7 +404,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::plots::{short, step};
-    use super::super::{Area, Bin, Format, Kernels, Mark, Reasoning, ViewTried};
+    use super::super::{Bin, Format, Kernels, Mark, Reasoning, ViewTried};
     use super::super::{Feature, Width};
     use super::*;
 
@@ -422,6 +425,7 @@ mod tests {
                 requests: 0,
                 auc: None,
                 right: f64::NAN,
+                after: None,
                 weights: Value::Null,
                 features: Vec::new(),
                 calibration: Vec::new(),
@@ -479,6 +483,7 @@ mod tests {
             requests: 690,
             auc: Some(Area { area: 0.871, within: 0.02 }),
             right: 0.81,
+            after: Some(Area { area: 0.94, within: 0.05 }),
             weights: json!({"first": {"bias": 0.5, "note": "<i>"}}),
             features: vec![
                 feature("free", Some((0.41, 0.05))),

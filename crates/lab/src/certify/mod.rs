@@ -141,6 +141,8 @@ pub(crate) struct Decision {
     pub(crate) auc: Option<Area>,
     /// The share of those that is decided right.
     pub(crate) right: f64,
+    /// The same area behind results, where a call may have to follow.
+    pub(crate) after: Option<Area>,
     pub(crate) weights: serde_json::Value,
     /// What each number alone is worth before a first call.
     pub(crate) features: Vec<Feature>,
@@ -349,6 +351,9 @@ fn tell(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
             percent(decision.right),
             decision.requests
         )?,
+    }
+    if let Some(Area { area, within }) = decision.after {
+        writeln!(out, "             {area:.3} ± {within:.3} behind results")?;
     }
     let tools = &report.tools;
     if tools.asked > 0 {
