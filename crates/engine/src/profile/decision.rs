@@ -2,9 +2,11 @@
 //!
 //! Invariant: what it comes to is a threshold for the probability of a call, so that all that goes by thresholds goes by it.
 
+use serde::{Deserialize, Serialize};
+use toolgate_chat::Effect;
+
 use crate::profile::policy::{NEVER, Reached, Thresholds};
 use crate::{Error, TurnRequest};
-use serde::{Deserialize, Serialize};
 
 /// When a turn is a call, by weights that were fitted for a model ([`Signals`] are what they weigh).
 ///
@@ -100,6 +102,9 @@ impl Signal {
     pub const ALL: [Self; 6] = [Self::Call, Self::Free, Self::Live, Self::Next, Self::Change, Self::Tools];
 }
 
+/// What is added to the logarithm of the odds of a first call where a caller knows that a tool which looks takes something that the
+/// request names, such as a file that is there. So much is bounded: a request for talk stays one.
+const NAMED: f64 = 1.0;
 /// The odds below even, as a logarithm, down to which an answer is watched for a refusal: the request may well want a call there.
 const WATCHED: f64 = 2.0;
 
@@ -120,6 +125,12 @@ impl DecisionModel {
         };
         let Some(weights) = weights else { return Ok(usual) };
         let Some(rest) = weights.rest(reached, read)? else { return Ok(usual) };
+        let rest = rest
+            + if matches!(reached, Reached::Request) && names_what_is_looked_at(request) {
+                NAMED
+            } else {
+                0.0
+            };
         let threshold = weights.threshold(rest);
         Ok(match reached {
             Reached::Request => {
@@ -131,12 +142,22 @@ impl DecisionModel {
         })
     }
 
+    /// Whether it tells of a run that has a result whether more is left to be done.
+    pub(crate) fn tells_of(&self, request: &TurnRequest<'_>) -> bool {
+        self.after.is_some() && matches!(Reached::of(request), Reached::Result | Reached::Change)
+    }
+
     /// The same decision moved towards calling (above 0) or answering (below 0), as [`Thresholds::biased`] moves those.
     #[must_use]
     pub(crate) fn biased(self, bias: f64) -> Self {
         let moved = |weights: DecisionWeights| DecisionWeights { bias: weights.bias + bias, ..weights };
         Self { first: self.first.map(moved), after: self.after.map(moved) }
     }
+}
+
+/// Whether something speaks for a tool that only looks.
+fn names_what_is_looked_at(request: &TurnRequest<'_>) -> bool {
+    request.tools.iter().zip(request.prior).any(|(tool, prior)| *prior > 0.0 && tool.effect == Effect::Reads)
 }
 
 impl DecisionWeights {
@@ -234,6 +255,23 @@ mod tests {
     }
 
     #[test]
+    fn a_name_of_what_is_looked_at_moves_a_first_call_by_a_bounded_share() {
+        let weights = DecisionWeights { bias: -1.0, call: 0.5, ..DecisionWeights::default() };
+        let decision = DecisionModel { first: Some(weights), after: None };
+        let tool = |effect| ToolSpec::new("t", "", json!({})).unwrap().with_effect(effect);
+        let (looks, changes) = ([tool(Effect::Reads)], [tool(Effect::Changes)]);
+        let (asked, sampling) =
+            (Transcript::new().with(Message::User("See a.txt".to_owned())), Sampling::default());
+        let odds = |tools: &[ToolSpec], prior: &[f64]| {
+            let request = TurnRequest::new(&asked, tools, &sampling).prior(prior);
+            logit(decision.thresholds(Thresholds::default(), &request, &mut |_| Ok(None)).unwrap().first)
+        };
+        let usual = odds(&looks, &[0.0]);
+        assert!((usual - odds(&looks, &[1.0]) - NAMED / weights.call).abs() < 1e-9);
+        assert_eq!((odds(&looks, &[-1.0]), odds(&changes, &[1.0])), (usual, usual), "no change is invited");
+    }
+
+    #[test]
     fn without_a_weight_for_the_call_the_rest_decides() {
         let weights = DecisionWeights { bias: -1.0, live: 1.0, changed: 4.0, ..DecisionWeights::default() };
         assert_eq!((weights.threshold(0.5), weights.threshold(-0.5)), (0.0, NEVER));
@@ -253,6 +291,9 @@ mod tests {
         };
         assert_eq!((of(&after(false), false), of(&after(false), true)), (NEVER, 0.0));
         assert_eq!(of(&after(true), false), 0.5, "behind a failure the thresholds count");
+        let (done, failed) = (after(false), after(true));
+        let tells = |run: &Transcript| decision.tells_of(&TurnRequest::new(run, &tools, &sampling));
+        assert!(tells(&done) && !tells(&failed));
         let asked = Transcript::new().with(Message::User("Look.".to_owned()));
         assert_eq!(of(&asked, false), 0.5, "no weights for first turns");
     }

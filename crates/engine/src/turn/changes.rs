@@ -17,6 +17,9 @@ use crate::profile::policy::Thresholds;
 
 /// Calls of a run that were to change something and failed, after which no other is invited.
 const MOST_FAILURES: usize = 3;
+/// How likely that very call has to be, where nobody asks for a change, to be made all the same. Of commands that were asked for, the 1.5 B
+/// model has 0.78 and more; for "How would I append a row with a shell command?" it has 0.53.
+const SURE: f64 = 2.0 / 3.0;
 
 /// What the calls of a turn may do.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,7 +30,7 @@ pub struct May {
     pub unknown: bool,
     /// They may change something.
     pub change: bool,
-    /// How likely the model is to call, where it may change something if that very call is likelier than not.
+    /// How likely the model is to call, as a share of how likely that very call has to be to change something: 1 is enough.
     pub likely: Option<f64>,
 }
 
@@ -45,10 +48,11 @@ impl May {
         let counts =
             own && (request.handed_on || !matches!(request.transcript.last(), Some(Message::Tool(_))));
         let change = wished && (own || (p_call >= EVEN && is_invited(request)));
-        Self { look: call, unknown: own, change, likely: Some(p_call).filter(|_| counts && !change) }
+        let least = if request.handed_on { EVEN } else { SURE };
+        Self { look: call, unknown: own, change, likely: Some(p_call / least).filter(|_| counts && !change) }
     }
 
-    /// The same where it is known what each tool weighs, as logarithms: a change may be made that is likelier than not.
+    /// The same where it is known what each tool weighs, as logarithms: a change may be made that is likely enough.
     pub fn weighed(self, tools: &[ToolSpec], weights: &[f64]) -> Self {
         let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum = |counts: &dyn Fn(&ToolSpec) -> bool| -> f64 {
@@ -57,7 +61,7 @@ impl May {
         };
         let share = sum(&|tool| tool.effect == Effect::Changes) / sum(&|_| true);
         Self {
-            change: self.change || self.likely.is_some_and(|p_call| p_call * share >= EVEN),
+            change: self.change || self.likely.is_some_and(|likely| likely * share >= 1.0),
             likely: None,
             ..self
         }
@@ -66,13 +70,13 @@ impl May {
     /// The same where what tools weigh is not known. Whether it is that very call that is likely nobody knows then: a client that is
     /// handed what the model chooses may judge itself.
     pub fn unweighed(self, request: &TurnRequest<'_>) -> Self {
-        let handed_on = request.handed_on && self.likely.is_some_and(|p_call| p_call >= EVEN);
+        let handed_on = request.handed_on && self.likely.is_some_and(|likely| likely >= 1.0);
         Self { change: self.change || handed_on, likely: None, ..self }
     }
 
     /// Whether a tool can be called at all, whatever the tools weigh.
     pub fn is_nothing(self) -> bool {
-        self == Self { likely: self.likely.filter(|&p_call| p_call < EVEN), ..Self::NOTHING }
+        self == Self { likely: self.likely.filter(|&likely| likely < 1.0), ..Self::NOTHING }
     }
 
     /// Whether a tool may be called.
@@ -211,6 +215,10 @@ mod tests {
         let (mostly, seldom) = ([-3.0, -3.0, -0.1], [-0.7, -3.0, -0.7]);
         assert!(handed_on(true, 0.9).weighed(&tools, &mostly).change);
         assert!(!handed_on(true, 0.9).weighed(&tools, &seldom).change, "it would rather look");
+        let asked = Transcript::new().with(Message::User("How would I append a row?".to_owned()));
+        let own = |p_call| May::of(&TurnRequest::new(&asked, &tools, &sampling), true, true, p_call, false);
+        assert!(own(0.8).weighed(&tools, &mostly).change && !own(0.6).weighed(&tools, &mostly).change);
+        assert!(handed_on(true, 0.6).weighed(&tools, &mostly).change, "a client decides itself");
         assert!(!handed_on(false, 0.9).is_nothing() && May::NOTHING.is_nothing());
         assert!(is_to_ask(&request, false));
         assert!(

@@ -207,8 +207,10 @@ impl<M: ScoredModel> Driver<'_, M> {
             None => self.model.options().thresholds.for_request(request),
         };
         let threshold = thresholds.of(request);
-        // No probability reaches a threshold above 1: the prompt that would give one need not be read then.
-        if answer.is_some() && threshold > 1.0 && !self.model.wishes(false)? {
+        // No probability reaches a threshold above 1: the prompt that would give one need not be read then. Where the model itself told
+        // that nothing is left to be done, no change is either.
+        let is_told = self.model.options().decision.is_some_and(|decision| decision.tells_of(request));
+        if answer.is_some() && threshold > 1.0 && (is_told || !self.model.wishes(false)?) {
             return self.answer_alone(answer, None).map(Next::over);
         }
         self.model.begin(self.offered, answer.is_some())?;
