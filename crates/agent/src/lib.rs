@@ -34,7 +34,7 @@ use toolgate_chat::{Message, ToolCall, ToolChoice, ToolReply, Transcript};
 use toolgate_infer::Stats;
 
 use completed::Completed;
-use hints::{Memory, Noticed, Situation, Steered};
+use hints::{Memory, Situation, Steered, Watches};
 use toolgate_engine::{
     self as engine, CallCheck, Cancel, Engine, Fault, Sampling, Turn, TurnEvent, TurnRequest,
 };
@@ -427,8 +427,7 @@ impl Run<'_> {
         let at = Situation::new(self.transcript, &offers, &self.memory, (may_call, constrains));
         let advice = options.hints.advice(&at);
         self.steered.advised(&options.hints, &at, &advice);
-        let (refusals, repetitions) =
-            (options.hints.refusals().map(Noticed::new), options.hints.repetitions().map(Noticed::new));
+        let watches = Watches::of(&options.hints);
         let prior = advice.prior();
         self.memory.keep(&advice);
         // A model that nobody leads may repeat itself, and makes as many calls as it likes.
@@ -450,8 +449,8 @@ impl Run<'_> {
                 .changed(self.memory.changed)
                 .pending(advice.is_pending)
                 .prior(&prior)
-                .refusals(Noticed::of(&refusals))
-                .repetitions(Noticed::of(&repetitions))
+                .refusals(watches.refusals())
+                .repetitions(watches.repetitions())
                 .closing(closing)
                 .quotes(options.quotes);
             let events = &mut *self.events;
@@ -459,9 +458,7 @@ impl Run<'_> {
             match result {
                 Ok(mut turn) => {
                     self.stats += &turn.stats;
-                    for watch in [&refusals, &repetitions].into_iter().flatten() {
-                        self.steered.note(watch.steered());
-                    }
+                    self.steered.note(watches.steered());
                     self.quote(&mut turn, &offers);
                     return Ok(turn);
                 }
@@ -486,7 +483,7 @@ impl Run<'_> {
         let at = Situation::new(self.transcript, offers, &self.memory, (false, false));
         let answer = turn.parsed.content.clone().unwrap_or_default();
         if let Some((hint, addition)) = options.hints.addition(&at, &answer) {
-            self.steered.note(Some(hint));
+            self.steered.note([hint]);
             turn.parsed.content = Some(answer + &addition);
             (self.events)(Event::Text { delta: addition });
         }
@@ -596,7 +593,7 @@ impl Run<'_> {
         if let Some(objection) = registry.objection(call)
             && let Some(hint) = self.agent.options.hints.refuse(&objection, request)
         {
-            self.steered.note(Some(hint));
+            self.steered.note([hint]);
             // Made again, it would be refused again.
             self.completed.record(call, false);
             return ToolResult::failed(objection.why());

@@ -18,7 +18,7 @@ use super::check::check;
 use super::record::{Call, Decided, Record};
 use super::repository::{changed, stamps};
 use super::task::{Offered, Task};
-use toolgate_agent::hints::Noticed;
+use toolgate_agent::hints::Watches;
 use toolgate_agent::{self as agent, Agent, Approval, Error, Event, Final, Hints, Kind};
 use toolgate_engine::{Beginning, Cancel, Engine, Sampling, TurnRequest};
 use toolgate_tools::memory::{self, Memory};
@@ -396,14 +396,13 @@ fn run_question(
     let (transcript, tools) = (question.transcript()?, question.specs()?);
     let sampling = options.sampling(engine);
     let hints = options.hints.suited(&engine.facts());
-    let (refusals, repetitions) = (hints.refusals().map(Noticed::new), hints.repetitions().map(Noticed::new));
+    let watches = Watches::of(&hints);
     let request = TurnRequest::new(&transcript, &tools, &sampling)
         .parallel(options.parallel)
-        .refusals(Noticed::of(&refusals))
-        .repetitions(Noticed::of(&repetitions));
+        .refusals(watches.refusals())
+        .repetitions(watches.repetitions());
     let turn = engine.turn(&request, cancel, &mut |_| {});
-    let watches = [&refusals, &repetitions].into_iter().flatten().filter_map(Noticed::steered);
-    record.hints = Some(watches.map(str::to_owned).collect());
+    record.hints = Some(watches.steered().map(str::to_owned).collect());
     match turn {
         Ok(turn) => {
             record.stop_reason = format!("{:?}", turn.stop);

@@ -31,9 +31,9 @@ mod words;
 pub use client::ClientTurn;
 pub use failures::{with_refusals, without_superseded};
 pub(crate) use situation::{Memory, Situation};
-#[doc(hidden)]
-pub use steered::Noticed;
 pub(crate) use steered::Steered;
+#[doc(hidden)]
+pub use steered::Watches;
 
 use std::collections::BTreeSet;
 use std::fmt;

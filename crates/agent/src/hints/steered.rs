@@ -10,7 +10,6 @@ use toolgate_engine::{AnswerWatch, Beginning};
 use super::{Advice, Hint, Hints, Situation};
 
 /// What steered a run so far; nothing is noted unless a caller wants to know.
-#[derive(Default)]
 pub(crate) struct Steered {
     names: Option<BTreeSet<&'static str>>,
 }
@@ -31,10 +30,10 @@ impl Steered {
         }
     }
 
-    /// Notes a hint that did something.
-    pub(crate) fn note(&mut self, name: Option<&'static str>) {
+    /// Notes hints that did something.
+    pub(crate) fn note(&mut self, steered: impl IntoIterator<Item = &'static str>) {
         if let Some(names) = &mut self.names {
-            names.extend(name);
+            names.extend(steered);
         }
     }
 
@@ -44,31 +43,45 @@ impl Steered {
     }
 }
 
-/// A watch that remembers whether it found something.
+/// The watches over an answer that are on. They remember what they found.
 #[doc(hidden)]
-pub struct Noticed {
-    watch: &'static dyn AnswerWatch,
-    found: AtomicBool,
+pub struct Watches {
+    refusals: Option<Noticed>,
+    repetitions: Option<Noticed>,
 }
 
-impl Noticed {
-    /// The same watch, which found nothing yet.
+impl Watches {
+    /// Those of these hints, which found nothing yet.
     #[doc(hidden)]
-    pub fn new(watch: &'static dyn AnswerWatch) -> Self {
-        Self { watch, found: AtomicBool::new(false) }
+    pub fn of(hints: &Hints) -> Self {
+        let noticed = |watch| Noticed { watch, found: AtomicBool::new(false) };
+        Self { refusals: hints.refusals().map(noticed), repetitions: hints.repetitions().map(noticed) }
     }
 
-    /// The watch, as an engine takes it.
+    /// Who tells refusals, as an engine takes it.
     #[doc(hidden)]
-    pub fn of(watch: &Option<Self>) -> Option<&dyn AnswerWatch> {
-        watch.as_ref().map(|watch| watch as &dyn AnswerWatch)
+    pub fn refusals(&self) -> Option<&dyn AnswerWatch> {
+        self.refusals.as_ref().map(|watch| watch as &dyn AnswerWatch)
     }
 
-    /// The hint it belongs to, if it found something.
+    /// Who tells repetitions, as an engine takes it.
     #[doc(hidden)]
-    pub fn steered(&self) -> Option<&'static str> {
-        self.found.load(Ordering::Relaxed).then(|| self.watch.name())
+    pub fn repetitions(&self) -> Option<&dyn AnswerWatch> {
+        self.repetitions.as_ref().map(|watch| watch as &dyn AnswerWatch)
     }
+
+    /// The hints of those that found something.
+    #[doc(hidden)]
+    pub fn steered(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let watches = [&self.refusals, &self.repetitions].into_iter().flatten();
+        watches.filter(|watch| watch.found.load(Ordering::Relaxed)).map(|watch| watch.watch.name())
+    }
+}
+
+/// A watch that remembers whether it found something.
+struct Noticed {
+    watch: &'static dyn AnswerWatch,
+    found: AtomicBool,
 }
 
 impl AnswerWatch for Noticed {
@@ -89,7 +102,7 @@ impl AnswerWatch for Noticed {
 mod tests {
     use toolgate_tools::{PathKind, Role};
 
-    use super::super::{echo, scene::Scene};
+    use super::super::scene::Scene;
     use super::*;
 
     #[test]
@@ -110,16 +123,19 @@ mod tests {
         let scene = Scene::asked("Keep in mind that I like tea.").with_role("jot", Role::Keeps);
         let mut untold = Steered::new(false);
         untold.advised(&hints, &scene.at(), &hints.advice(&scene.at()));
-        untold.note(Some("echo"));
+        untold.note(["echo"]);
         assert_eq!(untold.into_names(), None, "nobody wants to know");
     }
 
     #[test]
     fn a_watch_steered_where_it_found_something() {
-        let watch = Noticed::new(&echo::Echo);
-        watch.beginning("What is in the plan?", "Tea.", true);
-        assert_eq!(watch.steered(), None);
-        watch.beginning("What is in the plan?", "What is in the plan?", true);
-        assert_eq!(watch.steered(), Some("echo"));
+        let watches = Watches::of(&Hints::auto());
+        let told = |answer: &str| {
+            watches.repetitions().map(|watch| watch.beginning("What is in the plan?", answer, true))
+        };
+        assert_eq!(told("Tea."), Some(Beginning::Other));
+        assert_eq!(watches.steered().next(), None);
+        assert_eq!(told("What is in the plan?"), Some(Beginning::Found));
+        assert_eq!(watches.steered().collect::<Vec<_>>(), ["echo"]);
     }
 }

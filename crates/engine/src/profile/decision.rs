@@ -124,25 +124,25 @@ impl DecisionModel {
             Reached::Failure => None,
         };
         let Some(weights) = weights else { return Ok(usual) };
-        let Some(rest) = weights.rest(reached, read)? else { return Ok(usual) };
-        let rest = rest
-            + if matches!(reached, Reached::Request) && names_what_is_looked_at(request) {
-                NAMED
-            } else {
-                0.0
-            };
+        let Some(told) = weights.told(read)? else { return Ok(usual) };
+        let state = match reached {
+            Reached::Request if names_what_is_looked_at(request) => NAMED,
+            Reached::Change => weights.changed,
+            _ => 0.0,
+        };
+        let rest = told + state;
         let threshold = weights.threshold(rest);
         Ok(match reached {
             Reached::Request => {
                 Thresholds { first: threshold, watched: Some(weights.threshold(rest + WATCHED)), ..usual }
             }
             Reached::Result => Thresholds { after_success: threshold, ..usual },
-            Reached::Failure => usual,
             Reached::Change => Thresholds { after_change: threshold, ..usual },
+            Reached::Failure => usual,
         })
     }
 
-    /// Whether it tells of a run that has a result whether more is left to be done.
+    /// Whether it tells if more is left to be done: of a run whose last calls did not fail.
     pub(crate) fn tells_of(&self, request: &TurnRequest<'_>) -> bool {
         self.after.is_some() && matches!(Reached::of(request), Reached::Result | Reached::Change)
     }
@@ -161,7 +161,7 @@ fn names_what_is_looked_at(request: &TurnRequest<'_>) -> bool {
 }
 
 impl DecisionWeights {
-    /// The probability that a call is wanted; behind one that changed something where that is said.
+    /// The probability that a call is wanted. `changed` says whether the last call changed something.
     ///
     /// ```
     /// use toolgate_engine::{DecisionWeights, Signals};
@@ -187,25 +187,18 @@ impl DecisionWeights {
         [bias, call, free, live, next, changed].into_iter().all(f64::is_finite) && call >= 0.0
     }
 
-    /// What all but the call's own probability comes to. None where a number cannot be told.
-    fn rest(
-        &self,
-        reached: Reached,
-        read: &mut dyn FnMut(Signal) -> Result<Option<f64>, Error>,
-    ) -> Result<Option<f64>, Error> {
-        let mut rest = self.bias;
+    /// What all numbers but the call's own come to. None where one cannot be told.
+    fn told(&self, read: &mut dyn FnMut(Signal) -> Result<Option<f64>, Error>) -> Result<Option<f64>, Error> {
+        let mut told = self.bias;
         for (signal, weight) in
             [(Signal::Free, self.free), (Signal::Live, self.live), (Signal::Next, self.next)]
         {
             if weight != 0.0 {
                 let Some(number) = read(signal)? else { return Ok(None) };
-                rest += weight * number;
+                told += weight * number;
             }
         }
-        Ok(Some(match reached {
-            Reached::Change => rest + self.changed,
-            Reached::Request | Reached::Result | Reached::Failure => rest,
-        }))
+        Ok(Some(told))
     }
 
     /// The probability of a call from which on one is likelier wanted than not.
