@@ -56,9 +56,11 @@ fn left_out(at: &Situation<'_>, answer: &str) -> Option<String> {
     let calls = transcript.calls_of_run();
     let replies = || calls.iter().filter_map(|&(call, reply)| Some((call, reply?)));
     let is_last = |reply: &ToolReply| last.iter().any(|other| std::ptr::eq(other, reply));
-    // What two results have in common tells nothing of either.
+    // What two results have in common tells nothing of either, unless all of one is in the other.
     let elsewhere = |reply: &ToolReply| {
+        let own = told(at, reply, question);
         let others = replies().filter(|(_, other)| !std::ptr::eq(*other, reply) && !other.is_error);
+        let others = others.filter(|(_, other)| !told(at, other, question).is_subset(&own));
         others.flat_map(|(_, other)| words(&other.content)).collect::<BTreeSet<String>>()
     };
     let mut missed: Vec<String> = Vec::new();
@@ -146,21 +148,27 @@ fn is_left_out(
     [question, answer]: [&str; 2],
     elsewhere: &BTreeSet<String>,
 ) -> bool {
-    let (known, said) = (words(question), words(answer));
-    let (lines, remarks) = at.memory.lines(reply);
+    let said = words(answer);
+    let remarks = at.memory.lines(reply).1;
     let mut counts = remarks.into_iter().flat_map(words).filter(|word| is_number(word));
     if asks_how_many(question) && counts.any(|count| said.contains(&count)) {
         return false;
     }
-    // Of what was found in files, the file is looked for by itself.
-    let texts = match at.memory.finding(reply) {
-        Finding::Hits { hits, .. } => hits.iter().map(|(_, text)| text.as_str()).collect(),
-        _ => lines,
-    };
-    let is_new = |word: &String| !known.contains(word) && !elsewhere.contains(word);
-    let told: Vec<String> = texts.into_iter().flat_map(telling).filter(is_new).collect();
+    let told: Vec<String> =
+        told(at, reply, question).into_iter().filter(|word| !elsewhere.contains(word)).collect();
     let says_nothing = !told.is_empty() && !told.iter().any(|word| said.contains(word));
     says_nothing || names_no_file(at.memory.finding(reply), question, answer)
+}
+
+/// The words of a result that tell something that the request does not have. Of what was found in files, the file is looked for by
+/// itself.
+fn told(at: &Situation<'_>, reply: &ToolReply, question: &str) -> BTreeSet<String> {
+    let texts = match at.memory.finding(reply) {
+        Finding::Hits { hits, .. } => hits.iter().map(|(_, text)| text.as_str()).collect(),
+        _ => at.memory.lines(reply).0,
+    };
+    let known = words(question);
+    texts.into_iter().flat_map(telling).filter(|word| !known.contains(word)).collect()
 }
 
 /// Whether a result is a few lines found in files, and the answer names none of these files.
@@ -277,6 +285,15 @@ mod tests {
         );
         assert_eq!(missed("Chard, sown in April."), Some(quoted("read_file", "Planted: leeks\nSown: March")));
         assert_eq!(missed("Leeks in the north, chard in the south."), None);
+    }
+
+    #[test]
+    fn a_second_look_at_a_part_of_what_was_read_is_no_reason_to_quote_it() {
+        let scene = Scene::asked("Read gate.toml: which port?")
+            .called("read_file", &json!({"path": "gate.toml"}), ToolResult::ok("port = 8417\nworkers = 3"))
+            .called("search", &json!({"query": "port"}), hits(&[("gate.toml", "port = 8417")], false));
+        assert_eq!(left_out(&scene.at(), "It is 8417."), None);
+        assert!(left_out(&scene.at(), "It is open.").is_some());
     }
 
     #[test]
