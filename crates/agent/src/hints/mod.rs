@@ -182,6 +182,12 @@ impl Hints {
         Self { on: ALL.iter().map(|hint| hint.name()).filter(is_named).collect(), is_auto: false }
     }
 
+    /// Those that a record names. One that was deleted since is left out: where it made a difference, a replay tells that.
+    pub(crate) fn recorded(text: &str) -> Self {
+        let names = || text.split(',').map(str::to_owned).collect::<Vec<String>>();
+        text.parse().unwrap_or_else(|_| Self::of_names(&names()))
+    }
+
     /// Who tells refusals, if that is on.
     #[doc(hidden)]
     pub fn refusals(&self) -> Option<&'static dyn AnswerWatch> {
@@ -351,6 +357,12 @@ mod tests {
         assert!(
             Hints::auto().repetitions().is_some() && Hints::auto().without("echo").repetitions().is_none()
         );
+    }
+
+    #[test]
+    fn a_hint_of_an_older_record_that_was_deleted_since_is_left_out() {
+        assert_eq!(Hints::recorded("paths,deleted-since,echo").to_string(), "paths,echo");
+        assert_eq!((Hints::recorded("auto"), Hints::recorded("none")), (Hints::auto(), Hints::none()));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::record::{asked, noted};
 use super::watch::{Difference, Watch};
 use super::{Record, Turn, choice_of, effect};
 use crate::Error;
-use crate::{Agent, Approval, Event, Options, RunBudget};
+use crate::{Agent, Approval, Event, Hints, Options, RunBudget};
 use toolgate_engine::{self as engine, CallCheck, Cancel, Engine, Facts, TurnEvent, TurnRequest};
 use toolgate_tools::{Args, Effect, Registry, Tool, ToolResult};
 
@@ -125,7 +125,7 @@ impl<'a> Replay<'a> {
             })),
             budget: RunBudget { tokens: header.budget_tokens, time: None },
             constrain_arguments: header.constrain_arguments,
-            hints: header.hints.parse()?,
+            hints: Hints::recorded(&header.hints),
             quotes: true,
             tells_steering: false,
         };
