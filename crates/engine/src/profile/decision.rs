@@ -49,6 +49,9 @@ pub struct DecisionWeights {
     /// For [`Signals::next`].
     #[serde(skip_serializing_if = "is_zero")]
     pub next: f64,
+    /// For [`Signals::asked`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub asked: f64,
     /// After a call that changed something.
     #[serde(skip_serializing_if = "is_zero")]
     pub changed: f64,
@@ -71,6 +74,8 @@ pub struct Signals {
     pub live: f64,
     /// That some tool is called next, rather than none, told behind a list of others.
     pub next: f64,
+    /// The same of the request by itself, before its calls: so likely the model goes on with these tools whatever they gave back.
+    pub asked: f64,
     /// That the request asks for a change; what [`Thresholds::changing`] is held against, as a probability.
     pub change: f64,
     /// How likely each tool is behind the beginning of a call: logarithms of probability.
@@ -91,6 +96,8 @@ pub enum Signal {
     Live,
     /// [`Signals::next`].
     Next,
+    /// [`Signals::asked`].
+    Asked,
     /// [`Signals::change`].
     Change,
     /// [`Signals::tools`] and [`Signals::bias`].
@@ -99,7 +106,8 @@ pub enum Signal {
 
 impl Signal {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Call, Self::Free, Self::Live, Self::Next, Self::Change, Self::Tools];
+    pub const ALL: [Self; 7] =
+        [Self::Call, Self::Free, Self::Live, Self::Next, Self::Asked, Self::Change, Self::Tools];
 }
 
 /// What is added to the logarithm of the odds of a first call where a caller knows that a tool which looks takes something that the
@@ -177,22 +185,26 @@ impl DecisionWeights {
             + self.free * signals.free
             + self.live * signals.live
             + self.next * signals.next
+            + self.asked * signals.asked
             + state;
         1.0 / (1.0 + (-sum).exp())
     }
 
     /// Whether all are numbers, and that of the call is not below 0.
     pub(crate) fn is_sound(&self) -> bool {
-        let Self { bias, call, free, live, next, changed } = *self;
-        [bias, call, free, live, next, changed].into_iter().all(f64::is_finite) && call >= 0.0
+        let Self { bias, call, free, live, next, asked, changed } = *self;
+        [bias, call, free, live, next, asked, changed].into_iter().all(f64::is_finite) && call >= 0.0
     }
 
     /// What all numbers but the call's own come to. None where one cannot be told.
     fn told(&self, read: &mut dyn FnMut(Signal) -> Result<Option<f64>, Error>) -> Result<Option<f64>, Error> {
         let mut told = self.bias;
-        for (signal, weight) in
-            [(Signal::Free, self.free), (Signal::Live, self.live), (Signal::Next, self.next)]
-        {
+        for (signal, weight) in [
+            (Signal::Free, self.free),
+            (Signal::Live, self.live),
+            (Signal::Next, self.next),
+            (Signal::Asked, self.asked),
+        ] {
             if weight != 0.0 {
                 let Some(number) = read(signal)? else { return Ok(None) };
                 told += weight * number;

@@ -12,7 +12,7 @@
 use std::fmt::Write as _;
 
 use toolgate_chat::notes::without_notes;
-use toolgate_chat::{ToolSpec, Transcript};
+use toolgate_chat::{ToolCall, ToolReply, ToolSpec, Transcript};
 
 use crate::model::recent::Recent;
 use crate::profile::decision::Signal;
@@ -101,6 +101,7 @@ impl List {
         match signal {
             Signal::Live => Self::live(transcript),
             Signal::Next => Self::next(transcript, tools),
+            Signal::Asked => Self::first(transcript, tools),
             Signal::Change => Self::change(transcript),
             _ => None,
         }
@@ -125,6 +126,20 @@ impl List {
     /// Which of these tools is called next in the run, or none. The words that say yes are the names. None where nothing was
     /// requested, and for more tools than such a list can hold.
     pub fn next(transcript: &Transcript, tools: &[ToolSpec]) -> Option<Self> {
+        Self::behind(transcript, &transcript.calls_of_run(), tools)
+    }
+
+    /// Which of them is called first. So it was asked before the run's first call: in a run it is known.
+    pub fn first(transcript: &Transcript, tools: &[ToolSpec]) -> Option<Self> {
+        Self::behind(transcript, &[], tools)
+    }
+
+    /// Which of them is called behind these calls.
+    fn behind(
+        transcript: &Transcript,
+        run: &[(&ToolCall, Option<&ToolReply>)],
+        tools: &[ToolSpec],
+    ) -> Option<Self> {
         if tools.is_empty() || tools.len() > MOST_TOOLS {
             return None;
         }
@@ -139,7 +154,6 @@ impl List {
         }
         let described = tools.iter().map(|tool| (tool.name.as_str(), short(&tool.description)));
         let described: Vec<(&str, String)> = described.collect();
-        let run = transcript.calls_of_run();
         let first = run.len().saturating_sub(MOST_STEPS);
         let steps: Vec<(&str, String)> = run
             .iter()
@@ -356,7 +370,7 @@ const NEXT: [Example; 17] = [
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::{Map, json};
-    use toolgate_chat::{Message, ToolCall, ToolReply};
+    use toolgate_chat::Message;
 
     use super::*;
 
@@ -392,6 +406,7 @@ mod tests {
             Called gate_state: error: no answer\nNext:";
         assert!(list.text().ends_with(end), "{}", list.text());
         assert_eq!((list.yes, list.no), (vec![" gate_state".to_owned()], vec![" none".to_owned()]));
+        assert_eq!(List::first(&run, &tools), List::next(&asked("Is the gate open?"), &tools));
         let other = List::next(&asked("Thanks"), &tools).unwrap();
         assert!(list.front == other.front && !other.rest.contains("Called"), "what all lists begin with");
         assert_eq!(List::next(&asked("Is the gate open?"), &[]), None);

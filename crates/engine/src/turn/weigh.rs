@@ -99,7 +99,11 @@ impl<B: Backend + Send> Making<'_, B> {
         if asked.contains(&Signal::Free) {
             signals.free = self.free(state, offered)?;
         }
-        for (signal, place) in [(Signal::Live, &mut signals.live), (Signal::Next, &mut signals.next)] {
+        for (signal, place) in [
+            (Signal::Live, &mut signals.live),
+            (Signal::Next, &mut signals.next),
+            (Signal::Asked, &mut signals.asked),
+        ] {
             if asked.contains(&signal) {
                 let list = List::about(signal, request.transcript, offered);
                 *place = self.told(state, list)?.unwrap_or_default();

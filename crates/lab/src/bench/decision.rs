@@ -22,7 +22,7 @@ Examples:
   toolgate bench decision --model smollm2-135m
   toolgate bench decision --model qwen2.5-coder-0.5b --profile none --json
 
-Asks the model 690 requests of its own data in ten languages, with 22 sets of tools, what it
+Asks the model 746 requests of its own data in ten languages, with 22 sets of tools, what it
 tells of each. Measures how well that parts requests that want a call from others: the log-odds
 of a call, the same where nothing was said, its answers to lists of other requests (live, next),
 the overlap of letters with the tools, and the state of the run. Weights are fitted on 14 sets
@@ -33,21 +33,23 @@ states}: areas under the curve as {area, within}, half of the 95 % interval, and
 the checked requests that is decided right.";
 
 /// What is weighed, by itself and together.
-const WAYS: [(&str, &[Number]); 8] = [
+const WAYS: [(&str, &[Number]); 9] = [
     ("call", &[Number::Call]),
     ("live", &[Number::Live]),
     ("next", &[Number::Next]),
+    ("next, asked", &[Number::Next, Number::Asked]),
     ("overlap", &[Number::Overlap]),
     ("call, free", &[Number::Call, Number::Free]),
     ("call, free, live", &[Number::Call, Number::Free, Number::Live]),
     ("call, free, live, next", &[Number::Call, Number::Free, Number::Live, Number::Next]),
     ("all", &ALL),
 ];
-const ALL: [Number; 7] = [
+const ALL: [Number; 8] = [
     Number::Call,
     Number::Free,
     Number::Live,
     Number::Next,
+    Number::Asked,
     Number::Overlap,
     Number::Failed,
     Number::Changed,
@@ -160,5 +162,5 @@ fn shown(found: Option<Area>) -> String {
 /// What is known of a request, as a line of JSON.
 fn line(Case { wanted, signals, overlap }: &Case<'_>) -> serde_json::Value {
     json!({"id": wanted.id, "call": signals.call, "free": signals.free, "live": signals.live, "next": signals.next,
-        "change": signals.change, "overlap": overlap, "tools": signals.tools, "bias": signals.bias})
+        "asked": signals.asked, "change": signals.change, "overlap": overlap, "tools": signals.tools, "bias": signals.bias})
 }

@@ -20,12 +20,20 @@ use crate::host::Host;
 
 /// What fits start from: the means of what was fitted with models that were measured whole (docs/measurements/decision.md).
 pub(super) const START: DecisionModel = DecisionModel {
-    first: Some(DecisionWeights { bias: -0.3, call: 0.23, free: 0.0, live: 0.53, next: 0.47, changed: 0.0 }),
+    first: Some(DecisionWeights {
+        bias: -0.3,
+        call: 0.23,
+        free: 0.0,
+        live: 0.53,
+        next: 0.47,
+        asked: 0.0,
+        changed: 0.0,
+    }),
     after: None,
 };
 /// The same behind results, for a model whose list of next calls is worth something there: the 1.5 B one's.
 const AFTER: DecisionWeights =
-    DecisionWeights { bias: -0.25, call: 0.0, free: 0.0, live: 0.0, next: 0.45, changed: -0.5 };
+    DecisionWeights { bias: -0.25, call: 0.0, free: 0.0, live: 0.0, next: 0.5, asked: -0.15, changed: 0.0 };
 
 /// No call behind a result, whatever the probabilities.
 const NEVER: f64 = 2.0;
@@ -41,8 +49,6 @@ const MOST_CHANGING: f64 = 0.9;
 const FIRMLY: f64 = 24.0;
 /// Requests of a set of tools that are asked one after the other: the prompt of its tools is read once for them.
 const TOGETHER: usize = 6;
-/// Requests of a set that lie so far apart follow each other: of all languages and states some come early.
-const STRIDE: usize = 5;
 /// How often a look that is taken for a change counts, beside a missed change.
 const WORSE: f64 = 3.0;
 
@@ -103,9 +109,11 @@ pub(super) fn in_order(data: &Data) -> Vec<&Wanted> {
         .collect()
 }
 
-/// The requests of a set, with neighbours apart.
+/// The requests of a set, with neighbours apart: those that are asked together lie across all of it, so that of all languages and states
+/// some come early.
 fn spread(requests: Vec<&Wanted>) -> Vec<&Wanted> {
-    (0..STRIDE).flat_map(|start| requests.iter().copied().skip(start).step_by(STRIDE)).collect()
+    let stride = requests.len().div_ceil(TOGETHER);
+    (0..stride).flat_map(|start| requests.iter().copied().skip(start).step_by(stride)).collect()
 }
 
 /// What the model tells of requests, as many as there is time for.
@@ -131,6 +139,7 @@ fn weight_of(number: Number, weights: &mut DecisionWeights) -> Option<&mut f64> 
         Number::Free => &mut weights.free,
         Number::Live => &mut weights.live,
         Number::Next => &mut weights.next,
+        Number::Asked => &mut weights.asked,
         Number::Changed => &mut weights.changed,
         Number::Failed | Number::Overlap => return None,
     })
@@ -140,7 +149,7 @@ fn weight_of(number: Number, weights: &mut DecisionWeights) -> Option<&mut f64> 
 fn is_wrong(number: Number, weight: f64) -> bool {
     match number {
         Number::Call | Number::Live | Number::Next | Number::Overlap => weight < 0.0,
-        Number::Free => weight > 0.0,
+        Number::Free | Number::Asked => weight > 0.0,
         Number::Failed | Number::Changed => false,
     }
 }
@@ -214,7 +223,7 @@ fn fit(known: &[Case<'_>], report: &mut Report, profile: &mut Profile) -> anyhow
     // Behind a failure nothing tells: the list says "none", whether another call would mend it or not.
     let after: Vec<&Case<'_>> =
         later.into_iter().filter(|case| case.wanted.state != State::AfterFailure).collect();
-    let numbers = [Number::Next, Number::Changed];
+    let numbers = [Number::Next, Number::Asked, Number::Changed];
     decision.after = area(&across(&after, &numbers, AFTER));
     if decision.after.is_some_and(|found| found.area - found.within >= SURE) {
         model.after = weights(&after, &numbers, AFTER).filter(|weights| weights.next > 0.0);

@@ -480,7 +480,7 @@ mod tests {
         };
         report.reasoning.switches = vec!["enable_thinking".to_owned()];
         report.decision = Decision {
-            requests: 690,
+            requests: 746,
             auc: Some(Area { area: 0.871, within: 0.02 }),
             right: 0.81,
             after: Some(Area { area: 0.94, within: 0.05 }),

@@ -36,6 +36,8 @@ pub(crate) enum Number {
     Live,
     /// That some tool is called next, told behind a list.
     Next,
+    /// The same of the request by itself, before its calls.
+    Asked,
     /// The overlap.
     Overlap,
     /// Whether the last calls failed.
@@ -53,6 +55,7 @@ impl Number {
             Self::Free => case.signals.free,
             Self::Live => case.signals.live,
             Self::Next => case.signals.next,
+            Self::Asked => case.signals.asked,
             Self::Overlap => case.overlap,
             Self::Failed => is(State::AfterFailure),
             Self::Changed => is(State::AfterChange),
