@@ -10,10 +10,7 @@ use toolgate_chat::names::is_among;
 use toolgate_tools::{Choices, Finding};
 
 use super::situation::Situation;
-use super::words::{
-    asks_how_many, asks_which_file, enclosed, files_of, is_identifier, is_pathlike, plain, wants_addition,
-    wants_change, wants_look, wants_made, wants_search, wants_whole, words,
-};
+use super::words::{enclosed, files_of, is_identifier, is_pathlike, plain, words};
 
 /// Words kept of what users wrote.
 const WORDS: usize = 1_000;
@@ -37,24 +34,6 @@ pub(super) struct Named {
     pub(super) identifier: bool,
     /// The directories, as they were written.
     pub(super) directories: BTreeSet<String>,
-    /// Whether something that is there is to be changed, as far as the request's words tell.
-    pub(super) changes: bool,
-    /// Whether all of a file is to be replaced, as far as they tell.
-    pub(super) whole: bool,
-    /// Whether it wants to be told what is in something, as far as they tell.
-    pub(super) looks: bool,
-    /// Whether it is about lines that hold something, as far as they tell.
-    pub(super) searches: bool,
-    /// Whether it asks how many there are of something, as far as they tell.
-    pub(super) counts: bool,
-    /// Whether it asks for one file out of many, as far as they tell.
-    pub(super) which: bool,
-    /// Whether the request names a file that is there, taken up or not.
-    pub(super) given: bool,
-    /// Whether it wants something made, as far as they tell.
-    pub(super) makes: bool,
-    /// Whether it wants something put beside what is there, as far as they tell.
-    pub(super) adds: bool,
 }
 
 /// Words that are no names of files, though a small model may take them for some.
@@ -223,12 +202,7 @@ impl Said {
     /// What the newest request names, of what is not taken up yet, where these files and directories are there.
     pub(super) fn named(&self, files: &[String], directories: &[String]) -> Named {
         let (files, directories) = (names_of(files), names_of(directories));
-        let request = self.request();
-        let (changes, whole, looks) = (wants_change(request), wants_whole(request), wants_look(request));
-        let (searches, adds, makes) = (wants_search(request), wants_addition(request), wants_made(request));
-        let mut named = Named { changes, whole, looks, searches, adds, makes, ..Named::default() };
-        (named.which, named.counts) = (asks_which_file(request), asks_how_many(request));
-        named.given = words(request).any(|word| files.contains(&plain(&word).to_lowercase()));
+        let mut named = Named::default();
         for asked in self.asked() {
             let word = plain(&asked).to_lowercase();
             let directory = directories.contains(&word);
@@ -449,7 +423,6 @@ mod tests {
         assert!(!said("Is there a door?").named(&a, &[]).file && said("See a.txt").named(&a, &[]).file);
         assert!(named("List docs/").directory && !named("List docs/").file);
         assert_eq!(named("List docs/ and plan").directories.iter().collect::<Vec<_>>(), ["docs"]);
-        assert!(named("Set x to 3 in new.txt").changes && !named("Put 3 into new.txt").changes);
         let missing = named("Put 3.5 into new.txt and b/c");
         assert_eq!(missing.missing.iter().collect::<Vec<_>>(), ["b/c", "new.txt"]);
         let put = said("Put 3.5 into new.txt and b/c");

@@ -140,36 +140,10 @@ fn is_specific(word: &str, starts_sentence: bool) -> bool {
         || (is_name && !starts_sentence && !is_abbreviation)
 }
 
-/// Whether a request wants something changed that is there, as far as its words tell.
-pub(super) fn wants_change(request: &str) -> bool {
-    let words = lower_words(request);
-    let has = |list| words.iter().any(|word| is_among(word, list));
-    has(CHANGES) && !has(CREATES)
-}
-
-/// Whether a request wants something made that is not there, as far as its words tell.
-pub(super) fn wants_made(request: &str) -> bool {
-    let words = lower_words(request);
-    let has = |list| words.iter().any(|word| is_among(word, list));
-    // "I'd like a table called x.csv"
-    has(CREATES) || has(MAKES) || (has("called named") && !request.contains('?'))
-}
-
 /// Whether a request asks how many there are of something, as far as its words tell.
 pub(super) fn asks_how_many(request: &str) -> bool {
     let words = lower_words(request);
     words.windows(2).any(|pair| pair == ["how", "many"]) || words.iter().any(|word| word == "count")
-}
-
-/// Whether a request asks for one file out of many, as far as its words tell: "which doc talks about it?".
-pub(super) fn asks_which_file(request: &str) -> bool {
-    let words = lower_words(request);
-    let is_which = |at: usize| {
-        let near = words.get(at + 1..).unwrap_or_default().iter().take(2);
-        words.get(at).is_some_and(|word| is_among(word, "what which"))
-            && near.into_iter().any(|word| is_among(word, FILE))
-    };
-    (0..words.len()).any(is_which)
 }
 
 /// Whether a request wants all of a file's text replaced, as far as its words tell.
@@ -232,25 +206,6 @@ pub(super) fn wants_recalled(request: &str) -> bool {
     asks && (has("told mentioned recall remember remembered remind memory") || (has("i") && has("said say")))
 }
 
-/// Whether a request is about lines that hold something, as far as its words tell.
-pub(super) fn wants_search(request: &str) -> bool {
-    lower_words(request).iter().any(|word| is_among(word, SEARCHES))
-}
-
-/// Whether a request wants something put beside what is there, and nothing taken away, as far as its words tell.
-pub(super) fn wants_addition(request: &str) -> bool {
-    let words = lower_words(request);
-    let has = |list| words.iter().any(|word| is_among(word, list));
-    has(ADDS) && !has(CHANGES) && !has(REMOVES)
-}
-
-/// Whether a request wants to be told what is in something, as far as its words tell.
-pub(super) fn wants_look(request: &str) -> bool {
-    let words = lower_words(request);
-    let asks = request.contains('?') || words.first().is_some_and(|first| is_among(first, ASKS));
-    asks || words.iter().any(|word| is_among(word, LOOKS))
-}
-
 /// Whether a request is only done when something has been changed, as far as its words tell. It may be one about changes
 /// ("what did she set it to?"), and then nothing should be.
 pub(super) fn demands_change(request: &str) -> bool {
@@ -264,14 +219,10 @@ fn lower_words(text: &str) -> Vec<String> {
     trimmed.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
-const CHANGES: &str = "bump change correct decrease downgrade edit fix increase modify raise rename replace set switch turn update upgrade";
-/// Those of them that hardly ever stand for something else.
+/// Verbs of changes that hardly ever stand for something else.
 const DEMANDS: &str = "bump change correct downgrade edit fix modify rename replace switch update upgrade";
 /// How a question begins that wants to be told something.
 const ASKS: &str = "are did do does how is list read show summarize tell was what when where which who why";
-const LOOKS: &str =
-    "check contents display explain find list look open print read see show summarize summary tell view";
-const SEARCHES: &str = "contain contains find grep lines mention mentions occurrences occurs search where";
 const RUNS: &str = "call execute invoke run start try use using via with";
 /// Programs that are asked for by their name.
 const PROGRAMS: &str = "\
@@ -279,9 +230,6 @@ const PROGRAMS: &str = "\
     python3 sed seq sh sha256sum sort stat tail tar tr uname uniq wc which whoami xargs";
 const EMPTIES: &str = "clear empty replace reset wipe";
 const DETERMINERS: &str = "all complete current entire full its my of old our the this whole your";
-const ADDS: &str = "add append";
-const REMOVES: &str = "cut delete drop remove rid strike";
-const FILE: &str = "doc document file module note page script";
 const MAKES: &str = "add copy make note put record store";
 const CREATES: &str = "create draft generate new overwrite save write";
 
@@ -346,17 +294,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_wants_done_is_told_by_its_verbs() {
-        assert!(wants_change("In b.ini, raise the limit by two") && wants_change("Kindly correct rota.txt"));
-        assert!(!wants_change("Put the anchor into b.ini") && !wants_change("Draft a page that corrects it"));
+    fn a_request_that_is_done_with_a_change_is_told_by_its_verbs() {
         assert!(
             demands_change("The date in it is off by one. Update it.") && demands_change("Rename the gate")
         );
         assert!(!demands_change("Why did he rename it?") && !demands_change("Record the level in b.ini"));
-        assert!(wants_addition("Append the level of today") && !wants_addition("Append this, drop that"));
-        assert!(wants_search("Where does rota.txt mention Ines?") && !wants_search("Summarize rota.txt"));
-        assert!(wants_made("A chart named tide.svg, please") && !wants_made("Is any chart named tide.svg?"));
-        assert!(wants_look("Could you open rota.txt?") && !wants_look("A rota.txt for May, headed by Ines"));
     }
 
     #[test]
@@ -370,13 +312,9 @@ mod tests {
     }
 
     #[test]
-    fn questions_for_a_number_and_for_one_file_are_told() {
+    fn questions_for_a_number_are_told() {
         assert!(asks_how_many("And how many of the rigs are idle?") && asks_how_many("count the rigs"));
         assert!(!asks_how_many("How are the many rigs doing?"));
-        assert!(
-            asks_which_file("Which page speaks of the pump?") && asks_which_file("What script starts it?")
-        );
-        assert!(!asks_which_file("Which pages are in rigs?") && !asks_which_file("What does the page say?"));
     }
 
     #[test]

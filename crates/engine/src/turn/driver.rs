@@ -147,10 +147,13 @@ pub enum Thought {
     Goes,
 }
 
-/// Whether a turn is an answer though the model itself would rather call. Shown the tools, it then often answers with the text of a
-/// call in another dialect.
+/// The probability of a call from which on a model that may not call is written an answer without the tools.
+const WISHED: f64 = 0.25;
+
+/// Whether a turn is an answer though the model itself may well call, and more than its own wish was asked for. Shown the tools, it then
+/// often answers with the text of a call in another dialect.
 fn is_against(decided: &TurnDecision) -> bool {
-    !decided.call && decided.p_call >= EVEN
+    !decided.call && decided.threshold > EVEN && decided.p_call >= WISHED
 }
 
 /// Makes the turn that is requested.

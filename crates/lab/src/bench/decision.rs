@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use toolgate_engine::Engine;
+use toolgate_engine::{Engine, Signal};
 
 use crate::decision::{Area, Case, Data, Number, Split, Wanted, Weights, area, ask_all, right, row};
 use crate::host::Host;
@@ -96,7 +96,7 @@ pub(super) fn run<H: Host>(args: &DecisionArgs<H>, out: &mut dyn Write) -> anyho
     // The prompt of a set's tools is read once for its requests.
     asked.sort_by(|a, b| a.set.cmp(&b.set));
     let bar = H::BAR("deciding", asked.len() as u64);
-    let known = ask_all(&engine, &data, &asked, &mut || {
+    let known = ask_all(&engine, &data, &asked, &|_| &Signal::ALL, &mut || {
         bar.inc(1);
         ControlFlow::Continue(())
     })?;

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use toolgate_engine::models::Profile;
 use toolgate_engine::stages::log_odds;
-use toolgate_engine::{DecisionModel, DecisionWeights, LocalEngine};
+use toolgate_engine::{DecisionModel, DecisionWeights, LocalEngine, Signal};
 use toolgate_llama::LlamaBackend;
 
 use super::tools::{choice, demonstrations, trained};
@@ -48,7 +48,9 @@ const MOST_CHANGING: f64 = 0.9;
 /// How many cases weigh as much as what other models have.
 const FIRMLY: f64 = 24.0;
 /// Requests of a set of tools that are asked one after the other: the prompt of its tools is read once for them.
-const TOGETHER: usize = 6;
+const TOGETHER: usize = 8;
+/// Requests of a set that lie so far apart follow each other.
+const STRIDE: usize = 5;
 /// How often a look that is taken for a change counts, beside a missed change.
 const WORSE: f64 = 3.0;
 
@@ -109,11 +111,30 @@ pub(super) fn in_order(data: &Data) -> Vec<&Wanted> {
         .collect()
 }
 
-/// The requests of a set, with neighbours apart: those that are asked together lie across all of it, so that of all languages and states
-/// some come early.
+/// The requests of a set: those before any call and those behind a result take turns, since a decision is fitted for each, and so do those
+/// that want a call and others. What failed comes last.
 fn spread(requests: Vec<&Wanted>) -> Vec<&Wanted> {
-    let stride = requests.len().div_ceil(TOGETHER);
-    (0..stride).flat_map(|start| requests.iter().copied().skip(start).step_by(stride)).collect()
+    let of = |states: &[State], call: bool| {
+        let alike = |wanted: &&Wanted| wanted.call == call && states.contains(&wanted.state);
+        apart(requests.iter().copied().filter(alike).collect()).into_iter()
+    };
+    let (first, later) = ([State::First], [State::AfterSuccess, State::AfterChange]);
+    let mut kinds = [of(&first, true), of(&later, false), of(&first, false), of(&later, true)];
+    let mut all = Vec::with_capacity(requests.len());
+    loop {
+        let before = all.len();
+        all.extend(kinds.iter_mut().filter_map(Iterator::next));
+        if all.len() == before {
+            break;
+        }
+    }
+    all.extend([true, false].into_iter().flat_map(|call| of(&[State::AfterFailure], call)));
+    all
+}
+
+/// Requests with neighbours apart: of all languages some come early.
+fn apart(requests: Vec<&Wanted>) -> Vec<&Wanted> {
+    (0..STRIDE).flat_map(|start| requests.iter().copied().skip(start).step_by(STRIDE)).collect()
 }
 
 /// What the model tells of requests, as many as there is time for.
@@ -124,12 +145,20 @@ fn ask<'d, H: Host>(
     H::note("what it tells of requests");
     let bar = H::BAR("seconds", DECIDING.as_secs());
     let started = Instant::now();
-    let known = ask_all(engine, &measured.data, &in_order(&measured.data), &mut || {
+    let known = ask_all(engine, &measured.data, &in_order(&measured.data), &asked_of, &mut || {
         bar.set_position(started.elapsed().as_secs());
         if started.elapsed() > DECIDING { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     bar.finish_and_clear();
     known
+}
+
+/// What is asked of a request: behind a result no more than what a decision there can weigh.
+fn asked_of(wanted: &Wanted) -> &'static [Signal] {
+    match wanted.state {
+        State::First => &Signal::ALL,
+        _ => &[Signal::Next, Signal::Asked, Signal::Change],
+    }
 }
 
 /// The weight of a number; none for one that no decision weighs.
@@ -350,10 +379,12 @@ mod tests {
         let early = order.get(..60).unwrap();
         for split in [Split::Fit, Split::Check] {
             for call in [true, false] {
-                let first = early.iter().filter(|wanted| {
-                    wanted.split == split && wanted.call == call && wanted.state == State::First
-                });
-                assert!(first.count() >= 5, "{split:?} {call}");
+                for is_first in [true, false] {
+                    let alike = early.iter().filter(|wanted| {
+                        (wanted.split, wanted.call, wanted.state == State::First) == (split, call, is_first)
+                    });
+                    assert!(alike.count() >= 4, "{split:?} {call} {is_first}");
+                }
             }
         }
         let languages: std::collections::BTreeSet<&str> =

@@ -11,19 +11,20 @@ use super::Case;
 use super::overlap::Overlap;
 use super::requests::{Data, State, Wanted};
 
-/// What a model tells of these requests, in their order. `done` is called after each, and may end it.
+/// What a model tells of these requests, in their order, what `signals_of` says of each. `done` is called after each, and may end it.
 pub(crate) fn ask_all<'d>(
     engine: &LocalEngine<LlamaBackend>,
     data: &'d Data,
     asked: &[&'d Wanted],
+    signals_of: &dyn Fn(&Wanted) -> &'static [Signal],
     done: &mut dyn FnMut() -> ControlFlow<()>,
 ) -> anyhow::Result<Vec<Case<'d>>> {
     let overlap = Overlap::of(data.sets());
     let mut known = Vec::with_capacity(asked.len());
     for &wanted in asked {
         let tools = data.tools(&wanted.set);
-        let signals =
-            signals(engine, wanted, tools, &Signal::ALL).with_context(|| format!("request {}", wanted.id))?;
+        let signals = signals(engine, wanted, tools, signals_of(wanted))
+            .with_context(|| format!("request {}", wanted.id))?;
         known.push(Case { wanted, signals, overlap: overlap.with(&wanted.request, tools) });
         if done().is_break() {
             break;
