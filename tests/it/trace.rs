@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use toolgate::agent::{self, Agent, Approval};
 use toolgate::engine::{self, Cancel, Engine, LocalEngine, Sampling};
-use toolgate::tools::{Args, Effect, Registry, Role, Tool, ToolResult, typed};
+use toolgate::tools::{Args, Effect, Registry, Tool, ToolResult, typed};
 use toolgate::trace::{End, Header, Line, Model, Outcome, Record, Recorded, Recorder, Replay};
 use toolgate_chat::{Dialogue, Message, Template, TemplateTokens, ToolChoice, ToolSpec, Transcript};
 use toolgate_infer::Vocabulary;
@@ -144,10 +144,10 @@ fn a_record_replays_the_same_with_and_without_the_model_and_the_tools() {
 fn what_the_user_named_weighs_in_a_replay_as_it_did() {
     let dir = tempfile::tempdir().unwrap();
     let mut registry = Registry::new();
-    for (name, role) in [("get_weather", Role::Recalls), ("book", Role::Keeps)] {
+    for name in ["get_weather", "book"] {
         let tool =
             typed(name, "Does it.", move |city: City| Ok::<_, String>(format!("{name} {}", city.city)));
-        registry.add(tool.unwrap().read_only().with_role(role)).unwrap();
+        registry.add(tool.unwrap().read_only()).unwrap();
     }
     let engine = || -> Arc<dyn Engine> {
         let dialogue = Dialogue::derived(Template::new(TEMPLATE, TemplateTokens::default()).unwrap());
@@ -156,7 +156,7 @@ fn what_the_user_named_weighs_in_a_replay_as_it_did() {
         let options = engine::Options::guided().prior_weight(100.0);
         Arc::new(LocalEngine::new("scripted", model, dialogue, options))
     };
-    let asked = "What have I told you about Oslo?";
+    let asked = "How is the weather in Oslo?";
     let record =
         Record::read(&record(dir.path(), engine(), registry, agent::Options::default(), asked)).unwrap();
     assert_eq!(record.tools[0].name, "get_weather", "control: not what the model prefers");

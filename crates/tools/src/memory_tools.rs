@@ -98,8 +98,7 @@ pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
                     Ok::<_, Error>(format!("remembered as number {id}"))
                 },
             )?
-            .with_example("Keep in mind that kappa is blue", json!({"content": "kappa is blue"}))
-            .with_role(Role::Keeps),
+            .with_example("Keep in mind that kappa is blue", json!({"content": "kappa is blue"})),
         ),
         Box::new(
             typed("recall_memory", "Recall what the user told you earlier.", move |wanted: RecallMemory| {
@@ -108,7 +107,6 @@ pub fn memory_tools(memory: &Arc<Memory>) -> Result<Vec<Box<dyn Tool>>, Error> {
             })?
             .with_example("What did I tell you about lambda?", json!({"query": "lambda"}))
             .with_lookup()
-            .with_role(Role::Recalls)
             .read_only(),
         ),
         Box::new(typed(

@@ -10,9 +10,9 @@ use toolgate_sandbox::Outline;
 /// ```
 /// use toolgate_tools::{Role, Tool, typed};
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
-/// # struct Note { text: String }
-/// let note = typed("note", "Note it down.", |note: Note| Ok::<_, String>(note.text))?.with_role(Role::Keeps);
-/// assert!(matches!(note.role(), Role::Keeps));
+/// # struct Thought { text: String }
+/// let think = typed("ponder", "Think it over.", |_: Thought| Ok::<_, String>("".to_owned()))?.with_role(Role::Thinks);
+/// assert!(matches!(think.role(), Role::Thinks));
 /// # Ok::<(), toolgate_tools::Error>(())
 /// ```
 #[derive(Clone, Default)]
@@ -25,10 +25,6 @@ pub enum Role {
     Paths(PathArgument),
     /// It runs command lines. The argument of this name holds the line.
     Commands(&'static str),
-    /// It stores facts of the user for later.
-    Keeps,
-    /// It recalls facts that the user told earlier.
-    Recalls,
     /// It lets the model think, and has no other effect.
     Thinks,
 }

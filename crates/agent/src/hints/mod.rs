@@ -9,11 +9,9 @@
 //! stands beside all of them.
 
 mod client;
-mod commands;
 mod echo;
 mod failures;
 mod lead;
-mod memory;
 mod mention;
 mod overwrite;
 mod paths;
@@ -73,12 +71,10 @@ pub(crate) trait Hint: Sync {
 }
 
 /// All hints, in the order in which they are asked: later ones go on from what earlier ones found.
-const ALL: [&dyn Hint; 11] = [
+const ALL: [&dyn Hint; 9] = [
     &lead::Lead,
     &pending::PendingMentions,
     &mention::Mention,
-    &commands::Commands,
-    &memory::MemoryWords,
     &tool_names::ToolNames,
     &paths::Paths,
     &refusal::Refusal,
@@ -325,32 +321,27 @@ impl Fit {
 
 #[cfg(test)]
 mod tests {
-    use toolgate_tools::{PathKind, Role};
+    use toolgate_tools::PathKind;
 
     use super::scene::Scene;
     use super::*;
 
     #[test]
     fn hints_can_be_left_out_one_by_one() {
-        let scene =
-            Scene::asked("Please use wc to count the lines of plan.txt, and keep in mind that I like tea.")
-                .with_files("view", PathKind::Files, &["plan.txt", "other.txt"])
-                .with_role("shell", Role::Commands("command"))
-                .with_role("jot", Role::Keeps)
-                .offering(&["tea_timer"]);
+        let scene = Scene::asked("Please count the lines of plan.txt, and set the timer for my tea.")
+            .with_files("view", PathKind::Files, &["plan.txt", "other.txt"])
+            .offering(&["tea_timer"]);
         let advice = |hints: Hints| {
             let advice = hints.advice(&scene.at());
             let is_held = advice.specs.first().map(ToolSpec::closed_parameters)
                 != scene.offers.first().map(|offer| offer.spec.closed_parameters());
             (advice.prior(), is_held)
         };
-        assert_eq!(advice(Hints::auto()), (vec![1.0, 1.0, 1.0, 1.0], true));
-        assert_eq!(advice(Hints::none()), (vec![0.0; 4], false));
-        assert_eq!(advice(Hints::auto().without("mention")), (vec![0.0, 1.0, 1.0, 1.0], true));
-        assert_eq!(advice(Hints::auto().without("commands")), (vec![1.0, 0.0, 1.0, 1.0], true));
-        assert_eq!(advice(Hints::auto().without("memory")), (vec![1.0, 1.0, 0.0, 1.0], true));
-        assert_eq!(advice(Hints::auto().without("tool-names")), (vec![1.0, 1.0, 1.0, 0.0], true));
-        assert_eq!(advice(Hints::auto().without("paths")), (vec![1.0; 4], false));
+        assert_eq!(advice(Hints::auto()), (vec![1.0, 1.0], true));
+        assert_eq!(advice(Hints::none()), (vec![0.0; 2], false));
+        assert_eq!(advice(Hints::auto().without("mention")), (vec![0.0, 1.0], true));
+        assert_eq!(advice(Hints::auto().without("tool-names")), (vec![1.0, 0.0], true));
+        assert_eq!(advice(Hints::auto().without("paths")), (vec![1.0; 2], false));
         let pending = |hints: Hints| hints.advice(&scene.at()).is_pending;
         assert!(pending(Hints::auto()) && !pending(Hints::auto().without("pending")));
         assert!(Hints::auto().refusals().is_some() && Hints::auto().without("refusal").refusals().is_none());

@@ -101,11 +101,6 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// The newest request.
-    pub(super) fn request(&self) -> &str {
-        self.transcript.question().unwrap_or_default()
-    }
-
     /// What was said so far.
     pub(super) fn said(&self) -> &Said {
         self.said.get_or_init(|| Said::of(self))

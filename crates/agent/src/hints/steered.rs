@@ -100,7 +100,7 @@ impl AnswerWatch for Noticed {
 
 #[cfg(test)]
 mod tests {
-    use toolgate_tools::{PathKind, Role};
+    use toolgate_tools::PathKind;
 
     use super::super::scene::Scene;
     use super::*;
@@ -111,16 +111,16 @@ mod tests {
         let steered = |request: &str| {
             let scene = Scene::asked(request)
                 .with_files("view", PathKind::Files, &["plan.txt", "other.txt"])
-                .with_role("jot", Role::Keeps);
+                .offering(&["tea_timer"]);
             let (mut steered, at) = (Steered::new(true), scene.at());
             steered.advised(&hints, &at, &hints.advice(&at));
             steered.into_names().unwrap_or_default()
         };
-        let (kept, read) = (steered("Keep in mind that I like tea."), steered("What is in plan.txt?"));
+        let (timed, read) = (steered("Set the timer for my tea."), steered("What is in plan.txt?"));
         let has = |names: &[String], name: &str| names.iter().any(|other| other == name);
-        assert!(has(&kept, "memory") && !has(&read, "memory"), "{kept:?} {read:?}");
+        assert!(has(&timed, "tool-names") && !has(&read, "tool-names"), "{timed:?} {read:?}");
         assert!(has(&read, "mention") && !has(&read, "lead"), "{read:?}");
-        let scene = Scene::asked("Keep in mind that I like tea.").with_role("jot", Role::Keeps);
+        let scene = Scene::asked("Set the timer for my tea.").offering(&["tea_timer"]);
         let mut untold = Steered::new(false);
         untold.advised(&hints, &scene.at(), &hints.advice(&scene.at()));
         untold.note(["echo"]);

@@ -164,74 +164,13 @@ pub(super) fn wants_whole(request: &str) -> bool {
     words.iter().any(|word| is_among(word, "overwrite rewrite")) || is_only() || (0..words.len()).any(empties)
 }
 
-/// Whether a request asks for a command to be run, as far as its words tell: "with a shell command", "use wc to count".
-pub(super) fn wants_command(request: &str) -> bool {
-    let words = lower_words(request);
-    let has_program = || {
-        words.windows(2).any(|pair| match pair {
-            [verb, program] => is_among(verb, RUNS) && is_among(program, PROGRAMS),
-            _ => false,
-        })
-    };
-    let is_about_it = words.iter().any(|word| is_among(word, "command commands shell terminal"));
-    // A script is to be written rather than run where its file is to be made.
-    let is_to_write = words.iter().any(|word| is_among(word, CREATES) || is_among(word, MAKES));
-    (is_about_it && !is_to_write) || has_program()
-}
-
-/// Whether a request tells something that is to be kept for later, as far as its words tell.
-pub(super) fn wants_kept(request: &str) -> bool {
-    let words = lower_words(request);
-    let has = |list| words.iter().any(|word| is_among(word, list));
-    let is_kept = has("remember memorize memorise forget")
-        || (has("keep bear") && has("mind"))
-        || notes_for_later(&words);
-    is_kept && !wants_recalled(request)
-}
-
-/// "Note that …", "note for later": a note alone may be a file's.
-fn notes_for_later(words: &[String]) -> bool {
-    let is_note = |pair: &[String]| match pair {
-        [note, next] => note == "note" && is_among(next, "for that"),
-        _ => false,
-    };
-    words.windows(2).any(is_note)
-}
-
-/// Whether a request asks for what was told earlier, as far as its words tell.
-pub(super) fn wants_recalled(request: &str) -> bool {
-    let words = lower_words(request);
-    let has = |list| words.iter().any(|word| is_among(word, list));
-    let asks = request.contains('?') || words.first().is_some_and(|first| is_among(first, ASKS));
-    asks && (has("told mentioned recall remember remembered remind memory") || (has("i") && has("said say")))
-}
-
-/// Whether a request is only done when something has been changed, as far as its words tell. It may be one about changes
-/// ("what did she set it to?"), and then nothing should be.
-pub(super) fn demands_change(request: &str) -> bool {
-    let words = lower_words(request);
-    let asks = words.first().is_some_and(|first| is_among(first, ASKS));
-    !asks && words.iter().any(|word| is_among(word, DEMANDS))
-}
-
 fn lower_words(text: &str) -> Vec<String> {
     let trimmed = text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
     trimmed.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
-/// Verbs of changes that hardly ever stand for something else.
-const DEMANDS: &str = "bump change correct downgrade edit fix modify rename replace switch update upgrade";
-/// How a question begins that wants to be told something.
-const ASKS: &str = "are did do does how is list read show summarize tell was what when where which who why";
-const RUNS: &str = "call execute invoke run start try use using via with";
-/// Programs that are asked for by their name.
-const PROGRAMS: &str = "\
-    awk bash cat cmp cut date df diff du echo env expr file find git grep head id ls make md5sum node perl ps pwd python \
-    python3 sed seq sh sha256sum sort stat tail tar tr uname uniq wc which whoami xargs";
 const EMPTIES: &str = "clear empty replace reset wipe";
 const DETERMINERS: &str = "all complete current entire full its my of old our the this whole your";
-const MAKES: &str = "add copy make note put record store";
-const CREATES: &str = "create draft generate new overwrite save write";
 
 #[cfg(test)]
 mod tests {
@@ -255,29 +194,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_kept_is_told_from_what_is_to_be_recalled() {
-        for request in [
-            "Remember: the gate code of the allotment is 9014.",
-            "Bear in mind that Wednesdays are out for Pavel.",
-            "Note that the boiler was serviced last week.",
-            "Don't forget, the ferry leaves from pier 3 now.",
-        ] {
-            assert!(wants_kept(request) && !wants_recalled(request), "{request}");
-        }
-        for request in [
-            "Which pier have I told you about?",
-            "Did I say when Pavel is out?",
-            "Remind me, what was the code of the gate? I mentioned it in spring",
-            "Does your memory hold the date of the service?",
-        ] {
-            assert!(wants_recalled(request) && !wants_kept(request), "{request}");
-        }
-        for request in ["Put a note on the fridge", "Keep the tallest three", "Who says no?", "He said no."] {
-            assert!(!wants_recalled(request) && !wants_kept(request), "{request}");
-        }
-    }
-
-    #[test]
     fn names_and_values_are_told_from_other_words() {
         let request =
             "Please tell Ines to lower MAX_LOAD_KG from 7.5 to 6 in rigs/b.ini and to write \"all clear\".";
@@ -291,24 +207,6 @@ mod tests {
         }
         assert!(is_pathlike(".profile") && is_pathlike("rigs/b") && is_pathlike("b.ini"));
         assert!(!is_pathlike("7.5") && !is_pathlike("approx.") && !is_pathlike("gate"));
-    }
-
-    #[test]
-    fn a_request_that_is_done_with_a_change_is_told_by_its_verbs() {
-        assert!(
-            demands_change("The date in it is off by one. Update it.") && demands_change("Rename the gate")
-        );
-        assert!(!demands_change("Why did he rename it?") && !demands_change("Record the level in b.ini"));
-    }
-
-    #[test]
-    fn a_command_is_asked_for_by_its_kind_or_its_name() {
-        for request in ["Start uniq on the list", "Try du here", "in the terminal, list the rigs"] {
-            assert!(wants_command(request), "{request}");
-        }
-        for request in ["Draft a shell script for the pump", "Start the day with tea", "Use rota.txt"] {
-            assert!(!wants_command(request), "{request}");
-        }
     }
 
     #[test]

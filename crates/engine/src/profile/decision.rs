@@ -113,6 +113,10 @@ impl Signal {
 /// What is added to the logarithm of the odds of a first call where a caller knows that a tool which looks takes something that the
 /// request names, such as a file that is there. So much is bounded: a request for talk stays one.
 const NAMED: f64 = 1.0;
+/// What is added behind a look where the request names what no call has taken up, such as the second of two files, or where a short
+/// result leads to one file. It is bounded, too, and nothing is added behind a change: the file that is left then may be one that the
+/// request says to leave alone.
+const PENDING: f64 = 2.0;
 /// The odds below even, as a logarithm, down to which an answer is watched for a refusal: the request may well want a call there.
 const WATCHED: f64 = 2.0;
 
@@ -135,6 +139,7 @@ impl DecisionModel {
         let Some(told) = weights.told(read)? else { return Ok(usual) };
         let state = match reached {
             Reached::Request if names_what_is_looked_at(request) => NAMED,
+            Reached::Result if request.pending => PENDING,
             Reached::Change => weights.changed,
             _ => 0.0,
         };
@@ -295,6 +300,19 @@ mod tests {
             thresholds.unwrap().of(&request)
         };
         assert_eq!((of(&after(false), false), of(&after(false), true)), (NEVER, 0.0));
+        let pending = |told: f64, changed: bool| {
+            let run = after(false);
+            let request = TurnRequest::new(&run, &tools, &sampling).pending(true).changed(changed);
+            let usual = Thresholds { while_pending: NEVER, ..Thresholds::default() };
+            let thresholds = decision.thresholds(usual, &request, &mut |_| Ok(Some(told)));
+            thresholds.unwrap().of(&request)
+        };
+        assert_eq!(
+            (pending(0.0, false), pending(-3.0, false)),
+            (0.0, NEVER),
+            "what is pending counts, but is not all"
+        );
+        assert_eq!(pending(-4.0, true), NEVER, "behind a change it does not count");
         assert_eq!(of(&after(true), false), 0.5, "behind a failure the thresholds count");
         let (done, failed) = (after(false), after(true));
         let tells = |run: &Transcript| decision.tells_of(&TurnRequest::new(run, &tools, &sampling));
