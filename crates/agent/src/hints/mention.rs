@@ -42,7 +42,6 @@ fn fit_of(takes: PathKind, named: &Named, is_begun: bool) -> Fit {
     // What stands in files is looked for in them.
     let is_sought = named.identifier && !named.file && !is_missing && !is_begun;
     match takes {
-        PathKind::Editable if is_sought => Fit::Clashes,
         PathKind::Entries | PathKind::Directories if named.file => Fit::Clashes,
         PathKind::Entries if named.directory || named.identifier => Fit::Suits,
         PathKind::Directories if named.directory && named.identifier => Fit::Unnamed,
@@ -50,7 +49,7 @@ fn fit_of(takes: PathKind, named: &Named, is_begun: bool) -> Fit {
         // Named as files are, it is no directory.
         PathKind::Directories if named.missing.iter().any(|path| has_ending(path)) => Fit::Clashes,
         PathKind::Files | PathKind::Editable | PathKind::Writable if named.file => Fit::Suits,
-        PathKind::Files | PathKind::Directories if is_sought => Fit::Clashes,
+        PathKind::Files | PathKind::Editable | PathKind::Directories if is_sought => Fit::Clashes,
         PathKind::Writable if is_missing => Fit::Suits,
         // A file that is not there is asked for by its name, too.
         PathKind::Files | PathKind::Editable if is_missing && !is_begun => Fit::Suits,

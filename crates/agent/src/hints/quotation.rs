@@ -154,9 +154,9 @@ fn is_left_out(
     if asks_how_many(question) && counts.any(|count| said.contains(&count)) {
         return false;
     }
-    let told: Vec<String> =
-        told(at, reply, question).into_iter().filter(|word| !elsewhere.contains(word)).collect();
-    let says_nothing = !told.is_empty() && !told.iter().any(|word| said.contains(word));
+    let told = told(at, reply, question);
+    let mut own = told.difference(elsewhere).peekable();
+    let says_nothing = own.peek().is_some() && !own.any(|word| said.contains(word));
     says_nothing || names_no_file(at.memory.finding(reply), question, answer)
 }
 

@@ -111,8 +111,8 @@ pub(super) fn in_order(data: &Data) -> Vec<&Wanted> {
         .collect()
 }
 
-/// The requests of a set: those before any call and those behind a result take turns, since a decision is fitted for each, and so do those
-/// that want a call and others. What failed comes last.
+/// The requests of a set, kinds taking turns: before any call and behind a result, since a decision is fitted for each; with a call
+/// wanted and without. What failed comes last.
 fn spread(requests: Vec<&Wanted>) -> Vec<&Wanted> {
     let of = |states: &[State], call: bool| {
         let alike = |wanted: &&Wanted| wanted.call == call && states.contains(&wanted.state);

@@ -11,7 +11,8 @@ use super::Case;
 use super::overlap::Overlap;
 use super::requests::{Data, State, Wanted};
 
-/// What a model tells of these requests, in their order, what `signals_of` says of each. `done` is called after each, and may end it.
+/// What a model tells of these requests, in their order: of each, the signals that `signals_of` names. `done` is called after each, and
+/// may end it.
 pub(crate) fn ask_all<'d>(
     engine: &LocalEngine<LlamaBackend>,
     data: &'d Data,
