@@ -144,10 +144,6 @@ impl Places for Workspace {
         self.root.outline(&self.grants, true, &OutlineLimits::default())
     }
 
-    fn can_write(&self) -> bool {
-        self.grants.can_write()
-    }
-
     fn can_write_everywhere(&self) -> bool {
         self.grants.write == Scope::Everything
     }

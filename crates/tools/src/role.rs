@@ -50,10 +50,6 @@ pub enum Role {
 ///         Outline::default()
 ///     }
 ///
-///     fn can_write(&self) -> bool {
-///         false
-///     }
-///
 ///     fn can_write_everywhere(&self) -> bool {
 ///         false
 ///     }
@@ -104,9 +100,6 @@ pub trait Places: Send + Sync {
 
     /// The writable files and directories.
     fn writable(&self) -> Outline;
-
-    /// Whether any file may be changed.
-    fn can_write(&self) -> bool;
 
     /// Whether every file of the workspace may be changed.
     fn can_write_everywhere(&self) -> bool;

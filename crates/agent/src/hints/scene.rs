@@ -27,10 +27,6 @@ impl Places for Made {
         self.0.clone()
     }
 
-    fn can_write(&self) -> bool {
-        true
-    }
-
     fn can_write_everywhere(&self) -> bool {
         true
     }
