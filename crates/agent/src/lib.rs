@@ -7,6 +7,8 @@
 
 mod approval;
 mod background;
+#[doc(hidden)]
+pub mod client;
 mod completed;
 mod context;
 mod error;

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::num::NonZeroUsize;
 
 use serde_json::Value;
-use toolgate_agent::hints::with_refusals;
+use toolgate_agent::client::with_refusals;
 use toolgate_chat::{EFFECT, LOOKUP, ToolCall, ToolChoice, ToolName, ToolSpec, names};
 use toolgate_grammar::{self as grammar, Contract, Place, Undeclared, compile};
 

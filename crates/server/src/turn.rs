@@ -24,7 +24,7 @@ use super::steps::{GAP, StepSender};
 use super::time::{Time, Waited, Watch};
 use super::warning::Warning;
 use crate::{Error, Kind};
-use toolgate_agent::hints::{ClientTurn, without_superseded};
+use toolgate_agent::client::{ClientTurn, without_superseded};
 use toolgate_agent::{self as agent, Agent};
 use toolgate_engine::stages::stands_whole;
 use toolgate_engine::{CallCheck, Cancel, Sampling, TokenLikelihood, Turn, TurnRequest};

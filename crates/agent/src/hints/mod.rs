@@ -8,14 +8,12 @@
 //! Invariant: no hint raises a tool that may change something, and none decides a turn. The engine's own measure of what is asked for
 //! stands beside all of them.
 
-mod client;
 mod echo;
-mod failures;
 mod lead;
 mod mention;
 mod overwrite;
 mod paths;
-mod pending;
+pub(crate) mod pending;
 mod quotation;
 mod refusal;
 mod said;
@@ -26,8 +24,6 @@ mod steered;
 mod tool_names;
 mod words;
 
-pub use client::ClientTurn;
-pub use failures::{with_refusals, without_superseded};
 pub(crate) use situation::{Memory, Situation};
 pub(crate) use steered::Steered;
 #[doc(hidden)]

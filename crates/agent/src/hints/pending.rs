@@ -15,7 +15,7 @@ use super::situation::Memory;
 use super::words::{plain, specific, stem};
 use super::{Advice, Fit, Hint, Situation};
 
-pub(super) struct PendingMentions;
+pub(crate) struct PendingMentions;
 
 impl Hint for PendingMentions {
     fn name(&self) -> &'static str {
@@ -51,12 +51,12 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.named.is_empty() && self.of_tools.is_empty() && !self.unfound
     }
 
     /// What is left of it after a change: no result of one says what was changed, so only paths count.
-    pub(super) fn after_change(self) -> Self {
+    pub(crate) fn after_change(self) -> Self {
         let is_path = |word: &String| word.contains(char::is_alphabetic) && word.contains(['/', '.']);
         let named = self.named.into_iter().filter(is_path).collect();
         Self { named, of_tools: BTreeSet::new(), unfound: false, ..self }
@@ -70,7 +70,7 @@ impl Pending {
 
     /// How a tool of which nothing else is known goes with it; once calls were `made`, one that it does not ask for steps back
     /// where it asks for others.
-    pub(super) fn fit(&self, tool: &str, made: bool) -> Fit {
+    pub(crate) fn fit(&self, tool: &str, made: bool) -> Fit {
         if self.asks_for(tool) {
             Fit::Suits
         } else if made && !self.of_tools.is_empty() {
@@ -88,7 +88,7 @@ fn offered(offers: &[Offer]) -> Vec<(&str, Option<&Role>)> {
 
 /// What is pending of the last request of a transcript, where tools of these names are offered, each with what it is for if that is
 /// known.
-pub(super) fn of(transcript: &Transcript, tools: &[(&str, Option<&Role>)], memory: &Memory) -> Pending {
+pub(crate) fn of(transcript: &Transcript, tools: &[(&str, Option<&Role>)], memory: &Memory) -> Pending {
     let Some(request) = transcript.question() else { return Pending::default() };
     let calls = transcript.calls_of_run();
     let mut said = String::new();

@@ -1,5 +1,4 @@
-//! Finds the open tasks of a client's run in its conversation. The client keeps the loop. It sends messages and the definitions of
-//! its tools, and nothing else.
+//! Where a client's run stands in front of a turn: what is pending, what was done already, and whether a failure may be mended.
 //!
 //! Why: a small model that has one result answers, even if it was asked for two things. Our own loop gives its engine the pending
 //! mentions. Without them no client's run would come to its second step.
@@ -12,9 +11,8 @@ use toolgate_chat::{Effect, Message, ToolCall, ToolReply, ToolSpec, Transcript, 
 use toolgate_engine::stages::effect_of;
 
 use super::failures::{advised, share_a_text};
-use super::pending::{self, Pending};
-use super::situation::Memory;
-use super::{Hint, Hints};
+use crate::hints::pending::{self, Pending};
+use crate::hints::{Hint as _, Hints, Memory};
 
 /// Where a client's conversation stands.
 #[derive(Debug, Default, PartialEq)]
