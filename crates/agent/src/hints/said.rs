@@ -72,7 +72,7 @@ impl Said {
             said.visited.extend(path.map(str::to_owned));
             let (Some(path), Some(reply)) = (path, reply) else { continue };
             let is_last = last.iter().any(|other| other.call_id == reply.call_id);
-            let (lines, _) = at.memory.lines(reply);
+            let lines = at.memory.lines(reply);
             if is_last && !reply.is_error && lines.len() <= SHORT {
                 let finding = at.memory.finding(reply).clone();
                 said.found.push((path.to_owned(), finding, lines.join("\n")));

@@ -58,12 +58,12 @@ impl Memory {
         self.found.get(&reply.call_id).map_or(&Finding::Text, |found| &found.finding)
     }
 
-    /// The lines of a result, and its tool's remarks about them.
-    pub(super) fn lines<'r>(&self, reply: &'r ToolReply) -> (Vec<&'r str>, Vec<&'r str>) {
+    /// The lines of a result, without its tool's remarks about them.
+    pub(super) fn lines<'r>(&self, reply: &'r ToolReply) -> Vec<&'r str> {
         let mut lines: Vec<&str> = reply.content.lines().collect();
         let notes = self.found.get(&reply.call_id).map_or(0, |found| found.notes);
-        let remarks = lines.split_off(lines.len().saturating_sub(notes));
-        (lines, remarks)
+        lines.truncate(lines.len().saturating_sub(notes));
+        lines
     }
 }
 

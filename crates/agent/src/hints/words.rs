@@ -140,12 +140,6 @@ fn is_specific(word: &str, starts_sentence: bool) -> bool {
         || (is_name && !starts_sentence && !is_abbreviation)
 }
 
-/// Whether a request asks how many there are of something, as far as its words tell.
-pub(super) fn asks_how_many(request: &str) -> bool {
-    let words = lower_words(request);
-    words.windows(2).any(|pair| pair == ["how", "many"]) || words.iter().any(|word| word == "count")
-}
-
 /// Whether a request wants all of a file's text replaced, as far as its words tell.
 pub(super) fn wants_whole(request: &str) -> bool {
     let words = lower_words(request);
@@ -207,12 +201,6 @@ mod tests {
         }
         assert!(is_pathlike(".profile") && is_pathlike("rigs/b") && is_pathlike("b.ini"));
         assert!(!is_pathlike("7.5") && !is_pathlike("approx.") && !is_pathlike("gate"));
-    }
-
-    #[test]
-    fn questions_for_a_number_are_told() {
-        assert!(asks_how_many("And how many of the rigs are idle?") && asks_how_many("count the rigs"));
-        assert!(!asks_how_many("How are the many rigs doing?"));
     }
 
     #[test]
