@@ -156,7 +156,8 @@ impl DecisionModel {
     }
 
     /// Whether it tells if more is left to be done: of a run whose last calls did not fail.
-    pub(crate) fn tells_of(&self, request: &TurnRequest<'_>) -> bool {
+    #[doc(hidden)]
+    pub fn tells_of(&self, request: &TurnRequest<'_>) -> bool {
         self.after.is_some() && matches!(Reached::of(request), Reached::Result | Reached::Change)
     }
 

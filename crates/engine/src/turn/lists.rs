@@ -12,7 +12,7 @@
 use std::fmt::Write as _;
 
 use toolgate_chat::notes::without_notes;
-use toolgate_chat::{ToolCall, ToolReply, ToolSpec, Transcript};
+use toolgate_chat::{Effect, ToolCall, ToolReply, ToolSpec, Transcript};
 
 use crate::model::recent::Recent;
 use crate::profile::decision::Signal;
@@ -28,6 +28,8 @@ pub struct List {
     pub yes: Vec<String>,
     /// The words that say no.
     pub no: Vec<String>,
+    /// The names of tools that may not be called: they say no, too, but where one that may begins alike.
+    pub barred: Vec<String>,
 }
 
 /// How likely a model finds each answer to a list.
@@ -40,7 +42,7 @@ pub struct Told {
 }
 
 /// What was told of lists.
-pub struct ToldLists(Recent<String, Told>);
+pub struct ToldLists(Recent<List, Told>);
 
 /// Lists that are remembered. All turns of a run ask the same of its request.
 const KEPT: usize = 64;
@@ -54,13 +56,12 @@ impl Default for ToldLists {
 impl ToldLists {
     /// What was told of a list.
     pub fn get(&mut self, list: &List) -> Option<Told> {
-        let text = list.text();
-        self.0.find(|known| *known == text).copied()
+        self.0.find(|known| known == list).copied()
     }
 
     /// Notes what was told of it.
-    pub fn put(&mut self, list: &List, told: Told) {
-        self.0.put(list.text(), told);
+    pub fn put(&mut self, list: List, told: Told) {
+        self.0.put(list, told);
     }
 }
 
@@ -96,15 +97,32 @@ impl List {
         format!("{}{}", self.front, self.rest)
     }
 
-    /// The list that tells a signal; none for one that no list tells.
-    pub fn about(signal: Signal, transcript: &Transcript, tools: &[ToolSpec]) -> Option<Self> {
-        match signal {
+    /// The list that tells a signal; none for one that no list tells. Where a run may not change anything, a tool that would counts as
+    /// none.
+    pub fn about(
+        signal: Signal,
+        transcript: &Transcript,
+        tools: &[ToolSpec],
+        may_change: bool,
+    ) -> Option<Self> {
+        let list = match signal {
             Signal::Live => Self::live(transcript),
             Signal::Next => Self::next(transcript, tools),
             Signal::Asked => Self::first(transcript, tools),
             Signal::Change => Self::change(transcript),
             _ => None,
-        }
+        }?;
+        Some(if may_change { list } else { list.without_changes(tools) })
+    }
+
+    /// The same list, where no tool that changes something says yes.
+    fn without_changes(mut self, tools: &[ToolSpec]) -> Self {
+        let changes = |word: &mut String| {
+            let tool = tools.iter().find(|tool| tool.name.as_str() == word.trim_start());
+            tool.is_some_and(|tool| tool.effect == Effect::Changes)
+        };
+        self.barred = self.yes.extract_if(.., changes).collect();
+        self
     }
 
     /// Whether the request is to change something, rather than to look. None where nothing was requested.
@@ -171,7 +189,7 @@ impl List {
             steps.iter().map(|(name, result)| (*name, result.as_str())),
         );
         let yes = tools.iter().map(|tool| format!(" {}", tool.name)).collect();
-        Some(Self { front, rest, yes, no: vec![" none".to_owned()] })
+        Some(Self { front, rest, yes, no: vec![" none".to_owned()], barred: Vec::new() })
     }
 
     /// A list of requests of which every second one, the second first, is of the first kind.
@@ -181,7 +199,7 @@ impl List {
             known.map(|(request, kind)| format!("Request: {request}\nKind:{kind}\n\n")).collect();
         let [yes, no] = kinds.map(|kind| vec![kind.to_owned()]);
         let rest = format!("Request: {}\nKind:", request(transcript)?);
-        Some(Self { front: format!("{asked}\n\n{known}"), rest, yes, no })
+        Some(Self { front: format!("{asked}\n\n{known}"), rest, yes, no, barred: Vec::new() })
     }
 }
 
@@ -410,6 +428,22 @@ mod tests {
         let other = List::next(&asked("Thanks"), &tools).unwrap();
         assert!(list.front == other.front && !other.rest.contains("Called"), "what all lists begin with");
         assert_eq!(List::next(&asked("Is the gate open?"), &[]), None);
+    }
+
+    #[test]
+    fn a_tool_that_may_not_be_called_counts_as_none() {
+        let tool = |name: &str, effect| ToolSpec::new(name, "", json!({})).unwrap().with_effect(effect);
+        let tools =
+            [tool("gate_state", Effect::Reads), tool("open", Effect::Changes), tool("sh", Effect::Unknown)];
+        let list =
+            |may_change| List::about(Signal::Next, &asked("Is the gate open?"), &tools, may_change).unwrap();
+        let (all, held) = (list(true), list(false));
+        let words = |list: &List| (list.yes.join(","), list.barred.join(","));
+        assert_eq!(words(&all), (" gate_state, open, sh".to_owned(), String::new()));
+        assert_eq!(words(&held), (" gate_state, sh".to_owned(), " open".to_owned()));
+        let mut told = ToldLists::default();
+        told.put(all.clone(), Told { yes: 1.0, no: 0.0 });
+        assert!(told.get(&all).is_some() && told.get(&held).is_none(), "they ask the same in another way");
     }
 
     #[test]

@@ -41,10 +41,11 @@ impl<B: Backend + Send> Making<'_, B> {
         let usual = options.thresholds.for_request(self.request);
         let Some(decision) = options.decision else { return Ok(usual) };
         let request = self.request;
+        let may_change = !decision.tells_of(request) || self.wishes(state, true)?;
         decision.thresholds(usual, request, &mut |signal| match signal {
             Signal::Free => self.free(state, offered).map(Some),
             // There is no list for what tells of the call itself, which comes later.
-            signal => self.told(state, List::about(signal, request.transcript, offered)),
+            signal => self.told(state, List::about(signal, request.transcript, offered, may_change)),
         })
     }
 
@@ -105,7 +106,7 @@ impl<B: Backend + Send> Making<'_, B> {
             (Signal::Asked, &mut signals.asked),
         ] {
             if asked.contains(&signal) {
-                let list = List::about(signal, request.transcript, offered);
+                let list = List::about(signal, request.transcript, offered, true);
                 *place = self.told(state, list)?.unwrap_or_default();
             }
         }
@@ -189,7 +190,7 @@ impl<B: Backend + Send> LocalEngine<B> {
         }
         session.set_prompt(&prompt, RESERVE, cancel, &mut |_| ())?;
         let told = shares(session, list)?;
-        lock(&self.learned.lists).put(list, told);
+        lock(&self.learned.lists).put(list.clone(), told);
         Ok(told)
     }
 
@@ -225,9 +226,9 @@ fn shares<B: Backend>(session: &mut Session<B>, list: &List) -> Result<Told, Err
     let tokens = |words: &[String]| -> Result<Vec<Vec<TokenId>>, Error> {
         words.iter().map(|word| Ok(session.backend().tokenize(word, Specials::Plain)?)).collect()
     };
-    let (yes, no) = (tokens(&list.yes)?, tokens(&list.no)?);
+    let (yes, no, barred) = (tokens(&list.yes)?, tokens(&list.no)?, tokens(&list.barred)?);
     // Where all begin alike, they part behind that.
-    let mut all = yes.iter().chain(&no);
+    let mut all = yes.iter().chain(&no).chain(&barred);
     let shared = all.next().cloned().unwrap_or_default();
     let same = all.fold(shared.len(), |same, other| same.min(common_len(&shared, other)));
     if let Some(shared) = shared.get(..same).filter(|shared| !shared.is_empty()) {
@@ -236,11 +237,14 @@ fn shares<B: Backend>(session: &mut Session<B>, list: &List) -> Result<Told, Err
     let part = |words: &[Vec<TokenId>]| -> BTreeSet<TokenId> {
         words.iter().filter_map(|word| word.get(same).copied()).collect()
     };
-    let (yes, no) = (part(&yes), part(&no));
+    let (mut yes, mut no) = (part(&yes), part(&no));
     // A word that begins like one that says no tells nothing.
-    let (yes, no): (Vec<TokenId>, Vec<TokenId>) =
-        (yes.difference(&no).copied().collect(), no.into_iter().collect());
+    yes.retain(|token| !no.contains(token));
+    no.extend(part(&barred).difference(&yes));
     let logits = session.logits()?;
-    let sum = |tokens: &[TokenId]| log_probabilities(logits, tokens).into_iter().map(f64::exp).sum();
-    Ok(Told { yes: sum(&yes), no: sum(&no) })
+    let sum = |tokens: BTreeSet<TokenId>| -> f64 {
+        let tokens: Vec<TokenId> = tokens.into_iter().collect();
+        log_probabilities(logits, &tokens).into_iter().map(f64::exp).sum()
+    };
+    Ok(Told { yes: sum(yes), no: sum(no) })
 }

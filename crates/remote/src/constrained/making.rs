@@ -118,9 +118,10 @@ impl ScoredModel for Making<'_> {
         let usual = self.options.thresholds.for_request(self.request);
         let Some(decision) = self.options.decision else { return Ok(usual) };
         let transcript = self.request.transcript;
+        let may_change = !decision.tells_of(self.request) || self.wishes(true)?;
         decision.thresholds(usual, self.request, &mut |signal| match signal {
             Signal::Free => self.free(offered).map(Some),
-            signal => self.odds(List::about(signal, transcript, offered)),
+            signal => self.odds(List::about(signal, transcript, offered, may_change)),
         })
     }
 
@@ -294,9 +295,11 @@ impl Making<'_> {
                 told.no += p.exp();
             } else if begins(token, &list.yes) {
                 told.yes += p.exp();
+            } else if begins(token, &list.barred) {
+                told.no += p.exp();
             }
         }
-        lock(&self.learned.lists).put(list, told);
+        lock(&self.learned.lists).put(list.clone(), told);
         Ok(told)
     }
 
